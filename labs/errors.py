@@ -1,0 +1,45 @@
+"""The errors of the project, one root, one exit code a branch.
+
+    LabError            4 unless a branch says otherwise
+    ├── BadInput        2  a name, a value or a folder that cannot be used
+    ├── Missing         3  a tool, a kernel, room or a right that is not here
+    ├── RunFailed       4  an experiment that was started and did not end well
+    ├── ResultsDiffer   5  a comparison that found a difference
+    └── Damaged         6  data that is incomplete or was changed by hand
+
+Every message is one line: what was wrong, what is allowed, the next step.
+"""
+
+from __future__ import annotations
+
+
+class LabError(Exception):
+    """Root of every error that a user can mend; `exit_code` is the command's exit code."""
+
+    exit_code = 4
+
+
+class BadInput(LabError):
+    exit_code = 2
+
+
+class Missing(LabError):
+    exit_code = 3
+
+
+class RunFailed(LabError):
+    exit_code = 4
+
+
+class ResultsDiffer(LabError):
+    exit_code = 5
+
+
+class Damaged(LabError):
+    exit_code = 6
+
+
+BRANCHES: dict[str, type[LabError]] = {
+    branch.__name__: branch
+    for branch in (LabError, BadInput, Missing, RunFailed, ResultsDiffer, Damaged)
+}

@@ -1,0 +1,204 @@
+"""Boot a User-Mode Linux kernel on virtual time, run one program inside, halt.
+
+The kernel's command line and its memory are inputs of its random generator, so the words below
+are the same on every machine: what differs from run to run (folders, parameters) comes in by way
+of the working directory, and only the seed stands on the command line.
+
+Inside, the host's root is mounted read-only; /run, /tmp and /var/log are empty tmpfs; the
+program finds its folder at /run/labs/run, the only place of the host that it can write, and a
+copy of the driving code at /run/labs/code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from labs.errors import Missing, RunFailed
+from labs.kernel.memory import memory_folder
+
+# Any constant does; a date after the article's kernels makes certificates and logs plausible.
+EPOCH_NS = 1_790_000_000_000_000_000
+INSIDE_RUN = "/run/labs/run"
+INSIDE_CODE = "/run/labs/code"
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+LEFTOVER = "labs-boot-"
+EXIT_LINE = "labs-exit "
+
+_INIT = (
+    "mount -t tmpfs run /run; mkdir -p /run/labs/run /run/labs/code /run/labs/boot;"
+    " mount -t hostfs none /run/labs/boot -o /proc/self/cwd/boot/.;"
+    " exec /bin/bash /run/labs/boot/init"
+)
+
+# mount -a reads all of these in one process: each process started inside costs 20 ms.
+_FSTAB = f"""\
+proc /proc proc defaults 0 0
+sys /sys sysfs defaults 0 0
+tmp /tmp tmpfs defaults 0 0
+log /var/log tmpfs defaults 0 0
+none {INSIDE_RUN} hostfs rw,/proc/self/cwd/run/. 0 0
+none {INSIDE_CODE} hostfs ro,/proc/self/cwd/code/. 0 0
+"""
+
+_SCRIPT = f"""\
+export PATH={PATH} HOME=/tmp LC_ALL=C TZ=UTC PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
+mount -a -T /run/labs/boot/fstab
+cd {INSIDE_RUN}
+mapfile -d '' -t words </run/labs/boot/argv
+"${{words[@]}}"
+echo "{EXIT_LINE}$?"
+sync
+halt -fp 2>/dev/null || /usr/bin/python3 -ISc 'import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)'
+"""
+
+
+def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
+    """The kernel's words: constant but for the memory and the seed, which are a run's inputs."""
+    return (
+        "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"mem={memory_mib}M",
+        "time-travel=inf-cpu", f"time-travel-start={EPOCH_NS}",
+        "con=null", "con0=fd:0,fd:1", f"labs.seed={seed}",
+        "init=/bin/bash", "--", "-c", f'"{_INIT}"',
+    )
+
+
+def boot(
+    kernel: Path, *, staging: Path, code: Path, argv: tuple[str, ...], memory_mib: int = 4096,
+    seed: int = 1, cpu: int | None = None, stall_s: float = 60.0,
+    on_line: Callable[[str], None] | None = None,
+) -> None:
+    """Boot `kernel`, run `argv` inside as its root, halt; return when it ended with exit code 0.
+
+    `staging` is writable inside at /run/labs/run, `code` readable at /run/labs/code. `on_line`
+    gets each line that the console shows. RunFailed, with the tail of the console, when the
+    program fails, the kernel panics, or nothing is printed for `stall_s` real seconds; Missing
+    when no folder can hold the guest's memory. The kernel's whole process group is gone
+    when this returns or raises.
+    """
+    with _boot_folder(memory_mib) as folder:
+        (folder / "run").symlink_to(staging.resolve())
+        (folder / "code").symlink_to(code.resolve())
+        inner = folder / "boot"
+        inner.mkdir()
+        (inner / "init").write_text(_SCRIPT)
+        (inner / "fstab").write_text(_FSTAB)
+        (inner / "argv").write_bytes(b"\0".join(word.encode() for word in argv) + b"\0")
+        console = folder / "console"
+        # A regular file as console: a pipe could fill and make the guest wait on real time.
+        with console.open("wb") as output:
+            words = ("setpriv", "--pdeathsig", "KILL")
+            if cpu is not None:
+                words += ("taskset", "-c", str(cpu))
+            words += (str(kernel.resolve()), *command_line(memory_mib, seed))
+            try:
+                process = subprocess.Popen(
+                    words, cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
+                    stderr=subprocess.STDOUT, start_new_session=True,
+                    env={"HOME": str(folder), "TMPDIR": str(folder), "PATH": PATH},
+                )
+            except FileNotFoundError as error:
+                raise Missing(f"{error.filename} is not installed; on Debian: "
+                              "apt-get install util-linux") from None
+        try:
+            _watch(process, console, stall_s, on_line)
+        finally:
+            _end(process)
+        _judge(console)
+
+
+def _watch(process: subprocess.Popen[bytes], console: Path, stall_s: float,
+           on_line: Callable[[str], None] | None) -> None:
+    """Follow the console until the kernel ends; RunFailed when it says nothing for too long."""
+    seen = 0
+    last_word = time.monotonic()
+    ended = os.pidfd_open(process.pid)
+    try:
+        waiter = select.poll()
+        waiter.register(ended, select.POLLIN)
+        over = False
+        with console.open("rb") as lines:
+            while True:
+                fresh = lines.read()
+                if fresh:
+                    last_word = time.monotonic()
+                    seen += len(fresh)
+                    if on_line:
+                        for line in fresh.decode("utf-8", "replace").splitlines():
+                            on_line(line)
+                if over:
+                    return
+                if time.monotonic() - last_word > stall_s:
+                    raise RunFailed(
+                        f"the virtual kernel made no progress for {stall_s:.0f} s and was ended; "
+                        f"something inside may poll or spin; its console ends: {tail(console)}"
+                    )
+                over = bool(waiter.poll(50))
+    finally:
+        os.close(ended)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the kernel's whole process group and collect it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _judge(console: Path) -> None:
+    """RunFailed unless the console shows that the program inside ended with exit code 0."""
+    text = console.read_text("utf-8", "replace")
+    _, found, after = text.rpartition(EXIT_LINE)
+    status = after.split("\n", 1)[0].strip() if found else ""
+    if status == "0":
+        return
+    if status:
+        raise RunFailed(f"the program inside the virtual kernel ended with exit code {status}; "
+                        f"the console ends: {tail(console)}")
+    raise RunFailed(f"the virtual kernel ended without a result; its console ends: {tail(console)}")
+
+
+def tail(console: Path, lines: int = 6) -> str:
+    """The last lines of a console, as one line."""
+    text = console.read_text("utf-8", "replace").replace("\r", "")
+    return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-lines:])
+
+
+@contextlib.contextmanager
+def _boot_folder(memory_mib: int) -> Iterator[Path]:
+    """A folder for one boot (memory, console, UML's own files), gone when it is over."""
+    where = memory_folder(memory_mib)
+    clear_stale(where)
+    folder = Path(tempfile.mkdtemp(prefix=LEFTOVER, dir=where))
+    lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def clear_stale(where: Path) -> None:
+    """Remove the boot folders whose owner is gone (its lock is free) and that are ours."""
+    for folder in where.glob(LEFTOVER + "*"):
+        try:
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+        finally:
+            os.close(lock)

@@ -1,0 +1,130 @@
+"""The link: what is asked of the path from server to client, and the tc lines that make it.
+
+The shape is the one of article 1: an htb tree on the sender's way out, a filter that sends the
+server's port to class 1:10, and netem (or, without delay, fq_codel) as that class's queue. Only
+that port is shaped: ping does not pass the class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+FRAME_BYTES = 1514
+"""A full Ethernet frame as the shaper counts it (MTU 1500 and 14 bytes of header)."""
+
+Argv = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """What is asked of the link. `rate_mbit` None: not shaped. `queue_packets` None: netem's own
+    default of 1,000, which is what the article's commands leave it at."""
+
+    rate_mbit: float | None = None
+    delay_ms: float = 0.0
+    loss_pct: float = 0.0
+    jitter_ms: float = 0.0
+    at: str = "server"
+    queue_packets: int | None = None
+    port: int = 80
+
+    @property
+    def shaped(self) -> bool:
+        return self.rate_mbit is not None or self.uses_netem
+
+    @property
+    def uses_netem(self) -> bool:
+        return bool(self.delay_ms or self.loss_pct or self.jitter_ms)
+
+
+def queue_packets(rate_mbit: float, delay_ms: float) -> int:
+    """A netem limit that a full BDP does not fill: one and a half BDP, at least 1,000 packets."""
+    return max(1000, ceil(1.5 * rate_mbit * 1e6 / 8 * delay_ms / 1e3 / FRAME_BYTES))
+
+
+def number(value: float) -> str:
+    """A number as tc reads it: no trailing zeros, no exponent."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def queue(link: Link) -> Argv:
+    """The queue of the shaped class: netem with what the link asks, or fq_codel without delay."""
+    if not link.uses_netem:
+        return ("fq_codel",)
+    words: Argv = ("netem", "delay", f"{number(link.delay_ms)}ms")
+    if link.jitter_ms:
+        words += (f"{number(link.jitter_ms)}ms",)
+    if link.loss_pct:
+        words += ("loss", f"{number(link.loss_pct)}%")
+    if link.queue_packets is not None:
+        words += ("limit", str(link.queue_packets))
+    return words
+
+
+def shaping(link: Link, device: str) -> tuple[Argv, ...]:
+    """The tc lines for `device`, in order; none for a link that is not shaped."""
+    if not link.shaped:
+        return ()
+    if link.rate_mbit is None:
+        return (("tc", "qdisc", "add", "dev", device, "root", "handle", "10:", *queue(link)),)
+    unshaped = "20000mbit"
+    rate = f"{number(link.rate_mbit)}mbit"
+
+    def add(kind: str, *words: str) -> Argv:
+        return ("tc", kind, "add", "dev", device, *words)
+
+    return (
+        add("qdisc", "root", "handle", "1:", "htb", "default", "100"),
+        add("class", "parent", "1:", "classid", "1:1", "htb", "rate", unshaped, "burst", "20k"),
+        add("class", "parent", "1:1", "classid", "1:10", "htb", "rate", rate, "burst", "20k"),
+        add("class", "parent", "1:1", "classid", "1:100", "htb", "rate", unshaped, "burst", "20k"),
+        add("qdisc", "parent", "1:10", "handle", "10:", *queue(link)),
+        add("qdisc", "parent", "1:100", "handle", "100:", "fq_codel"),
+        add("filter", "protocol", "ip", "parent", "1:0", "prio", "1", "u32", "match", "ip",
+            "sport", str(link.port), "0xffff", "flowid", "1:10"),
+    )
+
+
+def offloads_off(device: str) -> Argv:
+    """The line that keeps a device from joining packets, so that a queue counts real ones."""
+    return ("ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off")
+
+
+def counters(device: str) -> tuple[Argv, ...]:
+    """The lines that read what the shaper counted."""
+    return (("tc", "-s", "qdisc", "show", "dev", device),
+            ("tc", "-s", "class", "show", "dev", device))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the check before a run found. None: not measured, or nothing to measure."""
+
+    rtt_ms: float
+    rate_mbit: float | None
+    loss_pct: float | None = None
+
+
+# netem works in ticks of 64 ns and htb in 8 ns per byte steps; what is left is one frame's time
+# on the wire and, on machines, the path's own delay.
+RTT_TOLERANCE = 0.02
+RTT_FLOOR_MS = 1.0
+RATE_TOLERANCE = 0.05
+
+
+def verdict(link: Link, measured: Measured) -> str:
+    """'as asked', or 'not as asked: ...' with what differs and what was allowed."""
+    complaints = []
+    allowed_ms = max(RTT_FLOOR_MS, RTT_TOLERANCE * link.delay_ms) + 3 * link.jitter_ms
+    if abs(measured.rtt_ms - link.delay_ms) > allowed_ms:
+        complaints.append(f"RTT {measured.rtt_ms:.2f} ms, asked {link.delay_ms:g} "
+                          f"within {allowed_ms:.2g} ms")
+    if link.rate_mbit is not None:
+        allowed = RATE_TOLERANCE * link.rate_mbit
+        if measured.rate_mbit is None:
+            complaints.append("the rate could not be measured")
+        elif abs(measured.rate_mbit - link.rate_mbit) > allowed:
+            complaints.append(f"rate {measured.rate_mbit:.1f} Mbit/s, asked {link.rate_mbit:g} "
+                              f"within {100 * RATE_TOLERANCE:g} %")
+    return "not as asked: " + "; ".join(complaints) if complaints else "as asked"
