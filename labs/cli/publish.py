@@ -1,0 +1,44 @@
+"""`labs publish NOTEBOOK --out PAGE.html`: a notebook is run and becomes a page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+SUMMARY = "run a notebook and write it as one HTML page that works offline"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("notebook", type=Path, metavar="NOTEBOOK", help="an .ipynb file")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="given",
+        help="a parameter of the notebook, such as RATE_MBIT=100; may be given several times",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="PAGE.html", help="the page")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run, write the page whole, and print its path. Raises LabError."""
+    from labs.publish.execute import execute, read_notebook, settle
+
+    values = settle(args.given, read_notebook(args.notebook))
+    said = {"notebook": str(args.notebook), "parameters": values, "out": str(args.out)}
+    if args.dry_run:
+        words = " ".join(f"{name}={value!r}" for name, value in values.items()) or "its defaults"
+        print(json.dumps(said) if args.json else
+              f"would run {args.notebook} with {words} and write {args.out}")
+        return 0
+
+    from labs.publish.html import page
+    from labs.record.whole_file import write_whole
+
+    done = execute(args.notebook, values, progress=sys.stderr.isatty())
+    html = page(done, fallback_title=args.notebook.stem).encode()
+    write_whole(args.out, html)
+    print(json.dumps(said | {"bytes": len(html)}) if args.json else args.out)
+    return 0

@@ -1,0 +1,1 @@
+"""The publish room: a notebook with its answers, as a page that anyone can open."""

@@ -1,0 +1,133 @@
+"""A notebook in, one page out: charts alive, nothing fetched, one line where a cell stops."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from labs.cli import publish
+from labs.errors import BadInput, LabError, ResultsDiffer, RunFailed
+from labs.publish.execute import declared, read_notebook, settle
+
+PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False  # packets'
+
+
+def notebook(*cells: str, check: bool = False) -> Any:
+    first = new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})
+    second = new_code_cell("RATE_MBIT", metadata={"tags": ["check"] if check else []})
+    rest = [new_markdown_cell(it[3:]) if it.startswith("md:") else new_code_cell(it)
+            for it in cells]
+    return new_notebook(cells=[first, second, *rest])
+
+
+def run(folder: Path, book: Any, *words: str) -> int:
+    path = folder / "book.ipynb"
+    nbformat.write(book, path)
+    parser = argparse.ArgumentParser()
+    publish.configure(parser)
+    return publish.main(parser.parse_args([str(path), "--out", str(folder / "book.html"), *words]))
+
+
+class Loads(HTMLParser):
+    """What a browser would fetch for a page: the addresses of its scripts, styles and images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag in ("script", "img", "iframe", "link"):
+            self.addresses += [it for it in (named.get("src"), named.get("href")) if it]
+
+
+def test_page_draws_charts_with_one_library_and_no_network(tmp_path: Path) -> None:
+    draw = "import plotly.graph_objects as go\ngo.Figure(go.Bar(y=[1, 2]))"
+    book = notebook("md:# A title\n\n## One\n\n## Two\n\n## Three", draw, draw, "RATE_MBIT * 2")
+    assert run(tmp_path, book, "--set", "RATE_MBIT=21") == 0
+    page = (tmp_path / "book.html").read_text(encoding="utf-8")
+
+    loads = Loads()
+    loads.feed(page)
+    assert [it for it in loads.addresses if not it.startswith("data:")] == []
+    assert "@import" not in page.split("<main>")[0].split("<script>")[0]
+    assert len(re.findall(r"\* plotly\.js v[0-9]", page)) == 1
+    assert len(re.findall(r'Plotly\.newPlot\(\s*"chart-\d"', page)) == 2
+    assert "<title>A title</title>" in page
+    assert '<a href="#Two">Two</a>' in page
+    assert "<pre>42</pre>" in page
+
+
+def test_page_without_charts_is_small_and_repeats_to_the_byte(tmp_path: Path) -> None:
+    book = notebook("print('a < b')")
+    run(tmp_path, book)
+    first = (tmp_path / "book.html").read_bytes()
+    run(tmp_path, book)
+    assert (tmp_path / "book.html").read_bytes() == first
+    assert b"a &lt; b" in first
+    assert len(first) < 50_000
+
+
+def test_values_take_the_type_of_the_default() -> None:
+    settled = settle(["RATE_MBIT=0.5", "KERNEL=6.10", "CAPTURE=true"], notebook())
+    assert settled == {"RATE_MBIT": 0.5, "KERNEL": "6.10", "CAPTURE": True}
+    assert declared(notebook()) == {"RATE_MBIT": 10, "KERNEL": "6.1", "CAPTURE": False}
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [("RATE_MBTI=10", "RATE_MBIT"), ("RATE_MBIT", "NAME=VALUE"), ("=3", "NAME=VALUE")],
+)
+def test_a_word_that_cannot_be_used_is_refused_before_anything_runs(
+    tmp_path: Path, word: str, words: str
+) -> None:
+    with pytest.raises(BadInput, match=words):
+        run(tmp_path, notebook("open('started', 'w')"), "--set", word)
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["book.ipynb"]
+
+
+def test_a_name_beyond_the_notebook_is_left_to_its_check() -> None:
+    assert settle(["LOSS_PCT=1"], notebook(check=True)) == {"LOSS_PCT": 1}
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "line"),
+    [
+        ("1 / 0", RunFailed, r"cell 3 stopped with ZeroDivisionError: division by zero; run it"),
+        ("import labs.errors\nraise labs.errors.ResultsDiffer('moved: a by 2 %')",
+         ResultsDiffer, r"^moved: a by 2 %$"),
+    ],
+)
+def test_a_cell_that_stops_is_one_line_and_leaves_no_page(
+    tmp_path: Path, cell: str, kind: type[LabError], line: str
+) -> None:
+    with pytest.raises(LabError, match=line) as stopped:
+        run(tmp_path, notebook(cell))
+    assert type(stopped.value) is kind
+    assert "\n" not in str(stopped.value)
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["book.ipynb"]
+
+
+def test_what_is_no_notebook_is_refused(tmp_path: Path) -> None:
+    for name, content in {"a.txt": "{}", "b.ipynb": "no json", "c.ipynb": "{}"}.items():
+        (tmp_path / name).write_text(content)
+        with pytest.raises(BadInput, match="notebook"):
+            read_notebook(tmp_path / name)
+    with pytest.raises(BadInput, match="no notebook"):
+        read_notebook(tmp_path / "missing.ipynb")
+
+
+def test_dry_run_says_what_would_be_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, notebook("1 / 0"), "--set", "RATE_MBIT=3", "--dry-run", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["parameters"] == {"RATE_MBIT": 3}
+    assert not (tmp_path / "book.html").exists()
