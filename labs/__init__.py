@@ -1,0 +1,53 @@
+"""A lab about TCP on real Linux kernels.
+
+    import labs
+    p = labs.check("buffers", globals())    # one line if a parameter is wrong
+    study = labs.study(p)                   # reads the runs there are, makes those that are missing
+
+Importing this package loads nothing else; each part loads when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labs import charts, errors
+    from labs.parameters.base import LabParameters
+    from labs.study import study
+
+__all__ = ["charts", "check", "errors", "study"]
+
+_PLACES = {"charts": "labs.charts", "errors": "labs.errors", "study": "labs.study:study"}
+
+
+def check(lab: str, names: Mapping[str, Any]) -> LabParameters:
+    """The parameters of a lab from a notebook's `globals()`, checked: all that starts a notebook.
+
+    `lab` is a name or the path of a file of your own. BadInput, in one line, with what is
+    allowed, for a lab, a parameter, a value or a condition that cannot be.
+    """
+    from labs.catalogue import find
+    from labs.parameters.notebook import errors_in_one_line, from_globals
+
+    errors_in_one_line()
+    found = find(lab)
+    parameters = from_globals(found.Parameters(), names)
+    found.conditions(parameters)
+    return parameters
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'labs' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, _, part = _PLACES[name].partition(":")
+    loaded = import_module(module)
+    value = globals()[name] = getattr(loaded, part) if part else loaded
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

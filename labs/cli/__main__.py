@@ -1,0 +1,99 @@
+"""The command `labs`: finds the command's module, runs it, turns errors into one line.
+
+A command is a module of this package with `configure(parser)`, which adds its flags, and
+`main(args)`, which returns the exit code. One whose flags depend on what is asked for (a lab's
+parameters) has `extend(parser, words)` too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from labs.errors import BadInput, LabError
+
+# Summaries stand here, so that `labs --help` need not import a single command.
+COMMANDS: dict[str, str] = {
+    "run": "run a lab's experiment: every condition that has no run yet",
+    "doctor": "say what this machine can run, and what to do where it cannot",
+    "new": "write a lab of your own, ready to run",
+    "parameters": "show a lab's parameters: flags, notebook names, schema",
+    "runs": "list, show, compare and pack the runs that are kept",
+    "publish": "run a notebook and write it as one HTML page that works offline",
+    "kernel": "build, check and list the kernels that the virtual testbed boots",
+}
+
+EXIT_CODES = """exit codes: 0 well; 2 bad input; 3 something is missing here; 4 the run failed;
+            5 results differ; 6 damaged data; 130 stopped by ^C"""
+STOPPED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `labs` with these words (by default the process's own) and return its exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except LabError as error:
+        return _report(error, error.exit_code, words)
+    except BrokenPipeError:
+        # The reader has gone; Python would complain once more when it flushes on leaving.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _report(error, 3, words)
+    except KeyboardInterrupt:
+        print("labs: stopped", file=sys.stderr)
+        return STOPPED
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        print(_help(), file=sys.stdout if words else sys.stderr)
+        return 0 if words else 2
+    name, rest = words[0], words[1:]
+    if name not in COMMANDS:
+        from labs.parameters.declare import unknown
+
+        raise BadInput(unknown(name, COMMANDS, what="command"))
+    from labs.cli.arguments import Arguments
+
+    command = import_module(f"labs.cli.{name}")
+    parser = Arguments(prog=f"labs {name}", description=command.__doc__)
+    command.configure(parser)
+    if hasattr(command, "extend"):
+        command.extend(parser, rest)
+    code: int = command.main(parser.read(rest))
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name.ljust(width)}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join([
+        "usage: labs COMMAND [...]", "", "Experiments with TCP on real Linux kernels.", "",
+        "commands:", *lines, "", "labs COMMAND --help tells more", EXIT_CODES,
+    ])
+
+
+def _report(error: Exception, code: int, words: list[str]) -> int:
+    """One line on stderr; a JSON object if the command was asked for JSON."""
+    text = str(error)
+    if isinstance(error, OSError) and not isinstance(error, LabError):
+        where = "" if error.filename is None else f"{error.filename}: "
+        text = where + (error.strerror or str(error)).lower()
+    if "--json" in words:
+        import json
+
+        text = json.dumps({"error": type(error).__name__, "message": text, "exit_code": code})
+        print(text, file=sys.stderr)
+    else:
+        print(f"labs: {text}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

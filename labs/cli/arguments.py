@@ -1,0 +1,43 @@
+"""A command's words read into arguments; a wrong one is BadInput, in one line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from labs.errors import BadInput
+from labs.parameters.declare import unknown
+
+
+class Arguments(argparse.ArgumentParser):
+    """An argument parser that knows no abbreviations and raises where argparse would exit."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{
+            "allow_abbrev": False,
+            "formatter_class": argparse.RawDescriptionHelpFormatter,
+            **settings,
+        })
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """The words as arguments. BadInput for what is unknown (with the nearest flag) or lacks;
+        SystemExit after --help."""
+        namespace, left = self.parse_known_args(words)
+        for word in left:
+            if word.startswith("-") and word != "-":
+                flag = word.split("=", 1)[0]
+                raise BadInput(unknown(flag, self._flags(), what=f"flag of {self.prog}"))
+        if left:
+            raise BadInput(f"{left[0]} is one word too many; see {self.prog} --help")
+        return namespace
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{' '.join(message.split())}; see {self.prog} --help")
+
+    def _flags(self) -> Iterator[str]:
+        for action in self._actions:
+            yield from (flag for flag in action.option_strings if flag.startswith("--"))
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    yield from parser._flags()

@@ -1,0 +1,69 @@
+"""Say what this machine can run: each testbed, why not if not, and the next command.
+
+With the name of a testbed: exit code 3 if that one cannot run here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from labs.parameters.base import TESTBEDS, LabParameters
+from labs.parameters.declare import check
+from labs.testbed.doctor import NOTES, Diagnosis, examine
+
+MISSING = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("testbed", nargs="?", metavar="TESTBED",
+                        help=f"this one alone: {', '.join(TESTBEDS)}")
+    parser.add_argument("--kernel", default=LabParameters().kernel, metavar="VERSION",
+                        help="the kernel to look for (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def main(args: argparse.Namespace) -> int:
+    asked = {"kernel": args.kernel}
+    if args.testbed is not None:
+        asked["testbed"] = args.testbed
+    parameters = check(
+        LabParameters, asked, spell=lambda one: "TESTBED" if one.name == "testbed" else one.flag
+    )
+    found = [
+        one for one in examine(parameters.kernel) if args.testbed in (None, one.testbed)
+    ]
+    if args.json:
+        print(json.dumps({"testbeds": [as_json(one) for one in found], "notes": NOTES}, indent=2))
+    else:
+        print("\n\n".join([*map(as_text, found), *NOTES]))
+    return MISSING if args.testbed is not None and not found[0].can_run else 0
+
+
+def as_json(found: Diagnosis) -> dict[str, object]:
+    """A testbed's diagnosis as plain data; `next` is the command to give first, or null."""
+    return {
+        "testbed": found.testbed,
+        "can_run": found.can_run,
+        "next": found.first_step() or None,
+        "checks": [
+            {
+                "name": one.name, "ok": one.ok, "found": one.found, "needed": one.needed,
+                "next": None if one.ok else one.next_step or None,
+            }
+            for one in found.checks
+        ],
+    }
+
+
+def as_text(found: Diagnosis) -> str:
+    """A testbed's diagnosis as lines: verdict, then what was found, with the steps to take."""
+    lines = [f"{found.testbed}: {'can run' if found.can_run else 'cannot run here'}  "
+             f"({found.what})"]
+    width = max(len(one.name) for one in found.checks)
+    for one in found.checks:
+        mark = "ok" if one.ok else ("no" if one.needed else "--")
+        lines.append(f"  {mark}  {one.name.ljust(width)}  {one.found}")
+        if not one.ok and one.next_step:
+            lines.append(f"      {' ' * width}  next: {one.next_step}")
+    return "\n".join(lines)

@@ -1,0 +1,270 @@
+"""A parameter's declaration, and the one check that every value passes.
+
+A lab declares its parameters as the fields of a frozen dataclass::
+
+    @dataclass(frozen=True, kw_only=True)
+    class Parameters(LabParameters):
+        rate_mbit: float = parameter(1000.0, unit="Mbit/s", low=0.1, high=1e5, help="link rate")
+
+A field is text (`str`), a whole number (`int`), a number (`float`) or a switch (`bool`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from labs.errors import BadInput
+
+Scalar = str | int | float | bool
+Spell = Callable[["Parameter"], str]
+P = TypeVar("P")
+
+KINDS: dict[str, type[Scalar]] = {"str": str, "int": int, "float": float, "bool": bool}
+WORDS = {str: "text", int: "a whole number", float: "a number", bool: "a switch"}
+
+
+def parameter(
+    default: Scalar,
+    *,
+    help: str,
+    unit: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    choices: Iterable[str] | None = None,
+    pattern: str | None = None,
+    form: str = "",
+    flag: str = "",
+) -> Any:
+    """Declare one field of a parameter class.
+
+    `unit` names what a number counts; `low` and `high` are allowed themselves; text is limited by
+    `choices`, or by `pattern` (a regular expression for the whole value) that `form` puts in
+    words. `flag` replaces the flag that the field's name would give.
+    """
+    return dataclasses.field(
+        default=default,
+        metadata={
+            "help": help,
+            "unit": unit,
+            "low": low,
+            "high": high,
+            "choices": None if choices is None else tuple(choices),
+            "pattern": pattern,
+            "form": form,
+            "flag": flag,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One declared field: what it holds, what it allows, and its name in each place of use."""
+
+    name: str
+    kind: type[Scalar]
+    default: Scalar
+    help: str = ""
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] | None = None
+    pattern: str | None = None
+    form: str = ""
+    flag: str = ""
+
+    @property
+    def notebook_name(self) -> str:
+        return self.name.upper()
+
+    @property
+    def allowed(self) -> str:
+        """What the parameter takes, in words: its choices, or its kind with range and unit."""
+        if self.choices is not None:
+            return ", ".join(self.choices)
+        if self.kind is bool:
+            return "True or False"
+        if self.form:
+            return self.form
+        return f"{WORDS[self.kind]}, {self.span}" if self.span else WORDS[self.kind]
+
+    @property
+    def span(self) -> str:
+        """`0.1 to 1000 Mbit/s`, or as much of it as there is."""
+        if self.low is not None and self.high is not None:
+            words = f"{plain(self.low)} to {plain(self.high)}"
+        elif self.low is not None:
+            words = f"{plain(self.low)} or more"
+        elif self.high is not None:
+            words = f"{plain(self.high)} or less"
+        else:
+            words = ""
+        return f"{words} {self.unit}".strip()
+
+    def judge(self, value: object, spelt: str) -> Scalar:
+        """The value as its own kind; BadInput in one line if it is not an allowed one."""
+        settled = self._typed(value, spelt)
+        if isinstance(settled, str):
+            self._judge_text(settled, spelt)
+        elif not isinstance(settled, bool):
+            low = -math.inf if self.low is None else self.low
+            high = math.inf if self.high is None else self.high
+            if not low <= settled <= high:
+                raise BadInput(f"{told(spelt, value)} is out of range; allowed: {self.allowed}")
+        return settled
+
+    def _typed(self, value: object, spelt: str) -> Scalar:
+        if self.kind is str and isinstance(value, str):
+            return str(value)
+        if self.kind is bool and isinstance(value, bool):
+            return value
+        if self.kind is int and isinstance(value, int) and not isinstance(value, bool):
+            return int(value)
+        if self.kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return self._finite(value, spelt)
+        raise BadInput(
+            f"{told(spelt, value)} is {sort_of(value)}, not {WORDS[self.kind]}; "
+            f"allowed: {self.allowed}" + self._as_text(value, spelt)
+        )
+
+    def _finite(self, value: float, spelt: str) -> float:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise BadInput(f"{told(spelt, value)} is not finite; allowed: {self.allowed}")
+        return number
+
+    def _judge_text(self, value: str, spelt: str) -> None:
+        if self.choices is not None and value not in self.choices:
+            raise BadInput(
+                f"{told(spelt, value)} is not a choice; allowed: {self.allowed}"
+                + did_you_mean(value, self.choices)
+            )
+        if self.pattern is not None and re.fullmatch(self.pattern, value) is None:
+            raise BadInput(f"{told(spelt, value)} cannot be read; allowed: {self.allowed}")
+
+    def _as_text(self, value: object, spelt: str) -> str:
+        """papermill's -p turns 6.10 into the number 6.1; its -r leaves text alone."""
+        if self.kind is not str or not isinstance(value, int | float):
+            return ""
+        return f'; write it in quotes, "{value}", or in papermill: -r {spelt} {value}'
+
+
+def declared(cls: type[Any]) -> dict[str, Parameter]:
+    """The parameters of a class by field name, in the order of their declaration.
+
+    BadInput if the class is no frozen dataclass, or a field or its default cannot be used.
+    """
+    made = cls.__dict__.get("__dataclass_params__")
+    if made is None or not made.frozen:
+        raise BadInput(
+            f"{cls.__name__} is not a frozen dataclass; "
+            "write @dataclass(frozen=True, kw_only=True) above it"
+        )
+    return {field.name: _read(cls, field) for field in dataclasses.fields(cls)}
+
+
+def _read(cls: type[Any], field: dataclasses.Field[Any]) -> Parameter:
+    where = f"{cls.__name__}.{field.name}"
+    written = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", "")
+    kind = KINDS.get(written)
+    if kind is None:
+        raise BadInput(f"{where} is {field.type}; a parameter is str, int, float or bool")
+    if field.default is dataclasses.MISSING:
+        raise BadInput(f"{where} has no default; write = parameter(DEFAULT, help=...)")
+    if re.fullmatch(r"[a-z][a-z0-9_]*", field.name) is None:
+        raise BadInput(f"{where} must be lower case: letters, digits and _")
+    told = dict(field.metadata)
+    told["flag"] = told.get("flag") or "--" + field.name.replace("_", "-")
+    read = Parameter(name=field.name, kind=kind, default=field.default, **told)
+    return dataclasses.replace(read, default=read.judge(field.default, f"{where}: default"))
+
+
+def settle(instance: object) -> None:
+    """Judge every value of an instance in the making, and keep numbers in their own kind."""
+    for one in declared(type(instance)).values():
+        object.__setattr__(
+            instance, one.name, one.judge(getattr(instance, one.name), one.name)
+        )
+
+
+def check(cls: type[P], values: Mapping[str, object], *, spell: Spell | None = None) -> P:
+    """Make an instance from values by field name; what is not named keeps its default.
+
+    `spell` gives a parameter's name as the reader wrote it (by default the field's own), for
+    the one line of BadInput: an unknown name, a wrong type, or a value that is not allowed.
+    """
+    spelt = field_name if spell is None else spell
+    known = declared(cls)
+    for name in values:
+        if name not in known:
+            raise BadInput(unknown(name, [spelt(one) for one in known.values()]))
+    return cls(**{name: known[name].judge(value, spelt(known[name]))
+                  for name, value in values.items()})
+
+
+def unknown(name: str, names: Iterable[str], what: str = "parameter") -> str:
+    """The line for a name that does not exist: the nearest right one, or all there are."""
+    names = list(names)
+    hint = did_you_mean(name, names)
+    return f"{name} is not a {what}" + (hint or f"; allowed: {', '.join(names)}")
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """`; did you mean NAME?`, or nothing if no name is near; case, - and _ do not count."""
+    import difflib  # only an error pays for it
+
+    folded = {fold(name): name for name in names}
+    near = difflib.get_close_matches(fold(word), list(folded), n=1, cutoff=0.6)
+    return f"; did you mean {folded[near[0]]}?" if near else ""
+
+
+def fold(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "")
+
+
+def field_name(one: Parameter) -> str:
+    return one.name
+
+
+def notebook_name(one: Parameter) -> str:
+    return one.notebook_name
+
+
+def flag_name(one: Parameter) -> str:
+    return one.flag
+
+
+def plain(value: object) -> str:
+    """A value as one writes it by hand: 1000 for 1000.0, text without quotes."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)
+
+
+def shown(value: object) -> str:
+    """A value in an error: short and on one line, whatever it is."""
+    try:
+        text = f'"{value}"' if isinstance(value, str) else repr(value)
+    except ValueError:  # Python does not print a whole number of more than 4,300 digits
+        text = f"a {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def told(spelt: str, value: object) -> str:
+    """Name and value as they are written: `--rate-mbit 0` or `RATE_MBIT = 0`."""
+    return f"{spelt} {shown(value)}" if spelt.startswith("--") else f"{spelt} = {shown(value)}"
+
+
+def sort_of(value: object) -> str:
+    for kind in (bool, str, int, float):
+        if isinstance(value, kind):
+            return WORDS[kind]
+    return f"a {type(value).__name__}"

@@ -1,0 +1,50 @@
+"""Which package of the machine's own system brings a tool."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+
+# Package managers in the order in which they are looked for, and how each installs.
+INSTALL = {
+    "apt-get": "apt-get install -y",
+    "dnf": "dnf install -y",
+    "zypper": "zypper install -y",
+    "pacman": "pacman -S --needed",
+    "apk": "apk add",
+}
+# The same name everywhere, unless the table below it says otherwise.
+PACKAGES = {
+    "ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "nstat": "iproute2",
+    "setpriv": "util-linux", "taskset": "util-linux", "unshare": "util-linux",
+    "mount": "util-linux",
+}
+OTHERWISE = {
+    ("apt-get", "mount"): "mount",
+    ("dnf", "ip"): "iproute", ("dnf", "ss"): "iproute", ("dnf", "nstat"): "iproute",
+    ("dnf", "tc"): "iproute-tc",
+    ("pacman", "python3"): "python",
+    ("apk", "setpriv"): "setpriv",
+}
+
+
+def manager() -> str | None:
+    """The package manager of this machine, or None if it is none of those known."""
+    return next((name for name in INSTALL if shutil.which(name) is not None), None)
+
+
+def packages(tools: Iterable[str], manager: str) -> tuple[str, ...]:
+    """The packages that bring these tools, each once, in order."""
+    names = (OTHERWISE.get((manager, tool), PACKAGES.get(tool, tool)) for tool in tools)
+    return tuple(dict.fromkeys(names))
+
+
+def install_line(tools: Iterable[str]) -> str:
+    """The command that installs these tools here, with sudo unless this is root."""
+    tools = list(tools)
+    found = manager()
+    if found is None:
+        return f"install {', '.join(tools)} with your system's package manager"
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    return f"{sudo}{INSTALL[found]} {' '.join(packages(tools, found))}"
