@@ -1,0 +1,1 @@
+"""The experiments: one module a lab, written once against the contract of testbeds."""

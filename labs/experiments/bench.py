@@ -1,0 +1,207 @@
+"""What an experiment works at: two hosts, their watchers, and the folder the run leaves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from labs.errors import RunFailed
+from labs.experiments.condition import Condition, Setting
+from labs.testbed.contract import Host, Process, Testbed
+from labs.testbed.link import Link, Measured, counters, verdict
+
+HERE = Path(__file__).resolve().parent.parent
+PROBE = HERE / "workloads" / "probe.py"
+FETCH = HERE / "workloads" / "fetch.py"
+SAMPLER = HERE / "observe" / "sampler.py"
+READY_STEP_S = 0.01
+TRAIN_PACKETS = 150
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A named moment of a run, in the server's time."""
+
+    at_ns: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A socket buffer as a program asked for it and as getsockopt answered."""
+
+    host: str
+    socket: str
+    requested_bytes: int
+    granted_bytes: int
+
+
+class Bench:
+    """One run's hosts, watchers, marks and files. `say` gets a line for the one who waits."""
+
+    def __init__(self, testbed: Testbed, condition: Condition, folder: Path,
+                 say: Callable[[str], None]) -> None:
+        self.testbed = testbed
+        self.condition = condition
+        self.folder = folder
+        self.marks: list[Mark] = []
+        self.buffers: list[Buffer] = []
+        self.ended = "complete"
+        self._say = say
+        self._watchers: list[tuple[Host, Process]] = []
+
+    @property
+    def server(self) -> Host:
+        return self.testbed.server
+
+    @property
+    def client(self) -> Host:
+        return self.testbed.client
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        return self.condition.settings
+
+    def mark(self, name: str) -> None:
+        """Name this moment; the watchers take a sample and an `ss` of it."""
+        self.marks.append(Mark(self.server.clock_ns(), name))
+        for _, watcher in self._watchers:
+            watcher.signal(signal.SIGUSR1)
+
+    def keep(self, host: Host, path: str, name: str) -> None:
+        """Bring a host's file into the run folder as `<host>/<name>`."""
+        into = self.folder / host.name / name
+        into.parent.mkdir(exist_ok=True)
+        host.fetch(path, into)
+
+    def note(self, host: Host, name: str, text: str) -> None:
+        """Put a text of ours into the run folder as `<host>/<name>`."""
+        into = self.folder / host.name / name
+        into.parent.mkdir(exist_ok=True)
+        into.write_text(text)
+
+    def path(self, host: Host, name: str) -> str:
+        """Where a program on `host` may write `name`."""
+        return str(host.folder / name)
+
+    def until(self, ready: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
+        """Sleep in steps until `ready()`; RunFailed, naming `what`, when it takes too long."""
+        steps = round(timeout_s / READY_STEP_S)
+        for _ in range(steps):
+            if ready():
+                return
+            time.sleep(READY_STEP_S)
+        raise RunFailed(f"{what} was not ready within {timeout_s:g} s")
+
+    def listening(self, host: Host, port: int) -> bool:
+        """Whether a program on `host` listens on a TCP port (state 0A of /proc/net/tcp)."""
+        rows = host.read("/proc/net/tcp").decode("ascii").splitlines()[1:]
+        wished = f":{port:04X}"
+        return any(row.split()[1].endswith(wished) and row.split()[3] == "0A" for row in rows)
+
+    def serve(self, server: Host, argv: Sequence[str], port: int, log: str) -> Process:
+        """Start a server program and return when it listens; RunFailed with its last words."""
+        process = server.start(argv, stdout=self.path(server, log))
+
+        def ready() -> bool:
+            if process.wait(0) is not None:
+                said = server.read(self.path(server, log)).decode("utf-8", "replace").strip()
+                raise RunFailed(f"{argv[0]} ended at once: {said.splitlines()[-1] if said else ''}")
+            return self.listening(server, port)
+
+        self.until(ready, f"{argv[0]} on {server.name}")
+        return process
+
+    def finish(self, process: Process, limit_s: float) -> int | None:
+        """Wait for a program up to `limit_s`, saying once a second that time goes on."""
+        started_ns = self.server.clock_ns()
+        while (left_s := limit_s - (self.server.clock_ns() - started_ns) / 1e9) > 0:
+            exit_code = process.wait(min(1.0, left_s))
+            if exit_code is not None:
+                return exit_code
+            self._say(f"{(self.server.clock_ns() - started_ns) / 1e9:.0f} s")
+        return None
+
+    # The frame around a measurement: the link, the watchers, the counters.
+
+    def check_link(self, link: Link) -> dict[str, Any]:
+        """Measure RTT and rate through the shaped class; asked, measured and the verdict."""
+        packets = TRAIN_PACKETS
+        serve = self.server.program(PROBE, (
+            "serve", "--listen", self.server.address, "--port", str(link.port),
+            "--packets", str(packets)))
+        self.until(lambda: self.listening(self.server, link.port), "the link's check")
+        out = self.path(self.client, "probe.json")
+        measure = self.client.program(PROBE, (
+            "measure", "--to", self.server.address, "--port", str(link.port),
+            "--packets", str(packets), "--out", out), stdout=self.path(self.client, "probe.txt"))
+        exit_code = self.finish(measure, 60)
+        if exit_code == 0:
+            serve.wait(10)
+        serve.stop()
+        if exit_code != 0:
+            measure.stop()
+            said = self.client.read(self.path(self.client, "probe.txt")).decode().strip()
+            raise RunFailed(f"the link's check failed: {said.splitlines()[-1] if said else exit_code}")
+        found = json.loads(self.client.read(out))
+        self.keep(self.client, out, "probe.json")
+        rate = found["rate_mbit"] if link.rate_mbit is not None else None
+        measured = Measured(round(found["rtt_ms"], 4), None if rate is None else round(rate, 3))
+        return {"asked": asdict(link), "measured": asdict(measured),
+                "verdict": verdict(link, measured)}
+
+    def watch(self, port: int, sample_ms: int, capture: Sequence[Host]) -> None:
+        """Start the samplers on both hosts, and tcpdump where packets are to be captured."""
+        for host in capture:
+            self._capture(host, port)
+        for host in (self.server, self.client):
+            args = ("--port", str(port), "--interval-ms", str(sample_ms),
+                    "--ss-interval-ms", "1000", "--samples", self.path(host, "samples.bin"),
+                    "--ss", self.path(host, "ss.txt"), "--stats", self.path(host, "sampler.json"))
+            watcher = host.program(SAMPLER, args, stdout=self.path(host, "sampler.txt"))
+            self._watchers.append((host, watcher))
+        for host in (self.server, self.client):
+            self.until(partial(self._exists, host, "samples.bin"), f"the sampler on {host.name}")
+
+    def _exists(self, host: Host, name: str) -> bool:
+        try:
+            host.read(self.path(host, name))
+        except RunFailed:
+            return False
+        return True
+
+    def _capture(self, host: Host, port: int) -> None:
+        said = self.path(host, "tcpdump.txt")
+        process = host.start(
+            ("tcpdump", "-i", host.device, "-n", "-s", "128", "-B", "65536", "-Z", "root",
+             "--time-stamp-precision=nano", "-w", self.path(host, "capture.pcap"),
+             f"tcp port {port}"), stdout=said)
+        self._watchers.append((host, process))
+        self.until(lambda: b"listening on" in host.read(said), f"tcpdump on {host.name}")
+
+    def unwatch(self) -> None:
+        """Stop the watchers (each takes a last sample) and keep what they wrote."""
+        for _, watcher in reversed(self._watchers):
+            watcher.stop(5)
+        for host, watcher in self._watchers:
+            if watcher.argv[0] == "tcpdump":
+                self.keep(host, self.path(host, "capture.pcap"), "capture.pcap")
+                self.keep(host, self.path(host, "tcpdump.txt"), "tcpdump.txt")
+            else:
+                for name in ("samples.bin", "ss.txt", "sampler.json"):
+                    self.keep(host, self.path(host, name), name)
+        self._watchers.clear()
+
+    def count(self, when: str) -> None:
+        """Read every host's TCP counters, and the shaper's, as `nstat-` and `tc-<when>.txt`."""
+        for host in self.testbed.hosts().values():
+            self.note(host, f"nstat-{when}.txt", host.run(("nstat", "-asz"), log=False).text)
+            blocks = [f"$ {' '.join(argv)}\n{host.run(argv, log=False).text}"
+                      for argv in counters(host.device)]
+            self.note(host, f"tc-{when}.txt", "".join(blocks))

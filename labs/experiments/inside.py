@@ -1,0 +1,64 @@
+"""The entry of a run's own process: `inside.py TESTBED`, in the folder that holds `inputs.json`.
+
+Started inside a virtual kernel, or on this machine for the testbeds that use its own kernel. What
+goes wrong is left in `failure.json`, so that whoever started the process can say it in one line.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import cast
+
+from labs.errors import BadInput, LabError
+from labs.experiments.condition import from_json
+from labs.experiments.drive import Experiment, drive
+from labs.testbed.contract import Testbed
+from labs.testbed.namespaces import Namespaces
+
+INPUTS = "inputs.json"
+FAILURE = "failure.json"
+
+
+def experiment_of(module: str, source: str | None) -> Experiment:
+    """The experiment: a module of the package, or a reader's own file beside the package."""
+    if source is None:
+        return cast(Experiment, importlib.import_module(module))
+    path = Path(__file__).resolve().parents[2] / source
+    spec = importlib.util.spec_from_file_location(module, path)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"{source} is not a Python file")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[module] = loaded
+    spec.loader.exec_module(loaded)
+    return cast(Experiment, loaded)
+
+
+def main(argv: list[str]) -> int:
+    folder = Path.cwd()
+    try:
+        order = json.loads((folder / INPUTS).read_text())
+        (folder / INPUTS).unlink()
+        link = from_json(order["inputs"]["condition"]).link
+        testbed = Namespaces(link, own_kernel=argv[0] == "virtual")
+        experiment = experiment_of(order["module"], order["source"])
+        drive(order, experiment, cast(Testbed, testbed), folder,
+              lambda line: print(f"labs: {line}", flush=True))
+    except BaseException as error:
+        kind = type(error).__name__ if isinstance(error, LabError) else "RunFailed"
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        message = str(error) if isinstance(error, LabError) else (
+            f"{type(error).__name__}: {error} ({Path(where.filename).name}, line {where.lineno})")
+        if isinstance(error, KeyboardInterrupt):
+            message = "stopped by ^C; nothing is kept of this run, and running again goes on"
+        (folder / FAILURE).write_text(json.dumps({"kind": kind, "message": message}))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""From parameters to the runs that they ask for: inputs, keys, names; nothing is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labs.catalogue import Lab
+from labs.experiments.condition import Condition
+from labs.kernel.store import Kernel, find
+from labs.launch import code, tools
+from labs.parameters.base import LabParameters
+from labs.record.canonical import key
+from labs.record.folder import run_name
+from labs.record.schema import VERSION
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run to be made: its condition, its inputs and their key, what boots it."""
+
+    lab: Lab
+    condition: Condition
+    inputs: dict[str, Any]
+    key: str
+    kernel: Kernel | None
+
+    @property
+    def name(self) -> str:
+        return run_name(self.lab.name, self.condition.name, self.key)
+
+
+def conditions(lab: Lab, p: LabParameters) -> tuple[Condition, ...]:
+    """The conditions that the parameters ask for."""
+    asked: tuple[Condition, ...] = lab.experiment_module().conditions(p)
+    return asked
+
+
+def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
+    """The runs that the parameters ask for; Missing if a tool or the kernel is not here."""
+    experiment = lab.experiment_module()
+    kernel = find(p.kernel) if p.testbed == "virtual" else None
+    interpreter = tools.python()
+    own = Path(lab.source) if lab.source else None
+    driving = code.digest_of(own)
+    runs = []
+    for condition in conditions(lab, p):
+        names = [*tools.ALWAYS, *getattr(experiment, "tools", lambda _: ())(condition)]
+        if condition.settings.get("capture"):
+            names.append("tcpdump")
+        if condition.link.at == "router":
+            names.append("ethtool")
+        inputs = {
+            "schema": VERSION, "lab": lab.name, "condition": condition.as_json(),
+            "testbed": p.testbed,
+            "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
+            "memory_mib": p.memory_mib, "seed": p.seed,
+            "tools": tools.digests(names, interpreter), "code": driving,
+        }
+        runs.append(Planned(lab, condition, inputs, key(inputs), kernel))
+    return tuple(runs)

@@ -1,0 +1,69 @@
+"""The programs that a run starts on this machine: where they are, their digests and versions."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from labs.errors import Missing
+from labs.kernel.boot import PATH
+from labs.record.canonical import digest
+from labs.testbed.process import PACKAGES
+
+# What every run starts, whatever its experiment: the hosts, the link, the watchers.
+ALWAYS = ("ip", "tc", "ss", "nstat")
+OLDEST_PYTHON = (3, 11)
+_ASKED = {"nginx": "-v", "tc": "-V", "ip": "-V", "ss": "-V", "nstat": "-V", "ab": "-V"}
+
+
+def find(name: str) -> Path:
+    """The path of a program among the system's folders; Missing with the package that has it."""
+    found = shutil.which(name, path=PATH)
+    if found is None:
+        raise Missing(f"{name} is not installed; on Debian: "
+                      f"apt-get install {PACKAGES.get(name, name)}")
+    return Path(found)
+
+
+@functools.cache
+def python() -> Path:
+    """The interpreter of the driving half: the system's, or else the one that runs now."""
+    system = shutil.which("python3", path=PATH)
+    if system and _version(system) >= OLDEST_PYTHON:
+        return Path(system)
+    return Path(getattr(sys, "_base_executable", sys.executable))
+
+
+def _version(interpreter: str) -> tuple[int, ...]:
+    done = subprocess.run((interpreter, "-I", "-S", "-c",
+                           "import sys; print(*sys.version_info[:2])"), capture_output=True)
+    return tuple(int(word) for word in done.stdout.split())
+
+
+@functools.cache
+def _digest(path: Path, size: int, changed_ns: int) -> str:
+    return digest(path)
+
+
+def digests(names: Iterable[str], interpreter: Path) -> dict[str, str]:
+    """The sha256 of each program (and of the interpreter, as python3), as a run's inputs name it."""
+    found = {}
+    for name, path in [(name, find(name)) for name in names] + [("python3", interpreter)]:
+        real = path.resolve()
+        about = os.stat(real)
+        found[name] = _digest(real, about.st_size, about.st_mtime_ns)
+    return found
+
+
+@functools.cache
+def version(path: Path) -> str:
+    """What a program says of its version, in its first line."""
+    done = subprocess.run((path, _ASKED.get(path.name, "--version")), capture_output=True,
+                          stdin=subprocess.DEVNULL)
+    said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
+    return said.splitlines()[0] if said else ""

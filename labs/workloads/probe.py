@@ -1,0 +1,100 @@
+"""Check the link before a run: a handshake and a packet train through the shaped class.
+
+    probe.py serve --listen ADDRESS --port 80 --packets 200
+    probe.py measure --to ADDRESS --port 80 --packets 200 --out FILE
+
+The client times TCP handshakes with the server's port (the least one counts: a lost packet costs
+a second), then asks for a train. The server sends it as UDP from the same port, so that the
+filter puts it in the same class, and the client takes the time of each arrival. The rate is read
+behind the burst that the shaper lets through at once. Writes one JSON object.
+"""
+
+import json
+import socket
+import struct
+import sys
+import time
+
+PAYLOAD_BYTES = 1472
+FRAME_BYTES = 1514
+# htb lets `burst` and `cburst` pass unshaped; twice the 20 kB asked for, in packets.
+BURST_PACKETS = 30
+HANDSHAKES = 3
+
+
+def options(argv: list[str]) -> dict[str, str]:
+    return {name.lstrip("-"): value for name, value in zip(argv[::2], argv[1::2], strict=True)}
+
+
+def serve(given: dict[str, str]) -> None:
+    """Accept the handshakes; when one connection says where to, send it a train; end."""
+    address = (given["listen"], int(given["port"]))
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(address)
+    listener.listen(16)
+    train = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    train.bind(address)
+    while True:
+        connection, peer = listener.accept()
+        with connection:
+            asked = connection.recv(2)
+            if len(asked) < 2:
+                continue
+            port = struct.unpack("!H", asked)[0]
+            for index in range(int(given["packets"])):
+                packet = struct.pack("!I", index) + bytes(PAYLOAD_BYTES - 4)
+                train.sendto(packet, (peer[0], port))
+            # Until the client has closed: nothing of the check may still be on the wire in the run.
+            connection.recv(1)
+            return
+
+
+def finish(connection: socket.socket) -> None:
+    """Close in order: return when the server's FIN is here too."""
+    with connection:
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(1)
+
+
+def measure(given: dict[str, str]) -> None:
+    """Time the handshakes, ask for a train, time its arrivals."""
+    address = (given["to"], int(given["port"]))
+    packets = int(given["packets"])
+    handshakes_ms = []
+    for _ in range(HANDSHAKES):
+        begun_ns = time.time_ns()
+        connection = socket.create_connection(address, timeout=30)
+        handshakes_ms.append((time.time_ns() - begun_ns) / 1e6)
+        if len(handshakes_ms) < HANDSHAKES:
+            finish(connection)
+    arrivals_ns = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as train:
+        train.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        train.bind(("", 0))
+        # The handshake's own time is the longest that a packet of the train may stay away.
+        train.settimeout(max(0.5, 3 * min(handshakes_ms) / 1e3))
+        connection.sendall(struct.pack("!H", train.getsockname()[1]))
+        try:
+            while len(arrivals_ns) < packets:
+                train.recv(2048)
+                arrivals_ns.append(time.time_ns())
+        except TimeoutError:
+            pass
+    finish(connection)
+    behind = arrivals_ns[BURST_PACKETS:]
+    span_ns = behind[-1] - behind[0] if len(behind) > 1 else 0
+    rate_mbit = (len(behind) - 1) * FRAME_BYTES * 8e3 / span_ns if span_ns else None
+    with open(given["out"], "w", encoding="ascii") as out:
+        json.dump({"handshakes_ms": handshakes_ms, "rtt_ms": min(handshakes_ms),
+                   "rate_mbit": rate_mbit, "arrived": len(arrivals_ns), "sent": packets}, out)
+        out.write("\n")
+
+
+def main(argv: list[str]) -> int:
+    {"serve": serve, "measure": measure}[argv[0]](options(argv[1:]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
