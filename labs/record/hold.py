@@ -9,7 +9,6 @@ names the file that they locked.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from pathlib import Path
 
@@ -17,10 +16,9 @@ from pathlib import Path
 def hold(path: Path) -> int:
     """Make the lock file `path`, lock it, return its descriptor; FileExistsError if it is there."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _names(path, descriptor):
+            if _locked(descriptor, wait=True) and _names(path, descriptor):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -31,15 +29,10 @@ def hold(path: Path) -> int:
 def seize(path: Path) -> int | None:
     """Lock what an owner that is gone left behind; None while it lives, or if it is not ours."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError:
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    if _names(path, descriptor):
+    if _locked(descriptor, wait=False) and _names(path, descriptor):
         return descriptor
     os.close(descriptor)
     return None
@@ -50,6 +43,20 @@ def release(path: Path, descriptor: int) -> None:
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     os.close(descriptor)
+
+
+def _locked(descriptor: int, wait: bool) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        return wait     # where files have no such locks (Windows), what is held is never seized
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        if wait:
+            raise
+        return False
+    return True
 
 
 def _names(path: Path, descriptor: int) -> bool:

@@ -1,0 +1,160 @@
+"""The recorded runs that come with the project: a RUNS folder that is only read.
+
+In a clone it is `data/` beside the package, in an installed package `labs/recorded`. SHA256SUMS
+names every file of it, for `sha256sum -c SHA256SUMS` as well as for `check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import labs
+from labs.errors import BadInput, Damaged, Missing
+from labs.kernel.versions import age, read_wish, release_of
+from labs.record.canonical import canonical, digest
+from labs.record.folder import STUDIES
+from labs.record.whole_file import write_whole
+from labs.runs.listing import run_folders
+from labs.runs.packing import contents
+from labs.runs.run import Run, open_run
+
+SUMS = "SHA256SUMS"
+PROSE = "DATASETS.md"
+LIVE = 'TESTBED = "virtual" runs it here'
+SHOWN = 3
+
+
+def folder() -> Path:
+    """Return the folder of recorded data; Missing if this installation came without."""
+    package = Path(labs.__path__[0])
+    for found in (package.parent / "data", package / "recorded"):
+        if (found / SUMS).is_file():
+            return found
+    raise Missing(f"there is no recorded data beside {package}; install the package with its data, "
+                  f"or {LIVE}")
+
+
+def matching(lab: str, conditions: Iterable[Mapping[str, Any]], *, kernel: str, seed: int,
+             memory_mib: int, data: Path | None = None) -> list[Run]:
+    """Find a recorded run for each condition, given as it stands in the inputs of a run.
+
+    Name, link, sysctls, settings, seed and memory must be equal; the kernel is named as a user
+    names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded run are
+    its own. Raises BadInput, in one line with what is recorded, for a condition that is not.
+    """
+    where = folder() if data is None else data
+    known = [run for run in map(open_run, run_folders(where))
+             if run.lab == lab and run.inputs["kernel"] is not None]
+    wish = {"kernel": kernel, "memory_mib": memory_mib, "seed": seed}
+    return [_one(lab, {"condition": dict(condition), **wish}, known) for condition in conditions]
+
+
+def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
+    name = wished["condition"]["name"]
+    same_name = [run for run in known if run.condition == name]
+    if not same_name:
+        there = ", ".join(sorted({run.condition for run in known}))
+        raise BadInput(f"the recorded data has no run of {lab} {name}"
+                       f"{f' (it has {there})' if there else ''}; {LIVE}")
+    differing = {run: _differences(wished, run) for run in same_name}
+    found = [run for run, differences in differing.items() if not differences]
+    if found:
+        return max(found, key=lambda run: (age(run.inputs["kernel"]["version"]), run.key))
+    nearest = min(differing.values(), key=len)
+    said = ", ".join(nearest[:SHOWN]) + (", ..." if len(nearest) > SHOWN else "")
+    raise BadInput(f"the recorded data has {lab} {name} with {said}; {LIVE}")
+
+
+def _differences(wished: Mapping[str, Any], run: Run) -> list[str]:
+    """What a recorded run has otherwise than wished, in words."""
+    inputs = run.inputs
+    found = _unequal(wished["condition"], inputs["condition"])
+    for name in ("seed", "memory_mib"):
+        if wished[name] != inputs[name]:
+            found.append(f"{name} {inputs[name]}, not {wished[name]}")
+    kernel = inputs["kernel"]
+    if not _is_meant(wished["kernel"], kernel):
+        found.append(f"kernel {kernel['version']}, not {wished['kernel']}")
+    return found
+
+
+def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
+    """Whether a user who names a kernel so means this one, whose package's revision a run may not
+    say (6.1.192 for 6.1.192-2)."""
+    version, read = kernel["version"], read_wish(wish)
+    return read.matches(version, kernel["digest"]) or (
+        read.form == "source" and version == release_of(wish))
+
+
+def _unequal(wished: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    for name in dict.fromkeys([*wished, *recorded]):
+        mine, other = wished.get(name), recorded.get(name)
+        if canonical(mine) == canonical(other):
+            continue
+        if isinstance(mine, Mapping) and isinstance(other, Mapping):
+            found += _unequal(mine, other)
+        else:
+            found.append(f"{name} {_said(other)}, not {_said(mine)}")
+    return found
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={below}" for name, below in value.items()) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def keep(what: Path, data: Path) -> list[Path]:
+    """Put a run or a finished study into recorded data, in place of what it had of that lab.
+
+    `data` is made if it is not there, SHA256SUMS is written anew; returns the files it names.
+    """
+    found = contents(what)
+    labs_kept = {name.split("-")[0] for name in found if not name.startswith(STUDIES)}
+    data.mkdir(parents=True, exist_ok=True)
+    for old in _files(data):
+        top = old.relative_to(data).parts
+        if (top[1] if top[0] == STUDIES else top[0]).split("-")[0].split(".")[0] in labs_kept:
+            old.unlink()
+    for name, content in found.items():
+        path = data / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    return write_sums(data)
+
+
+def write_sums(data: Path) -> list[Path]:
+    """Write SHA256SUMS over every file of recorded data but itself and the prose."""
+    files = _files(data)
+    write_whole(data / SUMS, "".join(
+        f"{digest(path)}  {path.relative_to(data).as_posix()}\n" for path in files).encode())
+    return files
+
+
+def check(data: Path) -> int:
+    """Compare recorded data with its SHA256SUMS; return how many files it names.
+
+    Raises Damaged, naming the first file that was changed, is missing, or is not named.
+    """
+    named: dict[str, str] = {}
+    for line in (data / SUMS).read_text("utf-8").splitlines():
+        sha256, _, name = line.partition("  ")
+        named[name] = sha256
+    present = {path.relative_to(data).as_posix(): path for path in _files(data)}
+    for name in sorted(named.keys() | present.keys()):
+        if name not in present:
+            raise Damaged(f"{data / name} is missing; take {data} from the project once more")
+        if name not in named or digest(present[name]) != named[name]:
+            raise Damaged(f"{data / name} is not as {SUMS} says; take {data} from the project "
+                          "once more")
+    return len(named)
+
+
+def _files(data: Path) -> list[Path]:
+    return sorted(path for path in data.rglob("*")
+                  if path.is_file() and path.name not in (SUMS, PROSE))

@@ -1,0 +1,116 @@
+"""A packed file of runs, read as a RUNS folder.
+
+It is unpacked into a folder of its own that is gone when the process ends; what a killed process
+left is cleared by the next that unpacks. Only plain files with names inside the folder are taken.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gzip
+import lzma
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import zlib
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from labs.errors import BadInput, Damaged
+from labs.record.disk import written_to
+from labs.record.folder import STUDIES
+from labs.record.hold import hold, seize
+from labs.record.seal import SEAL
+
+ENDINGS = (".tar.gz", ".tgz", ".tar.xz")
+PREFIX = "labs-unpacked-"
+CUT = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, ValueError)
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a path is a file with the ending of a packed one."""
+    return path.name.endswith(ENDINGS) and path.is_file()
+
+
+def unpacked(packed: Path) -> Path:
+    """Return the RUNS folder in a packed file; it lives as long as this process.
+
+    Raises Damaged if the file is cut short or holds anything but plain files, Missing if there is
+    no room for what it holds.
+    """
+    found = packed.resolve().stat()
+    return _unpacked(packed.resolve(), found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
+    _clear_stale(Path(tempfile.gettempdir()))
+    folder = _own_folder()
+    content = folder / "content"
+    content.mkdir()
+    try:
+        with written_to(folder), tarfile.open(packed) as parcel:
+            for member in parcel:
+                _take(parcel, member, content)
+    except CUT as error:
+        raise Damaged(f"{packed} cannot be unpacked ({error}); copy or pack it again") from error
+    except FileExistsError as error:
+        raise Damaged(f"{packed} holds {error.filename} twice; pack it again") from error
+    return _runs_in(content, packed)
+
+
+def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> None:
+    """Write one member. `filter="data"` would do, but Python 3.11 has it only from 3.11.4 on."""
+    inside = PurePosixPath(member.name)
+    if member.isdir() and ".." not in inside.parts and not inside.is_absolute():
+        return
+    file = parcel.extractfile(member) if member.isreg() else None
+    if file is None or inside.is_absolute() or ".." in inside.parts or not inside.parts:
+        raise Damaged(f"the packed file holds {member.name!r}, which is no plain file inside a "
+                      "folder; nothing of it is used")
+    path = content / inside
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as out:
+        shutil.copyfileobj(file, out)
+
+
+def _runs_in(content: Path, packed: Path) -> Path:
+    """The folder that holds the runs: the top one, or below it where it holds one folder only."""
+    folder = content
+    while True:
+        entries = list(folder.iterdir())
+        if (folder / STUDIES).is_dir() or any((entry / SEAL).is_file() for entry in entries):
+            return folder
+        if len(entries) != 1 or not entries[0].is_dir():
+            raise BadInput(f"{packed} holds no run; `labs runs pack` packs runs")
+        folder = entries[0]
+
+
+def _own_folder() -> Path:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        try:
+            hold(folder / "lock")
+        except (FileNotFoundError, FileExistsError):
+            continue        # cleared by another process before it was locked
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+
+def _clear_stale(temporary: Path) -> None:
+    for folder in temporary.glob(f"{PREFIX}*"):
+        lock = seize(folder / "lock") if _is_ours(folder) else None
+        if lock is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+
+def _is_ours(folder: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        found = folder.lstat()
+        own = os.getuid() if hasattr(os, "getuid") else found.st_uid
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == own
+    return False
