@@ -1,4 +1,8 @@
-"""`labs publish NOTEBOOK --out PAGE.html`: a notebook is run and becomes a page."""
+"""Run a notebook with the parameters given, and write it as one HTML page that works offline.
+
+The notebook runs in the current folder, its file is not changed, and the page appears whole or
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-
-SUMMARY = "run a notebook and write it as one HTML page that works offline"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.errors import BRANCHES, BadInput, Missing, RunFailed
-from labs.parameters.declare import did_you_mean
+from labs.parameters.declare import unknown
 
 Scalar = str | int | float | bool | None
 
@@ -61,10 +61,7 @@ def settle(given: Sequence[str], notebook: Any) -> dict[str, Scalar]:
         if not equals or not name.isidentifier():
             raise BadInput(f"--set {word} cannot be read; write it as NAME=VALUE")
         if name not in defaults and not checked:
-            raise BadInput(
-                f"{name} is no parameter of this notebook{did_you_mean(name, defaults)}; "
-                f"allowed: {', '.join(defaults) or 'none'}"
-            )
+            raise BadInput(unknown(name, defaults, what="parameter of this notebook"))
         settled[name] = text if isinstance(defaults.get(name), str) else _literal(text)
     return settled
 

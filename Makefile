@@ -1,0 +1,43 @@
+# Every target but `help`, `lock` and `clean` first installs what is missing (setup/).
+# PYTHON=/path/to/python3.12 chooses the Python of the environment.
+BIN := .venv/bin
+UV := uv==0.13.8
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help ready lab test benchmark figure kernel-reproducible lock clean
+
+help:                   ## say what can be made
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+ready:                  ## system packages and the Python environment
+	@setup/system.sh
+	@setup/python.sh
+
+lab: ready              ## the first notebook as a report: recorded runs first, then live
+	@setup/lab.sh
+
+test: ready             ## style, types, rooms, and all tests that can run on this machine
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/labs kernel build 6.1
+	$(BIN)/labs kernel build 6.12
+	$(BIN)/pytest
+
+benchmark: ready        ## how fast runs are, as ratios where possible
+	$(BIN)/python -m tests.benchmark
+
+figure: ready           ## draw the README's figure again from recorded runs (needs chromium)
+	$(BIN)/python docs/draw.py
+
+kernel-reproducible: ready  ## build the kernel twice, apart, and compare
+	@setup/kernel-twice.sh $(BIN)/labs
+
+lock:                   ## resolve requirements.lock again from pyproject.toml
+	@setup/lock.sh $(UV)
+
+clean:                  ## remove what was made here; runs/ and built kernels stay
+	rm -rf .venv reports build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

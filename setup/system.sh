@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Install the system packages that are not here yet. Says nothing and changes nothing if all are.
+#
+# With apt-get and root (or sudo) it installs them; else it says in one line what to install.
+set -euo pipefail
+cd "$(dirname "$0")"
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin      # an ordinary user's PATH may lack them
+
+# A file or program that is used, and the Debian package that brings it.
+NEEDED="
+/usr/bin/python3        python3
+ip                      iproute2
+ss                      iproute2
+tc                      iproute2
+mount                   mount
+setpriv                 util-linux
+taskset                 util-linux
+nginx                   nginx
+wget                    wget
+tcpdump                 tcpdump
+ethtool                 ethtool
+gcc                     gcc
+/usr/include/stdio.h    libc6-dev
+ld                      binutils
+make                    make
+flex                    flex
+bison                   bison
+bc                      bc
+xz                      xz-utils
+patch                   patch
+"
+
+missing_packages() {
+    while read -r thing package; do
+        [ -z "$thing" ] || command -v "$thing" >/dev/null || [ -e "$thing" ] || echo "$package"
+    done <<<"$NEEDED"
+    # Whatever Python is chosen, Debian's own is offered when none will do.
+    [ -n "${PYTHON:-}" ] || ./which-python.sh >/dev/null 2>&1 || echo python3-venv
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+may_be_root() {
+    [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }
+}
+
+# Lists are there, and not older than a day: older ones name packages that archives have dropped.
+lists_are_fresh() {
+    compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null &&
+        [ -n "$(find /var/lib/apt/lists -maxdepth 0 -mtime -1)" ]
+}
+
+# nginx would start and listen as soon as it is installed; here only runs start it, for themselves.
+install() {
+    local mask=
+    [[ " $* " != *" nginx "* || ! -d /run/systemd/system ]] || mask=yes
+    [ -z "$mask" ] || as_root systemctl --quiet mask nginx.service
+    as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+        apt-get install -y -q --no-install-recommends "$@"
+    [ -z "$mask" ] || as_root systemctl --quiet unmask nginx.service
+    [ -z "$mask" ] || as_root systemctl --quiet disable nginx.service
+}
+
+if [ "$(uname -sm)" != "Linux x86_64" ]; then
+    exit 0                                      # recorded runs need nothing but Python
+fi
+packages=$(missing_packages | sort -u | xargs)
+if [ -z "$packages" ]; then
+    exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "missing here, under the names that Debian gives them: $packages; install them with this machine's package manager" >&2
+    exit 3
+fi
+if ! may_be_root; then
+    echo "missing here; as root: apt-get update && apt-get install -y --no-install-recommends $packages" >&2
+    exit 3
+fi
+echo "installing: $packages"
+lists_are_fresh || as_root apt-get update -q
+# shellcheck disable=SC2086  # a list of words
+install $packages
