@@ -11,6 +11,7 @@ import json
 import sys
 from pathlib import Path
 
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK", help="an .ipynb file")
