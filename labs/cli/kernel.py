@@ -1,0 +1,204 @@
+"""Build, check and list the kernels that the virtual testbed boots.
+
+VERSION is a series (6.1: the newest of it), a source version (6.1.192-2) or, for check, the first
+8 digits of a digest too. A kernel takes a minute and a half to build on two cores, and is kept
+under its digest in the cache. LABS_KERNELS names shared stores, which are searched first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from labs.cli.tables import table
+from labs.kernel.versions import DEFAULT, read_wish
+
+COLUMNS = ("version", "source", "hz", "digest", "store")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    def verb(name: str, does: str, more: str, answer: Callable[[argparse.Namespace], int]
+             ) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=does, description=f"{does}\n\n{more}")
+        made.add_argument("--json", action="store_true", help="print one JSON object")
+        made.set_defaults(answer=answer)
+        return made
+
+    _configure_build(verb)
+    verb("list", "the kernels that are built",
+         "In the order in which they are searched: LABS_KERNELS, then your own cache.", main_list)
+    add = verb("add", "keep a kernel that was built elsewhere",
+               "The file must have the digest that you give, and pass the check.", main_add)
+    add.add_argument("file", type=Path, metavar="FILE", help="a User-Mode Linux kernel")
+    add.add_argument("--sha256", required=True, metavar="DIGEST", help="all 64 hex digits")
+    _into(add)
+    _dry_run(add)
+    check = verb("check", "boot a kernel and hold it to its figures",
+                 "Boots it twice, which must give the same; measures a link of 200 ms, and how a\n"
+                 "receive buffer of 32 KiB fills (article 4). Nothing is changed.", main_check)
+    check.add_argument("wish", nargs="?", default=DEFAULT, metavar="VERSION",
+                       help="a version or a digest (default: %(default)s)")
+    again = verb("reproduce", "build twice and compare",
+                 "Two builds in two folders, the second by another user if you are root: one\n"
+                 "digest, or exit code 5. Nothing of it is kept.", main_reproduce)
+    _version(again)
+    _jobs(again)
+    _dry_run(again)
+
+
+def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
+    build = verb(
+        "build", "build a kernel, check it, keep it",
+        "The source is the package linux-source-VERSION if it is installed; else it is fetched\n"
+        "with apt, which needs no root and installs nothing; or it is your own TARBALL.\n\n"
+        "  labs kernel build                   the default\n"
+        "  labs kernel build 6.12 --dry-run    what would be done\n"
+        "  labs kernel build 6.1.190-1         one version of the source package", main_build,
+    )
+    _version(build)
+    build.add_argument("--source", type=Path, metavar="TARBALL",
+                       help="kernel sources from elsewhere; VERSION says which they are")
+    build.add_argument("--fresh", action="store_true", help="build even if it is built already")
+    _jobs(build)
+    _into(build)
+    _dry_run(build)
+
+
+def _version(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("wish", nargs="?", default=DEFAULT, metavar="VERSION",
+                        help="a series or a source version (default: %(default)s)")
+
+
+def _jobs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--jobs", type=int, metavar="N",
+                        help="compilers at a time (default: one for each CPU)")
+
+
+def _into(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--into", type=Path, metavar="DIR",
+                        help="keep it in this store, not in the cache")
+
+
+def _dry_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def main(args: argparse.Namespace) -> int:
+    code: int = args.answer(args)
+    return code
+
+
+def main_build(args: argparse.Namespace) -> int:
+    from labs.kernel.build import build, plan
+    from labs.kernel.progress import Progress
+
+    wish = read_wish(args.wish)
+    if args.dry_run:
+        return _say(plan(wish, tarball=args.source, into=args.into), args.json)
+    done = build(wish, tarball=args.source, fresh=args.fresh, jobs=_checked_jobs(args),
+                 into=args.into, progress=Progress())
+    content = _as_json(done.kernel) | {"built": done.fresh, "checked": done.checked}
+    if args.json:
+        print(json.dumps(content))
+    else:
+        how = "built and checked" if done.fresh else "was built before"
+        print(f"Linux {done.kernel.source} {how}: {done.kernel.folder}")
+    return 0
+
+
+def main_list(args: argparse.Namespace) -> int:
+    from labs.kernel import store
+
+    found = store.kernels()
+    if args.json:
+        print(json.dumps({"stores": [str(one) for one in store.stores()],
+                          "kernels": [_as_json(kernel) for kernel in found]}))
+    elif found:
+        rows = [_as_json(one) | {"digest": one.sha256[:12], "store": str(one.folder.parent)}
+                for one in found]
+        print(table(rows, COLUMNS))
+    else:
+        print(f"no kernel is built; next step: labs kernel build {DEFAULT}")
+    return 0
+
+
+def main_add(args: argparse.Namespace) -> int:
+    from labs.kernel.add import add, plan
+
+    if args.dry_run:
+        return _say(plan(args.file, args.sha256, into=args.into), args.json)
+    kernel = add(args.file, args.sha256, into=args.into)
+    if args.json:
+        print(json.dumps(_as_json(kernel)))
+    else:
+        print(f"Linux {kernel.version} checked and kept: {kernel.folder}")
+    return 0
+
+
+def main_check(args: argparse.Namespace) -> int:
+    from labs.kernel import check, store
+
+    kernel = store.find(args.wish)
+    measured = check.measure(kernel.path)
+    faults = check.judge(measured, kernel.version)
+    rows = check.compared(measured)
+    if args.json:
+        print(json.dumps(_as_json(kernel) | {"measured": measured, "figures": rows,
+                                             "faults": faults}))
+    else:
+        print(f"Linux {kernel.source}, {kernel.sha256[:12]}: two boots "
+              f"{'differ' if measured['differs'] else 'alike'}, {measured['hz']} Hz")
+        print(table(rows, ("figure", "measured", "expected")))
+        if not check.judged(kernel.version):
+            print("no figures are published for this series: measured, not judged")
+    if faults:
+        raise check.failure(faults)
+    return 0
+
+
+def main_reproduce(args: argparse.Namespace) -> int:
+    from labs.errors import ResultsDiffer
+    from labs.kernel.reproduce import plan, reproduce
+
+    wish = read_wish(args.wish)
+    if args.dry_run:
+        return _say(plan(wish), args.json)
+    builds = reproduce(wish, jobs=_checked_jobs(args))
+    same = len({one["sha256"] for one in builds}) == 1
+    if args.json:
+        print(json.dumps({"same": same, "builds": builds}))
+    else:
+        print(table(builds, ("user", "seconds", "folder")))
+        print("\n".join(f"sha256 {one['sha256']}" for one in builds))
+        print("same bytes" if same else "the bytes differ")
+    return 0 if same else ResultsDiffer.exit_code
+
+
+def _checked_jobs(args: argparse.Namespace) -> int | None:
+    from labs.errors import BadInput
+
+    jobs: int | None = args.jobs
+    if jobs is not None and not 1 <= jobs <= 1024:
+        raise BadInput(f"--jobs {jobs} is out of range: 1 to 1024")
+    return jobs
+
+
+def _as_json(kernel: Any) -> dict[str, Any]:
+    return {"version": kernel.version, "source": kernel.source, "sha256": kernel.sha256,
+            "hz": kernel.hz, "path": str(kernel.path)}
+
+
+def _say(plan: dict[str, Any], as_json: bool) -> int:
+    """Print what would be done."""
+    if as_json:
+        print(json.dumps(plan))
+    else:
+        for name, value in plan.items():
+            shown = ", ".join(value) if isinstance(value, list) else value
+            print(f"{name}: {'-' if shown is None else shown}")
+    return 0

@@ -1,0 +1,1 @@
+"""The kernels of the laboratory: built, kept, found, checked, booted."""
