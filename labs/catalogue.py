@@ -103,12 +103,14 @@ _own: dict[Path, tuple[bytes, Lab]] = {}
 
 
 def find(name_or_path: str) -> Lab:
-    """The lab of that name, or the one in the reader's own file (`./mylab.py`).
+    """The lab of that name, or the one in the reader's own file (`./mylab.py`), which from then
+    on is known by its name too.
 
     BadInput: no such lab or file, or a file that is no lab; nearest name, and the list.
     """
-    if name_or_path in LABS:
-        return LABS[name_or_path]
+    known = {**{lab.name: lab for _, lab in _own.values()}, **LABS}
+    if name_or_path in known:
+        return known[name_or_path]
     path = Path(name_or_path)
     if path.suffix == ".py" or len(path.parts) > 1:
         return _find_own(path)

@@ -23,6 +23,9 @@ class Arguments(argparse.ArgumentParser):
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """The words as arguments. BadInput for what is unknown (with the nearest flag) or lacks;
         SystemExit after --help."""
+        verbs = self._verbs()
+        if verbs and words and not words[0].startswith("-") and words[0] not in verbs:
+            raise BadInput(unknown(words[0], verbs, what=f"command of {self.prog}"))
         namespace, left = self.parse_known_args(words)
         for word in left:
             if word.startswith("-") and word != "-":
@@ -35,9 +38,15 @@ class Arguments(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{' '.join(message.split())}; see {self.prog} --help")
 
+    def _verbs(self) -> dict[str, Arguments]:
+        """The parsers of the command's own verbs (`labs runs list`), if it has any."""
+        return {
+            name: parser
+            for action in self._actions if isinstance(action, argparse._SubParsersAction)
+            for name, parser in action.choices.items()
+        }
+
     def _flags(self) -> Iterator[str]:
-        for action in self._actions:
-            yield from (flag for flag in action.option_strings if flag.startswith("--"))
-            if isinstance(action, argparse._SubParsersAction):
-                for parser in action.choices.values():
-                    yield from parser._flags()
+        for parser in (self, *self._verbs().values()):
+            for action in parser._actions:
+                yield from (flag for flag in action.option_strings if flag.startswith("--"))

@@ -153,7 +153,8 @@ class Parameter:
         """papermill's -p turns 6.10 into the number 6.1; its -r leaves text alone."""
         if self.kind is not str or not isinstance(value, int | float):
             return ""
-        return f'; write it in quotes, "{value}", or in papermill: -r {spelt} {value}'
+        text = shown(value)
+        return f'; write it in quotes, "{text}", or in papermill: -r {spelt} {text}'
 
 
 def declared(cls: type[Any]) -> dict[str, Parameter]:
@@ -253,7 +254,7 @@ def shown(value: object) -> str:
     try:
         text = f'"{value}"' if isinstance(value, str) else repr(value)
     except ValueError:  # Python does not print a whole number of more than 4,300 digits
-        text = f"a {type(value).__name__}"
+        text = "a number too long to print"
     text = " ".join(text.split())
     return text if len(text) <= 60 else text[:57] + "..."
 

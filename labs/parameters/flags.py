@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from typing import Any, TypeVar
 
 from labs.errors import BadInput
@@ -61,12 +62,10 @@ def _dest(one: Parameter) -> str:
 def _read(one: Parameter, text: str) -> Scalar:
     if one.kind is str:
         return text
-    try:
-        return int(text) if one.kind is int else float(text)
-    except ValueError:
-        raise BadInput(
-            f"{told(one.flag, text)} cannot be read; allowed: {one.allowed}"
-        ) from None
+    for read in (int, float) if one.kind is float else (int,):
+        with contextlib.suppress(ValueError):
+            return read(text)
+    raise BadInput(f"{told(one.flag, text)} cannot be read; allowed: {one.allowed}")
 
 
 def _help(one: Parameter) -> str:

@@ -1,0 +1,185 @@
+"""Run a lab: make the runs that its parameters ask for and that are not there yet, show results.
+
+LAB is a lab's name (buffers) or a file of your own (./mylab.py). A run that is there already is
+not made again unless --fresh; a study that was stopped goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TextIO
+
+from labs.catalogue import LABS, Lab, find
+from labs.cli.tables import table
+from labs.errors import BadInput, Missing
+from labs.parameters.base import LabParameters
+from labs.parameters.flags import add_flags, from_flags
+
+if TYPE_CHECKING:
+    from labs.study import Study
+
+# Columns of the results that say where a number is from, or say it in another unit.
+NOT_IN_TABLE = frozenset({
+    "testbed", "kernel", "source", "key", "digest", "link", "goodput_bytes_s", "steady_bytes_s",
+})
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "labs run LAB [parameters of the lab] [--fresh] [--jobs N] [--dry-run] [--json]"
+    parser.add_argument("lab", metavar="LAB", help=f"{', '.join(LABS)}, or a file ./mylab.py")
+    parser.add_argument("--fresh", action="store_true", help="make also the runs that are there")
+    parser.add_argument("--jobs", type=int, metavar="N",
+                        help="runs side by side (default: LABS_JOBS, or one a CPU)")
+    parser.add_argument("--dry-run", action="store_true",
+                        help="print every ip, tc and sysctl line; start nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Add the flags of the lab that the words name; those that every lab has if they name none."""
+    named = lab_word(words)
+    add_flags(parser, find(named).Parameters() if named is not None else LabParameters)
+
+
+def lab_word(words: Sequence[str]) -> str | None:
+    """The word that names the lab: the first one, or behind flags the first that can be one."""
+    if words and not words[0].startswith("-"):
+        return words[0]
+    return next((word for word in words if word in LABS or word.endswith(".py")), None)
+
+
+def main(args: argparse.Namespace) -> int:
+    if args.jobs is not None and args.jobs < 1:
+        raise BadInput(f"--jobs {args.jobs} is out of range; allowed: 1 or more")
+    lab = find(args.lab)
+    parameters = from_flags(lab.Parameters(), args)
+    if args.dry_run:
+        steps = preview(lab, parameters)
+        print(json.dumps(steps) if args.json else as_script(steps))
+        return 0
+    study = make(lab, parameters, args)
+    said = as_json(lab, parameters, study)
+    print(json.dumps(said) if args.json else as_text(said))
+    return 0
+
+
+def make(lab: Lab, parameters: LabParameters, args: argparse.Namespace) -> Study:
+    """Make what is missing of the study, and open it."""
+    from labs.study import study
+
+    if parameters.testbed != "recorded":
+        from labs.launch.run import run
+
+        with Progress(sys.stderr) as progress:
+            run(lab, parameters, fresh=args.fresh, jobs=args.jobs, progress=progress.tell)
+    return study(parameters)
+
+
+def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
+    """What would be done, condition by condition: the run's name, and every command in order."""
+    from labs.experiments.preview import preview as commands_of
+    from labs.launch.plan import plan
+
+    try:
+        names = {one.condition.name: one.name for one in plan(lab, parameters)}
+    except Missing:  # no kernel yet: the commands can be shown all the same
+        names = {}
+    return {
+        "lab": lab.name,
+        "testbed": parameters.testbed,
+        "into": parameters.runs,
+        "parameters": dataclasses.asdict(parameters),
+        "conditions": [
+            {
+                "condition": condition.name,
+                "run": names.get(condition.name),
+                "commands": [
+                    {"host": line.host, "argv": list(line.argv)} for line in commands_of(condition)
+                ],
+            }
+            for condition in lab.conditions(parameters)
+        ],
+    }
+
+
+def as_script(steps: Mapping[str, Any]) -> str:
+    """The commands of each condition, in order, under the host that they are for."""
+    lines = []
+    for one in steps["conditions"]:
+        lines += ["", f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}"]
+        lines.append(f"# run: {one['run']}" if one["run"] else "# run: needs the kernel first")
+        for host, group in groupby(one["commands"], key=lambda line: line["host"]):
+            lines.append(f"# on the {host}" if host else "# on the machine that has both hosts")
+            lines += [shlex.join(line["argv"]) for line in group]
+    return "\n".join(lines[1:])
+
+
+def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]:
+    """What was run and what came of it, as plain data; a number that there is not is null."""
+    rows = [
+        {str(name): plain(value) for name, value in row.items()}
+        for row in study.results().to_dict("records")
+    ]
+    for row in rows:
+        row["link"] = dict(study.run(str(row["condition"])).link)
+    return {
+        "lab": lab.name,
+        "testbed": parameters.testbed,
+        "kernel": next((row["kernel"] for row in rows if row.get("kernel")), None),
+        "into": parameters.runs,
+        "results": rows,
+    }
+
+
+def plain(value: object) -> object:
+    """A cell of a table as a JSON scalar: numpy's numbers as Python's, NaN as None."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and value != value else value
+
+
+def as_text(said: Mapping[str, Any]) -> str:
+    """The results as a short table, and below it where they are from and what is wrong."""
+    rows: list[dict[str, Any]] = said["results"]
+    columns = [name for name in rows[0] if name not in NOT_IN_TABLE] if rows else ["condition"]
+    kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
+    lines = [table(rows, columns), "", f"{said['testbed']}{kernel}; runs are in {said['into']}"]
+    lines += [
+        f"{row['condition']}: the link is {row['link']['verdict']}"
+        for row in rows if row["link"]["verdict"] != "as asked"
+    ]
+    return "\n".join(lines)
+
+
+class Progress:
+    """What each run is at: one line that is rewritten on a terminal, elsewhere only what ended."""
+
+    ENDED = ("made", "there already", "failed")
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._live = stream.isatty()
+        self._at: dict[str, str] = {}
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live and self._at:
+            self._stream.write("\r\033[K")
+            self._stream.flush()
+
+    def tell(self, condition: str, line: str) -> None:
+        """Take the news of one run; what `labs.launch.run` calls."""
+        self._at[condition] = line
+        if self._live:
+            told = " | ".join(f"{name}: {at}" for name, at in self._at.items())
+            self._stream.write(f"\r\033[K{told[:78]}")
+        elif line in self.ENDED:
+            self._stream.write(f"{condition}: {line}\n")
+        self._stream.flush()

@@ -1,0 +1,129 @@
+"""List, show, compare and pack the runs that are kept.
+
+WHAT and the two sides of a comparison are a run's folder, a study file, a folder given to --into,
+or a packed file. Compare has three grades: same bytes, same results, moved (exit code 5).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from labs.cli.tables import table
+
+DEFAULT_FOLDER = "runs"
+MOVED = 5
+RUN_COLUMNS = ("run", "testbed", "kernel", "ended", "link", "digest")
+STUDY_COLUMNS = ("study", "newest", "runs", "missing")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    def verb(name: str, does: str, answer: Callable[[argparse.Namespace], int]
+             ) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=does, description=does)
+        made.add_argument("--json", action="store_true", help="print one JSON object")
+        made.set_defaults(answer=answer)
+        return made
+
+    listing = verb("list", "the runs and studies in a folder", main_list)
+    listing.add_argument("folder", nargs="?", default=DEFAULT_FOLDER, metavar="FOLDER",
+                         help="a folder given to --into, or a packed file (default: %(default)s)")
+    show = verb("show", "one run: inputs, link, marks, files", main_show)
+    show.add_argument("run", metavar="RUN", help="its folder, or its name as list shows it")
+    show.add_argument("--from", dest="folder", default=DEFAULT_FOLDER, metavar="FOLDER",
+                      help="where a name is looked for (default: %(default)s)")
+    show.add_argument("--commands", action="store_true",
+                      help="the ip, tc and sysctl lines of the run, to be pasted")
+    compare = verb("compare", "did the result change? same bytes, same results, or moved",
+                   main_compare)
+    compare.add_argument("a", metavar="A")
+    compare.add_argument("b", metavar="B")
+    compare.add_argument("--lab", metavar="FILE", help="the lab of the runs, if it is your own")
+    pack = verb("pack", "runs as one file, the same bytes wherever it is packed", main_pack)
+    pack.add_argument("what", metavar="WHAT")
+    pack.add_argument("--out", type=Path, required=True, metavar="FILE",
+                      help="ends in .tar.gz or .tar.xz")
+    pack.add_argument("--with-host", action="store_true",
+                      help="with host.json, which tells of the machine")
+
+
+def main(args: argparse.Namespace) -> int:
+    code: int = args.answer(args)
+    return code
+
+
+def main_list(args: argparse.Namespace) -> int:
+    from labs.runs import index
+
+    found = index(args.folder)
+    if args.json:
+        print(json.dumps({"folder": args.folder, "entries": [one.as_json() for one in found]}))
+        return 0
+    runs = [{**one.as_json(), "run": one.name, "digest": one.digest[:12]} for one in found
+            if one.kind == "run" and one.problem is None]
+    studies = [{**one.as_json(), "study": one.name} for one in found
+               if one.kind == "study" and one.problem is None]
+    parts = [table(rows, columns)
+             for rows, columns in ((runs, RUN_COLUMNS), (studies, STUDY_COLUMNS)) if rows]
+    parts += [f"{one.name}: {one.problem}" for one in found if one.problem is not None]
+    print("\n\n".join(parts) or f"{args.folder} holds no runs")
+    return 0
+
+
+def main_show(args: argparse.Namespace) -> int:
+    from labs.runs import open_run
+
+    path = Path(args.run)
+    run = open_run(path if path.exists() else Path(args.folder) / args.run)
+    if args.commands:
+        text = run.commands_text()
+        print(json.dumps({"commands": text.splitlines()}) if args.json else text.rstrip())
+        return 0
+    said = {"run": run.name, "path": str(run.path), "key": run.key, "digest": run.digest,
+            "kernel": run.kernel, "link": run.link, "marks": run.marks, "ended": run.ended,
+            "buffers": run.buffers, "tools": run.tools, "inputs": run.inputs,
+            "files": sorted(run.seal.files)}
+    if args.json:
+        print(json.dumps(said))
+    else:
+        print("\n".join(f"{name}: {_told(value)}" for name, value in said.items()))
+    return 0
+
+
+def _told(value: object) -> str:
+    """A value below its name: one line, or a line for each part."""
+    if isinstance(value, dict):
+        return "".join(f"\n  {name}: {json.dumps(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return "".join(f"\n  {part if isinstance(part, str) else json.dumps(part)}"
+                       for part in value) or "none"
+    return str(value)
+
+
+def main_compare(args: argparse.Namespace) -> int:
+    from labs.runs import compare
+    from labs.runs.comparison import MOVED as GRADE_MOVED
+
+    if args.lab is not None:
+        from labs.catalogue import find
+
+        find(args.lab)  # from now on known by its name, by which the runs call it
+    found = compare(args.a, args.b)
+    print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
+    return MOVED if found.grade == GRADE_MOVED else 0
+
+
+def main_pack(args: argparse.Namespace) -> int:
+    from labs.runs import pack
+
+    packed = pack(args.what, args.out, with_host=args.with_host)
+    if args.json:
+        print(json.dumps(packed.as_json()))
+    else:
+        print(f"{packed.path}: {packed.runs} {'run' if packed.runs == 1 else 'runs'}, "
+              f"{packed.size_bytes} bytes, sha256 {packed.sha256}")
+    return 0

@@ -1,0 +1,33 @@
+"""A lab of the reader's own goes the whole way: written, run in the virtual testbed, read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labs.cli.__main__ import main
+
+
+def test_a_new_lab_runs_as_it_was_written(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "mylab"]) == 0
+    capsys.readouterr()
+    words = ["run", "./mylab.py", "--file-kib", "50", "--into", "kept", "--json"]
+    assert main(words) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["lab"], said["testbed"], said["into"]) == ("mylab", "virtual", "kept")
+    near, far = said["results"]
+    assert (near["condition"], far["condition"]) == ("near", "far")
+    # A handshake, the request, and 50 KiB from an initial window of 10 segments: 4 to 5 in all.
+    assert 3 <= far["round_trips"] <= 5
+    assert far["took_ms"] > near["took_ms"]
+    assert far["link"]["verdict"] == "as asked"
+    made = sorted(folder.name for folder in Path("kept").iterdir())
+    assert main([*words, "--only", "far"]) == 0
+    (again,) = json.loads(capsys.readouterr().out)["results"]
+    assert again == far                                     # read, not made once more
+    assert sorted(folder.name for folder in Path("kept").iterdir()) == made
