@@ -32,7 +32,7 @@ figure: ready           ## draw the README's figure again from recorded runs (ne
 	$(BIN)/python docs/draw.py
 
 kernel-reproducible: ready  ## build the kernel twice, apart, and compare
-	@setup/kernel-twice.sh $(BIN)/labs
+	$(BIN)/labs kernel reproduce
 
 lock:                   ## resolve requirements.lock again from pyproject.toml
 	@setup/lock.sh $(UV)

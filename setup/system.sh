@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the system packages that are not here yet. Says nothing and changes nothing if all are.
+# Install the system packages that are not here yet; say and change nothing if all are.
 #
 # With apt-get and root (or sudo) it installs them; else it says in one line what to install.
 set -euo pipefail
@@ -63,22 +63,30 @@ install() {
     [ -z "$mask" ] || as_root systemctl --quiet disable nginx.service
 }
 
+kernel_is_built() {
+    [ -n "${LABS_KERNELS:-}" ] ||
+        compgen -G "${XDG_CACHE_HOME:-${HOME:-/}/.cache}/labs/kernels/*/linux" >/dev/null
+}
+
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     exit 0                                      # recorded runs need nothing but Python
 fi
 packages=$(missing_packages | sort -u | xargs)
-if [ -z "$packages" ]; then
-    exit 0
-fi
-if ! command -v apt-get >/dev/null; then
+if [ -n "$packages" ] && ! command -v apt-get >/dev/null; then
     echo "missing here, under the names that Debian gives them: $packages; install them with this machine's package manager" >&2
     exit 3
 fi
-if ! may_be_root; then
+if [ -n "$packages" ] && ! may_be_root; then
     echo "missing here; as root: apt-get update && apt-get install -y --no-install-recommends $packages" >&2
     exit 3
 fi
-echo "installing: $packages"
-lists_are_fresh || as_root apt-get update -q
-# shellcheck disable=SC2086  # a list of words
-install $packages
+# The lists matter for what is installed now, and for the source of a kernel that is to be built.
+if { [ -n "$packages" ] || ! kernel_is_built; } &&
+    command -v apt-get >/dev/null && ! lists_are_fresh && may_be_root; then
+    as_root apt-get update -q
+fi
+if [ -n "$packages" ]; then
+    echo "installing: $packages"
+    # shellcheck disable=SC2086  # a list of words
+    install $packages
+fi
