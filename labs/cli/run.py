@@ -24,9 +24,11 @@ from labs.parameters.flags import add_flags, from_flags
 if TYPE_CHECKING:
     from labs.study import Study
 
-# Columns of the results that say where a number is from, or say it in another unit.
+# Columns of the results that say where a number is from, or say it once more in another unit.
 NOT_IN_TABLE = frozenset({
     "testbed", "kernel", "source", "key", "digest", "link", "goodput_bytes_s", "steady_bytes_s",
+    "article_steady_mib_s", "article_claim", "wget_mib_s", "agreement_pct", "duration_s", "bytes",
+    "ended",
 })
 
 

@@ -29,4 +29,6 @@ def shown(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, list | tuple):
+        return "; ".join(map(str, value))
     return str(value)

@@ -10,10 +10,11 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from labs.errors import BadInput, LabError
-from labs.parameters.declare import check, declared, notebook_name, unknown
+from labs.parameters.declare import check, declared, did_you_mean, notebook_name, unknown
 
 P = TypeVar("P")
 NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+OWN_NAMES = "; write a name of your own in small letters"
 INJECTED = "# Parameters\n"
 """How papermill begins the cell that it puts behind the parameters cell."""
 
@@ -33,9 +34,8 @@ def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
     }
     for name in (*given, *_injected(names)):
         if name not in known:
-            raise BadInput(
-                unknown(name, known) + " (a name of your own is written in small letters)"
-            )
+            hint = "" if did_you_mean(name, known) else OWN_NAMES
+            raise BadInput(unknown(name, known) + hint)
     values = {known[name]: value for name, value in given.items()}
     return check(cls, values, spell=notebook_name)
 

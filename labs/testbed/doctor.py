@@ -146,10 +146,10 @@ def recorded() -> Iterator[Check]:
                 "not installed: " + ", ".join(lacking) if lacking else ", ".join(READING_MODULES),
                 "pip install .")
     package = Path(__file__).resolve().parents[1]
-    places = (package / "recorded", package.parent / "data")
-    found = next((place for place in places if any(place.glob("**/studies/*.json"))), None)
-    yield Check("studies", found is not None,
-                str(found) if found else f"no recorded study in {places[1]}",
+    clone = package.parent / "data"
+    found = next((place for place in (clone, package / "recorded")
+                  if (place / "SHA256SUMS").is_file()), None)
+    yield Check("studies", found is not None, str(found) if found else f"no {clone} here",
                 "git checkout -- data")
 
 

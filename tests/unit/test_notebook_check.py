@@ -38,7 +38,7 @@ def test_the_names_in_capitals_are_the_parameters() -> None:
 
 @pytest.mark.parametrize(("names", "said"), [
     ({"RATE_MBTI": 10}, "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
-    ({"MSS": 1448}, "a name of your own is written in small letters"),
+    ({"MSS": 1448}, "write a name of your own in small letters"),
     ({"RATE_MBIT": "10"}, 'RATE_MBIT = "10" is text, not a number'),
     ({"RATE_MBIT": -1}, "RATE_MBIT = -1 is out of range"),
     ({"ONLY": "defalt"}, "defalt is not a condition; did you mean default?"),
