@@ -31,7 +31,7 @@ TcpRetransSegs                  0                  0.0
 """
 
 
-def inputs(condition: str = "both", **changed: Any) -> dict[str, Any]:
+def inputs(condition: str = "both", /, **changed: Any) -> dict[str, Any]:
     """The inputs of a run; `changed` replaces whole entries."""
     found: dict[str, Any] = {
         "schema": 1,
@@ -66,7 +66,7 @@ def run_json(given: Mapping[str, Any], seconds: float = 11.5) -> dict[str, Any]:
                  "verdict": "as asked"},
         "commands": [{"at_ns": START_NS, "host": host, "argv": list(argv), "exit": 0}
                      for host, *argv in COMMANDS],
-        "sysctls": {host: {"before": {name: "4096 131072 6291456" for name in values},
+        "sysctls": {host: {"before": dict.fromkeys(values, "4096 131072 6291456"),
                            "after": values}
                     for host, values in given["condition"]["sysctls"].items()},
         "buffers": [{"host": "client", "socket": "client", "requested_bytes": None,

@@ -18,6 +18,7 @@ import tempfile
 import zlib
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import IO, cast
 
 from labs.errors import BadInput, Damaged
 from labs.record.disk import written_to
@@ -52,14 +53,23 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
     content = folder / "content"
     content.mkdir()
     try:
-        with written_to(folder), tarfile.open(packed) as parcel:
-            for member in parcel:
-                _take(parcel, member, content)
+        with written_to(folder), _expanded(packed) as stream:
+            with tarfile.open(fileobj=stream, mode="r|") as parcel:
+                for member in parcel:
+                    _take(parcel, member, content)
+            while stream.read(1 << 20):
+                pass        # the check sum of a compressed file comes last
     except CUT as error:
-        raise Damaged(f"{packed} cannot be unpacked ({error}); copy or pack it again") from error
+        raise Damaged(f"{packed} cannot be unpacked: it was cut short or is no packed file; copy "
+                      "or pack it again") from error
     except FileExistsError as error:
         raise Damaged(f"{packed} holds {error.filename} twice; pack it again") from error
     return _runs_in(content, packed)
+
+
+def _expanded(packed: Path) -> IO[bytes]:
+    opener = lzma.open if packed.name.endswith(".xz") else gzip.open
+    return cast(IO[bytes], opener(packed))
 
 
 def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> None:

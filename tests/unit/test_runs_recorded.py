@@ -1,0 +1,150 @@
+"""Recorded data: read as a RUNS folder, found by condition, checked against its sums."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import labs
+from labs.errors import BadInput, Damaged, Missing
+from labs.runs import index, recorded
+from tests.run_folders import LINK, inputs, make_run, make_study
+
+BUDGET_BYTES = 2_000_000
+
+
+def wish(condition: str = "both", **changed: Any) -> dict[str, Any]:
+    """A condition as a plan asks for it."""
+    found: dict[str, Any] = inputs(condition)["condition"]
+    return {**found, **changed}
+
+
+def match(data: Path, *wished: dict[str, Any], kernel: str = "6.1", seed: int = 1,
+          memory_mib: int = 4096) -> list[str]:
+    return [run.name for run in recorded.matching(
+        "buffers", wished, kernel=kernel, seed=seed, memory_mib=memory_mib, data=data)]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Recorded data with one study."""
+    recorded.keep(make_study(tmp_path / "runs").path, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def test_the_recorded_data_of_the_project() -> None:
+    try:
+        data = recorded.folder()
+    except Missing as error:
+        pytest.skip(str(error))
+    assert recorded.check(data) > 0
+    entries = index(data)
+    assert entries and [entry.problem for entry in entries if entry.problem] == []
+    assert not list(data.rglob("host.json"))
+    assert sum(path.stat().st_size for path in data.rglob("*") if path.is_file()) < BUDGET_BYTES
+
+
+def test_a_study_is_kept_without_the_machine_it_was_made_on(tmp_path: Path, data: Path) -> None:
+    assert [entry.name for entry in index(data)] == [
+        entry.name for entry in index(tmp_path / "runs")]
+    assert not list(data.rglob("host.json"))
+    assert recorded.check(data) == sum(path.is_file() for path in data.rglob("*")) - 1
+    subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=data, check=True)
+
+
+def test_keeping_it_again_replaces_what_was_kept_of_the_lab(tmp_path: Path, data: Path) -> None:
+    (data / "DATASETS.md").write_text("prose\n")
+    make_run(tmp_path / "other", inputs("both", lab="delay"))
+    recorded.keep(tmp_path / "other", data)
+    study = make_study(tmp_path / "new", ("unshaped",))
+    recorded.keep(study.path, data)
+    assert sorted((entry.lab, entry.condition) for entry in index(data)) == [
+        ("buffers", ""), ("buffers", "unshaped"), ("delay", "both")]
+    assert (data / "DATASETS.md").read_text() == "prose\n"
+    recorded.check(data)
+
+
+def test_changed_data_is_found(data: Path) -> None:
+    run = next(data.glob("buffers-both-*"))
+    (run / "server/nginx.conf").write_bytes(b"")
+    with pytest.raises(Damaged, match=r"nginx\.conf is not as SHA256SUMS says"):
+        recorded.check(data)
+    (run / "server/nginx.conf").unlink()
+    with pytest.raises(Damaged, match=r"nginx\.conf is missing"):
+        recorded.check(data)
+    recorded.write_sums(data)
+    (data / "more.txt").write_bytes(b"")
+    with pytest.raises(Damaged, match=r"more\.txt is not as SHA256SUMS says"):
+        recorded.check(data)
+
+
+@pytest.mark.parametrize("kernel", ["6.1", "6.1.192", "6.1.192-2"])
+def test_a_kernel_may_be_named_in_any_way(data: Path, kernel: str) -> None:
+    assert match(data, wish("both"), kernel=kernel) == [
+        path.name for path in data.glob("buffers-both-*")]
+
+
+def test_a_kernel_may_be_named_by_its_digest_or_lack_its_revision(tmp_path: Path) -> None:
+    kernel = {"version": "6.1.192", "digest": inputs()["kernel"]["digest"]}
+    name = make_run(tmp_path, inputs(kernel=kernel)).name
+    for wished in (kernel["digest"][:8], "6.1.192-2", "6.1.192"):
+        assert match(tmp_path, wish(), kernel=wished) == [name]
+    for wished in ("6.1.19", "6.1.193-1", "6.12", "0123456789"):
+        with pytest.raises(BadInput, match=f"with kernel 6.1.192, not {wished}; "):
+            match(tmp_path, wish(), kernel=wished)
+
+
+def test_runs_come_in_the_order_of_the_wishes(data: Path) -> None:
+    found = match(data, wish("both"), wish("default"))
+    assert [name.split("-")[1] for name in found] == ["both", "default"]
+
+
+def test_tools_and_code_of_a_recorded_run_are_its_own(tmp_path: Path) -> None:
+    name = make_run(tmp_path, inputs(tools={}, code="f" * 64)).name
+    assert match(tmp_path, wish()) == [name]
+
+
+def test_numbers_are_compared_as_numbers(data: Path) -> None:
+    link = {**LINK, "delay_ms": 200.0, "rate_mbit": 1000.0}
+    assert match(data, wish(link=link)) == match(data, wish())
+
+
+@pytest.mark.parametrize(("changed", "said"), [
+    ({"link": {**LINK, "rate_mbit": 10}}, "with rate_mbit 1000, not 10; "),
+    ({"link": {**LINK, "rate_mbit": None}}, "with rate_mbit 1000, not none; "),
+    ({"settings": {"transfer_mib": 1, "client": "wget"}},
+     "with transfer_mib 1024, not 1, client discard, not wget; "),
+    ({"sysctls": {}}, "net.ipv4.tcp_wmem=4096 16384 52428800, not none"),
+    ({"name": "bth"}, r"has no run of buffers bth \(it has both, default\); "),
+])
+def test_what_is_not_recorded_is_said(data: Path, changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said) as caught:
+        match(data, wish("default"), wish("both", **changed))
+    assert str(caught.value).endswith('TESTBED = "virtual" runs it here')
+    assert "\n" not in str(caught.value)
+
+
+def test_seed_and_memory_are_conditions_too(data: Path) -> None:
+    with pytest.raises(BadInput, match="seed 1, not 2, memory_mib 4096, not 8192"):
+        match(data, wish(), seed=2, memory_mib=8192)
+
+
+def test_of_several_the_newest_kernel_is_taken(tmp_path: Path) -> None:
+    for version in ("6.1.99-1", "6.1.192-2", "6.1.191-1"):
+        make_run(tmp_path, inputs(kernel={"version": version, "digest": "0" * 64}))
+    make_run(tmp_path, inputs(testbed="vagrant", kernel=None))
+    newest = make_run(tmp_path, inputs(kernel={"version": "6.1.192-2", "digest": "0" * 64}))
+    assert match(tmp_path, wish()) == [newest.name]
+
+
+def test_where_recorded_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labs, "__path__", [str(tmp_path / "site/labs")])
+    with pytest.raises(Missing, match="there is no recorded data beside"):
+        recorded.folder()
+    for place in (tmp_path / "site/labs/recorded", tmp_path / "site/data"):
+        place.mkdir(parents=True)
+        recorded.write_sums(place)
+        assert recorded.folder() == place
