@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from labs.errors import Damaged
 
+_BEGIN = re.compile(r"^--\d{4}-\d\d-\d\d \d\d:\d\d:\d\d--  ", re.ASCII | re.MULTILINE)
 _LENGTH = re.compile(r"^Length: (\d{1,20})\b", re.ASCII | re.MULTILINE)
 _STATUS = re.compile(r"awaiting response\.\.\. (\d{3})\b", re.ASCII)
 _SAVED = re.compile(
@@ -62,32 +63,33 @@ def download(text: str) -> Download:
     """Read the log of one download; Damaged when it is no log of wget at all."""
     status, length, saved = (_STATUS.search(text), _LENGTH.search(text), _SAVED.search(text))
     rows = list(_ROW.finditer(text))
-    if status is None and length is None and saved is None and not rows:
-        raise Damaged("not a log of wget: neither a status, a length nor a summary in it")
+    if _BEGIN.search(text) is None:
+        raise Damaged("not a log of wget: it does not begin with a line '--<date>--  <address>'")
+    in_bits = saved is not None and saved["unit"].endswith("b")
     took = [row["took"] for row in rows if row["took"]]
     return Download(
         status=None if status is None else int(status[1]),
         length_bytes=None if length is None else int(length[1]),
         saved_bytes=None if saved is None else int(saved["bytes"]),
-        mean_mib_s=None if saved is None else _mean_mib_s(saved),
+        mean_mib_s=None if saved is None else _mib_s(saved["rate"], saved["unit"][:-1], in_bits),
         duration_s=_seconds(took[-1]) if took else None,
-        rows=tuple(_row(row) for row in rows),
+        rows=tuple(_row(row, in_bits) for row in rows),
     )
 
 
-def _mean_mib_s(saved: re.Match[str]) -> float:
-    prefix, unit = saved["unit"][:-1], saved["unit"][-1]
-    if unit == "b":
+def _mib_s(rate: str, prefix: str, in_bits: bool) -> float:
+    power = _UNITS[prefix]
+    if in_bits:
         # --report-speed=bits counts in powers of 1,000.
-        return float(saved["rate"]) * float(1000 ** _UNITS[prefix]) / 8 / (1 << 20)
-    return float(saved["rate"]) * 1024.0 ** (_UNITS[prefix] - 2)
+        return float(rate) * float(1000**power) / 8 / (1 << 20)
+    return float(rate) * 1024.0 ** (power - 2)
 
 
-def _row(row: re.Match[str]) -> Row:
+def _row(row: re.Match[str], in_bits: bool) -> Row:
     return Row(
         start_bytes=int(row["start_kib"]) * 1024,
         percent=None if row["percent"] is None else int(row["percent"]),
-        rate_mib_s=float(row["rate"]) * 1024.0 ** (_UNITS[row["unit"]] - 2),
+        rate_mib_s=_mib_s(row["rate"], row["unit"], in_bits),
     )
 
 
