@@ -3,9 +3,13 @@
     sampler --port N --samples FILE --ss FILE [--interval-ms 100] [--ss-interval-ms 1000]
             [--stats FILE]
 
+An `ss` started inside a virtual kernel costs 40 ms, a dump 1 ms. So what is kept at a moment is the
+dump that ss itself would have asked for, and one ss at the end prints all of them: that is what it
+reads the environment variable TCPDIAG_FILE for. Its text is the same but for trailing blanks.
+
 FILE of --samples: records of u64le at_ns (CLOCK_REALTIME), u32le length, then the message of one
 socket (struct inet_diag_msg and attributes, without its nlmsghdr). FILE of --ss: blocks of a line
-`@ <at_ns> <mark or ->` and what `ss -tinmoeH` printed. Both exist, empty, once signals are taken.
+`@ <at_ns> <mark or ->` and what `ss -tinmoeH` prints. Both exist, empty, once signals are taken.
 SIGUSR1 samples both at once and marks the block `mark`; SIGTERM does so with `end`, then exits 0.
 
 It sleeps between absolute deadlines, multiples of the interval on CLOCK_REALTIME, and never polls:
@@ -101,14 +105,22 @@ class Sampler:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self.samples = os.open(files["--samples"], flags, 0o644)
         self.ss = os.open(files["--ss"], flags, 0o644)
+        self.ss_path = files["--ss"]
+        self.kept = os.open(self.ss_path + ".dump", flags, 0o644)
+        self.blocks: list[tuple[int, str, int]] = []
         self.stats = files["--stats"]
         self.periods_ns: list[int] = []
         self.last_ns = 0
         self.cpu_before, self.ss_cpu_before = cpu_seconds()
-        self.dumps = self.records = self.texts = self.missed = self.ss_failed = 0
+        self.dumps = self.records = self.missed = 0
 
     def sample(self) -> int:
         """Append one record a socket; return the moment that they carry."""
+        at_ns, _ = self.dump()
+        return at_ns
+
+    def dump(self) -> tuple[int, list[bytes]]:
+        """One dump, its records appended; the moment and the messages."""
         at_ns = time.time_ns()
         found = messages(self.netlink, self.port)
         if found:
@@ -118,7 +130,7 @@ class Sampler:
             write_all(self.samples, b"".join(parts))
         self.dumps += 1
         self.records += len(found)
-        return at_ns
+        return at_ns, found
 
     def periodic(self) -> None:
         """A sample on a deadline; its distance from the one before is the true period."""
@@ -128,19 +140,34 @@ class Sampler:
         self.last_ns = at_ns
 
     def text(self, mark: str) -> None:
-        """Append one block: the head line, then what ss prints straight into the file."""
-        write_all(self.ss, f"@ {time.time_ns()} {mark}\n".encode())
-        pid = os.posix_spawn(
-            self.ss_argv[0], self.ss_argv, os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, self.ss, 1)], setsigmask=(),
-        )
-        if os.waitpid(pid, 0)[1] != 0:
-            self.ss_failed += 1
-        self.texts += 1
+        """Keep a dump for ss to print, and as a sample; `mark` heads its block."""
+        at_ns, found = self.dump()
+        self.blocks.append((at_ns, mark, len(found)))
+        for body in found:
+            size = HEADER.size + len(body)
+            padding = bytes(-size % 4)
+            write_all(self.kept, HEADER.pack(size, SOCK_DIAG_BY_FAMILY, 2, 1, 0) + body + padding)
 
-    def both(self, mark: str) -> None:
-        self.sample()
-        self.text(mark)
+    def print_texts(self) -> None:
+        """Let one ss print all dumps that were kept, and head each block with its moment."""
+        write_all(self.kept, HEADER.pack(HEADER.size + 4, NLMSG_DONE, 2, 1, 0) + bytes(4))
+        printed = os.open(self.ss_path + ".all", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        pid = os.posix_spawn(
+            self.ss_argv[0], self.ss_argv, {**os.environ, "TCPDIAG_FILE": self.ss_path + ".dump"},
+            file_actions=[(os.POSIX_SPAWN_DUP2, printed, 1)], setsigmask=(),
+        )
+        failed = os.waitpid(pid, 0)[1]
+        sockets = rows(os.pread(printed, os.fstat(printed).st_size, 0))
+        os.close(printed)
+        for name in (".dump", ".all"):
+            os.unlink(self.ss_path + name)
+        wanted = sum(count for _, _, count in self.blocks)
+        if failed or len(sockets) != wanted:
+            raise Refused(4, f"ss printed {len(sockets)} sockets of {wanted} that were kept")
+        following_one = iter(sockets)
+        for at_ns, mark, count in self.blocks:
+            text = b"".join(next(following_one) for _ in range(count))
+            write_all(self.ss, f"@ {at_ns} {mark}\n".encode() + text)
 
     def write_stats(self) -> None:
         """Append one JSON line: how often it truly sampled, and the CPU that it and ss used."""
@@ -151,8 +178,8 @@ class Sampler:
         mean_ms = sum(self.periods_ns) / count / 1e6 if count else 0.0
         max_ms = max(self.periods_ns, default=0) / 1e6
         line = (
-            f'{{"samples":{self.dumps},"records":{self.records},"texts":{self.texts},'
-            f'"missed":{self.missed},"ss_failed":{self.ss_failed},'
+            f'{{"samples":{self.dumps},"records":{self.records},"texts":{len(self.blocks)},'
+            f'"missed":{self.missed},'
             f'"mean_period_ms":{mean_ms:.3f},"max_period_ms":{max_ms:.3f},'
             f'"cpu_s":{cpu_s - self.cpu_before:.3f},'
             f'"ss_cpu_s":{ss_cpu_s - self.ss_cpu_before:.2f}}}\n'
@@ -163,6 +190,7 @@ class Sampler:
 
     def close(self) -> None:
         self.netlink.close()
+        os.close(self.kept)
         os.close(self.samples)
         os.close(self.ss)
 
@@ -182,6 +210,18 @@ def find(program: str) -> str:
     raise Refused(3, f"{program} is missing: install the package iproute2")
 
 
+def rows(text: bytes) -> list[bytes]:
+    """What ss printed, a piece a socket: a line, and the indented lines that go on with it."""
+    found: list[bytes] = []
+    for line in text.splitlines(keepends=True):
+        line = line.rstrip() + b"\n"
+        if line[:1].isspace() and found:
+            found[-1] += line
+        else:
+            found.append(line)
+    return found
+
+
 def write_all(target: int, data: bytes) -> None:
     while data:
         data = data[os.write(target, data) :]
@@ -194,7 +234,7 @@ def following(now_ns: int, interval_ns: int) -> int:
 
 def watch(sampler: Sampler, interval_ns: int, ss_interval_ns: int) -> None:
     """Sample on the deadlines, and at signals, until SIGTERM."""
-    sampler.both("start")
+    sampler.text("start")
     now = time.time_ns()
     at, ss_at = following(now, interval_ns), following(now, ss_interval_ns)
     while True:
@@ -206,8 +246,9 @@ def watch(sampler: Sampler, interval_ns: int, ss_interval_ns: int) -> None:
             arrived = signal.sigtimedwait(WANTED, (min(at, ss_at) - now) / 1e9)
             if arrived is not None:
                 ending = arrived.si_signo == signal.SIGTERM
-                sampler.both("end" if ending else "mark")
+                sampler.text("end" if ending else "mark")
                 if ending:
+                    sampler.print_texts()
                     return
             continue
         if now >= at:

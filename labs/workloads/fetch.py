@@ -16,17 +16,9 @@ import time
 STEP_NS = 100_000_000
 
 
-class LimitReached(Exception):
-    """The time given with --limit-s is over."""
-
-
 def options(argv: list[str]) -> dict[str, str]:
     """The flags as a dict; argparse would double the start-up time inside a virtual kernel."""
     return {name.lstrip("-"): value for name, value in zip(argv[::2], argv[1::2], strict=True)}
-
-
-def on_alarm(number: int, frame: object) -> None:
-    raise LimitReached
 
 
 def body_start(connection: socket.socket) -> tuple[int, int, int]:
@@ -35,7 +27,7 @@ def body_start(connection: socket.socket) -> tuple[int, int, int]:
     while b"\r\n\r\n" not in head:
         piece = connection.recv(4096)
         if not piece:
-            raise SystemExit("the server closed before the head of its reply was complete")
+            raise SystemExit("there was an end before the head of its reply was complete")
         head += piece
     lines, _, rest = head.partition(b"\r\n\r\n")
     status = int(lines.split(b" ", 2)[1])
@@ -49,47 +41,50 @@ def body_start(connection: socket.socket) -> tuple[int, int, int]:
 def main(argv: list[str]) -> int:
     given = options(argv)
     read_bytes = int(given["read-bytes"])
-    signal.signal(signal.SIGALRM, on_alarm)
     now = time.time_ns
     flags = socket.MSG_TRUNC | socket.MSG_WAITALL
     scrap = bytearray(read_bytes)
     timeline = []
     reads = 0
+    over = False
     before_ns = now()
     connection = socket.create_connection((given["to"], int(given["port"])))
     connect_ns = now()
+
+    def on_alarm(number: int, frame: object) -> None:
+        """End reading; an exception from here could lose the count of a read that returns."""
+        nonlocal over
+        over = True
+        connection.shutdown(socket.SHUT_RD)
+
+    signal.signal(signal.SIGALRM, on_alarm)
     request = f"GET {given['path']} HTTP/1.1\r\nHost: {given['to']}\r\nConnection: close\r\n\r\n"
     connection.sendall(request.encode())
     signal.setitimer(signal.ITIMER_REAL, float(given["limit-s"]))
-    ended = "limit"
-    status = length = total = 0
-    first_byte_ns = connect_ns
-    try:
-        status, length, total = body_start(connection)
-        first_byte_ns = now()
-        due_ns = first_byte_ns
-        while total < length:
-            # Never ask for more than is to come: with MSG_WAITALL the last read would hang.
-            got = connection.recv_into(scrap, min(read_bytes, length - total), flags)
-            if not got:
-                break
-            reads += 1
-            total += got
-            at_ns = now()
-            if at_ns >= due_ns:
-                timeline.append((at_ns, total))
-                due_ns = at_ns + STEP_NS
-        ended = "complete" if total == length else "cut short"
-    except LimitReached:
-        pass
+    status, length, total = body_start(connection)
+    first_byte_ns = due_ns = now()
+    while total < length:
+        # Never ask for more than is to come: with MSG_WAITALL the last read would hang.
+        got = connection.recv_into(scrap, min(read_bytes, length - total), flags)
+        if not got:
+            break
+        reads += 1
+        total += got
+        at_ns = now()
+        if at_ns >= due_ns:
+            timeline.append((at_ns, total))
+            due_ns = at_ns + STEP_NS
     signal.setitimer(signal.ITIMER_REAL, 0)
     end_ns = now()
     timeline.append((end_ns, total))
     connection.close()
+    if total < length and not over:
+        raise SystemExit(f"the server closed after {total} of {length} bytes")
     with open(given["out"], "w", encoding="ascii") as out:
         json.dump({"before_ns": before_ns, "connect_ns": connect_ns, "request_ns": connect_ns,
                    "first_byte_ns": first_byte_ns, "end_ns": end_ns, "bytes": total,
-                   "length": length, "status": status, "ended": ended, "reads": reads,
+                   "length": length, "status": status,
+                   "ended": "complete" if total == length else "limit", "reads": reads,
                    "timeline": timeline}, out)
         out.write("\n")
     return 0
