@@ -40,7 +40,7 @@ def add(file: Path, sha256: str, *, into: Path | None = None) -> store.Kernel:
     Version and tick are what the booted kernel says of itself. RunFailed if it fails the check.
     """
     verify(file, sha256)
-    with work_folder(into or store.own_store(), ROOM_MIB) as work:
+    with work_folder((into or store.own_store()).resolve(), ROOM_MIB) as work:
         program = work / "linux"
         shutil.copyfile(file, program)
         program.chmod(0o755)

@@ -26,12 +26,13 @@ from labs.kernel.progress import Progress
 from labs.kernel.versions import Wish, series_of
 
 HZ = 250
-ROOM_MIB = 2048
+# Half of it is the unpacked tree; a downloaded package comes on top.
+ROOM_MIB = 1536
 PATCHES = Path(__file__).parent / "patches"
 # A user's own compiler in PATH would build other bytes than the machine's.
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-# Only the length of the progress bar rests on it.
-STEPS = {"6.1": 720, "6.12": 760}
+# Objects that are compiled; only the length of the progress bar rests on it.
+OBJECTS = {"6.1": 600, "6.12": 640}
 
 _TOOLS = {
     "gcc": "gcc", "ld": "binutils", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc",
@@ -92,7 +93,8 @@ def build(
     found = source.locate(wish, tarball)
     if not fresh and (there := _there(found.version, series_of(found.version), into)):
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
-    folder = into or store.own_store()
+    # The compiler sees the real path; only that can be mapped away.
+    folder = (into or store.own_store()).resolve()
     with work_folder(folder, ROOM_MIB) as work:
         try:
             show.step(f"unpacking {found.package or found.tarball} {found.version}".rstrip())
@@ -166,7 +168,7 @@ def _apply(tree: Path) -> None:
             said = done.stdout.splitlines() or ["patch said nothing"]
             lines = [line for line in said if "FAILED" in line or "can't" in line]
             raise RunFailed(f"{patch.name} does not fit this source: {(lines or said)[0]}; build "
-                            f"a series that it fits ({', '.join(STEPS)}), or mend the patch")
+                            f"a series that it fits ({', '.join(OBJECTS)}), or mend the patch")
 
 
 def environment(tree: Path) -> dict[str, str]:
@@ -193,14 +195,14 @@ def _configure(tree: Path, release: str) -> str:
 
 
 def _compile(tree: Path, release: str, jobs: int, show: Progress) -> None:
-    steps = STEPS.get(series_of(release), max(STEPS.values()))
+    objects = OBJECTS.get(series_of(release), max(OBJECTS.values()))
     done = 0
 
     def count(line: str) -> None:
         nonlocal done
-        if line.startswith("  "):
+        if line.startswith("  CC "):
             done += 1
-            show.part(done, steps, line.split()[-1])
+            show.part(done, objects, line.split()[-1])
 
     _make(tree, f"-j{jobs}", "linux", on_line=count)
     if not (tree / "linux").is_file():

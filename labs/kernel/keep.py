@@ -48,11 +48,14 @@ def keep(program: Path, content: dict[str, Any], *, config: str | None, patches:
 
 
 @contextlib.contextmanager
-def work_folder(store: Path, room_mib: int) -> Iterator[Path]:
+def work_folder(
+    store: Path, room_mib: int, elsewhere: str = "in XDG_CACHE_HOME or with --into",
+) -> Iterator[Path]:
     """A folder inside the store to build in; gone afterwards, whatever happens.
 
     It holds a lock for as long as its owner lives: folders with a free lock were left behind by
-    a killed build and are removed first. Missing if there is too little room.
+    a killed build and are removed first. Missing if there is too little room, or no right to
+    write; `elsewhere` says how to name another place.
     """
     try:
         store.mkdir(parents=True, exist_ok=True)
@@ -60,11 +63,11 @@ def work_folder(store: Path, room_mib: int) -> Iterator[Path]:
         free_mib = shutil.disk_usage(store).free >> 20
         if free_mib < room_mib:
             raise Missing(f"a build needs {room_mib} MiB below {store}, free are {free_mib}; "
-                          "make room, or name another folder in XDG_CACHE_HOME or with --into")
+                          f"make room, or name another folder {elsewhere}")
         folder, lock = _locked_folder(store)
     except OSError as error:
         raise Missing(f"cannot write in {store} ({error.strerror}); name a folder that can be "
-                      "written in XDG_CACHE_HOME or with --into") from None
+                      f"written {elsewhere}") from None
     try:
         yield folder
     finally:

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from labs.kernel.versions import Wish
 OTHER_USER = "nobody"
 SYSTEM_PYTHON = "/usr/bin/python3"
 PACKAGE = Path(__file__).parent.parent
-_FOLDERS = (Path(tempfile.gettempdir()), Path("/var/tmp"))
 _DEEPER = "deeper/and/deeper"
 
 
@@ -37,7 +37,7 @@ def plan(wish: Wish) -> dict[str, Any]:
     """What `reproduce` would do, as plain data."""
     found = source.locate(wish)
     return {"source": found.version, "from": found.kind,
-            "folders": [str(folder / _place()) for folder in _FOLDERS], "users": list(_users())}
+            "folders": [str(folder / _place()) for folder in _folders()], "users": list(_users())}
 
 
 def reproduce(wish: Wish, *, jobs: int | None = None) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def reproduce(wish: Wish, *, jobs: int | None = None) -> list[dict[str, Any]]:
     needs()
     builds = []
     with ExitStack() as stack:
-        works = [stack.enter_context(_place_below(folder)) for folder in _FOLDERS]
+        works = [stack.enter_context(_work(folder)) for folder in _folders()]
         found = source.locate(wish)
         tarball = source.fetch(found, works[0])
         # The other user may read the package's own file, or else this one.
@@ -68,13 +68,24 @@ def _place() -> str:
     return f"labs-reproduce-{os.geteuid()}"
 
 
-def _place_below(folder: Path) -> Any:
-    """A locked work folder in a place of this user's own below a folder that all may write."""
+def _folders() -> tuple[Path, Path]:
+    return Path(tempfile.gettempdir()), Path("/var/tmp")
+
+
+@contextmanager
+def _work(folder: Path) -> Iterator[Path]:
+    """A work folder in a place of this user's own below a folder in which all may write."""
     place = folder / _place()
     place.mkdir(exist_ok=True)
-    if place.is_symlink() or place.stat().st_uid != os.geteuid():
-        raise Missing(f"{place} belongs to somebody else; remove it, or name another TMPDIR")
-    return work_folder(place, ROOM_MIB)
+    try:
+        if place.is_symlink() or place.stat().st_uid != os.geteuid():
+            raise Missing(f"{place} belongs to somebody else; remove it, or name another folder "
+                          "in TMPDIR")
+        with work_folder(place, ROOM_MIB, "in TMPDIR") as work:
+            yield work
+    finally:
+        with suppress(OSError):
+            place.rmdir()
 
 
 def _build(version: str, tarball: Path, folder: Path, user: str, jobs: int | None

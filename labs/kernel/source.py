@@ -88,9 +88,17 @@ def _offered(package: str, wish: Wish) -> str:
             f"{', '.join(offered)}; build one of them, or give --source TARBALL"
         )
     raise Missing(
-        f"{package} is not in this machine's package lists: `apt-get update` as root refreshes "
-        "them; a tarball of kernel sources does too: labs kernel build --source TARBALL"
+        f"{package} is not in this machine's package lists, which hold "
+        f"{', '.join(_packages()) or 'no kernel sources'}; `apt-get update` as root refreshes "
+        "them, and a tarball of kernel sources does too: labs kernel build --source TARBALL"
     )
+
+
+def _packages() -> list[str]:
+    """The packages of kernel sources that apt knows here, oldest series first."""
+    words = ("apt-cache", "pkgnames", "linux-source-")
+    names = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
+    return sorted((name for name in names if re.fullmatch(r"linux-source-[\d.]+", name)), key=age)
 
 
 def offers(madison: str) -> tuple[str, ...]:

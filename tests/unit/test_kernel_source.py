@@ -1,0 +1,93 @@
+"""Where a kernel's source comes from, and what is refused as a source."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from labs.errors import BadInput
+from labs.kernel.source import Source, locate, named, offers, unpack
+from labs.kernel.versions import read_wish
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "kernel"
+MAKEFILE = b"# SPDX\nVERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 192\nEXTRAVERSION =\n"
+
+
+def packed(path: Path, files: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:xz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"linux-source-6.1/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.fixture
+def tarball(tmp_path: Path) -> Path:
+    names = (
+        "arch/um/Kconfig", "arch/um/kernel/mem.c", "arch/x86/um/delay.c", "arch/Kconfig",
+        "arch/arm/mm/init.c", "arch/arm/crypto/Kconfig", "Documentation/Kconfig",
+        "Documentation/tcp/a.rst", "drivers/gpu/drm/i915/a.c", "drivers/gpu/drm/Kconfig",
+        "drivers/net/veth.c", "sound/core/a.c", "sound/Kconfig",
+    )
+    return packed(tmp_path / "source.tar.xz", {"Makefile": MAKEFILE} | dict.fromkeys(names, b""))
+
+
+def test_what_is_never_compiled_is_left_out(tarball: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    assert unpack(tarball, tree) == "6.1.192"
+    found = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    assert found == {
+        "Makefile", "arch/um/Kconfig", "arch/um/kernel/mem.c", "arch/x86/um/delay.c",
+        "arch/Kconfig", "arch/arm/crypto/Kconfig", "Documentation/Kconfig",
+        "drivers/gpu/drm/Kconfig", "drivers/net/veth.c", "sound/Kconfig",
+    }
+
+
+def test_a_tarball_of_something_else(tmp_path: Path) -> None:
+    other = packed(tmp_path / "other.tar.xz", {"Makefile": MAKEFILE, "README": b""})
+    with pytest.raises(BadInput, match="does not hold the sources of a Linux kernel"):
+        unpack(other, tmp_path / "tree")
+    text = tmp_path / "text.tar.xz"
+    text.write_text("no tarball")
+    with pytest.raises(BadInput, match="cannot be unpacked"):
+        unpack(text, tmp_path / "tree2")
+
+
+def test_a_tarball_that_is_not_there(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.tar.xz"):
+        with pytest.raises(BadInput, match="--source takes a tarball"):
+            locate(read_wish("6.1"), path)
+
+
+def test_a_digest_cannot_be_built() -> None:
+    with pytest.raises(BadInput, match="give the version to build"):
+        locate(read_wish("8a2551657a66"))
+
+
+def test_the_name_of_a_tarballs_kernel(tarball: Path) -> None:
+    for wish, name in (("6.1", "6.1.192"), ("6.1.192", "6.1.192"), ("6.1.192-2", "6.1.192-2")):
+        wanted = read_wish(wish)
+        assert named(locate(wanted, tarball), "6.1.192", wanted) == name
+
+
+@pytest.mark.parametrize("wish", ["6.12", "6.1.191", "6.1.191-1"])
+def test_a_source_that_is_not_what_was_wished(tarball: Path, wish: str) -> None:
+    wanted = read_wish(wish)
+    with pytest.raises(BadInput, match=r"the source is Linux 6\.1\.192, not"):
+        named(locate(wanted, tarball), "6.1.192", wanted)
+
+
+def test_what_apt_offers() -> None:
+    text = (FIXTURES / "madison-linux-source-6.1.txt").read_text()
+    assert offers(text) == (
+        "6.1.192-2", "6.1.192-1", "6.1.190-1", "6.1.187-1", "6.1.176-1", "6.1.170-3",
+    )
+    assert offers("") == offers("W: something is wrong\n") == ()
+
+
+def test_a_source_is_plain_data(tarball: Path) -> None:
+    assert locate(read_wish("6.1.192-2"), tarball) == Source("6.1.192-2", "tarball", "", tarball)
