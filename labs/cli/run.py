@@ -10,10 +10,9 @@ import argparse
 import dataclasses
 import json
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from labs.catalogue import LABS, Lab, find
 from labs.cli.tables import table
@@ -77,9 +76,10 @@ def make(lab: Lab, parameters: LabParameters, args: argparse.Namespace) -> Study
 
     if parameters.testbed != "recorded":
         from labs.launch.run import run
+        from labs.study.bar import Bar
 
-        with Progress(sys.stderr) as progress:
-            run(lab, parameters, fresh=args.fresh, jobs=args.jobs, progress=progress.tell)
+        with Bar(lab.name, [condition.name for condition in lab.conditions(parameters)]) as bar:
+            run(lab, parameters, fresh=args.fresh, jobs=args.jobs, progress=bar.tell)
     return study(parameters)
 
 
@@ -156,32 +156,3 @@ def as_text(said: Mapping[str, Any]) -> str:
         for row in rows if row["link"]["verdict"] != "as asked"
     ]
     return "\n".join(lines)
-
-
-class Progress:
-    """What each run is at: one line that is rewritten on a terminal, elsewhere only what ended."""
-
-    ENDED = ("made", "there already", "failed")
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._live = stream.isatty()
-        self._at: dict[str, str] = {}
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live and self._at:
-            self._stream.write("\r\033[K")
-            self._stream.flush()
-
-    def tell(self, condition: str, line: str) -> None:
-        """Take the news of one run; what `labs.launch.run` calls."""
-        self._at[condition] = line
-        if self._live:
-            told = " | ".join(f"{name}: {at}" for name, at in self._at.items())
-            self._stream.write(f"\r\033[K{told[:78]}")
-        elif line in self.ENDED:
-            self._stream.write(f"{condition}: {line}\n")
-        self._stream.flush()

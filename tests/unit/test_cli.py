@@ -7,13 +7,12 @@ import os
 import subprocess
 import sys
 from importlib import import_module
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from labs.cli.__main__ import COMMANDS, main
-from labs.cli.run import Progress, lab_word
+from labs.cli.run import lab_word
 from labs.cli.tables import table
 from labs.errors import LabError
 
@@ -220,15 +219,6 @@ def test_a_table_is_aligned() -> None:
         "both         -       no  ends early",
     ]
     assert table([], ["name"]) == "name"
-
-
-def test_progress_off_a_terminal_tells_only_what_ended() -> None:
-    stream = StringIO()
-    with Progress(stream) as progress:
-        progress.tell("default", "laying the testbed")
-        progress.tell("both", "there already")
-        progress.tell("default", "made")
-    assert stream.getvalue() == "both: there already\ndefault: made\n"
 
 
 def test_exit_codes_in_the_help_are_those_of_the_errors() -> None:
