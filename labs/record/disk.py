@@ -15,18 +15,19 @@ NOT_THERE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMET
 
 
 @contextmanager
-def written_to(folder: Path) -> Iterator[None]:
+def written_to(folder: Path, next_step: str = "write to another folder with --into DIR",
+               ) -> Iterator[None]:
     """Turn an OSError of writing below `folder` into Missing (no room) or BadInput (no right)."""
     try:
         yield
     except OSError as error:
         if error.errno in NO_ROOM:
-            raise Missing(f"no room is left on the disk of {folder}; free some, or write to "
-                          "another folder with --into DIR") from error
+            raise Missing(f"no room is left on the disk of {folder}; free some, or "
+                          f"{next_step}") from error
         if error.errno in NO_LOCKS:
-            raise Missing(f"the file system of {folder} has no file locks; write to a folder on "
-                          "a local disk with --into DIR") from error
+            raise Missing(f"the file system of {folder} has no file locks; {next_step}, on a "
+                          "local disk") from error
         if error.errno in NOT_THERE:
-            raise BadInput(f"{folder} cannot be written ({error.strerror}); name a folder of "
-                           "yours with --into DIR") from error
+            raise BadInput(f"{folder} cannot be written ({error.strerror}); {next_step}"
+                           ) from error
         raise

@@ -69,6 +69,15 @@ def verify(folder: Path) -> Seal:
     was added; and whatever `read_seal` raises.
     """
     seal = read_seal(folder)
+    try:
+        _compare(folder, seal)
+    except OSError as error:
+        name = Path(error.filename or folder).name
+        raise _broken(folder, name, f"cannot be read ({error.strerror})") from error
+    return seal
+
+
+def _compare(folder: Path, seal: Seal) -> None:
     present = dict(_contents(folder))
     for name in sorted(seal.files.keys() | present.keys()):
         if name not in present:
@@ -77,7 +86,6 @@ def verify(folder: Path) -> Seal:
             raise _broken(folder, name, "was added after the run was sealed")
         if not present[name] or digest(folder / name) != seal.files[name]:
             raise _broken(folder, name, "was changed after the run was sealed")
-    return seal
 
 
 def _contents(folder: Path, below: str = "") -> Iterator[tuple[str, bool]]:

@@ -14,7 +14,7 @@ from labs.errors import BadInput, Damaged
 from labs.record.canonical import key, parse, pretty
 from labs.record.folder import STUDIES, run_name
 from labs.record.schema import VERSION, check_version
-from labs.record.whole_file import write_whole
+from labs.record.whole_file import clear_unfinished, write_whole
 
 # Where a study is kept is no part of it: a copy in another folder is the same study.
 KEPT_ELSEWHERE = frozenset({"runs"})
@@ -71,6 +71,7 @@ def write_study(runs: Path, lab: str, parameters: Mapping[str, object],
     study = StudyFile(Path(runs) / STUDIES / f"{lab}.json", lab, kept, tuple(plan))
     named = study.path.with_name(f"{study.name}.json")
     content = pretty(study.as_json())
+    clear_unfinished(named.parent, "*.json")
     write_whole(named, content)
     write_whole(study.path, content)        # the second: the newest is always there by its name
     return StudyFile(named, lab, kept, study.plan)

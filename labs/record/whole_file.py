@@ -1,7 +1,7 @@
 """A file that appears whole or not at all.
 
 It is written beside its final name as `.new-NAME-PID-N`, locked by its writer, and renamed. What
-a killed writer left is cleared by the next one of the same name.
+a killed writer left is cleared by the next that writes a file of that name there.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
     A file of that name is replaced. Raises Missing for no room, BadInput for no right to write.
     """
-    with written_to(path.parent):
+    with written_to(path.parent, "name a file in another folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _clear(path)
+        clear_unfinished(path.parent, glob.escape(path.name))
         part, lock = _take(path)
         try:
             with os.fdopen(os.dup(lock), "wb") as file:
@@ -48,8 +48,9 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _clear(path: Path) -> None:
-    for part in path.parent.glob(f".new-{glob.escape(path.name)}-*-*"):
+def clear_unfinished(folder: Path, names: str) -> None:
+    """Clear what killed writers of files left in a folder; `names` is a pattern of their names."""
+    for part in folder.glob(f".new-{names}-*-*"):
         lock = seize(part)
         if lock is not None:
             release(part, lock)

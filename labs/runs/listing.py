@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,10 @@ def runs_folder(folder: str | Path) -> Path:
     path = Path(folder)
     if is_packed(path):
         return unpacked(path)
-    if path.is_dir():
+    if path.is_dir() and os.access(path, os.R_OK | os.X_OK):
         return path
-    raise BadInput(f"{folder} is no folder of runs; name the folder that was given to --into, "
-                   "or a packed file")
+    raise BadInput(f"{folder} is no folder of runs that can be read; name the folder that was "
+                   "given to --into, or a packed file")
 
 
 def run_folders(runs: Path) -> list[Path]:

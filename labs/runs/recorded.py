@@ -2,16 +2,19 @@
 
 In a clone it is `data/` beside the package, in an installed package `labs/recorded`. SHA256SUMS
 names every file of it, for `sha256sum -c SHA256SUMS` as well as for `check`.
+
+    python -m labs.runs.recorded STUDY DATA     puts a study into it and writes the sums anew
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import labs
-from labs.errors import BadInput, Damaged, Missing
+from labs.errors import BadInput, Damaged, LabError, Missing
 from labs.kernel.versions import age, read_wish, release_of
 from labs.record.canonical import canonical, digest
 from labs.record.folder import STUDIES
@@ -158,3 +161,22 @@ def check(data: Path) -> int:
 def _files(data: Path) -> list[Path]:
     return sorted(path for path in data.rglob("*")
                   if path.is_file() and path.name not in (SUMS, PROSE))
+
+
+def main(argv: list[str]) -> int:
+    """Keep a study, named by its file, in a folder of recorded data."""
+    try:
+        study, data = map(Path, argv)
+        files = keep(study, data)
+    except ValueError:
+        print("usage: python -m labs.runs.recorded STUDY DATA", file=sys.stderr)
+        return BadInput.exit_code
+    except LabError as error:
+        print(f"labs: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"{data}: {len(files)} files, {sum(file.stat().st_size for file in files)} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -53,7 +53,7 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
     content = folder / "content"
     content.mkdir()
     try:
-        with written_to(folder), _expanded(packed) as stream:
+        with written_to(folder, "set TMPDIR to a folder with room"), _expanded(packed) as stream:
             with tarfile.open(fileobj=stream, mode="r|") as parcel:
                 for member in parcel:
                     _take(parcel, member, content)
@@ -68,6 +68,8 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
 
 
 def _expanded(packed: Path) -> IO[bytes]:
+    if not os.access(packed, os.R_OK):
+        raise BadInput(f"{packed} cannot be read; ask its owner for the right to")
     opener = lzma.open if packed.name.endswith(".xz") else gzip.open
     return cast(IO[bytes], opener(packed))
 

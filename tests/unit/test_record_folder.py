@@ -244,6 +244,18 @@ def test_folders_that_are_no_runs(tmp_path: Path) -> None:
         verify(folder)
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    (folder / "server/nginx.conf").chmod(0)
+    with pytest.raises(Damaged, match=r"nginx\.conf cannot be read \(Permission denied\)"):
+        verify(folder)
+    (folder / "server").chmod(0)
+    with pytest.raises(Damaged, match=r"server cannot be read \(Permission denied\)"):
+        verify(folder)
+    (folder / "server").chmod(0o755)
+
+
 def test_a_copy_is_the_same_run(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a")
     shutil.copytree(folder, tmp_path / "copy")

@@ -164,6 +164,10 @@ def test_a_killed_writer_of_a_study_is_cleared_by_the_next(tmp_path: Path) -> No
     assert newest(tmp_path)[0].name == study.name
     write_study(tmp_path, "buffers", {"seed": 2}, [Planned("both", "1" * 64)])
     assert len(left(tmp_path / "studies")) == 3
+    subprocess.run([sys.executable, "-c", writer, str(tmp_path / "studies/buffers-0.json")],
+                   cwd=ROOT)
+    write_study(tmp_path, "buffers", {"seed": 2}, [Planned("both", "1" * 64)])
+    assert len(left(tmp_path / "studies")) == 3
 
 
 def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:

@@ -148,3 +148,14 @@ def test_where_recorded_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         place.mkdir(parents=True)
         recorded.write_sums(place)
         assert recorded.folder() == place
+
+
+def test_the_command_that_keeps_a_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study, data = make_study(tmp_path / "runs"), tmp_path / "data"
+    assert recorded.main([str(study.path), str(data)]) == 0
+    assert capsys.readouterr().out.startswith(f"{data}: {recorded.check(data)} files, ")
+    assert recorded.main([str(study.path)]) == 2
+    assert recorded.main([str(tmp_path / "nothing"), str(data)]) == 2
+    next(data.glob("buffers-both-*/run.json")).write_bytes(b"{}")
+    assert recorded.main([str(data), str(tmp_path / "other")]) == 6
+    assert capsys.readouterr().err.count("\n") == 3 and not (tmp_path / "other").exists()
