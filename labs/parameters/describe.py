@@ -24,13 +24,15 @@ HEADS = ("flag", "in a notebook", "default", "allowed", "what it is")
 
 
 def as_text(cls: type[Any]) -> str:
-    """The help table for a terminal, columns aligned."""
-    table = [HEADS, *rows(cls)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEADS))]
-    return "\n".join(
+    """The help table for a terminal: names and default in columns, below them what it is."""
+    table = [HEADS[:3], *(row[:3] for row in rows(cls))]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    named = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
-    )
+    ]
+    told = ["", *(f"\n    {help}; {allowed}" for *_, allowed, help in rows(cls))]
+    return "\n".join(map("".join, zip(named, told, strict=True)))
 
 
 def as_markdown(cls: type[Any]) -> str:

@@ -246,7 +246,7 @@ def test_the_cell_s_text_may_hold_some_names_only() -> None:
 @pytest.mark.parametrize("cls", CLASSES)
 def test_the_help_tables_name_every_parameter(cls: type[Any]) -> None:
     text, page = as_text(cls), as_markdown(cls)
-    assert len(text.splitlines()) == len(rows(cls)) + 1
+    assert len(text.splitlines()) == 2 * len(rows(cls)) + 1
     assert len(page.splitlines()) == len(rows(cls)) + 2
     for one in declared(cls).values():
         assert one.help and one.flag in text and one.notebook_name in page
