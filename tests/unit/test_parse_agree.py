@@ -1,8 +1,8 @@
 """`ss` and the inet_diag decoder say the same of one connection, field by field.
 
 A paused connection on loopback is read three times: by ss, over netlink, by ss again. When both
-texts are equal but for timers and ages, the message in between must agree with them wherever both
-carry a field.
+texts are equal but for clocks that run, the message in between must agree with them wherever both
+carry a field; what the clocks show must lie between the two texts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or shutil.which("ss") is None,
     reason="needs Linux and ss (package iproute2)",
 )
-AGES = ("last_data_sent_ms", "last_data_recv_ms", "last_ack_recv_ms")
+CLOCKS = {
+    "last_data_sent_ms": ("last_data_sent_ms", 1), "last_data_recv_ms": ("last_data_recv_ms", 1),
+    "last_ack_recv_ms": ("last_ack_recv_ms", 1), "busy_time_ms": ("busy_time_us", 1000),
+    "rwnd_limited_ms": ("rwnd_limited_us", 1000), "sndbuf_limited_ms": ("sndbuf_limited_us", 1000),
+}
+SHARES = ("rwnd_limited_pct", "sndbuf_limited_pct")
 SAME_UNIT = (
     "backoff", "snd_mss_bytes", "pmtu_bytes", "rcv_mss_bytes", "advmss_bytes",
     "snd_cwnd_segments", "snd_ssthresh_segments", "bytes_sent", "bytes_retrans", "bytes_acked",
@@ -39,7 +44,6 @@ SAME_UNIT = (
     "total_retrans_segments",
 )
 FROM_MICROSECONDS = ("rto", "rtt", "rttvar", "ato", "rcv_rtt", "min_rtt")
-WHOLE_MILLISECONDS = ("busy_time", "rwnd_limited", "sndbuf_limited")
 OPTIONS = {1: "ts", 2: "sack", 8: "ecn", 16: "ecnseen", 32: "fastopen"}
 
 
@@ -105,27 +109,32 @@ def ss_text(port: int) -> str:
 
 def still(rows: tuple[ss.Socket, ...]) -> list[ss.Socket]:
     """The rows without what changes while nothing happens."""
-    return sorted(
-        (replace(row, timer=None,
-                 info={key: value for key, value in row.info.items() if key not in AGES})
-         for row in rows),
-        key=lambda row: row.local_port or 0,
-    )
+    return [
+        replace(row, timer=None, info={
+            key: value for key, value in row.info.items() if key not in (*CLOCKS, *SHARES)
+        }) for row in rows
+    ]
 
 
-def read_three_times(port: int) -> tuple[list[ss.Socket], list[inet_diag.Sample]]:
-    """Equal texts and the dump between them; the connection is given time to come to rest."""
-    with socket.socket(
-        socket.AF_NETLINK, socket.SOCK_RAW, sampler.NETLINK_SOCK_DIAG
-    ) as netlink:
+def read(port: int) -> tuple[ss.Socket, ...]:
+    return tuple(sorted(ss.rows(ss_text(port)), key=lambda row: row.local_port or 0))
+
+
+def read_three_times(
+    port: int,
+) -> list[tuple[ss.Socket, inet_diag.Sample, ss.Socket]]:
+    """For each socket ss, the dump, ss; the connection is given time to come to rest."""
+    kind = socket.SOCK_RAW
+    with socket.socket(socket.AF_NETLINK, kind, sampler.NETLINK_SOCK_DIAG) as netlink:
         for _ in range(40):
             time.sleep(0.1)
-            before = still(ss.rows(ss_text(port)))
+            before = read(port)
             dump = sampler.messages(netlink, port.to_bytes(2, "big"))
-            after = still(ss.rows(ss_text(port)))
-            if before == after:
+            after = read(port)
+            if still(before) == still(after):
                 samples = [inet_diag.sample(0, message) for message in dump]
-                return after, sorted(samples, key=lambda sample: sample.local_port)
+                samples.sort(key=lambda sample: sample.local_port)
+                return list(zip(before, samples, after, strict=True))
     raise AssertionError("the connection did not come to rest")
 
 
@@ -139,15 +148,16 @@ def test_ss_and_the_dump_agree(
     try:
         with connection(algorithm) as (client, server):
             traffic(client, server)
-            rows, samples = read_three_times(server.getsockname()[1])
+            found = read_three_times(server.getsockname()[1])
     except (FileNotFoundError, PermissionError):
         pytest.skip(f"this kernel does not let us use {algorithm}")
-    assert len(rows) == len(samples) == 2
-    for row, sample in zip(rows, samples, strict=True):
-        agree_on_the_socket(row, sample)
+    assert len(found) == 2
+    for before, sample, after in found:
+        agree_on_the_socket(after, sample)
         assert sample.tcp is not None
-        agree_on_tcp_info(row, sample.tcp)
-        agree_on_rates(row, sample)
+        agree_on_tcp_info(after, sample.tcp)
+        agree_on_clocks(before, sample.tcp, after)
+        agree_on_rates(after, sample)
 
 
 def agree_on_the_socket(row: ss.Socket, sample: inet_diag.Sample) -> None:
@@ -174,12 +184,16 @@ def agree_on_tcp_info(row: ss.Socket, info: TcpInfo) -> None:
             assert row.info[f"{name}_ms"] == float(f"{value / 1000:g}"), name
         elif name != "rttvar":
             assert left_out(f"{name}_us", value), name
-    for name in WHOLE_MILLISECONDS:
-        value = getattr(info, f"{name}_us")
-        assert row.info.get(f"{name}_ms", 0) == value // 1000, name
     options = {word for bit, word in OPTIONS.items() if info.options and info.options & bit}
     assert set(row.flags) - {"app_limited"} == options
     assert ("app_limited" in row.flags) == info.app_limited
+
+
+def agree_on_clocks(before: ss.Socket, info: TcpInfo, after: ss.Socket) -> None:
+    """ss writes whole milliseconds and leaves out a clock that shows nothing."""
+    for shown, (name, per_ms) in CLOCKS.items():
+        value = getattr(info, name) // per_ms
+        assert before.info.get(shown, 0) <= value <= after.info.get(shown, 0), shown
 
 
 def agree_on_rates(row: ss.Socket, sample: inet_diag.Sample) -> None:

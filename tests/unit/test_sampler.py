@@ -95,7 +95,7 @@ def test_the_cost_of_sampling_is_kept(tmp_path: Path) -> None:
     stats = json.loads((tmp_path / "stats.json").read_text())
     assert stats["samples"] >= 3
     assert stats["records"] == 0
-    assert stats["texts"] == 2
+    assert stats["texts"] >= 2
     assert stats["mean_period_ms"] > 0
     assert stats["max_period_ms"] >= stats["mean_period_ms"]
     assert stats["cpu_s"] >= 0
