@@ -1,0 +1,150 @@
+"""How fast the virtual testbed is, as ratios wherever there is something to compare with.
+
+    python3 benchmarks/virtual.py [--json]
+
+Needs a built kernel (`labs kernel build 6.1`) and a machine that does little else. Prints, for each
+figure, what was measured and what the project holds itself to. Nothing here is a test: a slow
+machine is no mistake.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from labs.catalogue import find
+from labs.launch.run import run
+from labs.parameters.base import LabParameters
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOK = ROOT / "notebooks" / "00-start-here.ipynb"
+SPIN = "import time\nt = time.process_time()\nwhile time.process_time() - t < 3: pass"
+REPEATS = 5
+
+
+def parameters(runs: str, **given: object) -> LabParameters:
+    """The parameters of the lab `buffers` with some of them given."""
+    return find("buffers").Parameters()(runs=runs, **given)  # type: ignore[arg-type]
+
+
+def study_s(jobs: int = 1, **given: object) -> tuple[float, float]:
+    """Real seconds of a fresh study, and virtual seconds of its download (or downloads)."""
+    begun: dict[str, float] = {}
+    spent_s = 0.0
+
+    def progress(condition: str, line: str) -> None:
+        nonlocal spent_s
+        if line.startswith("measuring"):
+            begun[condition] = time.monotonic()
+        elif line == "done":
+            spent_s += time.monotonic() - begun[condition]
+
+    with tempfile.TemporaryDirectory() as folder:
+        study = run(find("buffers"), parameters(folder, **given), jobs=jobs, progress=progress)
+        virtual_s = 0.0
+        for made in study.folders():
+            marks = {mark["name"]: mark["at_ns"]
+                     for mark in json.loads((made / "run.json").read_text())["marks"]}
+            virtual_s += (marks["end"] - marks["start"]) / 1e9
+    return spent_s, virtual_s
+
+
+def one_request() -> dict[str, object]:
+    """A whole run that fetches one MiB: boot, link, check, request, halt, seal."""
+    def once() -> float:
+        begun = time.monotonic()
+        study_s(only="both", transfer_mib=1)
+        return time.monotonic() - begun
+
+    once()
+    return {"figure": "a run that sends one request, warm", "unit": "s real",
+            "measured": statistics.median(once() for _ in range(REPEATS)), "at_most": 2.0}
+
+
+def download(client: str, repeats: int, **given: object) -> dict[str, object]:
+    """Virtual seconds a real second while 1 GiB goes over 1000 Mbit/s, 200 ms, 50 MiB buffers."""
+    def once() -> float:
+        real_s, virtual_s = study_s(only="both", client=client, **given)
+        return virtual_s / real_s
+
+    found: dict[str, object] = {
+        "figure": f"1 GiB at the line rate, client {client}", "unit": "virtual s per real s",
+        "measured": statistics.median(once() for _ in range(repeats))}
+    if client == "discard":
+        found["at_least"] = 10.0
+    return found
+
+
+def elapsed(work: Callable[[], object]) -> float:
+    begun = time.monotonic()
+    work()
+    return time.monotonic() - begun
+
+
+def side_by_side() -> dict[str, object]:
+    """What two runs side by side gain, against what two CPU-bound processes gain this minute."""
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+
+    def spin(count: int) -> None:
+        processes = [subprocess.Popen(("taskset", "-c", str(cpu), sys.executable, "-c", SPIN))
+                     for cpu in cpus[:count]]
+        for process in processes:
+            process.wait()
+
+    def runs(count: int) -> None:
+        def one(seed: int) -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                run(find("buffers"), parameters(folder, only="default", seed=seed), jobs=1)
+
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(one, range(count)))
+
+    def gain(work: Callable[[int], None]) -> float:
+        return 2 * elapsed(lambda: work(1)) / elapsed(lambda: work(2))
+
+    ratios = [gain(runs) / gain(wall_spin) for wall_spin in [spin] * 3]
+    return {"figure": "gain of two runs side by side over that of two busy processes",
+            "unit": "ratio", "measured": statistics.median(ratios), "at_least": 0.9}
+
+
+def run_all_again() -> dict[str, object]:
+    """Run All of the first notebook when its runs are all there."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = (sys.executable, "-m", "labs.cli", "publish", str(NOTEBOOK), "--set",
+                 f"RUNS={folder}/runs", "--out", f"{folder}/page.html")
+        subprocess.run(words, check=True, capture_output=True)
+        again_s = elapsed(lambda: subprocess.run(words, check=True, capture_output=True))
+    return {"figure": "Run All a second time", "unit": "s real", "measured": again_s,
+            "at_most": 5.0}
+
+
+def line(found: dict[str, object]) -> str:
+    """One figure as a line, with the bound that it is held to."""
+    bound = "".join(f"  ({name.replace('_', ' ')} {found[name]})"
+                    for name in ("at_least", "at_most") if name in found)
+    return f"{found['figure']}: {found['measured']:.2f} {found['unit']}{bound}"
+
+
+def main() -> int:
+    figures = [one_request, lambda: download("discard", 3),
+               lambda: download("discard", 3, read_bytes=1 << 20),
+               lambda: download("wget", 1), side_by_side, run_all_again]
+    found = []
+    for figure in figures:
+        found.append(figure())
+        print(line(found[-1]), file=sys.stderr if "--json" in sys.argv else sys.stdout, flush=True)
+    if "--json" in sys.argv:
+        print(json.dumps(found, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
