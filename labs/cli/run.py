@@ -148,7 +148,8 @@ def plain(value: object) -> object:
 def as_text(said: Mapping[str, Any]) -> str:
     """The results as a short table, and below it where they are from and what is wrong."""
     rows: list[dict[str, Any]] = said["results"]
-    columns = [name for name in rows[0] if name not in NOT_IN_TABLE] if rows else ["condition"]
+    columns = [name for name in rows[0] if name not in NOT_IN_TABLE]
+    columns.sort(key="marks".__eq__)  # notes may be long: last
     kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
     lines = [table(rows, columns), "", f"{said['testbed']}{kernel}; runs are in {said['into']}"]
     lines += [
