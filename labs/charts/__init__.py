@@ -1,0 +1,25 @@
+"""Figures: functions from a table or a run to a plotly figure, a module a lab.
+
+    labs.charts.buffers.by_condition(study.results())
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import labs.charts.buffers as buffers
+
+__all__ = ["buffers"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,137 @@
+"""One download over time: the sender's window, the receiver's, and goodput, one above another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plotly.graph_objects import Figure, Scatter
+from plotly.subplots import make_subplots
+
+from labs.analysis.download import Download, download, own_socket
+from labs.analysis.origin import of_run
+from labs.analysis.window import bdp_bytes
+from labs.charts.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, dressed
+from labs.runs.run import Run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+KIB, MIB = 1 << 10, 1 << 20
+SENDER, RECEIVER, GOODPUT = 1, 2, 3
+# The three plots in parts of the figure's height: from, to.
+PLACES = {SENDER: (0.66, 1.0), RECEIVER: (0.27, 0.61), GOODPUT: (0.0, 0.22)}
+HEADINGS = {SENDER: "the sender: nginx on the server", RECEIVER: "the receiver: the client",
+            GOODPUT: "goodput"}
+SHORTEST_STEP_S = 0.1
+
+
+def timeline(run: Run) -> Figure:
+    """What both ends knew while the file came: windows and buffers in bytes, goodput in MiB/s.
+
+    Sizes stand on a scale of doublings, on which slow start is a straight line; nothing is drawn
+    on it for zero (an empty receive buffer). A run without samples gives a figure that says so.
+    """
+    seen = download(run)
+    server = _since(own_socket(run.samples("server"), "bytes_acked"), seen)
+    client = _since(own_socket(run.samples("client"), "bytes_received"), seen)
+    title = f"One download, condition “{run.condition}”"
+    if server.empty or client.empty:
+        return _nothing_seen(title, run, seen)
+    figure = make_subplots(rows=3, cols=1, shared_xaxes=True)
+    _sender(figure, server, bdp_bytes(run))
+    _receiver(figure, client, bdp_bytes(run))
+    _goodput(figure, run, seen)
+    _lay_out(figure, (seen.end_ns - seen.started_ns) / 1e9)
+    return dressed(figure, title=title, caption=of_run(run), height=800)
+
+
+def _nothing_seen(title: str, run: Run, seen: Download) -> Figure:
+    figure = Figure()
+    figure.add_annotation(
+        text=f"no timeline: the transfer took {1e3 * seen.duration_s:.0f} ms, and was over before "
+        "the first sample", showarrow=False, xref="paper", yref="paper", x=0, y=0.5,
+        xanchor="left")
+    dressed(figure, title=title, caption=of_run(run), height=230)
+    return figure.update_xaxes(visible=False).update_yaxes(visible=False)
+
+
+def _since(rows: DataFrame, seen: Download) -> DataFrame:
+    """The samples while the file came, with `s`: seconds since the client began."""
+    rows = rows[(rows["at_ns"] >= seen.started_ns) & (rows["at_ns"] <= seen.end_ns)]
+    return rows.assign(s=(rows["at_ns"] - seen.started_ns) / 1e9)
+
+
+def _sender(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
+    mss = rows["snd_mss_bytes"]
+    _line(figure, SENDER, rows, rows["snd_cwnd_segments"] * mss, "congestion window", BLUE)
+    _line(figure, SENDER, rows, rows["snd_wnd_bytes"], "window the receiver offers", GREEN, "dash")
+    _line(figure, SENDER, rows, rows["wmem_queued_bytes"], "send buffer in use", PURPLE, "dot")
+    _line(figure, SENDER, rows, rows["unacked_segments"] * mss, "in flight", VERMILION, width=2.5)
+    _bdp(figure, SENDER, rows, bdp)
+
+
+def _receiver(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
+    _line(figure, RECEIVER, rows, rows["rcvbuf_bytes"], "receive buffer", ORANGE)
+    _line(figure, RECEIVER, rows, rows["rcv_ssthresh_bytes"], "rcv_ssthresh", GREEN, "dash")
+    _line(figure, RECEIVER, rows, rows["rcv_space_bytes"], "rcv_space", BLUE, "dot")
+    _line(figure, RECEIVER, rows, rows["rmem_alloc_bytes"], "receive buffer in use", PURPLE,
+          mode="markers")
+    _bdp(figure, RECEIVER, rows, bdp)
+
+
+def _goodput(figure: Figure, run: Run, seen: Download) -> None:
+    seconds, bytes_s = seen.goodput_over_time(
+        max(SHORTEST_STEP_S, run.link["measured"]["rtt_ms"] / 1e3))
+    figure.add_trace(Scatter(
+        x=seconds, y=[value / MIB for value in bytes_s], mode="lines", name="measured, each RTT",
+        legend=_legend(GOODPUT), line={"color": SKY, "width": 2.5, "shape": "vh"},
+        hovertemplate="%{y:.1f} MiB/s at %{x:.1f} s<extra></extra>"), row=GOODPUT, col=1)
+
+
+def _line(figure: Figure, row: int, rows: DataFrame, values: Series[Any], name: str, colour: str,
+          dash: str = "solid", *, width: float = 2, mode: str = "lines") -> None:
+    figure.add_trace(Scatter(
+        x=rows["s"].tolist(), y=[float(value) if value > 0 else None for value in values],
+        mode=mode, name=name, legend=_legend(row),
+        line={"color": colour, "dash": dash, "width": width}, marker={"color": colour, "size": 4},
+        text=[size_in_words(value) for value in values],
+        hovertemplate=f"{name} %{{text}} at %{{x:.1f}} s<extra></extra>"), row=row, col=1)
+
+
+def _bdp(figure: Figure, row: int, rows: DataFrame, bdp: float | None) -> None:
+    if bdp:
+        figure.add_trace(Scatter(
+            x=[rows["s"].iloc[0], rows["s"].iloc[-1]], y=[bdp, bdp], mode="lines",
+            name=f"BDP, {size_in_words(bdp)}", legend=_legend(row), hoverinfo="skip",
+            line={"color": BLACK, "dash": "longdash", "width": 1.5}), row=row, col=1)
+
+
+def _lay_out(figure: Figure, length_s: float) -> None:
+    sizes = [KIB * 4**power for power in range(11)]
+    for row, (bottom, top) in PLACES.items():
+        figure.update_yaxes(domain=[bottom, top], row=row, col=1)
+        figure.update_xaxes(range=[0, length_s * 1.01], row=row, col=1)
+        figure.add_annotation(
+            text=f"<b>{HEADINGS[row]}</b>", showarrow=False, xref="paper", yref="paper",
+            x=0, y=top, xanchor="left", yanchor="bottom", yshift=4)
+        figure.update_layout({_legend(row): {
+            "x": 1.01, "xanchor": "left", "y": top, "yanchor": "top", "font": {"size": 12}}})
+        if row != GOODPUT:
+            figure.update_yaxes(type="log", title="bytes", tickvals=sizes,
+                                ticktext=[size_in_words(size) for size in sizes], row=row, col=1)
+    figure.update_yaxes(title="MiB/s", rangemode="tozero", row=GOODPUT, col=1)
+    figure.update_xaxes(title="seconds since the client began", row=GOODPUT, col=1)
+
+
+def _legend(row: int) -> str:
+    return "legend" if row == 1 else f"legend{row}"
+
+
+def size_in_words(size: float) -> str:
+    """A size as one reads it: 64 KiB, 23.8 MiB; nothing for NaN."""
+    if size != size:
+        return ""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size:.0f} bytes"

@@ -1,0 +1,151 @@
+"""The study that a notebook holds: its runs, opened, as tables and words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labs.analysis.origin import LIVE, RECORDED, asked, measured
+from labs.catalogue import Lab, lab_of
+from labs.errors import BadInput
+from labs.parameters.base import LabParameters
+from labs.parameters.declare import did_you_mean
+from labs.runs.run import Run
+from labs.study.shown import Table, Text, Words
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Study:
+    """A lab's runs for one set of parameters, in the order of its conditions.
+
+    `folder` keeps the runs, `file` is the study's own file (None if it has none); `live` says
+    that the runs were made on this machine or another of the reader's, not taken from the
+    recorded ones.
+    """
+
+    parameters: LabParameters
+    runs: tuple[Run, ...]
+    folder: Path
+    file: Path | None
+    live: bool
+    lab: Lab = field(kw_only=True)
+
+    @property
+    def source(self) -> str:
+        return LIVE if self.live else RECORDED
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return tuple(run.condition for run in self.runs)
+
+    @property
+    def link(self) -> DataFrame:
+        """The link of each run: what was asked, what was measured before it, and the verdict."""
+        return Table({
+            "condition": self.conditions,
+            "asked": [asked(run.link["asked"]) for run in self.runs],
+            "measured": [measured(run.link["measured"]) for run in self.runs],
+            "verdict": [run.link["verdict"] for run in self.runs],
+        })
+
+    def results(self) -> DataFrame:
+        """A row a run: what its lab's `results` finds, and where it is from.
+
+        `marks` are joined with "; "; a figure that there is not is NaN.
+        """
+        from pandas import DataFrame
+
+        table = DataFrame([self._row(run) for run in self.runs])
+        for name in table:
+            if table[name].isna().all():
+                table[name] = table[name].astype(float)
+        return table
+
+    def run(self, condition: str) -> Run:
+        """The run of a condition; BadInput, naming those there are, for another."""
+        for run in self.runs:
+            if run.condition == condition:
+                return run
+        raise BadInput(f"{condition} is not in this study{did_you_mean(condition, self.conditions)}"
+                       f"; it has {', '.join(self.conditions)}")
+
+    def commands(self, condition: str) -> str:
+        """The ip, tc, sysctl and ethtool lines of a run, a host at a time, to be pasted."""
+        return Text(self.run(condition).commands_text())
+
+    def tell(self, condition: str | None = None) -> str:
+        """What the study shows, or one run of it, as Markdown with the figures in it.
+
+        BadInput if the lab has no words of its own for that.
+        """
+        analysis = self.lab.analysis_module()
+        name = "tell" if condition is None else "tell_run"
+        if not hasattr(analysis, name):
+            raise BadInput(f"the lab {self.lab.name} tells nothing in words; look at results()")
+        told = analysis.tell(self.results()) if condition is None else (
+            analysis.tell_run(self.run(condition)))
+        return Words(told)
+
+    def _row(self, run: Run) -> dict[str, Any]:
+        found = {"condition": run.condition, **self.lab.analysis_module().results(run)}
+        notes = found.get("marks", ())
+        of_the_run = {
+            "marks": notes if isinstance(notes, str) else "; ".join(notes),
+            "testbed": run.testbed, "kernel": run.kernel["release"], "source": self.source,
+            "rtt_ms": run.link["measured"]["rtt_ms"],
+            "rate_mbit": run.link["measured"]["rate_mbit"],
+            "link": run.link["verdict"], "key": run.key, "digest": run.digest,
+        }
+        return {**found, **of_the_run}
+
+    def __repr__(self) -> str:
+        return f"<Study {self._words()}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p>Study {escape(self._words())}</p>"
+
+    def _words(self) -> str:
+        kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel['release']}" for run in self.runs))
+        testbeds = ", ".join(dict.fromkeys(run.testbed for run in self.runs))
+        return (f"of {self.lab.name}: {', '.join(self.conditions)} · {testbeds} · {kernels} · "
+                f"{self.source}, in {self.folder}")
+
+
+def study(p: LabParameters) -> Study:
+    """Make the runs that the parameters ask for and that are not there yet; return all of them.
+
+    With the testbed "recorded" nothing is made: the runs are those that came with the project.
+    BadInput, Missing or RunFailed in one line, as for `labs run`.
+    """
+    return _recorded(p) if p.testbed == RECORDED else _made(p)
+
+
+def _made(p: LabParameters) -> Study:
+    from labs.launch.run import run
+    from labs.runs.run import open_run
+    from labs.study.bar import Bar
+
+    lab = lab_of(p)
+    with Bar(lab.name, [condition.name for condition in lab.conditions(p)]) as bar:
+        file = run(lab, p, progress=bar.tell)
+    runs = tuple(open_run(folder) for folder in file.folders())
+    return Study(p, runs, file.runs, file.path, True, lab=lab)
+
+
+def _recorded(p: LabParameters) -> Study:
+    from labs.record.folder import STUDIES
+    from labs.runs import recorded
+
+    lab = lab_of(p)
+    folder = recorded.folder()
+    wished = [condition.as_json() for condition in lab.conditions(p)]
+    runs = recorded.matching(lab.name, wished, kernel=p.kernel, seed=p.seed,
+                             memory_mib=p.memory_mib)
+    file = folder / STUDIES / f"{lab.name}.json"
+    return Study(p, tuple(runs), folder, file if file.is_file() else None, False, lab=lab)
