@@ -11,7 +11,8 @@ from labs.errors import BadInput, Missing
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP}
-NOT_THERE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG}
+REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR,
+           errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def written_to(folder: Path, next_step: str = "write to another folder with --in
         if error.errno in NO_LOCKS:
             raise Missing(f"the file system of {folder} has no file locks; {next_step}, on a "
                           "local disk") from error
-        if error.errno in NOT_THERE:
+        if error.errno in REFUSED:
             raise BadInput(f"{folder} cannot be written ({error.strerror}); {next_step}"
                            ) from error
         raise

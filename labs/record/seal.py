@@ -51,8 +51,10 @@ def read_seal(folder: Path) -> Seal:
         found = parse((folder / SEAL).read_bytes())
     except FileNotFoundError:
         raise _without_seal(folder) from None
-    except (OSError, ValueError) as error:
-        raise _broken(folder, SEAL, f"cannot be read ({error})") from error
+    except OSError as error:
+        raise _broken(folder, SEAL, f"cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise _broken(folder, SEAL, f"is no JSON ({error})") from error
     if not isinstance(found, dict):
         raise _broken(folder, SEAL, "is no JSON object")
     check_version(found.get("schema"), f"the seal of {folder}")

@@ -88,8 +88,10 @@ def read_study(path: Path) -> StudyFile:
     except (FileNotFoundError, IsADirectoryError):
         raise BadInput(f"{path} is no study file; a study is RUNS/{STUDIES}/LAB.json: "
                        "`labs runs list` shows those you have") from None
-    except (OSError, ValueError) as error:
-        raise _broken(path, f"cannot be read ({error})") from error
+    except OSError as error:
+        raise _broken(path, f"cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise _broken(path, f"is no JSON ({error})") from error
     if not isinstance(found, dict):
         raise _broken(path, "is no JSON object")
     check_version(found.get("schema"), str(path))

@@ -62,8 +62,6 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
     except CUT as error:
         raise Damaged(f"{packed} cannot be unpacked: it was cut short or is no packed file; copy "
                       "or pack it again") from error
-    except FileExistsError as error:
-        raise Damaged(f"{packed} holds {error.filename} twice; pack it again") from error
     return _runs_in(content, packed)
 
 
@@ -84,8 +82,12 @@ def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> No
         raise Damaged(f"the packed file holds {member.name!r}, which is no plain file inside a "
                       "folder; nothing of it is used")
     path = content / inside
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as out:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        out = path.open("xb")
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Damaged(f"the packed file holds {member.name!r} twice; pack it again") from error
+    with out:
         shutil.copyfileobj(file, out)
 
 

@@ -143,8 +143,10 @@ def test_an_old_run_may_be_kept(tmp_path: Path) -> None:
 
 def test_runs_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(BadInput, match="cannot be written"):
-        Staging(tmp_path / "file" / "runs", "run")
+    for runs in (tmp_path / "file/runs", tmp_path / "file", Path("/proc/runs"),
+                 tmp_path / ("long" * 100)):
+        with pytest.raises(BadInput, match=r"cannot be written .* with --into DIR"):
+            Staging(runs, "run")
     with pytest.raises(BadInput, match="cannot be written"), Staging(tmp_path, "file") as staging:
         staging.seal({})
     assert left(tmp_path) == ["file"]
@@ -216,14 +218,14 @@ def test_this_machines_file_may_change_or_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "error", "what"), [
-    (b"", Damaged, "cannot be read"),
+    (b"", Damaged, "is no JSON"),
     (b"[]", Damaged, "no JSON object"),
     (b'{"schema":2}', BadInput, "schema 2, and this version of labs reads schema 1"),
     (b'{"files":{}}', BadInput, "no schema version"),
     (b'{"schema":true,"files":{}}', BadInput, "no schema version"),
     (b'{"schema":1,"files":{"run.json":"00"},"digest":"00"}', Damaged, "was changed"),
     (b'{"schema":1,"digest":"00"}', Damaged, "was changed"),
-    (b'{"schema":1,"files":{},"files":{},"digest":"00"}', Damaged, "cannot be read"),
+    (b'{"schema":1,"files":{},"files":{},"digest":"00"}', Damaged, "is no JSON"),
 ])
 def test_seals_that_are_none(tmp_path: Path, text: bytes, error: type[LabError],
                              what: str) -> None:

@@ -58,7 +58,7 @@ def test_the_newest_of_each_lab(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "error", "what"), [
-    (b"", Damaged, "cannot be read"),
+    (b"", Damaged, "is no JSON"),
     (b"[1]", Damaged, "no JSON object"),
     (b'{"lab":"buffers"}', BadInput, "no schema version"),
     (b'{"schema":7}', BadInput, "schema 7, and this version of labs reads schema 1"),

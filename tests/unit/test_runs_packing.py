@@ -187,8 +187,10 @@ def test_nothing_but_plain_files_inside_is_taken(
 
 def test_packed_files_of_something_else(tmp_path: Path, temporary: Path) -> None:
     twice = parcel(tmp_path / "a.tgz", ("run/x", None, b"1"), ("run/x", None, b"2"))
-    with pytest.raises(Damaged, match="twice"):
-        open_run(twice)
+    inside = parcel(tmp_path / "b.tgz", ("run/x", None, b"1"), ("run/x/y", None, b"2"))
+    for packed in (twice, inside):
+        with pytest.raises(Damaged, match="twice"):
+            open_run(packed)
     for names in (["x"], ["a/x", "b/x"], []):
         packed = parcel(tmp_path / f"{len(names)}.tgz", *((name, None, b"") for name in names))
         with pytest.raises(BadInput, match="holds no run"):
