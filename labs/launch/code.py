@@ -13,10 +13,14 @@ from pathlib import Path
 from labs.errors import Missing
 
 PACKAGE = Path(__file__).resolve().parent.parent
-# All that a run may import inside: the rooms below the line, and the names of the package.
-ROOMS = ("experiments", "observe", "workloads", "testbed", "kernel", "record", "parse", "theory",
+# What decides what a run does: the rooms that drive it, and how its kernel is booted. Left out is
+# what only serves people (flags, help) or makes kernels, whose digests are inputs of their own.
+ROOMS = ("experiments", "observe", "workloads", "testbed", "record", "parse", "theory",
          "parameters")
-FILES = ("__init__.py", "catalogue.py", "errors.py")
+FILES = ("__init__.py", "catalogue.py", "errors.py", "kernel/__init__.py", "kernel/boot.py",
+         "kernel/memory.py")
+LEFT_OUT = ("testbed/doctor.py", "testbed/packages.py", "parameters/flags.py",
+            "parameters/describe.py", "parameters/notebook.py")
 OWN_LAB = "own_lab.py"
 
 
@@ -30,7 +34,8 @@ def sources() -> dict[str, Path]:
     found = [PACKAGE / name for name in FILES]
     for room in ROOMS:
         found += sorted((PACKAGE / room).rglob("*.py"))
-    return {f"labs/{path.relative_to(PACKAGE)}": path for path in found if path.exists()}
+    names = {str(path.relative_to(PACKAGE)): path for path in found}
+    return {f"labs/{name}": path for name, path in names.items() if name not in LEFT_OUT}
 
 
 @functools.cache

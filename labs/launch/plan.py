@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalogue import Lab
+from labs.errors import Missing
 from labs.experiments.condition import Condition
 from labs.kernel.store import Kernel, find
 from labs.launch import code, tools
@@ -31,21 +32,18 @@ class Planned:
         return run_name(self.lab.name, self.condition.name, self.key)
 
 
-def conditions(lab: Lab, p: LabParameters) -> tuple[Condition, ...]:
-    """The conditions that the parameters ask for."""
-    asked: tuple[Condition, ...] = lab.experiment_module().conditions(p)
-    return asked
-
-
 def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
     """The runs that the parameters ask for; Missing if a tool or the kernel is not here."""
+    if p.testbed not in ("virtual", "namespaces"):
+        raise Missing(f"the {p.testbed} testbed cannot make runs in this version; "
+                      "--testbed virtual can, and needs no rights")
     experiment = lab.experiment_module()
     kernel = find(p.kernel) if p.testbed == "virtual" else None
     interpreter = tools.python()
     own = Path(lab.source) if lab.source else None
     driving = code.digest_of(own)
     runs = []
-    for condition in conditions(lab, p):
+    for condition in lab.conditions(p):
         names = [*tools.ALWAYS, *getattr(experiment, "tools", lambda _: ())(condition)]
         if condition.settings.get("capture"):
             names.append("tcpdump")
