@@ -120,7 +120,7 @@ def compare(a: str | Path, b: str | Path,
     together, only_a, only_b = _paired(side(a), side(b))
     if not together:
         raise BadInput(f"{a} and {b} have no condition in common ({_names(only_a)}; "
-                       f"{_names(only_b)}); compare runs of one lab")
+                       f"{_names(only_b)}); compare runs of the same conditions")
     pairs = tuple(_graded(one, other, compute) for one, other in together)
     return Comparison(pairs, tuple(only_a), tuple(only_b))
 
