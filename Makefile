@@ -26,7 +26,7 @@ test: ready             ## style, types, rooms, and all tests that can run on th
 	$(BIN)/pytest
 
 benchmark: ready        ## how fast runs are, as ratios where possible
-	$(BIN)/python -m tests.benchmark
+	$(BIN)/python benchmarks/virtual.py
 
 figure: ready           ## draw the README's figure again from recorded runs (needs chromium)
 	$(BIN)/python docs/draw.py
