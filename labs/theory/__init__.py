@@ -1,0 +1,1 @@
+"""Formulas, per kernel version where kernels differ; each names the kernel function it is from."""
