@@ -63,7 +63,7 @@ def test_every_target_of_the_makefile_is_explained() -> None:
 
 
 def test_every_room_is_a_package() -> None:
-    """A folder without __init__.py is imported all the same, but the check of the rooms skips it."""
+    """A folder without __init__.py is imported all the same, but import-linter skips it."""
     for folder in {file.parent for file in tracked() if file.suffix == ".py"}:
         if ROOT / "labs" in (folder, *folder.parents):
             assert (folder / "__init__.py").is_file(), folder
