@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,8 @@ from labs.observe import sampler
 from labs.parse import inet_diag, ss
 from labs.parse.tcp_info import TcpInfo
 
-pytestmark = pytest.mark.skipif(
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "parse"
+live = pytest.mark.skipif(
     not sys.platform.startswith("linux") or shutil.which("ss") is None,
     reason="needs Linux and ss (package iproute2)",
 )
@@ -138,6 +140,7 @@ def read_three_times(
     raise AssertionError("the connection did not come to rest")
 
 
+@live
 @pytest.mark.parametrize("algorithm", ["", "cubic", "reno", "bbr"])
 @pytest.mark.parametrize(
     "traffic", [nothing, half_read, both_ways, closed_window, half_closed]
@@ -153,11 +156,29 @@ def test_ss_and_the_dump_agree(
         pytest.skip(f"this kernel does not let us use {algorithm}")
     assert len(found) == 2
     for before, sample, after in found:
-        agree_on_the_socket(after, sample)
-        assert sample.tcp is not None
-        agree_on_tcp_info(after, sample.tcp)
-        agree_on_clocks(before, sample.tcp, after)
-        agree_on_rates(after, sample)
+        agree(before, sample, after)
+
+
+@pytest.mark.parametrize("name", ["6.1-dctcp-server", "6.1-loss-bbr", "6.12-loss-cubic"])
+def test_they_agree_on_a_flow_at_one_instant_of_virtual_time(name: str) -> None:
+    samples = inet_diag.samples((FIXTURES / f"samples-{name}.bin").read_bytes())
+    compared = 0
+    for block in ss.blocks((FIXTURES / f"ss-{name}.txt").read_text()):
+        for row in block.sockets:
+            # The dump was taken first, and took no time.
+            at_once = [sample for sample in samples if 0 <= block.at_ns - sample.at_ns < 10_000]
+            assert len(at_once) == 1
+            agree(row, at_once[0], row)
+            compared += 1
+    assert compared >= 2
+
+
+def agree(before: ss.Socket, sample: inet_diag.Sample, after: ss.Socket) -> None:
+    assert sample.tcp is not None
+    agree_on_the_socket(after, sample)
+    agree_on_tcp_info(after, sample.tcp)
+    agree_on_clocks(before, sample.tcp, after)
+    agree_on_rates(after, sample)
 
 
 def agree_on_the_socket(row: ss.Socket, sample: inet_diag.Sample) -> None:

@@ -32,7 +32,7 @@ def message(*attributes: bytes, family: int = 2, state: int = 1, timer: int = 0)
 
 
 def test_a_run_of_6_1_with_dctcp() -> None:
-    found = samples("samples-6.1-dctcp.bin")
+    found = samples("samples-6.1-dctcp-server.bin")
     established = [sample for sample in found if sample.state == "ESTAB"]
     assert len(established) >= 10
     last = established[-1]
@@ -57,11 +57,21 @@ def test_a_connection_in_the_making_has_no_tcp_info() -> None:
 
 
 def test_a_run_of_6_1_with_bbr() -> None:
-    rates = [sample.algorithm for sample in samples("samples-6.1-bbr.bin")
+    rates = [sample.algorithm for sample in samples("samples-6.1-loss-bbr.bin")
              if isinstance(sample.algorithm, inet_diag.Bbr)]
     assert rates[-1].bbr_min_rtt_us == 40_000
     assert 11e6 < rates[-1].bbr_bw_bytes_s < 15e6
     assert rates[0].bbr_pacing_gain == pytest.approx(2.887, abs=0.001)
+
+
+def test_6_12_tells_the_receiver_s_window_too() -> None:
+    found = [sample for sample in samples("samples-6.12-loss-cubic.bin") if sample.tcp]
+    last = found[-1].tcp
+    assert last is not None
+    assert last.rcv_wnd_bytes is not None
+    assert (last.total_rto, last.received_ce_segments, last.beyond_bytes) == (0, None, 0)
+    assert last.total_retrans_segments
+    assert {sample.unknown_attributes for sample in found} == {()}
 
 
 def test_a_newer_kernel_tells_more() -> None:
@@ -137,7 +147,7 @@ def test_six_and_unknown_numbers() -> None:
 
 
 def test_a_flat_row_has_the_names_of_the_table() -> None:
-    row = samples("samples-6.1-bbr.bin")[-1].flat()
+    row = samples("samples-6.1-loss-bbr.bin")[-1].flat()
     assert row["snd_mss_bytes"] == 1448
     assert "bbr_bw_bytes_s" in row
     assert "sndbuf_bytes" in row
@@ -146,7 +156,7 @@ def test_a_flat_row_has_the_names_of_the_table() -> None:
 
 @pytest.mark.parametrize("cut", [1, 11, 12, 60])
 def test_records_that_were_cut_are_damage(cut: int) -> None:
-    data = (FIXTURES / "samples-6.1-bbr.bin").read_bytes()
+    data = (FIXTURES / "samples-6.1-loss-bbr.bin").read_bytes()
     with pytest.raises(Damaged, match="cut"):
         inet_diag.samples(data[:cut])
     with pytest.raises(Damaged, match="cut"):

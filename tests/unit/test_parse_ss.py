@@ -11,8 +11,8 @@ from labs.parse import ss
 from labs.parse.skmem import SocketMemory
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "parse"
-PLAIN = sorted(path.name for path in FIXTURES.glob("ss-*.txt") if "-6.1-" not in path.name)
-BLOCKS = sorted(path.name for path in FIXTURES.glob("ss-6.1-*.txt"))
+BLOCKS = sorted(path.name for path in FIXTURES.glob("ss-6.*.txt"))
+PLAIN = sorted(path.name for path in FIXTURES.glob("ss-*.txt") if path.name not in BLOCKS)
 
 
 def read(name: str) -> str:
