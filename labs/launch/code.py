@@ -15,12 +15,14 @@ from labs.errors import Missing
 PACKAGE = Path(__file__).resolve().parent.parent
 # What decides what a run does: the rooms that drive it, and how its kernel is booted. Left out is
 # what only serves people (flags, help) or makes kernels, whose digests are inputs of their own.
-ROOMS = ("experiments", "observe", "workloads", "testbed", "record", "parse", "theory",
+ROOMS = ("experiments", "observe", "workloads", "testbed", "kernel", "record", "parse", "theory",
          "parameters")
-FILES = ("__init__.py", "catalogue.py", "errors.py", "kernel/__init__.py", "kernel/boot.py",
-         "kernel/memory.py")
-LEFT_OUT = ("testbed/doctor.py", "testbed/packages.py", "parameters/flags.py",
-            "parameters/describe.py", "parameters/notebook.py")
+FILES = ("__init__.py", "catalogue.py", "errors.py")
+LEFT_OUT = frozenset(
+    [f"kernel/{name}.py" for name in ("add", "build", "check", "fragment", "keep", "progress",
+                                      "reproduce", "rig", "source", "store", "versions")]
+    + [f"parameters/{name}.py" for name in ("flags", "describe", "notebook")]
+    + ["testbed/doctor.py", "testbed/packages.py"])
 OWN_LAB = "own_lab.py"
 
 
