@@ -84,19 +84,22 @@ def test_what_holds_each_flow_of_the_article_back() -> None:
         assert flow(kernel, rmem=BIG).goodput_bytes_s == flow(kernel).goodput_bytes_s
 
 
-# Figures of other builds of these kernels (HZ 100, another configuration), of the whole file or
-# of 30 seconds; curl's from before the handshake on, so a round trip longer than wget's.
+# wget's own figures for 1 GiB; its clock starts with the first byte, a round trip late.
 @pytest.mark.parametrize(("kernel", "wmem", "rmem", "measured_mib_s"), [
     ("6.1", WMEM, RMEM, 13.4), ("6.1", BIG, RMEM, 14.6), ("6.1", BIG, BIG, 93.7),
+    ("6.12", WMEM, RMEM, 13.6), ("6.12", BIG, RMEM, 21.6), ("6.12", BIG, BIG, 93.7),
 ])
 def test_wget_of_a_gigabyte(
     kernel: str, wmem: tuple[int, int, int], rmem: tuple[int, int, int], measured_mib_s: float
 ) -> None:
-    steady = flow(kernel, wmem=wmem, rmem=rmem).goodput_bytes_s
-    mean = mean_goodput_bytes_s(steady, 200, transfer_bytes=GIB)
-    assert apart_pct(mean / MIB, measured_mib_s) < 2
+    found = flow(kernel, wmem=wmem, rmem=rmem)
+    seconds = GIB / mean_goodput_bytes_s(found.goodput_bytes_s, 200, transfer_bytes=GIB) - 0.2
+    assert found.tolerance_pct is not None
+    assert apart_pct(GIB / MIB / seconds, measured_mib_s) < found.tolerance_pct
 
 
+# Figures of other builds of these kernels (HZ 100, another configuration) for 30 seconds; curl's
+# clock starts before the handshake, a round trip early. 3 %: they were whole numbers of 0.1 MB/s.
 @pytest.mark.parametrize(("kernel", "wmem", "rmem", "measured_mb_s"), [
     ("6.1", WMEM, RMEM, 13.1), ("6.1", BIG, RMEM, 14.8),
     ("6.12", WMEM, RMEM, 13.6), ("6.12", BIG, RMEM, 22.1),
