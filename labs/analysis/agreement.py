@@ -12,14 +12,15 @@ ALLOWED_PCT = 0.5
 def goodputs(run: Run, seen: Download) -> dict[str, float]:
     """Goodput in bytes/s by each instrument that the run has.
 
-    Counters have no clock: their bytes take the client's time. The capture at the client gives
+    Counters have no clock: their bytes take the client's time. They are left out where the client
+    could not say its bytes and they stand in for it. The capture at the client gives
     two: its bytes in the client's time, and those in its own, from the first segment with payload
     to the last.
     """
     if seen.goodput_bytes_s is None:
         return {}
     found = {"client": seen.goodput_bytes_s}
-    counted = received_bytes(run)
+    counted = None if seen.counted else received_bytes(run)
     if counted is not None:
         found["counters"] = counted / seen.duration_s
     path = run.capture("client")

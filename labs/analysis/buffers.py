@@ -9,6 +9,7 @@ from typing import Any
 from labs.analysis.agreement import ALLOWED_PCT, apart_pct, goodputs
 from labs.analysis.counters import capture_losses, shaper_drops, under_memory_pressure
 from labs.analysis.download import download
+from labs.analysis.expectation import expected, expected_mean_bytes_s
 from labs.analysis.words import tell, tell_run
 from labs.runs.run import Run
 
@@ -47,19 +48,21 @@ def results(run: Run) -> dict[str, Any]:
     `goodput_*` is the mean over the body, `steady_*` over the last third of its time (None if the
     client's timeline is too coarse to say), both also in wget's MiB/s; `settled` if the last third
     is within 5 % of the one before. `agreement_pct` is how far counters and capture are from the
-    client at most. `predicted_mib_s` is the theory's steady goodput, `article_*` the article's
-    figure where the run has the article's link. `marks` say what to keep in mind.
+    client at most. `predicted_mib_s` is the theory's steady goodput, `bound` what keeps it there,
+    `predicted_mean_mib_s` the mean with slow start; `article_*` are the article's figures where
+    the run has the article's link. `marks` say what to keep in mind.
     """
     seen = download(run)
     steady, before = seen.third_bytes_s(2), seen.third_bytes_s(1)
     settled = None if steady is None or not before else (
         abs(steady / before - 1) <= SETTLED_PCT / 100)
     apart = apart_pct(goodputs(run, seen))
-    figure = article(run)
+    figure, theory = article(run), expected(run)
     return {
         "condition": run.condition,
         "goodput_mib_s": _mib(seen.goodput_bytes_s), "steady_mib_s": _mib(steady),
-        "predicted_mib_s": None,
+        "predicted_mean_mib_s": _mib(expected_mean_bytes_s(run, seen.bytes)),
+        "predicted_mib_s": theory and theory.goodput_mib_s, "bound": theory and theory.bound,
         "article_mib_s": figure and figure.mean_mib_s,
         "article_steady_mib_s": figure and figure.steady_mib_s,
         "article_claim": figure and figure.claim,

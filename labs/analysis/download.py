@@ -24,7 +24,8 @@ class Download:
     """The body of one reply; times are nanoseconds of the client's CLOCK_REALTIME.
 
     `timeline` are moments and the bytes had by then, from (first_byte_ns, 0) to (end_ns,
-    bytes). `own_mib_s` is what the client itself says of its speed, in MiB/s, if it says it.
+    bytes). `own_mib_s` is what the client itself says of its speed, in MiB/s, if it says it;
+    `counted`, that the bytes are the kernel's, for a client that was ended before it could say.
     """
 
     started_ns: int
@@ -33,6 +34,7 @@ class Download:
     bytes: int
     timeline: tuple[tuple[int, int], ...]
     own_mib_s: float | None = None
+    counted: bool = False
 
     @property
     def duration_s(self) -> float:
@@ -94,12 +96,14 @@ def from_wget(run: Run) -> Download:
     said = run.wget()
     if said is None:
         raise AssertionError(f"{run.name}: neither fetch.json nor wget.txt")
-    size = said.saved_bytes if said.saved_bytes is not None else received_bytes(run) or 0
+    counted = said.saved_bytes is None
+    size = (received_bytes(run) if counted else said.saved_bytes) or 0
     rows = own_socket(run.samples("client"), "bytes_received")
     if len(rows) < FEWEST_POINTS:
         end = run.marks["end"]
         begin = end - round((said.duration_s or 0) * SECOND_NS)
-        return Download(begin, begin, end, size, ((begin, 0), (end, size)), said.mean_mib_s)
+        return Download(begin, begin, end, size, ((begin, 0), (end, size)), said.mean_mib_s,
+                        counted)
     rtt_ns = round(run.link["measured"]["rtt_ms"] * MILLISECOND_NS)
     last = rows.iloc[-1]
     requested = int(last["at_ns"]) - int(last["last_data_sent_ms"]) * MILLISECOND_NS
@@ -110,7 +114,7 @@ def from_wget(run: Run) -> Download:
         run.marks["end"])
     inside = [(at, had) for at, had in points if at < end and had < size]
     return Download(requested - rtt_ns, begin, end, size, ((begin, 0), *inside, (end, size)),
-                    said.mean_mib_s)
+                    said.mean_mib_s, counted)
 
 
 def own_socket(samples: DataFrame, counter: str) -> DataFrame:

@@ -79,7 +79,8 @@ def _link_words(links: list[tuple[str, Mapping[str, Any]]]) -> str:
 
 
 def _figures(link: Mapping[str, Any]) -> str:
-    return f"{milliseconds(link['rtt_ms'])}, {link['rate_mbit']:.4g} Mbit/s"
+    rate = link["rate_mbit"]
+    return f"{milliseconds(link['rtt_ms'])}, {rate:{'.0f' if rate >= 100 else '.3g'}} Mbit/s"
 
 
 def _known(value: float | None) -> float | None:

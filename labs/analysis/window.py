@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from labs.analysis.download import own_socket
 from labs.runs.run import Run
+from labs.theory import bdp as theory
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +37,7 @@ def bdp_bytes(run: Run) -> float | None:
     found = run.link["measured"]
     if found["rate_mbit"] is None:
         return None
-    return float(found["rate_mbit"] * 1e6 / 8 * found["rtt_ms"] / 1e3)
+    return theory.bdp_bytes(found["rate_mbit"], found["rtt_ms"])
 
 
 def window(run: Run) -> Window | None:

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 from labs.analysis.download import download
 from labs.analysis.window import Window, bdp_bytes, window
 from labs.runs.run import Run
+from labs.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MIB = 1 << 20
-MUCH_PCT = 50.0
+KIB, MIB = 1 << 10, 1 << 20
+MOST_PCT = 50.0
 FULL = 0.95
+BOUNDS = {LINE: "the rate of the link", RECEIVE_WINDOW: "the receive window",
+          SEND_BUFFER: "the send buffer"}
 HELD = {
     "receive window": "the receiver's window kept the sender from sending more",
-    "send buffer": "the sender's own buffer was full: what it holds waits for acknowledgement, "
+    "send buffer": "the sender's own buffer was full: what it holds waits to be acknowledged, "
                    "and nothing more fits in",
 }
 
@@ -33,12 +36,14 @@ def _one(row: dict[Any, Any]) -> str:
             said += (f" The article has {row['article_mib_s']:g} MiB/s ({row['article_claim']}), "
                      "the speed of its machines.")
         return said
-    parts = [f"{row['goodput_mib_s']:.1f} MiB/s over the whole file"]
+    said = f"{in_three_digits(row['goodput_mib_s'])} MiB/s over the whole file"
     if _is_known(row["steady_mib_s"]):
-        parts.append(f"{row['steady_mib_s']:.1f} in the last third of the time")
+        said += f", {in_three_digits(row['steady_mib_s'])} in the last third of the time"
+    said += "."
     if _is_known(row["predicted_mib_s"]):
-        parts.append(f"predicted for the long run: {row['predicted_mib_s']:.1f}")
-    said = ", ".join(parts) + "."
+        said += (f" Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in the long run "
+                 f"{in_three_digits(row['predicted_mib_s'])}, held there by "
+                 f"{BOUNDS[row['bound']]}.")
     if _is_known(row["article_mib_s"]):
         said += f" The article ({row['article_claim']}) has {row['article_mib_s']:g}"
         steady = row["article_steady_mib_s"]
@@ -49,37 +54,52 @@ def _one(row: dict[Any, Any]) -> str:
 
 
 def tell_run(run: Run) -> str:
-    """What one download shows: the link's BDP, what was in flight, who waited for what."""
-    found, bdp, seen = window(run), bdp_bytes(run), download(run)
+    """What one download shows: the link's BDP, what was in flight, what held the sender back."""
+    found, bdp = window(run), bdp_bytes(run)
     if found is None:
-        return (f"The transfer took {1e3 * seen.duration_s:.0f} ms and was over before the first "
-                "sample: there is no timeline to look at.")
+        return (f"The transfer took {1e3 * download(run).duration_s:.2g} ms and was over before "
+                "the first sample: there is no timeline to look at.")
     link = run.link["measured"]
     said = []
     if bdp is not None:
         said.append(
             f"The link carries {link['rate_mbit']:.4g} Mbit/s and a round trip takes "
-            f"{link['rtt_ms']:.1f} ms, so **{_mib(bdp)} MiB** must be on their way to keep it busy "
-            "(the bandwidth-delay product).")
+            f"{link['rtt_ms']:.1f} ms, so **{size_in_words(bdp)}** must be on their way to keep "
+            "it busy (the bandwidth-delay product, BDP).")
     said.append(
-        f"Usually **{_mib(found.usually_in_flight_bytes)} MiB** were in flight, at most "
-        f"{_mib(found.in_flight_bytes)}; the receiver offered at most {_mib(found.offered_bytes)}, "
-        f"and the congestion window came to {_mib(found.congestion_bytes)}.")
+        f"Usually **{size_in_words(found.usually_in_flight_bytes)}** were in flight, at most "
+        f"{size_in_words(found.in_flight_bytes)}. The receiver offered a window of at most "
+        f"{size_in_words(found.offered_bytes)}, and the sender's congestion window came to "
+        f"{size_in_words(found.congestion_bytes)}.")
     if bdp is not None:
         share = found.usually_in_flight_bytes / bdp
-        said.append("That is enough to fill the link." if share >= FULL else
-                    f"That is {100 * share:.0f} % of what the link could hold.")
-    return " ".join([*said, *_waited(found)])
+        said.append("So the link was full." if share >= FULL else
+                    f"So {100 * share:.2g} % of the link was used.")
+    again = run.nstat("server").get("TcpRetransSegs", 0)
+    if again:
+        said.append(f"{again} segments were sent again.")
+    return " ".join([*said, *_held_back(found)])
 
 
-def _waited(found: Window) -> list[str]:
-    """What the sender's kernel says that it waited for, if it waited for it most of the time."""
+def _held_back(found: Window) -> list[str]:
+    """What held the sender back for most of the time, by its kernel's own clocks."""
     return [f"For {share:.0f} % of the time {HELD[name]}."
-            for name, share in found.limited_pct.items() if share >= MUCH_PCT]
+            for name, share in found.limited_pct.items() if share >= MOST_PCT]
 
 
-def _mib(size: float) -> str:
-    return f"{size / MIB:.3g}"
+def in_three_digits(value: float) -> str:
+    """A figure as one reads it: 13.4, 114, 2,140."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def size_in_words(size: float) -> str:
+    """A size as one reads it: 64 KiB, 23.8 MiB; nothing for NaN."""
+    if size != size:
+        return ""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size:.0f} bytes"
 
 
 def _is_known(value: float | None) -> bool:

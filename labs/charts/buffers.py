@@ -10,7 +10,8 @@ from plotly.graph_objects import Bar, Figure, Scatter
 
 from labs.analysis.buffers import NO_RATE
 from labs.analysis.origin import of_table
-from labs.charts.style import BLUE, GREY, ORANGE, SKY, VERMILION, dressed
+from labs.analysis.words import in_three_digits
+from labs.charts.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, dressed
 from labs.charts.timeline import timeline
 
 if TYPE_CHECKING:
@@ -18,27 +19,41 @@ if TYPE_CHECKING:
 
 __all__ = ["by_condition", "timeline"]
 
-BAR = 0.34
-ROOM = 1.35
+BAR = 0.36
+ROOM = 1.45
 """How far the axis goes beyond the longest bar: the figures are written behind the bars."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One of the two bars of a condition, and the article's figure that belongs to it."""
+    """One of the two bars of a condition, with what is held against it."""
 
     column: str
+    predicted: str
     article: str
     name: str
     colour: str
+    ink: str
     offset: float
 
 
 MEASURES = (
-    Measure("goodput_mib_s", "article_mib_s", "measured, mean of the file", BLUE, -BAR / 2),
-    Measure("steady_mib_s", "article_steady_mib_s", "measured, last third", SKY, BAR / 2),
+    Measure("goodput_mib_s", "predicted_mean_mib_s", "article_mib_s",
+            "measured, mean of the file", BLUE, "white", -BAR / 2),
+    Measure("steady_mib_s", "predicted_mib_s", "article_steady_mib_s",
+            "measured, last third", SKY, BLACK, BAR / 2),
 )
-FIGURES = tuple(name for one in MEASURES for name in (one.column, one.article))
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """A bar and its marks: where it is, what was measured, predicted and published (or None)."""
+
+    place: float
+    value: float
+    predicted: float | None
+    article: float | None
+    claim: str
 
 
 def by_condition(table: DataFrame) -> Figure:
@@ -51,13 +66,16 @@ def by_condition(table: DataFrame) -> Figure:
     free = rows["marks"].str.contains(NO_RATE, regex=False)
     edge = _edge(rows[~free])
     figure = Figure()
+    drawn = []
     for one in MEASURES:
-        _bars(figure, rows[~free], one, edge)
-    _marks(figure, rows[~free], edge)
-    for at, row in rows[free].iterrows():
-        figure.add_annotation(x=0, y=at, text=_free_note(row), showarrow=False, xanchor="left",
-                              xshift=6, font={"color": GREY})
-    figure.update_xaxes(title="goodput, MiB/s", range=[0, edge * ROOM], rangemode="tozero")
+        bars = _bars(rows[~free], one)
+        _draw(figure, bars, one, edge)
+        drawn += bars
+    _mark(figure, [bar for bar in drawn if bar.value <= edge], edge)
+    for place, note in _free_notes(rows[free]):
+        figure.add_annotation(x=0, y=place, text=note, showarrow=False, xanchor="left", xshift=6,
+                              font={"color": GREY})
+    figure.update_xaxes(title="goodput, MiB/s", range=[0, edge * ROOM])
     figure.update_yaxes(tickvals=list(rows.index), ticktext=list(rows["condition"]),
                         range=[len(rows) - 0.5, -0.5], showgrid=False)
     figure.update_layout(barmode="overlay", legend={
@@ -69,59 +87,72 @@ def by_condition(table: DataFrame) -> Figure:
 def _edge(rows: DataFrame) -> float:
     """The longest figure that is drawn in full: of the shaped runs, or of all if none is."""
     shaped = rows[rows["rate_mbit"].notna()]
-    known = (rows if shaped.empty else shaped)[[*FIGURES, "predicted_mib_s"]]
-    longest = known.max(numeric_only=True).max()
+    known = rows if shaped.empty else shaped
+    columns = [name for one in MEASURES for name in (one.column, one.predicted, one.article)]
+    longest = known[columns].astype(float).max().max()
     return float(longest) if pandas.notna(longest) and longest > 0 else 1.0
 
 
-def _bars(figure: Figure, rows: DataFrame, one: Measure, edge: float) -> None:
-    rows = rows[rows[one.column].notna()]
-    values = [float(value) for value in rows[one.column]]
-    places = [float(at) + one.offset for at in rows.index]
+def _bars(rows: DataFrame, one: Measure) -> list[_Bar]:
+    return [_Bar(place + one.offset, float(row[one.column]), _known(row[one.predicted]),
+                 _known(row[one.article]), str(row["article_claim"]))
+            for place, row in zip(rows.index.to_list(), rows.to_dict("records"), strict=True)
+            if _known(row[one.column]) is not None]
+
+
+def _draw(figure: Figure, bars: list[_Bar], one: Measure, edge: float) -> None:
     figure.add_trace(Bar(
-        x=[min(value, edge * ROOM) for value in values], y=places, width=BAR, orientation="h",
-        name=one.name, marker={"color": one.colour}, customdata=values,
+        x=[min(bar.value, edge * ROOM) for bar in bars], y=[bar.place for bar in bars], width=BAR,
+        orientation="h", name=one.name, marker={"color": one.colour},
+        customdata=[bar.value for bar in bars],
         hovertemplate="%{customdata:.2f} MiB/s<extra></extra>"))
-    for at, value, article, predicted in zip(
-            places, values, rows[one.article], rows["predicted_mib_s"], strict=True):
-        behind = max(v for v in (value, article, predicted) if pandas.notna(v))
-        beyond = value > edge
+    for bar in bars:
+        cut = bar.value > edge
+        behind = max(value for value in (bar.value, bar.predicted, bar.article)
+                     if value is not None)
         figure.add_annotation(
-            x=edge * ROOM if beyond else behind, y=at, showarrow=False, xshift=-8 if beyond else 8,
-            xanchor="right" if beyond else "left", font={"color": "white"} if beyond else None,
-            text=_label(value, article) + (" →" if beyond else ""))
+            x=edge * ROOM if cut else behind, y=bar.place, text=_label(bar, cut), showarrow=False,
+            xanchor="right" if cut else "left", xshift=-8 if cut else 9,
+            font={"color": one.ink if cut else BLACK})
 
 
-def _label(value: float, article: float) -> str:
-    return f"{value:.1f}" + (f"  (article {article:g})" if pandas.notna(article) else "")
+def _label(bar: _Bar, cut: bool) -> str:
+    beside = [f"{name} {in_three_digits(value)}" for name, value in
+              (("predicted", bar.predicted), ("article", bar.article)) if value is not None]
+    return (f"<b>{in_three_digits(bar.value)}</b>" + (f"  ({', '.join(beside)})" if beside else "")
+            + (" →" if cut else ""))
 
 
-def _marks(figure: Figure, rows: DataFrame, edge: float) -> None:
-    """The prediction as a line across both bars, the article's figures as dots on their own."""
-    known = rows[rows["predicted_mib_s"].notna() & (rows["predicted_mib_s"] <= edge)]
+def _mark(figure: Figure, bars: list[_Bar], edge: float) -> None:
+    """The predictions as lines across their bars, the article's figures as dots on theirs."""
     xs: list[float | None] = []
     ys: list[float | None] = []
-    for at, value in zip(known.index, known["predicted_mib_s"], strict=True):
-        xs += [float(value), float(value), None]
-        ys += [at - BAR - 0.04, at + BAR + 0.04, None]
-    figure.add_trace(Scatter(
-        x=xs, y=ys, mode="lines", name="predicted, in the long run",
-        line={"color": VERMILION, "width": 3}, hovertemplate="%{x:.1f} MiB/s<extra></extra>"))
-    dots = [(figure_of, float(at) + one.offset, claim)
-            for one in MEASURES
-            for at, figure_of, claim in zip(rows.index, rows[one.article], rows["article_claim"],
-                                            strict=True)
-            if pandas.notna(figure_of) and figure_of <= edge]
+    for bar in bars:
+        if bar.predicted is not None and bar.predicted <= edge:
+            xs += [bar.predicted, bar.predicted, None]
+            ys += [bar.place - BAR / 2, bar.place + BAR / 2, None]
+    if xs:
+        figure.add_trace(Scatter(
+            x=xs, y=ys, mode="lines", name="predicted", line={"color": VERMILION, "width": 3},
+            hovertemplate="predicted %{x:.2f} MiB/s<extra></extra>"))
+    dots = [(bar.article, bar.place, bar.claim) for bar in bars
+            if bar.article is not None and bar.article <= edge]
     if dots:
         figure.add_trace(Scatter(
             x=[x for x, _, _ in dots], y=[y for _, y, _ in dots], mode="markers",
             name="the article", text=[claim for _, _, claim in dots],
-            marker={"symbol": "circle", "size": 11, "color": ORANGE,
-                    "line": {"color": "black", "width": 1}},
+            marker={"size": 11, "color": ORANGE, "line": {"color": "black", "width": 1}},
             hovertemplate="%{text}: %{x:g} MiB/s<extra></extra>"))
 
 
-def _free_note(row: Any) -> str:
-    article = row["article_mib_s"]
-    beside = f" (article, on its machines: {article:g})" if pandas.notna(article) else ""
-    return f"no limit: nothing shapes the link, and work takes no virtual time{beside}"
+def _free_notes(rows: DataFrame) -> list[tuple[float, str]]:
+    notes = []
+    for place, article in zip(rows.index.to_list(), rows["article_mib_s"], strict=True):
+        beside = f" (article, on its machines: {article:g})" if pandas.notna(article) else ""
+        notes.append((float(place),
+                      f"no limit: no shaper, and work takes no virtual time{beside}"))
+    return notes
+
+
+def _known(value: Any) -> float | None:
+    return None if pandas.isna(value) else float(value)

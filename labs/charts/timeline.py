@@ -8,15 +8,16 @@ from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
 from labs.analysis.download import Download, download, own_socket
+from labs.analysis.expectation import expected
 from labs.analysis.origin import of_run
 from labs.analysis.window import bdp_bytes
+from labs.analysis.words import KIB, MIB, size_in_words
 from labs.charts.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, dressed
 from labs.runs.run import Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-KIB, MIB = 1 << 10, 1 << 20
 SENDER, RECEIVER, GOODPUT = 1, 2, 3
 # The three plots in parts of the figure's height: from, to.
 PLACES = {SENDER: (0.66, 1.0), RECEIVER: (0.27, 0.61), GOODPUT: (0.0, 0.22)}
@@ -80,6 +81,13 @@ def _receiver(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
 
 
 def _goodput(figure: Figure, run: Run, seen: Download) -> None:
+    theory = expected(run)
+    if theory is not None:
+        figure.add_trace(Scatter(
+            x=[0, (seen.end_ns - seen.started_ns) / 1e9], y=[theory.goodput_mib_s] * 2,
+            mode="lines", name=f"predicted, {theory.goodput_mib_s:.3g} MiB/s", hoverinfo="skip",
+            legend=_legend(GOODPUT), line={"color": VERMILION, "dash": "dash", "width": 1.5},
+        ), row=GOODPUT, col=1)
     seconds, bytes_s = seen.goodput_over_time(
         max(SHORTEST_STEP_S, run.link["measured"]["rtt_ms"] / 1e3))
     figure.add_trace(Scatter(
@@ -117,7 +125,7 @@ def _lay_out(figure: Figure, length_s: float) -> None:
         figure.update_layout({_legend(row): {
             "x": 1.01, "xanchor": "left", "y": top, "yanchor": "top", "font": {"size": 12}}})
         if row != GOODPUT:
-            figure.update_yaxes(type="log", title="bytes", tickvals=sizes,
+            figure.update_yaxes(type="log", title="size, bytes", tickvals=sizes,
                                 ticktext=[size_in_words(size) for size in sizes], row=row, col=1)
     figure.update_yaxes(title="MiB/s", rangemode="tozero", row=GOODPUT, col=1)
     figure.update_xaxes(title="seconds since the client began", row=GOODPUT, col=1)
@@ -125,13 +133,3 @@ def _lay_out(figure: Figure, length_s: float) -> None:
 
 def _legend(row: int) -> str:
     return "legend" if row == 1 else f"legend{row}"
-
-
-def size_in_words(size: float) -> str:
-    """A size as one reads it: 64 KiB, 23.8 MiB; nothing for NaN."""
-    if size != size:
-        return ""
-    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
-        if size >= unit:
-            return f"{size / unit:.3g} {name}"
-    return f"{size:.0f} bytes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labs.analysis.origin import LIVE, RECORDED, asked, measured
 from labs.catalogue import Lab, lab_of
@@ -13,9 +13,6 @@ from labs.parameters.base import LabParameters
 from labs.parameters.declare import did_you_mean
 from labs.runs.run import Run
 from labs.study.shown import Table, Text, Words
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +40,7 @@ class Study:
         return tuple(run.condition for run in self.runs)
 
     @property
-    def link(self) -> DataFrame:
+    def link(self) -> Table:
         """The link of each run: what was asked, what was measured before it, and the verdict."""
         return Table({
             "condition": self.conditions,
@@ -52,14 +49,12 @@ class Study:
             "verdict": [run.link["verdict"] for run in self.runs],
         })
 
-    def results(self) -> DataFrame:
+    def results(self) -> Table:
         """A row a run: what its lab's `results` finds, and where it is from.
 
         `marks` are joined with "; "; a figure that there is not is NaN.
         """
-        from pandas import DataFrame
-
-        table = DataFrame([self._row(run) for run in self.runs])
+        table = Table([self._row(run) for run in self.runs])
         for name in table:
             if table[name].isna().all():
                 table[name] = table[name].astype(float)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from html import escape
+from numbers import Integral, Real
 
-from pandas import DataFrame, option_context
+from pandas import DataFrame, isna
+
+LEFT = "text-align: left; white-space: normal; vertical-align: top"
+RIGHT = "text-align: right; vertical-align: top"
+SMALLEST = 0.0005
 
 
 class Text(str):
@@ -28,8 +33,39 @@ class Words(str):
 
 
 class Table(DataFrame):
-    """A small table of words: a notebook shows all of each cell, and no row numbers."""
+    """A DataFrame that a notebook shows to be read: every cell whole, words to the left, numbers
+    in four digits, nothing where there is nothing."""
+
+    @property
+    def _constructor(self) -> type[Table]:
+        return Table
 
     def _repr_html_(self) -> str:
-        with option_context("display.max_colwidth", None):
-            return self.to_html(index=False, border=0, na_rep="")
+        numeric = {name: any(map(_is_number, self[name])) for name in self}
+        heads = "".join(f'<th style="{RIGHT if right else LEFT}">{escape(str(name))}</th>'
+                        for name, right in numeric.items())
+        rows = "".join(f"<tr>{self._cells(row, list(numeric.values()))}</tr>"
+                       for row in self.itertuples(index=False, name=None))
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+
+    @staticmethod
+    def _cells(row: tuple[object, ...], numeric: list[bool]) -> str:
+        return "".join(f'<td style="{RIGHT if right else LEFT}">{escape(shown(value))}</td>'
+                       for value, right in zip(row, numeric, strict=True))
+
+
+def shown(value: object) -> str:
+    """A cell in words."""
+    if value is None or (isinstance(value, float) and isna(value)):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if isinstance(value, Real):
+        return "<0.001" if 0 < abs(float(value)) < SMALLEST else f"{float(value):.4g}"
+    return str(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -1,0 +1,40 @@
+"""What the theory expects of a run: from its link as measured, its buffers as set, its kernel."""
+
+from __future__ import annotations
+
+from labs.runs.run import Run
+from labs.theory.bdp import mean_goodput_bytes_s
+from labs.theory.bounds import Prediction, predict
+
+
+def expected(run: Run) -> Prediction | None:
+    """The steady goodput and what bounds it; None where the theory has no word: no rate (then
+    the machine is the bound), loss, or jitter that reorders."""
+    link, found = run.link["asked"], run.link["measured"]
+    if link["rate_mbit"] is None or link["loss_pct"] or link["jitter_ms"]:
+        return None
+    client, server = run.sysctls["client"]["after"], run.sysctls["server"]["after"]
+    return predict(
+        rate_mbit=link["rate_mbit"] if found["rate_mbit"] is None else found["rate_mbit"],
+        rtt_ms=found["rtt_ms"], kernel=run.kernel["release"],
+        tcp_rmem=_three(client["net.ipv4.tcp_rmem"]), tcp_wmem=_three(server["net.ipv4.tcp_wmem"]),
+        adv_win_scale=int(client.get("net.ipv4.tcp_adv_win_scale", "1")),
+        offloads=link["at"] != "router",
+    )
+
+
+def expected_mean_bytes_s(run: Run, size: int) -> float | None:
+    """The mean over a body of `size` bytes, from its first byte on: slow start, then steady."""
+    steady = expected(run)
+    if steady is None or size <= 0:
+        return None
+    rtt_ms = run.link["measured"]["rtt_ms"]
+    from_request_s = size / mean_goodput_bytes_s(
+        steady.goodput_bytes_s, rtt_ms, transfer_bytes=size)
+    took_s = from_request_s - rtt_ms / 1e3
+    return size / took_s if took_s > 0 else None
+
+
+def _three(words: str) -> tuple[int, int, int]:
+    smallest, first, largest = map(int, words.split())
+    return smallest, first, largest
