@@ -18,6 +18,9 @@ TEMPLATES = Path(__file__).parent / "template"
 # An <h2> as nbconvert writes it: its address, its words, the paragraph mark that links to it.
 HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)<a class="anchor-link".*?</h2>', re.S)
 CONTENTS_FROM = 3
+# A table as pandas writes it.
+ROW, CELL = re.compile(r"<tr.*?</tr>", re.S), re.compile(r"<(t[hd])([^>]*)>(.*?)</t[hd]>", re.S)
+NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?|nan|inf|nat|none|&lt;na&gt;|-?", re.I)
 # A page that works offline has no button that sends its chart to somebody's server.
 CHART = {"displaylogo": False, "responsive": True, "showSendToCloud": False}
 
@@ -38,6 +41,7 @@ def page(notebook: Any, fallback_title: str) -> str:
 
     shown = copy.deepcopy(notebook)
     charts = embed_charts(shown)
+    align_tables(shown)
     exporter = HTMLExporter(
         template_name="report",
         extra_template_basedirs=[str(TEMPLATES)],
@@ -74,6 +78,29 @@ def embed_charts(notebook: Any) -> int:
             )
             output["data"] = {"text/html": html}
     return count
+
+
+def align_tables(notebook: Any) -> None:
+    """Mark the cells of pandas tables whose column holds words, so that they stand at the left."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            html = output.get("data", {}).get("text/html", "")
+            if 'class="dataframe"' in html and "span=" not in html:
+                output["data"]["text/html"] = _aligned(html)
+
+
+def _aligned(html: str) -> str:
+    rows = [[found[2] for found in CELL.findall(row)] for row in ROW.findall(html)]
+    wordy = [any(NUMBER.fullmatch(text.strip()) is None for text in column)
+             for column in zip(*rows[1:], strict=False)]
+
+    def mark(row: re.Match[str]) -> str:
+        columns = iter(wordy)
+        return CELL.sub(
+            lambda it: f'<{it[1]} class="words"{it[2]}>{it[3]}</{it[1]}>'
+            if next(columns, False) else it[0], row[0])
+
+    return ROW.sub(mark, html)
 
 
 def title(notebook: Any) -> str:

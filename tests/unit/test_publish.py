@@ -76,6 +76,15 @@ def test_page_without_charts_is_small_and_repeats_to_the_byte(tmp_path: Path) ->
     assert len(first) < 50_000
 
 
+def test_words_in_tables_stand_left_and_numbers_right(tmp_path: Path) -> None:
+    run(tmp_path, notebook("import pandas\npandas.DataFrame({'name': ['a b'], 'rate': [1.5]})"))
+    page = (tmp_path / "book.html").read_text(encoding="utf-8")
+    assert '<th class="words">name</th>' in page
+    assert '<td class="words">a b</td>' in page
+    assert "<th>rate</th>" in page
+    assert "<td>1.5</td>" in page
+
+
 def test_values_take_the_type_of_the_default() -> None:
     settled = settle(["RATE_MBIT=0.5", "KERNEL=6.10", "CAPTURE=true"], notebook())
     assert settled == {"RATE_MBIT": 0.5, "KERNEL": "6.10", "CAPTURE": True}
