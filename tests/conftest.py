@@ -78,6 +78,12 @@ TIERS: dict[str, Callable[[], str | None]] = {
 }
 
 
+def pytest_report_header() -> list[str]:
+    """A line a tier: what runs here, and what does not, and why."""
+    said = {tier: why_not() for tier, why_not in TIERS.items()}
+    return [f"{tier}: {f'skipped, {why}' if why else 'runs'}" for tier, why in said.items()]
+
+
 def reasons(item: pytest.Item, tier: str) -> list[str]:
     """Everything that keeps a test from running here, in words for the summary."""
     found = [TIERS[tier]()]
