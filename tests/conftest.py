@@ -19,6 +19,7 @@ import pytest
 
 HERE = Path(__file__).parent
 DEFAULT_KERNEL = "6.1"
+LINK = ("htb", "netem")
 # A discipline is asked for as a test would use it; `tc` refuses what the kernel does not have.
 QDISC_OPTIONS = {"netem": "delay 1ms", "tbf": "rate 1mbit burst 10kb latency 10ms"}
 
@@ -80,8 +81,11 @@ TIERS: dict[str, Callable[[], str | None]] = {
 
 def pytest_report_header() -> list[str]:
     """A line a tier: what runs here, and what does not, and why."""
-    said = {tier: why_not() for tier, why_not in TIERS.items()}
-    return [f"{tier}: {f'skipped, {why}' if why else 'runs'}" for tier, why in said.items()]
+    lines = [f"{tier}: {f'skipped, {why}' if (why := why_not()) else 'runs'}"
+             for tier, why_not in TIERS.items()]
+    if no_namespaces() is None:
+        lines += [f"namespaces: in part, {why}" for name in LINK if (why := no_qdisc(name))]
+    return lines
 
 
 def reasons(item: pytest.Item, tier: str) -> list[str]:
