@@ -35,7 +35,7 @@ def parameters(runs: str, **given: object) -> LabParameters:
     return find("buffers").Parameters()(runs=runs, **given)  # type: ignore[arg-type]
 
 
-def study_s(jobs: int = 1, **given: object) -> tuple[float, float]:
+def study_s(**given: object) -> tuple[float, float]:
     """Real seconds of a fresh study, and virtual seconds of its download (or downloads)."""
     begun: dict[str, float] = {}
     spent_s = 0.0
@@ -48,7 +48,7 @@ def study_s(jobs: int = 1, **given: object) -> tuple[float, float]:
             spent_s += time.monotonic() - begun[condition]
 
     with tempfile.TemporaryDirectory() as folder:
-        study = run(find("buffers"), parameters(folder, **given), jobs=jobs, progress=progress)
+        study = run(find("buffers"), parameters(folder, **given), jobs=1, progress=progress)
         virtual_s = 0.0
         for made in study.folders():
             marks = {mark["name"]: mark["at_ns"]

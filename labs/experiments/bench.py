@@ -90,6 +90,11 @@ class Bench:
         """Where a program on `host` may write `name`."""
         return str(host.folder / name)
 
+    def last_word(self, host: Host, name: str) -> str:
+        """The last line that a program left in `name`, or that it left none."""
+        said = host.read(self.path(host, name)).decode("utf-8", "replace").strip()
+        return said.splitlines()[-1] if said else "it said nothing"
+
     def until(self, ready: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
         """Sleep in steps until `ready()`; RunFailed, naming `what`, when it takes too long."""
         steps = round(timeout_s / READY_STEP_S)
@@ -111,8 +116,7 @@ class Bench:
 
         def ready() -> bool:
             if process.wait(0) is not None:
-                said = server.read(self.path(server, log)).decode("utf-8", "replace").strip()
-                raise RunFailed(f"{argv[0]} ended at once: {said.splitlines()[-1] if said else ''}")
+                raise RunFailed(f"{argv[0]} ended at once: {self.last_word(server, log)}")
             return self.listening(server, port)
 
         self.until(ready, f"{argv[0]} on {server.name}")
@@ -147,8 +151,7 @@ class Bench:
         serve.stop()
         if exit_code != 0:
             measure.stop()
-            said = self.client.read(self.path(self.client, "probe.txt")).decode().strip()
-            raise RunFailed(f"the link's check failed: {said.splitlines()[-1] if said else exit_code}")
+            raise RunFailed(f"the link's check failed: {self.last_word(self.client, 'probe.txt')}")
         found = json.loads(self.client.read(out))
         self.keep(self.client, out, "probe.json")
         rate = found["rate_mbit"] if link.rate_mbit is not None else None

@@ -83,7 +83,7 @@ def measure(bench: Bench, condition: Condition) -> None:
 
 
 def serve_file(bench: Bench, size_bytes: int, port: int) -> Process:
-    """Lay a file of zeros (sparse, with a fixed date: Last-Modified is on the wire), start nginx."""
+    """Lay a sparse file of a fixed date (Last-Modified is on the wire) and start nginx."""
     server = bench.server
     config = _NGINX.format(folder=server.folder, address=server.address, port=port)
     path = bench.path(server, "nginx.conf")
@@ -108,8 +108,7 @@ def fetch_and_discard(bench: Bench, limit_s: float) -> None:
     exit_code = bench.finish(process, limit_s + 30)
     process.stop()
     if exit_code != 0:
-        said = client.read(bench.path(client, "fetch.txt")).decode().strip().splitlines()
-        raise RunFailed(f"the client failed: {said[-1] if said else exit_code}")
+        raise RunFailed(f"the client failed: {bench.last_word(client, 'fetch.txt')}")
     bench.keep(client, out, "fetch.json")
     if b'"ended": "limit"' in client.read(out):
         bench.ended = "limit"
@@ -119,8 +118,9 @@ def fetch_with_wget(bench: Bench, limit_s: float) -> None:
     """Fetch with the article's own client, stopped at the limit."""
     client = bench.client
     log = bench.path(client, "wget.txt")
-    process = client.start(("wget", "--progress=dot:giga", "--tries=1", "-O", "/dev/null", "-o", log,
-                            f"http://{bench.server.address}:{bench.condition.link.port}/bigfile"))
+    url = f"http://{bench.server.address}:{bench.condition.link.port}/bigfile"
+    process = client.start(("wget", "--progress=dot:giga", "--tries=1", "-O", "/dev/null",
+                            "-o", log, url))
     exit_code = bench.finish(process, limit_s)
     if exit_code is None:
         process.stop()

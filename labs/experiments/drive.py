@@ -53,8 +53,8 @@ def lost_pct(before: str, after: str) -> float | None:
     from labs.parse import tc
 
     def netem(text: str) -> tuple[int, int]:
-        rows = [row for row in tc.parse(text) if row.kind == "netem"]
-        return sum(row.packets for row in rows), sum(row.dropped for row in rows)
+        rows = [row for row in tc.queues(text) if row.kind == "netem"]
+        return sum(row.sent_packets for row in rows), sum(row.dropped for row in rows)
 
     (sent_0, dropped_0), (sent_1, dropped_1) = netem(before), netem(after)
     offered = sent_1 - sent_0 + dropped_1 - dropped_0

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalogue import Lab
-from labs.errors import BRANCHES, LabError, RunFailed
+from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.experiments.inside import FAILURE, INPUTS
+from labs.kernel.boot import PATH
 from labs.launch import code, slots, tools
 from labs.launch.plan import Planned, plan
 from labs.parameters.base import LabParameters
@@ -31,6 +32,9 @@ Progress = Callable[[str, str], None]
 """Called with a run's condition and a line about it; 'made', 'there already', 'failed' at last."""
 
 PREFIX = "labs: "
+MIB = 1 << 20
+# A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
+ROOM_MIB = 256
 
 
 def complete(folder: Path) -> bool:
@@ -85,7 +89,7 @@ def _here(interpreter: Path, staging: Path, driving: Path, testbed: str,
     process = subprocess.Popen(
         ("setpriv", "--pdeathsig", "TERM", str(interpreter), "-I", "-S", "-c", entry, testbed),
         cwd=staging, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, start_new_session=True, env={"PATH": tools.PATH, "LC_ALL": "C", "TZ": "UTC",
+        text=True, start_new_session=True, env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC",
                                                 "HOME": os.environ.get("HOME", "/tmp")})
     assert process.stdout is not None
     said = []
@@ -130,6 +134,7 @@ def run(lab: Lab, p: LabParameters, *, fresh: bool = False, jobs: int | None = N
     runs = Path(p.runs)
     planned = plan(lab, p)
     clear_stale(runs)
+    check_room(runs)
     missing = [one for one in planned if fresh or not complete(runs / one.name)]
     for one in planned:
         if one not in missing:
@@ -177,8 +182,12 @@ def _make_all(missing: Sequence[Planned], runs: Path, jobs: int, tell: Progress)
             tell(*lines.get())
 
 
-def room(folder: Path) -> int:
-    """Free bytes where `folder` is, or would be."""
+def check_room(runs: Path) -> None:
+    """Missing if the disk of `runs` has no room for the capture of a large download."""
+    folder = runs.absolute()
     while not folder.exists():
         folder = folder.parent
-    return shutil.disk_usage(folder).free
+    free_mib = shutil.disk_usage(folder).free // MIB
+    if free_mib < ROOM_MIB:
+        raise Missing(f"{folder} has {free_mib} MiB free and a run may need {ROOM_MIB}; "
+                      "make room, or name another folder with --into")

@@ -51,7 +51,7 @@ def _digest(path: Path, size: int, changed_ns: int) -> str:
 
 
 def digests(names: Iterable[str], interpreter: Path) -> dict[str, str]:
-    """The sha256 of each program (and of the interpreter, as python3), as a run's inputs name it."""
+    """The sha256 of each program, and of the interpreter as python3: a run's inputs."""
     found = {}
     for name, path in [(name, find(name)) for name in names] + [("python3", interpreter)]:
         real = path.resolve()

@@ -68,7 +68,7 @@ def measure(given: dict[str, str]) -> None:
         handshakes_ms.append((time.time_ns() - begun_ns) / 1e6)
         if len(handshakes_ms) < HANDSHAKES:
             finish(connection)
-    arrivals_ns = []
+    arrivals_ns: list[int] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as train:
         train.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         train.bind(("", 0))
