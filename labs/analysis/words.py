@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from labs.analysis.download import download
+from labs.analysis.origin import milliseconds
 from labs.analysis.window import Window, bdp_bytes, window
 from labs.runs.run import Run
 from labs.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 KIB, MIB = 1 << 10, 1 << 20
 MOST_PCT = 50.0
-FULL = 0.95
+# Shares of the BDP: from here on the link is full, and from there on a queue holds more than it.
+FULL, QUEUED = 0.95, 2.0
 BOUNDS = {LINE: "the rate of the link", RECEIVE_WINDOW: "the receive window",
           SEND_BUFFER: "the send buffer"}
 HELD = {
@@ -64,8 +66,8 @@ def tell_run(run: Run) -> str:
     if bdp is not None:
         said.append(
             f"The link carries {link['rate_mbit']:.4g} Mbit/s and a round trip takes "
-            f"{link['rtt_ms']:.1f} ms, so **{size_in_words(bdp)}** must be on their way to keep "
-            "it busy (the bandwidth-delay product, BDP).")
+            f"{milliseconds(link['rtt_ms'])}, so **{size_in_words(bdp)}** must be on their way to "
+            "keep it busy (the bandwidth-delay product, BDP).")
     said.append(
         f"Usually **{size_in_words(found.usually_in_flight_bytes)}** were in flight, at most "
         f"{size_in_words(found.in_flight_bytes)}. The receiver offered a window of at most "
@@ -73,8 +75,9 @@ def tell_run(run: Run) -> str:
         f"{size_in_words(found.congestion_bytes)}.")
     if bdp is not None:
         share = found.usually_in_flight_bytes / bdp
-        said.append("So the link was full." if share >= FULL else
-                    f"So {100 * share:.2g} % of the link was used.")
+        said.append(f"So {100 * share:.2g} % of the link was used." if share < FULL else
+                    "So the link was full." if share < QUEUED else
+                    "So the link was full, and most of that waited in the queue before it.")
     again = run.nstat("server").get("TcpRetransSegs", 0)
     if again:
         said.append(f"{again} segments were sent again.")

@@ -88,10 +88,11 @@ def _goodput(figure: Figure, run: Run, seen: Download) -> None:
             mode="lines", name=f"predicted, {theory.goodput_mib_s:.3g} MiB/s", hoverinfo="skip",
             legend=_legend(GOODPUT), line={"color": VERMILION, "dash": "dash", "width": 1.5},
         ), row=GOODPUT, col=1)
-    seconds, bytes_s = seen.goodput_over_time(
-        max(SHORTEST_STEP_S, run.link["measured"]["rtt_ms"] / 1e3))
+    step_s = max(SHORTEST_STEP_S, run.link["measured"]["rtt_ms"] / 1e3)
+    seconds, bytes_s = seen.goodput_over_time(step_s)
     figure.add_trace(Scatter(
-        x=seconds, y=[value / MIB for value in bytes_s], mode="lines", name="measured, each RTT",
+        x=seconds, y=[value / MIB for value in bytes_s], mode="lines", 
+        name=f"measured, every {1e3 * step_s:.0f} ms",
         legend=_legend(GOODPUT), line={"color": SKY, "width": 2.5, "shape": "vh"},
         hovertemplate="%{y:.1f} MiB/s at %{x:.1f} s<extra></extra>"), row=GOODPUT, col=1)
 

@@ -108,8 +108,9 @@ class Study:
     def _words(self) -> str:
         kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel['release']}" for run in self.runs))
         testbeds = ", ".join(dict.fromkeys(run.testbed for run in self.runs))
+        kept = f", in {self.folder}" if self.live else ""
         return (f"of {self.lab.name}: {', '.join(self.conditions)} · {testbeds} · {kernels} · "
-                f"{self.source}, in {self.folder}")
+                f"{self.source}{kept}")
 
 
 def study(p: LabParameters) -> Study:
