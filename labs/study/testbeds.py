@@ -6,7 +6,7 @@ from labs.study.shown import Table
 from labs.testbed.doctor import Diagnosis, examine
 
 
-def testbeds(kernel: str) -> Table:
+def what_runs_here(kernel: str) -> Table:
     """A row a testbed: what it is, whether it can run here, and what to do first if not.
 
     `kernel` is the one that the virtual testbed is to boot.
