@@ -14,7 +14,7 @@ if [ "$(uname -sm)" != "Linux x86_64" ]; then
     echo "live runs need Linux on x86-64; open $PWD/$recorded"
     exit 0
 fi
-echo "the kernel (some minutes, once):"
+echo "the kernel (built once, which takes some minutes):"
 $labs kernel build
 echo "the report from runs made now:"
 $labs publish $notebook --out $live
