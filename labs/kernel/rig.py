@@ -25,7 +25,7 @@ DELAY_MS = 200
 CLOCK_REALTIME_COARSE = 5
 CLONE_NEWNET = 0x40000000
 SO_MEMINFO = 55
-RMEM_ALLOC, RCVBUF = 0, 1
+RMEM_ALLOC, RCVBUF, WMEM_QUEUED = 0, 1, 5
 MSS = 1024
 RCVBUF_BYTES = 32 * 1024
 
@@ -54,7 +54,8 @@ def inside(namespace: str) -> Iterator[None]:
 
 
 def shaped() -> dict[str, float]:
-    """The round trip of a TCP handshake through htb and netem on a veth, in ms."""
+    """A path through htb and netem on a veth: `rtt_ms`, the round trip of a TCP handshake, and
+    `packet_overhead`, the bytes that a sent packet takes in memory beside its data."""
     tool(("ip", "-batch", "-"), """\
 netns add near
 netns add far
@@ -83,8 +84,11 @@ qdisc add dev near parent 1:10 handle 10: netem delay {DELAY_MS}ms limit 10000
     begin = time.monotonic_ns()
     client.connect(("10.9.0.2", 5001))
     taken = time.monotonic_ns() - begin
+    # Not acknowledged before the delay is over, so still queued when it is looked at.
+    client.send(bytes(MSS))
+    overhead = meminfo(client)[WMEM_QUEUED] - MSS
     listener.close()
-    return {"rtt_ms": round(taken / 1e6, 3)}
+    return {"rtt_ms": round(taken / 1e6, 3), "packet_overhead": overhead}
 
 
 def receive_buffer(scale: int) -> dict[str, int]:

@@ -101,6 +101,7 @@ def measured(**changes: object) -> dict[str, object]:
     return {
         "release": "6.1.192", "hz": 250, "virtual_time": True, "memory_kib": 1011072,
         "random": "87d79117cd9e4092", "rtt_ms": 200.001,
+        "packet_overhead": 1280,
         "adv_win_scale_0": {"skmem_r": 73984, "skmem_rb": 65536, "recv_q": 62464},
         "adv_win_scale_1": {"skmem_r": 62464, "skmem_rb": 65536, "recv_q": 57344},
         "differs": [], **changes,
@@ -117,8 +118,9 @@ def test_a_sound_kernel_passes() -> None:
     ({"virtual_time": False}, "UML_TIME_TRAVEL_SUPPORT"),
     ({"differs": ["memory_kib"]}, "two boots differ in memory_kib"),
     ({"release": "6.1.99"}, "it calls itself 6.1.99, not 6.1.192"),
+    ({"packet_overhead": 768}, "packet_overhead is 768, should be 1,280"),
     ({"adv_win_scale_0": {"skmem_r": 67584, "skmem_rb": 65536, "recv_q": 64512}},
-     "skmem_r at adv_win_scale_0 is 67,584, should be 73,984"),
+     "adv_win_scale_0.skmem_r is 67,584, should be 73,984"),
 ])
 def test_what_is_wrong_is_said_with_its_figure(changes: dict[str, object], says: str) -> None:
     assert says in "; ".join(check.judge(measured(**changes), "6.1.192"))
@@ -129,7 +131,7 @@ def test_a_series_without_published_figures_is_measured_only() -> None:
                    adv_win_scale_0={"skmem_r": 1, "skmem_rb": 2, "recv_q": 3})
     assert check.judge(odd, "7.2.13") == ()
     assert not check.judged("7.2.13")
-    assert [row["expected"] for row in check.compared(odd)] == [200, *[None] * 6]
+    assert [row["expected"] for row in check.compared(odd)] == [200, *[None] * 7]
 
 
 def test_a_file_is_added_only_with_its_digest(
