@@ -11,7 +11,7 @@ from labs.analysis.download import Download, download, own_socket
 from labs.analysis.expectation import expected
 from labs.analysis.origin import of_run
 from labs.analysis.window import bdp_bytes
-from labs.analysis.words import KIB, MIB, size_in_words
+from labs.analysis.words import KIB, MIB, in_three_digits, size_in_words
 from labs.charts.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, dressed
 from labs.runs.run import Run
 
@@ -81,20 +81,20 @@ def _receiver(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
 
 
 def _goodput(figure: Figure, run: Run, seen: Download) -> None:
+    step_s = max(SHORTEST_STEP_S, run.link["measured"]["rtt_ms"] / 1e3)
+    seconds, bytes_s = seen.goodput_over_time(step_s)
+    figure.add_trace(Scatter(
+        x=seconds, y=[value / MIB for value in bytes_s], mode="lines",
+        name=f"measured, every {1e3 * step_s:.0f} ms",
+        legend=_legend(GOODPUT), line={"color": SKY, "width": 2.5, "shape": "vh"},
+        hovertemplate="%{y:.1f} MiB/s at %{x:.1f} s<extra></extra>"), row=GOODPUT, col=1)
     theory = expected(run)
     if theory is not None:
         figure.add_trace(Scatter(
             x=[0, (seen.end_ns - seen.started_ns) / 1e9], y=[theory.goodput_mib_s] * 2,
-            mode="lines", name=f"predicted, {theory.goodput_mib_s:.3g} MiB/s", hoverinfo="skip",
-            legend=_legend(GOODPUT), line={"color": VERMILION, "dash": "dash", "width": 1.5},
-        ), row=GOODPUT, col=1)
-    step_s = max(SHORTEST_STEP_S, run.link["measured"]["rtt_ms"] / 1e3)
-    seconds, bytes_s = seen.goodput_over_time(step_s)
-    figure.add_trace(Scatter(
-        x=seconds, y=[value / MIB for value in bytes_s], mode="lines", 
-        name=f"measured, every {1e3 * step_s:.0f} ms",
-        legend=_legend(GOODPUT), line={"color": SKY, "width": 2.5, "shape": "vh"},
-        hovertemplate="%{y:.1f} MiB/s at %{x:.1f} s<extra></extra>"), row=GOODPUT, col=1)
+            mode="lines", name=f"predicted, {in_three_digits(theory.goodput_mib_s)} MiB/s",
+            hoverinfo="skip", legend=_legend(GOODPUT),
+            line={"color": VERMILION, "dash": "dash", "width": 1.5}), row=GOODPUT, col=1)
 
 
 def _line(figure: Figure, row: int, rows: DataFrame, values: Series[Any], name: str, colour: str,
