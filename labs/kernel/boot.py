@@ -12,19 +12,17 @@ copy of the driving code at /run/labs/code.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import select
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from labs.errors import Missing, RunFailed
-from labs.kernel.memory import memory_folder
+from labs.kernel.group import KILLED_S, await_group, readable, signal_group
+from labs.kernel.memory import candidates, memory_folder
+from labs.record.held_folder import clear_stale, held_folder
 
 # Any constant does; a date after the article's kernels makes certificates and logs plausible.
 EPOCH_NS = 1_790_000_000_000_000_000
@@ -33,10 +31,13 @@ INSIDE_CODE = "/run/labs/code"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 LEFTOVER = "labs-boot-"
 EXIT_LINE = "labs-exit "
+LOOK_S = 0.05
+CONSOLE_BYTES = 64 << 20
+TAIL_BYTES = 8192
 
 _INIT = (
     "mount -t tmpfs run /run; mkdir -p /run/labs/run /run/labs/code /run/labs/boot;"
-    " mount -t hostfs none /run/labs/boot -o /proc/self/cwd/boot/.;"
+    " mount -r -t hostfs none /run/labs/boot -o /proc/self/cwd/boot/.;"
     " exec /bin/bash /run/labs/boot/init"
 )
 
@@ -60,6 +61,10 @@ echo "{EXIT_LINE}$?"
 sync
 halt -fp 2>/dev/null || /usr/bin/python3 -ISc 'import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)'
 """
+
+
+# The owner may have died before the kernel was told to die with it: then it does not start.
+_UNLESS_ORPHANED = '[ "$PPID" = "$0" ] && exec "$@"'
 
 
 def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
@@ -96,62 +101,71 @@ def boot(
         console = folder / "console"
         # A regular file as console: a pipe could fill and make the guest wait on real time.
         with console.open("wb") as output:
-            words = ("setpriv", "--pdeathsig", "KILL")
-            if cpu is not None:
-                words += ("taskset", "-c", str(cpu))
-            words += (str(kernel.resolve()), *command_line(memory_mib, seed))
-            try:
-                process = subprocess.Popen(
-                    words, cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
-                    stderr=subprocess.STDOUT, start_new_session=True,
-                    env={"HOME": str(folder), "TMPDIR": str(folder), "PATH": PATH},
-                )
-            except FileNotFoundError as error:
-                raise Missing(f"{error.filename} is not installed; on Debian: "
-                              "apt-get install util-linux") from None
+            process = _start(kernel, command_line(memory_mib, seed), folder, cpu, output.fileno())
         try:
-            _watch(process, console, stall_s, on_line)
+            _watch(process, console, stall_s, on_line or _ignore)
         finally:
             _end(process)
         _judge(console)
 
 
+def _start(kernel: Path, words: tuple[str, ...], folder: Path, cpu: int | None,
+           output: int) -> subprocess.Popen[bytes]:
+    """Start the kernel in a process group of its own that ends with the thread that asked for it.
+    """
+    pinned = () if cpu is None else ("taskset", "-c", str(cpu))
+    argv = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", _UNLESS_ORPHANED, str(os.getpid()),
+            *pinned, str(kernel.resolve()), *words)
+    try:
+        return subprocess.Popen(
+            argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={"HOME": str(folder), "TMPDIR": str(folder), "PATH": PATH},
+        )
+    except FileNotFoundError as error:
+        raise Missing(f"{error.filename} is not installed; on Debian: "
+                      "apt-get install util-linux") from None
+
+
+def _ignore(line: str) -> None:
+    pass
+
+
 def _watch(process: subprocess.Popen[bytes], console: Path, stall_s: float,
-           on_line: Callable[[str], None] | None) -> None:
-    """Follow the console until the kernel ends; RunFailed when it says nothing for too long."""
-    seen = 0
+           on_line: Callable[[str], None]) -> None:
+    """Follow the console until the kernel ends; RunFailed when it says nothing for too long, or
+    far too much."""
+    seen, begun = 0, b""
     last_word = time.monotonic()
     ended = os.pidfd_open(process.pid)
     try:
-        waiter = select.poll()
-        waiter.register(ended, select.POLLIN)
         over = False
         with console.open("rb") as lines:
-            while True:
-                fresh = lines.read()
-                if fresh:
+            while not over:
+                over = readable(ended, LOOK_S)
+                if fresh := lines.read():
                     last_word = time.monotonic()
                     seen += len(fresh)
-                    if on_line:
-                        for line in fresh.decode("utf-8", "replace").splitlines():
-                            on_line(line)
-                if over:
-                    return
-                if time.monotonic() - last_word > stall_s:
+                    *whole, begun = (begun + fresh).split(b"\n")
+                    for line in whole:
+                        on_line(line.decode("utf-8", "replace").rstrip("\r"))
+                elif time.monotonic() - last_word > stall_s:
                     raise RunFailed(
-                        f"the virtual kernel made no progress for {stall_s:.0f} s and was ended; "
-                        f"something inside may poll or spin; its console ends: {tail(console)}"
-                    )
-                over = bool(waiter.poll(50))
+                        f"the virtual kernel made no progress for {stall_s:g} s and was ended; "
+                        f"something inside may poll or spin; its console ends: {tail(console)}")
+                if seen > CONSOLE_BYTES:
+                    raise RunFailed("the program inside the virtual kernel printed more than "
+                                    f"{CONSOLE_BYTES >> 20} MiB and was ended; its console ends: "
+                                    f"{tail(console)}")
     finally:
         os.close(ended)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the kernel's whole process group and collect it."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    signal_group(process.pid, signal.SIGKILL)
     process.wait()
+    await_group(process.pid, KILLED_S)
 
 
 def _judge(console: Path) -> None:
@@ -169,7 +183,9 @@ def _judge(console: Path) -> None:
 
 def tail(console: Path, lines: int = 6) -> str:
     """The last lines of a console, as one line."""
-    text = console.read_text("utf-8", "replace").replace("\r", "")
+    with console.open("rb") as file:
+        file.seek(max(0, console.stat().st_size - TAIL_BYTES))
+        text = file.read().decode("utf-8", "replace")
     return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-lines:])
 
 
@@ -177,28 +193,8 @@ def tail(console: Path, lines: int = 6) -> str:
 def _boot_folder(memory_mib: int) -> Iterator[Path]:
     """A folder for one boot (memory, console, UML's own files), gone when it is over."""
     where = memory_folder(memory_mib)
-    clear_stale(where)
-    folder = Path(tempfile.mkdtemp(prefix=LEFTOVER, dir=where))
-    lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    # A killed boot may have been given another folder than this one.
+    for _, other in candidates():
+        clear_stale(LEFTOVER, other)
+    with held_folder(LEFTOVER, where) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-def clear_stale(where: Path) -> None:
-    """Remove the boot folders whose owner is gone (its lock is free) and that are ours."""
-    for folder in where.glob(LEFTOVER + "*"):
-        try:
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            continue
-        finally:
-            os.close(lock)

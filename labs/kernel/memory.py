@@ -7,6 +7,7 @@ usual /dev/shm of a container, so the folder is tried before anything is booted.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import tempfile
@@ -17,28 +18,34 @@ from labs.errors import Missing
 MIB = 1 << 20
 # What a guest touches beyond its experiment: its page table, tmpfs files, the captures.
 TOUCHED_MIB = 768
+CACHE = "cache"
 
 
 def candidates() -> tuple[tuple[str, Path], ...]:
-    """The folders that are tried, in order, each with the reason for its place."""
+    """The folders that are tried, in order, each with what it is."""
     named = os.environ.get("LABS_MEMORY_DIR")
     if named:
-        return (("LABS_MEMORY_DIR", Path(named)),)
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    found = [("shared memory", Path("/dev/shm"))]
-    for name in ("XDG_RUNTIME_DIR", "TMPDIR"):
-        if os.environ.get(name):
-            found.append((name, Path(os.environ[name])))
-    found += [("cache", Path(cache) / "labs" / "memory"), ("temporary files", Path("/tmp")),
-              ("temporary files", Path("/var/tmp"))]
-    return tuple(found)
+        return (("LABS_MEMORY_DIR", Path(named).absolute()),)
+    # Without HOME, and for a user that no list knows, the cache would be a relative path.
+    found = [("shared memory", Path("/dev/shm")),
+             ("XDG_RUNTIME_DIR", Path(os.environ.get("XDG_RUNTIME_DIR", ""))),
+             ("TMPDIR", Path(os.environ.get("TMPDIR", ""))),
+             (CACHE, cache_folder()),
+             ("temporary files", Path("/tmp")), ("temporary files", Path("/var/tmp"))]
+    return tuple((what, folder) for what, folder in found if folder.is_absolute())
+
+
+def cache_folder() -> Path:
+    """The folder for guests' memory in the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The specification of XDG_CACHE_HOME ignores relative paths.
+    base = cache if cache.is_absolute() else Path(os.path.expanduser("~")) / ".cache"
+    return base / "labs" / "memory"
 
 
 def refusal(folder: Path, memory_mib: int) -> str | None:
     """Why `folder` cannot hold `memory_mib` MiB of guest memory, or None when it can."""
     try:
-        if folder.name == "memory":
-            folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.truncate(mmap.PAGESIZE)
             mmap.mmap(probe.fileno(), mmap.PAGESIZE,
@@ -46,7 +53,7 @@ def refusal(folder: Path, memory_mib: int) -> str | None:
             # A file on tmpfs is sparse: room is what can still be touched.
             space = os.fstatvfs(probe.fileno())
     except PermissionError:
-        return "not writable, or mounted noexec"
+        return "mounted noexec" if os.access(folder, os.W_OK) else "not writable"
     except OSError as error:
         return (error.strerror or str(error)).lower()
     free_mib = space.f_bavail * space.f_frsize // MIB
@@ -58,7 +65,10 @@ def refusal(folder: Path, memory_mib: int) -> str | None:
 def memory_folder(memory_mib: int) -> Path:
     """The first folder that can hold a guest's memory; Missing, with every reason, if none can."""
     reasons = []
-    for _, folder in candidates():
+    for what, folder in candidates():
+        if what == CACHE:
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
         why = refusal(folder, memory_mib)
         if why is None:
             return folder

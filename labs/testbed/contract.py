@@ -2,7 +2,7 @@
 
 Three testbeds keep this contract: network namespaces of the machine (root), the same
 namespaces inside a kernel that a run booted, and machines reached over ssh. One set of tests
-(`tests/contract.py`) holds all three to it; an experiment is written once, against it.
+(`tests/contract`) holds all three to it; an experiment is written once, against it.
 
 Promises, beyond the types:
 
@@ -117,11 +117,20 @@ class Host(Protocol):
 class Testbed(AbstractContextManager["Testbed"], Protocol):
     """Two hosts and the path between them. Entering lays it, leaving takes it away."""
 
-    kind: str
-    server: Host
-    client: Host
-    router: Host | None
-    log: list[Command]
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def log(self) -> list[Command]: ...
+
+    @property
+    def server(self) -> Host: ...
+
+    @property
+    def client(self) -> Host: ...
+
+    @property
+    def router(self) -> Host | None: ...
 
     def hosts(self) -> Mapping[str, Host]:
         """The hosts by name: server, client and, where there is one, router."""

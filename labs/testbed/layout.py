@@ -34,7 +34,8 @@ class Layout:
         return tuple(port for wire in self.wires for port in wire)
 
     def port(self, host: str) -> Port:
-        return next(port for port in self.ports if port.host == host)
+        """A host's own port; of the router's two, the one whose way out is shaped."""
+        return next(port for port in (self.shaped_port(), *self.ports) if port.host == host)
 
     @property
     def hosts(self) -> tuple[str, ...]:

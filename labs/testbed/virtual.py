@@ -7,6 +7,8 @@ from pathlib import Path
 
 from labs.kernel.boot import INSIDE_CODE, boot
 
+__all__ = ["ENTRY", "INSIDE_CODE", "argv", "run"]
+
 # -c, not -m: isolated mode keeps the working folder off the path, and the code's is a constant.
 ENTRY = (f"import sys; sys.path.insert(0, '{INSIDE_CODE}'); "
          "from labs.experiments.inside import main; raise SystemExit(main(sys.argv[1:]))")

@@ -1,0 +1,93 @@
+"""Two machines reached over ssh as a testbed: their link is shaped on the server's device."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from types import TracebackType
+
+from labs.errors import BadInput
+from labs.testbed.connection import Login
+from labs.testbed.contract import Command
+from labs.testbed.host import Found, put_back
+from labs.testbed.link import Argv, Link, shaping
+from labs.testbed.ssh import SshHost
+
+FOLDER = PurePosixPath("/tmp/labs")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine and its place on the link: the address the other reaches it at, its device, and
+    the folder that a run may use there."""
+
+    login: Login
+    address: str
+    device: str
+    folder: PurePosixPath = FOLDER
+
+
+def unshaping(device: str) -> Argv:
+    """The line that takes the shaper off a device."""
+    return ("tc", "qdisc", "del", "dev", device, "root")
+
+
+def is_shaped(qdiscs: str) -> bool:
+    """Whether `tc qdisc show dev X root` tells of a shaper; the kernel's own have handle 0."""
+    return any(line.split()[:1] == ["qdisc"] and line.split()[2] != "0:"
+               for line in qdiscs.splitlines())
+
+
+class Machines:
+    """The testbed of two machines. There is no router: BadInput for a link shaped at one."""
+
+    def __init__(self, link: Link, server: Machine, client: Machine, *, kind: str = "ssh") -> None:
+        if link.at != "server":
+            raise BadInput(f"two machines have no {link.at} between them: `at` is server here")
+        self.kind = kind
+        self.link = link
+        self.log: list[Command] = []
+        self.router = None
+        self._found: Found = []
+        self.server, self.client = (
+            SshHost(name, machine.address, machine.device, machine.login, machine.folder,
+                    self.log, self._found)
+            for name, machine in (("server", server), ("client", client)))
+        self._leaving = contextlib.ExitStack()
+
+    def hosts(self) -> Mapping[str, SshHost]:
+        return {"server": self.server, "client": self.client}
+
+    def __enter__(self) -> Machines:
+        with contextlib.ExitStack() as leaving:
+            for host in self.hosts().values():
+                host.open()
+                leaving.callback(host.close)
+            self._shape(leaving)
+            leaving.callback(put_back, self._found)
+            for host in self.hosts().values():
+                leaving.callback(host.stop_all)
+            self._leaving = leaving.pop_all()
+        return self
+
+    def _shape(self, leaving: contextlib.ExitStack) -> None:
+        """Make the link on the server's device, and see to its end."""
+        lines = shaping(self.link, self.server.device)
+        undo = unshaping(self.server.device)
+        shown = ("tc", "qdisc", "show", "dev", self.server.device, "root")
+        if is_shaped(self.server.run(shown, log=False).text):
+            self.server.run(undo)
+        if lines:
+            self.server.undo_if_lost(undo)
+            leaving.callback(self._unshape)
+            self.server.batch(lines)
+
+    def _unshape(self) -> None:
+        if not self.server.undoes_itself():
+            self.server.run(unshaping(self.server.device), log=False)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._leaving.close()
