@@ -1,0 +1,60 @@
+"""Leaving a testbed: nothing of it stays."""
+
+from __future__ import annotations
+
+from labs.errors import RunFailed
+from labs.testbed.contract import Testbed
+from labs.testbed.link import Link
+from tests.contract.setting import Setting, await_text, equal, lives, path, refused
+
+STUBBORN = 'trap "" TERM; sh -c "echo \\$\\$ $$; sleep 1000; true" & wait; sleep 1000; true'
+
+
+def stubborn(testbed: Testbed) -> list[tuple[str, bytes]]:
+    """Start a program with a child on both hosts that SIGTERM does not end; their numbers."""
+    found = []
+    for host in (testbed.server, testbed.client):
+        out = path(host, "pids")
+        host.start(("sh", "-c", STUBBORN), stdout=out)
+        found += [(host.name, pid) for pid in await_text(host, out).split()]
+    return found
+
+
+def gone(setting: Setting, pids: list[tuple[str, bytes]]) -> None:
+    """None of these runs any more."""
+    with setting.testbed() as testbed:
+        left = [pid for host, pid in pids if lives(testbed.hosts()[host], pid)]
+        assert not left, f"still run: {left}"
+
+
+def check_leaving_stops_what_still_runs(setting: Setting) -> None:
+    with setting.testbed() as testbed:
+        pids = stubborn(testbed)
+    equal(len(pids), 4)
+    gone(setting, pids)
+
+
+def check_leaving_by_an_error_stops_what_still_runs(setting: Setting) -> None:
+    with refused(RunFailed, "nonsuch"), setting.testbed() as testbed:
+        pids = stubborn(testbed)
+        testbed.client.read("/nonsuch")
+    gone(setting, pids)
+
+
+def check_a_link_that_cannot_be_laid_leaves_nothing(setting: Setting) -> None:
+    with refused(RunFailed, "tc", "server"), setting.testbed(Link(rate_mbit=10, port=70000)):
+        pass
+    with setting.testbed() as testbed:
+        shown = testbed.server.run(("tc", "qdisc", "show", "dev", testbed.server.device)).text
+        assert "htb" not in shown, shown
+
+
+def check_a_testbed_is_laid_again_and_again(setting: Setting) -> None:
+    seen = []
+    for _ in range(3):
+        with setting.testbed() as testbed:
+            server = testbed.server
+            seen.append((server.address, testbed.client.address, server.device,
+                         server.run(("ls", str(server.folder))).stdout))
+    equal(len(set(seen)), 1)
+    equal(seen[0][3].strip(), b"")

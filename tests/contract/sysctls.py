@@ -1,0 +1,80 @@
+"""Sysctls: read, set, read back, put back."""
+
+from __future__ import annotations
+
+from labs.errors import Missing, RunFailed
+from labs.testbed.contract import Testbed
+from tests.contract.setting import Setting, equal, refused
+
+RMEM = "net.ipv4.tcp_rmem"
+# Of the whole kernel, so that a host that comes later sees whether it was put back; harmless.
+LASTING = "kernel.printk_ratelimit_burst"
+
+
+def check_values_have_single_blanks(testbed: Testbed) -> None:
+    for host in testbed.hosts().values():
+        value = host.sysctl(RMEM)
+        assert all(part.isdigit() for part in value.split(" ")), repr(value)
+        equal(host.sysctl("net/ipv4/conf/lo/forwarding"),
+              host.sysctl("net.ipv4.conf.lo.forwarding"))
+
+
+def check_a_value_is_set_and_read_back(testbed: Testbed) -> None:
+    before = len(testbed.log)
+    other = testbed.client.sysctl(RMEM)
+    testbed.server.set_sysctl(RMEM, "4096\t50000   6000000")
+    equal(testbed.server.sysctl(RMEM), "4096 50000 6000000")
+    equal(testbed.client.sysctl(RMEM), other)
+    equal([(line.host, line.argv, line.exit_code) for line in testbed.log[before:]],
+          [("server", ("sysctl", "-w", f"{RMEM}=4096 50000 6000000"), 0)])
+
+
+def check_a_sysctl_that_is_not_there(testbed: Testbed) -> None:
+    with refused(Missing, "net.ipv4.nonsuch", "server", "sysctl -a"):
+        testbed.server.sysctl("net.ipv4.nonsuch")
+    with refused(Missing, "net.ipv4.nonsuch", "client"):
+        testbed.client.set_sysctl("net.ipv4.nonsuch", "1")
+    for name in ("", ".", "..etc.passwd", "../../etc/passwd", "/etc/passwd", ".etc.passwd"):
+        with refused(Missing):
+            testbed.client.sysctl(name)
+
+
+def check_a_value_that_is_refused(testbed: Testbed) -> None:
+    control = "net.ipv4.tcp_congestion_control"
+    before, lines = testbed.client.sysctl(control), len(testbed.log)
+    with refused(RunFailed, control, "nonsuch", "client"):
+        testbed.client.set_sysctl(control, "nonsuch")
+    equal(testbed.client.sysctl(control), before)
+    equal(len(testbed.log), lines)
+
+
+def check_a_value_that_does_not_take(testbed: Testbed) -> None:
+    # An octal number is taken, but read back as what it means.
+    with refused(RunFailed, LASTING, "'011'", "'9'", "server"):
+        testbed.server.set_sysctl(LASTING, "011")
+
+
+def check_values_are_put_back(setting: Setting) -> None:
+    with setting.testbed() as testbed:
+        before = testbed.client.sysctl(LASTING)
+        # Both hosts may see the same kernel, so the order of all changes counts.
+        testbed.client.set_sysctl(LASTING, "21")
+        testbed.server.set_sysctl(LASTING, "22")
+        testbed.client.set_sysctl(LASTING, "23")
+        testbed.server.set_sysctl(LASTING, "24")
+    with setting.testbed() as testbed:
+        equal(testbed.client.sysctl(LASTING), before)
+        equal(testbed.server.sysctl(LASTING), before)
+
+
+def check_values_are_put_back_after_an_error(setting: Setting) -> None:
+    for wrong in (ValueError, KeyboardInterrupt):
+        try:
+            with setting.testbed() as testbed:
+                before = testbed.server.sysctl(LASTING)
+                testbed.server.set_sysctl(LASTING, "31")
+                raise wrong("on purpose")
+        except wrong as error:
+            equal(str(error), "on purpose")
+        with setting.testbed() as testbed:
+            equal(testbed.server.sysctl(LASTING), before)

@@ -1,0 +1,31 @@
+"""Two namespaces that are reached over ssh, as two machines would be."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from labs.testbed.link import Link
+from labs.testbed.machines import Machine
+from labs.testbed.namespaces import Namespaces
+from tests.sshd import Sshd, no_sshd, sshd
+
+
+@pytest.fixture(scope="session")
+def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Sshd, Machine]]]:
+    """For server and client an sshd, and the machine that it leads to."""
+    if reason := no_sshd():
+        pytest.skip(reason)
+    root = tmp_path_factory.mktemp("ssh")
+    with contextlib.ExitStack() as stack:
+        ground = stack.enter_context(Namespaces(Link(), own_kernel=False))
+        found = {}
+        for name, host in ground.hosts().items():
+            namespace = f"{Path(host.folder).parent.name}-{name}"
+            daemon = stack.enter_context(sshd(root / name, namespace))
+            found[name] = (daemon, Machine(daemon.login, host.address, host.device,
+                                           PurePosixPath(root, name, "folder")))
+        yield found

@@ -1,0 +1,242 @@
+"""What goes wrong over ssh: one line that says so, and the machine as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from labs.errors import LabError, Missing, RunFailed
+from labs.testbed.link import Link
+from labs.testbed.machines import Machine, Machines
+from labs.testbed.ssh import SshHost
+from tests.contract.leaving import STUBBORN
+from tests.contract.setting import await_text
+from tests.contract.sysctls import LASTING
+from tests.sshd import Sshd, sshd
+
+ROOT = Path(__file__).resolve().parents[2]
+Daemons = dict[str, tuple[Sshd, Machine]]
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError(what)
+
+
+def runs(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def lasting() -> str:
+    return Path("/proc/sys", LASTING.replace(".", "/")).read_text().strip()
+
+
+def host(machine: Machine) -> SshHost:
+    return SshHost("server", machine.address, machine.device, machine.login, machine.folder, [], [])
+
+
+@contextlib.contextmanager
+def opened(machine: Machine) -> Iterator[SshHost]:
+    found = host(machine)
+    found.open()
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@pytest.fixture
+def machine(daemons: Daemons) -> Machine:
+    return daemons["server"][1]
+
+
+def login(machine: Machine, **changes: object) -> Machine:
+    return dataclasses.replace(machine, login=dataclasses.replace(machine.login, **changes))  # type: ignore[arg-type]
+
+
+def refusal(machine: Machine) -> LabError:
+    """How a machine refuses to be opened, in one line that leaves nothing here."""
+    with pytest.raises(LabError) as caught:
+        host(machine).open()
+    assert "\n" not in str(caught.value)
+    assert not list(Path("/tmp").glob("labs-ssh-*"))
+    return caught.value
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (("-p", "1"), "Connection refused"),
+    (("-o", "PubkeyAuthentication=no"), "Permission denied"),
+    (("-o", "UserKnownHostsFile=/dev/null"), "Host key verification failed"),
+    (("-o", "HostName=no.such.name.invalid"), "Could not resolve hostname"),
+])
+def test_a_machine_that_cannot_be_reached(machine: Machine, options: tuple[str, ...], words: str
+                                          ) -> None:
+    error = refusal(login(machine, options=(*options, *machine.login.options)))
+    assert isinstance(error, Missing)
+    assert words in str(error)
+    assert f"ssh {' '.join(options)} -F" in str(error)
+
+
+def test_a_machine_without_python(machine: Machine) -> None:
+    error = refusal(login(machine, python="no-such-python3"))
+    assert isinstance(error, Missing)
+    assert "install no-such-python3 there" in str(error)
+
+
+def test_a_folder_of_somebody_elses(machine: Machine) -> None:
+    folder = Path(machine.folder).with_name("theirs")
+    folder.mkdir()
+    (folder / "precious").write_text("kept")
+    error = refusal(dataclasses.replace(machine, folder=PurePosixPath(folder)))
+    assert isinstance(error, RunFailed)
+    assert str(folder) in str(error)
+    assert (folder / "precious").read_text() == "kept"
+    folder.joinpath("precious").unlink()
+    with opened(dataclasses.replace(machine, folder=PurePosixPath(folder))):
+        assert folder.is_dir()
+    assert not folder.exists()
+
+
+def test_a_folder_that_cannot_be_made(machine: Machine) -> None:
+    error = refusal(dataclasses.replace(machine, folder=PurePosixPath("/proc/nonsuch/folder")))
+    assert "/proc/nonsuch" in str(error)
+
+
+def test_a_machine_in_use_by_another_run(machine: Machine) -> None:
+    with opened(machine) as first:
+        with pytest.raises(RunFailed, match="in use by another run"):
+            host(machine).open()
+        assert first.run(("echo", "undisturbed")).stdout == b"undisturbed\n"
+
+
+def test_a_login_shell_that_says_something(tmp_path: Path, machine: Machine) -> None:
+    tmp_path.chmod(0o755)
+    namespace = next(path.name for path in Path("/run/netns").glob("labs-*-server"))
+    with sshd(tmp_path / "noisy", namespace, first='echo "Welcome to {}";') as daemon, \
+            opened(dataclasses.replace(machine, login=daemon.login)) as noisy:
+        assert noisy.run(("echo", "hello")).stdout == b"hello\n"
+        assert noisy.start(("sh", "-c", "exit 3")).wait() == 3
+
+
+def test_a_full_disk_on_the_machine(tmp_path: Path, machine: Machine) -> None:
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=1m", "none", tmp_path), check=True)
+    try:
+        with opened(dataclasses.replace(machine, folder=PurePosixPath(tmp_path, "f"))) as full:
+            with pytest.raises(RunFailed, match="No space left on device"):
+                full.write(f"{full.folder}/large", bytes(4 << 20))
+            with pytest.raises(RunFailed, match="No space left on device"):
+                full.run(("cp", "/bin/bash", f"{full.folder}/bash"))
+            full.write(f"{full.folder}/large", b"")
+    finally:
+        subprocess.run(("umount", tmp_path), check=True)
+
+
+def sessions(daemon: Sshd) -> list[int]:
+    """The processes of an sshd that serve connections."""
+    children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text()
+    return [int(pid) for pid in children.split()]
+
+
+def drop(daemon: Sshd) -> None:
+    for pid in sessions(daemon):
+        os.kill(pid, signal.SIGKILL)
+
+
+def in_the_middle(testbed: Machines) -> list[int]:
+    """Bring a testbed into the middle of a run: a sysctl changed, a stubborn program at work."""
+    testbed.server.set_sysctl(LASTING, "41")
+    out = f"{testbed.server.folder}/pids"
+    testbed.server.start(("sh", "-c", STUBBORN), stdout=out)
+    return [int(pid) for pid in await_text(testbed.server, out).split()]
+
+
+WAYS: dict[str, Callable[[Machines], object]] = {
+    "run": lambda testbed: testbed.server.run(("sleep", "1000"), timeout_s=2000),
+    "wait": lambda testbed: testbed.server.start(("sleep", "1000")).wait(),
+    "stop": lambda testbed: testbed.server.start(("sleep", "1000")).stop(),
+    "read": lambda testbed: testbed.server.read("/etc/hostname"),
+    "write": lambda testbed: testbed.server.write(f"{testbed.server.folder}/x", bytes(20 << 20)),
+    "sysctl": lambda testbed: testbed.server.sysctl(LASTING),
+    "leave": lambda testbed: None,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_connection_that_drops(daemons: Daemons, way: str) -> None:
+    """Whoever notices says so; on the machine all is put back and ended."""
+    (daemon, server), (_, client) = daemons.values()
+    before = lasting()
+    pids: list[int] = []
+    blocked = way in ("run", "wait")
+    with pytest.raises(RunFailed) as caught, Machines(Link(), server, client) as testbed:
+        pids += in_the_middle(testbed)
+        assert lasting() == "41"
+        if blocked:
+            subprocess.Popen((sys.executable, "-c", "import os, sys, time; time.sleep(1);"
+                              "[os.kill(int(pid), 9) for pid in sys.argv[1:]]",
+                              *map(str, sessions(daemon))))
+        else:
+            drop(daemon)
+        WAYS[way](testbed)
+    assert "\n" not in str(caught.value)
+    assert "the connection to server (lab) was lost" in str(caught.value)
+    until(lambda: not any(map(runs, pids)), "programs still run on the machine")
+    until(lambda: lasting() == before, "the sysctl is not put back")
+    until(lambda: not Path(server.folder).exists(), "the folder is left")
+    assert not list(Path("/tmp").glob("labs-ssh-*"))
+    with Machines(Link(), server, client) as again:
+        assert again.server.run(("echo", "again")).stdout == b"again\n"
+
+
+OWNER = f"""
+import json, sys, time
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import PurePosixPath
+from labs.testbed.connection import Login
+from labs.testbed.link import Link
+from labs.testbed.machines import Machine, Machines
+from tests.namespaces.test_ssh_faults import in_the_middle
+machines = [Machine(Login(*one[0]), one[1], one[2], PurePosixPath(one[3]))
+            for one in json.loads(sys.argv[1])]
+with Machines(Link(), *machines) as testbed:
+    print(*in_the_middle(testbed), flush=True)
+    testbed.client.run(("sleep", "1000"), timeout_s=2000)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_owner_that_is_killed(daemons: Daemons, number: int) -> None:
+    (daemon, server), (_, client) = daemons.values()
+    before = lasting()
+    given = json.dumps([[(one.login.destination, one.login.options), one.address, one.device,
+                         str(one.folder)] for one in (server, client)])
+    owner = subprocess.Popen((sys.executable, "-c", OWNER, given), stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, start_new_session=True)
+    assert owner.stdout is not None
+    pids = [int(pid) for pid in owner.stdout.readline().split()]
+    assert len(pids) == 2 and all(map(runs, pids)) and lasting() == "41"
+    owner.send_signal(number)
+    owner.wait()
+    owner.stdout.close()
+    until(lambda: not any(map(runs, pids)), "programs still run on the machine")
+    until(lambda: lasting() == before, "the sysctl is not put back")
+    until(lambda: not Path(server.folder).exists(), "the folder is left")
+    until(lambda: not sessions(daemon), "a connection is left")
+    with Machines(Link(), server, client):
+        assert len(list(Path("/tmp").glob("labs-ssh-*"))) == 2     # those of this testbed
+    assert not list(Path("/tmp").glob("labs-ssh-*"))
