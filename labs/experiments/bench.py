@@ -22,6 +22,9 @@ FETCH = HERE / "workloads" / "fetch.py"
 SAMPLER = HERE / "observe" / "sampler.py"
 READY_STEP_S = 0.01
 TRAIN_PACKETS = 150
+# tcpdump reads what the kernel captured a block at a time, at the latest after a second; ended
+# before that it leaves the last block unread.
+CAPTURE_FLUSH_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -190,8 +193,13 @@ class Bench:
 
     def unwatch(self) -> None:
         """Stop the watchers (each takes a last sample) and keep what they wrote."""
-        for _, watcher in reversed(self._watchers):
-            watcher.stop(5)
+        for _, watcher in self._watchers:
+            if watcher.argv[0] != "tcpdump":
+                watcher.stop(5)
+        if any(watcher.argv[0] == "tcpdump" for _, watcher in self._watchers):
+            time.sleep(CAPTURE_FLUSH_S)
+            for _, watcher in self._watchers:
+                watcher.stop(5)
         for host, watcher in self._watchers:
             if watcher.argv[0] == "tcpdump":
                 self.keep(host, self.path(host, "capture.pcap"), "capture.pcap")

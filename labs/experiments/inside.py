@@ -10,11 +10,12 @@ import importlib
 import importlib.util
 import json
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import cast
 
-from labs.errors import BadInput, LabError
+from labs.errors import BadInput, LabError, RunFailed
 from labs.experiments.condition import from_json
 from labs.experiments.drive import Experiment, drive
 from labs.testbed.contract import Testbed
@@ -38,12 +39,28 @@ def experiment_of(module: str, source: str | None) -> Experiment:
     return cast(Experiment, loaded)
 
 
+def await_fine_timers() -> None:
+    """Sleep until the kernel's timers are fine ones (the last word of /proc/net/psched is 1e9).
+
+    A kernel that has just booted still counts in ticks, and tc, which asks for that, would give
+    htb a burst of a whole tick: 500 kB at 1000 Mbit/s.
+    """
+    for _ in range(500):
+        if int(Path("/proc/net/psched").read_text().split()[3], 16) == 1_000_000_000:
+            return
+        time.sleep(0.01)
+    raise RunFailed("the kernel's timers did not become fine ones within 5 s; "
+                    "it needs CONFIG_HIGH_RES_TIMERS: labs kernel check")
+
+
 def main(argv: list[str]) -> int:
     folder = Path.cwd()
     try:
         order = json.loads((folder / INPUTS).read_text())
         (folder / INPUTS).unlink()
         link = from_json(order["inputs"]["condition"]).link
+        if argv[0] == "virtual":
+            await_fine_timers()
         testbed = Namespaces(link, own_kernel=argv[0] == "virtual")
         experiment = experiment_of(order["module"], order["source"])
         drive(order, experiment, cast(Testbed, testbed), folder,
