@@ -11,7 +11,8 @@ import pytest
 
 from labs.errors import BadInput, Damaged, LabError, Missing
 from labs.kernel import store
-from labs.kernel.keep import LOCK, WORK, keep, work_folder
+from labs.kernel.keep import WORK, keep, work_folder
+from labs.record.held_folder import LOCK
 
 
 @pytest.fixture(autouse=True)
