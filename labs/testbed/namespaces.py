@@ -122,21 +122,25 @@ class NamespaceHost(LoggedHost):
     def set_sysctl(self, name: str, value: str) -> None:
         before = self.sysctl(name)
         path = sysctl_path(name)
-        if self._journal and not (path.startswith("net/") and self._has(path)):
+        if self._journal and not (path.startswith("net/") and self._may(os.W_OK, path)):
             self._journal.note(sysctl=path, value=before)
         super().set_sysctl(name, value)
 
-    def _has(self, path: str) -> bool:
-        """Whether the namespace sees this sysctl; some of the whole kernel's it does not."""
+    def _may(self, mode: int, path: str) -> bool:
+        """Whether the namespace sees this sysctl (R_OK) and has it to itself (W_OK).
+
+        Some are the whole kernel's: a namespace does not see them (net.core.rmem_max on 6.1), or
+        may only read them (on 6.12; net/core/sysctl_net_core.c sysctl_core_net_init()).
+        """
         with self._inside():
-            return os.path.exists(f"/proc/sys/{path}")
+            return os.access(f"/proc/sys/{path}", mode)
 
     def _read_sysctl(self, path: str) -> str:
-        with self._inside() if self._has(path) else contextlib.nullcontext():
+        with self._inside() if self._may(os.R_OK, path) else contextlib.nullcontext():
             return Path("/proc/sys", path).read_text()
 
     def _write_sysctl(self, path: str, value: str) -> None:
-        with self._inside() if self._has(path) else contextlib.nullcontext():
+        with self._inside() if self._may(os.W_OK, path) else contextlib.nullcontext():
             Path("/proc/sys", path).write_text(value)
 
     def clock_ns(self) -> int:
