@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from labs.errors import Missing, RunFailed
+from labs.errors import RunFailed
 from labs.kernel.group import KILLED_S, await_group, readable, signal_group
 from labs.kernel.memory import candidates, memory_folder
 from labs.record.held_folder import clear_stale, held_folder
@@ -63,8 +63,15 @@ halt -fp 2>/dev/null || /usr/bin/python3 -ISc 'import ctypes; ctypes.CDLL(None).
 """
 
 
-# The owner may have died before the kernel was told to die with it: then it does not start.
-_UNLESS_ORPHANED = '[ "$PPID" = "$0" ] && exec "$@"'
+# A guest's processes are processes of this machine whose system calls the kernel catches: one that
+# outlived the kernel would make them here. So, beside the kernel and in its group, a shell reads
+# from a pipe that ends when the owner dies, however it dies, and kills all of the group at once.
+_GUARD = """\
+exec 9<&0 </dev/null
+{ read -r _ <&9; kill -KILL 0; } &
+exec 9<&-
+exec "$@"
+"""
 
 
 def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
@@ -100,31 +107,33 @@ def boot(
         (inner / "argv").write_bytes(b"\0".join(word.encode() for word in argv) + b"\0")
         console = folder / "console"
         # A regular file as console: a pipe could fill and make the guest wait on real time.
-        with console.open("wb") as output:
-            process = _start(kernel, command_line(memory_mib, seed), folder, cpu, output.fileno())
-        try:
+        with console.open("wb") as output, _started(
+                kernel, command_line(memory_mib, seed), folder, cpu, output.fileno()) as process:
             _watch(process, console, stall_s, on_line or _ignore)
-        finally:
-            _end(process)
         _judge(console)
 
 
-def _start(kernel: Path, words: tuple[str, ...], folder: Path, cpu: int | None,
-           output: int) -> subprocess.Popen[bytes]:
-    """Start the kernel in a process group of its own that ends with the thread that asked for it.
-    """
+@contextlib.contextmanager
+def _started(kernel: Path, words: tuple[str, ...], folder: Path, cpu: int | None,
+             output: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A kernel that runs in a process group of its own, all of which is gone afterwards."""
     pinned = () if cpu is None else ("taskset", "-c", str(cpu))
-    argv = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", _UNLESS_ORPHANED, str(os.getpid()),
-            *pinned, str(kernel.resolve()), *words)
+    watched, held = os.pipe()
     try:
-        return subprocess.Popen(
-            argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            start_new_session=True,
+        process = subprocess.Popen(
+            ("sh", "-c", _GUARD, "sh", *pinned, str(kernel.resolve()), *words), cwd=folder,
+            stdin=watched, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
             env={"HOME": str(folder), "TMPDIR": str(folder), "PATH": PATH},
         )
-    except FileNotFoundError as error:
-        raise Missing(f"{error.filename} is not installed; on Debian: "
-                      "apt-get install util-linux") from None
+        try:
+            yield process
+        finally:
+            signal_group(process.pid, signal.SIGKILL)
+            process.wait()
+            await_group(process.pid, KILLED_S)
+    finally:
+        os.close(watched)
+        os.close(held)
 
 
 def _ignore(line: str) -> None:
@@ -159,13 +168,6 @@ def _watch(process: subprocess.Popen[bytes], console: Path, stall_s: float,
                                     f"{tail(console)}")
     finally:
         os.close(ended)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the kernel's whole process group and collect it."""
-    signal_group(process.pid, signal.SIGKILL)
-    process.wait()
-    await_group(process.pid, KILLED_S)
 
 
 def _judge(console: Path) -> None:

@@ -132,14 +132,14 @@ class Sampler:
         self.records += len(found)
         return at_ns, found
 
-    def periodic(self) -> None:
+    def periodic(self, *, with_text: bool) -> None:
         """A sample on a deadline; its distance from the one before is the true period."""
-        at_ns = self.sample()
+        at_ns = self.text("-") if with_text else self.sample()
         if self.last_ns:
             self.periods_ns.append(at_ns - self.last_ns)
         self.last_ns = at_ns
 
-    def text(self, mark: str) -> None:
+    def text(self, mark: str) -> int:
         """Keep a dump for ss to print, and as a sample; `mark` heads its block."""
         at_ns, found = self.dump()
         self.blocks.append((at_ns, mark, len(found)))
@@ -147,6 +147,7 @@ class Sampler:
             size = HEADER.size + len(body)
             padding = bytes(-size % 4)
             write_all(self.kept, HEADER.pack(size, SOCK_DIAG_BY_FAMILY, 2, 1, 0) + body + padding)
+        return at_ns
 
     def print_texts(self) -> None:
         """Let one ss print all dumps that were kept, and head each block with its moment."""
@@ -251,10 +252,7 @@ def watch(sampler: Sampler, interval_ns: int, ss_interval_ns: int) -> None:
                     sampler.print_texts()
                     return
             continue
-        if now >= at:
-            sampler.periodic()
-        if now >= ss_at:
-            sampler.text("-")
+        sampler.periodic(with_text=now >= ss_at)
         now = time.time_ns()
         if now >= at:
             sampler.missed += (now - at) // interval_ns

@@ -1,0 +1,110 @@
+"""What a killed testbed on this machine leaves, and how the next one clears it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labs.testbed import journal
+from labs.testbed.link import Link
+from labs.testbed.namespaces import Namespaces
+from tests.contract.setting import await_text
+from tests.contract.sysctls import LASTING
+from tests.namespaces.test_ssh_faults import lasting, runs
+
+ROOT = Path(__file__).resolve().parents[2]
+OWNER = f"""
+import sys, time
+sys.path.insert(0, {str(ROOT)!r})
+from labs.testbed.link import Link
+from labs.testbed.namespaces import Namespaces
+from tests.contract.leaving import stubborn
+from tests.contract.sysctls import LASTING
+with Namespaces(Link(), own_kernel=False) as testbed:
+    testbed.server.set_sysctl(LASTING, "51")
+    testbed.client.set_sysctl(LASTING, "52")
+    print(testbed.server.folder.parent, *(int(pid) for _, pid in stubborn(testbed)), flush=True)
+    time.sleep(1000)
+"""
+
+
+def own(*paths: str) -> list[Path]:
+    """What there is of a testbed with this tag."""
+    return [path for root in ("/run/netns", "/run/labs", "/tmp") for tag in paths
+            for path in Path(root).glob(f"{tag}*")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_owner_that_is_killed(number: int) -> None:
+    """After ^C nothing is left; after kill -9 nothing is left by the next testbed."""
+    before = lasting()
+    owner = subprocess.Popen((sys.executable, "-c", OWNER), stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, start_new_session=True)
+    assert owner.stdout is not None
+    folder, *pids = owner.stdout.readline().decode().split()
+    tag = Path(folder).name
+    assert len(pids) == 4 and all(runs(int(pid)) for pid in pids)
+    assert lasting() == "52" and len(own(tag)) == 4
+    owner.send_signal(number)
+    owner.wait()
+    owner.stdout.close()
+    if number == signal.SIGKILL:
+        assert len(own(tag)) == 4
+        with Namespaces(Link(), own_kernel=False):
+            pass
+    assert own(tag) == []
+    assert lasting() == before
+    assert not any(runs(int(pid)) for pid in pids)
+
+
+def test_a_testbed_that_lives_is_left_alone() -> None:
+    with Namespaces(Link(), own_kernel=False) as first:
+        first.server.write(f"{first.server.folder}/file", b"content")
+        with Namespaces(Link(), own_kernel=False) as second:
+            assert second.server.folder != first.server.folder
+            assert first.server.run(("true",)).exit_code == 0
+        journal.clear_stale()
+        assert first.server.read(f"{first.server.folder}/file") == b"content"
+        first.client.run(("ip", "link", "show", "eth0"))
+
+
+def test_a_journal_cut_short_is_cleared_too() -> None:
+    """The owner was killed while it wrote the last line."""
+    journal.JOURNALS.mkdir(exist_ok=True)
+    left = journal.JOURNALS / "labs-0cut0000"
+    folder = Path("/tmp/labs-0cut0000")
+    folder.mkdir()
+    (folder / "link").symlink_to("/etc")
+    (folder / "sub").mkdir()
+    left.write_text(f'{{"folder": "{folder}"}}\n{{"namespace": "labs-0cut0000-se')
+    journal.clear_stale()
+    assert not left.exists() and not folder.exists()
+    assert os.path.isdir("/etc")
+
+
+def test_a_process_that_leaves_its_group_goes_with_its_namespace() -> None:
+    with Namespaces(Link(), own_kernel=False) as testbed:
+        daemon = ("import os, time; os.setsid(); print(os.getpid(), flush=True); "
+                  "time.sleep(1000)")
+        out = f"{testbed.server.folder}/pid"
+        process = testbed.server.start(
+            ("python3", "-c", f"import os; os.fork() or exec({daemon!r})"), stdout=out)
+        assert process.wait() == 0
+        pid = int(await_text(testbed.server, out))
+        process.stop()
+        assert runs(pid)
+    assert not runs(pid)
+
+
+def test_sysctls_of_a_namespace_are_not_in_the_journal() -> None:
+    with Namespaces(Link(), own_kernel=False) as testbed:
+        tag = testbed.server.folder.parent.name
+        testbed.server.set_sysctl("net.ipv4.tcp_rmem", "4096 50000 6000000")
+        assert "tcp_rmem" not in (journal.JOURNALS / tag).read_text()
+        testbed.server.set_sysctl(LASTING, "61")
+        assert LASTING.replace(".", "/") in (journal.JOURNALS / tag).read_text()

@@ -1,0 +1,390 @@
+"""Booting: what is writable inside, where it works, how it ends, and what is left of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from labs.errors import Missing, RunFailed
+from labs.kernel import boot as booting
+from labs.kernel import store
+from labs.kernel.boot import INSIDE_CODE, INSIDE_RUN, LEFTOVER, boot
+from labs.launch.tools import python
+from tests.conftest import DEFAULT_KERNEL
+
+ROOT = Path(__file__).resolve().parents[2]
+BOOT_ONE = Path(__file__).with_name("boot_one.py")
+MEMORY_MIB = 256
+UNLISTED = 54321
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Path:
+    return store.find(DEFAULT_KERNEL).path
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder for the guests' memory that is this test's own."""
+    folder = tmp_path / "guests"
+    folder.mkdir()
+    monkeypatch.setenv("LABS_MEMORY_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def staging(tmp_path: Path) -> Path:
+    folder = tmp_path / "staging"
+    folder.mkdir()
+    return folder
+
+
+def inside(kernel: Path, staging: Path, script: str, **more: object) -> list[str]:
+    """Boot, run a script with bash, return the lines of the console."""
+    lines: list[str] = []
+    given = {"memory_mib": MEMORY_MIB, "on_line": lines.append, "code": ROOT, **more}
+    boot(kernel, staging=staging, argv=("/bin/bash", "-c", script), **given)  # type: ignore[arg-type]
+    return lines
+
+
+def processes(memory: Path) -> list[int]:
+    """The processes of kernels whose memory is in this folder."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit() and int(path.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if os.readlink(path / "cwd").startswith(str(memory)):
+                    found.append(int(path.name))
+    return found
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError(what)
+
+
+# --- what is inside ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def canaries() -> Iterator[list[Path]]:
+    """Files outside of staging, in places that the guest sees: the home folder and another."""
+    folders = [Path(tempfile.mkdtemp(prefix="labs-canary-", dir=where))
+               for where in (Path.home(), Path("/var/tmp"))]
+    found = [folder / "canary" for folder in folders]
+    for canary in found:
+        canary.write_text("sings\n")
+    try:
+        yield found
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder)
+
+
+def test_only_staging_can_be_written(kernel: Path, memory: Path, staging: Path,
+                                     canaries: list[Path]) -> None:
+    tries = "".join(
+        f"cat {one}; echo x >{one.parent}/new; rm -f {one}; echo x >>{one}; mv {one} {one}2; "
+        f"chmod 0 {one}; ln {one} {INSIDE_RUN}/link; " for one in canaries)
+    lines = inside(kernel, staging, tries + f"""
+        echo x >{INSIDE_CODE}/new; rm {INSIDE_CODE}/README.md; echo x >/run/labs/boot/init
+        for made in /run /tmp /var/log {INSIDE_RUN}; do echo kept >$made/labs-made; done
+        pwd; cat /tmp/labs-made; cat /proc/mounts >mounts""")
+    for one in canaries:
+        assert one.read_text() == "sings\n"
+        assert sorted(one.parent.iterdir()) == [one]
+        for what in (f"{one.parent}/new", f"remove '{one}'", f"{one}: "):
+            assert any(what in line and "Read-only file system" in line for line in lines), what
+    assert lines.count("sings") == 2 and INSIDE_RUN in lines and "kept" in lines
+    assert sorted(path.name for path in staging.iterdir()) == ["labs-made", "mounts"]
+    assert not any(Path(folder, "labs-made").exists() for folder in ("/run", "/tmp", "/var/log"))
+    mounts = [line.split() for line in (staging / "mounts").read_text().splitlines()]
+    of_the_host = {where: options.split(",")[0] for _, where, kind, options, *_ in mounts
+                   if kind == "hostfs"}
+    assert of_the_host == {"/": "ro", "/run/labs/boot": "ro", INSIDE_RUN: "rw", INSIDE_CODE: "ro"}
+
+
+def test_the_environment_and_the_words_are_constant(
+        kernel: Path, memory: Path, staging: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABS_TEST_STRAY", "1")
+    words = ("", "two words", "$HOME", "a\nb", "grüße", "'")
+    boot(kernel, staging=staging, code=ROOT, memory_mib=MEMORY_MIB, argv=(
+        "/bin/bash", "-c", 'env >env; printf "%s\\0" "$@" >words', *("bash", *words)))
+    assert (staging / "words").read_bytes().split(b"\0")[:-1] == [word.encode() for word in words]
+    known = dict(line.split("=", 1) for line in (staging / "env").read_text().splitlines())
+    for name in ("PWD", "SHLVL", "_", "TERM", "OLDPWD"):     # the shell's own
+        known.pop(name, None)
+    assert known == {"HOME": "/tmp", "PATH": booting.PATH, "LC_ALL": "C", "TZ": "UTC",
+                     "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "mem": "256M"}
+
+
+def test_lines_come_whole(kernel: Path, memory: Path, staging: Path) -> None:
+    spin = "for ((i = 0; i < 30000; i++)); do :; done"
+    words = ("gr\\xc3", "\\xbc\\xc3\\x9fe, ", "whole\\n", "last")
+    lines = inside(kernel, staging, "".join(f"printf '{word}'; {spin}; " for word in words))
+    assert "grüße, whole" in lines
+    assert "lastlabs-exit 0" in lines
+
+
+# --- where it works ----------------------------------------------------------------------
+
+RANDOM = ("grep MemTotal /proc/meminfo; cat /proc/sys/kernel/random/uuid; "
+          "head -c 64 /dev/urandom | od -A x -t x1")
+
+
+def drawn_in(lines: list[str]) -> list[str]:
+    """The amount of memory, then what was drawn at random, out of a console."""
+    found = [line for line in lines
+             if line.startswith(("MemTotal", "0000")) or line.count("-") == 4]
+    found.remove("000040")
+    assert len(found) == 6, found
+    return found
+
+
+def boot_one(kernel: Path, staging: Path, script: str, *prefix: str, code: Path = ROOT,
+             memory_mib: int = 4096, **env: str) -> str:
+    """The console of a boot in a process of its own, started by a command, in an environment."""
+    done = subprocess.run(
+        (*prefix, str(python()), str(code / BOOT_ONE.relative_to(ROOT)), str(kernel), str(staging),
+         str(code), str(memory_mib), "/bin/bash", "-c", script),
+        capture_output=True, text=True, timeout=300,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(code), **env})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def mounted(options: str) -> tuple[str, ...]:
+    """A command that starts another with a tmpfs of these options over /dev/shm."""
+    rights = ("--mount",) if os.geteuid() == 0 else ("--mount", "--map-root-user")
+    prefix = ("unshare", *rights, "sh", "-c",
+              f'mount -t tmpfs -o {options} none /dev/shm && exec "$@"', "sh")
+    if subprocess.run((*prefix, "true"), capture_output=True).returncode:
+        pytest.skip("this machine does not let the user mount in a namespace")
+    return prefix
+
+
+@pytest.mark.parametrize("options", ["noexec", "size=64m"])
+def test_shared_memory_as_containers_have_it_is_passed_over(
+        kernel: Path, staging: Path, options: str) -> None:
+    home = tempfile.mkdtemp(prefix="labs-home-", dir="/var/tmp")
+    try:
+        said = boot_one(kernel, staging, "echo fine", *mounted(options), HOME=home)
+        assert "fine" in said
+        assert f"{home}/.cache/labs/memory/{LEFTOVER}" in said
+        assert os.listdir(f"{home}/.cache/labs/memory") == []
+        with pytest.raises(AssertionError, match=r"/dev/shm: (mounted noexec|64 MiB free)"):
+            boot_one(kernel, staging, "echo fine", *mounted(options), LABS_MEMORY_DIR="/dev/shm")
+    finally:
+        shutil.rmtree(home)
+
+
+def test_without_home(kernel: Path, staging: Path) -> None:
+    assert "fine" in boot_one(kernel, staging, "echo fine")
+    assert "fine" in boot_one(kernel, staging, "echo fine", *mounted("noexec"))
+
+
+def test_where_personality_is_refused(kernel: Path, staging: Path) -> None:
+    """The host places heap and stack at random, nobody may turn that off, and bytes are equal."""
+    if Path("/proc/sys/kernel/randomize_va_space").read_text().strip() == "0":
+        pytest.skip("this machine does not place memory at random")
+    drawn = [drawn_in(boot_one(kernel, staging, RANDOM, LABS_TEST_REFUSE=refuse).splitlines())
+             for refuse in ("", "1", "1")]
+    assert drawn[0] == drawn[1] == drawn[2]
+
+
+def test_the_seed_and_the_memory_are_inputs(kernel: Path, memory: Path, staging: Path) -> None:
+    one, same, other = (drawn_in(inside(kernel, staging, RANDOM, seed=seed)) for seed in (1, 1, 2))
+    assert one == same
+    assert one[0] == other[0] and not set(one[1:]) & set(other[1:])
+    more = drawn_in(inside(kernel, staging, RANDOM, memory_mib=2 * MEMORY_MIB))
+    assert not set(one) & set(more)
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder with a copy of the code, for users that may not read ours."""
+    folder = Path(tempfile.mkdtemp(prefix="labs-shared-", dir="/var/tmp"))
+    ignored = shutil.ignore_patterns("__pycache__", "fixtures")
+    for name in ("labs", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def records(capture: bytes) -> int:
+    """How many packets a pcap file has; it ends where the last one does."""
+    order = "<" if capture[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    at, count = 24, 0
+    while at < len(capture):
+        at += 16 + struct.unpack_from(f"{order}8xI", capture, at)[0]
+        count += 1
+    assert at == len(capture)
+    return count
+
+
+@pytest.mark.skipif(shutil.which("tcpdump", path=booting.PATH) is None,
+                    reason="tcpdump is not installed")
+def test_a_capture_of_an_ordinary_user_is_complete(kernel: Path, shared: Path) -> None:
+    """As root this test turns into a user without name, home or rights."""
+    staging = shared / "staging"
+    staging.mkdir()
+    own_kernel = shutil.copy(kernel, shared / "linux")
+    os.chmod(own_kernel, 0o755)
+    prefix: tuple[str, ...] = ()
+    if os.geteuid() == 0:
+        os.chown(staging, UNLISTED, UNLISTED)
+        prefix = ("setpriv", f"--reuid={UNLISTED}", f"--regid={UNLISTED}", "--clear-groups")
+    program = (f"import sys; sys.path.insert(0, '{INSIDE_CODE}'); "
+               "from tests.virtual.capturing import main; raise SystemExit(main())")
+    boot_one(Path(own_kernel), staging, f'/usr/bin/python3 -I -S -c "{program}"', *prefix,
+             code=shared)
+    counted = json.loads((staging / "counted.json").read_text())
+    assert counted > 50
+    assert records((staging / "client" / "capture.pcap").read_bytes()) == counted
+    assert b"0 packets dropped by kernel" in (staging / "client" / "tcpdump.txt").read_bytes()
+
+
+# --- how it ends -------------------------------------------------------------------------
+
+SPIN = "echo about to spin; while :; do :; done"
+PANIC = ("echo about to panic; echo 1 >/proc/sys/vm/panic_on_oom; "
+         "mount -o remount,size=1g /tmp; cat /dev/zero >/tmp/large")
+ENDINGS = {
+    "an exit code": ("echo some words; exit 3", "exit code 3", "some words"),
+    "a signal": ("echo some words; kill -KILL $$", "exit code 137", "some words"),
+    "a missing program": ("exec no-such-program", "exit code 127", "no-such-program"),
+    "a panic": (PANIC, "ended without a result", "Kernel panic"),
+    "a halt": ("echo good night; halt -f", "ended without a result", "good night"),
+    "a spin": (SPIN, "no progress for 2 s", "about to spin"),
+    "a sleep on nothing": ("echo asleep; sleep infinity", "no progress for 2 s", "asleep"),
+    "a flood": ("yes too many words", "printed more than 1 MiB", "too many words"),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_bad_end_is_told_in_one_line(kernel: Path, memory: Path, staging: Path, ending: str,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(booting, "CONSOLE_BYTES", 1 << 20)
+    script, *words = ENDINGS[ending]
+    with pytest.raises(RunFailed) as caught:
+        inside(kernel, staging, script, stall_s=2 if "no progress" in words[0] else 60)
+    said = str(caught.value)
+    assert "\n" not in said and "\r" not in said
+    for word in (*words, "console ends: "):
+        assert word in said
+    assert processes(memory) == []
+    assert list(memory.iterdir()) == []
+
+
+def test_a_kernel_that_is_none(memory: Path, staging: Path, tmp_path: Path) -> None:
+    """What is started instead of a kernel leaves its words."""
+    (tmp_path / "linux").write_text("#!/bin/sh\necho I am no kernel\n")
+    (tmp_path / "linux").chmod(0o755)
+    with pytest.raises(RunFailed, match="without a result; its console ends: I am no kernel"):
+        inside(tmp_path / "linux", staging, "true")
+    with pytest.raises(RunFailed, match="without a result"):
+        inside(tmp_path / "nonsuch", staging, "true")
+    assert list(memory.iterdir()) == []
+
+
+def test_without_room_nothing_is_started(kernel: Path, memory: Path, staging: Path) -> None:
+    with pytest.raises(Missing, match=r"guests: \d+ MiB free, 1073741824 needed"):
+        inside(kernel, staging, "true", memory_mib=1 << 30)
+    assert list(memory.iterdir()) == []
+
+
+def test_interrupting_ends_the_kernel(kernel: Path, memory: Path, staging: Path) -> None:
+    def on_line(line: str) -> None:
+        if line == "about to spin":
+            assert processes(memory)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        inside(kernel, staging, SPIN, on_line=on_line)
+    assert processes(memory) == []
+    assert list(memory.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_owner_takes_its_kernel_along(kernel: Path, memory: Path, staging: Path,
+                                               number: int) -> None:
+    """What it leaves in the memory's folder the next boot clears."""
+    with owned(kernel, staging, SPIN, b"about to spin") as owner:
+        assert processes(memory)
+        owner.send_signal(number)
+        owner.wait()
+    until(lambda: processes(memory) == [], "the kernel still runs")
+    if number == signal.SIGKILL:
+        assert len(list(memory.glob(LEFTOVER + "*"))) == 1
+    inside(kernel, staging, "true")
+    assert list(memory.iterdir()) == []
+
+
+@contextlib.contextmanager
+def owned(kernel: Path, staging: Path, script: str, line: bytes
+          ) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that boots a kernel, once the console shows a line; killed at the end."""
+    owner = subprocess.Popen(
+        (sys.executable, str(BOOT_ONE), str(kernel), str(staging), str(ROOT), str(MEMORY_MIB),
+         "/bin/bash", "-c", script), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        assert owner.stdout is not None
+        with owner.stdout as lines:
+            assert any(one.strip() == line for one in lines)
+            yield owner
+    finally:
+        owner.kill()
+        owner.wait()
+
+
+def test_no_program_of_the_guest_outlives_its_kernel(memory: Path, staging: Path,
+                                                     canaries: list[Path]) -> None:
+    """The kernel alone is killed while its owner can do nothing: a program that tries to write
+    into the host's files would now do so, were it not killed with the kernel."""
+    kernel = store.find(DEFAULT_KERNEL)
+    if not (kernel.folder / "patches" / "end-with-tracer.patch").exists():
+        pytest.skip("this kernel was built without end-with-tracer.patch")
+    there = canaries[1].parent
+    script = f"echo ready; i=0; while :; do i=$((i+1)); echo x >{there}/$i; done 2>/dev/null"
+    with owned(kernel.path, staging, script, b"ready") as owner:
+        programs = [pid for pid in processes(memory)
+                    if Path(f"/proc/{pid}/comm").read_text() != "sh\n"]
+        assert len(programs) > 1
+        owner.send_signal(signal.SIGSTOP)
+        os.kill(min(programs), signal.SIGKILL)
+        until(lambda: not set(programs) & set(processes(memory)), "a program runs on")
+        assert list(there.iterdir()) == [canaries[1]]
+
+
+def test_a_boot_leaves_another_alone(kernel: Path, memory: Path, staging: Path, tmp_path: Path
+                                     ) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+
+    def on_line(line: str) -> None:
+        if line == "first":
+            inside(kernel, other, "echo second >here")
+
+    inside(kernel, staging, "echo first; sleep 1; echo third >here", on_line=on_line)
+    assert (staging / "here").read_text() == "third\n"
+    assert (other / "here").read_text() == "second\n"
