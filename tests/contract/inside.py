@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from labs.testbed import process
 from labs.testbed.link import Link
 from labs.testbed.machines import Machine, Machines
-from labs.testbed.namespaces import Namespaces
+from labs.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
 from tests.contract import CHECKS, NotApplicable, Setting, run
 
 RESULTS = "checks.jsonl"
@@ -53,6 +53,7 @@ def ssh() -> Iterator[Setting]:
     process.run(("ip", "link", "set", "dev", "lo", "up"), stdin=b"", timeout_s=60)
     with contextlib.ExitStack() as stack:
         ground = stack.enter_context(Namespaces(Link(), own_kernel=True))
+        ground.server.set_sysctl(ALLOWED, ground.server.sysctl(AVAILABLE))   # as on a machine
         server, client = (
             Machine(stack.enter_context(sshd(root / name, name)).login, host.address, host.device,
                     PurePosixPath(root, name, "folder"))
