@@ -36,7 +36,9 @@ CONSOLE_BYTES = 64 << 20
 TAIL_BYTES = 8192
 
 _INIT = (
-    "mount -t tmpfs run /run; mkdir -p /run/labs/run /run/labs/code /run/labs/boot;"
+    # -n -i: libmount would look into the /run of the host, and what it finds there moves the
+    # random numbers of the guest.
+    "mount -n -i -t tmpfs run /run; mkdir -p /run/labs/run /run/labs/code /run/labs/boot;"
     " mount -r -t hostfs none /run/labs/boot -o /proc/self/cwd/boot/.;"
     " exec /bin/bash /run/labs/boot/init"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,8 @@ from labs.testbed.link import Link
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 COPIED_BYTES = 1 << 20
+CONTROL, AVAILABLE, ALLOWED = (f"net.ipv4.tcp_{which}congestion_control"
+                               for which in ("", "available_", "allowed_"))
 
 
 def _enter(namespace_fd: int) -> None:
@@ -120,27 +123,34 @@ class NamespaceHost(LoggedHost):
         return RunFailed(f"{path} of {self.name} cannot be {done}: {error.strerror}")
 
     def set_sysctl(self, name: str, value: str) -> None:
+        if name == CONTROL:
+            self._allow(value.strip())
         before = self.sysctl(name)
         path = sysctl_path(name)
-        if self._journal and not (path.startswith("net/") and self._may(os.W_OK, path)):
+        if self._journal and not (path.startswith("net/") and self._owns(path)):
             self._journal.note(sysctl=path, value=before)
         super().set_sysctl(name, value)
 
-    def _may(self, mode: int, path: str) -> bool:
-        """Whether the namespace sees this sysctl (R_OK) and has it to itself (W_OK).
+    def _allow(self, control: str) -> None:
+        """Let namespaces use a congestion control of this kernel (net/ipv4/tcp_cong.c,
+        tcp_set_default_congestion_control: they may have those alone that are allowed to all)."""
+        allowed = self.sysctl(ALLOWED)
+        if control in self.sysctl(AVAILABLE).split() and control not in allowed.split():
+            self.set_sysctl(ALLOWED, f"{allowed} {control}")
 
-        Some are the whole kernel's: a namespace does not see them (net.core.rmem_max on 6.1), or
-        may only read them (on 6.12; net/core/sysctl_net_core.c sysctl_core_net_init()).
-        """
-        with self._inside():
-            return os.access(f"/proc/sys/{path}", mode)
+    def _owns(self, path: str) -> bool:
+        """Whether the namespace may set this sysctl; those of the whole kernel it does not see, or
+        cannot write."""
+        with self._inside(), contextlib.suppress(FileNotFoundError):
+            return bool(os.stat(f"/proc/sys/{path}").st_mode & stat.S_IWUSR)
+        return False
 
     def _read_sysctl(self, path: str) -> str:
-        with self._inside() if self._may(os.R_OK, path) else contextlib.nullcontext():
+        with self._inside() if self._owns(path) else contextlib.nullcontext():
             return Path("/proc/sys", path).read_text()
 
     def _write_sysctl(self, path: str, value: str) -> None:
-        with self._inside() if self._may(os.W_OK, path) else contextlib.nullcontext():
+        with self._inside() if self._owns(path) else contextlib.nullcontext():
             Path("/proc/sys", path).write_text(value)
 
     def clock_ns(self) -> int:

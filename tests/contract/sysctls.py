@@ -47,6 +47,14 @@ def check_a_sysctl_that_is_not_there(testbed: Testbed) -> None:
             testbed.client.sysctl(name)
 
 
+def check_every_congestion_control_can_be_set(testbed: Testbed) -> None:
+    control = "net.ipv4.tcp_congestion_control"
+    for host in (testbed.server, testbed.client):
+        for name in host.sysctl("net.ipv4.tcp_available_congestion_control").split():
+            host.set_sysctl(control, name)
+            equal(host.sysctl(control), name)
+
+
 def check_a_value_that_is_refused(testbed: Testbed) -> None:
     control = "net.ipv4.tcp_congestion_control"
     before, lines = testbed.client.sysctl(control), len(testbed.log)

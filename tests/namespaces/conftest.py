@@ -10,7 +10,7 @@ import pytest
 
 from labs.testbed.link import Link
 from labs.testbed.machines import Machine
-from labs.testbed.namespaces import Namespaces
+from labs.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
 from tests.sshd import Sshd, no_sshd, sshd
 
 
@@ -22,6 +22,7 @@ def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tupl
     root = tmp_path_factory.mktemp("ssh")
     with contextlib.ExitStack() as stack:
         ground = stack.enter_context(Namespaces(Link(), own_kernel=False))
+        ground.server.set_sysctl(ALLOWED, ground.server.sysctl(AVAILABLE))   # as on a machine
         found = {}
         for name, host in ground.hosts().items():
             namespace = f"{Path(host.folder).parent.name}-{name}"
