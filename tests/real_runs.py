@@ -1,4 +1,4 @@
-"""The real runs of tests/fixtures/runs, opened; what was changed in them is said by the test."""
+"""The real runs and studies of tests/fixtures, opened; what was changed in them the test says."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from labs.catalogue import find
 from labs.record.canonical import canonical, digest
 from labs.runs import Run, open_run
+from labs.runs.listing import open_study
+from labs.runs.unpacking import unpacked
+from labs.study import Study
 
 FOLDER = Path(__file__).parent / "fixtures" / "runs"
+STUDIES = FOLDER.with_name("studies")
 
 
 @cache
@@ -41,3 +46,15 @@ def with_file(run: Run, folder: Path, name: str, old: str, new: str) -> Run:
     (copy / "seal.json").write_bytes(canonical(
         {"schema": 1, "files": files, "digest": digest(canonical(files))}))
     return open_run(copy)
+
+
+@cache
+def real_study(kernel: str) -> Study:
+    """The study of tests/fixtures/studies that was made on that kernel."""
+    lab = find("buffers")
+    folder = unpacked(STUDIES / f"{kernel}.tar.xz")
+    file = open_study(folder / "studies" / "buffers.json")
+    given: dict[str, Any] = {**file.parameters, "runs": str(folder)}
+    parameters = lab.Parameters()(**given)
+    runs = tuple(open_run(path) for path in file.folders())
+    return Study(parameters, runs, folder, file.path, True, lab=lab)

@@ -10,12 +10,14 @@ from labs.analysis.asked import Buffer
 from labs.analysis.download import download, own_socket
 from labs.analysis.expectation import expected
 from labs.analysis.shown import Table
+from labs.analysis.words import size_in_words
 from labs.runs.run import Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
+NBSP = "\N{NO-BREAK SPACE}"
 COLUMNS = ("condition", "whose", "set by", "requested", "core maximum", "granted", "used",
            "advertised", "may be under way", "allows MiB/s", "measured MiB/s")
 WHOSE = {"receive": "receiver", "send": "sender"}
@@ -35,6 +37,29 @@ def buffer_rows(runs: Iterable[Run]) -> Table:
     rows = [row for run in runs for row in _rows(run)]
     return Table([[row.get(name) for name in COLUMNS] for row in rows], columns=list(COLUMNS),
                  dtype=object)
+
+
+def in_words(rows: Table) -> Table:
+    """The same to be read: asked and granted sizes to the byte, what was seen in three digits."""
+    exact = ("requested", "core maximum", "granted")
+    rounded = ("used", "advertised", "may be under way")
+    words = {**{name: rows[name].map(_exactly) for name in exact},
+             **{name: rows[name].map(_rounded) for name in rounded}}
+    return Table(rows.assign(**words))
+
+
+def _exactly(size: int | None) -> str:
+    """A size that is a round number of KiB or MiB in these, else in bytes: 50 MiB, 212,993."""
+    if size is None or size != size:
+        return ""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size and size % unit == 0:
+            return f"{size // unit:,}{NBSP}{name}"
+    return f"{size:,}"
+
+
+def _rounded(size: int | None) -> str:
+    return "" if size is None else size_in_words(size).replace(" ", NBSP)
 
 
 def _rows(run: Run) -> Iterator[dict[str, Any]]:

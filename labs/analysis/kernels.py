@@ -71,7 +71,9 @@ def _why(slow: _Seen, fast: _Seen) -> str:
     speeds = (f"With the sender's buffer raised alone (“{SENDERS_ONLY}”), Linux {slow.kernel} "
               f"comes to {in_three_digits(slow.speed_mib_s)} MiB/s and Linux {fast.kernel} to "
               f"{in_three_digits(fast.speed_mib_s)}.")
-    if {slow.bound, fast.bound} != {RECEIVE_WINDOW}:
+    if slow.bound == fast.bound != RECEIVE_WINDOW:
+        return speeds + f" On both it is {BOUNDS.get(slow.bound, 'something else')} that decides."
+    if slow.bound != fast.bound:
         return speeds + (f" On the first it is {BOUNDS.get(slow.bound, 'something else')} that "
                          f"holds the sender back, on the second "
                          f"{BOUNDS.get(fast.bound, 'something else')}.")

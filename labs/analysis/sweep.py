@@ -7,6 +7,7 @@ from math import ceil, log2
 from typing import TYPE_CHECKING, Any
 
 from labs.analysis.asked import SYSCTL
+from labs.analysis.shown import Words
 from labs.analysis.words import size_in_words
 from labs.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.theory.bounds import predict
@@ -23,17 +24,20 @@ class Smallest:
     """The smallest buffer of a sweep, of both ends, with which a flow comes to 95 % of the line.
 
     `buffer_bytes` is None where none is large enough; `below_bytes` is the next smaller one, which
-    comes to `below_pct` (None: there is no smaller one). `points` is how many sizes were tried.
+    comes to `below_pct` of the line (None: there is no smaller one), with `below_share_pct` of it
+    under way. `points` is how many sizes were tried.
     """
 
     kernel: str
     series: str
     points: int
+    rate_mbit: float
     bdp_bytes: float
     buffer_bytes: int | None
     of_the_line_pct: float | None
     below_bytes: int | None
     below_pct: float | None
+    below_share_pct: float | None
 
     @property
     def of_the_bdp(self) -> float | None:
@@ -70,11 +74,19 @@ def _smallest(kernel: str, series: str, rows: DataFrame) -> Smallest:
                   if row["of_the_line_pct"] >= FULL_PCT), None)
     below = (ordered if first is None else ordered[:first])[-1:]
     return Smallest(
-        kernel=kernel, series=series, points=len(ordered), bdp_bytes=ordered[-1]["bdp_bytes"],
+        kernel=kernel, series=series, points=len(ordered),
+        rate_mbit=float(ordered[-1]["rate_mbit"]), bdp_bytes=ordered[-1]["bdp_bytes"],
         buffer_bytes=None if first is None else int(ordered[first]["buffer_bytes"]),
         of_the_line_pct=None if first is None else ordered[first]["of_the_line_pct"],
         below_bytes=int(below[0]["buffer_bytes"]) if below else None,
-        below_pct=below[0]["of_the_line_pct"] if below else None)
+        below_pct=below[0]["of_the_line_pct"] if below else None,
+        below_share_pct=_share_pct(below[0]) if below else None)
+
+
+def _share_pct(row: dict[Any, Any]) -> float:
+    """How much of its buffer a flow had under way in the long run, as payload."""
+    under_way = float(row["steady_bytes_s"]) * float(row["rtt_ms"]) / 1e3
+    return 100 * under_way / float(row["buffer_bytes"])
 
 
 def in_words(found: Smallest) -> str:
@@ -92,6 +104,11 @@ def in_words(found: Smallest) -> str:
         return said + "."
     return (said + f"; the next smaller one, {size_in_words(found.below_bytes)}, comes to "
             f"{found.below_pct:.0f} %.")
+
+
+def tell_smallest(table: DataFrame) -> Words:
+    """The remarks as Markdown."""
+    return Words("\n\n".join(remarks(table)) or "No run here is a point of a sweep.")
 
 
 def remarks(table: DataFrame) -> list[str]:

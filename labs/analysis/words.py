@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from labs.analysis.asked import ARTICLE, is_download, part
 from labs.analysis.download import download
 from labs.analysis.origin import milliseconds
 from labs.analysis.window import Window, bdp_bytes, window
@@ -27,11 +28,20 @@ HELD = {
 
 
 def tell(table: DataFrame) -> str:
-    """A line a run: what was measured, what was predicted, what the article has, what to mind."""
-    return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in table.to_dict("records"))
+    """A line a run: what was measured, what was predicted, what the article has, what to mind.
+
+    Of a study with many runs those of the article's own conditions are told of; the others have
+    charts.
+    """
+    own = table[table["condition"].map(part) == ARTICLE]
+    rows = (table if own.empty else own).to_dict("records")
+    return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in rows)
 
 
 def _one(row: dict[Any, Any]) -> str:
+    if not _is_known(row["bytes"]):
+        return "no download." + (f" httping says {milliseconds(row['httping_ms'])}."
+                                 if _is_known(row["httping_ms"]) else "")
     if "no rate" in row["marks"]:
         said = "no figure: on virtual time nothing limits a link that is not shaped."
         if _is_known(row["article_mib_s"]):
@@ -57,6 +67,8 @@ def _one(row: dict[Any, Any]) -> str:
 
 def tell_run(run: Run) -> str:
     """What one download shows: the link's BDP, what was in flight, what held the sender back."""
+    if not is_download(run):
+        return f"Nothing is downloaded under the condition {run.condition}."
     found, bdp = window(run), bdp_bytes(run)
     if found is None:
         return (f"The transfer took {1e3 * download(run).duration_s:.2g} ms and was over before "

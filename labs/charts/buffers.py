@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from labs.analysis.buffer_rows import buffer_rows
+from labs.analysis.buffer_rows import buffer_rows, in_words
 from labs.charts.conditions import by_condition
 from labs.charts.kernels import kernels
 from labs.charts.loss import loss
@@ -21,5 +21,8 @@ __all__ = ["adv_win_scale", "against_buffer_size", "buffers_table", "by_conditio
 
 
 def buffers_table(study: Study) -> Table:
-    """Every buffer of a study's runs: requested, granted, used, advertised, what that allows."""
-    return buffer_rows(study.runs)
+    """Every buffer of a study's runs: requested, granted, used, advertised, what that allows.
+
+    Sizes are in words; `labs.analysis.buffer_rows.buffer_rows(study.runs)` has them in bytes.
+    """
+    return in_words(buffer_rows(study.runs))

@@ -26,6 +26,7 @@ PLACES = {SENDER: (0.66, 1.0), RECEIVER: (0.27, 0.61), GOODPUT: (0.0, 0.22)}
 HEADINGS = {SENDER: "the sender: nginx on the server", RECEIVER: "the receiver: the client",
             GOODPUT: "goodput"}
 SHORTEST_STEP_S = 0.1
+FEW = 30
 IN_FLIGHT = ("unacked_segments", "snd_mss_bytes")
 SSTHRESH = ("rcv_ssthresh_bytes",)
 
@@ -103,8 +104,8 @@ def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) 
         x=rows["s"].tolist(), y=[value if value > 0 else None for value in values], mode="markers",
         name=f"ss at that moment: {'' if same.all() else f'{same.sum()} of '}{len(rows)} the same",
         legend=_legend(row), text=[words or "all fields the same" for words in rows["differs"]],
-        marker={"color": BLACK, "size": 9, "symbol": ["circle-open" if alike else "x"
-                                                      for alike in same]},
+        marker={"color": BLACK, "size": 9 if len(rows) <= FEW else 5,
+                "symbol": ["circle-open" if alike else "x" for alike in same]},
         hovertemplate="ss at %{x:.1f} s: %{text}<extra></extra>"), row=row, col=1)
 
 

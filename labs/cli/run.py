@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 NOT_IN_TABLE = frozenset({
     "testbed", "kernel", "source", "key", "digest", "link", "goodput_bytes_s", "steady_bytes_s",
     "article_steady_mib_s", "article_claim", "wget_mib_s", "agreement_pct", "duration_s", "bytes",
-    "ended",
+    "ended", "buffer_bytes", "receive_most_bytes", "send_most_bytes", "series", "adv_win_scale",
+    "congestion_control", "loss_pct", "draw",
 })
 
 
@@ -136,7 +137,14 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
         "kernel": next((row["kernel"] for row in rows if row.get("kernel")), None),
         "into": parameters.runs,
         "results": rows,
+        "remarks": remarks(lab, study),
     }
+
+
+def remarks(lab: Lab, study: Study) -> list[str]:
+    """What the results show beyond their rows, where the lab has something to say."""
+    say = getattr(lab.analysis_module(), "remarks", None)
+    return [] if say is None else list(say(study.results()))
 
 
 def plain(value: object) -> object:
@@ -148,7 +156,8 @@ def plain(value: object) -> object:
 def as_text(said: Mapping[str, Any]) -> str:
     """The results as a short table, and below it where they are from and what is wrong."""
     rows: list[dict[str, Any]] = said["results"]
-    columns = [name for name in rows[0] if name not in NOT_IN_TABLE]
+    columns = [name for name in rows[0] if name not in NOT_IN_TABLE
+               and any(row[name] is not None for row in rows)]
     columns.sort(key="marks".__eq__)  # notes may be long: last
     kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
     lines = [table(rows, columns), "", f"{said['testbed']}{kernel}; runs are in {said['into']}"]
@@ -156,4 +165,4 @@ def as_text(said: Mapping[str, Any]) -> str:
         f"{row['condition']}: the link is {row['link']['verdict']}"
         for row in rows if row["link"]["verdict"] != "as asked"
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *said["remarks"]])

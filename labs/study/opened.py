@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from labs.analysis.origin import LIVE, RECORDED, asked, measured
 from labs.analysis.shown import Table, Text, Words
 from labs.catalogue import Lab, lab_of
-from labs.errors import BadInput
+from labs.errors import BadInput, Missing
 from labs.parameters.base import LabParameters
 from labs.parameters.declare import did_you_mean
+from labs.record.study import Planned, write_study
 from labs.runs.run import Run
 
 
@@ -21,7 +23,7 @@ class Study:
 
     `folder` keeps the runs, `file` is the study's own file (None if it has none); `live` says
     that the runs were made on this machine or another of the reader's, not taken from the
-    recorded ones.
+    recorded ones. `lacks` says, of a study without runs, what is missing.
     """
 
     parameters: LabParameters
@@ -30,6 +32,7 @@ class Study:
     file: Path | None
     live: bool
     lab: Lab = field(kw_only=True)
+    lacks: str = field(default="", kw_only=True)
 
     @property
     def source(self) -> str:
@@ -85,6 +88,25 @@ class Study:
             analysis.tell_run(self.run(condition)))
         return Words(told)
 
+    def on(self, kernel: str, *conditions: str) -> Study:
+        """The same study on another kernel, of it the conditions that fit one of the patterns.
+
+        Runs that are missing are made. Where that cannot be (the kernel is not built, or not among
+        the recorded runs) the study has no runs, and `lacks` says what to do.
+        """
+        names = [name for name in self.conditions
+                 if any(fnmatchcase(name, pattern) for pattern in conditions or ("*",))]
+        wished = replace(self.parameters, kernel=kernel, only=",".join(names))
+        try:
+            found = study(wished)
+        except (Missing, BadInput) as error:
+            return Study(wished, (), self.folder, None, self.live, lab=self.lab, lacks=str(error))
+        if self.live and self.file is not None:
+            # It stays the newest one of its folder: the other only stands beside it.
+            write_study(self.folder, self.lab.name, asdict(self.parameters),
+                        [Planned(run.condition, run.key) for run in self.runs])
+        return found
+
     def _row(self, run: Run) -> dict[str, Any]:
         found = {"condition": run.condition, **self.lab.analysis_module().results(run)}
         notes = found.get("marks", ())
@@ -106,6 +128,8 @@ class Study:
         return f"<p>Study {escape(self._words())}</p>"
 
     def _words(self) -> str:
+        if self.lacks:
+            return f"of {self.lab.name} without runs: {self.lacks}"
         kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel['release']}" for run in self.runs))
         testbeds = ", ".join(dict.fromkeys(run.testbed for run in self.runs))
         kept = f", in {self.folder}" if self.live else ""

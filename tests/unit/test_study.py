@@ -138,3 +138,23 @@ def test_every_testbed_has_a_row() -> None:
     assert set(table["runs here"]) <= {"yes", "no"}
     assert all(why or here == "yes"
                for why, here in zip(table["if not, why"], table["runs here"], strict=True))
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A recorded study of one run."""
+    recorded.keep(real("captured").path, tmp_path / "data")
+    monkeypatch.setattr(recorded, "folder", lambda: tmp_path / "data")
+    return labs.study(RECORDED)
+
+
+def test_a_study_on_a_kernel_that_is_not_there_has_no_runs_and_says_so(kept: Study) -> None:
+    other = kept.on("6.12", "both")
+    assert other.runs == () and other.results().empty
+    assert other.lacks and "\n" not in other.lacks
+    assert repr(other) == f"<Study of buffers without runs: {other.lacks}>"
+
+
+def test_a_study_on_its_own_kernel_has_the_conditions_that_fit(kept: Study) -> None:
+    assert kept.on("6.1").conditions == kept.on("6.1", "bo*").conditions == ("both",)
+    assert kept.lacks == ""

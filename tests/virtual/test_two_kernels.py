@@ -1,0 +1,27 @@
+"""One study on two kernels: the second stands beside the first, which stays the newest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import labs
+from labs.parameters.buffers import Buffers
+from labs.runs.listing import open_study
+
+
+@pytest.mark.kernel("6.12")
+def test_the_other_kernels_study_stands_beside_the_first(tmp_path: Path) -> None:
+    p = Buffers(only="both,default", rate_mbit=10, delay_ms=40, transfer_mib=1,
+                runs=str(tmp_path))
+    study = labs.study(p)
+    other = study.on("6.12", "both")
+    assert other.lacks == ""
+    assert other.conditions == ("both",)
+    assert str(other.runs[0].kernel["release"]).startswith("6.12.")
+    newest = open_study(tmp_path / "studies" / "buffers.json")
+    assert newest.parameters["kernel"] == "6.1"
+    assert [one.key for one in newest.plan] == [run.key for run in study.runs]
+    missing = study.on("5.4")
+    assert missing.runs == () and "labs kernel" in missing.lacks
