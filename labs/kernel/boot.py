@@ -38,7 +38,10 @@ TAIL_BYTES = 8192
 _INIT = (
     # -n -i: libmount would look into the /run of the host, and what it finds there moves the
     # random numbers of the guest.
-    "mount -n -i -t tmpfs run /run; mkdir -p /run/labs/run /run/labs/code /run/labs/boot;"
+    # LIBMOUNT_FORCE_MOUNT2: hostfs of 6.12 takes a bare path by the old call alone, which
+    # util-linux from 2.39 on would not use by itself.
+    "export LIBMOUNT_FORCE_MOUNT2=always; mount -n -i -t tmpfs run /run;"
+    " mkdir -p /run/labs/run /run/labs/code /run/labs/boot;"
     " mount -r -t hostfs none /run/labs/boot -o /proc/self/cwd/boot/.;"
     " exec /bin/bash /run/labs/boot/init"
 )
