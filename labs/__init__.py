@@ -3,6 +3,7 @@
     import labs
     p = labs.check("buffers", globals())    # one line if a parameter is wrong
     study = labs.study(p)                   # reads the runs there are, makes those that are missing
+    labs.verdicts(study)                    # what an article says, and whether it holds
 
 Importing this package loads nothing else; each part loads when it is used.
 """
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from labs import charts, errors
     from labs.parameters.base import LabParameters
     from labs.study import study
+    from labs.study.judged import verdicts
 
-__all__ = ["charts", "check", "errors", "study"]
+__all__ = ["charts", "check", "errors", "study", "verdicts"]
 
-_PLACES = {"charts": "labs.charts", "errors": "labs.errors", "study": "labs.study:study"}
+_PLACES = {"charts": "labs.charts", "errors": "labs.errors", "study": "labs.study:study",
+           "verdicts": "labs.study.judged:verdicts"}
 
 
 def check(lab: str, names: Mapping[str, Any]) -> LabParameters:

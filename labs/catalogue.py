@@ -70,7 +70,7 @@ class Lab:
         return self._optional("charts", self.charts)
 
     def claims_module(self) -> ModuleType:
-        """The module with what the articles say of it; BadInput if the lab has none."""
+        """The module with `verdicts(runs)` on an article; BadInput if the lab has none."""
         return self._optional("claims", self.claims)
 
     def _optional(self, part: str, module: str | None) -> ModuleType:
@@ -80,7 +80,7 @@ class Lab:
         return importlib.import_module(module)
 
 
-def _of_the_package(name: str, cls: str, title: str, *, claims: bool = False) -> Lab:
+def _of_the_package(name: str, cls: str, title: str, *, article: int | None = None) -> Lab:
     return Lab(
         name=name,
         title=title,
@@ -88,14 +88,15 @@ def _of_the_package(name: str, cls: str, title: str, *, claims: bool = False) ->
         experiment=f"labs.experiments.{name}",
         analysis=f"labs.analysis.{name}",
         charts=f"labs.charts.{name}",
-        claims=f"labs.claims.{name}" if claims else None,
+        claims=f"labs.claims.article{article}" if article else None,
     )
 
 
 LABS: dict[str, Lab] = {
     lab.name: lab
     for lab in (
-        _of_the_package("buffers", "Buffers", "How big socket buffers must be, when, and why"),
+        _of_the_package("buffers", "Buffers", "How big socket buffers must be, when, and why",
+                        article=1),
     )
 }
 

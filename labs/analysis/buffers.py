@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from labs.analysis import asked
 from labs.analysis.agreement import ALLOWED_PCT, apart_pct, goodputs
 from labs.analysis.counters import capture_losses, shaper_drops, under_memory_pressure
 from labs.analysis.download import download
 from labs.analysis.expectation import expected, expected_mean_bytes_s
+from labs.analysis.published import article
+from labs.analysis.sweep import remarks
 from labs.analysis.words import tell, tell_run
 from labs.runs.run import Run
 
-__all__ = ["article", "marks", "no_rate", "results", "tell", "tell_run"]
+__all__ = ["article", "marks", "no_rate", "remarks", "results", "tell", "tell_run"]
 
 MIB = 1 << 20
 SETTLED_PCT = 5.0
 NO_RATE = "no rate: nothing limits an unshaped link on virtual time"
 NOT_SETTLED = "not settled"
-ARTICLE_BUFFER_BYTES = 50 * MIB
-
-
-@dataclass(frozen=True)
-class Article:
-    """A figure of article 1 in MiB/s: the mean of the file, and what was seen in the long run.
-
-    One on the author's own `hardware` is shown beside a measurement, and judges nothing.
-    """
-
-    claim: str
-    mean_mib_s: float
-    steady_mib_s: float | None = None
-    hardware: bool = False
-
-
-ARTICLES = {
-    "unshaped": Article("A1.1", 337.0, hardware=True),
-    "default": Article("A1.6", 13.4, 13.4),
-    "both": Article("A1.8", 77.8, 92.7),
-}
+# What a run without a download leaves empty, in the order of the columns.
+DOWNLOAD = (
+    "goodput_mib_s", "steady_mib_s", "predicted_mean_mib_s", "predicted_mib_s", "bound",
+    "article_mib_s", "article_steady_mib_s", "article_claim", "wget_mib_s", "settled",
+    "agreement_pct", "duration_s", "bytes", "goodput_bytes_s", "steady_bytes_s")
 
 
 def results(run: Run) -> dict[str, Any]:
@@ -50,30 +35,52 @@ def results(run: Run) -> dict[str, Any]:
     is within 5 % of the one before. `agreement_pct` is how far counters and capture are from the
     client at most. `predicted_mib_s` is the theory's steady goodput, `bound` what keeps it there,
     `predicted_mean_mib_s` the mean with slow start; `article_*` are the article's figures where
-    the run has the article's link. `marks` say what to keep in mind.
+    the run has the article's link. `marks` say what to keep in mind. A run without a download has
+    None for all of these but `marks`.
+
+    `buffer_bytes` is the receiver's buffer where it does not grow, `receive_most_bytes` and
+    `send_most_bytes` what the two buffers may come to, `series` how a point of the sweep was set
+    ("sysctl", "setsockopt"); `loss_pct` was asked and `lost_pct` measured; `draw` tells equal
+    conditions apart. `httping_ms` is httping's own mean.
     """
+    found = _of_the_download(run) if asked.is_download(run) else dict.fromkeys(DOWNLOAD)
+    notes = marks(run, found["settled"], found["agreement_pct"])
+    return {
+        "condition": run.condition, **found,
+        **_of_the_condition(run),
+        "rtt_ms": run.link["measured"]["rtt_ms"], "rate_mbit": run.link["measured"]["rate_mbit"],
+        "ended": run.ended, "marks": notes,
+        "testbed": run.testbed, "kernel": run.kernel["release"], "link": run.link["verdict"],
+        "key": run.key, "digest": run.digest,
+    }
+
+
+def _of_the_download(run: Run) -> dict[str, Any]:
     seen = download(run)
     steady, before = seen.third_bytes_s(2), seen.third_bytes_s(1)
     settled = None if steady is None or not before else (
         abs(steady / before - 1) <= SETTLED_PCT / 100)
-    apart = apart_pct(goodputs(run, seen))
     figure, theory = article(run), expected(run)
+    values = (
+        _mib(seen.goodput_bytes_s), _mib(steady),
+        _mib(expected_mean_bytes_s(run, seen.bytes)), theory and theory.goodput_mib_s,
+        theory and theory.bound,
+        figure and figure.mean_mib_s, figure and figure.steady_mib_s, figure and figure.claim,
+        seen.own_mib_s, settled, apart_pct(goodputs(run, seen)), seen.duration_s, seen.bytes,
+        seen.goodput_bytes_s, steady)
+    return dict(zip(DOWNLOAD, values, strict=True))
+
+
+def _of_the_condition(run: Run) -> dict[str, Any]:
+    timed = run.httping()
+    receives, sends = asked.receive_buffer(run), asked.send_buffer(run)
     return {
-        "condition": run.condition,
-        "goodput_mib_s": _mib(seen.goodput_bytes_s), "steady_mib_s": _mib(steady),
-        "predicted_mean_mib_s": _mib(expected_mean_bytes_s(run, seen.bytes)),
-        "predicted_mib_s": theory and theory.goodput_mib_s, "bound": theory and theory.bound,
-        "article_mib_s": figure and figure.mean_mib_s,
-        "article_steady_mib_s": figure and figure.steady_mib_s,
-        "article_claim": figure and figure.claim,
-        "wget_mib_s": seen.own_mib_s,
-        "settled": settled, "agreement_pct": apart,
-        "rtt_ms": run.link["measured"]["rtt_ms"], "rate_mbit": run.link["measured"]["rate_mbit"],
-        "duration_s": seen.duration_s, "bytes": seen.bytes, "ended": run.ended,
-        "goodput_bytes_s": seen.goodput_bytes_s, "steady_bytes_s": steady,
-        "marks": marks(run, settled, apart),
-        "testbed": run.testbed, "kernel": run.kernel["release"], "link": run.link["verdict"],
-        "key": run.key, "digest": run.digest,
+        "buffer_bytes": receives.fixed_bytes,
+        "receive_most_bytes": receives.most_bytes, "send_most_bytes": sends.most_bytes,
+        "series": asked.series(run), "adv_win_scale": asked.adv_win_scale(run),
+        "congestion_control": asked.congestion_control(run),
+        "loss_pct": run.link["asked"]["loss_pct"], "lost_pct": run.link["measured"]["loss_pct"],
+        "draw": asked.draw(run), "httping_ms": timed and timed.mean_ms,
     }
 
 
@@ -95,26 +102,10 @@ def marks(run: Run, settled: bool | None, apart: float | None) -> list[str]:
 
 
 def no_rate(run: Run) -> bool:
-    """Whether the run's speed means nothing: on virtual time work takes next to no time, so only
-    the link can limit."""
-    return run.testbed == "virtual" and run.link["asked"]["rate_mbit"] is None
-
-
-def article(run: Run) -> Article | None:
-    """The article's figure for the run's condition; None where its link or buffers are others."""
-    link, settings = run.link["asked"], run.inputs["condition"]["settings"]
-    figure = ARTICLES.get(run.condition)
-    if figure is None or settings["transfer_bytes"] != 1 << 30:
-        return None
-    if run.condition == "unshaped":
-        return figure
-    articles_own: Mapping[str, Any] = {
-        "rate_mbit": 1000, "delay_ms": 200, "loss_pct": 0, "jitter_ms": 0, "at": "server"}
-    if any(link[name] != value for name, value in articles_own.items()):
-        return None
-    raised = [int(word) for values in run.inputs["condition"]["sysctls"].values()
-              for value in values.values() for word in value.split()]
-    return figure if all(size == ARTICLE_BUFFER_BYTES for size in raised) else None
+    """Whether a download's speed means nothing: on virtual time work takes next to no time, so
+    only the link can limit."""
+    return (run.testbed == "virtual" and run.link["asked"]["rate_mbit"] is None
+            and asked.is_download(run))
 
 
 def _mib(bytes_s: float | None) -> float | None:

@@ -92,7 +92,7 @@ def _held_back(found: Window) -> list[str]:
 
 def in_three_digits(value: float) -> str:
     """A figure as one reads it: 13.4, 114, 2,140."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
 def size_in_words(size: float) -> str:

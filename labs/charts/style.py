@@ -34,3 +34,12 @@ def dressed(figure: Figure, *, title: str, caption: str, height: int) -> Figure:
         text=caption, name="caption", showarrow=False, xref="paper", yref="paper", x=0, y=0,
         xanchor="left", yanchor="top", yshift=-TO_CAPTION_PX, font={"size": 12, "color": GREY})
     return figure
+
+
+def nothing(title: str, why: str) -> Figure:
+    """A figure that says why there is nothing to see."""
+    figure = Figure()
+    figure.add_annotation(text=why, showarrow=False, xref="paper", yref="paper", x=0, y=0.5,
+                          xanchor="left")
+    dressed(figure, title=title, caption="", height=200)
+    return figure.update_xaxes(visible=False).update_yaxes(visible=False)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
+from labs.analysis.asked import is_download
 from labs.analysis.download import Download, download, own_socket
 from labs.analysis.expectation import expected
+from labs.analysis.instants import OF_SS, instants
 from labs.analysis.origin import of_run
 from labs.analysis.window import bdp_bytes
 from labs.analysis.words import KIB, MIB, in_three_digits, size_in_words
-from labs.charts.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, dressed
+from labs.charts.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, dressed, nothing
 from labs.runs.run import Run
 
 if TYPE_CHECKING:
@@ -24,14 +26,20 @@ PLACES = {SENDER: (0.66, 1.0), RECEIVER: (0.27, 0.61), GOODPUT: (0.0, 0.22)}
 HEADINGS = {SENDER: "the sender: nginx on the server", RECEIVER: "the receiver: the client",
             GOODPUT: "goodput"}
 SHORTEST_STEP_S = 0.1
+IN_FLIGHT = ("unacked_segments", "snd_mss_bytes")
+SSTHRESH = ("rcv_ssthresh_bytes",)
 
 
 def timeline(run: Run) -> Figure:
     """What both ends knew while the file came: windows and buffers in bytes, goodput in MiB/s.
 
     Sizes stand on a scale of doublings, on which slow start is a straight line; nothing is drawn
-    on it for zero (an empty receive buffer). A run without samples gives a figure that says so.
+    on it for zero (an empty receive buffer). Lines are the sampler's; rings are what `ss` printed
+    at the same moments, crosses where it said something else. A run without samples, or without a
+    download, gives a figure that says so.
     """
+    if not is_download(run):
+        return nothing(f"Condition “{run.condition}”", "this run has no download")
     seen = download(run)
     server = _since(own_socket(run.samples("server"), "bytes_acked"), seen)
     client = _since(own_socket(run.samples("client"), "bytes_received"), seen)
@@ -41,6 +49,8 @@ def timeline(run: Run) -> Figure:
     figure = make_subplots(rows=3, cols=1, shared_xaxes=True)
     _sender(figure, server, bdp_bytes(run))
     _receiver(figure, client, bdp_bytes(run))
+    _of_ss(figure, SENDER, _since(instants(run, "server", "bytes_acked"), seen), IN_FLIGHT)
+    _of_ss(figure, RECEIVER, _since(instants(run, "client", "bytes_received"), seen), SSTHRESH)
     _goodput(figure, run, seen)
     _lay_out(figure, (seen.end_ns - seen.started_ns) / 1e9)
     return dressed(figure, title=title, caption=of_run(run), height=800)
@@ -78,6 +88,24 @@ def _receiver(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
     _line(figure, RECEIVER, rows, rows["rmem_alloc_bytes"], "receive buffer in use", PURPLE,
           mode="markers")
     _bdp(figure, RECEIVER, rows, bdp)
+
+
+def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) -> None:
+    """What ss printed at the moments of samples, on the line of one quantity."""
+    if rows.empty:
+        return
+    values = rows[columns[0] + OF_SS].astype(float).fillna(0)
+    for name in columns[1:]:
+        # A size that ss left out is the sample's: it never changes.
+        values = values * rows[name + OF_SS].fillna(rows[name]).astype(float)
+    same = rows["differs"] == ""
+    figure.add_trace(Scatter(
+        x=rows["s"].tolist(), y=[value if value > 0 else None for value in values], mode="markers",
+        name=f"ss at that moment: {'' if same.all() else f'{same.sum()} of '}{len(rows)} the same",
+        legend=_legend(row), text=[words or "all fields the same" for words in rows["differs"]],
+        marker={"color": BLACK, "size": 9, "symbol": ["circle-open" if alike else "x"
+                                                      for alike in same]},
+        hovertemplate="ss at %{x:.1f} s: %{text}<extra></extra>"), row=row, col=1)
 
 
 def _goodput(figure: Figure, run: Run, seen: Download) -> None:

@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "new": "write a lab of your own, ready to run",
     "parameters": "show a lab's parameters: flags, notebook names, schema",
     "runs": "list, show, compare and pack the runs that are kept",
+    "claims": "judge what an article says by runs: expected, predicted, measured, verdict",
     "publish": "run a notebook and write it as one HTML page that works offline",
     "kernel": "build, check and list the kernels that the virtual testbed boots",
 }

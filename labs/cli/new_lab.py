@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labs.experiments.bench import Bench
-from labs.experiments.buffers import fetch_and_discard, serve_file
 from labs.experiments.condition import Condition
+from labs.experiments.download import fetch_and_discard, serve_file
 from labs.parameters import LabParameters, parameter
 from labs.testbed.link import Link
 

@@ -1,4 +1,4 @@
-"""List, show, compare and pack the runs that are kept.
+"""List, show, compare and pack the runs that are kept, and write them as a table.
 
 WHAT and the two sides of a comparison are a run's folder, a study file, a folder given to --into,
 or a packed file. Compare has three grades: same bytes, same results, moved (exit code 5).
@@ -49,6 +49,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
                       help="ends in .tar.gz or .tar.xz")
     pack.add_argument("--with-host", action="store_true",
                       help="with host.json, which tells of the machine")
+    flat = verb("table", "a row a run, with all inputs and results, for other programs", main_table)
+    flat.add_argument("what", metavar="STUDY", help="a study file, a folder given to --into, a "
+                                                    "run, or a packed file")
+    flat.add_argument("--out", type=Path, required=True, metavar="FILE",
+                      help="ends in .parquet or .csv")
+    flat.add_argument("--lab", metavar="FILE", help="the lab of the runs, if it is your own")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -126,4 +132,22 @@ def main_pack(args: argparse.Namespace) -> int:
     else:
         print(f"{packed.path}: {packed.runs} {'run' if packed.runs == 1 else 'runs'}, "
               f"{packed.size_bytes} bytes, sha256 {packed.sha256}")
+    return 0
+
+
+def main_table(args: argparse.Namespace) -> int:
+    from labs.analysis.flat import check_ending, flat_table, write_table
+    from labs.runs.comparison import side
+
+    check_ending(args.out)
+    if args.lab is not None:
+        from labs.catalogue import find
+
+        find(args.lab)
+    table = flat_table(side(args.what))
+    write_table(table, args.out)
+    rows, columns = table.shape
+    said = {"path": str(args.out), "rows": rows, "columns": columns}
+    print(json.dumps(said) if args.json else
+          f"{args.out}: {rows} {'run' if rows == 1 else 'runs'}, {columns} columns")
     return 0

@@ -53,7 +53,9 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
             "schema": VERSION, "lab": lab.name, "condition": condition.as_json(),
             "testbed": p.testbed,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
-            "memory_mib": p.memory_mib, "seed": p.seed,
+            "memory_mib": p.memory_mib,
+            # A condition that is drawn several times says which draw it is.
+            "seed": (p.seed + int(str(condition.settings.get("draw", 0)))) % 2**31,
             "tools": tools.digests(names, interpreter), "code": driving,
         }
         runs.append(Planned(lab, condition, inputs, key(inputs), kernel))

@@ -19,6 +19,7 @@ from labs.runs.unpacking import is_packed, unpacked
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from labs.parse.httping import Httping
     from labs.parse.tc import Queue
     from labs.parse.wget import Download
 
@@ -177,6 +178,13 @@ class Run:
 
         name = "client/wget.txt"
         return download(self.text(name)) if name in self.seal.files else None
+
+    def httping(self) -> Httping | None:
+        """Return what httping printed, or None for a run that did not start it."""
+        from labs.parse.httping import httping
+
+        name = "client/httping.txt"
+        return httping(self.text(name)) if name in self.seal.files else None
 
     def capture(self, host: str) -> Path | None:
         """Return the path of a host's capture, or None if the run was made without."""

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from labs.analysis.origin import LIVE, RECORDED, asked, measured
+from labs.analysis.shown import Table, Text, Words
 from labs.catalogue import Lab, lab_of
 from labs.errors import BadInput
 from labs.parameters.base import LabParameters
 from labs.parameters.declare import did_you_mean
 from labs.runs.run import Run
-from labs.study.shown import Table, Text, Words
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labs.study.shown import Table
+from labs.analysis.shown import Table
 from labs.testbed.doctor import Diagnosis, examine
 
 

@@ -15,3 +15,9 @@ def series(kernel: str) -> tuple[int, int]:
     if match is None:
         raise BadInput(f"{kernel!r} is no kernel version: give one like 6.1 or 6.12.117")
     return int(match[1]), int(match[2])
+
+
+def before(first: tuple[int, int]) -> str:
+    """The last series without what `first` brought, of the same major number: (6, 6) is "6.5"."""
+    major, minor = first
+    return f"{major}.{minor - 1}"

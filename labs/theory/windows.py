@@ -68,12 +68,13 @@ def receive_window_bytes(
 
 def segment_overhead_bytes(kernel: str) -> int:
     """What a sent skb costs beside its payload: 1280 until 6.2 (its head comes from kmalloc-1k),
-    896 from 6.3 on (a cache of small heads).
+    960 from 6.3 on (a cache of small heads, 704 bytes with the MAX_HEADER of a distribution's
+    kernel; 896 where no driver for wireless is configured).
 
     Source: net/core/skbuff.c __alloc_skb(), SKB_SMALL_HEAD_SIZE; net/ipv4/tcp.c
     tcp_stream_alloc_skb().
     """
-    return 896 if series(kernel) >= SMALL_HEADS_SINCE else 1280
+    return 960 if series(kernel) >= SMALL_HEADS_SINCE else 1280
 
 
 def send_bound_bytes(sndbuf_bytes: int, kernel: str, *, mss_bytes: int = MSS_BYTES) -> int:

@@ -1,6 +1,7 @@
 """Fetch a file over HTTP and throw it away inside the kernel; a program for the client.
 
     fetch.py --to ADDRESS --port 80 --path /bigfile --read-bytes 65536 --limit-s 90 --out FILE
+             [--rcvbuf BYTES]
 
 Each read asks for --read-bytes and waits until they are there (MSG_WAITALL); MSG_TRUNC drops them
 without copying. Writes one JSON object: times (CLOCK_REALTIME), bytes of the body, reads, a
@@ -47,8 +48,13 @@ def main(argv: list[str]) -> int:
     timeline = []
     reads = 0
     over = False
+    connection = socket.socket()
+    if "rcvbuf" in given:
+        # Before connecting: the window's scale is settled by the SYN.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(given["rcvbuf"]))
+    rcvbuf_bytes = connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     before_ns = now()
-    connection = socket.create_connection((given["to"], int(given["port"])))
+    connection.connect((given["to"], int(given["port"])))
     connect_ns = now()
 
     def on_alarm(number: int, frame: object) -> None:
@@ -83,7 +89,7 @@ def main(argv: list[str]) -> int:
     with open(given["out"], "w", encoding="ascii") as out:
         json.dump({"before_ns": before_ns, "connect_ns": connect_ns, "request_ns": connect_ns,
                    "first_byte_ns": first_byte_ns, "end_ns": end_ns, "bytes": total,
-                   "length": length, "status": status,
+                   "length": length, "status": status, "rcvbuf_bytes": rcvbuf_bytes,
                    "ended": "complete" if total == length else "limit", "reads": reads,
                    "timeline": timeline}, out)
         out.write("\n")

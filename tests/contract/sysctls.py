@@ -9,6 +9,8 @@ from tests.contract.setting import Setting, equal, refused
 RMEM = "net.ipv4.tcp_rmem"
 # Of the whole kernel, so that a host that comes later sees whether it was put back; harmless.
 LASTING = "kernel.printk_ratelimit_burst"
+# Of the whole kernel too; a namespace does not see it, or may only read it, as kernels differ.
+CAP = "net.core.wmem_max"
 
 
 def check_values_have_single_blanks(testbed: Testbed) -> None:
@@ -27,6 +29,12 @@ def check_a_value_is_set_and_read_back(testbed: Testbed) -> None:
     equal(testbed.client.sysctl(RMEM), other)
     equal([(line.host, line.argv, line.exit_code) for line in testbed.log[before:]],
           [("server", ("sysctl", "-w", f"{RMEM}=4096 50000 6000000"), 0)])
+
+
+def check_a_sysctl_of_the_whole_kernel_is_set(testbed: Testbed) -> None:
+    value = testbed.server.sysctl(CAP)
+    testbed.server.set_sysctl(CAP, value)
+    equal(testbed.client.sysctl(CAP), value)
 
 
 def check_a_sysctl_that_is_not_there(testbed: Testbed) -> None:

@@ -12,18 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labs.errors import BadInput, Damaged
-from labs.parse import inet_diag, nstat, pcap, ss, tc, wget
+from labs.parse import httping, inet_diag, nstat, pcap, ss, tc, wget
 from labs.parse.ss_tokens import GROUPS, LIMITED, PAIRS, RATES, SCALARS
 from labs.parse.tcp_info import tcp_info
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "parse"
 READERS: dict[str, Callable[[str], object]] = {
     "ss": ss.rows, "blocks": ss.blocks, "nstat": nstat.counters, "tc": tc.queues,
-    "wget": wget.download,
+    "wget": wget.download, "httping": httping.httping,
 }
 SAMPLES = {
     "ss": "ss-all-states.txt", "blocks": "ss-6.1-loss-bbr.txt", "nstat": "nstat-after.txt",
     "tc": "tc-after.txt", "wget": "wget-stopped.txt",
+    "httping": "httping-split.txt",
 }
 NAMES = sorted({*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS, "timer", "skmem", "users", "uid"})
 HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 "

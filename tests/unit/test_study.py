@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import labs
+from labs.analysis.shown import Table, Text, Words, shown
 from labs.catalogue import find
 from labs.errors import BadInput
 from labs.parameters.buffers import Buffers
 from labs.runs import recorded
 from labs.study.bar import Bar
 from labs.study.opened import Study
-from labs.study.shown import Table, Text, Words, shown
 from labs.study.testbeds import what_runs_here
 from tests.real_runs import real
 

@@ -1,0 +1,40 @@
+"""Article 1 judged: how socket buffers affect TCP throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from labs.catalogue import find
+from labs.claims import buffers_set, round_trips, sweeps, windows
+from labs.claims.evidence import Evidence
+from labs.claims.judging import Judge, judge
+from labs.claims.ledger import article
+from labs.claims.verdict import Verdict
+from labs.runs.run import Run
+
+ARTICLE = 1
+
+JUDGES: Mapping[str, Judge] = {
+    "no_effect": sweeps.no_effect,
+    "httping_times": round_trips.httping_times,
+    "round_trip": round_trips.round_trip,
+    "buffer_needed": sweeps.buffer_needed,
+    "window_share": windows.window_share,
+    "growth": windows.growth,
+    "defaults": buffers_set.defaults,
+    "doubling": buffers_set.doubling,
+    "cap": buffers_set.cap,
+    "by_hand": buffers_set.by_hand,
+    "loss_and_control": sweeps.loss_and_control,
+    "stop_and_wait": round_trips.stop_and_wait,
+}
+
+
+def verdicts(runs: Iterable[Run]) -> tuple[Verdict, ...]:
+    """A verdict on each claim of the article, in its order, from the runs of one study.
+
+    Of two runs of a condition the last counts. What the runs cannot say is "not judged", and why.
+    """
+    ledger = article(ARTICLE)
+    seen = Evidence(find(ledger.lab), {run.condition: run for run in runs})
+    return tuple(judge(claim, seen, JUDGES, ledger.parameters) for claim in ledger.claims)

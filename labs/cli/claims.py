@@ -1,0 +1,85 @@
+"""Judge what an article says by runs: expected, predicted, measured, and the verdict.
+
+A folder stands for its newest study, and for what studies of the same parameters have beyond it.
+Without --from it is the folder runs, or the recorded runs if that has no study.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labs.claims.ledger import Article
+    from labs.claims.verdict import Verdict
+
+DEFAULT_FOLDER = "runs"
+WIDTH = 100
+INDENT = " " * 7
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--article", type=int, metavar="N",
+                        help="the claims of this article alone (default: every one with a ledger)")
+    parser.add_argument("--from", dest="source", metavar="STUDY|RUNS",
+                        help="a study file, a folder given to --into, a run, or a packed file")
+    parser.add_argument("--json", action="store_true", help="print one JSON list")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Judge, print. Raises BadInput for an article or runs that there are not, and whatever keeps
+    runs from being read."""
+    from labs.claims.ledger import article, articles
+
+    chosen = [article(number) for number in
+              (articles() if args.article is None else [args.article])]
+    found = [(one, *_judged(one, args.source)) for one in chosen]
+    if args.json:
+        print(json.dumps([verdict.as_json() for _, _, verdicts in found for verdict in verdicts]))
+    else:
+        print("\n\n".join(as_text(one, where, verdicts) for one, where, verdicts in found))
+    return 0
+
+
+def _judged(article: Article, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:
+    """Where the runs are from, and the verdicts on an article from them."""
+    from labs.catalogue import find
+    from labs.claims.found import runs_of
+
+    where = Path(source) if source is not None else _newest(article.lab)
+    verdicts: tuple[Verdict, ...] = find(article.lab).claims_module().verdicts(
+        runs_of(article.lab, where))
+    return where, verdicts
+
+
+def _newest(lab: str) -> Path:
+    """The folder runs if it has a study of the lab, else the recorded data."""
+    from labs.record.folder import STUDIES
+    from labs.runs import recorded
+
+    own = Path(DEFAULT_FOLDER)
+    return own if (own / STUDIES / f"{lab}.json").is_file() else recorded.folder()
+
+
+def as_text(article: Article, where: Path, verdicts: tuple[Verdict, ...]) -> str:
+    """The verdicts on an article: a line with the figures, then the claim and the reason."""
+    head = f"article {article.number}: {article.title}; judged by {where}"
+    return "\n\n".join([head, *map(_lines, verdicts)])
+
+
+def _lines(found: Verdict) -> str:
+    from labs.claims.verdict import shown
+
+    figures = [f"{name} {shown(figure)}" for name, figure in (
+        ("article", found.expected), ("predicted", found.predicted),
+        ("measured", found.measured)) if figure is not None]
+    said = [f"{found.id:<6} {found.words}", found.statement,
+            f"{'; '.join(figures)} ({found.unit})", found.reason,
+            *([f"witness: {found.witness}"] if found.witness is not None else [])]
+    return "\n".join([said[0], *(
+        textwrap.fill(line, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT,
+                      break_on_hyphens=False)
+        for line in said[1:])])

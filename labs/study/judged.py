@@ -1,0 +1,27 @@
+"""The verdicts on an article's claims, as a table for a notebook."""
+
+from __future__ import annotations
+
+from labs.analysis.shown import Table
+from labs.claims.verdict import Verdict, shown
+from labs.study.opened import Study
+
+COLUMNS = ("claim", "what it says", "article", "predicted", "measured", "unit", "verdict",
+           "because", "witness")
+
+
+def verdicts(study: Study) -> Table:
+    """A row a claim of the article that the study's lab is about.
+
+    BadInput for a lab that no article is judged by. Every verdict is computed from the study's
+    runs; one that they cannot judge is `not judged`, and says what is missing.
+    """
+    found: tuple[Verdict, ...] = study.lab.claims_module().verdicts(study.runs)
+    return Table([_row(one) for one in found], columns=list(COLUMNS))
+
+
+def _row(one: Verdict) -> dict[str, str]:
+    return dict(zip(COLUMNS, (
+        one.id, one.statement, shown(one.expected), shown(one.predicted), shown(one.measured),
+        one.unit, one.words, one.reason, "" if one.witness is None else str(one.witness)),
+        strict=True))
