@@ -60,8 +60,7 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
         staging.write_json(INPUTS, {
             "inputs": planned.inputs, "key": planned.key,
             "hz": planned.kernel.hz if planned.kernel else None,
-            "versions": {name: tools.version(interpreter if name == "python3" else tools.find(name))
-                         for name in planned.inputs["tools"]},
+            "versions": tools.versions(planned.inputs["tools"], interpreter),
             "module": "own_lab" if own else planned.lab.experiment,
             "source": code.OWN_LAB if own else None,
         })

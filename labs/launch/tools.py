@@ -68,6 +68,13 @@ def _libc() -> list[tuple[str, Path]]:
     return [("libc", Path(path)) for path in sorted(paths)[:1]]
 
 
+def versions(names: Iterable[str], interpreter: Path) -> dict[str, str]:
+    """What each of a run's tools says of its version, in its first line."""
+    said = {"libc": lambda: os.confstr("CS_GNU_LIBC_VERSION") or "",
+            "python3": lambda: version(interpreter)}
+    return {name: said[name]() if name in said else version(find(name)) for name in names}
+
+
 @functools.cache
 def version(path: Path) -> str:
     """What a program says of its version, in its first line."""
