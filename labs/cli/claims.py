@@ -61,7 +61,7 @@ def _newest(lab: str) -> Path:
     from labs.runs import recorded
 
     own = Path(DEFAULT_FOLDER)
-    return own if (own / STUDIES / f"{lab}.json").is_file() else recorded.folder()
+    return own if (own / STUDIES / f"{lab}.json").is_file() else recorded.runs_of(lab)
 
 
 def as_text(article: Article, where: Path, verdicts: tuple[Verdict, ...]) -> str:
