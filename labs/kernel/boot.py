@@ -59,6 +59,7 @@ none {INSIDE_CODE} hostfs ro,/proc/self/cwd/code/. 0 0
 _SCRIPT = f"""\
 export PATH={PATH} HOME=/tmp LC_ALL=C TZ=UTC PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
 mount -a -T /run/labs/boot/fstab
+unset LIBMOUNT_FORCE_MOUNT2
 cd {INSIDE_RUN}
 mapfile -d '' -t words </run/labs/boot/argv
 "${{words[@]}}"
@@ -66,7 +67,6 @@ echo "{EXIT_LINE}$?"
 sync
 halt -fp 2>/dev/null || /usr/bin/python3 -ISc 'import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)'
 """
-
 
 # A guest's processes are processes of this machine whose system calls the kernel catches: one that
 # outlived the kernel would make them here. So, beside the kernel and in its group, a shell reads
