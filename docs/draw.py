@@ -19,13 +19,14 @@ from labs.errors import LabError, Missing, RunFailed
 
 PICTURE = Path(__file__).with_name("throughput.png")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+SHOWN = "unshaped,shaped,default,wmem,both"
 WIDTH_PX, SCALE = 900, 2
 PAGE = "<!DOCTYPE html><meta charset='utf-8'><style>body{{margin:0}}</style>{figure}"
 
 
 def draw(picture: Path) -> None:
     """Write the figure as PNG. Missing without a browser; RunFailed if it draws nothing."""
-    p = labs.check("buffers", {"TESTBED": "recorded"})
+    p = labs.check("buffers", {"TESTBED": "recorded", "ONLY": SHOWN})
     figure = labs.charts.buffers.by_condition(labs.study(p).results())
     figure.update_layout(width=WIDTH_PX)
     html = figure.to_html(full_html=False, include_plotlyjs=True, config={"staticPlot": True})

@@ -13,10 +13,10 @@ LIVE, RECORDED = "live", "recorded"
 
 def source(run: Run) -> str:
     """`recorded` for a run that came with the project, else `live`."""
-    from labs.runs.recorded import folder
+    from labs.runs.recorded import runs_of
 
     try:
-        data = folder().resolve()
+        data = runs_of(run.lab).resolve()
     except Missing:
         return LIVE
     return RECORDED if run.path.resolve().is_relative_to(data) else LIVE

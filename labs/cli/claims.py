@@ -61,12 +61,18 @@ def _newest(lab: str) -> Path:
     from labs.runs import recorded
 
     own = Path(DEFAULT_FOLDER)
-    return own if (own / STUDIES / f"{lab}.json").is_file() else recorded.folder()
+    return own if (own / STUDIES / f"{lab}.json").is_file() else recorded.runs_of(lab)
+
+
+def _said(where: Path) -> str:
+    from labs.runs.unpacking import PREFIX
+
+    return "the recorded runs" if where.parent.name.startswith(PREFIX) else f"the runs in {where}"
 
 
 def as_text(article: Article, where: Path, verdicts: tuple[Verdict, ...]) -> str:
     """The verdicts on an article: a line with the figures, then the claim and the reason."""
-    head = f"article {article.number}: {article.title}; judged by {where}"
+    head = f"article {article.number}: {article.title}; judged by {_said(where)}"
     return "\n\n".join([head, *map(_lines, verdicts)])
 
 

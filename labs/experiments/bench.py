@@ -148,7 +148,8 @@ class Bench:
         measure = self.client.program(PROBE, (
             "measure", "--to", self.server.address, "--port", str(link.port),
             "--packets", str(packets), "--out", out), stdout=self.path(self.client, "probe.txt"))
-        exit_code = self.finish(measure, 60)
+        # Three handshakes, their ends, and the train.
+        exit_code = self.finish(measure, 30 + 12 * (link.delay_ms + 3 * link.jitter_ms) / 1000)
         if exit_code == 0:
             serve.wait(10)
         serve.stop()

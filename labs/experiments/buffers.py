@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+from labs.errors import BadInput
 from labs.experiments.bench import HERE, Bench, Buffer
 from labs.experiments.condition import Condition, Setting, Sysctls
 from labs.experiments.download import download, serve_file
@@ -157,7 +158,14 @@ def _of_bdp(p: Buffers, shares: tuple[float, ...]) -> list[int]:
 
 def link(p: Buffers) -> Link:
     """The shaped link; the article's own keeps netem's default queue, others get one and a half
-    BDP (packets are counted one by one behind a router, so there too)."""
+    BDP (packets are counted one by one behind a router, so there too).
+
+    BadInput for loss on the sender itself: there netem drops what TCP hands down in one piece, up
+    to 45 packets at a time, whatever the offloads (net/ipv4/tcp_output.c builds them so).
+    """
+    if p.loss_pct and p.at == "server":
+        raise BadInput(f"loss_pct {p.loss_pct:g} at the server would drop up to 45 packets at "
+                       "once; set at to router, where they pass one by one")
     literal = (p.rate_mbit, p.delay_ms, p.at) == (ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS, "server")
     return Link(rate_mbit=p.rate_mbit, delay_ms=p.delay_ms, loss_pct=p.loss_pct,
                 jitter_ms=p.jitter_ms, at=p.at,
@@ -200,6 +208,6 @@ def httping(bench: Bench) -> None:
     port = bench.condition.link.port
     server = serve_file(bench, int(str(bench.settings["transfer_bytes"])), port)
     url = f"http://{bench.server.address}:{port}/bigfile"
-    done = bench.client.run(("httping", "-c", "5", "-g", url), check=False)
+    done = bench.client.run(("httping", "-c", "5", "-g", url))
     bench.note(bench.client, "httping.txt", done.text)
     server.stop()

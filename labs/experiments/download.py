@@ -86,10 +86,14 @@ def fetch_with_wget(bench: Bench, limit_s: float) -> None:
     client = bench.client
     log = bench.path(client, "wget.txt")
     url = f"http://{bench.server.address}:{bench.condition.link.port}/bigfile"
-    process = client.start(("wget", "--progress=dot:giga", "--tries=1", "-O", "/dev/null",
-                            "-o", log, url))
+    process = client.start((
+        "wget", "--no-config", "--no-proxy", "--progress=dot:giga", "--tries=1",
+        "-O", "/dev/null", "-o", log, url))
     exit_code = bench.finish(process, limit_s)
     if exit_code is None:
         process.stop()
         bench.ended = "limit"
+    elif exit_code:
+        raise RunFailed(f"wget ended with exit code {exit_code}: "
+                        f"{bench.last_word(client, 'wget.txt')}")
     bench.keep(client, log, "wget.txt")

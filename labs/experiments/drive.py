@@ -12,6 +12,7 @@ from labs.errors import Missing
 from labs.experiments.bench import Bench, Mark
 from labs.experiments.condition import Condition, from_json
 from labs.testbed.contract import Host, Testbed
+from labs.testbed.link import Measured, verdict
 
 # Set for every run: no memory of earlier connections, and a congestion control that is named.
 ALWAYS = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_congestion_control": "cubic"}
@@ -48,8 +49,8 @@ def sysctls(host: Host) -> dict[str, str]:
     return found
 
 
-def lost_pct(before: str, after: str) -> float | None:
-    """The share of packets that netem dropped during the run, from its own counters."""
+def loss(before: str, after: str) -> tuple[int, int]:
+    """The packets that netem was offered during a run and those it dropped, as it counted."""
     from labs.parse import tc
 
     def netem(text: str) -> tuple[int, int]:
@@ -57,8 +58,8 @@ def lost_pct(before: str, after: str) -> float | None:
         return sum(row.sent_packets for row in rows), sum(row.dropped for row in rows)
 
     (sent_0, dropped_0), (sent_1, dropped_1) = netem(before), netem(after)
-    offered = sent_1 - sent_0 + dropped_1 - dropped_0
-    return round(100 * (dropped_1 - dropped_0) / offered, 4) if offered else None
+    dropped = dropped_1 - dropped_0
+    return sent_1 - sent_0 + dropped, dropped
 
 
 def drive(order: Mapping[str, Any], experiment: Experiment, testbed: Testbed,
@@ -87,9 +88,10 @@ def drive(order: Mapping[str, Any], experiment: Experiment, testbed: Testbed,
         bench.count("after")
         if condition.link.loss_pct:
             shaped = testbed.router or testbed.server
-            link["measured"]["loss_pct"] = lost_pct(*(
-                (folder / shaped.name / f"tc-{when}.txt").read_text()
-                for when in ("before", "after")))
+            offered, dropped = loss(*((folder / shaped.name / f"tc-{when}.txt").read_text()
+                                      for when in ("before", "after")))
+            link["measured"]["loss_pct"] = round(100 * dropped / offered, 4) if offered else None
+            link["verdict"] = verdict(condition.link, Measured(**link["measured"]), offered)
         after = {name: sysctls(host) for name, host in testbed.hosts().items()}
         release = testbed.server.run(("uname", "-r"), log=False).text.strip()
         record = {

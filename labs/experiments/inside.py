@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import signal
 import sys
 import time
 import traceback
@@ -55,6 +56,8 @@ def await_fine_timers() -> None:
 
 def main(argv: list[str]) -> int:
     folder = Path.cwd()
+    # Whoever started this process ends it so; what it has laid must be taken away first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         order = json.loads((folder / INPUTS).read_text())
         (folder / INPUTS).unlink()

@@ -38,7 +38,10 @@ TAIL_BYTES = 8192
 _INIT = (
     # -n -i: libmount would look into the /run of the host, and what it finds there moves the
     # random numbers of the guest.
-    "mount -n -i -t tmpfs run /run; mkdir -p /run/labs/run /run/labs/code /run/labs/boot;"
+    # LIBMOUNT_FORCE_MOUNT2: hostfs of 6.12 takes a bare path by the old call alone, which
+    # util-linux from 2.39 on would not use by itself.
+    "export LIBMOUNT_FORCE_MOUNT2=always; mount -n -i -t tmpfs run /run;"
+    " mkdir -p /run/labs/run /run/labs/code /run/labs/boot;"
     " mount -r -t hostfs none /run/labs/boot -o /proc/self/cwd/boot/.;"
     " exec /bin/bash /run/labs/boot/init"
 )
@@ -56,6 +59,7 @@ none {INSIDE_CODE} hostfs ro,/proc/self/cwd/code/. 0 0
 _SCRIPT = f"""\
 export PATH={PATH} HOME=/tmp LC_ALL=C TZ=UTC PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
 mount -a -T /run/labs/boot/fstab
+unset LIBMOUNT_FORCE_MOUNT2
 cd {INSIDE_RUN}
 mapfile -d '' -t words </run/labs/boot/argv
 "${{words[@]}}"
@@ -63,7 +67,6 @@ echo "{EXIT_LINE}$?"
 sync
 halt -fp 2>/dev/null || /usr/bin/python3 -ISc 'import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)'
 """
-
 
 # A guest's processes are processes of this machine whose system calls the kernel catches: one that
 # outlived the kernel would make them here. So, beside the kernel and in its group, a shell reads

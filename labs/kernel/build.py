@@ -93,8 +93,14 @@ def build(
     option, the compiler or the check fails: such a kernel is not kept.
     """
     show = progress or Progress()
-    needs()
-    found = source.locate(wish, tarball)
+    try:
+        needs()
+        found = source.locate(wish, tarball)
+    except Missing:
+        # Where none can be built, one that is shared or was added serves as well.
+        if fresh or tarball or not (there := _kept(wish)):
+            raise
+        return Built(there, False, dict(store.record(there.folder).get("checked", {})))
     if not fresh and (there := _there(found.version, series_of(found.version), into)):
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
     # The compiler sees the real path; only that can be mapped away.
@@ -122,6 +128,13 @@ def build(
         }
         kept = keep(program, content, config=config, patches=_patches(), work=work)
     return Built(kept, True, checked)
+
+
+def _kept(wish: Wish) -> store.Kernel | None:
+    try:
+        return store.find(wish.text)
+    except Missing:
+        return None
 
 
 def _check(program: Path, release: str) -> dict[str, Any]:

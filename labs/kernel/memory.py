@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from labs.errors import Missing
+from labs.record.cache import cache
 
 MIB = 1 << 20
 # What a guest touches beyond its experiment: its page table, tmpfs files, the captures.
@@ -36,11 +37,11 @@ def candidates() -> tuple[tuple[str, Path], ...]:
 
 
 def cache_folder() -> Path:
-    """The folder for guests' memory in the user's cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The specification of XDG_CACHE_HOME ignores relative paths.
-    base = cache if cache.is_absolute() else Path(os.path.expanduser("~")) / ".cache"
-    return base / "labs" / "memory"
+    """The folder for guests' memory in the user's cache; relative where there is no cache."""
+    try:
+        return cache() / "memory"
+    except Missing:
+        return Path("")
 
 
 def refusal(folder: Path, memory_mib: int) -> str | None:

@@ -22,6 +22,7 @@ from typing import Any
 
 from labs.errors import BadInput, Damaged, Missing
 from labs.kernel.versions import age, read_wish
+from labs.record.cache import cache
 
 SCHEMA = 1
 PROGRAM, CONFIG, RECORD, PATCHES = "linux", "config", "kernel.json", "patches"
@@ -41,10 +42,7 @@ class Kernel:
 
 def own_store() -> Path:
     """The user's store; it need not be there yet."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification of XDG_CACHE_HOME ignores relative paths.
-    base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
-    return base / "labs" / "kernels"
+    return cache() / "kernels"
 
 
 def shared_stores() -> tuple[Path, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from labs.errors import Missing
+from labs.record.cache import cache
 
 PACKAGE = Path(__file__).resolve().parent.parent
 # What decides what a run does: the rooms that drive it, and how its kernel is booted. Left out is
@@ -24,11 +24,6 @@ LEFT_OUT = frozenset(
     + [f"parameters/{name}.py" for name in ("flags", "describe", "notebook")]
     + ["testbed/doctor.py", "testbed/packages.py"])
 OWN_LAB = "own_lab.py"
-
-
-def cache() -> Path:
-    """The user's cache folder of the project."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "labs"
 
 
 def sources() -> dict[str, Path]:

@@ -52,14 +52,15 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
     """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
     interpreter = tools.python()
     own = Path(planned.lab.source) if planned.lab.source else None
+    if code.digest_of(own) != planned.inputs["code"]:
+        raise RunFailed(f"{planned.lab.name} was changed after its runs were planned; run it again")
     driving = code.copy(own, interpreter)
     started = time.time()
     with Staging(runs, planned.name) as staging:
         staging.write_json(INPUTS, {
             "inputs": planned.inputs, "key": planned.key,
             "hz": planned.kernel.hz if planned.kernel else None,
-            "versions": {name: tools.version(interpreter if name == "python3" else tools.find(name))
-                         for name in planned.inputs["tools"]},
+            "versions": tools.versions(planned.inputs["tools"], interpreter),
             "module": "own_lab" if own else planned.lab.experiment,
             "source": code.OWN_LAB if own else None,
         })
@@ -85,9 +86,8 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
 def _here(interpreter: Path, staging: Path, driving: Path, testbed: str,
           on_line: Callable[[str], None]) -> None:
     """Make a run with this machine's own kernel, in a process of its own."""
-    entry = virtual.ENTRY.replace(virtual.INSIDE_CODE, str(driving))
     process = subprocess.Popen(
-        ("setpriv", "--pdeathsig", "TERM", str(interpreter), "-I", "-S", "-c", entry, testbed),
+        ("setpriv", "--pdeathsig", "TERM", *virtual.argv(interpreter, str(driving), testbed)),
         cwd=staging, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, start_new_session=True, env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC",
                                                 "HOME": os.environ.get("HOME", "/tmp")})
@@ -127,8 +127,8 @@ def run(lab: Lab, p: LabParameters, *, fresh: bool = False, jobs: int | None = N
     """Make what is missing of the study that the parameters ask for, and return the study.
 
     Runs go side by side up to `jobs` (default: one a CPU), in places that all users of the machine
-    share. A complete run is kept, unless `fresh`. The first failure cancels what has not begun;
-    ^C ends what runs; what was complete before stays, so the same call goes on from there.
+    share. A complete run is kept, unless `fresh`. A failure, like ^C, ends what runs and what
+    has not begun; what was complete before stays, so the same call goes on from there.
     """
     tell = progress or (lambda condition, line: None)
     runs = Path(p.runs)
@@ -140,10 +140,17 @@ def run(lab: Lab, p: LabParameters, *, fresh: bool = False, jobs: int | None = N
         if one not in missing:
             tell(one.condition.name, "there already")
     if missing:
-        _make_all(missing, runs, min(jobs or slots.limit(), len(missing)), tell)
+        _make_all(missing, runs, _jobs(p.testbed, jobs, len(missing)), tell)
     return studies.write_study(
         runs, lab.name, dataclasses.asdict(p),
         [studies.Planned(one.condition.name, one.key) for one in planned])
+
+
+def _jobs(testbed: str, asked: int | None, missing: int) -> int:
+    """How many runs go side by side: on real time one, because runs would disturb one another."""
+    if testbed != "virtual":
+        return 1
+    return min(asked or slots.limit(), missing)
 
 
 def _make_all(missing: Sequence[Planned], runs: Path, jobs: int, tell: Progress) -> None:

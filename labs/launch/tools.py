@@ -16,7 +16,7 @@ from labs.record.canonical import digest
 from labs.testbed.process import PACKAGES
 
 # What every run starts, whatever its experiment: the hosts, the link, the watchers.
-ALWAYS = ("ip", "tc", "ss", "nstat")
+ALWAYS = ("bash", "mount", "ip", "tc", "ss", "nstat")
 OLDEST_PYTHON = (3, 11)
 _ASKED = {"nginx": "-v", "tc": "-V", "ip": "-V", "ss": "-V", "nstat": "-V", "ab": "-V"}
 
@@ -53,17 +53,32 @@ def _digest(path: Path, size: int, changed_ns: int) -> str:
 def digests(names: Iterable[str], interpreter: Path) -> dict[str, str]:
     """The sha256 of each program, and of the interpreter as python3: a run's inputs."""
     found = {}
-    for name, path in [(name, find(name)) for name in names] + [("python3", interpreter)]:
+    used = [(name, find(name)) for name in names] + [("python3", interpreter), *_libc()]
+    for name, path in used:
         real = path.resolve()
         about = os.stat(real)
         found[name] = _digest(real, about.st_size, about.st_mtime_ns)
     return found
 
 
+def _libc() -> list[tuple[str, Path]]:
+    """The C library that programs of this machine use; none where it cannot be told."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split()[-1] for line in maps if "/libc.so" in line or "/libc-" in line}
+    return [("libc", Path(path)) for path in sorted(paths)[:1]]
+
+
+def versions(names: Iterable[str], interpreter: Path) -> dict[str, str]:
+    """What each of a run's tools says of its version, in its first line."""
+    said = {"libc": lambda: os.confstr("CS_GNU_LIBC_VERSION") or "",
+            "python3": lambda: version(interpreter)}
+    return {name: said[name]() if name in said else version(find(name)) for name in names}
+
+
 @functools.cache
 def version(path: Path) -> str:
     """What a program says of its version, in its first line."""
     done = subprocess.run((path, _ASKED.get(path.name, "--version")), capture_output=True,
-                          stdin=subprocess.DEVNULL)
+                          stdin=subprocess.DEVNULL, env={"PATH": PATH, "LC_ALL": "C"})
     said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
     return said.splitlines()[0] if said else ""

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -37,7 +38,18 @@ def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
             hint = "" if did_you_mean(name, known) else OWN_NAMES
             raise BadInput(unknown(name, known) + hint)
     values = {known[name]: value for name, value in given.items()}
+    values["runs"] = beside_the_notebooks(values.get("runs", "runs"))
     return check(cls, values, spell=notebook_name)
+
+
+def beside_the_notebooks(runs: Any) -> Any:
+    """The same folder for a notebook as for the command line: Jupyter starts a notebook in
+    `notebooks/`, and `labs run` is started one folder up, where the project is."""
+    here = Path.cwd()
+    relative = isinstance(runs, str) and not Path(runs).is_absolute()
+    if relative and here.name == "notebooks" and (here.parent / "pyproject.toml").is_file():
+        return f"../{runs}"
+    return runs
 
 
 def _injected(names: Mapping[str, Any]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +42,19 @@ def _take(prefix: str, where: Path) -> tuple[Path, int]:
 def clear_stale(prefix: str, where: Path) -> None:
     """Remove the folders of a prefix whose owner is gone and that are this user's."""
     for folder in where.glob(prefix + "*"):
+        if not _is_ours(folder):
+            continue
         lock = seize(folder / LOCK)
         if lock is not None:
             shutil.rmtree(folder, ignore_errors=True)
             release(folder / LOCK, lock)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether it is a folder, no link to one, of this user: `where` may be open to others."""
+    try:
+        about = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(about.st_mode) and (not hasattr(os, "getuid")
+                                            or about.st_uid == os.getuid())

@@ -29,7 +29,8 @@ def hold(path: Path) -> int:
 def seize(path: Path) -> int | None:
     """Lock what an owner that is gone left behind; None while it lives, or if it is not ours."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        # Never through a link: the folder may be one that others can write to.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     except OSError:
         return None
     if _locked(descriptor, wait=False) and _names(path, descriptor):

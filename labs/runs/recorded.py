@@ -1,7 +1,7 @@
-"""The recorded runs that come with the project: a RUNS folder that is only read.
+"""The recorded runs that come with the project: a packed study a lab, only read.
 
-In a clone it is `data/` beside the package, in an installed package `labs/recorded`. SHA256SUMS
-names every file of it, for `sha256sum -c SHA256SUMS` as well as for `check`.
+In a clone they are in `data/` beside the package, in an installed package in `labs/recorded`.
+SHA256SUMS names every file there, for `sha256sum -c SHA256SUMS` as well as for `check`.
 
     python -m labs.runs.recorded STUDY DATA     puts a study into it and writes the sums anew
 """
@@ -17,16 +17,28 @@ import labs
 from labs.errors import BadInput, Damaged, LabError, Missing
 from labs.kernel.versions import age, read_wish, release_of
 from labs.record.canonical import canonical, digest
-from labs.record.folder import STUDIES
+from labs.record.study import read_study
 from labs.record.whole_file import write_whole
 from labs.runs.listing import run_folders
-from labs.runs.packing import contents
+from labs.runs.packing import pack
 from labs.runs.run import Run, open_run
+from labs.runs.unpacking import is_packed, unpacked
 
 SUMS = "SHA256SUMS"
 PROSE = "DATASETS.md"
 LIVE = 'TESTBED = "virtual" runs it here'
 SHOWN = 3
+
+
+def runs_of(lab: str) -> Path:
+    """Return the RUNS folder with the recorded runs of a lab; Missing without recorded data."""
+    return runs_in(folder(), lab)
+
+
+def runs_in(data: Path, lab: str) -> Path:
+    """Return the RUNS folder of a lab in a folder of recorded data: LAB.tar.xz, or itself."""
+    packed = data / f"{lab}.tar.xz"
+    return unpacked(packed) if is_packed(packed) else data
 
 
 def folder() -> Path:
@@ -47,7 +59,7 @@ def matching(lab: str, conditions: Iterable[Mapping[str, Any]], *, kernel: str, 
     names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded run are
     its own. Raises BadInput, in one line with what is recorded, for a condition that is not.
     """
-    where = folder() if data is None else data
+    where = runs_in(folder() if data is None else data, lab)
     known = [run for run in map(open_run, run_folders(where))
              if run.lab == lab and run.inputs["kernel"] is not None]
     wish = {"kernel": kernel, "memory_mib": memory_mib, "seed": seed}
@@ -112,22 +124,14 @@ def _said(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def keep(what: Path, data: Path) -> list[Path]:
-    """Put a run or a finished study into recorded data, in place of what it had of that lab.
+def keep(study: Path, data: Path) -> list[Path]:
+    """Pack a finished study into recorded data, in place of what it had of that lab.
 
     `data` is made if it is not there, SHA256SUMS is written anew; returns the files it names.
     """
-    found = contents(what)
-    labs_kept = {name.split("-")[0] for name in found if not name.startswith(STUDIES)}
+    lab = read_study(study).lab
     data.mkdir(parents=True, exist_ok=True)
-    for old in _files(data):
-        top = old.relative_to(data).parts
-        if (top[1] if top[0] == STUDIES else top[0]).split("-")[0].split(".")[0] in labs_kept:
-            old.unlink()
-    for name, content in found.items():
-        path = data / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    pack(study, data / f"{lab}.tar.xz")
     return write_sums(data)
 
 

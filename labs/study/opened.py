@@ -163,7 +163,7 @@ def _recorded(p: LabParameters) -> Study:
     from labs.runs import recorded
 
     lab = lab_of(p)
-    folder = recorded.folder()
+    folder = recorded.runs_of(lab.name)
     wished = [condition.as_json() for condition in lab.conditions(p)]
     runs = recorded.matching(lab.name, wished, kernel=p.kernel, seed=p.seed,
                              memory_mib=p.memory_mib)

@@ -88,6 +88,7 @@ class LoggedHost(ABC):
         try:
             self._write_sysctl(sysctl_path(name), wished)
         except OSError as error:
+            self._found.pop()   # nothing was changed
             raise RunFailed(f"{name} of {self.name} does not take '{wished}': "
                             f"{error.strerror}") from None
         self._log.append(Command(at_ns, self.name, ("sysctl", "-w", f"{name}={wished}"), 0))

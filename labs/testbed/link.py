@@ -8,7 +8,7 @@ that port is shaped: ping does not pass the class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 
 FRAME_BYTES = 1514
 """A full Ethernet frame as the shaper counts it (MTU 1500 and 14 bytes of header)."""
@@ -113,18 +113,27 @@ RTT_FLOOR_MS = 1.0
 RATE_TOLERANCE = 0.05
 
 
-def verdict(link: Link, measured: Measured) -> str:
-    """'as asked', or 'not as asked: ...' with what differs and what was allowed."""
+def verdict(link: Link, measured: Measured, packets: int = 0) -> str:
+    """'as asked', or 'not as asked: ...' with what differs and what was allowed.
+
+    Loss is judged after the run, over the `packets` that were offered: four standard deviations
+    of chance. Under jitter the rate is not judged: a train spreads by more than its own length.
+    """
     complaints = []
     allowed_ms = max(RTT_FLOOR_MS, RTT_TOLERANCE * link.delay_ms) + 3 * link.jitter_ms
     if abs(measured.rtt_ms - link.delay_ms) > allowed_ms:
         complaints.append(f"RTT {measured.rtt_ms:.2f} ms, asked {link.delay_ms:g} "
                           f"within {allowed_ms:.2g} ms")
-    if link.rate_mbit is not None:
+    if link.rate_mbit is not None and not link.jitter_ms:
         allowed = RATE_TOLERANCE * link.rate_mbit
         if measured.rate_mbit is None:
             complaints.append("the rate could not be measured")
         elif abs(measured.rate_mbit - link.rate_mbit) > allowed:
             complaints.append(f"rate {measured.rate_mbit:.1f} Mbit/s, asked {link.rate_mbit:g} "
                               f"within {100 * RATE_TOLERANCE:g} %")
+    if packets and measured.loss_pct is not None:
+        allowed = 400 * sqrt(link.loss_pct / 100 * (1 - link.loss_pct / 100) / packets)
+        if abs(measured.loss_pct - link.loss_pct) > allowed:
+            complaints.append(f"{measured.loss_pct:.3g} % lost, asked {link.loss_pct:g} "
+                              f"within {allowed:.2g} points")
     return "not as asked: " + "; ".join(complaints) if complaints else "as asked"

@@ -65,7 +65,7 @@ def ssh() -> Iterator[Setting]:
             return there + sorted(set(files()) - before)
 
         yield Setting(open=lambda link: Machines(link, server, client), left=left,
-                      virtual_time=True, routers=False)
+                      virtual_time=True, routers=False, whole_kernel=False)
 
 
 def main(argv: list[str]) -> int:

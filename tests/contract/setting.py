@@ -26,12 +26,14 @@ class NotApplicable(Exception):
 @dataclass
 class Setting:
     """A kind of testbed. `missing` says why a part of the link ("netem") is not here; `left` tells
-    what is left of testbeds whose hosts had these folders."""
+    what is left of testbeds whose hosts had these folders; `whole_kernel` is whether a host can set
+    what its kernel has one of, and `routers` whether a link may be shaped at one."""
 
     open: Callable[[Link], AbstractContextManager[Testbed]]
     left: Callable[[set[str]], list[str]]
     virtual_time: bool = False
     routers: bool = True
+    whole_kernel: bool = True
     missing: dict[str, str] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
 

@@ -1,21 +1,43 @@
-"""Two namespaces that are reached over ssh, as two machines would be."""
+"""Two namespaces that are reached over ssh, as two machines would be.
+
+The tests here change what the whole machine has one of, so a second set of them waits.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
 
+from labs.testbed import ssh
 from labs.testbed.link import Link
 from labs.testbed.machines import Machine
 from labs.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
 from tests.sshd import Sshd, no_sshd, sshd
 
 
+@pytest.fixture(scope="session", autouse=True)
+def alone() -> Iterator[None]:
+    with open("/run/labs-tests.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
-def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Sshd, Machine]]]:
+def controls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where control sockets are while the tests run: in a folder of their own."""
+    folder = tmp_path_factory.mktemp("controls")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssh, "CONTROL_FOLDERS", folder)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def daemons(tmp_path_factory: pytest.TempPathFactory, alone: None, controls: Path
+            ) -> Iterator[dict[str, tuple[Sshd, Machine]]]:
     """For server and client an sshd, and the machine that it leads to."""
     if reason := no_sshd():
         pytest.skip(reason)

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from labs.errors import LabError, Missing, RunFailed
+from labs.testbed import ssh
 from labs.testbed.link import Link
 from labs.testbed.machines import Machine, Machines
 from labs.testbed.ssh import SshHost
@@ -74,7 +75,7 @@ def refusal(machine: Machine) -> LabError:
     with pytest.raises(LabError) as caught:
         host(machine).open()
     assert "\n" not in str(caught.value)
-    assert not list(Path("/tmp").glob("labs-ssh-*"))
+    assert list(ssh.CONTROL_FOLDERS.iterdir()) == []
     return caught.value
 
 
@@ -198,7 +199,7 @@ def test_a_connection_that_drops(daemons: Daemons, way: str) -> None:
     until(lambda: not any(map(runs, pids)), "programs still run on the machine")
     until(lambda: lasting() == before, "the sysctl is not put back")
     until(lambda: not Path(server.folder).exists(), "the folder is left")
-    assert not list(Path("/tmp").glob("labs-ssh-*"))
+    assert list(ssh.CONTROL_FOLDERS.iterdir()) == []
     with Machines(Link(), server, client) as again:
         assert again.server.run(("echo", "again")).stdout == b"again\n"
 
@@ -207,12 +208,15 @@ OWNER = f"""
 import json, sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import PurePosixPath
+from pathlib import Path
+from labs.testbed import ssh
 from labs.testbed.connection import Login
 from labs.testbed.link import Link
 from labs.testbed.machines import Machine, Machines
 from tests.namespaces.test_ssh_faults import in_the_middle
 machines = [Machine(Login(*one[0]), one[1], one[2], PurePosixPath(one[3]))
             for one in json.loads(sys.argv[1])]
+ssh.CONTROL_FOLDERS = Path(sys.argv[2])
 with Machines(Link(), *machines) as testbed:
     print(*in_the_middle(testbed), flush=True)
     testbed.client.run(("sleep", "1000"), timeout_s=2000)
@@ -225,8 +229,9 @@ def test_an_owner_that_is_killed(daemons: Daemons, number: int) -> None:
     before = lasting()
     given = json.dumps([[(one.login.destination, one.login.options), one.address, one.device,
                          str(one.folder)] for one in (server, client)])
-    owner = subprocess.Popen((sys.executable, "-c", OWNER, given), stdout=subprocess.PIPE,
-                             stderr=subprocess.DEVNULL, start_new_session=True)
+    owner = subprocess.Popen(
+        (sys.executable, "-c", OWNER, given, str(ssh.CONTROL_FOLDERS)),
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
     assert owner.stdout is not None
     pids = [int(pid) for pid in owner.stdout.readline().split()]
     assert len(pids) == 2 and all(map(runs, pids)) and lasting() == "41"
@@ -238,5 +243,5 @@ def test_an_owner_that_is_killed(daemons: Daemons, number: int) -> None:
     until(lambda: not Path(server.folder).exists(), "the folder is left")
     until(lambda: not sessions(daemon), "a connection is left")
     with Machines(Link(), server, client):
-        assert len(list(Path("/tmp").glob("labs-ssh-*"))) == 2     # those of this testbed
-    assert not list(Path("/tmp").glob("labs-ssh-*"))
+        assert len(list(ssh.CONTROL_FOLDERS.iterdir())) == 2    # those of this testbed
+    assert list(ssh.CONTROL_FOLDERS.iterdir()) == []

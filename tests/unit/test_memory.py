@@ -18,7 +18,7 @@ VARIABLES = ("LABS_MEMORY_DIR", "XDG_RUNTIME_DIR", "TMPDIR", "XDG_CACHE_HOME", "
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", "/home/reader")
+    monkeypatch.setenv("HOME", "/readers/one")
 
 
 def folders() -> list[str]:
@@ -26,7 +26,7 @@ def folders() -> list[str]:
 
 
 def test_shared_memory_comes_first_and_disks_last() -> None:
-    assert folders() == ["/dev/shm", "/home/reader/.cache/labs/memory", "/tmp", "/var/tmp"]
+    assert folders() == ["/dev/shm", "/readers/one/.cache/labs/memory", "/tmp", "/var/tmp"]
 
 
 def test_the_users_own_folders_come_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_a_folder_that_is_named_is_the_only_one(monkeypatch: pytest.MonkeyPatch,
 def test_relative_folders_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("XDG_RUNTIME_DIR", "TMPDIR", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, "relative")
-    assert folders() == ["/dev/shm", "/home/reader/.cache/labs/memory", "/tmp", "/var/tmp"]
+    assert folders() == ["/dev/shm", "/readers/one/.cache/labs/memory", "/tmp", "/var/tmp"]
 
 
 def test_without_home_the_list_of_users_says(monkeypatch: pytest.MonkeyPatch) -> None:

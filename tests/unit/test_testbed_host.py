@@ -120,3 +120,12 @@ def test_the_log_shows_the_command_to_paste() -> None:
     host = Kept("one", {"a": "0"}, [])
     host.set_sysctl("a", "1  2")
     assert host._log == [Command(1, "one", ("sysctl", "-w", "a=1 2"), 0)]
+
+
+def test_a_value_that_was_refused_needs_no_putting_back() -> None:
+    found = Found()
+    host = Kept("one", {"a": "0"}, found)
+    host.refuses = "1"
+    with pytest.raises(RunFailed, match="a of one does not take '1': Invalid argument"):
+        host.set_sysctl("a", "1")
+    assert (host.sysctls, found, host._log) == ({"a": "0"}, [], [])
