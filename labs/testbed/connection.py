@@ -91,6 +91,10 @@ class Session:
         try:
             self._ssh = process.spawn(login.argv(control, mode, first=first), stdin=theirs_in,
                                       stdout=theirs_out, stderr=self._said)
+        except BaseException:
+            self._channel.close()
+            os.close(self._said)
+            raise
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
@@ -112,6 +116,9 @@ class Session:
         if exit_code == 127 or "command not found" in said:
             return Missing(f"{self._there} lacks a program that is needed to work there: {said}; "
                            f"install {self._login.python}{' and sudo' * self._login.sudo} there")
+        if "Session open refused" in said:
+            return Missing(f"{self._there} carries no more programs at once over one connection; "
+                           "raise MaxSessions in its sshd_config")
         if said.startswith("sudo:"):
             return Missing(f"{self._there} does not let its user become root without a password: "
                            f"{said}; allow it in sudoers, or log in as root")

@@ -9,7 +9,8 @@ Promises, beyond the types:
 * A command is a tuple of words, never a shell line. Every command that changes something, and
   every program of an experiment, passes through a `Host`, which keeps it in `Testbed.log`.
 * A process that a host started runs in a process group of its own. `stop` ends the whole group
-  and returns only when nothing of it is left; leaving the testbed stops what still runs.
+  and returns only when nothing of it is left; leaving the testbed stops what still runs. What a
+  command that is run leaves of its group ends with it.
 * `wait` sleeps until the process ends; nothing here polls, because inside a virtual kernel the
   clock moves only when everything is idle.
 * `set_sysctl` remembers the value it found; leaving the testbed puts all of them back, in

@@ -204,6 +204,37 @@ def test_a_connection_that_drops(daemons: Daemons, way: str) -> None:
         assert again.server.run(("echo", "again")).stdout == b"again\n"
 
 
+def test_a_machine_that_freezes(daemons: Daemons) -> None:
+    """It neither answers nor closes; whoever waits is told within seconds."""
+    (daemon, server), (_, client) = daemons.values()
+    before = lasting()
+    stopped: list[int] = []
+    try:
+        with pytest.raises(RunFailed, match=r"was lost: Timeout, server 127\.0\.0\.1 not responding"), \
+                Machines(Link(), server, client) as testbed:
+            pids = in_the_middle(testbed)
+            stopped += sessions(daemon)
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            testbed.server.run(("sleep", "1000"), timeout_s=2000)
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    until(lambda: not any(map(runs, pids)), "programs still run on the machine")
+    until(lambda: lasting() == before, "the sysctl is not put back")
+
+
+def test_more_programs_than_a_connection_carries(machine: Machine) -> None:
+    """sshd allows ten sessions a connection unless told otherwise (MaxSessions)."""
+    with opened(machine) as one:
+        with pytest.raises(LabError, match="MaxSessions"):
+            for _ in range(12):
+                one.start(("sleep", "1000"))
+        one.stop_all()
+        for _ in range(12):
+            assert one.start(("true",)).wait() == 0
+
+
 OWNER = f"""
 import json, sys, time
 sys.path.insert(0, {str(ROOT)!r})
