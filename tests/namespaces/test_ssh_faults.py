@@ -210,7 +210,8 @@ def test_a_machine_that_freezes(daemons: Daemons) -> None:
     before = lasting()
     stopped: list[int] = []
     try:
-        with pytest.raises(RunFailed, match=r"was lost: Timeout, server 127\.0\.0\.1 not responding"), \
+        lost = r"was lost: Timeout, server 127\.0\.0\.1 not responding"
+        with pytest.raises(RunFailed, match=lost), \
                 Machines(Link(), server, client) as testbed:
             pids = in_the_middle(testbed)
             stopped += sessions(daemon)
