@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from labs.analysis.shown import Table, Text, Words, shown
 from labs.catalogue import find
 from labs.errors import BadInput
 from labs.parameters.buffers import Buffers
+from labs.record.study import Planned, write_study
 from labs.runs import recorded
 from labs.study.bar import Bar
 from labs.study.opened import Study
@@ -74,24 +76,28 @@ def test_a_study_says_what_it_is(study: Study) -> None:
                            "in runs>")
 
 
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A recorded study of one run, opened."""
+    run, runs = real("captured"), tmp_path / "runs"
+    shutil.copytree(run.path, runs / run.path.name)
+    file = write_study(runs, "buffers", {}, [Planned(run.condition, run.key)])
+    recorded.keep(file.path, tmp_path / "data")
+    monkeypatch.setattr(recorded, "folder", lambda: tmp_path / "data")
+    return labs.study(RECORDED)
+
+
 def test_recorded_runs_are_found_and_nothing_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    kept: Study, capsys: pytest.CaptureFixture[str],
 ) -> None:
-    data = tmp_path / "data"
-    recorded.keep(real("captured").path, data)
-    monkeypatch.setattr(recorded, "folder", lambda: data)
-    found = labs.study(RECORDED)
-    assert (found.live, found.folder, found.conditions) == (False, data, ("both",))
-    assert list(found.results()["source"]) == ["recorded"]
-    assert "recorded" in str(labs.charts.buffers.timeline(found.run("both")).layout.annotations)
+    assert (kept.live, kept.conditions) == (False, ("both",))
+    assert list(kept.results()["source"]) == ["recorded"]
+    assert "recorded" in str(labs.charts.buffers.timeline(kept.run("both")).layout.annotations)
     assert capsys.readouterr() == ("", "")
 
 
-def test_recorded_runs_with_another_link_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    recorded.keep(real("captured").path, tmp_path / "data")
-    monkeypatch.setattr(recorded, "folder", lambda: tmp_path / "data")
+@pytest.mark.usefixtures("kept")
+def test_recorded_runs_with_another_link_are_refused() -> None:
     with pytest.raises(BadInput, match="rate_mbit 10, not 100"):
         labs.study(dataclasses.replace(RECORDED, rate_mbit=100))
 
@@ -138,14 +144,6 @@ def test_every_testbed_has_a_row() -> None:
     assert set(table["runs here"]) <= {"yes", "no"}
     assert all(why or here == "yes"
                for why, here in zip(table["if not, why"], table["runs here"], strict=True))
-
-
-@pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    """A recorded study of one run."""
-    recorded.keep(real("captured").path, tmp_path / "data")
-    monkeypatch.setattr(recorded, "folder", lambda: tmp_path / "data")
-    return labs.study(RECORDED)
 
 
 def test_a_study_on_a_kernel_that_is_not_there_has_no_runs_and_says_so(kept: Study) -> None:
