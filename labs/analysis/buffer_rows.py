@@ -10,7 +10,7 @@ from labs.analysis.asked import Buffer
 from labs.analysis.download import download, own_socket
 from labs.analysis.expectation import expected
 from labs.analysis.shown import Table
-from labs.analysis.words import size_in_words
+from labs.analysis.words import in_three_digits, size_in_words
 from labs.runs.run import Run
 
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ def buffer_rows(runs: Iterable[Run]) -> Table:
 
 
 def in_words(rows: Table) -> Table:
-    """The same to be read: asked and granted sizes to the byte, what was seen in three digits."""
+    """The same to be read: asked and granted sizes to the byte, all else in three digits."""
     exact = ("requested", "core maximum", "granted")
     rounded = ("used", "advertised", "may be under way")
+    speeds = ("allows MiB/s", "measured MiB/s")
     words = {**{name: rows[name].map(_exactly) for name in exact},
-             **{name: rows[name].map(_rounded) for name in rounded}}
+             **{name: rows[name].map(_rounded) for name in rounded},
+             **{name: rows[name].map(_speed) for name in speeds}}
     return Table(rows.assign(**words))
 
 
@@ -56,6 +58,10 @@ def _exactly(size: int | None) -> str:
         if size and size % unit == 0:
             return f"{size // unit:,}{NBSP}{name}"
     return f"{size:,}"
+
+
+def _speed(value: float | None) -> str:
+    return "" if value is None else in_three_digits(value)
 
 
 def _rounded(size: int | None) -> str:

@@ -41,13 +41,15 @@ def kernels(table: DataFrame, other: DataFrame) -> Figure:
     names = list(dict.fromkeys(both["kernel"].astype(str)))
     for place, kernel in enumerate(names):
         colour = COLOURS[place % len(COLOURS)]
-        _bars(figure, rows[rows["kernel"] == kernel], kernel, place - (len(names) - 1) / 2, colour)
+        _bars(figure, rows[rows["kernel"] == kernel], kernel, place - (len(names) - 1) / 2, colour,
+              legend=place == 0)
         _points(figure, swept[swept["kernel"] == kernel], kernel, colour)
     _lay_out(figure, swept)
     return dressed(figure, title=TITLE, caption=of_table(pandas.concat([rows, swept])), height=500)
 
 
-def _bars(figure: Figure, rows: DataFrame, kernel: str, offset: float, colour: str) -> None:
+def _bars(figure: Figure, rows: DataFrame, kernel: str, offset: float, colour: str, *,
+          legend: bool) -> None:
     places = [SHOWN.index(name) + offset * BAR for name in rows["condition"]]
     speeds = rows["steady_mib_s"].astype(float).tolist()
     figure.add_trace(Bar(
@@ -63,7 +65,7 @@ def _bars(figure: Figure, rows: DataFrame, kernel: str, offset: float, colour: s
             ys += [value, value, None]
     figure.add_trace(Scatter(
         x=xs, y=ys, mode="lines", name="predicted", legendgroup="predicted",
-        showlegend=offset < 0, line={"color": BLACK, "width": 2},
+        showlegend=legend, line={"color": BLACK, "width": 2},
         hovertemplate="predicted %{y:.1f} MiB/s<extra></extra>"), row=1, col=LEFT)
 
 

@@ -21,6 +21,8 @@ from labs.parameters.base import LabParameters
 from labs.parameters.flags import add_flags, from_flags
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from labs.study import Study
 
 # Columns of the results that say where a number is from, or say it once more in another unit.
@@ -125,9 +127,10 @@ def as_script(steps: Mapping[str, Any]) -> str:
 
 def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]:
     """What was run and what came of it, as plain data; a number that there is not is null."""
+    results = study.results()
     rows = [
         {str(name): plain(value) for name, value in row.items()}
-        for row in study.results().to_dict("records")
+        for row in results.to_dict("records")
     ]
     for row in rows:
         row["link"] = dict(study.run(str(row["condition"])).link)
@@ -137,14 +140,14 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
         "kernel": next((row["kernel"] for row in rows if row.get("kernel")), None),
         "into": parameters.runs,
         "results": rows,
-        "remarks": remarks(lab, study),
+        "remarks": remarks(lab, results),
     }
 
 
-def remarks(lab: Lab, study: Study) -> list[str]:
+def remarks(lab: Lab, results: DataFrame) -> list[str]:
     """What the results show beyond their rows, where the lab has something to say."""
     say = getattr(lab.analysis_module(), "remarks", None)
-    return [] if say is None else list(say(study.results()))
+    return [] if say is None else list(say(results))
 
 
 def plain(value: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pandas
@@ -11,6 +12,8 @@ from labs.analysis.advice import ENOUGH, advice, to_paste
 from labs.analysis.kernels import tell_kernels
 from labs.analysis.reasons import tell_httping, tell_reckoning
 from labs.analysis.sweep import curve, points, remarks, smallest, tell_smallest
+from labs.catalogue import find
+from labs.cli.run import as_json, as_text
 from labs.theory.advice import advise
 from labs.theory.bdp import bdp_bytes
 from labs.theory.bounds import LINE, predict
@@ -177,3 +180,16 @@ def test_short_paths_need_nothing() -> None:
     assert set(rows["on the receiver"]) == set(rows["on the sender"]) == {ENOUGH}
     assert advise(100, 20, "6.1").wmem() == "4096 16384 4194304"
     assert to_paste(100, 0, "6.1").count(ENOUGH) == 2
+
+
+def test_labs_run_prints_the_smallest_buffer() -> None:
+    """As text below the table, and among the remarks of the JSON; columns without a figure are
+    left out of the text."""
+    study = real_study("6.1")
+    said = as_json(find("buffers"), study.parameters, study)
+    assert said["remarks"] == remarks(study.results())
+    assert json.loads(json.dumps(said)) == said
+    text = as_text(said)
+    assert "the smallest buffer that reaches 95 % of the line rate is 98 KiB" in text
+    head = text.splitlines()[0].split()
+    assert "httping_ms" in head and "article_mib_s" not in head and "buffer_bytes" not in head
