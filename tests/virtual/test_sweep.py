@@ -1,4 +1,4 @@
-"""The sweep on both kernels as they are built here: the theory, and what is needed to fill a link."""
+"""The sweep on the kernels that are built here: the theory, and what fills a link."""
 
 from __future__ import annotations
 
