@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# A job in the background of a shell ignores ^C, and so would all that the tests start and interrupt.
+# A job in the background of a shell ignores ^C, and so would all that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 DEFAULT_KERNEL = "6.1"
 LINK = ("htb", "netem")

@@ -18,19 +18,13 @@ from labs.testbed.channel import Channel, Message
 CONNECT_S = 30
 ANSWER_S = 60.0
 OPTIONS = {
-    "BatchMode": "yes", "ConnectTimeout": str(CONNECT_S),
-    # Less would hide that the other side does not answer any more.
-    "LogLevel": "INFO",
+    "BatchMode": "yes", "ConnectTimeout": str(CONNECT_S), "LogLevel": "ERROR",
     # A machine that does not answer for 15 seconds is taken for dead.
     "ServerAliveInterval": "5", "ServerAliveCountMax": "3",
     "ForwardAgent": "no", "ForwardX11": "no", "ClearAllForwardings": "yes",
     "PermitLocalCommand": "no", "RemoteCommand": "none", "RequestTTY": "no", "EscapeChar": "none",
     "ControlPersist": "no",
 }
-# What ssh says along with a reason: of a key that it sees for the first time, and of a session that
-# lost the connection which it was to share.
-NO_REASON = ("Warning: Permanently added", "kex_exchange_identification", "UNKNOWN port 65535",
-             "Shared connection to")
 # Receives the modules and runs the far end; one line, since not every login shell takes more.
 BOOTSTRAP = r"""exec('import json, os, sys, types
 text = b""
@@ -84,14 +78,10 @@ def modules() -> bytes:
 
 
 class Session:
-    """A far end at work. Whatever ends it before its time is RunFailed, in one line.
-
-    The first session of a connection makes it, the others go `over` that one.
-    """
+    """A far end at work. Whatever ends it before its time is RunFailed, in one line."""
 
     def __init__(self, host: str, login: Login, control: Path, mode: str, *,
-                 over: Session | None = None) -> None:
-        self._over = over
+                 first: bool = False) -> None:
         self._there = f"{host} ({login.destination})"
         self._login = login
         self._said = os.memfd_create("stderr")
@@ -99,7 +89,7 @@ class Session:
         ours_in, theirs_out = os.pipe()
         self._channel = Channel(ours_in, ours_out)
         try:
-            self._ssh = process.spawn(login.argv(control, mode, first=over is None), stdin=theirs_in,
+            self._ssh = process.spawn(login.argv(control, mode, first=first), stdin=theirs_in,
                                       stdout=theirs_out, stderr=self._said)
         except BaseException:
             self._channel.close()
@@ -142,11 +132,10 @@ class Session:
 
     def _last_words(self) -> str:
         said = os.pread(self._said, 1 << 16, 0).decode("utf-8", "replace")
+        # What a session says that has lost the connection which it was to share is no reason.
         lines = [line.strip() for line in said.splitlines() if line.strip()
-                 and not any(noise in line for noise in NO_REASON)]
-        if not lines and self._over:
-            self._over._ssh.wait(2)
-            return self._over._last_words()
+                 and not line.startswith("kex_exchange_identification")
+                 and "UNKNOWN port 65535" not in line]
         return lines[-1] if lines else "ssh gave no reason"
 
     def lost(self) -> RunFailed:
