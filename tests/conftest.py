@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -18,6 +19,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+# A job in the background of a shell ignores ^C, and so would all that the tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 DEFAULT_KERNEL = "6.1"
 LINK = ("htb", "netem")
 # A discipline is asked for as a test would use it; `tc` refuses what the kernel does not have.
