@@ -73,7 +73,7 @@ def test_the_newest_study_here_comes_first(capsys: pytest.CaptureFixture[str]) -
     found = as_json(capsys)
     judged = {id_ for id_, entry in found.items() if entry["verdict"] != NOT_JUDGED}
     assert judged == {"A1.1", "A1.6", "A1.13", "A1.18"}
-    assert told(capsys).splitlines()[0].endswith("; judged by runs")
+    assert told(capsys).splitlines()[0].endswith("; judged by the runs in runs")
 
 
 def test_what_only_adds_stands_beside_what_was_there(capsys: pytest.CaptureFixture[str]) -> None:
