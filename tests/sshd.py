@@ -31,7 +31,7 @@ class Sshd:
 
 def no_sshd() -> str | None:
     """Why no sshd can be started here, or None."""
-    for program in (SSHD, "ssh", "ssh-keygen", "nsenter"):
+    for program in (SSHD, "ssh", "ssh-keygen", "nsenter", "setpriv"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
     return None
@@ -75,7 +75,8 @@ Host lab
 """)
     login = Login("lab", ("-F", str(folder / "ssh_config")))
     with _separation(), (folder / "log").open("wb") as log:
-        argv = (SSHD, "-D", "-e", "-f", str(folder / "sshd_config"))
+        # It goes with the tests also when these are killed.
+        argv = ("setpriv", "--pdeathsig", "TERM", SSHD, "-D", "-e", "-f", str(folder / "sshd_config"))
         daemon = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                   start_new_session=True, env={"PATH": os.environ["PATH"]})
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from labs.errors import BRANCHES, Missing, RunFailed
+from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.kernel.group import KILLED_S
 from labs.testbed import far_end, process
 from labs.testbed.channel import Channel, Message
@@ -18,13 +18,19 @@ from labs.testbed.channel import Channel, Message
 CONNECT_S = 30
 ANSWER_S = 60.0
 OPTIONS = {
-    "BatchMode": "yes", "ConnectTimeout": str(CONNECT_S), "LogLevel": "ERROR",
+    "BatchMode": "yes", "ConnectTimeout": str(CONNECT_S),
+    # Less would hide that the other side does not answer any more.
+    "LogLevel": "INFO",
     # A machine that does not answer for 15 seconds is taken for dead.
     "ServerAliveInterval": "5", "ServerAliveCountMax": "3",
     "ForwardAgent": "no", "ForwardX11": "no", "ClearAllForwardings": "yes",
     "PermitLocalCommand": "no", "RemoteCommand": "none", "RequestTTY": "no", "EscapeChar": "none",
     "ControlPersist": "no",
 }
+# What ssh says along with a reason: of a key that it sees for the first time, and of a session that
+# lost the connection which it was to share.
+NO_REASON = ("Warning: Permanently added", "kex_exchange_identification", "UNKNOWN port 65535",
+             "Shared connection to")
 # Receives the modules and runs the far end; one line, since not every login shell takes more.
 BOOTSTRAP = r"""exec('import json, os, sys, types
 text = b""
@@ -78,10 +84,14 @@ def modules() -> bytes:
 
 
 class Session:
-    """A far end at work. Whatever ends it before its time is RunFailed, in one line."""
+    """A far end at work. Whatever ends it before its time is RunFailed, in one line.
+
+    The first session of a connection makes it, the others go `over` that one.
+    """
 
     def __init__(self, host: str, login: Login, control: Path, mode: str, *,
-                 first: bool = False) -> None:
+                 over: Session | None = None) -> None:
+        self._over = over
         self._there = f"{host} ({login.destination})"
         self._login = login
         self._said = os.memfd_create("stderr")
@@ -89,8 +99,8 @@ class Session:
         ours_in, theirs_out = os.pipe()
         self._channel = Channel(ours_in, ours_out)
         try:
-            self._ssh = process.spawn(login.argv(control, mode, first=first), stdin=theirs_in,
-                                      stdout=theirs_out, stderr=self._said)
+            self._ssh = process.spawn(login.argv(control, mode, first=over is None),
+                                      stdin=theirs_in, stdout=theirs_out, stderr=self._said)
         except BaseException:
             self._channel.close()
             os.close(self._said)
@@ -103,15 +113,19 @@ class Session:
             if not self._channel.skip_behind(far_end.READY, CONNECT_S + ANSWER_S):
                 raise EOFError
         except (EOFError, BrokenPipeError):
-            error = self._unreachable()
+            error = over.lost() if over and over.ended(2) else self._unreachable()
             self.close()
             raise error from None
         except BaseException:
             self.close()
             raise
 
-    def _unreachable(self) -> Missing:
-        exit_code = self._ended()
+    def ended(self, timeout_s: float) -> bool:
+        """Whether the connection is gone, or goes within a time."""
+        return self._ssh.wait(timeout_s) is not None
+
+    def _unreachable(self) -> LabError:
+        exit_code = self._end()
         said = self._last_words()
         if exit_code == 127 or "command not found" in said:
             return Missing(f"{self._there} lacks a program that is needed to work there: {said}; "
@@ -125,23 +139,24 @@ class Session:
         retry = shlex.join(("ssh", *self._login.options, self._login.destination, "true"))
         return Missing(f"{self._there} cannot be reached: {said}; `{retry}` tries alone")
 
-    def _ended(self) -> int:
+    def _end(self) -> int:
         """End ssh if it has not ended; its exit code."""
         self._ssh.wait(2)
         return self._ssh.stop(1)
 
     def _last_words(self) -> str:
         said = os.pread(self._said, 1 << 16, 0).decode("utf-8", "replace")
-        # What a session says that has lost the connection which it was to share is no reason.
         lines = [line.strip() for line in said.splitlines() if line.strip()
-                 and not line.startswith("kex_exchange_identification")
-                 and "UNKNOWN port 65535" not in line]
+                 and not any(noise in line for noise in NO_REASON)]
+        if not lines and self._over:
+            self._over.ended(2)
+            return self._over._last_words()
         return lines[-1] if lines else "ssh gave no reason"
 
     def lost(self) -> RunFailed:
         """The error for a connection that ended before its time."""
         self._channel.close()
-        exit_code = self._ended()
+        exit_code = self._end()
         return RunFailed(f"the connection to {self._there} was lost: {self._last_words()} (ssh "
                          f"ended with exit code {exit_code}); see that the machine runs, and "
                          "start this run again")

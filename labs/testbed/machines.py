@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import TracebackType
 
-from labs.errors import BadInput
+from labs.errors import BadInput, LabError
 from labs.testbed.connection import Login
 from labs.testbed.contract import Command
 from labs.testbed.host import Found, put_back
@@ -90,4 +90,8 @@ class Machines:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        self._leaving.close()
+        try:
+            self._leaving.close()
+        except LabError:
+            if error is None:   # else what went wrong first is what is told
+                raise

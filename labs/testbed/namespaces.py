@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
-from labs.errors import Missing, RunFailed
+from labs.errors import LabError, Missing, RunFailed
 from labs.testbed import process
 from labs.testbed.contract import Command, Completed
 from labs.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
@@ -219,7 +219,11 @@ class Namespaces:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        self._take_away()
+        try:
+            self._take_away()
+        except LabError:
+            if error is None:   # else what went wrong first is what is told
+                raise
 
     def _take_away(self) -> None:
         """Undo everything in the reverse order; each step is taken whatever becomes of the last."""

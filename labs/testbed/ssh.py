@@ -85,7 +85,7 @@ class SshHost(LoggedHost):
         with contextlib.ExitStack() as opened:
             self._control = opened.enter_context(
                 held_folder("labs-ssh-", CONTROL_FOLDERS)) / "control"
-            session = Session(self.name, self._login, self._control, "serve", first=True)
+            session = Session(self.name, self._login, self._control, "serve")
             opened.callback(session.close)
             try:
                 session.ask({"order": "open", "folder": str(self.folder), "host": self.name})
@@ -144,8 +144,7 @@ class SshHost(LoggedHost):
 
     def _keep(self, shown: tuple[str, ...], argv: tuple[str, ...], stdout: str,
               stderr: str | None) -> SshProcess:
-        self._serving()
-        session = Session(self.name, self._login, self._control, "keep")
+        session = Session(self.name, self._login, self._control, "keep", over=self._serving())
         try:
             answer, _ = session.ask({"host": self.name, "argv": list(argv), "stdout": stdout,
                                      "stderr": stderr})
