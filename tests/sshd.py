@@ -76,7 +76,8 @@ Host lab
     login = Login("lab", ("-F", str(folder / "ssh_config")))
     with _separation(), (folder / "log").open("wb") as log:
         # It goes with the tests also when these are killed.
-        argv = ("setpriv", "--pdeathsig", "TERM", SSHD, "-D", "-e", "-f", str(folder / "sshd_config"))
+        argv = ("setpriv", "--pdeathsig", "TERM",
+                SSHD, "-D", "-e", "-f", str(folder / "sshd_config"))
         daemon = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                   start_new_session=True, env={"PATH": os.environ["PATH"]})
         try:
