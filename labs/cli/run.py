@@ -33,6 +33,8 @@ NOT_IN_TABLE = frozenset({
     "congestion_control", "loss_pct", "draw",
 })
 
+REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "labs run LAB [parameters of the lab] [--fresh] [--jobs N] [--dry-run] [--json]"
@@ -78,10 +80,11 @@ def make(lab: Lab, parameters: LabParameters, args: argparse.Namespace) -> Study
     from labs.study import study
 
     if parameters.testbed != "recorded":
+        from labs.launch.repeat import titles
         from labs.launch.run import run
         from labs.study.bar import Bar
 
-        with Bar(lab.name, [condition.name for condition in lab.conditions(parameters)]) as bar:
+        with Bar(lab.name, titles(lab, parameters)) as bar:
             run(lab, parameters, fresh=args.fresh, jobs=args.jobs, progress=bar.tell)
     return study(parameters)
 
@@ -140,6 +143,7 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
         "kernel": next((row["kernel"] for row in rows if row.get("kernel")), None),
         "into": parameters.runs,
         "results": rows,
+        "repeated": [one.as_json() for one in study.repeated],
         "remarks": remarks(lab, results),
     }
 
@@ -168,4 +172,9 @@ def as_text(said: Mapping[str, Any]) -> str:
         f"{row['condition']}: the link is {row['link']['verdict']}"
         for row in rows if row["link"]["verdict"] != "as asked"
     ]
+    if said["repeated"]:
+        lines += ["", "repeated: the median, and its 95 % interval over the runs that count",
+                  table(said["repeated"], REPEATED)]
+        lines += [f"{one['condition']}: disturbed: {what}"
+                  for one in said["repeated"] for what in one["disturbances"]]
     return "\n".join([*lines, *said["remarks"]])

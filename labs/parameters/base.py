@@ -44,9 +44,24 @@ class LabParameters:
         4096, unit="MiB", low=1024, high=65536, help="the memory of the kernel that is booted"
     )
     capture: bool = parameter(False, help="keep every packet of both hosts too")
+    repetitions_min: int = parameter(
+        5, low=1, high=1000,
+        help="on real time: how often a condition is run at least; below 5 has no interval",
+    )
+    repetitions_max: int = parameter(
+        10, low=1, high=1000,
+        help="on real time: how often a condition is run at most, disturbed runs included",
+    )
+    width_pct: float = parameter(
+        10.0, unit="%", low=0, high=1000,
+        help="on real time: a condition is run again until its interval is this narrow",
+    )
 
     def __post_init__(self) -> None:
         settle(self)
+        if self.repetitions_max < self.repetitions_min:
+            raise BadInput(f"repetitions_max = {self.repetitions_max} is below repetitions_min = "
+                           f"{self.repetitions_min}; raise the one or lower the other")
 
     def chosen(self, conditions: Sequence[str]) -> tuple[str, ...]:
         """The names of `only` in the order of `conditions`, or all of them; BadInput if unknown."""

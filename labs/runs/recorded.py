@@ -3,7 +3,8 @@
 In a clone they are in `data/` beside the package, in an installed package in `labs/recorded`.
 SHA256SUMS names every file there, for `sha256sum -c SHA256SUMS` as well as for `check`.
 
-    python -m labs.runs.recorded STUDY DATA     puts a study into it and writes the sums anew
+    python -m labs.runs.recorded STUDY DATA            puts a study into it, in place of its lab's
+    python -m labs.runs.recorded FOLDER DATA LAB-NAME  puts a folder of studies beside that one
 """
 
 from __future__ import annotations
@@ -41,6 +42,14 @@ def runs_in(data: Path, lab: str) -> Path:
     return unpacked(packed) if is_packed(packed) else data
 
 
+def places(lab: str, data: Path | None = None) -> list[Path]:
+    """Return every RUNS folder with recorded runs of a lab: that of LAB.tar.xz, and those of
+    LAB-NAME.tar.xz; Missing without recorded data."""
+    where = folder() if data is None else data
+    others = [unpacked(path) for path in sorted(where.glob(f"{lab}-*.tar.xz"))]
+    return [runs_in(where, lab), *others]
+
+
 def folder() -> Path:
     """Return the folder of recorded data; Missing if this installation came without."""
     package = Path(labs.__path__[0])
@@ -59,8 +68,7 @@ def matching(lab: str, conditions: Iterable[Mapping[str, Any]], *, kernel: str, 
     names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded run are
     its own. Raises BadInput, in one line with what is recorded, for a condition that is not.
     """
-    where = runs_in(folder() if data is None else data, lab)
-    known = [run for run in map(open_run, run_folders(where))
+    known = [run for where in places(lab, data) for run in map(open_run, run_folders(where))
              if run.lab == lab and run.inputs["kernel"] is not None]
     wish = {"kernel": kernel, "memory_mib": memory_mib, "seed": seed}
     return [_one(lab, {"condition": dict(condition), **wish}, known) for condition in conditions]
@@ -124,14 +132,15 @@ def _said(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def keep(study: Path, data: Path) -> list[Path]:
+def keep(what: Path, data: Path, name: str | None = None) -> list[Path]:
     """Pack a finished study into recorded data, in place of what it had of that lab.
 
-    `data` is made if it is not there, SHA256SUMS is written anew; returns the files it names.
+    `name` (LAB-WORD) keeps it beside that one; `what` may then be a whole RUNS folder. `data` is
+    made if it is not there, SHA256SUMS is written anew; returns the files it names.
     """
-    lab = read_study(study).lab
+    lab = read_study(what).lab if name is None else name
     data.mkdir(parents=True, exist_ok=True)
-    pack(study, data / f"{lab}.tar.xz")
+    pack(what, data / f"{lab}.tar.xz")
     return write_sums(data)
 
 
@@ -168,12 +177,13 @@ def _files(data: Path) -> list[Path]:
 
 
 def main(argv: list[str]) -> int:
-    """Keep a study, named by its file, in a folder of recorded data."""
+    """Keep a study, named by its file, or a folder of runs in a folder of recorded data."""
     try:
-        study, data = map(Path, argv)
-        files = keep(study, data)
-    except ValueError:
-        print("usage: python -m labs.runs.recorded STUDY DATA", file=sys.stderr)
+        what, data, *names = map(Path, argv)
+        files = keep(what, data, *map(str, names))
+    except (ValueError, TypeError):
+        print("usage: python -m labs.runs.recorded STUDY DATA | FOLDER DATA LAB-NAME",
+              file=sys.stderr)
         return BadInput.exit_code
     except LabError as error:
         print(f"labs: {error}", file=sys.stderr)
