@@ -14,6 +14,8 @@ from labs.runs.run import Run
 
 STAT, LOAD, TICKS = "/proc/stat", "/proc/loadavg", "/proc/timer_list"
 CPU, RELEASE = "/proc/cpuinfo", "/proc/sys/kernel/osrelease"
+# The mean of fewer says nothing of the period: the first sample of a run may come at any time.
+FEWEST_SAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,6 @@ def _sampling(run: Run, host: str) -> dict[str, Any]:
         return {}
     said = parse(run.file(name).read_bytes().splitlines()[-1])
     assert isinstance(said, dict)
-    # A run that was over before its second sample says nothing of the period.
-    period = said.get("mean_period_ms", 0)
-    return {"asked_ms": float(asked), "period_ms": float(period)} if period else {}
+    if said["samples"] < FEWEST_SAMPLES:
+        return {}
+    return {"asked_ms": float(asked), "period_ms": float(said["mean_period_ms"])}

@@ -80,7 +80,7 @@ def make(lab: Lab, parameters: LabParameters, args: argparse.Namespace) -> Study
     from labs.study import study
 
     if parameters.testbed != "recorded":
-        from labs.launch.repeat import titles
+        from labs.launch.plan import titles
         from labs.launch.run import run
         from labs.study.bar import Bar
 

@@ -38,6 +38,14 @@ class Planned:
         return run_name(self.lab.name, self.condition.name, self.key)
 
 
+def titles(lab: Lab, p: LabParameters) -> list[str]:
+    """What progress calls the runs that are made in any case."""
+    names = [condition.name for condition in lab.conditions(p)]
+    if p.testbed == "virtual":
+        return names
+    return [f"{name} {number + 1}" for name in names for number in range(p.repetitions_min)]
+
+
 def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Planned, ...]:
     """The runs that the parameters ask for; Missing if a tool or the kernel is not here.
 

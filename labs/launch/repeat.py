@@ -9,7 +9,7 @@ it a little too narrow in the mean; a test says by how much.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from labs.analysis.interval import of_median
@@ -23,30 +23,38 @@ Make = Callable[[Sequence[Planned]], None]
 
 
 def repeat(lab: Lab, p: LabParameters, runs: Path, make: Make) -> tuple[Planned, ...]:
-    """Let `make` make batch after batch; the runs of the study, by condition and repetition."""
-    by_repetition = [plan(lab, p, 1)]
-    conditions = range(len(by_repetition[0]))
+    """Let `make` make round after round; the runs of the study, by condition and repetition."""
+    made: dict[int, list[Planned]] = {place: [] for place in range(len(plan(lab, p)))}
+
+    def known(condition: int) -> bool:
+        (seen,) = repeated(open_run(runs / one.name) for one in made[condition])
+        return enough(len(seen.runs), seen.values if seen.figure else None, p)
+
+    for batch in rounds(len(made), p, known):
+        by_repetition = {number: plan(lab, p, number) for number in {one for _, one in batch}}
+        make([by_repetition[number][condition] for condition, number in batch])
+        for condition, number in sorted(batch):
+            made[condition].append(by_repetition[number][condition])
+    return tuple(one for found in made.values() for one in found)
+
+
+def rounds(conditions: int, p: LabParameters, known: Callable[[int], bool]
+           ) -> Iterator[list[tuple[int, int]]]:
+    """What is to be run, round by round: pairs of a condition's place and the repetition, from 1.
+
+    The next round is asked for when all of the last one is made; `known` then says of a condition
+    whether it needs no more.
+    """
     chance = random.Random(p.seed)
-    times = dict.fromkeys(conditions, 0)
-
-    def planned(condition: int, repetition: int) -> Planned:
-        while len(by_repetition) < repetition:
-            by_repetition.append(plan(lab, p, len(by_repetition) + 1))
-        return by_repetition[repetition - 1][condition]
-
-    def made(condition: int) -> list[Planned]:
-        return [planned(condition, number + 1) for number in range(times[condition])]
-
-    left = [place for place in conditions for _ in range(p.repetitions_min)]
-    while left:
-        batch = []
-        for place in left:
-            times[place] += 1
-            batch.append(planned(place, times[place]))
+    batch = [(place, number + 1) for place in range(conditions)
+             for number in range(p.repetitions_min)]
+    number = p.repetitions_min
+    while batch:
         chance.shuffle(batch)
-        make(batch)
-        left = [place for place in conditions if not _enough(runs, made(place), p)]
-    return tuple(one for place in conditions for one in made(place))
+        yield batch
+        number += 1
+        open_ones = sorted({place for place, _ in batch})
+        batch = [(place, number) for place in open_ones if not known(place)]
 
 
 def enough(tries: int, values: Sequence[float] | None, p: LabParameters) -> bool:
@@ -64,16 +72,3 @@ def enough(tries: int, values: Sequence[float] | None, p: LabParameters) -> bool
         return False
     known = of_median(values)
     return known is None or (known.width_pct is not None and known.width_pct <= p.width_pct)
-
-
-def _enough(runs: Path, made: Sequence[Planned], p: LabParameters) -> bool:
-    (seen,) = repeated(open_run(runs / one.name) for one in made)
-    return enough(len(made), seen.values if seen.figure else None, p)
-
-
-def titles(lab: Lab, p: LabParameters) -> list[str]:
-    """What progress calls the runs that are made in any case."""
-    names = [condition.name for condition in lab.conditions(p)]
-    if p.testbed == "virtual":
-        return names
-    return [f"{name} {number + 1}" for name in names for number in range(p.repetitions_min)]

@@ -22,7 +22,6 @@ from labs.experiments.inside import FAILURE, INPUTS
 from labs.kernel.boot import PATH
 from labs.launch import code, slots, tools
 from labs.launch.plan import Planned, plan
-from labs.launch.repeat import repeat
 from labs.parameters.base import LabParameters
 from labs.record import study as studies
 from labs.record.folder import Staging, clear_stale
@@ -149,6 +148,8 @@ def run(lab: Lab, p: LabParameters, *, fresh: bool = False, jobs: int | None = N
     if p.testbed == "virtual":
         make_missing(planned)
     else:
+        from labs.launch.repeat import repeat  # it reads results, which takes more than Python
+
         planned = repeat(lab, p, runs, make_missing)
     return studies.write_study(
         runs, lab.name, dataclasses.asdict(p),

@@ -180,7 +180,7 @@ def study(p: LabParameters) -> Study:
 
 
 def _made(p: LabParameters) -> Study:
-    from labs.launch.repeat import titles
+    from labs.launch.plan import titles
     from labs.launch.run import run
     from labs.study.bar import Bar
 

@@ -77,7 +77,8 @@ def _asked(run: Run) -> bytes:
 def _parameters(study: Study, file: StudyFile, testbed: str) -> LabParameters:
     """What the file says of the parameters that there are today."""
     known = {one.name for one in fields(study.parameters)}
-    given: dict[str, Any] = {name: value for name, value in file.parameters.items() if name in known}
+    given: dict[str, Any] = {name: value for name, value in file.parameters.items()
+                             if name in known}
     return type(study.parameters)(**{**given, "testbed": testbed, "runs": str(file.runs)})
 
 
