@@ -81,7 +81,7 @@ def _slower(fetched: dict[str, Any], speed: float) -> dict[str, Any]:
     first = fetched["first_byte_ns"]
 
     def moved(at_ns: int) -> int:
-        return first + round((at_ns - first) / speed)
+        return int(first + round((at_ns - first) / speed))
 
     return {**fetched, "end_ns": moved(fetched["end_ns"]),
             "timeline": [[moved(at_ns), size] for at_ns, size in fetched["timeline"]]}
