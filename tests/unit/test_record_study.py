@@ -53,9 +53,9 @@ def test_the_newest_of_each_lab(tmp_path: Path) -> None:
 
     first, second = study(tmp_path, seed=1), study(tmp_path, seed=2)
     other = write_study(tmp_path, "delay", {}, PLAN)
-    assert (newest("buffers")("delay")) == (second.name, other.name)
+    assert (newest("buffers"), newest("delay")) == (second.name, other.name)
     study(tmp_path, seed=1)
-    assert (newest("buffers")("delay")) == (first.name, other.name)
+    assert (newest("buffers"), newest("delay")) == (first.name, other.name)
     assert len(list((tmp_path / "studies").iterdir())) == 5
 
 
