@@ -3,7 +3,7 @@
 In a clone they are in `data/` beside the package, in an installed package in `labs/recorded`.
 SHA256SUMS names every file there, for `sha256sum -c SHA256SUMS` as well as for `check`.
 
-    python -m labs.runs.recorded STUDY DATA     puts a study into it and writes the sums anew
+    python -m labs.runs.recorded RUNS DATA      puts runs into it and writes the sums anew
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 
 import labs
 from labs.errors import BadInput, Damaged, LabError, Missing
+from labs.experiments.condition import seed_of
 from labs.kernel.versions import age, read_wish, release_of
 from labs.record.canonical import canonical, digest
 from labs.record.study import read_study
 from labs.record.whole_file import write_whole
-from labs.runs.listing import run_folders
+from labs.runs.listing import run_folders, runs_folder
 from labs.runs.packing import pack
 from labs.runs.run import Run, open_run
 from labs.runs.unpacking import is_packed, unpacked
@@ -55,15 +56,17 @@ def matching(lab: str, conditions: Iterable[Mapping[str, Any]], *, kernel: str, 
              memory_mib: int, data: Path | None = None) -> list[Run]:
     """Find a recorded run for each condition, given as it stands in the inputs of a run.
 
-    Name, link, sysctls, settings, seed and memory must be equal; the kernel is named as a user
-    names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded run are
-    its own. Raises BadInput, in one line with what is recorded, for a condition that is not.
+    Name, link, sysctls, settings, seed (of the draw) and memory must be equal; the kernel is named
+    as a user names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded
+    run are its own. BadInput, in one line with what is recorded, for a condition that is not.
     """
     where = runs_in(folder() if data is None else data, lab)
     known = [run for run in map(open_run, run_folders(where))
              if run.lab == lab and run.inputs["kernel"] is not None]
-    wish = {"kernel": kernel, "memory_mib": memory_mib, "seed": seed}
-    return [_one(lab, {"condition": dict(condition), **wish}, known) for condition in conditions]
+    wish = {"kernel": kernel, "memory_mib": memory_mib}
+    return [_one(lab, {"condition": dict(condition), **wish,
+                       "seed": seed_of(condition["settings"], seed)}, known)
+            for condition in conditions]
 
 
 def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
@@ -124,14 +127,20 @@ def _said(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def keep(study: Path, data: Path) -> list[Path]:
-    """Pack a finished study into recorded data, in place of what it had of that lab.
+def keep(what: Path, data: Path) -> list[Path]:
+    """Pack a finished study, or all studies of a RUNS folder that keeps one lab, into recorded
+    data, in place of what it had of that lab.
 
     `data` is made if it is not there, SHA256SUMS is written anew; returns the files it names.
+    BadInput for a folder with runs of several labs.
     """
-    lab = read_study(study).lab
+    labs_kept = ({read_study(what).lab} if what.is_file() else
+                 {open_run(folder).lab for folder in run_folders(runs_folder(what))})
+    if len(labs_kept) != 1:
+        raise BadInput(f"{what} keeps runs of {', '.join(sorted(labs_kept)) or 'no lab'}; recorded "
+                       "data has a file a lab: name a study, or a folder with one lab's runs")
     data.mkdir(parents=True, exist_ok=True)
-    pack(study, data / f"{lab}.tar.xz")
+    pack(what, data / f"{labs_kept.pop()}.tar.xz")
     return write_sums(data)
 
 
@@ -168,12 +177,12 @@ def _files(data: Path) -> list[Path]:
 
 
 def main(argv: list[str]) -> int:
-    """Keep a study, named by its file, in a folder of recorded data."""
+    """Keep a study, named by its file, or those of a RUNS folder in a folder of recorded data."""
     try:
-        study, data = map(Path, argv)
-        files = keep(study, data)
+        what, data = map(Path, argv)
+        files = keep(what, data)
     except ValueError:
-        print("usage: python -m labs.runs.recorded STUDY DATA", file=sys.stderr)
+        print("usage: python -m labs.runs.recorded RUNS DATA", file=sys.stderr)
         return BadInput.exit_code
     except LabError as error:
         print(f"labs: {error}", file=sys.stderr)
