@@ -11,12 +11,13 @@ help:                   ## say what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 ready:                  ## system packages and the Python environment
-	@setup/system.sh
+	@setup/system.sh $(FOR)
 	@setup/python.sh
 
 lab: ready              ## the first notebook as a report: recorded runs first, then live
 	@setup/lab.sh
 
+test: FOR = test
 test: ready             ## style, types, rooms, and all tests that can run on this machine
 	$(BIN)/ruff check .
 	$(BIN)/mypy

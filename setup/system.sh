@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Install the system packages that are not here yet; say and change nothing if all are.
 #
+#     setup/system.sh           what the labs and the building of a kernel need
+#     setup/system.sh test      and what only the tests use
+#
 # With apt-get and root (or sudo) it installs them; else it says in one line what to install.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -17,6 +20,8 @@ setpriv                 util-linux
 taskset                 util-linux
 nginx                   nginx
 wget                    wget
+httping                 httping
+ab                      apache2-utils
 tcpdump                 tcpdump
 ethtool                 ethtool
 gcc                     gcc
@@ -29,6 +34,13 @@ bc                      bc
 xz                      xz-utils
 patch                   patch
 "
+FOR_TESTS="
+sshd                    openssh-server
+ssh                     openssh-client
+nsenter                 util-linux
+tshark                  tshark
+"
+[ "${1:-}" != test ] || NEEDED+=$FOR_TESTS
 
 missing_packages() {
     while read -r thing package; do
@@ -52,15 +64,25 @@ lists_are_fresh() {
         [ -n "$(find /var/lib/apt/lists -maxdepth 0 -mtime -1)" ]
 }
 
-# nginx would start and listen as soon as it is installed; here only runs start it, for themselves.
+# nginx and sshd would start and listen as soon as they are installed; here only runs and tests
+# start them, for themselves.
 install() {
-    local mask=
-    [[ " $* " != *" nginx "* || ! -d /run/systemd/system ]] || mask=yes
-    [ -z "$mask" ] || as_root systemctl --quiet mask nginx.service
+    local services=()
+    if [ -d /run/systemd/system ]; then
+        [[ " $* " != *" nginx "* ]] || services+=(nginx.service)
+        [[ " $* " != *" openssh-server "* ]] || services+=(ssh.service)
+    fi
+    # Also if the packages cannot be had, nothing may stay masked.
+    trap 'unmask "${services[@]}"' EXIT
+    [ ${#services[@]} = 0 ] || as_root systemctl --quiet mask "${services[@]}"
     as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
         apt-get install -y -q --no-install-recommends "$@"
-    [ -z "$mask" ] || as_root systemctl --quiet unmask nginx.service
-    [ -z "$mask" ] || as_root systemctl --quiet disable nginx.service
+}
+
+unmask() {
+    [ $# -gt 0 ] || return 0
+    as_root systemctl --quiet unmask "$@"
+    as_root systemctl --quiet disable "$@" 2>/dev/null || true
 }
 
 kernel_is_built() {

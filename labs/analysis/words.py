@@ -113,7 +113,8 @@ def size_in_words(size: float) -> str:
         return ""
     for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
         if size >= unit:
-            return f"{size / unit:.3g} {name}"
+            share = size / unit
+            return f"{share:,.0f} {name}" if share >= 999.5 else f"{share:.3g} {name}"
     return f"{size:.0f} bytes"
 
 

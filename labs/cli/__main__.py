@@ -55,6 +55,11 @@ def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(_help(), file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
+    if words == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"labs {version('tcp-lab-notebook')}")
+        return 0
     name, rest = words[0], words[1:]
     if name not in COMMANDS:
         from labs.parameters.declare import unknown
@@ -76,7 +81,7 @@ def _help() -> str:
     lines = [f"  {name.ljust(width)}  {summary}" for name, summary in COMMANDS.items()]
     return "\n".join([
         "usage: labs COMMAND [...]", "", "Experiments with TCP on real Linux kernels.", "",
-        "commands:", *lines, "", "labs COMMAND --help tells more", EXIT_CODES,
+        "commands:", *lines, "", "labs COMMAND --help tells more; labs --version", EXIT_CODES,
     ])
 
 

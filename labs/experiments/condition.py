@@ -28,6 +28,11 @@ class Condition:
                 "settings": dict(self.settings)}
 
 
+def seed_of(settings: Mapping[str, Setting], seed: int) -> int:
+    """The seed of a run with these settings: each draw of a condition starts from another one."""
+    return (seed + int(str(settings.get("draw", 0)))) % 2**31
+
+
 def from_json(data: Mapping[str, Any]) -> Condition:
     """The condition that `as_json` wrote."""
     return Condition(data["name"], Link(**data["link"]), data["sysctls"], data["settings"])

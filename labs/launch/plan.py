@@ -8,7 +8,7 @@ from typing import Any
 
 from labs.catalogue import Lab
 from labs.errors import Missing
-from labs.experiments.condition import Condition
+from labs.experiments.condition import Condition, seed_of
 from labs.kernel.store import Kernel, find
 from labs.launch import code, tools
 from labs.parameters.base import LabParameters
@@ -72,8 +72,7 @@ def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Pla
             "testbed": p.testbed,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
             "memory_mib": p.memory_mib,
-            # A condition that is drawn several times says which draw it is.
-            "seed": (p.seed + int(str(condition.settings.get("draw", 0)))) % 2**31,
+            "seed": seed_of(condition.settings, p.seed),
             "tools": tools.digests(names, interpreter), "code": driving,
         }
         if p.testbed != "virtual":

@@ -160,7 +160,7 @@ def _jobs(testbed: str, asked: int | None, missing: int) -> int:
     """How many runs go side by side: on real time one, because runs would disturb one another."""
     if testbed != "virtual":
         return 1
-    return min(asked or slots.limit(), missing)
+    return slots.side_by_side(asked, missing)
 
 
 def _make_all(missing: Sequence[Planned], runs: Path, jobs: int, tell: Progress) -> None:

@@ -12,6 +12,8 @@ from labs.errors import BadInput, Missing
 from labs.kernel.memory import TOUCHED_MIB, available_mib
 
 WAIT_S = 0.2
+# An abstract socket's name: every user of the machine sees it, and no file has to be cleared.
+NAME = "\0labs-slot-"
 
 
 def limit() -> int:
@@ -24,6 +26,12 @@ def limit() -> int:
     return int(named)
 
 
+def side_by_side(asked: int | None, missing: int) -> int:
+    """How many of the missing runs to make at once: what is asked for or the limit, and no more
+    than the free memory holds; one at least, which then says itself what it lacks."""
+    return max(1, min(asked or limit(), missing, available_mib() // TOUCHED_MIB))
+
+
 def cpus() -> list[int]:
     """The CPUs that this process may use."""
     return sorted(os.sched_getaffinity(0))
@@ -34,7 +42,7 @@ def take() -> tuple[int, socket.socket] | None:
     for slot in range(limit()):
         name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            name.bind(f"\0labs-slot-{slot}")
+            name.bind(f"{NAME}{slot}")
         except OSError:
             name.close()
             continue

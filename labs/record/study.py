@@ -101,13 +101,6 @@ def read_study(path: Path) -> StudyFile:
     return study
 
 
-def newest(runs: Path) -> list[StudyFile]:
-    """Return the newest study of each lab that has one in RUNS, by the name of the lab."""
-    folder = Path(runs) / STUDIES
-    found = (read_study(path) for path in sorted(folder.glob("*.json")))
-    return [study for study in found if study.path.stem == study.lab]
-
-
 def _study(path: Path, found: Mapping[str, object]) -> StudyFile:
     lab, parameters, plan = found.get("lab"), found.get("parameters"), found.get("plan")
     if not (isinstance(lab, str) and isinstance(parameters, dict) and isinstance(plan, list)):

@@ -3,8 +3,9 @@
 In a clone they are in `data/` beside the package, in an installed package in `labs/recorded`.
 SHA256SUMS names every file there, for `sha256sum -c SHA256SUMS` as well as for `check`.
 
-    python -m labs.runs.recorded STUDY DATA            puts a study into it, in place of its lab's
-    python -m labs.runs.recorded FOLDER DATA LAB-NAME  puts a folder of studies beside that one
+    python -m labs.runs.recorded RUNS DATA [LAB-NAME]   puts runs into it, writes the sums anew
+
+LAB.tar.xz is what a lab has; LAB-NAME.tar.xz keeps other runs of it beside that.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import Any
 
 import labs
 from labs.errors import BadInput, Damaged, LabError, Missing
+from labs.experiments.condition import seed_of
 from labs.kernel.versions import age, read_wish, release_of
 from labs.record.canonical import canonical, digest
 from labs.record.study import read_study
 from labs.record.whole_file import write_whole
-from labs.runs.listing import run_folders
+from labs.runs.listing import run_folders, runs_folder
 from labs.runs.packing import pack
 from labs.runs.run import Run, open_run
 from labs.runs.unpacking import is_packed, unpacked
@@ -64,14 +66,16 @@ def matching(lab: str, conditions: Iterable[Mapping[str, Any]], *, kernel: str, 
              memory_mib: int, data: Path | None = None) -> list[Run]:
     """Find a recorded run for each condition, given as it stands in the inputs of a run.
 
-    Name, link, sysctls, settings, seed and memory must be equal; the kernel is named as a user
-    names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded run are
-    its own. Raises BadInput, in one line with what is recorded, for a condition that is not.
+    Name, link, sysctls, settings, seed (of the draw) and memory must be equal; the kernel is named
+    as a user names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded
+    run are its own. BadInput, in one line with what is recorded, for a condition that is not.
     """
     known = [run for where in places(lab, data) for run in map(open_run, run_folders(where))
              if run.lab == lab and run.inputs["kernel"] is not None]
-    wish = {"kernel": kernel, "memory_mib": memory_mib, "seed": seed}
-    return [_one(lab, {"condition": dict(condition), **wish}, known) for condition in conditions]
+    wish = {"kernel": kernel, "memory_mib": memory_mib}
+    return [_one(lab, {"condition": dict(condition), **wish,
+                       "seed": seed_of(condition["settings"], seed)}, known)
+            for condition in conditions]
 
 
 def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
@@ -133,14 +137,22 @@ def _said(value: object) -> str:
 
 
 def keep(what: Path, data: Path, name: str | None = None) -> list[Path]:
-    """Pack a finished study into recorded data, in place of what it had of that lab.
+    """Pack a finished study, or all studies of a RUNS folder that keeps one lab, into recorded
+    data, in place of what it had of that lab; with a `name` (LAB-WORD), beside that.
 
-    `name` (LAB-WORD) keeps it beside that one; `what` may then be a whole RUNS folder. `data` is
-    made if it is not there, SHA256SUMS is written anew; returns the files it names.
+    `data` is made if it is not there, SHA256SUMS is written anew; returns the files it names.
+    BadInput for a folder with runs of several labs, or a name that is not the lab's.
     """
-    lab = read_study(what).lab if name is None else name
+    labs_kept = ({read_study(what).lab} if what.is_file() else
+                 {open_run(folder).lab for folder in run_folders(runs_folder(what))})
+    if len(labs_kept) != 1:
+        raise BadInput(f"{what} keeps runs of {', '.join(sorted(labs_kept)) or 'no lab'}; recorded "
+                       "data has a file a lab: name a study, or a folder with one lab's runs")
+    lab = labs_kept.pop()
+    if name is not None and not name.startswith(f"{lab}-"):
+        raise BadInput(f"{name} does not name runs of {lab}; begin it with {lab}-")
     data.mkdir(parents=True, exist_ok=True)
-    pack(what, data / f"{lab}.tar.xz")
+    pack(what, data / f"{name or lab}.tar.xz")
     return write_sums(data)
 
 
@@ -177,13 +189,12 @@ def _files(data: Path) -> list[Path]:
 
 
 def main(argv: list[str]) -> int:
-    """Keep a study, named by its file, or a folder of runs in a folder of recorded data."""
+    """Keep a study, named by its file, or those of a RUNS folder in a folder of recorded data."""
     try:
         what, data, *names = map(Path, argv)
         files = keep(what, data, *map(str, names))
     except (ValueError, TypeError):
-        print("usage: python -m labs.runs.recorded STUDY DATA | FOLDER DATA LAB-NAME",
-              file=sys.stderr)
+        print("usage: python -m labs.runs.recorded RUNS DATA [LAB-NAME]", file=sys.stderr)
         return BadInput.exit_code
     except LabError as error:
         print(f"labs: {error}", file=sys.stderr)

@@ -7,15 +7,14 @@ left is cleared by the next that unpacks. Only plain files with names inside the
 from __future__ import annotations
 
 import atexit
-import contextlib
 import gzip
 import lzma
 import os
 import shutil
-import stat
 import tarfile
 import tempfile
 import zlib
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
@@ -23,11 +22,13 @@ from typing import IO, cast
 from labs.errors import BadInput, Damaged
 from labs.record.disk import written_to
 from labs.record.folder import STUDIES
-from labs.record.hold import hold, seize
+from labs.record.held_folder import held_folder
 from labs.record.seal import SEAL
 
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz")
 PREFIX = "labs-unpacked-"
+HELD = ExitStack()
+atexit.register(HELD.close)
 CUT = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, ValueError)
 
 
@@ -48,8 +49,7 @@ def unpacked(packed: Path) -> Path:
 
 @cache
 def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
-    _clear_stale(Path(tempfile.gettempdir()))
-    folder = _own_folder()
+    folder = HELD.enter_context(held_folder(PREFIX, Path(tempfile.gettempdir())))
     content = folder / "content"
     content.mkdir()
     try:
@@ -101,30 +101,3 @@ def _runs_in(content: Path, packed: Path) -> Path:
         if len(entries) != 1 or not entries[0].is_dir():
             raise BadInput(f"{packed} holds no run; `labs runs pack` packs runs")
         folder = entries[0]
-
-
-def _own_folder() -> Path:
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        try:
-            hold(folder / "lock")
-        except (FileNotFoundError, FileExistsError):
-            continue        # cleared by another process before it was locked
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return folder
-
-
-def _clear_stale(temporary: Path) -> None:
-    for folder in temporary.glob(f"{PREFIX}*"):
-        lock = seize(folder / "lock") if _is_ours(folder) else None
-        if lock is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
-
-
-def _is_ours(folder: Path) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        found = folder.lstat()
-        own = os.getuid() if hasattr(os, "getuid") else found.st_uid
-        return stat.S_ISDIR(found.st_mode) and found.st_uid == own
-    return False

@@ -18,6 +18,9 @@ from labs.parameters.declare import did_you_mean
 from labs.record.study import Planned, StudyFile, write_study
 from labs.runs.run import Run
 
+# How many conditions a study names when it says what it is.
+NAMED = 20
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study:
@@ -166,7 +169,10 @@ class Study:
         kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel['release']}" for run in self.runs))
         testbeds = ", ".join(dict.fromkeys(run.testbed for run in self.runs))
         kept = f", in {self.folder}" if self.live else ""
-        return (f"of {self.lab.name}: {', '.join(self.conditions)} · {testbeds} · {kernels} · "
+        named = ", ".join(self.conditions[:NAMED])
+        if len(self.conditions) > NAMED:
+            named += f" and {len(self.conditions) - NAMED} more"
+        return (f"of {self.lab.name}: {named} · {testbeds} · {kernels} · "
                 f"{self.source}{kept}")
 
 

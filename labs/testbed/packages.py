@@ -18,12 +18,13 @@ INSTALL = {
 PACKAGES = {
     "ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "nstat": "iproute2",
     "setpriv": "util-linux", "taskset": "util-linux", "unshare": "util-linux",
-    "mount": "util-linux",
+    "mount": "util-linux", "ab": "apache2-utils",
 }
 OTHERWISE = {
     ("apt-get", "mount"): "mount",
     ("dnf", "ip"): "iproute", ("dnf", "ss"): "iproute", ("dnf", "nstat"): "iproute",
     ("dnf", "tc"): "iproute-tc",
+    ("dnf", "ab"): "httpd-tools", ("pacman", "ab"): "apache",
     ("pacman", "python3"): "python",
     ("apk", "setpriv"): "setpriv",
 }

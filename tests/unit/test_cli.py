@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -82,6 +83,11 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         main([name, "--help"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: labs {name}")
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert labs("--version").stdout == f"labs {declared}\n"
 
 
 def test_help_lists_the_commands() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from labs.errors import LabError
 from labs.record.folder import Staging, clear_stale, verify
-from labs.record.study import Planned, newest, write_study
+from labs.record.study import Planned, read_study, write_study
 from labs.record.whole_file import whole_file, write_whole
 
 ROOT = Path(__file__).parents[2]
@@ -159,7 +159,7 @@ def test_a_killed_writer_of_a_study_is_cleared_by_the_next(tmp_path: Path) -> No
         done = subprocess.run([sys.executable, "-c", writer, str(path)], cwd=ROOT)
         assert done.returncode == -signal.SIGKILL
         assert len(left(path.parent)) == 3
-    assert newest(tmp_path)[0].name == study.name
+    assert read_study(tmp_path / "studies/buffers.json").name == study.name
     write_study(tmp_path, "buffers", {"seed": 2}, [Planned("both", "1" * 64)])
     assert len(left(tmp_path / "studies")) == 3
     subprocess.run([sys.executable, "-c", writer, str(tmp_path / "studies/buffers-0.json")],

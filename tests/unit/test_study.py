@@ -72,6 +72,8 @@ def test_words_carry_the_figures_of_the_run(study: Study) -> None:
 
 
 def test_a_study_says_what_it_is(study: Study) -> None:
+    many = dataclasses.replace(study, runs=study.runs * 11)
+    assert repr(many).split(" · ")[0].endswith("unshaped, both and 2 more")
     assert repr(study) == ("<Study of buffers: unshaped, both · virtual · Linux 6.1.192 · live, "
                            "in runs>")
 
