@@ -69,15 +69,20 @@ def figure(run: Run) -> tuple[str, float] | None:
 
 def repeated(runs: Iterable[Run]) -> tuple[Repeated, ...]:
     """The conditions of some runs, in the order in which they first come."""
-    together: dict[str, list[Run]] = {}
-    for run in runs:
-        together.setdefault(run.condition, []).append(run)
-    return tuple(_repeated(name, found) for name, found in together.items())
+    return tuple(_repeated(name, found) for name, found in _by_condition(runs).items())
 
 
 def in_the_middle(runs: Iterable[Run]) -> tuple[Run, ...]:
     """A run for each condition: the only one, or of repetitions the one in the middle."""
-    return tuple(one.runs[0] if len(one.runs) == 1 else one.middle for one in repeated(runs))
+    return tuple(found[0] if len(found) == 1 else _repeated(name, found).middle
+                 for name, found in _by_condition(runs).items())
+
+
+def _by_condition(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    together: dict[str, list[Run]] = {}
+    for run in runs:
+        together.setdefault(run.condition, []).append(run)
+    return together
 
 
 def _repeated(condition: str, runs: Sequence[Run]) -> Repeated:

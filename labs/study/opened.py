@@ -76,7 +76,7 @@ class Study:
     @property
     def repeated(self) -> tuple[Repeated, ...]:
         """The conditions that were repeated; none of a study on virtual time."""
-        return tuple(one for one in repeated(self.every) if "repetition" in one.runs[0].inputs)
+        return repeated(run for run in self.every if "repetition" in run.inputs)
 
     def repetitions(self) -> Table:
         """A row a repeated condition: the median of its figure, the 95 % interval, the runs."""

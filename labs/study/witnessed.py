@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from labs.analysis.shown import Text
 from labs.errors import BadInput, LabError, Missing
 from labs.parameters.base import LabParameters
 from labs.parameters.declare import declared, plain
@@ -38,7 +39,8 @@ def find(study: Study, testbed: str) -> Study:
         if shared and file is not None:
             return opened(file, _parameters(study, file, testbed), study.lab, live=live)
     return Study(study.parameters, (), study.folder, None, study.live, lab=study.lab,
-                 lacks=_how_to_make(study, testbed))
+                 lacks=f"there is no study of these conditions on {testbed}; "
+                       f"`{how_to_make(study, testbed)}` makes it")
 
 
 def _places(study: Study) -> Iterator[tuple[Path, bool]]:
@@ -82,7 +84,8 @@ def _parameters(study: Study, file: StudyFile, testbed: str) -> LabParameters:
     return type(study.parameters)(**{**given, "testbed": testbed, "runs": str(file.runs)})
 
 
-def _how_to_make(study: Study, testbed: str) -> str:
+def how_to_make(study: Study, testbed: str) -> Text:
+    """The command that makes the study's conditions on another testbed."""
     flags = []
     for one in declared(type(study.parameters)).values():
         value = getattr(study.parameters, one.name)
@@ -91,4 +94,4 @@ def _how_to_make(study: Study, testbed: str) -> str:
         flags += [one.flag, plain(value)] if not isinstance(value, bool) else [one.flag]
     words = shlex.join(["labs", "run", study.lab.name, "--testbed", testbed, *flags,
                         "--only", ",".join(study.conditions)])
-    return f"there is no study of these conditions on {testbed}; `{FIRST[testbed]}{words}` makes it"
+    return Text(FIRST[testbed] + words)
