@@ -10,16 +10,16 @@ from labs.analysis.shown import Table
 from labs.experiments.machines import HERE
 from labs.runs.run import Run
 
-COLUMNS = ("testbed", "machine", "Linux", "HZ", "CPUs", "CPU", "driver", "off", "runs",
-           "busiest CPU, %", "all CPUs, %", "stolen, %", "load before", "sampled every, ms")
+COLUMNS = ("testbed", "machine", "Linux", "HZ", "CPUs", "driver", "off", "busiest CPU, %",
+           "all CPUs, %", "stolen, %", "load before", "sampled every, ms")
 
 
 def machine_rows(*studies: Iterable[Run]) -> Table:
     """A row a machine of each study's runs.
 
     What was measured in every run is the median over them, but for `busiest CPU, %`, which is the
-    highest. `off` are the offloads that are off. On virtual time there are no machines: a row
-    says the kernel, and the rest is empty.
+    highest. `off` are the offloads that are off. On virtual time there are no machines: the row
+    says which kernel, and the rest is empty.
     """
     rows = [row for study in studies for row in _rows(tuple(study))]
     return Table(rows, columns=list(COLUMNS))
@@ -34,8 +34,8 @@ def _rows(runs: Sequence[Run]) -> list[dict[str, object]]:
             seen.setdefault(name, []).append(one)
     if not seen:
         kernels = {f"{run.kernel['release']}": run.kernel["hz"] for run in runs}
-        return [{"testbed": runs[0].testbed, "machine": "both hosts", "Linux": release, "HZ": hz,
-                 "runs": len(runs)} for release, hz in kernels.items()]
+        return [{"testbed": runs[0].testbed, "machine": "both hosts", "Linux": release, "HZ": hz}
+                for release, hz in kernels.items()]
     return [{"testbed": runs[0].testbed, **_row(name, found)} for name, found in seen.items()]
 
 
@@ -43,8 +43,9 @@ def _row(name: str, seen: Sequence[Machine]) -> dict[str, object]:
     last = seen[-1]
     return {
         "machine": "the one below" if name == HERE else name, "Linux": last.release,
-        "HZ": _middle(one.hz for one in seen), "CPUs": last.cpus, "CPU": last.cpu,
-        "driver": last.driver, "off": _off(last.offloads), "runs": len(seen),
+        "HZ": _middle(one.hz for one in seen),
+        "CPUs": last.cpus and f"{last.cpus} of {last.cpu or 'an unknown kind'}",
+        "driver": last.driver, "off": _off(last.offloads),
         "busiest CPU, %": max((one.busiest_pct for one in seen if one.busiest_pct is not None),
                               default=None),
         "all CPUs, %": _middle(one.busy_pct for one in seen),

@@ -16,7 +16,7 @@ from labs.analysis.interval import FEWEST, Interval, of_ratio
 from labs.analysis.machines import machines
 from labs.analysis.parting import Facts, in_words
 from labs.analysis.repeated import Repeated, figure, repeated
-from labs.analysis.shown import Table
+from labs.analysis.shown import Table, Words
 from labs.catalogue import find
 from labs.errors import BadInput
 from labs.runs.comparison import changes
@@ -71,6 +71,12 @@ def margin_of(lab: str) -> Margin:
         return found
     raise BadInput(f"the lab {lab} has no margin within which two witnesses agree; write it into "
                    "the lab: MARGIN = Margin(0.9, 1.1, reason) of labs.analysis.witnesses")
+
+
+def tell_margin(lab: str) -> Words:
+    """The margin of a lab, and why it is as wide as it is."""
+    margin = margin_of(lab)
+    return Words(f"The margin is {margin.low:g} to {margin.high:g}: {margin.reason}.")
 
 
 def beside(first: Iterable[Run], second: Iterable[Run]) -> tuple[Beside, ...]:

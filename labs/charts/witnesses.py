@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 
 from labs.analysis.witnesses import AGREE, NOT_COMPARED, PART, UNDECIDED
-from labs.charts.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, dressed, nothing
+from labs.charts.style import (
+    BLACK,
+    BLUE,
+    CAPTION_PX,
+    GREY,
+    ORANGE,
+    SKY,
+    TO_CAPTION_PX,
+    VERMILION,
+    dressed,
+    nothing,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -15,7 +26,7 @@ if TYPE_CHECKING:
 TITLE = "The second witness against the first"
 # Colour, sign and filling differ, so that each alone tells the verdicts apart.
 LOOKS = {AGREE: (BLUE, "circle"), UNDECIDED: (ORANGE, "circle-open"), PART: (VERMILION, "diamond")}
-ROW_PX, FRAME_PX, WORDS_PX = 44, 210, 300
+ROW_PX, FRAME_PX, WORDS_PX = 44, 230, 300
 WIDEST = 4.0
 """Beyond such a quotient of the largest and the smallest, ratios are drawn on a log scale."""
 
@@ -38,11 +49,13 @@ def ratios(table: DataFrame) -> Figure:
               sign)
     for place, row in enumerate(rows.to_dict("records")):
         figure.add_annotation(x=1, xref="paper", y=place, text=_words(row), showarrow=False,
-                              xanchor="left", xshift=10, align="left", font={"size": 12})
+                              xanchor="left", xshift=10, align="left",
+                              font={"size": 12})
     _lay_out(figure, rows, low, high)
     dressed(figure, title=TITLE, caption=_caption(rows, low, high),
             height=FRAME_PX + ROW_PX * len(rows))
-    return figure.update_layout(margin_r=WORDS_PX)
+    figure.update_annotations({"align": "left"}, selector={"name": "caption"})
+    return figure.update_layout(margin_r=WORDS_PX, margin_b=TO_CAPTION_PX + 2 * CAPTION_PX)
 
 
 def _draw(figure: Figure, rows: DataFrame, verdict: str, colour: str, sign: str) -> None:

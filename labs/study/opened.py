@@ -80,8 +80,8 @@ class Study:
 
     def repetitions(self) -> Table:
         """A row a repeated condition: the median of its figure, the 95 % interval, the runs."""
-        return Table([one.as_json() for one in self.repeated]).rename(
-            columns={"width_pct": "width %"})
+        rows = [{**one.as_json(), "disturbances": "; ".join(one.why)} for one in self.repeated]
+        return Table(rows).rename(columns={"width_pct": "width, %", "disturbances": "by what"})
 
     def run(self, condition: str) -> Run:
         """The run of a condition; BadInput, naming those there are, for another."""
