@@ -103,6 +103,8 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
         "testbed": parameters.testbed,
         "into": parameters.runs,
         "parameters": dataclasses.asdict(parameters),
+        "repetitions": None if parameters.testbed == "virtual" else [
+            parameters.repetitions_min, parameters.repetitions_max],
         "conditions": [
             {
                 "condition": condition.name,
@@ -120,7 +122,10 @@ def as_script(steps: Mapping[str, Any]) -> str:
     """The commands of each condition, in order, under the host that they are for."""
     lines = []
     for one in steps["conditions"]:
-        lines += ["", f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}"]
+        often = "" if steps["repetitions"] is None else "; {} to {} times, shuffled".format(
+            *steps["repetitions"])
+        lines += ["", f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}"
+                      f"{often}"]
         lines.append(f"# run: {one['run']}" if one["run"] else "# run: needs the kernel first")
         for host, group in groupby(one["commands"], key=lambda line: line["host"]):
             lines.append(f"# on the {host}" if host else "# on the machine that has both hosts")

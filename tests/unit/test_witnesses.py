@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import labs
+from labs.analysis.flat import flat_table
 from labs.analysis.interval import Interval
 from labs.analysis.machines import Machine
 from labs.analysis.parting import Facts, in_words, reasons
@@ -26,6 +27,7 @@ from labs.analysis.witnesses import (
     judge,
     lines,
 )
+from labs.claims.found import runs_of
 from labs.cli.__main__ import main
 from labs.errors import BadInput
 from labs.runs import Run
@@ -226,3 +228,20 @@ def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Pat
         assert "ratio 0.70 (0.68 to 0.72): no measurement explains it" in row["because"]
     assert labs.verdicts(VIRTUAL, Study(VIRTUAL.parameters, (), tmp_path, None, True,
                                         lab=VIRTUAL.lab)).equals(alone)
+
+
+def test_claims_take_the_run_in_the_middle(tmp_path: Path) -> None:
+    file = second(tmp_path, SLOW)
+    for where in (file, file.parent.parent):
+        found = {run.condition: run for run in runs_of("buffers", where)}
+        assert {name: run.inputs["repetition"] for name, run in found.items()} == {
+            "default": 3, "both": 3}
+
+
+def test_a_flat_table_says_which_runs_were_disturbed(tmp_path: Path) -> None:
+    good = repetition(tmp_path, virtual("default"), 1)
+    bad = repetition(tmp_path, virtual("default"), 2, machines=machines(stolen_pct=9))
+    table = flat_table([good, bad])
+    assert list(table["inputs.repetition"]) == [1, 2]
+    assert list(table["disturbed"]) == ["", "client: 9.0 % of its CPU time stolen (allowed 2)"]
+    assert "disturbed" not in flat_table([virtual("default")])
