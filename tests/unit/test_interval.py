@@ -103,3 +103,10 @@ def test_width_is_of_the_median() -> None:
     assert nothing is not None and nothing.width_pct is None
     spread = of_median([9.0, 10.0, 10.0, 10.0, 11.0])
     assert spread is not None and spread.width_pct == pytest.approx(20)
+
+
+def test_both_sides_of_a_ratio_are_drawn_on_their_own() -> None:
+    """Drawn alike, two equal sides would come to a ratio of exactly one."""
+    values = [8.0, 9.0, 10.0, 11.0, 12.0]
+    found = of_ratio(values, values)
+    assert found is not None and found.low < 0.9 and found.high > 1.1

@@ -245,3 +245,17 @@ def test_a_flat_table_says_which_runs_were_disturbed(tmp_path: Path) -> None:
     assert list(table["inputs.repetition"]) == [1, 2]
     assert list(table["disturbed"]) == ["", "client: 9.0 % of its CPU time stolen (allowed 2)"]
     assert "disturbed" not in flat_table([virtual("default")])
+
+
+def test_machines_with_another_link_are_no_witness_of_this_study(tmp_path: Path) -> None:
+    file = second(tmp_path)
+    slower = [with_link_asked(run, rate_mbit=5) for run in VIRTUAL.runs]
+    other = dataclasses.replace(VIRTUAL, folder=file.parent.parent, runs=tuple(slower), every=())
+    assert other.witness().lacks
+
+
+def with_link_asked(run: Run, **asked: Any) -> Run:
+    """The run as if its condition had another link."""
+    condition = run.inputs["condition"]
+    inputs = {**run.inputs, "condition": {**condition, "link": {**condition["link"], **asked}}}
+    return dataclasses.replace(run, said={**run.said, "inputs": inputs})
