@@ -104,7 +104,8 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
         "into": parameters.runs,
         "parameters": dataclasses.asdict(parameters),
         "repetitions": None if parameters.testbed == "virtual" else [
-            parameters.repetitions_min, parameters.repetitions_max],
+            parameters.repetitions_min,
+            max(parameters.repetitions_min, parameters.repetitions_max)],
         "conditions": [
             {
                 "condition": condition.name,

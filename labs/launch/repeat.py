@@ -64,7 +64,7 @@ def enough(tries: int, values: Sequence[float] | None, p: LabParameters) -> bool
     a condition without a figure, which has nothing to be narrowed. Where fewer runs are asked for
     than an interval takes, they are all there is.
     """
-    if tries >= p.repetitions_max:
+    if tries >= max(p.repetitions_min, p.repetitions_max):
         return True
     if values is None:
         return tries >= p.repetitions_min

@@ -50,7 +50,8 @@ class LabParameters:
     )
     repetitions_max: int = parameter(
         10, low=1, high=1000,
-        help="on real time: how often a condition is run at most, disturbed runs included",
+        help="on real time: how often a condition is run at most, disturbed runs included, "
+             "unless the least is more",
     )
     width_pct: float = parameter(
         10.0, unit="%", low=0, high=1000,
@@ -59,9 +60,6 @@ class LabParameters:
 
     def __post_init__(self) -> None:
         settle(self)
-        if self.repetitions_max < self.repetitions_min:
-            raise BadInput(f"repetitions_max = {self.repetitions_max} is below repetitions_min = "
-                           f"{self.repetitions_min}; raise the one or lower the other")
 
     def chosen(self, conditions: Sequence[str]) -> tuple[str, ...]:
         """The names of `only` in the order of `conditions`, or all of them; BadInput if unknown."""
