@@ -43,20 +43,27 @@ def of_median(values: Sequence[float]) -> Interval | None:
     return _interval(float(numpy.median(values)), _medians(values, 0), len(values))
 
 
-def of_ratio(over: Sequence[float], under: Sequence[float], *, exact: bool = False
-             ) -> Interval | None:
-    """The interval of the ratio of two medians; None if one side has too few values, or is 0.
+def of_ratio(over: Sequence[float], under: Sequence[float], *, exact_over: bool = False,
+             exact_under: bool = False) -> Interval | None:
+    """The interval of the ratio of two medians; None if one side has too few values, or the one
+    below is 0.
 
-    `exact` says that what stands under repeats to the byte: one value of it is enough.
+    `exact` says of a side that it repeats to the byte: one value of it is enough. `count` is of
+    the side that has fewer of those that do not.
     """
-    if len(over) < FEWEST or not under or (len(under) < FEWEST and not exact):
-        return None
-    divisors = numpy.full(RESAMPLES, numpy.median(under)) if exact else _medians(under, 1)
-    if not divisors.all():
+    medians = [_of_side(over, 0, exact_over), _of_side(under, 1, exact_under)]
+    if medians[0] is None or medians[1] is None or not medians[1].all():
         return None
     middle = float(numpy.median(over) / numpy.median(under))
-    return _interval(middle, _medians(over, 0) / divisors, min(
-        [len(over)] if exact else [len(over), len(under)]))
+    counts = [len(side) for side, exact in ((over, exact_over), (under, exact_under)) if not exact]
+    return _interval(middle, medians[0] / medians[1], min(counts, default=1))
+
+
+def _of_side(values: Sequence[float], stream: int, exact: bool
+             ) -> numpy.typing.NDArray[numpy.float64] | None:
+    if exact and values:
+        return numpy.full(RESAMPLES, numpy.median(values))
+    return _medians(values, stream) if len(values) >= FEWEST else None
 
 
 def _medians(values: Sequence[float], stream: int) -> numpy.typing.NDArray[numpy.float64]:

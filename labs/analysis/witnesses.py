@@ -151,7 +151,8 @@ def _judged(one: Repeated, other: Repeated) -> Beside:
     few = _too_few(one) or _too_few(other)
     if few:
         return found(UNDECIDED, few)
-    ratio = of_ratio(other.values, one.values, exact=_exact(one))
+    ratio = of_ratio(other.values, one.values, exact_over=_exact(other),
+                     exact_under=_exact(one))
     if ratio is None:
         return found(UNDECIDED, f"{one.runs[0].testbed} measured 0")
     verdict = judge(ratio, margin)

@@ -77,7 +77,7 @@ def test_a_ratio_of_two_that_were_repeated_holds_the_true_one() -> None:
 
 def test_a_ratio_over_what_repeats_exactly_is_the_interval_itself() -> None:
     values = [11.0, 12.0, 10.5, 11.5, 12.5, 11.2]
-    alone, over = of_median(values), of_ratio(values, [10.0], exact=True)
+    alone, over = of_median(values), of_ratio(values, [10.0], exact_under=True)
     assert alone is not None and over is not None
     assert (over.low, over.middle, over.high) == pytest.approx(
         (alone.low / 10, alone.middle / 10, alone.high / 10))
@@ -88,8 +88,8 @@ def test_few_values_have_no_interval() -> None:
     few, enough = [1.0] * (FEWEST - 1), [1.0] * FEWEST
     assert of_median(few) is None
     assert of_ratio(few, enough) is None and of_ratio(enough, few) is None
-    assert of_ratio(enough, [], exact=True) is None
-    assert of_ratio(enough, [0.0], exact=True) is None
+    assert of_ratio(enough, [], exact_under=True) is None
+    assert of_ratio(enough, [0.0], exact_under=True) is None
 
 
 def test_the_same_values_have_the_same_interval() -> None:

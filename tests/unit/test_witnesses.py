@@ -109,6 +109,15 @@ def test_the_run_in_the_middle_stands_for_its_condition(tmp_path: Path) -> None:
     assert timed is not None and timed[0] == "httping_ms"
 
 
+def test_either_may_be_the_first(tmp_path: Path) -> None:
+    runs = repetitions(tmp_path, virtual("default"), SLOW, machines=machines(busy_pct=99))
+    (row,) = beside(runs, [virtual("default")])
+    ratio = row.ratio
+    assert ratio is not None and row.verdict == PART
+    assert (ratio.low, ratio.high) == pytest.approx((1 / 0.72, 1 / 0.68), abs=1e-3)
+    assert (row.because, ratio.count) == ("CPU: one of the client's was 99 % busy (vagrant)", 5)
+
+
 def test_other_settings_are_no_witness(tmp_path: Path) -> None:
     run = virtual("default")
     condition = run.inputs["condition"]
