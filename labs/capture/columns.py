@@ -48,12 +48,9 @@ class Columns:
     def __init__(self, room: int) -> None:
         self.room = room
         self.rows = 0
-        # Columns whose starts share the low bits of their addresses would contend for the same
-        # lines of the processor's cache; pages never written to take no memory.
-        padded = -(-room // 1024) * 1024 + 144
-        self._arrays = {
-            name: np.zeros((count, padded), kind)[:, :room] for name, (count, kind) in _KINDS.items()
-        }
+        # Zeros of the system's own: pages that are never written to (SACK edges) take no memory.
+        self._arrays = {name: np.zeros((count, room), kind)
+                        for name, (count, kind) in _KINDS.items()}
 
     def views(self) -> tuple[Any, ...]:
         """The arrays in the order in which segments.rows takes them."""

@@ -19,6 +19,7 @@ from labs.capture.headers import (
     TARGET_LOW,
     VERSION,
 )
+from labs.capture.words import POSITIVE
 
 SOURCE_PORT, TARGET_PORT = PACKET_WORDS, PACKET_WORDS + 1     # beside headers' words of a packet
 FOLLOWED_WORDS = PACKET_WORDS + 2
@@ -76,12 +77,13 @@ def direction_in(at: int, table: Any, source_high: int, source_low: int, source_
 def slot_of(table: Any, slots: Any, source_high: int, source_low: int, source_port: int,
             target_high: int, target_low: int, target_port: int, version: int) -> int:
     """The slot of a pair of ends: where its last connection stands, or the free one for it."""
-    mask = len(slots) - 1
+    mask = (len(slots) - 1) & POSITIVE
     slot = (mixed(source_high, source_low, source_port)
             + mixed(target_high, target_low, target_port)) & mask
     while slots[slot] != 0:
-        if direction_in((slots[slot] - 1) * CONNECTION_WORDS, table, source_high, source_low,
-                        source_port, target_high, target_low, target_port, version) >= 0:
+        at = ((slots[slot] - 1) & POSITIVE) * CONNECTION_WORDS
+        if direction_in(at, table, source_high, source_low, source_port, target_high, target_low,
+                        target_port, version) >= 0:
             break
         slot = (slot + 1) & mask
     return slot

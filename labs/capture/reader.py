@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from labs.capture.counts import Remarks
 
 Array = np.ndarray[Any, Any]
-BUFFER_BYTES = 1 << 21
+BUFFER_BYTES = 1 << 20
 RECORDS_AT_ONCE = 1 << 14
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
@@ -130,6 +130,7 @@ class Reader:
         full."""
         tell()
         self._state[segments.ROW] = columns.rows
+        self._state[segments.ROOM] = columns.room
         views = columns.views()
         while True:
             if self._first == self._last:

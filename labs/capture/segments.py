@@ -70,7 +70,7 @@ from labs.capture.headers import (
     VERSION,
     find_tcp,
 )
-from labs.capture.words import be16, be32
+from labs.capture.words import POSITIVE, be16, be32
 
 # The columns of a row, by the kind of array that they stand in.
 (TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET) = range(6)            # int64
@@ -133,8 +133,8 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
 @compiled
 def take_syn(table: Any, at: int, direction: int, flags: int, seen_ns: int, options: Any) -> None:
     """Note what a SYN or SYN-ACK says of its sender."""
-    side = at + DIRECTIONS + direction * DIRECTION_WORDS
-    other = at + DIRECTIONS + (1 - direction) * DIRECTION_WORDS
+    side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
+    other = at + DIRECTIONS + ((direction ^ 1) & 1) * DIRECTION_WORDS
     table[side + SYN_SEEN] = 1
     table[side + MSS] = options[O_MSS]
     table[side + SACK_PERMITTED] = options[O_SACK_OK]
@@ -155,7 +155,7 @@ def take_end(table: Any, at: int, direction: int, flags: int) -> None:
     """Note a FIN or a reset."""
     side = at + DIRECTIONS
     if flags & FIN:
-        table[side + direction * DIRECTION_WORDS + FIN_SEEN] = 1
+        table[side + (direction & 1) * DIRECTION_WORDS + FIN_SEEN] = 1
     if table[at + ENDED] != OPEN:
         return
     if flags & RST:
@@ -169,7 +169,7 @@ def find_connection(packet: Any, flags: int, seq: int, seen_ns: int, state: Any,
                     slots: Any) -> tuple[int, int]:
     """The packet's connection and its direction in it; a new connection where it begins one."""
     connection = state[LAST_CONNECTION]
-    at = connection * CONNECTION_WORDS
+    at = (connection & POSITIVE) * CONNECTION_WORDS
     direction = -1
     slot = -1
     if connection < state[CONNECTIONS]:
@@ -182,12 +182,12 @@ def find_connection(packet: Any, flags: int, seq: int, seen_ns: int, state: Any,
             packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
         if slots[slot] != 0:
             connection = slots[slot] - 1
-            at = connection * CONNECTION_WORDS
+            at = (connection & POSITIVE) * CONNECTION_WORDS
             direction = direction_in(
                 at, table, packet[SOURCE_HIGH], packet[SOURCE_LOW], packet[SOURCE_PORT],
                 packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
     if direction >= 0 and flags & (SYN | ACK) == SYN:
-        side = at + DIRECTIONS + direction * DIRECTION_WORDS
+        side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
         if table[side + BASE_SET] and table[side + BASE] != seq:
             direction = -1
     if direction < 0:
@@ -204,7 +204,7 @@ def find_connection(packet: Any, flags: int, seq: int, seen_ns: int, state: Any,
 
 
 # What the loop carries from one call to the next, in an array of int64.
-(CONNECTIONS, LAST_CONNECTION, ROW, STATE_WORDS) = range(4)
+(CONNECTIONS, LAST_CONNECTION, ROW, ROOM, STATE_WORDS) = range(5)
 
 
 @compiled
@@ -217,10 +217,10 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, wide: Any, n
     the offset of the buffer in the file.
     """
     row = state[ROW]
-    room = wide.shape[1]
+    room = state[ROOM]
     connections_room = len(table) // CONNECTION_WORDS
     while first < last and row < room and state[CONNECTIONS] < connections_room:
-        place = first * RECORD_WORDS
+        place = (first & POSITIVE) * RECORD_WORDS
         first += 1
         counts[PACKETS] += 1
         seen_ns = records[place + TIME]
@@ -233,7 +233,8 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, wide: Any, n
         if why != 0:
             counts[why] += 1
             continue
-        at = packet[TCP_AT]
+        at = packet[TCP_AT] & POSITIVE
+        here = row & POSITIVE
         header = (data[at + 12] >> 4) * 4
         flags = be16(data, at + 12) & 0x1FF
         seq = be32(data, at + 4)
@@ -241,22 +242,22 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, wide: Any, n
         payload = packet[TCP_BYTES] - header
         packet[SOURCE_PORT] = be16(data, at)
         packet[TARGET_PORT] = be16(data, at + 2)
-        read_options(data, at + 20, min(at + header, end), row, options, edges)
+        read_options(data, at + 20, min(at + header, end), here, options, edges)
         connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
-        wide[TIME_NS, row] = seen_ns
-        wide[OFFSET, row] = base + records[place + RECORD]
-        wide[TSVAL, row] = options[O_TSVAL]
-        wide[TSECR, row] = options[O_TSECR]
-        numbers[SEQ, row] = seq
-        numbers[ACK_NUMBER, row] = be32(data, at + 8)
-        middle[CONNECTION, row] = connection
-        middle[PAYLOAD_BYTES, row] = payload
-        narrow[FLAGS, row] = flags
-        narrow[WINDOW, row] = window
-        small[DIRECTION, row] = direction
-        small[SACK_BLOCKS, row] = options[O_SACK]
-        follow(connection * CONNECTION_WORDS, direction, flags, seq, be32(data, at + 8), window,
-               payload, seen_ns, row, options, table, wide, middle)
+        wide[TIME_NS, here] = seen_ns
+        wide[OFFSET, here] = base + records[place + RECORD]
+        wide[TSVAL, here] = options[O_TSVAL]
+        wide[TSECR, here] = options[O_TSECR]
+        numbers[SEQ, here] = seq
+        numbers[ACK_NUMBER, here] = be32(data, at + 8)
+        middle[CONNECTION, here] = connection
+        middle[PAYLOAD_BYTES, here] = payload
+        narrow[FLAGS, here] = flags
+        narrow[WINDOW, here] = window
+        small[DIRECTION, here] = direction
+        small[SACK_BLOCKS, here] = options[O_SACK]
+        follow((connection & POSITIVE) * CONNECTION_WORDS, direction, flags, seq,
+               be32(data, at + 8), window, payload, seen_ns, here, options, table, wide, middle)
         row += 1
     counts[SEGMENTS] += row - state[ROW]
     state[ROW] = row
@@ -267,8 +268,8 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, wide: Any, n
 def follow(at: int, direction: int, flags: int, seq: int, ack: int, window: int, payload: int,
            seen_ns: int, row: int, options: Any, table: Any, wide: Any, middle: Any) -> None:
     """Bring the connection at `at` up to this segment; write what of the row depends on it."""
-    side = at + DIRECTIONS + direction * DIRECTION_WORDS
-    other = at + DIRECTIONS + (1 - direction) * DIRECTION_WORDS
+    side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
+    other = at + DIRECTIONS + ((direction ^ 1) & 1) * DIRECTION_WORDS
     table[at + LAST_SEEN_NS] = seen_ns
     if flags & SYN:
         take_syn(table, at, direction, flags, seen_ns, options)

@@ -47,5 +47,9 @@ else:
         return word
 
 
+# What is masked with it is known not to be negative, so that numba leaves out what it does for
+# indices that count from the end.
+POSITIVE = 0x7FFFFFFF
+
 be16, be32, be64 = _word(">H"), _word(">I"), _word(">q")
 le16, le32 = _word("<H"), _word("<I")
