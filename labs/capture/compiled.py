@@ -55,7 +55,7 @@ if HAVE_NUMBA:
 
     def compiled(function: Function) -> Function:
         """The function, to be compiled when it is first called."""
-        made: Function = numba.njit(cache=KEPT_IN is not None, nogil=True, _nrt=False, forceinline=function.__name__ not in ("rows","walk_pcap","walk_pcapng","enter_all"))(function)
+        made: Function = numba.njit(cache=KEPT_IN is not None, nogil=True, _nrt=False, forceinline=True)(function)
         return made
 else:
     KEPT_IN = None

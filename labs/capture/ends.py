@@ -58,6 +58,14 @@ def columns(found: np.ndarray[Any, Any]) -> dict[str, Any]:
     return made
 
 
+def rows(found: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
+    """The connections as rows of plain values; what is not known is None."""
+    made = {name: list(values) if isinstance(values, list) else values.tolist()
+            for name, values in columns(found).items()}
+    return [{name: None if value == -1 else value for name, value in zip(made, row, strict=True)}
+            for row in zip(*made.values(), strict=True)]
+
+
 def table(found: np.ndarray[Any, Any]) -> pd.DataFrame:
     """The same as a pandas table."""
     import pandas as pd

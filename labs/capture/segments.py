@@ -85,12 +85,15 @@ ALIGNED_TIMESTAMP = 0x0101080A
 MAX_SCALE = 14
 
 # What a packet's options say, in an array of int64; -1 is absent.
-(O_TSVAL, O_TSECR, O_SACK, O_MSS, O_SCALE, O_SACK_OK, OPTION_WORDS) = range(7)
+(O_TSVAL, O_TSECR, O_SACK, O_MSS, O_SCALE, O_SACK_OK, O_CUT, OPTION_WORDS) = range(8)
 
 
 @compiled
 def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: Any) -> None:
-    """Read the TCP options in data[at:end] into `options`; SACK edges into row `row` of `edges`."""
+    """Read the TCP options in data[at:end] into `options`; SACK edges into row `row` of `edges`.
+
+    One that is not there as a whole is not read.
+    """
     options[O_TSVAL] = -1
     options[O_TSECR] = -1
     options[O_SACK] = 0
@@ -141,7 +144,9 @@ def take_syn(table: Any, at: int, direction: int, flags: int, seen_ns: int, opti
     table[side + TIMESTAMPS] = 1 if options[O_TSVAL] >= 0 else 0
     if options[O_SCALE] >= 0:
         table[side + SCALE] = options[O_SCALE]
-    if table[side + SCALE] == SCALE_UNKNOWN:
+    if options[O_CUT] and options[O_SCALE] < 0:
+        pass                        # it may have had the option: nothing is known
+    elif table[side + SCALE] == SCALE_UNKNOWN:
         table[side + SCALE] = NO_SCALING
         table[other + SCALE] = NO_SCALING
     elif flags & ACK and table[other + SCALE] == NO_SCALING:
@@ -242,6 +247,7 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, wide: Any, n
         payload = packet[TCP_BYTES] - header
         packet[SOURCE_PORT] = be16(data, at)
         packet[TARGET_PORT] = be16(data, at + 2)
+        options[O_CUT] = at + header > end
         read_options(data, at + 20, min(at + header, end), here, options, edges)
         connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
         wide[TIME_NS, here] = seen_ns
