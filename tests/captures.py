@@ -13,11 +13,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from scapy.all import (
         AH,
+        ARP,
+        HDLC,
+        ICMP,
         IP,
+        PPP,
         TCP,
         UDP,
-        ARP,
-        ICMP,
         CookedLinux,
         CookedLinuxV2,
         Dot1AD,
@@ -30,9 +32,7 @@ with warnings.catch_warnings():
         IPv6ExtHdrHopByHop,
         IPv6ExtHdrRouting,
         Loopback,
-        PPP,
         Raw,
-        HDLC,
     )
 
 BEGIN_NS = 1_790_000_000_123_456_789
@@ -270,7 +270,7 @@ def made(path: Path) -> dict[str, Path]:
         "without-length": ([without_length(frame) for frame in over_ipv4(
             ETHER, dialogue())] + [without_length(bytes(ETHER / IP() / tcp / Raw(large)))],
             ETHERNET),
-        "others": (others() + over_ipv4(ETHER, dialogue()), ETHERNET),
+        "others": (over_ipv4(ETHER, dialogue()) + others(), ETHERNET),
         "other-link": ([bytes(60)], 147),
         "nothing": ([], ETHERNET),
     }

@@ -1,9 +1,9 @@
 """What tshark says of a capture's TCP segments, in the columns of labs.capture.read.
 
 The project follows Wireshark in what a connection is, what relative numbers count from and how
-windows are scaled, and differs in three things, which are undone here before comparing: fragments
+windows are scaled, and differs in four things, which are undone here before comparing: fragments
 are not put together; relative numbers do not wrap after 4 GiB; a window whose scale is unknown is
--1 and not the number as sent.
+-1 and not the number as sent; an option that was not captured whole is not read.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def number(text: str) -> int:
     return int(text, 0) if text else -1
 
 
-def segments(path: Path) -> pd.DataFrame:
+def segments(path: Path, fragments: bool = False) -> pd.DataFrame:
     """A row a segment, with the names and meanings of labs.capture.read where both have them."""
     rows = []
     for words in asked(path, FIELDS):
         found = dict(zip(FIELDS, words, strict=True))
-        if not found["tcp.window_size_value"]:
-            continue                        # the header was not captured whole
+        if not found["tcp.window_size_value"] or not (found["tcp.len"] or fragments):
+            continue                # not captured whole, or longer than its packet says it is
         scaled = number(found["tcp.window_size"])
         is_syn = number(found["tcp.flags"]) & 2
         unknown = found["tcp.window_size_scalefactor"] == "-1" and not is_syn
@@ -70,7 +70,9 @@ def segments(path: Path) -> pd.DataFrame:
             "window_bytes": -1 if unknown else scaled,
             "payload_bytes": number(found["tcp.len"]),
             "seq_rel": number(found["tcp.seq"]), "ack_rel": number(found["tcp.ack"]),
-            "tsval": number(found["tcp.options.timestamp.tsval"]),
+            # The first half of an option whose second was not captured is no option.
+            "tsval": number(found["tcp.options.timestamp.tsecr"] and
+                            found["tcp.options.timestamp.tsval"]),
             "tsecr": number(found["tcp.options.timestamp.tsecr"]),
             "sack_blocks": max(number(found["tcp.options.sack.count"]), 0),
         }
@@ -78,6 +80,7 @@ def segments(path: Path) -> pd.DataFrame:
                  if found[f"tcp.options.sack_{side}"] else [] for side in ("le", "re")]
         for block in range(4):
             for side, of_side in zip(("left", "right"), edges, strict=True):
+                of_side = of_side if row["sack_blocks"] else []     # of an option that was cut
                 row[f"sack_{side}_{block + 1}_rel"] = \
                     of_side[block] if block < len(of_side) else -1
         rows.append(row)

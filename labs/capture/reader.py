@@ -62,6 +62,8 @@ class Reader:
         """Take the file's first bytes, and from them its format."""
         self._read(framing.FILE_HEADER_BYTES)
         head = self._buffer[: framing.FILE_HEADER_BYTES].tobytes()
+        if self._source.fault is not None and self._end < framing.FILE_HEADER_BYTES:
+            raise Damaged(f"{self.path}: {self._source.fault}, before the capture begins")
         if self._end == 0:
             raise BadInput(f"{self.path} is empty; a capture begins with a header of its own: "
                            "was tcpdump stopped before it had written? (-U writes at once)")
@@ -149,7 +151,8 @@ class Reader:
 
     def _room_for_connections(self, room: int) -> None:
         words = following.CONNECTION_WORDS
-        self.must_fit(room * words * 8 * 2, f"{room:,} connections")
+        if room > FIRST_CONNECTIONS:
+            self.must_fit(room * words * 8 * 2, f"{room:,} connections")
         table = np.zeros(room * words, np.int64)
         slots = np.zeros(4 * room, np.int32)
         count = int(self._state[segments.CONNECTIONS])
@@ -199,8 +202,9 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
         rows = reader.expected_rows()
         free = reader._free()
         if free is not None and rows * ROW_BYTES > free:
-            rows = _counted_rows(path, memory_bytes)
-            reader.must_fit(rows * ROW_BYTES, f"{rows:,} segments")
+            exactly = int(whole(path, memory_bytes).counts[counted.SEGMENTS])
+            reader.must_fit(exactly * ROW_BYTES, f"{exactly:,} segments")
+            rows = exactly + 1              # a table that is full might have had more
         columns = Columns(rows)
         while reader.fill(columns):
             room = columns.room + columns.room // 2
@@ -220,19 +224,19 @@ def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
     return reader
 
 
-def _counted_rows(path: str | Path, memory_bytes: int | None) -> int:
-    return int(whole(path, memory_bytes).counts[counted.SEGMENTS]) + 1
-
-
 def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
     """The table of `read` in pieces of `rows` rows."""
+    if rows < 1:
+        raise BadInput(f"rows={rows}: a piece has 1 row or more")
     reader = Reader(path)
     try:
-        more = True
+        more, given = True, 0
         while more:
             columns = Columns(rows)
             more = reader.fill(columns)
-            yield columns.table()
+            if columns.rows or not given:
+                yield columns.table()
+            given += columns.rows
     finally:
         reader.close()
 
