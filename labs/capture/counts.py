@@ -27,7 +27,7 @@ DAMAGED = 15            # 1 + the offset from which on nothing could be read
 COUNTS = 16
 
 # A count, whether its packets have no row, and what is said of it.
-_WORDS: tuple[tuple[str, int, bool, str], ...] = (
+WORDS: tuple[tuple[str, int, bool, str], ...] = (
     ("other_link_type", LINK, True, "of a link type that is not read"),
     ("not_ip", NOT_IP, True, "that carry neither IPv4 nor IPv6"),
     ("not_tcp", NOT_TCP, True, "of another protocol than TCP"),
@@ -62,7 +62,7 @@ class Remarks:
     @property
     def lines(self) -> tuple[str, ...]:
         said = [f"{self.counts[name]:,} packets {words}{'; no row' if skipped else ''}"
-                for name, _, skipped, words in _WORDS if name in self.counts]
+                for name, _, skipped, words in WORDS if name in self.counts]
         if self.cut_bytes:
             said.append(f"the last record ends early: {self.cut_bytes:,} bytes left out")
         if self.damaged_at is not None:
@@ -79,7 +79,7 @@ def remarks(counted: Iterable[int]) -> Remarks:
     found = [int(count) for count in counted]
     return Remarks(
         packets=found[PACKETS], segments=found[SEGMENTS],
-        counts={name: found[place] for name, place, _, _ in _WORDS if found[place]},
+        counts={name: found[place] for name, place, _, _ in WORDS if found[place]},
         cut_bytes=found[CUT],
         damaged_at=found[DAMAGED] - 1 if found[DAMAGED] else None,
     )
