@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import gzip
 import struct
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from scapy.all import (
-        AH,
-        ARP,
-        HDLC,
-        ICMP,
-        IP,
-        PPP,
-        TCP,
-        UDP,
-        CookedLinux,
-        CookedLinuxV2,
-        Dot1AD,
-        Dot1Q,
-        Ether,
-        IPOption_RR,
-        IPv6,
-        IPv6ExtHdrDestOpt,
-        IPv6ExtHdrFragment,
-        IPv6ExtHdrHopByHop,
-        IPv6ExtHdrRouting,
-        Loopback,
-        Raw,
-    )
+from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_RR
+from scapy.layers.inet6 import (
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+    IPv6ExtHdrHopByHop,
+    IPv6ExtHdrRouting,
+)
+from scapy.layers.ipsec import AH
+from scapy.layers.l2 import ARP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether, Loopback
+from scapy.layers.ppp import HDLC, PPP
+from scapy.packet import Raw
 
 BEGIN_NS = 1_790_000_000_123_456_789
 STEP_NS = 1_234_567
@@ -149,8 +135,8 @@ def interface(order: str, link: int, resolution: int | None = None, offset_s: in
 def units(at_ns: int, resolution: int) -> int:
     """A time in an interface's units."""
     if resolution & 128:
-        return at_ns * 2 ** (resolution & 127) // 10**9
-    return at_ns * 10**resolution // 10**9
+        return (at_ns << (resolution & 127)) // 10**9
+    return at_ns * int(10**resolution) // 10**9
 
 
 def enhanced(order: str, number: int, stamp: int, frame: bytes, snap: int = 262_144) -> bytes:
@@ -276,12 +262,13 @@ def made(path: Path) -> dict[str, Path]:
     }
     found = {name: pcap(path / f"{name}.pcap", *it) for name, it in plain.items()}
     frames = over_ipv4(ETHER, dialogue())
-    for name, settings in {
+    forms: dict[str, dict[str, Any]] = {
         "big-endian": {"order": ">"}, "microseconds": {"nanoseconds": False},
         "big-endian-microseconds": {"order": ">", "nanoseconds": False},
         "modified": {"modified": True},
         **{f"first-{snap}-bytes": {"snap": snap} for snap in (14, 34, 40, 54, 60, 66, 80)},
-    }.items():
+    }
+    for name, settings in forms.items():
         found[name] = pcap(path / f"{name}.pcap", frames, **settings)
     found["pcapng"] = every_pcapng(path / "sections.pcapng")
     found["gzip"] = path / "again.pcap.gz"

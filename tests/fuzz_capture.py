@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from labs.capture import counts
@@ -93,7 +94,7 @@ def judge(path: Path, rows: int | None = None) -> str:
     connections = reader.connections
     if columns.rows:
         assert (table["payload_bytes"] >= 0).all()
-        assert 0 <= table["connection"].min()
+        assert table["connection"].min() >= 0
         assert table["connection"].max() == len(connections) - 1
         assert (table["offset"][1:] > table["offset"][:-1]).all()
         assert (table["sack_blocks"] <= 4).all()
@@ -111,17 +112,19 @@ def judge(path: Path, rows: int | None = None) -> str:
     return ""
 
 
-def work(seed: int, first: int, count: int, current: Path) -> None:
-    """Judge inputs `first` to `first + count`; `current` holds the one in hand."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+def outcomes(seed: int, first: int, count: int, current: Path) -> Counter[str]:
+    """Judge inputs `first` to `first + count`: how many were read (""), or refused with which
+    error. `current` holds the one in hand."""
+    found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         sources = seeds(Path(folder))
     for number in range(first, first + count):
         chance = random.Random(seed * 1_000_003 + number)
         current.write_bytes(mutated(chance.choice(sources), sources, chance))
         signal.alarm(SECONDS_EACH)          # its default is death: compiled code hears nothing else
-        judge(current, rows=chance.randrange(1, 40) if number % 16 == 0 else None)
+        found[judge(current, rows=chance.randrange(1, 40) if number % 16 == 0 else None)] += 1
     signal.alarm(0)
+    return found
 
 
 def main() -> int:
@@ -133,7 +136,8 @@ def main() -> int:
     parser.add_argument("--work", nargs=2, metavar=("COUNT", "FILE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work is not None:
-        work(args.seed, args.first, int(args.work[0]), Path(args.work[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        outcomes(args.seed, args.first, int(args.work[0]), Path(args.work[1]))
         return 0
     crashes, begun = 0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

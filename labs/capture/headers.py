@@ -48,9 +48,9 @@ def tagged(data: Any, at: int, end: int) -> int:
         if at + 2 > end:
             return -SHORT
         kind = be16(data, at)
-        if kind == IP_TYPE or kind == IPV6_TYPE:
+        if kind in (IP_TYPE, IPV6_TYPE):
             return at + 2
-        if kind != VLAN and kind != QINQ and kind != QINQ_OLD and kind != QINQ_OLDER:
+        if kind not in (VLAN, QINQ, QINQ_OLD, QINQ_OLDER):
             return -NOT_IP
         at += 4
     return -NESTED
@@ -71,7 +71,7 @@ def point_to_point(data: Any, at: int, end: int) -> int:
     else:
         protocol = be16(data, at)
         at += 2
-    return at if protocol == PPP_IP or protocol == PPP_IPV6 else -NOT_IP
+    return at if protocol in (PPP_IP, PPP_IPV6) else -NOT_IP
 
 
 @compiled
@@ -83,7 +83,7 @@ def loopback(data: Any, at: int, end: int) -> int:
     if family > 0xFFFF:
         family = le32(data, at)
     # IPv6 is 10 on Linux, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
-    if family == INET or family == 10 or family == 24 or family == 28 or family == 30:
+    if family in (INET, 10, 24, 28, 30):
         return at + 4
     return -NOT_IP
 
@@ -99,14 +99,14 @@ def beyond_link(data: Any, at: int, end: int, link: int) -> int:
         if at + 20 > end:
             return -SHORT
         kind = be16(data, at)
-        if kind == VLAN or kind == QINQ:
+        if kind in (VLAN, QINQ):
             return tagged(data, at + 22, end)
-        return at + 20 if kind == IP_TYPE or kind == IPV6_TYPE else -NOT_IP
+        return at + 20 if kind in (IP_TYPE, IPV6_TYPE) else -NOT_IP
     if link in (RAW, RAW_BSD, RAW_OPENBSD, IPV4, IPV6):
         return at
-    if link == NULL or link == LOOP:
+    if link in (NULL, LOOP):
         return loopback(data, at, end)
-    if link == PPP or link == PPP_SERIAL:
+    if link in (PPP, PPP_SERIAL):
         return point_to_point(data, at, end)
     return -LINK
 

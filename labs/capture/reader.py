@@ -13,10 +13,9 @@ from labs.capture import following, framing, pcapng, segments
 from labs.capture.columns import ROW_BYTES, Columns
 from labs.capture.compiled import tell, view
 from labs.capture.framing import RECORD_WORDS, WANTED
-from labs.capture.headers import PACKET_WORDS
 from labs.capture.memory import available_bytes
 from labs.capture.source import open_source
-from labs.errors import BadInput, Damaged, LabError, Missing
+from labs.errors import BadInput, Damaged, Missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +37,7 @@ class Reader:
     """
 
     def __init__(self, path: str | Path, memory_bytes: int | None = None) -> None:
+        tell()
         self.path = Path(path)
         self._memory_bytes = memory_bytes
         self._source = open_source(self.path)
@@ -51,6 +51,9 @@ class Reader:
         self._state = np.zeros(segments.STATE_WORDS, np.int64)
         self._packet = np.zeros(following.FOLLOWED_WORDS, np.int64)
         self._options = np.zeros(segments.OPTION_WORDS, np.int64)
+        self._table: Array
+        self._slots: Array
+        self._connections_room = 0
         self._room_for_connections(FIRST_CONNECTIONS)
         try:
             self._begin()
@@ -90,7 +93,7 @@ class Reader:
             self._buffer[:left] = self._buffer[self._at : self._end]
         self._base += self._at
         self._at, self._end = 0, left
-        place = memoryview(self._buffer)
+        place = memoryview(self._buffer)        # type: ignore[arg-type]
         while self._end < len(self._buffer):
             found = self._source.readinto(place[self._end :])
             if found == 0:
@@ -130,18 +133,17 @@ class Reader:
     def fill(self, columns: Columns) -> bool:
         """Fill columns from their row `rows` on; False where the file has ended before they were
         full."""
-        tell()
         self._state[segments.ROW] = columns.rows
         self._state[segments.ROOM] = columns.room
-        views = columns.views()
+        into = columns.views()
         while True:
-            if self._first == self._last:
-                if self.counts[counted.DAMAGED] or not self._walk():
-                    self._source.close()
-                    return False
+            if self._first == self._last and (
+                    self.counts[counted.DAMAGED] or not self._walk()):
+                self._source.close()
+                return False
             self._first = int(segments.rows(
                 view(self._buffer), view(self._records), self._first, self._last, self._base,
-                *views, view(self._state), view(self._table), view(self._slots),
+                into, view(self._state), view(self._table), view(self._slots),
                 view(self.counts), view(self._packet), view(self._options)))
             columns.rows = int(self._state[segments.ROW])
             if columns.rows == columns.room:
@@ -192,11 +194,40 @@ class Reader:
 
 
 def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
-    """The TCP segments of a capture, a row each."""
+    """The TCP segments of a capture as a table, a row each, in the file's order.
+
+    time_ns        int64   since 1970, by the capture's clock
+    connection     int32   the row of `connections`; tcp.stream in Wireshark
+    direction      int8    0 from the end that opened the connection, 1 to it
+    seq, ack       uint32  as sent
+    flags          uint16  nine bits: 1 FIN, 2 SYN, 4 RST, 8 PSH, 16 ACK, 32 URG, 64 ECE, 128 CWR,
+                           256 NS
+    window         uint16  as sent
+    window_bytes   int32   scaled by what the sender's SYN said (a SYN's own is not); as sent, where
+                           one of the SYNs has no such option; -1, where the sender's SYN is not
+                           there (Wireshark then shows it as sent, with scale factor -1)
+    payload_bytes  int32   by the IP header, whatever was captured
+    seq_rel        int64   counted from the SYN, which has 0; without SYN the first has 1. Does not
+    ack_rel        int64   wrap at 4 GiB. ack_rel is 0 without ACK
+    tsval, tsecr   int64   -1 without the option
+    sack_blocks    uint8   0 to 4
+    sack_left_1, sack_right_1 ... sack_left_4, sack_right_4
+                   uint32  the edges as sent; 0 beyond sack_blocks
+    offset         int64   of the record in the (uncompressed) file
+
+    `memory_bytes` is how much the table may take, by default what the system has. Raises Missing
+    where it takes more, in which case `batches` reads it; BadInput for what is no file, Damaged for
+    what is no capture. What else the file holds is counted: `remarks`.
+    """
     return read_columns(path, memory_bytes)[0].table()
 
 
 def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Columns, Reader]:
+    """The segments as arrays, and the reader, which has the connections and the counts.
+
+    Room is made for as many rows as the first records promise; where that is too much for the
+    memory there is, the rows are counted first.
+    """
     reader = Reader(path, memory_bytes)
     try:
         rows = reader.expected_rows()
@@ -225,7 +256,11 @@ def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
 
 
 def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
-    """The table of `read` in pieces of `rows` rows."""
+    """The table of `read` in pieces of `rows` rows: joined they are equal to it.
+
+    A piece knows all that those before it have shown; only one is in memory at a time, beside 330
+    bytes a connection. A capture without segments gives one empty piece.
+    """
     if rows < 1:
         raise BadInput(f"rows={rows}: a piece has 1 row or more")
     reader = Reader(path)
@@ -242,7 +277,25 @@ def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
 
 
 def connections(path: str | Path) -> pd.DataFrame:
-    """The connections of a capture, a row each."""
+    """The connections of a capture as a table, a row each, in the order of their first segment.
+
+    connection                     its number in `read`
+    opener, opener_port            the end that sent the first SYN
+    listener, listener_port        the other
+    opener_known_by                syn, syn-ack, or ports: neither was captured, and the end with
+                                   the lower port is taken for the listener
+    first_ns, last_ns              its first and last segment
+    handshake_rtt_ns               from the last SYN to the first ACK after the SYN-ACK; -1 without
+    ended                          fin: both ends sent one; reset; open: neither
+    and of each end, after opener_ or listener_:
+    mss, wscale, sack_permitted, timestamps
+                                   what its SYN offered: mss and wscale -1 where it did not, all
+                                   four -1 where it is not there
+    segments, bytes                what it sent; bytes of payload, those sent again too
+    retransmissions                segments whose payload begins before the highest number that it
+                                   has sent (a zero-window probe or a keep-alive of one byte too;
+                                   Wireshark tells these apart)
+    """
     from labs.capture.ends import table
 
     return table(whole(path).connections)

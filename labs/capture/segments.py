@@ -28,7 +28,6 @@ from labs.capture.following import (
     FIN,
     FIN_SEEN,
     HANDSHAKE_NS,
-    LAST_NS as LAST_SEEN_NS,
     MSS,
     NEXT,
     NO_SCALING,
@@ -50,6 +49,9 @@ from labs.capture.following import (
     direction_in,
     slot_of,
     unwrapped,
+)
+from labs.capture.following import (
+    LAST_NS as LAST_SEEN_NS,
 )
 from labs.capture.framing import (
     BEGIN,
@@ -73,19 +75,19 @@ from labs.capture.headers import (
 from labs.capture.words import POSITIVE, be16, be32
 
 # The columns of a row, by the kind of array that they stand in.
-(TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET) = range(6)            # int64
-(SEQ, ACK_NUMBER) = range(2)                                             # uint32
-(CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES) = range(3)                     # int32
-(FLAGS, WINDOW) = range(2)                                               # uint16
-(DIRECTION, SACK_BLOCKS) = range(2)                                      # uint8, the first as int8
-SACK_EDGES = 8                                                           # uint32: left 1, right 1...
+TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)      # wide: int64
+SEQ, ACK_NUMBER = range(2)                                      # numbers: uint32
+CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)              # middle: int32
+FLAGS, WINDOW = range(2)                                        # narrow: uint16
+DIRECTION, SACK_BLOCKS = range(2)                               # small: int8
+SACK_EDGES = 8                                                  # edges: uint32, left 1, right 1...
 
 NOP, MSS_OPTION, SCALE_OPTION, SACK_OK_OPTION, SACK_OPTION, TIME_OPTION = 1, 2, 3, 4, 5, 8
 ALIGNED_TIMESTAMP = 0x0101080A
 MAX_SCALE = 14
 
 # What a packet's options say, in an array of int64; -1 is absent.
-(O_TSVAL, O_TSECR, O_SACK, O_MSS, O_SCALE, O_SACK_OK, O_CUT, OPTION_WORDS) = range(8)
+O_TSVAL, O_TSECR, O_SACK, O_MSS, O_SCALE, O_SACK_OK, O_CUT, OPTION_WORDS = range(8)
 
 
 @compiled
@@ -209,18 +211,18 @@ def find_connection(packet: Any, flags: int, seq: int, seen_ns: int, state: Any,
 
 
 # What the loop carries from one call to the next, in an array of int64.
-(CONNECTIONS, LAST_CONNECTION, ROW, ROOM, STATE_WORDS) = range(5)
+CONNECTIONS, LAST_CONNECTION, ROW, ROOM, STATE_WORDS = range(5)
 
 
 @compiled
-def rows(data: Any, records: Any, first: int, last: int, base: int, wide: Any, numbers: Any,
-         middle: Any, narrow: Any, small: Any, edges: Any, state: Any, table: Any, slots: Any,
-         counts: Any, packet: Any, options: Any) -> int:
+def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any, state: Any,
+         table: Any, slots: Any, counts: Any, packet: Any, options: Any) -> int:
     """Turn records first to last - 1 into rows from row state[ROW] on; the first not taken.
 
     It stops early where the columns are full, or the connections: the caller makes room. `base` is
     the offset of the buffer in the file.
     """
+    wide, numbers, middle, narrow, small, edges = columns
     row = state[ROW]
     room = state[ROOM]
     connections_room = len(table) // CONNECTION_WORDS

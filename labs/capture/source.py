@@ -6,7 +6,6 @@ Source: RFC 1952 (gzip, with several members), RFC 8878 (zstd).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -37,7 +36,7 @@ class _Plain:
         self._file, self._size = file, size
 
     def readinto(self, place: memoryview) -> int:
-        return self._file.readinto(place) or 0      # type: ignore[attr-defined,no-any-return]
+        return self._file.readinto(place) or 0      # type: ignore[attr-defined]
 
     def done(self) -> float:
         return self._file.tell() / self._size if self._size else 1.0
@@ -82,7 +81,6 @@ class _Zstd(_Plain):
         except ImportError:
             raise Missing("reading zstd needs the package pyarrow; "
                           "or unpack the capture first: zstd -d FILE") from None
-        self._open: Callable[[], object] = pyarrow.input_stream
         self._stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
         self._given = 0
 
@@ -115,7 +113,7 @@ def open_source(path: Path) -> Source:
         size = file.seek(0, 2)
         file.seek(0)
         kind = _Gzip if head.startswith(GZIP) else _Zstd if head == ZSTD else _Plain
-        return kind(file, size)                     # type: ignore[arg-type]
+        return kind(file, size)
     except BaseException:
         file.close()
         raise

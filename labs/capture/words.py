@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from labs.capture.compiled import HAVE_NUMBA
 
@@ -34,8 +34,8 @@ if HAVE_NUMBA:
 
             return types.int64(data, types.int64), code
 
-        made: Word = intrinsic(word)
-        return made
+        made: Any = intrinsic(word)
+        return cast(Word, made)
 else:
     def _word(form: str) -> Word:
         unpack = struct.Struct(form).unpack_from

@@ -13,6 +13,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow
 import pytest
+from scapy.layers.inet import IP, TCP
+from scapy.packet import Raw
 
 from labs import capture
 from labs.capture.columns import ROW_BYTES
@@ -83,9 +85,9 @@ def test_offset_is_where_the_record_stands(made: dict[str, Path]) -> None:
         content = made[name].read_bytes()
         table = capture.read(made[name])
         assert table["offset"].is_monotonic_increasing
-        for row in table.itertuples():
-            frame = content[row.offset + begin :]
-            assert struct.pack(">II", row.seq, row.ack) in frame[20:70], (name, row.Index)
+        for offset, seq, ack in zip(*(table[column].tolist() for column in (
+                "offset", "seq", "ack")), strict=True):
+            assert struct.pack(">II", seq, ack) in content[offset + begin :][20:70], name
     assert capture.read(made["gzip"])["offset"].equals(capture.read(made["ethernet"])["offset"])
 
 
@@ -123,8 +125,6 @@ def test_a_new_syn_on_the_same_ports_is_a_new_connection(made: dict[str, Path]) 
 
 
 def test_a_reset_ends_a_connection(tmp_path: Path) -> None:
-    from scapy.all import IP, TCP
-
     frames = over_ipv4(ETHER, dialogue())[:5]
     frames.append(bytes(ETHER / IP(src="10.0.0.1", dst="10.0.0.2")
                         / TCP(sport=80, dport=40000, flags="RA", seq=1, ack=1)))
@@ -134,8 +134,6 @@ def test_a_reset_ends_a_connection(tmp_path: Path) -> None:
 
 def test_relative_numbers_do_not_wrap(tmp_path: Path) -> None:
     """A stream whose numbers pass 2**32 three times counts on."""
-    from scapy.all import IP, TCP, Raw
-
     step = 1 << 30
     frames = [bytes(ETHER / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(
         sport=80, dport=40000, flags="A", seq=(5 + number * step) % 2**32, ack=1) / Raw(b"x"))
@@ -253,8 +251,8 @@ def test_what_does_not_fit_in_memory_is_refused_before_it_is_read() -> None:
 
 
 def test_many_connections_make_room(tmp_path: Path) -> None:
-    frames = [bytes(captures.IP(src=f"10.1.{number // 250}.{number % 250}", dst="10.0.0.1")
-                    / captures.TCP(sport=1000 + number, dport=80, flags="S", seq=number))
+    frames = [bytes(IP(src=f"10.1.{number // 250}.{number % 250}", dst="10.0.0.1")
+                    / TCP(sport=1000 + number, dport=80, flags="S", seq=number))
               for number in range(3000)]
     path = pcap(tmp_path / "many.pcap", frames + frames, 101)
     found = capture.read(path)
