@@ -112,12 +112,13 @@ class Reader:
                 found, at = framing.walk_pcap(*given, *into)
             else:
                 found, at = pcapng.walk_pcapng(*given, view(self._interfaces), *into)
+            if self.counts[counted.DAMAGED]:
+                self.counts[counted.DAMAGED] += self._base
             self._at = int(at)
             self._first, self._last = 0, int(found)
             if found:
                 return True
             if self.counts[counted.DAMAGED]:
-                self.counts[counted.DAMAGED] += self._base
                 return False
             if self._ended or not self._read(int(self._form[WANTED])):
                 self._finish()

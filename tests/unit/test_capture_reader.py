@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -21,18 +22,25 @@ from labs.capture.columns import ROW_BYTES
 from labs.errors import BadInput, Damaged, Missing
 from tests import captures
 from tests.captures import ETHER, dialogue, over_ipv4, pcap
+from tests.fuzz_capture import mutated
 
 ROOT = Path(__file__).parents[2]
 LOSS = ROOT / "tests" / "fixtures" / "parse" / "loss.pcap"
 DIGEST = """
 import sys
 from hashlib import sha256
-from labs.capture.reader import Reader, read_columns
+from labs.capture import reader
 from labs.capture.compiled import HAVE_NUMBA
+from labs.errors import LabError
 assert HAVE_NUMBA == (sys.argv[1] == "compiled")
-for path in sys.argv[2:]:
-    columns, reader = read_columns(path)
-    digest = sha256(reader.connections.tobytes() + reader.counts.tobytes())
+reader.BUFFER_BYTES = int(sys.argv[2])
+for path in sys.argv[3:]:
+    try:
+        columns, done = reader.read_columns(path)
+    except LabError as error:
+        print(type(error).__name__)
+        continue
+    digest = sha256(done.connections.tobytes() + done.counts.tobytes())
     for name, array in columns.arrays():
         digest.update(name.encode() + array.tobytes())
     print(digest.hexdigest())
@@ -59,21 +67,30 @@ def test_batches_of_nothing_are_refused() -> None:
         next(capture.batches(LOSS, rows=0))
 
 
-def test_plain_python_says_the_same(made: dict[str, Path]) -> None:
-    paths = [str(path) for path in (LOSS, *made.values())]
+def test_plain_python_says_the_same(tmp_path: Path, made: dict[str, Path]) -> None:
+    """And so does a buffer of a few bytes, in which every record has to be sought anew."""
+    chance = random.Random(1)
+    sources = [path.read_bytes() for path in (LOSS, made["pcapng"], made["others"])]
+    changed = [tmp_path / str(number) for number in range(200)]
+    for path in changed:
+        head = path.name[-1] != "0" and 28      # nine in ten are still captures
+        source = chance.choice(sources)
+        path.write_bytes(source[:head] + mutated(source[head:], sources, chance))
+    paths = [str(path) for path in (LOSS, *made.values(), *changed)]
     printed = [
-        subprocess.run([sys.executable, "-c", DIGEST, how, *paths], cwd=ROOT, check=True, text=True,
-                       capture_output=True, env=os.environ | extra).stdout.split()
-        for how, extra in (("compiled", {}), ("plain", {"LABS_NO_NUMBA": "1"}))
+        subprocess.run([sys.executable, "-c", DIGEST, how, buffer, *paths], cwd=ROOT, check=True,
+                       text=True, capture_output=True, env=os.environ | extra).stdout.split()
+        for how, buffer, extra in (("compiled", "1048576", {}), ("compiled", "64", {}),
+                                   ("plain", "64", {"LABS_NO_NUMBA": "1"}))
     ]
     assert len(printed[0]) == len(paths)
-    assert printed[0] == printed[1]
+    assert printed[0] == printed[1] == printed[2]
 
 
 def test_where_compiled_code_cannot_be_kept(tmp_path: Path) -> None:
     """A file where the cache's folder should be: not even root can write there."""
     (tmp_path / "file").touch()
-    done = subprocess.run([sys.executable, "-c", DIGEST, "compiled", str(LOSS)], cwd=ROOT,
+    done = subprocess.run([sys.executable, "-c", DIGEST, "compiled", "64", str(LOSS)], cwd=ROOT,
                           check=True, text=True, capture_output=True,
                           env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "file")})
     assert done.stderr.count("\n") == 1
