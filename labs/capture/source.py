@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 from labs.errors import BadInput, Damaged, Missing
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 16
 # gzip cannot make more than 1,032 bytes of one; a zstd file that makes more is no capture.
 MOST_PER_BYTE = 2000
 UNJUDGED_BYTES = 1 << 26
@@ -62,7 +62,7 @@ class _Gzip(_Plain):
                 self.fault = "the gzip data ends early"
                 return 0
             try:
-                found = self._inflate.decompress(waiting, len(place))
+                found = self._inflate.decompress(waiting, min(len(place), PIECE_BYTES))
             except zlib.error:
                 self.fault = "the gzip data is damaged"
                 return 0

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         description="Write the TCP segments of a capture as a table, a row each.\n\n"
                     "  labs capture table FILE --out segments.parquet\n"
                     "  labs capture table FILE.pcapng.gz --out segments.csv\n\n"
-                    "The columns are those of labs.capture.read: `pydoc labs.capture.reader`.")
+                    "The columns are those of labs.capture.read, whose help tells their units.")
     table.add_argument("file", metavar="FILE", help="a pcap or pcapng file")
     table.add_argument("--out", type=Path, required=True, metavar="X.parquet|X.csv",
                        help="the file to write; its ending says which kind")

@@ -203,7 +203,7 @@ def test_compressed_and_cut(tmp_path: Path) -> None:
     found = capture.remarks(tmp_path / "cut.gz")
     assert found.damaged_at is not None and found.segments > 200
     assert "damaged from byte" in found.lines[-1]
-    # zstd gives what it has unpacked in pieces of 256 KiB: of this one, nothing.
+    # zstd gives what it has unpacked in pieces of 64 KiB: of this one, nothing.
     (tmp_path / "cut.zst").write_bytes((tmp_path / "whole.zst").read_bytes()[:-100])
     with pytest.raises(Damaged, match="ends early"):
         capture.remarks(tmp_path / "cut.zst")
