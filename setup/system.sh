@@ -23,7 +23,6 @@ wget                    wget
 httping                 httping
 ab                      apache2-utils
 tcpdump                 tcpdump
-tshark                  tshark
 ethtool                 ethtool
 gcc                     gcc
 /usr/include/stdio.h    libc6-dev

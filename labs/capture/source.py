@@ -109,6 +109,8 @@ def open_source(path: Path) -> Source:
     except PermissionError:
         raise Missing(f"{path}: no right to read it; `sudo chmod a+r` on it gives one") from None
     try:
+        if not file.seekable():
+            raise BadInput(f"{path} is a pipe; write the capture to a file first")
         head = file.read(4) or b""
         size = file.seek(0, 2)
         file.seek(0)
