@@ -5,7 +5,7 @@ UV := uv==0.13.8
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab test benchmark figure kernel-reproducible lock clean
+.PHONY: help ready lab test fuzz-capture benchmark benchmark-capture figure kernel-reproducible lock clean
 
 help:                   ## say what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -28,6 +28,12 @@ test: ready             ## style, types, rooms, and all tests that can run on th
 
 benchmark: ready        ## how fast runs are, as ratios where possible
 	$(BIN)/python benchmarks/virtual.py
+
+benchmark-capture: ready  ## how fast captures are read, beside tshark and others
+	$(BIN)/python benchmarks/capture.py
+
+fuzz-capture: ready     ## read a million mutated captures; crashes are kept as fixtures
+	$(BIN)/python -m tests.fuzz_capture
 
 figure: ready           ## draw the README's figure again from recorded runs (needs chromium)
 	$(BIN)/python docs/draw.py

@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labs import charts, errors
+    from labs import capture, charts, errors
     from labs.parameters.base import LabParameters
     from labs.study import study
     from labs.study.judged import verdicts
 
-__all__ = ["charts", "check", "errors", "study", "verdicts"]
+__all__ = ["capture", "charts", "check", "errors", "study", "verdicts"]
 
-_PLACES = {"charts": "labs.charts", "errors": "labs.errors", "study": "labs.study:study",
-           "verdicts": "labs.study.judged:verdicts"}
+_PLACES = {"capture": "labs.capture", "charts": "labs.charts", "errors": "labs.errors",
+           "study": "labs.study:study", "verdicts": "labs.study.judged:verdicts"}
 
 
 def check(lab: str, names: Mapping[str, Any]) -> LabParameters:

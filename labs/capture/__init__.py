@@ -1,0 +1,35 @@
+"""The capture room: packet captures as tables.
+
+    read(path)            the TCP segments, a row each
+    batches(path, rows=)  the same in pieces that joined equal it
+    connections(path)     a row a connection
+    remarks(path)         what the file held beside them, counted
+
+Each is imported when it is first used. Files are pcap or pcapng, plain, gzip or zstd.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labs.capture.counts import Remarks
+    from labs.capture.reader import batches, connections, read, remarks
+
+__all__ = ["Remarks", "batches", "connections", "read", "remarks"]
+
+_HOME = {
+    "Remarks": "counts",
+    "batches": "reader", "connections": "reader", "read": "reader", "remarks": "reader",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,82 @@
+"""The numeric core of the reader, compiled by numba where it is installed.
+
+The functions that carry `@compiled` are plain Python too. Without numba they run as they stand, on
+memoryviews instead of arrays, and give the same result, slower. What numba makes is kept in the
+user's cache, under a digest of this room's sources, so that it is compiled once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from labs.errors import Missing
+from labs.record.cache import cache
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+OFF = "LABS_NO_NUMBA"                   # set: the plain Python, to compare with
+HAVE_NUMBA = find_spec("numba") is not None and not os.environ.get(OFF)
+SOURCES = ("compiled", "framing", "pcapng", "headers", "following", "segments")
+_told = False
+
+
+def folder() -> Path | None:
+    """Where compiled code is kept; None where nothing can be written, and it lives for a process.
+
+    NUMBA_CACHE_DIR names another folder.
+    """
+    here = Path(__file__).parent
+    digest = sha256(b"".join((here / f"{name}.py").read_bytes() for name in SOURCES))
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    try:
+        found = Path(named) if named else cache() / "compiled"
+        found = found / f"capture-{digest.hexdigest()[:16]}"
+        found.mkdir(parents=True, exist_ok=True)
+    except (OSError, Missing):
+        return None
+    return found if os.access(found, os.W_OK) else None
+
+
+if HAVE_NUMBA:
+    import numba
+
+    KEPT_IN = folder()
+    if KEPT_IN is not None:
+        setattr(numba.config, "CACHE_DIR", str(KEPT_IN))    # noqa: B010  (numba makes its names)
+    # Without counts of references (the functions allocate nothing) and all in one piece: either
+    # of the two makes a row take ten times as long.
+    _HOW: dict[str, Any] = {"cache": KEPT_IN is not None, "nogil": True, "_nrt": False,
+                            "forceinline": True}
+
+    def compiled(function: Function) -> Function:
+        """The function, to be compiled when it is first called."""
+        made: Function = numba.njit(**_HOW)(function)
+        return made
+else:
+    KEPT_IN = None
+
+    def compiled(function: Function) -> Function:
+        """The function as it stands."""
+        return function
+
+
+def view(array: np.ndarray[Any, Any]) -> Any:
+    """The array as compiled functions take it: plain Python is faster on a memoryview."""
+    return array if HAVE_NUMBA else memoryview(array)   # type: ignore[arg-type]
+
+
+def tell() -> None:
+    """Say in one line on stderr, once, that the first use compiles."""
+    global _told
+    if HAVE_NUMBA and not _told and (KEPT_IN is None or not any(KEPT_IN.rglob("*.nbi"))):
+        again = "" if KEPT_IN is not None else " (nothing can be kept: set XDG_CACHE_HOME)"
+        print(f"labs: compiling the capture reader, some seconds, once{again}", file=sys.stderr)
+    _told = True
