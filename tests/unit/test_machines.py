@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from labs.analysis.disturbed import disturbances
-from labs.analysis.machine_rows import machine_rows
+from labs.analysis.machine_rows import machine_columns, machine_rows
 from labs.analysis.machines import machines
 from labs.parse import machine as parse
 from tests.real_runs import real, real_study
@@ -124,6 +124,11 @@ def test_a_row_a_machine(tmp_path: Path) -> None:
     assert list(table["testbed"]) == ["virtual", "vagrant", "vagrant", "vagrant"]
     assert list(table["machine"]) == ["both hosts", "client", "the one below", "server"]
     client = table.set_index("machine").loc["client"]
-    assert (client["busiest CPU, %"], client["all CPUs, %"], client["HZ"]) == (95, 30, 250)
+    shown = ("busiest CPU of any run, %", "all CPUs, %", "HZ")
+    assert tuple(client[name] for name in shown) == (95, 30, 250)
     assert client["off"] == "tso" and table["off"].iloc[3] == "none"
+    columns = machine_columns([default], runs)
+    assert list(columns) == ["", "virtual, both hosts", "vagrant, client",
+                             "vagrant, the one below", "vagrant, server"]
+    assert dict(zip(columns[""], columns["vagrant, client"], strict=True))["driver"] == "virtio_net"
     assert machine_rows([], []).empty
