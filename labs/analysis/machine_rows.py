@@ -11,7 +11,8 @@ from labs.experiments.machines import HERE
 from labs.runs.run import Run
 
 COLUMNS = ("testbed", "machine", "Linux", "HZ", "CPUs", "driver", "off",
-           "busiest CPU of any run, %", "all CPUs, %", "stolen, %", "load before", "sampled every, ms")
+           "busiest CPU of any run, %", "all CPUs, %", "stolen, %", "load before",
+           "sampled every, ms")
 
 
 def machine_rows(*studies: Iterable[Run]) -> Table:
