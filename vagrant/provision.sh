@@ -33,6 +33,6 @@ systemctl --quiet enable systemd-networkd lab-host-keys
 # Runs start servers for themselves; nothing wakes up in the middle of one.
 systemctl --quiet mask nginx iperf3 apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
     e2scrub_all.timer e2scrub_reap fstrim.timer logrotate.timer systemd-tmpfiles-clean.timer \
-    systemd-networkd-wait-online apache2 apache-htcacheclean
+    apache2 apache-htcacheclean
 apt-get clean
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/*.log /usr/share/doc/* /usr/share/man/*

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labs.parameters.base import LabParameters
-from labs.parameters.declare import parameter
+from labs.parameters.declare import Scalar, parameter
+
+# A rate that virtual machines carry without hardware's help, and a file for it.
+ON_MACHINES: Mapping[str, Scalar] = {"rate_mbit": 100.0, "transfer_mib": 128}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,7 +17,8 @@ class Buffers(LabParameters):
     """A link, the buffers at its two ends, and a download of a given size."""
 
     rate_mbit: float = parameter(
-        1000.0, unit="Mbit/s", low=0.1, high=100_000, help="rate of the link"
+        1000.0, unit="Mbit/s", low=0.1, high=100_000,
+        help="rate of the link (--testbed vagrant --size small: 100 unless given)"
     )
     delay_ms: float = parameter(
         200.0, unit="ms", low=0, high=10_000, help="delay that the link adds to a round trip"
@@ -39,8 +44,13 @@ class Buffers(LabParameters):
         65_536, unit="bytes", low=1, high=67_108_864, help="what the client asks for in one read"
     )
     transfer_mib: int = parameter(
-        1024, unit="MiB", low=1, high=65_536, help="the size of the file that is served"
+        1024, unit="MiB", low=1, high=65_536,
+        help="the size of the file that is served (--testbed vagrant --size small: 128 unless given)"
     )
     limit_s: float = parameter(
         90.0, unit="s", low=0.1, high=3600, help="when a download is ended that has not finished"
     )
+
+    @classmethod
+    def instead(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+        return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}

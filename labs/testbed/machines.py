@@ -20,13 +20,14 @@ FOLDER = PurePosixPath("/tmp/labs")
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine and its place on the link: the address the other reaches it at, its device, and
-    the folder that a run may use there."""
+    """A machine and its place on the link: the address the other reaches it at, its device, the
+    folder that a run may use there, and the command that lays the link that a run found on it."""
 
     login: Login
     address: str
     device: str
     folder: PurePosixPath = FOLDER
+    own_link: Argv = ()
 
 
 def unshaping(device: str) -> Argv:
@@ -51,6 +52,7 @@ class Machines:
         self.log: list[Command] = []
         self.router = None
         self._found: Found = []
+        self._own_link = server.own_link
         self.server, self.client = (
             SshHost(name, machine.address, machine.device, machine.login, machine.folder,
                     self.log, self._found)
@@ -78,15 +80,19 @@ class Machines:
         undo = unshaping(self.server.device)
         shown = ("tc", "qdisc", "show", "dev", self.server.device, "root")
         if is_shaped(self.server.run(shown, log=False).text):
+            if self._own_link:
+                self.server.undo_if_lost(self._own_link)
+                leaving.callback(self._on_the_server, self._own_link)
             self.server.run(undo)
         if lines:
             self.server.undo_if_lost(undo)
-            leaving.callback(self._unshape)
+            leaving.callback(self._on_the_server, undo)
             self.server.batch(lines)
 
-    def _unshape(self) -> None:
+    def _on_the_server(self, argv: Argv) -> None:
+        """Run a command, unless the server is out of reach and does it by itself."""
         if not self.server.undoes_itself():
-            self.server.run(unshaping(self.server.device), log=False)
+            self.server.run(argv, log=False)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
