@@ -45,7 +45,7 @@ class Buffers(LabParameters):
     )
     transfer_mib: int = parameter(
         1024, unit="MiB", low=1, high=65_536,
-        help="the size of the file that is served (--testbed vagrant --size small: 128 unless given)"
+        help="size of the file that is served (--testbed vagrant --size small: 128 unless given)"
     )
     limit_s: float = parameter(
         90.0, unit="s", low=0.1, high=3600, help="when a download is ended that has not finished"

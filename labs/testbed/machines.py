@@ -42,9 +42,13 @@ def is_shaped(qdiscs: str) -> bool:
 
 
 class Machines:
-    """The testbed of two machines. There is no router: BadInput for a link shaped at one."""
+    """The testbed of two machines. There is no router: BadInput for a link shaped at one.
 
-    def __init__(self, link: Link, server: Machine, client: Machine, *, kind: str = "ssh") -> None:
+    With `as_found` the link is not laid: it stays the one that the server has.
+    """
+
+    def __init__(self, link: Link, server: Machine, client: Machine, *, kind: str = "ssh",
+                 as_found: bool = False) -> None:
         if link.at != "server":
             raise BadInput(f"two machines have no {link.at} between them: `at` is server here")
         self.kind = kind
@@ -53,6 +57,7 @@ class Machines:
         self.router = None
         self._found: Found = []
         self._own_link = server.own_link
+        self._as_found = as_found
         self.server, self.client = (
             SshHost(name, machine.address, machine.device, machine.login, machine.folder,
                     self.log, self._found)
@@ -67,7 +72,8 @@ class Machines:
             for host in self.hosts().values():
                 host.open()
                 leaving.callback(host.close)
-            self._shape(leaving)
+            if not self._as_found:
+                self._shape(leaving)
             leaving.callback(put_back, self._found)
             for host in self.hosts().values():
                 leaving.callback(host.stop_all)

@@ -29,9 +29,9 @@ def machine(name: str, ssh_config: Path) -> Machine:
 class Vagrant(Machines):
     """Two machines whose clocks are near each other, and whose server has a link of its own."""
 
-    def __init__(self, link: Link, ssh_config: Path) -> None:
+    def __init__(self, link: Link, ssh_config: Path, *, as_found: bool = False) -> None:
         super().__init__(link, machine("server", ssh_config), machine("client", ssh_config),
-                         kind="vagrant")
+                         kind="vagrant", as_found=as_found)
 
     def __enter__(self) -> Vagrant:
         super().__enter__()
