@@ -5,6 +5,7 @@
 #     setup/system.sh test      and what only the tests use
 #
 # With apt-get and root (or sudo) it installs them; else it says in one line what to install.
+# `system.sh vm` looks for what virtual machines and the building of their boxes need, too.
 set -euo pipefail
 cd "$(dirname "$0")"
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin      # an ordinary user's PATH may lack them
@@ -42,10 +43,32 @@ tshark                  tshark
 "
 [ "${1:-}" != test ] || NEEDED+=$FOR_TESTS
 
+NEEDED_FOR_MACHINES="
+vagrant                 vagrant
+virsh                   libvirt-clients
+libvirtd                libvirt-daemon-system
+qemu-system-x86_64      qemu-system-x86
+qemu-img                qemu-utils
+mmdebstrap              mmdebstrap
+syslinux                syslinux
+/usr/lib/syslinux/mbr/mbr.bin   syslinux-common
+mcopy                   mtools
+mkfs.fat                dosfstools
+mke2fs                  e2fsprogs
+sfdisk                  fdisk
+ssh                     openssh-client
+"
+if [ "${1:-}" = vm ]; then
+    NEEDED="$NEEDED$NEEDED_FOR_MACHINES"
+fi
+
 missing_packages() {
     while read -r thing package; do
         [ -z "$thing" ] || command -v "$thing" >/dev/null || [ -e "$thing" ] || echo "$package"
     done <<<"$NEEDED"
+    # Vagrant finds it by itself, wherever its plugins are.
+    [ "${1:-}" != vm ] || vagrant plugin list 2>/dev/null | grep -q vagrant-libvirt ||
+        echo vagrant-libvirt
     # Whatever Python is chosen, Debian's own is offered when none will do.
     [ -n "${PYTHON:-}" ] || ./which-python.sh >/dev/null 2>&1 || echo python3-venv
 }
@@ -93,7 +116,7 @@ kernel_is_built() {
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     exit 0                                      # recorded runs need nothing but Python
 fi
-packages=$(missing_packages | sort -u | xargs)
+packages=$(missing_packages "${1:-}" | sort -u | xargs)
 if [ -n "$packages" ] && ! command -v apt-get >/dev/null; then
     echo "missing here, under the names that Debian gives them: $packages; install them with this machine's package manager" >&2
     exit 3

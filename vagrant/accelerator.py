@@ -49,8 +49,8 @@ def trial(kernel: Path) -> tuple[str, str]:
         return EMULATION, f"a kernel booted with {DEVICE} did not come up in {TRIAL_S} s"
     if BOOTED in done.stdout:
         return KVM, "a kernel booted with it came up"
-    said = (done.stderr or done.stdout).strip().splitlines()
-    return EMULATION, f"a kernel booted with {DEVICE} failed: {said[-1] if said else 'no word'}"
+    ended = f"QEMU ended with exit code {done.returncode}"
+    return EMULATION, f"a kernel booted with {DEVICE} did not come up: {ended}"
 
 
 def remembered(cache: Path, here: Mapping[str, str]) -> tuple[str, str] | None:

@@ -66,7 +66,7 @@ start={(BOOT_AT + BOOT_MIB) * 2048}, size={ROOT_MIB * 2048}, type=83
 def run(argv: Sequence[str | Path], *, stdin: str = "") -> str:
     """Run a program to its end and return what it printed; RunFailed with its last line."""
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True,
-                          env={**os.environ, "LC_ALL": "C", "MTOOLS_SKIP_CHECK": "1"})
+                          env={**os.environ, "LC_ALL": "C"})
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise RunFailed(f"{argv[0]} ended with exit code {done.returncode}: "
@@ -161,7 +161,9 @@ def box_files(provider: str, disk: Path, work: Path) -> dict[str, Path]:
         files = {"box.ovf": ovf, "box.vmdk": image}
     metadata, vagrantfile = work / "metadata.json", work / "Vagrantfile"
     metadata.write_text(json.dumps(told) + "\n")
-    vagrantfile.write_text("Vagrant.configure('2') { |config| }\n")
+    # VirtualBox's provider wants the hardware address of the first card from the box.
+    base = "config.vm.base_mac = '0800274C0100'" if provider == "virtualbox" else ""
+    vagrantfile.write_text(f"Vagrant.configure('2') {{ |config| {base} }}\n")
     return {"metadata.json": metadata, "Vagrantfile": vagrantfile, **files}
 
 

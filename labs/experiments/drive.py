@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from labs.errors import Missing
 from labs.experiments import machines
-from labs.experiments.bench import Bench, Mark
+from labs.experiments.bench import MACHINES, Bench, Mark
 from labs.experiments.condition import Condition, from_json
 from labs.testbed.clocks import apart
 from labs.testbed.contract import Host, Testbed
@@ -19,8 +19,7 @@ from labs.testbed.link import Measured, verdict
 # Set for every run: no memory of earlier connections, and a congestion control that is named.
 ALWAYS = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_congestion_control": "cubic"}
 
-# Of testbeds whose hosts have a clock each: how far apart these are, in a file of the run.
-OWN_CLOCKS = ("ssh", "vagrant")
+# Where hosts are machines, and have a clock each: how far apart these are, in a file of the run.
 CLOCKS = "clocks.json"
 
 # What a reader wants to know about a host; those that a kernel or namespace lacks are left out.
@@ -90,7 +89,7 @@ def drive(order: Mapping[str, Any], experiment: Experiment, testbed: Testbed,
         say(f"measuring {condition.name}")
         real_time = inputs["testbed"] != "virtual"
         machines_before = machines.moments(testbed) if real_time else {}
-        own_clocks = testbed.kind in OWN_CLOCKS
+        own_clocks = testbed.kind in MACHINES
         clocks = [apart(testbed.server, testbed.client)] if own_clocks else []
         bench.marks.append(Mark(testbed.server.clock_ns(), "start"))
         experiment.measure(bench, condition)

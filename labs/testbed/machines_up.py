@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.errors import LabError, Missing
+from labs.errors import Missing
 from labs.record.cache import cache
 from labs.record.whole_file import write_whole
 from labs.testbed.packages import install_line
@@ -73,10 +73,14 @@ class States:
         return ", ".join(f"{name} is {self.of[name].replace('_', ' ')}" for name in NAMES)
 
 
+def machines_folder() -> Path:
+    """Where Vagrant keeps what it knows of its machines."""
+    return folder() / os.environ.get("VAGRANT_DOTFILE_PATH", ".vagrant") / "machines"
+
+
 def created() -> dict[str, bool]:
     """Which machines Vagrant has made, as its own folder says; nothing is started for that."""
-    machines = folder() / os.environ.get("VAGRANT_DOTFILE_PATH", ".vagrant") / "machines"
-    return {name: any(machines.glob(f"{name}/*/id")) for name in NAMES}
+    return {name: any(machines_folder().glob(f"{name}/*/id")) for name in NAMES}
 
 
 def states() -> States:
@@ -113,7 +117,7 @@ def reach() -> Path:
             raise Missing(f"vagrant cannot tell how its machines are reached: {last_word(done)}; "
                           "vagrant reload")
         raise Missing(f"{found}; {next_step(found)}")
-    path = cache() / f"ssh-config-{zlib.crc32(str(folder()).encode()):08x}"
+    path = cache() / f"ssh-config-{zlib.crc32(str(machines_folder()).encode()):08x}"
     write_whole(path, done.stdout.encode())
     return path
 
@@ -131,11 +135,3 @@ def last_word(done: subprocess.CompletedProcess[str]) -> str:
     said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
     return said[0] if said else f"it ended with exit code {done.returncode}"
 
-
-def refusal() -> LabError | None:
-    """Why the machines cannot be used, or None."""
-    try:
-        reach()
-    except LabError as error:
-        return error
-    return None

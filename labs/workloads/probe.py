@@ -2,11 +2,13 @@
 
     probe.py serve --listen ADDRESS --port 80 --packets 200
     probe.py measure --to ADDRESS --port 80 --packets 200 --out FILE
+    (both: [--beside PORT])
 
 The client times TCP handshakes with the server's port (the least one counts: a lost packet costs
 a second), then asks for a train. The server sends it as UDP from the same port, so that the
 filter puts it in the same class, and the client takes the time of each arrival. The rate is read
-behind the burst that the shaper lets through at once. Writes one JSON object.
+behind the burst that the shaper lets through at once. With --beside, handshakes with that port
+too, which no shaper delays: what machines need by themselves. Writes one JSON object.
 """
 
 import json
@@ -20,6 +22,7 @@ FRAME_BYTES = 1514
 # htb lets `burst` and `cburst` pass unshaped; twice the 20 kB asked for, in packets.
 BURST_PACKETS = 30
 HANDSHAKES = 3
+HANDSHAKES_BESIDE = 8
 
 
 def options(argv: list[str]) -> dict[str, str]:
@@ -35,6 +38,11 @@ def serve(given: dict[str, str]) -> None:
     listener.listen(16)
     train = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     train.bind(address)
+    open_ports = [listener]
+    if "beside" in given:
+        # The kernel answers its handshakes; nobody takes the connections.
+        open_ports.append(
+            socket.create_server((given["listen"], int(given["beside"])), backlog=16))
     while True:
         connection, peer = listener.accept()
         with connection:
@@ -57,6 +65,16 @@ def finish(connection: socket.socket) -> None:
         connection.recv(1)
 
 
+def beside_ms(given: dict[str, str]) -> float | None:
+    """The least time of a handshake that passes no shaper."""
+    found_ms = []
+    for _ in range(HANDSHAKES_BESIDE if "beside" in given else 0):
+        begun_ns = time.time_ns()
+        socket.create_connection((given["to"], int(given["beside"])), timeout=30).close()
+        found_ms.append((time.time_ns() - begun_ns) / 1e6)
+    return min(found_ms, default=None)
+
+
 def measure(given: dict[str, str]) -> None:
     """Time the handshakes, ask for a train, time its arrivals."""
     address = (given["to"], int(given["port"]))
@@ -68,7 +86,9 @@ def measure(given: dict[str, str]) -> None:
         handshakes_ms.append((time.time_ns() - begun_ns) / 1e6)
         if len(handshakes_ms) < HANDSHAKES:
             finish(connection)
+    beside = beside_ms(given)
     arrivals_ns: list[int] = []
+    numbers: list[int] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as train:
         train.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         train.bind(("", 0))
@@ -77,17 +97,21 @@ def measure(given: dict[str, str]) -> None:
         connection.sendall(struct.pack("!H", train.getsockname()[1]))
         try:
             while len(arrivals_ns) < packets:
-                train.recv(2048)
+                packet = train.recv(2048)
                 arrivals_ns.append(time.time_ns())
+                numbers.append(struct.unpack_from("!I", packet)[0])
         except TimeoutError:
             pass
     finish(connection)
     behind = arrivals_ns[BURST_PACKETS:]
     span_ns = behind[-1] - behind[0] if len(behind) > 1 else 0
-    rate_mbit = (len(behind) - 1) * FRAME_BYTES * 8e3 / span_ns if span_ns else None
+    # Packets that a slow reader lost have passed the shaper too.
+    passed = numbers[-1] - numbers[BURST_PACKETS] if span_ns else 0
+    rate_mbit = passed * FRAME_BYTES * 8e3 / span_ns if span_ns else None
     with open(given["out"], "w", encoding="ascii") as out:
-        json.dump({"handshakes_ms": handshakes_ms, "rtt_ms": min(handshakes_ms),
-                   "rate_mbit": rate_mbit, "arrived": len(arrivals_ns), "sent": packets}, out)
+        found = {"handshakes_ms": handshakes_ms, "rtt_ms": min(handshakes_ms),
+                 "rate_mbit": rate_mbit, "arrived": len(arrivals_ns), "sent": packets}
+        json.dump(found if beside is None else {**found, "beside_ms": beside}, out)
         out.write("\n")
 
 
