@@ -16,14 +16,15 @@ from labs.testbed.machines import Machine, Machines
 ADDRESSES = {"server": "192.168.56.10", "client": "192.168.56.11"}
 DEVICE = "lab0"
 # On the disk: a release may keep /tmp in memory, which the experiments need themselves.
-FOLDER = PurePosixPath("/var/tmp/labs")
+FOLDER = "/var/tmp/labs-{}"
 OWN_LINK = ("systemctl", "restart", "lab-link")
 
 
 def machine(name: str, ssh_config: Path) -> Machine:
     """One of the two, reached as `vagrant ssh-config` says in a file."""
     login = Login(name, ("-F", str(ssh_config)), sudo=True)
-    return Machine(login, ADDRESSES[name], DEVICE, FOLDER, OWN_LINK if name == "server" else ())
+    return Machine(login, ADDRESSES[name], DEVICE, PurePosixPath(FOLDER.format(name)),
+                   OWN_LINK if name == "server" else ())
 
 
 class Vagrant(Machines):
