@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from labs.testbed.contract import Testbed
 from labs.testbed.link import Link
-from labs.testbed.machines_up import NAMES, reach
+from labs.testbed.machines_up import NAMES
 from labs.testbed.vagrant import DEVICE, Vagrant
 from tests.contract import CHECKS, NotApplicable, Setting, run
-
-
-def said(ssh_config: Path, name: str, *argv: str) -> str:
-    """What a command prints on a machine, over a connection of its own."""
-    return subprocess.run(("ssh", "-F", str(ssh_config), name, *argv), stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True).stdout
+from tests.vm.conftest import On
 
 
 @pytest.fixture(scope="module")
-def setting() -> Setting:
-    ssh_config = reach()
-
+def setting(ssh_config: Path, on: On) -> Setting:
     def left(folders: set[str]) -> list[str]:
-        """What is left of testbeds that are gone: folders, and a link that is not the server's
-        own."""
-        found = [folder for folder in folders for name in NAMES
-                 if said(ssh_config, name, "ls", "-d", folder)]
-        shaped = said(ssh_config, "server", "/usr/sbin/tc", "qdisc", "show", "dev", DEVICE)
+        """What is left of testbeds that are gone: folders, or not the server's own link."""
+        found = [folder for folder in folders for name in NAMES if on(name, "ls", "-d", folder)]
+        shaped = on("server", "/usr/sbin/tc", "qdisc", "show", "dev", DEVICE)
         return found if "delay 200ms" in shaped else [*found, f"on the server: {shaped}"]
 
-    def laid(link: Link) -> Testbed:
-        return Vagrant(link, ssh_config)
-
-    return Setting(open=laid, left=left, routers=False, whole_kernel=True)
+    return Setting(open=lambda link: Vagrant(link, ssh_config), left=left, routers=False)
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -44,3 +30,8 @@ def test_contract(name: str, setting: Setting) -> None:
         run(CHECKS[name], setting)
     except NotApplicable as reason:
         pytest.skip(str(reason))
+
+
+def test_a_link_that_is_left_is_the_server_s_own(ssh_config: Path) -> None:
+    with Vagrant(Link(), ssh_config, as_found=True) as testbed:
+        assert "delay 200ms" in testbed.server.run(("tc", "qdisc", "show", "dev", DEVICE)).text
