@@ -38,11 +38,6 @@ MBR = Path("/usr/lib/syslinux/mbr/mbr.bin")
 # What makes a root file system a machine that starts, is reached and is asked for its addresses.
 SYSTEM = ("linux-image-cloud-amd64", "initramfs-tools", "systemd-sysv", "udev", "dbus",
           "openssh-server", "sudo", "qemu-guest-agent", "kmod", "procps", "netbase")
-DEBIAN = (
-    "http://deb.debian.org/debian/ {} main",
-    "http://deb.debian.org/debian/ {}-updates main",
-    "http://deb.debian.org/debian-security/ {}-security main",
-)
 MIB = 1 << 20
 SECTOR_BYTES = 512
 BOOT_AT, BOOT_MIB, ROOT_MIB = 1, 96, 3072
@@ -75,7 +70,7 @@ def run(argv: Sequence[str | Path], *, stdin: str = "") -> str:
 
 
 def sources(release: str, found: str) -> tuple[str, ...]:
-    """This machine's sources of Debian, for `release`; Debian's own where it has none.
+    """This machine's sources of Debian, for `release`; Missing where it has none.
 
     `found`: a line for each source, of its address, suite, component and origin.
     """
@@ -86,7 +81,10 @@ def sources(release: str, found: str) -> tuple[str, ...]:
             _, dash, pocket = suite.partition("-")
             if pocket in ("", "updates", "security"):
                 lines.append(f"{address} {release}{dash}{pocket} main")
-    return tuple(dict.fromkeys(lines)) or tuple(line.format(release) for line in DEBIAN)
+    if not lines:
+        raise Missing("this machine has no package source of Debian (apt-get indextargets); build "
+                      "the box on one that has, and name it here: LAB_BOX_URL=URL vagrant up")
+    return tuple(dict.fromkeys(lines))
 
 
 def bootstrap(release: str, root: Path, mirrors: Iterable[str]) -> tuple[str | Path, ...]:

@@ -5,8 +5,9 @@ set -eu
 
 # Vagrant's user, with the public key that every box starts with and that the first `up` replaces.
 useradd --create-home --shell /bin/bash vagrant
-install -d -m 700 -o vagrant -g vagrant /home/vagrant/.ssh
-install -m 600 -o vagrant -g vagrant /etc/labs/first-key.pub /home/vagrant/.ssh/authorized_keys
+home=$(getent passwd vagrant | cut -d: -f6)
+install -d -m 700 -o vagrant -g vagrant "$home/.ssh"
+install -m 600 -o vagrant -g vagrant /etc/labs/first-key.pub "$home/.ssh/authorized_keys"
 rm /etc/labs/first-key.pub
 passwd --quiet --lock root
 chmod 440 /etc/sudoers.d/vagrant
