@@ -67,7 +67,7 @@ missing_packages() {
         [ -z "$thing" ] || command -v "$thing" >/dev/null || [ -e "$thing" ] || echo "$package"
     done <<<"$NEEDED"
     # Vagrant finds it by itself, wherever its plugins are.
-    [ "${1:-}" != vm ] || vagrant plugin list 2>/dev/null | grep -q vagrant-libvirt ||
+    [ "${1:-}" != vm ] || vagrant plugin list 2>/dev/null | grep vagrant-libvirt >/dev/null ||
         echo vagrant-libvirt
     # Whatever Python is chosen, Debian's own is offered when none will do.
     [ -n "${PYTHON:-}" ] || ./which-python.sh >/dev/null 2>&1 || echo python3-venv
