@@ -6,6 +6,7 @@ the one that the server has of itself: a handshake on its port, and a short trai
 
 from __future__ import annotations
 
+import fcntl
 import sys
 import tempfile
 from pathlib import Path
@@ -16,7 +17,7 @@ from labs.errors import LabError
 from labs.experiments.bench import Bench
 from labs.experiments.condition import Condition
 from labs.testbed.link import Link
-from labs.testbed.machines_up import reach, states
+from labs.testbed.machines_up import machines_folder, reach, states
 from labs.testbed.vagrant import Vagrant
 
 SETTINGS = "/etc/labs/link.conf"
@@ -49,9 +50,14 @@ def report(ssh_config: Path) -> str:
 
 
 def main() -> int:
+    """Of two that are started at once, since both machines came up, the first one speaks."""
     try:
         if states().up:
-            print(report(reach()))
+            with (machines_folder() / "report.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                print(report(reach()))
+    except BlockingIOError:
+        return 0
     except LabError as error:
         print(f"the link was not measured: {error}")
     return 0

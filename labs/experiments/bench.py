@@ -155,8 +155,8 @@ class Bench:
             "measure", "--to", self.server.address, "--port", str(link.port),
             "--packets", str(packets), "--out", out, *beside),
             stdout=self.path(self.client, "probe.txt"))
-        # Three handshakes, their ends, and the train.
-        exit_code = self.finish(measure, 30 + 12 * (link.delay_ms + 3 * link.jitter_ms) / 1000)
+        # The handshakes, their ends, and the train.
+        exit_code = self.finish(measure, 30 + 20 * (link.delay_ms + 3 * link.jitter_ms) / 1000)
         if exit_code == 0:
             serve.wait(10)
         serve.stop()

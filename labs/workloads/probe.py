@@ -7,8 +7,8 @@
 The client times TCP handshakes with the server's port (the least one counts: a lost packet costs
 a second), then asks for a train. The server sends it as UDP from the same port, so that the
 filter puts it in the same class, and the client takes the time of each arrival. The rate is read
-behind the burst that the shaper lets through at once. With --beside, handshakes with that port
-too, which no shaper delays: what machines need by themselves. Writes one JSON object.
+behind the burst that the shaper lets through at once. With --beside, more handshakes, and some
+with that port, which no shaper delays: what machines need by themselves. Writes one JSON object.
 """
 
 import json
@@ -22,7 +22,7 @@ FRAME_BYTES = 1514
 # htb lets `burst` and `cburst` pass unshaped; twice the 20 kB asked for, in packets.
 BURST_PACKETS = 30
 HANDSHAKES = 3
-HANDSHAKES_BESIDE = 8
+HANDSHAKES_OF_MACHINES = 8
 
 
 def options(argv: list[str]) -> dict[str, str]:
@@ -68,7 +68,7 @@ def finish(connection: socket.socket) -> None:
 def beside_ms(given: dict[str, str]) -> float | None:
     """The least time of a handshake that passes no shaper."""
     found_ms = []
-    for _ in range(HANDSHAKES_BESIDE if "beside" in given else 0):
+    for _ in range(HANDSHAKES_OF_MACHINES if "beside" in given else 0):
         begun_ns = time.time_ns()
         socket.create_connection((given["to"], int(given["beside"])), timeout=30).close()
         found_ms.append((time.time_ns() - begun_ns) / 1e6)
@@ -80,11 +80,12 @@ def measure(given: dict[str, str]) -> None:
     address = (given["to"], int(given["port"]))
     packets = int(given["packets"])
     handshakes_ms = []
-    for _ in range(HANDSHAKES):
+    handshakes = HANDSHAKES_OF_MACHINES if "beside" in given else HANDSHAKES
+    for _ in range(handshakes):
         begun_ns = time.time_ns()
         connection = socket.create_connection(address, timeout=30)
         handshakes_ms.append((time.time_ns() - begun_ns) / 1e6)
-        if len(handshakes_ms) < HANDSHAKES:
+        if len(handshakes_ms) < handshakes:
             finish(connection)
     beside = beside_ms(given)
     arrivals_ns: list[int] = []
