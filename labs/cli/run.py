@@ -1,7 +1,9 @@
 """Run a lab: make the runs that its parameters ask for and that are not there yet, show results.
 
 LAB is a lab's name (buffers) or a file of your own (./mylab.py). A run that is there already is
-not made again unless --fresh; a study that was stopped goes on where it stopped.
+not made again unless --fresh; a study that was stopped goes on where it stopped. With --testbed
+vagrant, size small is what virtual machines carry: buffers at 100 Mbit/s with 128 MiB, unless
+--rate-mbit and --transfer-mib say otherwise.
 """
 
 from __future__ import annotations

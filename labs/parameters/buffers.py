@@ -17,8 +17,7 @@ class Buffers(LabParameters):
     """A link, the buffers at its two ends, and a download of a given size."""
 
     rate_mbit: float = parameter(
-        1000.0, unit="Mbit/s", low=0.1, high=100_000,
-        help="rate of the link (--testbed vagrant --size small: 100 unless given)"
+        1000.0, unit="Mbit/s", low=0.1, high=100_000, help="rate of the link"
     )
     delay_ms: float = parameter(
         200.0, unit="ms", low=0, high=10_000, help="delay that the link adds to a round trip"
@@ -44,8 +43,7 @@ class Buffers(LabParameters):
         65_536, unit="bytes", low=1, high=67_108_864, help="what the client asks for in one read"
     )
     transfer_mib: int = parameter(
-        1024, unit="MiB", low=1, high=65_536,
-        help="size of the file that is served (--testbed vagrant --size small: 128 unless given)"
+        1024, unit="MiB", low=1, high=65_536, help="the size of the file that is served"
     )
     limit_s: float = parameter(
         90.0, unit="s", low=0.1, high=3600, help="when a download is ended that has not finished"
