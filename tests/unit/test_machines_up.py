@@ -14,12 +14,12 @@ from labs.testbed import doctor, machines_up
 from labs.testbed.machines_up import States, next_step, read_states
 
 ROOT = Path(__file__).parents[2]
-# `vagrant status --machine-readable` of Vagrant 2.3.4 with the server up alone.
+# `vagrant status --machine-readable` of Vagrant 2.3.4, the client halted.
 STATUS = (Path(__file__).parents[1] / "fixtures" / "vagrant" / "status-half-up.txt").read_text()
 
 
 def test_states_are_read_from_what_vagrant_prints() -> None:
-    assert read_states(STATUS) == {"server": "running", "client": "not created"}
+    assert read_states(STATUS) == {"server": "running", "client": "shutoff"}
     assert read_states("") == {}
 
 
