@@ -130,7 +130,8 @@ def as_script(steps: Mapping[str, Any]) -> str:
             *steps["repetitions"])
         lines += ["", f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}"
                       f"{often}"]
-        lines.append(f"# run: {one['run']}" if one["run"] else "# run: needs the kernel first")
+        first = "machines" if steps["testbed"] == "vagrant" else "kernel"
+        lines.append(f"# run: {one['run'] or f'needs the {first} first'}")
         for host, group in groupby(one["commands"], key=lambda line: line["host"]):
             lines.append(f"# on the {host}" if host else "# on the machine that has both hosts")
             lines += [shlex.join(line["argv"]) for line in group]
