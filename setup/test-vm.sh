@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 labs=$PWD/.venv/bin
 
 work=$(mktemp -d)
+export LIBVIRT_DEFAULT_URI=qemu:///system
 export VAGRANT_HOME=$work/home VAGRANT_DOTFILE_PATH=$work/machines VAGRANT_CHECKPOINT_DISABLE=1
 started=$SECONDS
 

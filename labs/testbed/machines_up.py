@@ -6,18 +6,17 @@ import functools
 import os
 import shutil
 import subprocess
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from labs.errors import Missing
-from labs.record.cache import cache
 from labs.record.whole_file import write_whole
 from labs.testbed.packages import install_line
 
 NAMES = ("server", "client")
 VAGRANTFILE = "Vagrantfile"
+SSH_CONFIG = "labs-ssh-config"
 NEEDED = ("vagrant", "vagrant-libvirt", "libvirt-daemon-system", "qemu-system-x86")
 ANSWER_S = 180
 ABSENT = "not created"
@@ -117,7 +116,7 @@ def reach() -> Path:
             raise Missing(f"vagrant cannot tell how its machines are reached: {last_word(done)}; "
                           "vagrant reload")
         raise Missing(f"{found}; {next_step(found)}")
-    path = cache() / f"ssh-config-{zlib.crc32(str(machines_folder()).encode()):08x}"
+    path = machines_folder().parent / SSH_CONFIG
     write_whole(path, done.stdout.encode())
     return path
 
