@@ -53,7 +53,7 @@ def main() -> int:
     """Of two that are started at once, since both machines came up, the first one speaks."""
     try:
         if states().up:
-            with (machines_folder() / "report.lock").open("w") as lock:
+            with (machines_folder().parent / "labs-report.lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 print(report(reach()))
     except BlockingIOError:
