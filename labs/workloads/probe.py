@@ -25,7 +25,7 @@ BURST_PACKETS = 30
 HANDSHAKES = 3
 # include/uapi/asm-generic/socket.h
 SO_RCVBUFFORCE = 33
-TRAIN_BYTES = 4 << 20
+TRAIN_BYTES = 8 << 20
 HANDSHAKES_OF_MACHINES = 8
 
 
