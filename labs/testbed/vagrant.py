@@ -17,7 +17,8 @@ ADDRESSES = {"server": "192.168.56.10", "client": "192.168.56.11"}
 DEVICE = "lab0"
 # On the disk: a release may keep /tmp in memory, which the experiments need themselves.
 FOLDER = "/var/tmp/labs-{}"
-OWN_LINK = ("systemctl", "restart", "lab-link")
+# What its unit runs at boot.
+OWN_LINK = ("/usr/local/sbin/lab-link", "start")
 
 
 def machine(name: str, ssh_config: Path) -> Machine:
