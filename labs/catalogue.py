@@ -7,6 +7,12 @@ of the reader's own is one file that holds all parts (`labs new NAME` writes one
     conditions(p)           what is run: a tuple of Condition
     measure(bench, c)       one run of one condition, where the hosts are: standard library only
     results(run)            what a run shows, computed on reading: a dict
+
+It may also say which figure is to be known well when runs are repeated on real time, and how far
+two testbeds may be apart in it::
+
+    figure(results)         the name and the value of that figure, or None for a run without it
+    MARGIN                  a Margin of labs.analysis.witnesses, with its reason
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from labs.analysis import asked
@@ -11,13 +12,20 @@ from labs.analysis.download import download
 from labs.analysis.expectation import expected, expected_mean_bytes_s
 from labs.analysis.published import article
 from labs.analysis.sweep import remarks
+from labs.analysis.witnesses import Margin
 from labs.analysis.words import tell, tell_run
 from labs.runs.run import Run
 
-__all__ = ["article", "marks", "no_rate", "remarks", "results", "tell", "tell_run"]
+__all__ = ["article", "figure", "marks", "no_rate", "remarks", "results", "tell", "tell_run"]
 
 MIB = 1 << 20
 SETTLED_PCT = 5.0
+FIGURES = ("goodput_mib_s", "httping_ms")
+MARGIN = Margin(0.9, 1.1, (
+    "at rates that both machines carry, the check before a run lets the rate be 5 % off and the "
+    "round trip 2 %, and the size of the client's reads moves goodput by 2 %; what is off by more "
+    "than all of these together is no longer the same experiment"))
+"""Within what the goodput of machines is to be of that on virtual time."""
 NO_RATE = "no rate: nothing limits an unshaped link on virtual time"
 NOT_SETTLED = "not settled"
 # What a run without a download leaves empty, in the order of the columns.
@@ -53,6 +61,13 @@ def results(run: Run) -> dict[str, Any]:
         "testbed": run.testbed, "kernel": run.kernel["release"], "link": run.link["verdict"],
         "key": run.key, "digest": run.digest,
     }
+
+
+def figure(found: Mapping[str, Any]) -> tuple[str, float] | None:
+    """What repetitions and witnesses are compared by: goodput of the file, or httping's mean."""
+    if NO_RATE in found["marks"]:
+        return None
+    return next(((name, float(found[name])) for name in FIGURES if found[name] is not None), None)
 
 
 def _of_the_download(run: Run) -> dict[str, Any]:

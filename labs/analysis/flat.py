@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pandas
 
+from labs.analysis.disturbed import disturbances
 from labs.errors import BadInput, Missing
 from labs.record.whole_file import write_whole
 from labs.runs.comparison import lab_results
@@ -71,8 +72,11 @@ def write_table(table: pandas.DataFrame, out: Path) -> None:
 
 
 def _row(run: Run) -> dict[str, Any]:
-    of_the_run = {"ended": run.ended, "testbed": run.testbed, "kernel": run.kernel["release"],
-                  "link": run.link["verdict"], "key": run.key, "digest": run.digest}
+    of_the_run: dict[str, Any] = {
+        "ended": run.ended, "testbed": run.testbed, "kernel": run.kernel["release"],
+        "link": run.link["verdict"], "key": run.key, "digest": run.digest}
+    if "repetition" in run.inputs:
+        of_the_run["disturbed"] = list(disturbances(run))
     row = {"run": run.name, "lab": run.lab, "condition": run.condition, **lab_results(run),
            **of_the_run}
     return {name: _joined(value) for name, value in row.items()} | dict(

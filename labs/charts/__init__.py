@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import labs.charts.buffers as buffers
+    import labs.charts.witnesses as witnesses
 
-__all__ = ["buffers"]
+__all__ = ["buffers", "witnesses"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from labs.analysis.repeated import in_the_middle
 from labs.errors import BadInput
 from labs.record.folder import STUDIES
 from labs.record.study import StudyFile
@@ -14,14 +15,15 @@ from labs.runs.run import Run, open_run
 from labs.runs.unpacking import is_packed
 
 # What says how much is run, and not how: studies that differ in nothing else belong together.
-HOW_MUCH = frozenset({"size", "only"})
+HOW_MUCH = frozenset({"size", "only", "repetitions_min", "repetitions_max", "width_pct"})
 
 
 def runs_of(lab: str, where: Path) -> list[Run]:
     """The runs of a lab in a study file, a run, a folder of runs or a packed file.
 
     Of a folder it is the newest study, and what studies of the same parameters have beyond it:
-    the conditions of `--only` count beside those of `--size`. BadInput if there are no runs, or
+    the conditions of `--only` count beside those of `--size`. Of repetitions it is the run in the
+    middle. BadInput if there are no runs, or
     several of one condition in a folder without a study.
     """
     runs = _of_a_folder(lab, where)
@@ -29,11 +31,12 @@ def runs_of(lab: str, where: Path) -> list[Run]:
         runs = [run for run in side(where) if run.lab == lab]
     if not runs:
         raise BadInput(f"{where} holds no run of {lab}; `labs run {lab} --into DIR` makes them")
-    twice = [name for name, count in Counter(run.condition for run in runs).items() if count > 1]
+    twice = [name for name, count in Counter(
+        run.condition for run in runs if "repetition" not in run.inputs).items() if count > 1]
     if twice:
         raise BadInput(f"{where} holds several runs of {', '.join(twice)} and no study that says "
                        "which belong together; name a study file")
-    return runs
+    return list(in_the_middle(runs))
 
 
 def _of_a_folder(lab: str, where: Path) -> list[Run] | None:
@@ -48,12 +51,14 @@ def _of_a_folder(lab: str, where: Path) -> list[Run] | None:
     others = [study for study in map(open_study, study_files(folder))
               if study.lab == lab and _how(study) == _how(first)]
     others.sort(key=lambda study: study.path.stat().st_mtime_ns, reverse=True)
-    chosen: dict[str, Path] = {}
+    chosen: dict[str, list[Path]] = {}
     for study in (first, *others):
+        there: dict[str, list[Path]] = {}
         for planned, path in zip(study.plan, study.folders(), strict=True):
             if is_run(path):
-                chosen.setdefault(planned.condition, path)
-    return [open_run(path) for path in chosen.values()]
+                there.setdefault(planned.condition, []).append(path)
+        chosen = {**there, **chosen}
+    return [open_run(path) for paths in chosen.values() for path in paths]
 
 
 def _how(study: StudyFile) -> dict[str, object]:

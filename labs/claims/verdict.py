@@ -12,6 +12,8 @@ DIFFERS = "differs"
 WRONG = "wrong"
 HARDWARE = "hardware"
 NOT_JUDGED = "not judged"
+DISPUTED = "disputed"
+"""Two witnesses part on it: never what one judging function says, so none of `WORDS`."""
 HELD_UNTIL = "held until kernel"
 
 WORDS = (HOLDS, DIFFERS, WRONG, HARDWARE, NOT_JUDGED)

@@ -33,6 +33,8 @@ NOT_IN_TABLE = frozenset({
     "congestion_control", "loss_pct", "draw",
 })
 
+REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "labs run LAB [parameters of the lab] [--fresh] [--jobs N] [--dry-run] [--json]"
@@ -78,10 +80,11 @@ def make(lab: Lab, parameters: LabParameters, args: argparse.Namespace) -> Study
     from labs.study import study
 
     if parameters.testbed != "recorded":
+        from labs.launch.plan import titles
         from labs.launch.run import run
         from labs.study.bar import Bar
 
-        with Bar(lab.name, [condition.name for condition in lab.conditions(parameters)]) as bar:
+        with Bar(lab.name, titles(lab, parameters)) as bar:
             run(lab, parameters, fresh=args.fresh, jobs=args.jobs, progress=bar.tell)
     return study(parameters)
 
@@ -100,6 +103,9 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
         "testbed": parameters.testbed,
         "into": parameters.runs,
         "parameters": dataclasses.asdict(parameters),
+        "repetitions": None if parameters.testbed == "virtual" else [
+            parameters.repetitions_min,
+            max(parameters.repetitions_min, parameters.repetitions_max)],
         "conditions": [
             {
                 "condition": condition.name,
@@ -117,7 +123,10 @@ def as_script(steps: Mapping[str, Any]) -> str:
     """The commands of each condition, in order, under the host that they are for."""
     lines = []
     for one in steps["conditions"]:
-        lines += ["", f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}"]
+        often = "" if steps["repetitions"] is None else "; {} to {} times, shuffled".format(
+            *steps["repetitions"])
+        lines += ["", f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}"
+                      f"{often}"]
         lines.append(f"# run: {one['run']}" if one["run"] else "# run: needs the kernel first")
         for host, group in groupby(one["commands"], key=lambda line: line["host"]):
             lines.append(f"# on the {host}" if host else "# on the machine that has both hosts")
@@ -140,6 +149,7 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
         "kernel": next((row["kernel"] for row in rows if row.get("kernel")), None),
         "into": parameters.runs,
         "results": rows,
+        "repeated": [one.as_json() for one in study.repeated],
         "remarks": remarks(lab, results),
     }
 
@@ -168,4 +178,9 @@ def as_text(said: Mapping[str, Any]) -> str:
         f"{row['condition']}: the link is {row['link']['verdict']}"
         for row in rows if row["link"]["verdict"] != "as asked"
     ]
+    if said["repeated"]:
+        lines += ["", "repeated: the median, and its 95 % interval over the runs that count",
+                  table(said["repeated"], REPEATED)]
+        lines += [f"{one['condition']}: disturbed: {what}"
+                  for one in said["repeated"] for what in one["disturbances"]]
     return "\n".join([*lines, *said["remarks"]])

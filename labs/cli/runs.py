@@ -1,21 +1,30 @@
 """List, show, compare and pack the runs that are kept, and write them as a table.
 
 WHAT and the two sides of a comparison are a run's folder, a study file, a folder given to --into,
-or a packed file. Compare has three grades: same bytes, same results, moved (exit code 5).
+or a packed file. Compare has three grades: same bytes, same results, moved (exit code 5). Of two
+testbeds, which are two witnesses, it gives each condition's ratio with its 95 % interval: they
+agree, part (exit code 5), or the interval is too wide to say.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labs.cli.tables import table
+
+if TYPE_CHECKING:
+    from labs.runs.run import Run
 
 DEFAULT_FOLDER = "runs"
 MOVED = 5
 RUN_COLUMNS = ("run", "testbed", "kernel", "ended", "link", "digest")
+WITNESS_COLUMNS = ("condition", "figure", "first", "second", "ratio", "low", "high", "counted",
+                   "disturbed", "verdict")
 STUDY_COLUMNS = ("study", "newest", "runs", "missing")
 
 
@@ -113,14 +122,40 @@ def _told(value: object) -> str:
 def main_compare(args: argparse.Namespace) -> int:
     from labs.runs import compare
     from labs.runs.comparison import MOVED as GRADE_MOVED
+    from labs.runs.comparison import side
 
     if args.lab is not None:
         from labs.catalogue import find
 
         find(args.lab)  # from now on known by its name, by which the runs call it
+    first, second = side(args.a), side(args.b)
+    if _are_witnesses(first, second):
+        return _compare_witnesses(first, second, args.json)
     found = compare(args.a, args.b)
     print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
     return MOVED if found.grade == GRADE_MOVED else 0
+
+
+def _are_witnesses(first: Sequence[Run], second: Sequence[Run]) -> bool:
+    """Whether the two are of two testbeds, or of other repetitions on real time."""
+    if {run.testbed for run in first} != {run.testbed for run in second}:
+        return True
+    return ({run.key for run in first} != {run.key for run in second}
+            and any("repetition" in run.inputs for run in (*first, *second)))
+
+
+def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
+    """Two testbeds never give the same bytes: each condition's ratio, and whether they agree."""
+    from labs.analysis.witnesses import PART, beside, grade, lines, margin_of
+
+    found = beside(first, second)
+    if as_json:
+        print(json.dumps({"grade": grade(found), "margin": asdict(margin_of(first[0].lab)),
+                          "conditions": [one.as_json() for one in found]}))
+    else:
+        rows = [one.as_json() for one in found]
+        print("\n".join([table(rows, WITNESS_COLUMNS), "", *lines(found)]))
+    return MOVED if grade(found) == PART else 0
 
 
 def main_pack(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from labs.errors import Missing
+from labs.experiments import machines
 from labs.experiments.bench import Bench, Mark
 from labs.experiments.condition import Condition, from_json
 from labs.testbed.contract import Host, Testbed
@@ -82,9 +83,13 @@ def drive(order: Mapping[str, Any], experiment: Experiment, testbed: Testbed,
         link = bench.check_link(condition.link)
         bench.count("before")
         say(f"measuring {condition.name}")
+        real_time = inputs["testbed"] != "virtual"
+        machines_before = machines.moments(testbed) if real_time else {}
         bench.marks.append(Mark(testbed.server.clock_ns(), "start"))
         experiment.measure(bench, condition)
         bench.marks.append(Mark(testbed.server.clock_ns(), "end"))
+        if real_time:
+            machines.keep(testbed, machines_before, folder)
         bench.count("after")
         if condition.link.loss_pct:
             shaped = testbed.router or testbed.server

@@ -28,12 +28,30 @@ class Planned:
     kernel: Kernel | None
 
     @property
+    def title(self) -> str:
+        """What progress calls it: its condition, and which repetition it is."""
+        repetition = self.inputs.get("repetition")
+        return self.condition.name + ("" if repetition is None else f" {repetition}")
+
+    @property
     def name(self) -> str:
         return run_name(self.lab.name, self.condition.name, self.key)
 
 
-def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
-    """The runs that the parameters ask for; Missing if a tool or the kernel is not here."""
+def titles(lab: Lab, p: LabParameters) -> list[str]:
+    """What progress calls the runs that are made in any case."""
+    names = [condition.name for condition in lab.conditions(p)]
+    if p.testbed == "virtual":
+        return names
+    return [f"{name} {number + 1}" for name in names for number in range(p.repetitions_min)]
+
+
+def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Planned, ...]:
+    """The runs that the parameters ask for; Missing if a tool or the kernel is not here.
+
+    On real time each stands for its `repetition`, by default the first; on virtual time a run
+    repeats to the byte, so there are none.
+    """
     if p.testbed not in ("virtual", "namespaces"):
         raise Missing(f"the {p.testbed} testbed cannot make runs in this version; "
                       "--testbed virtual can, and needs no rights")
@@ -57,5 +75,7 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
             "seed": seed_of(condition.settings, p.seed),
             "tools": tools.digests(names, interpreter), "code": driving,
         }
+        if p.testbed != "virtual":
+            inputs["repetition"] = repetition or 1
         runs.append(Planned(lab, condition, inputs, key(inputs), kernel))
     return tuple(runs)

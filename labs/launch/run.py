@@ -29,7 +29,7 @@ from labs.record.seal import verify
 from labs.testbed import virtual
 
 Progress = Callable[[str, str], None]
-"""Called with a run's condition and a line about it; 'made', 'there already', 'failed' at last."""
+"""Called with a run's title and a line about it; 'made', 'there already', 'failed' at last."""
 
 PREFIX = "labs: "
 MIB = 1 << 20
@@ -127,20 +127,30 @@ def run(lab: Lab, p: LabParameters, *, fresh: bool = False, jobs: int | None = N
     """Make what is missing of the study that the parameters ask for, and return the study.
 
     Runs go side by side up to `jobs` (default: one a CPU), in places that all users of the machine
-    share. A complete run is kept, unless `fresh`. A failure, like ^C, ends what runs and what
+    share. On real time there is one at a time, and conditions are repeated (`labs.launch.repeat`).
+    A complete run is kept, unless `fresh`. A failure, like ^C, ends what runs and what
     has not begun; what was complete before stays, so the same call goes on from there.
     """
-    tell = progress or (lambda condition, line: None)
+    tell = progress or (lambda title, line: None)
     runs = Path(p.runs)
+
+    def make_missing(wanted: Sequence[Planned]) -> None:
+        missing = [one for one in wanted if fresh or not complete(runs / one.name)]
+        for one in wanted:
+            if one not in missing:
+                tell(one.title, "there already")
+        if missing:
+            _make_all(missing, runs, _jobs(p.testbed, jobs, len(missing)), tell)
+
     planned = plan(lab, p)
     clear_stale(runs)
     check_room(runs)
-    missing = [one for one in planned if fresh or not complete(runs / one.name)]
-    for one in planned:
-        if one not in missing:
-            tell(one.condition.name, "there already")
-    if missing:
-        _make_all(missing, runs, _jobs(p.testbed, jobs, len(missing)), tell)
+    if p.testbed == "virtual":
+        make_missing(planned)
+    else:
+        from labs.launch.repeat import repeat  # it reads results, which takes more than Python
+
+        planned = repeat(lab, p, runs, make_missing)
     return studies.write_study(
         runs, lab.name, dataclasses.asdict(p),
         [studies.Planned(one.condition.name, one.key) for one in planned])
@@ -159,7 +169,7 @@ def _make_all(missing: Sequence[Planned], runs: Path, jobs: int, tell: Progress)
     lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 
     def one(planned: Planned) -> None:
-        name = planned.condition.name
+        name = planned.title
 
         def say(line: str) -> None:
             if cancelled.is_set():

@@ -44,6 +44,19 @@ class LabParameters:
         4096, unit="MiB", low=1024, high=65536, help="the memory of the kernel that is booted"
     )
     capture: bool = parameter(False, help="keep every packet of both hosts too")
+    repetitions_min: int = parameter(
+        5, low=1, high=1000,
+        help="on real time: how often a condition is run at least; below 5 has no interval",
+    )
+    repetitions_max: int = parameter(
+        10, low=1, high=1000,
+        help="on real time: how often a condition is run at most, disturbed runs included, "
+             "unless the least is more",
+    )
+    width_pct: float = parameter(
+        10.0, unit="%", low=0, high=1000,
+        help="on real time: a condition is run again until its interval is this narrow",
+    )
 
     def __post_init__(self) -> None:
         settle(self)

@@ -189,7 +189,7 @@ def _paired(a: Sequence[Run], b: Sequence[Run]) -> tuple[list[tuple[Run, Run]], 
 def _graded(a: Run, b: Run, compute: Callable[[Run], Results]) -> Pair:
     if a.digest == b.digest:
         return Pair(a, b, SAME_BYTES, (), (), ())
-    results = tuple(_changes(_measured(compute(a)), _measured(compute(b))))
+    results = tuple(changes(_measured(compute(a)), _measured(compute(b))))
     return Pair(a, b, MOVED if results else SAME_RESULTS, results,
                 tuple(_changed_inputs(a, b)), tuple(_changed_files(a, b)))
 
@@ -201,15 +201,15 @@ def _measured(results: Results) -> Results:
 
 
 def _changed_files(a: Run, b: Run) -> list[str]:
-    return [change.name for change in _changes(a.seal.files, b.seal.files)]
+    return [change.name for change in changes(a.seal.files, b.seal.files)]
 
 
 def _changed_inputs(a: Run, b: Run) -> Iterator[Change]:
     """The inputs that differ; of a tool its version, where that says more than the digest."""
-    changes = _changes(a.inputs, b.inputs)
-    if not changes and a.key != b.key:
+    differing = changes(a.inputs, b.inputs)
+    if not differing and a.key != b.key:
         yield Change("key", a.key, b.key)       # null here, and no such entry there
-    for change in changes:
+    for change in differing:
         tool = change.name.removeprefix("tools.")
         before, after = a.tools.get(tool), b.tools.get(tool)
         if change.name.startswith("tools.") and before != after:
@@ -218,11 +218,12 @@ def _changed_inputs(a: Run, b: Run) -> Iterator[Change]:
             yield change
 
 
-def _changes(a: Mapping[str, object], b: Mapping[str, object]) -> list[Change]:
+def changes(a: Mapping[str, object], b: Mapping[str, object]) -> list[Change]:
+    """The values in two nests of them that differ, under dotted names."""
     left, right = dict(_flat(a)), dict(_flat(b))
-    changes = (Change(name, left.get(name), right.get(name))
-               for name in dict.fromkeys([*left, *right]))
-    return [change for change in changes if not _equal(change.a, change.b)]
+    every = (Change(name, left.get(name), right.get(name))
+             for name in dict.fromkeys([*left, *right]))
+    return [change for change in every if not _equal(change.a, change.b)]
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:

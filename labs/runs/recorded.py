@@ -3,7 +3,9 @@
 In a clone they are in `data/` beside the package, in an installed package in `labs/recorded`.
 SHA256SUMS names every file there, for `sha256sum -c SHA256SUMS` as well as for `check`.
 
-    python -m labs.runs.recorded RUNS DATA      puts runs into it and writes the sums anew
+    python -m labs.runs.recorded RUNS DATA [LAB-NAME]   puts runs into it, writes the sums anew
+
+LAB.tar.xz is what a lab has; LAB-NAME.tar.xz keeps other runs of it beside that.
 """
 
 from __future__ import annotations
@@ -42,6 +44,14 @@ def runs_in(data: Path, lab: str) -> Path:
     return unpacked(packed) if is_packed(packed) else data
 
 
+def places(lab: str, data: Path | None = None) -> list[Path]:
+    """Return every RUNS folder with recorded runs of a lab: that of LAB.tar.xz, and those of
+    LAB-NAME.tar.xz; Missing without recorded data."""
+    where = folder() if data is None else data
+    others = [unpacked(path) for path in sorted(where.glob(f"{lab}-*.tar.xz"))]
+    return [runs_in(where, lab), *others]
+
+
 def folder() -> Path:
     """Return the folder of recorded data; Missing if this installation came without."""
     package = Path(labs.__path__[0])
@@ -60,8 +70,7 @@ def matching(lab: str, conditions: Iterable[Mapping[str, Any]], *, kernel: str, 
     as a user names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded
     run are its own. BadInput, in one line with what is recorded, for a condition that is not.
     """
-    where = runs_in(folder() if data is None else data, lab)
-    known = [run for run in map(open_run, run_folders(where))
+    known = [run for where in places(lab, data) for run in map(open_run, run_folders(where))
              if run.lab == lab and run.inputs["kernel"] is not None]
     wish = {"kernel": kernel, "memory_mib": memory_mib}
     return [_one(lab, {"condition": dict(condition), **wish,
@@ -127,20 +136,23 @@ def _said(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def keep(what: Path, data: Path) -> list[Path]:
+def keep(what: Path, data: Path, name: str | None = None) -> list[Path]:
     """Pack a finished study, or all studies of a RUNS folder that keeps one lab, into recorded
-    data, in place of what it had of that lab.
+    data, in place of what it had of that lab; with a `name` (LAB-WORD), beside that.
 
     `data` is made if it is not there, SHA256SUMS is written anew; returns the files it names.
-    BadInput for a folder with runs of several labs.
+    BadInput for a folder with runs of several labs, or a name that is not the lab's.
     """
     labs_kept = ({read_study(what).lab} if what.is_file() else
                  {open_run(folder).lab for folder in run_folders(runs_folder(what))})
     if len(labs_kept) != 1:
         raise BadInput(f"{what} keeps runs of {', '.join(sorted(labs_kept)) or 'no lab'}; recorded "
                        "data has a file a lab: name a study, or a folder with one lab's runs")
+    lab = labs_kept.pop()
+    if name is not None and not name.startswith(f"{lab}-"):
+        raise BadInput(f"{name} does not name runs of {lab}; begin it with {lab}-")
     data.mkdir(parents=True, exist_ok=True)
-    pack(what, data / f"{labs_kept.pop()}.tar.xz")
+    pack(what, data / f"{name or lab}.tar.xz")
     return write_sums(data)
 
 
@@ -179,10 +191,10 @@ def _files(data: Path) -> list[Path]:
 def main(argv: list[str]) -> int:
     """Keep a study, named by its file, or those of a RUNS folder in a folder of recorded data."""
     try:
-        what, data = map(Path, argv)
-        files = keep(what, data)
-    except ValueError:
-        print("usage: python -m labs.runs.recorded RUNS DATA", file=sys.stderr)
+        what, data, *names = map(Path, argv)
+        files = keep(what, data, *map(str, names))
+    except (ValueError, TypeError):
+        print("usage: python -m labs.runs.recorded RUNS DATA [LAB-NAME]", file=sys.stderr)
         return BadInput.exit_code
     except LabError as error:
         print(f"labs: {error}", file=sys.stderr)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from labs.analysis.shown import Table
+from labs.analysis.witnesses import beside
+from labs.claims.disputed import disputed
+from labs.claims.ledger import article
 from labs.claims.verdict import Verdict, shown
 from labs.study.opened import Study
 
@@ -10,13 +13,18 @@ COLUMNS = ("claim", "what it says", "article", "predicted", "measured", "unit", 
            "because", "witness")
 
 
-def verdicts(study: Study) -> Table:
+def verdicts(study: Study, other: Study | None = None) -> Table:
     """A row a claim of the article that the study's lab is about.
 
     BadInput for a lab that no article is judged by. Every verdict is computed from the study's
-    runs; one that they cannot judge is `not judged`, and says what is missing.
+    runs; one that they cannot judge is `not judged`, and says what is missing. With another study,
+    of a second witness, a verdict on which the two part is `disputed`, with the reason.
     """
-    found: tuple[Verdict, ...] = study.lab.claims_module().verdicts(study.runs)
+    claims = study.lab.claims_module()
+    found: tuple[Verdict, ...] = claims.verdicts(study.runs)
+    if other is not None and other.runs:
+        found = disputed(article(claims.ARTICLE), found, claims.verdicts(other.runs),
+                         beside(study.every, other.every))
     return Table([_row(one) for one in found], columns=list(COLUMNS))
 
 

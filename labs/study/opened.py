@@ -7,13 +7,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from labs.analysis.disturbed import disturbances
 from labs.analysis.origin import LIVE, RECORDED, asked, measured
+from labs.analysis.repeated import Repeated, in_the_middle, repeated
 from labs.analysis.shown import Table, Text, Words
 from labs.catalogue import Lab, lab_of
 from labs.errors import BadInput, Missing
 from labs.parameters.base import LabParameters
 from labs.parameters.declare import did_you_mean
-from labs.record.study import Planned, write_study
+from labs.record.study import Planned, StudyFile, write_study
 from labs.runs.run import Run
 
 # How many conditions a study names when it says what it is.
@@ -24,9 +26,10 @@ NAMED = 20
 class Study:
     """A lab's runs for one set of parameters, in the order of its conditions.
 
-    `folder` keeps the runs, `file` is the study's own file (None if it has none); `live` says
-    that the runs were made on this machine or another of the reader's, not taken from the
-    recorded ones. `lacks` says, of a study without runs, what is missing.
+    `runs` has one a condition: where it was repeated, the run in the middle of those that count.
+    `every` has all of them. `folder` keeps the runs, `file` is the study's own file (None if it
+    has none); `live` says that the runs were made on this machine or another of the reader's, not
+    taken from the recorded ones. `lacks` says, of a study without runs, what is missing.
     """
 
     parameters: LabParameters
@@ -36,6 +39,10 @@ class Study:
     live: bool
     lab: Lab = field(kw_only=True)
     lacks: str = field(default="", kw_only=True)
+    every: tuple[Run, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "every", self.every or self.runs)
 
     @property
     def source(self) -> str:
@@ -65,6 +72,16 @@ class Study:
             if table[name].isna().all():
                 table[name] = table[name].astype(float)
         return table
+
+    @property
+    def repeated(self) -> tuple[Repeated, ...]:
+        """The conditions that were repeated; none of a study on virtual time."""
+        return repeated(run for run in self.every if "repetition" in run.inputs)
+
+    def repetitions(self) -> Table:
+        """A row a repeated condition: the median of its figure, the 95 % interval, the runs."""
+        rows = [{**one.as_json(), "disturbances": "; ".join(one.why)} for one in self.repeated]
+        return Table(rows).rename(columns={"width_pct": "width, %", "disturbances": "by what"})
 
     def run(self, condition: str) -> Run:
         """The run of a condition; BadInput, naming those there are, for another."""
@@ -107,14 +124,30 @@ class Study:
         if self.live and self.file is not None:
             # It stays the newest one of its folder: the other only stands beside it.
             write_study(self.folder, self.lab.name, asdict(self.parameters),
-                        [Planned(run.condition, run.key) for run in self.runs])
+                        [Planned(run.condition, run.key) for run in self.every])
         return found
+
+    def witness(self, testbed: str = "vagrant") -> Study:
+        """The newest study of the same conditions on another testbed, if there is one: in the
+        folder of this study's runs, or recorded. Nothing is made; `lacks` says how to make it."""
+        from labs.study.witnessed import find
+
+        return find(self, testbed)
+
+    def beside(self, other: Study) -> Table:
+        """Each condition of this study and another, two witnesses, side by side: their figures,
+        the ratio with its 95 % interval, and whether they agree."""
+        from labs.analysis.witnesses import as_table, beside
+
+        return as_table(beside(self.every, other.every))
 
     def _row(self, run: Run) -> dict[str, Any]:
         found = {"condition": run.condition, **self.lab.analysis_module().results(run)}
         notes = found.get("marks", ())
+        notes = [notes] if isinstance(notes, str) else list(notes)
+        disturbed = [f"disturbed: {what}" for what in disturbances(run)]
         of_the_run = {
-            "marks": notes if isinstance(notes, str) else "; ".join(notes),
+            "marks": "; ".join(filter(None, [*notes, *disturbed])),
             "testbed": run.testbed, "kernel": run.kernel["release"], "source": self.source,
             "rtt_ms": run.link["measured"]["rtt_ms"],
             "rate_mbit": run.link["measured"]["rate_mbit"],
@@ -153,15 +186,22 @@ def study(p: LabParameters) -> Study:
 
 
 def _made(p: LabParameters) -> Study:
+    from labs.launch.plan import titles
     from labs.launch.run import run
-    from labs.runs.run import open_run
     from labs.study.bar import Bar
 
     lab = lab_of(p)
-    with Bar(lab.name, [condition.name for condition in lab.conditions(p)]) as bar:
+    with Bar(lab.name, titles(lab, p)) as bar:
         file = run(lab, p, progress=bar.tell)
-    runs = tuple(open_run(folder) for folder in file.folders())
-    return Study(p, runs, file.runs, file.path, True, lab=lab)
+    return opened(file, p, lab, live=True)
+
+
+def opened(file: StudyFile, p: LabParameters, lab: Lab, *, live: bool) -> Study:
+    """The study of a study file, whose runs are all there."""
+    from labs.runs.run import open_run
+
+    every = tuple(map(open_run, file.folders()))
+    return Study(p, in_the_middle(every), file.runs, file.path, live, lab=lab, every=every)
 
 
 def _recorded(p: LabParameters) -> Study:

@@ -32,7 +32,8 @@ OTHER: dict[str, Any] = {
     "size": "full", "only": "default, both", "testbed": "namespaces", "kernel": "6.12",
     "runs": "elsewhere", "seed": 7, "memory_mib": 8192, "capture": True, "rate_mbit": 10.5,
     "delay_ms": 0, "loss_pct": 0.1, "jitter_ms": 3, "at": "router", "buffer_mib": 0.5,
-    "client": "wget", "read_bytes": 1, "transfer_mib": 2, "limit_s": 5,
+    "client": "wget", "read_bytes": 1, "transfer_mib": 2, "limit_s": 5, "repetitions_min": 6,
+    "repetitions_max": 12, "width_pct": 5,
 }
 
 

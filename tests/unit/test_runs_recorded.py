@@ -183,3 +183,15 @@ def test_the_command_that_keeps_a_study(tmp_path: Path, capsys: pytest.CaptureFi
     assert recorded.main([str(study.path), str(tmp_path / "other")]) == 6
     assert capsys.readouterr().err.count("\n") == 3
     assert not list((tmp_path / "other").iterdir())
+
+
+def test_runs_kept_beside_those_of_the_lab(tmp_path: Path, data: Path) -> None:
+    other = make_study(tmp_path / "other", ("wmem",), seed=5)
+    with pytest.raises(BadInput, match="witnesses does not name runs of buffers; begin it with"):
+        recorded.keep(other.path, data, "witnesses")
+    recorded.keep(tmp_path / "other", data, "buffers-witnesses")
+    assert recorded.check(data) == 2
+    assert len(recorded.places("buffers", data)) == 2
+    (found,) = match(data, wish("wmem"), seed=5)
+    assert found.startswith("buffers-wmem-")
+    assert match(data, wish("both"))

@@ -1,0 +1,61 @@
+"""Verdicts of two witnesses: where these part, a verdict is disputed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from labs.analysis.witnesses import PART, Beside
+from labs.claims.ledger import Article, Claim
+from labs.claims.verdict import DISPUTED, HARDWARE, NOT_JUDGED, Verdict, Witness, shown
+
+NO_WORD = (NOT_JUDGED, HARDWARE)
+
+
+def disputed(article: Article, first: Iterable[Verdict], second: Iterable[Verdict],
+             beside: Iterable[Beside]) -> tuple[Verdict, ...]:
+    """The first witness's verdicts, those disputed that the second contradicts.
+
+    It does where both judge a claim and say another word of it, and where they part on a
+    condition that the claim looks at. The reason is the one that was measured.
+    """
+    parted = {one.condition: one for one in beside if one.verdict == PART}
+    others = {verdict.id: verdict for verdict in second}
+    return tuple(_of_both(article.claim(verdict.id), verdict, others.get(verdict.id), parted)
+                 for verdict in first)
+
+
+def _of_both(claim: Claim, one: Verdict, other: Verdict | None, parted: Mapping[str, Beside]
+             ) -> Verdict:
+    if one.verdict in NO_WORD:
+        return one
+    reasons = [f"{name} parts, ratio {_ratio(row)}: {row.because}" for name, row in parted.items()
+               if any(fnmatchcase(name, pattern) for pattern in claim.conditions)]
+    contradicts = (other is not None and other.verdict not in NO_WORD
+                   and other.verdict != one.verdict)
+    if not reasons and not contradicts:
+        return one
+    if other is not None and other.verdict not in NO_WORD:
+        reasons.insert(0, f"{_says(one)}; {_says(other)}")
+    witnesses = [verdict.witness for verdict in (one, other)
+                 if verdict is not None and verdict.witness is not None]
+    return replace(one, verdict=DISPUTED, factor=None, reason="; ".join(reasons),
+                   witness=_together(witnesses))
+
+
+def _ratio(row: Beside) -> str:
+    assert row.ratio is not None
+    return f"{row.ratio.middle:.2f} ({row.ratio.low:.2f} to {row.ratio.high:.2f})"
+
+
+def _says(verdict: Verdict) -> str:
+    measured = f", {shown(verdict.measured)}" if verdict.measured is not None else ""
+    return f"{verdict.witness}: {verdict.words}{measured}"
+
+
+def _together(witnesses: list[Witness]) -> Witness | None:
+    if not witnesses:
+        return None
+    return Witness(*(", ".join(dict.fromkeys(getattr(one, part) for one in witnesses))
+                     for part in ("testbed", "kernel")))

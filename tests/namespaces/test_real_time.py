@@ -1,0 +1,134 @@
+"""The method on real time, for real: a condition that needs no shaper, repeated on this machine's
+own namespaces, and once more over ssh as a second witness."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from labs.analysis.machines import machines
+from labs.analysis.repeated import repeated
+from labs.analysis.witnesses import AGREE, PART, UNDECIDED, beside
+from labs.catalogue import find
+from labs.cli.__main__ import main
+from labs.experiments import buffers
+from labs.experiments.drive import drive
+from labs.launch.plan import plan
+from labs.launch.run import run
+from labs.launch.tools import python, versions
+from labs.parameters.buffers import Buffers
+from labs.record.canonical import key
+from labs.record.folder import Staging
+from labs.record.study import StudyFile
+from labs.runs import Run, open_run
+from labs.testbed.contract import Testbed
+from labs.testbed.machines import Machine, Machines
+from tests.sshd import Sshd
+
+LAB = find("buffers")
+LEAST, MOST = 5, 7
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Buffers:
+    """A download that is over in no time, and an interval that is never narrow enough."""
+    if shutil.which("nginx") is None:
+        pytest.skip("nginx is not installed")
+    return Buffers(testbed="namespaces", only="unshaped", transfer_mib=8, repetitions_min=LEAST,
+                   repetitions_max=MOST, width_pct=0, runs=str(tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture(scope="module")
+def made(asked: Buffers, alone: None) -> tuple[StudyFile, list[tuple[str, str]]]:
+    told: list[tuple[str, str]] = []
+    return run(LAB, asked, progress=lambda title, line: told.append((title, line))), told
+
+
+def test_runs_are_repeated_up_to_the_limit(made: tuple[StudyFile, list[tuple[str, str]]]) -> None:
+    study, told = made
+    assert sorted(title for title, line in told if line == "made") == [
+        f"unshaped {number}" for number in range(1, MOST + 1)]
+    opened = [open_run(folder) for folder in study.folders()]
+    assert [one.inputs["repetition"] for one in opened] == list(range(1, MOST + 1))
+    assert len({one.key for one in opened}) == MOST
+    (found,) = repeated(opened)
+    assert (found.figure, len(found.runs)) == ("goodput_mib_s", MOST)
+    assert found.interval is None if len(found.counted) < 5 else found.interval is not None
+
+
+def test_every_run_says_what_its_machines_did(
+    made: tuple[StudyFile, list[tuple[str, str]]],
+) -> None:
+    for folder in made[0].folders():
+        seen = machines(open_run(folder))
+        assert set(seen) == {"here", "server", "client"}
+        for one in seen.values():
+            assert one.cpus and one.load_before is not None and one.stolen_pct is not None
+            assert one.release == (Path("/proc/sys/kernel/osrelease").read_text().strip())
+        assert {seen[name].driver for name in ("server", "client")} <= {"veth", None}
+
+
+def test_the_same_call_goes_on_where_the_study_stopped(
+    asked: Buffers, made: tuple[StudyFile, list[tuple[str, str]]],
+) -> None:
+    gone = made[0].folders()[2]
+    shutil.rmtree(gone)
+    told: list[tuple[str, str]] = []
+    again = run(LAB, asked, progress=lambda title, line: told.append((title, line)))
+    assert [title for title, line in told if line == "made"] == ["unshaped 3"]
+    assert again.folders() == made[0].folders() and again.name == made[0].name
+
+
+def test_the_command_line_tells_interval_and_counts(
+    asked: Buffers, made: tuple[StudyFile, list[tuple[str, str]]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["run", "buffers", "--testbed", "namespaces", "--only", "unshaped",
+             "--transfer-mib", "8", "--repetitions-max", str(MOST), "--width-pct", "0",
+             "--into", asked.runs]
+    assert main([*words, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    (row,) = said["results"]
+    (one,) = said["repeated"]
+    assert (row["condition"], one["condition"], one["runs"]) == ("unshaped", "unshaped", MOST)
+    assert one["counted"] + one["disturbed"] == MOST
+    if one["counted"] >= 5:
+        assert one["low"] <= one["middle"] <= one["high"]
+    assert main(words) == 0
+    assert "repeated: the median, and its 95 % interval" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def over_ssh(asked: Buffers, daemons: dict[str, tuple[Sshd, Machine]],
+             tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """The same condition, driven over ssh."""
+    server, client = (machine for _, machine in daemons.values())
+    runs = tmp_path_factory.mktemp("over-ssh")
+    found = []
+    for number in range(1, LEAST + 1):
+        (planned,) = plan(LAB, asked, number)
+        inputs = {**planned.inputs, "testbed": "ssh"}
+        order = {"inputs": inputs, "key": key(inputs), "hz": None,
+                 "versions": versions(inputs["tools"], python())}
+        with Staging(runs, f"run-{number}") as staging:
+            testbed = Machines(planned.condition.link, server, client)
+            drive(order, buffers, cast(Testbed, testbed), staging.folder, lambda line: None)
+            found.append(open_run(staging.seal({})))
+    return found
+
+
+def test_a_second_witness_over_ssh(made: tuple[StudyFile, list[tuple[str, str]]],
+                                   over_ssh: list[Run]) -> None:
+    """Nothing is said of how fast it is: only that what is said is one of the words, and why."""
+    for one in over_ssh:
+        seen = machines(one)
+        assert set(seen) == {"here", "server", "client"}
+        assert seen["server"].cpus == seen["here"].cpus
+    (row,) = beside([open_run(folder) for folder in made[0].folders()], over_ssh)
+    assert row.verdict in (AGREE, UNDECIDED, PART)
+    assert bool(row.because) is (row.verdict != AGREE)
+    assert row.second.runs[0].testbed == "ssh"

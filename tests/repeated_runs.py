@@ -1,0 +1,100 @@
+"""Repetitions on machines, made from a real run on virtual time: never data, only for tests.
+
+Each copy says of itself another testbed, which repetition it is, and what its machines did; its
+download took `1 / speed` times as long. Everything else is the real run's.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from labs.record.canonical import key
+from labs.record.folder import Staging, run_name
+from labs.record.study import Planned, StudyFile, write_study
+from labs.runs import Run, open_run
+from labs.study import Study
+
+OFFLOADS = """\
+Features for eth1:
+tcp-segmentation-offload: {tso}
+\ttx-tcp-segmentation: {tso}
+generic-segmentation-offload: on
+generic-receive-offload: on
+large-receive-offload: off [fixed]
+"""
+TICKS_S = 20
+
+
+def machine(*, busy_pct: float = 20, stolen_pct: float = 0, load: float = 0.4, hz: int = 250,
+            release: str = "6.1.0-49-cloud-amd64", tso: str = "on") -> dict[str, Any]:
+    """A machine as `machines.json` has it: one CPU, looked at for 20 seconds."""
+    ticks = 100 * TICKS_S
+    busy, stolen = round(ticks * busy_pct / 100), round(ticks * stolen_pct / 100)
+
+    def moment(part: int) -> dict[str, str]:
+        times = (busy * part, 0, 0, (ticks - busy - stolen) * part, 0, 0, 0, stolen * part, 0, 0)
+        words = " ".join(map(str, times))
+        return {"/proc/stat": f"cpu  {words}\ncpu0 {words}\n",
+                "/proc/loadavg": f"{load} 0.10 0.05 1/90 4711\n",
+                "/proc/timer_list": f"now at {10**9 + part * TICKS_S * 10**9} nsecs\n"
+                                    f"jiffies: {4294900000 + part * TICKS_S * hz}\n"}
+
+    return {"before": moment(0), "after": moment(1),
+            "/proc/cpuinfo": "model name\t: QEMU Virtual CPU\n",
+            "/proc/sys/kernel/osrelease": f"{release}\n",
+            "driver": "driver: virtio_net\nversion: 1.0.0\n", "offloads": OFFLOADS.format(tso=tso)}
+
+
+def machines(**client: Any) -> dict[str, Any]:
+    """The three machines of a run on two; what is named is the client's."""
+    return {"here": machine(), "server": machine(), "client": machine(**client)}
+
+
+def repetition(runs: Path, run: Run, number: int, *, testbed: str = "vagrant", speed: float = 1.0,
+               machines: dict[str, Any] | None = None, release: str = "6.1.0-49-cloud-amd64",
+               verdict: str = "as asked") -> Run:
+    """Write and seal one repetition, and open it."""
+    said = deepcopy(dict(run.said))
+    said["inputs"] |= {"testbed": testbed, "kernel": None, "repetition": number}
+    said["key"] = key(said["inputs"])
+    said["kernel"] = {"release": release, "hz": None}
+    said["link"]["verdict"] = verdict
+    with Staging(runs, run_name(run.lab, run.condition, said["key"])) as staging:
+        shutil.copytree(run.path, staging.folder, dirs_exist_ok=True)
+        (staging.folder / "seal.json").unlink()
+        staging.write_json("run.json", said)
+        staging.write_json("machines.json", machines or globals()["machines"]())
+        fetched = run.fetch()
+        if fetched is not None:
+            staging.write_json("client/fetch.json", _slower(fetched, speed))
+        return open_run(staging.seal({}))
+
+
+def _slower(fetched: dict[str, Any], speed: float) -> dict[str, Any]:
+    """The download, stretched from its first byte on."""
+    first = fetched["first_byte_ns"]
+
+    def moved(at_ns: int) -> int:
+        return int(first + round((at_ns - first) / speed))
+
+    return {**fetched, "end_ns": moved(fetched["end_ns"]),
+            "timeline": [[moved(at_ns), size] for at_ns, size in fetched["timeline"]]}
+
+
+def repetitions(runs: Path, run: Run, speeds: Sequence[float], **same: Any) -> tuple[Run, ...]:
+    """A repetition for each speed, from the first on."""
+    return tuple(repetition(runs, run, number, speed=speed, **same)
+                 for number, speed in enumerate(speeds, start=1))
+
+
+def study_file(study: Study, runs: Sequence[Run], testbed: str = "vagrant") -> StudyFile:
+    """The study of some repetitions, as `labs run` leaves it beside them."""
+    parameters = json.loads(json.dumps({**asdict(study.parameters), "testbed": testbed}))
+    return write_study(runs[0].path.parent, study.lab.name, parameters,
+                       [Planned(run.condition, run.key) for run in runs])
