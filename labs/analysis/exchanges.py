@@ -101,8 +101,10 @@ def in_words(steps: Sequence[str]) -> str:
 
 
 def _bounds(known: Sides) -> list[tuple[int, int, int]]:
-    """Number, first place and end of every exchange; the connection's end and its keep-alives, which
-    come when nothing is going on, end it too."""
+    """Number, first place and end of every exchange.
+
+    The connection's end, and keep-alives, which come when nothing is going on, end it too.
+    """
     asks = (known.payload > 0) & (known.direction == 0) & (known.end > known.sent[0])
     answers = (known.payload > 0) & (known.direction == 1)
     over = ((known.flags & (FIN | RST | SYN)) != 0) & (known.payload == 0)

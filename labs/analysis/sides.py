@@ -1,4 +1,4 @@
-"""What each side of a connection had sent, had acknowledged and might send, before every segment."""
+"""What each side of a connection had sent, had acknowledged and might send, at every segment."""
 
 from __future__ import annotations
 

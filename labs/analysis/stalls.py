@@ -72,10 +72,10 @@ def stalls(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
     known = sides(segments)
     gaps = known.gaps_ns()
     rows = []
-    for at in numpy.flatnonzero(gaps >= quiet_ms * 1e6):
+    for at in numpy.flatnonzero(gaps >= quiet_ms * 1e6).tolist():
         if gaps[at] < known.rtt_ns(at) + quiet_ms * 1e6:
             continue
-        wait = why(known, int(at), mss_bytes)
+        wait = why(known, at, mss_bytes)
         rows.append((
             int(known.connection[at]), int(known.time_ns[at - 1]), gaps[at] / 1e6,
             known.rows[at - 1], known.rows[at], NAMES[known.direction[at]], wait.reason,

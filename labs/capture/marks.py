@@ -12,9 +12,9 @@ The tests hold them equal to tshark's `tcp.analysis.*`. They differ where
   a FIN or SYN as a sequence number (TCP_MAX_UNACKED_SEGMENTS), here it is always counted;
 - MPTCP is spoken: Wireshark takes an ACK that repeats the last one but carries another MPTCP
   option for none that repeats (RFC 8684 4), here it is a duplicate ACK;
-- the SYN of one side is not in the capture and that of the other has no window scale: Wireshark
-  knows then that the first one scales nothing either, here its window is unknown and nothing fills
-  it.
+- a side's window has no known scale when its last segment is captured, and a SYN without that
+  option comes after it: Wireshark then takes the window it has as it was sent, here nothing fills
+  it before the next segment tells.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ MARKS: Final = {
     "ack_lost_segment": ACK_LOST_SEGMENT,
 }
 
+COLUMNS: Final = ("time_ns", "connection", "direction", "seq", "ack", "flags", "window",
+                  "window_bytes", "payload_bytes")
 FIN: Final = 0x01
 SYN: Final = 0x02
 RST: Final = 0x04
@@ -114,11 +116,9 @@ class Marker:
         found = numpy.zeros(len(segments), dtype=numpy.uint16)
         if not len(segments):
             return found
-        columns = {name: numpy.ascontiguousarray(segments[name]) for name in (
-            "time_ns", "connection", "direction", "seq", "ack", "flags", "window", "window_bytes",
-            "payload_bytes")}
-        self._grow(int(columns["connection"].max()) + 1)
-        _pass(*map(view, columns.values()), self._sides, self._pairs, view(found))
+        self._grow(int(segments["connection"].max()) + 1)
+        columns = [view(numpy.ascontiguousarray(segments[name])) for name in COLUMNS]
+        _pass(*[*columns, self._sides, self._pairs, view(found)])
         return found
 
     def _grow(self, connections: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +12,30 @@ from labs.analysis.explained import NAGLE_AND_DELAYED_ACK
 from labs.analysis.stalls import NOBODY, stalls
 from labs.capture.marks import marks
 from labs.charts.origin import Source, where_from
-from labs.charts.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION, dressed
+from labs.charts.style import (
+    BLACK,
+    BLUE,
+    CAPTION_PX,
+    GREEN,
+    GREY,
+    ORANGE,
+    TO_CAPTION_PX,
+    VERMILION,
+    dressed,
+)
 from labs.errors import BadInput
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 MOST_PACKETS = 120
-ROW_PX = 27
-TOP_PX, BOTTOM_PX = 118, 70
+ROW_PX = 28
+TOP_PX = 88
 SLANT, SILENCE = 0.45, 1.7
 COLOURS = (BLUE, GREEN)
+ACK = 0x10
 FLAGS = ((0x02, "SYN"), (0x01, "FIN"), (0x04, "RST"), (0x08, "PSH"), (0x20, "URG"),
-         (0x10, "ACK"), (0x40, "ECE"), (0x80, "CWR"))
+         (ACK, "ACK"), (0x40, "ECE"), (0x80, "CWR"))
 # Said in this order; a packet has one or two.
 SAID = {
     "fast_retransmission": "fast retransmission", "spurious_retransmission": "needlessly again",
@@ -76,11 +87,12 @@ def ladder(segments: DataFrame, connection: int | None = None, *,
         _silence(figure, top, row, names)
     _frame(figure, height, names)
     number = int(chosen["connection"].iloc[0])
+    below_px = TO_CAPTION_PX + CAPTION_PX
     dressed(figure, title=f"{title}: {len(chosen)} packets of connection {number}",
-            caption=where_from(source), height=round(TOP_PX + BOTTOM_PX + ROW_PX * (height + 1)))
+            caption=where_from(source), height=round(TOP_PX + below_px + ROW_PX * (height + 1.3)))
     figure.update_xaxes(visible=False, showgrid=False)
     figure.update_yaxes(showgrid=False, showline=False, ticks="", showticklabels=False)
-    return figure.update_layout(margin={"t": TOP_PX, "b": BOTTOM_PX, "l": 60})
+    return figure.update_layout(margin={"t": TOP_PX, "l": 60})
 
 
 def _stretch(segments: DataFrame, connection: int | None, rows: tuple[int, int] | None,
@@ -112,32 +124,38 @@ def _laid_out(chosen: DataFrame, marked: DataFrame, silent: DataFrame, begin_ns:
               ) -> tuple[list[_Arrow], list[tuple[float, Any]], float]:
     """The arrows and silences with their places, and how far down they go."""
     place, arrows, silences = 0.0, [], []
-    for label, row in zip(chosen.index, chosen.itertuples(), strict=True):
+    for label, row in zip(chosen.index.tolist(), chosen.to_dict("records"), strict=True):
         if label in silent.index:
             silences.append((place - 1 + SLANT, silent.loc[label]))
             place += SILENCE
         notes = [name for name in SAID if marked.at[label, name]]
         implied = {IMPLIED[name] for name in notes if name in IMPLIED}
-        time = f"{(int(row.time_ns) - begin_ns) / 1e6:,.3f}"
+        time = f"{(row['time_ns'] - begin_ns) / 1e6:,.3f}"
         words = _words(row)
         arrows.append(_Arrow(
-            at=place, side=int(row.direction), words=words, time=time,
+            at=place, side=row["direction"], words=words, time=time,
             note=", ".join(SAID[name] for name in notes if name not in implied),
-            again=any(name in AGAIN for name in notes), data=bool(row.payload_bytes),
-            hover=f"row {label}, {time} ms<br>{words}<br>window {row.window_bytes:,} bytes"))
+            again=any(name in AGAIN for name in notes), data=row["payload_bytes"] > 0,
+            hover=f"row {label}, {time} ms<br>{words}<br>window {_window(row)}"))
         place += 1
     return arrows, silences, place
 
 
-def _words(row: Any) -> str:
+def _window(row: Mapping[Any, Any]) -> str:
+    if row["window_bytes"] < 0:
+        return f"{row['window']:,}, of unknown scale"
+    return f"{row['window_bytes']:,} bytes"
+
+
+def _words(row: Mapping[Any, Any]) -> str:
     """What a packet says: flags, length, and what its numbers are."""
-    flags = ", ".join(name for bit, name in FLAGS if int(row.flags) & bit) or "no flag"
+    flags = ", ".join(name for bit, name in FLAGS if row["flags"] & bit) or "no flag"
     said = [f"<b>{flags}</b>"]
-    if row.payload_bytes:
-        said.append(f"<b>{row.payload_bytes:,} bytes</b>, seq {row.seq_rel:,} to "
-                    f"{row.seq_rel + row.payload_bytes:,}")
-    if int(row.flags) & 0x10:
-        said.append(f"ack {row.ack_rel:,}")
+    if row["payload_bytes"]:
+        said.append(f"<b>{row['payload_bytes']:,} bytes</b>, seq {row['seq_rel']:,} to "
+                    f"{row['seq_rel'] + row['payload_bytes']:,}")
+    if row["flags"] & ACK:
+        said.append(f"ack {row['ack_rel']:,}")
     return " · ".join(said)
 
 
@@ -147,12 +165,13 @@ def _draw(figure: Figure, arrows: list[_Arrow], names: Sequence[str]) -> None:
             for data in (True, False):
                 own = [one for one in arrows
                        if (one.side, one.again, one.data) == (side, again, data)]
-                _lines(figure, own, f"from the {names[side]}" if not again else "once more",
-                       VERMILION if again else COLOURS[side], data, again)
+                name = "again, or out of order" if again else f"from the {names[side]}"
+                _lines(figure, own, name, VERMILION if again else COLOURS[side], data, again)
     for one in arrows:
         figure.add_annotation(x=0.5, y=one.at + SLANT / 2, text=one.words, showarrow=False,
-                              yanchor="bottom", font={"size": 12, "color": BLACK})
-        figure.add_annotation(x=0, y=one.at + (SLANT if one.side else 0), text=one.time,
+                              yanchor="bottom", yshift=1,
+                              font={"size": 12, "color": BLACK})
+        figure.add_annotation(x=0, y=one.at + SLANT / 2, text=one.time,
                               showarrow=False, xanchor="right", xshift=-10,
                               font={"size": 12, "color": GREY})
         if one.note:

@@ -15,4 +15,4 @@ def where_from(source: Source) -> str:
     """Testbed, kernel and link of a run; the name of a capture; a text as it is."""
     if isinstance(source, Run):
         return of_run(source)
-    return f"capture {source.name}" if isinstance(source, Path) else source
+    return f"from the file {source.name}" if isinstance(source, Path) else source
