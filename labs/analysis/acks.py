@@ -34,7 +34,7 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     found = DataFrame({
         "row": known.rows[at], "connection": known.connection[at],
         "direction": known.direction[at], "at_ns": known.time_ns[at],
-        "payload_bytes": known.payload[at], "ms": ms})
+        "payload_bytes": known.length[at], "ms": ms})
     labels = DataFrame({"acked_by": known.rows[by]}).where(acked[:, None])
     found["acked_by"] = labels["acked_by"].astype("Int64")
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
@@ -43,7 +43,7 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
 def _of(known: Sides, first: int, last: int, side: int) -> tuple[Array, Array]:
     """Places of one side's new data, and of the ACKs that cover them; -1 where there is none."""
     here = slice(first, last)
-    own = (known.direction[here] == side) & (known.payload[here] > 0)
+    own = (known.direction[here] == side) & (known.length[here] > 0)
     plain = (known.flags[here] & (SYN | FIN)) == 0
     new = numpy.flatnonzero(own & plain & (known.begin[here] >= known.sent[side][here]))
     end = known.end[here]

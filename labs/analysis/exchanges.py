@@ -105,9 +105,9 @@ def _bounds(known: Sides) -> list[tuple[int, int, int]]:
 
     The connection's end, and keep-alives, which come when nothing is going on, end it too.
     """
-    asks = (known.payload > 0) & (known.direction == 0) & (known.end > known.sent[0])
-    answers = (known.payload > 0) & (known.direction == 1)
-    over = ((known.flags & (FIN | RST | SYN)) != 0) & (known.payload == 0)
+    asks = (known.length > 0) & (known.direction == 0) & (known.end > known.sent[0])
+    answers = (known.length > 0) & (known.direction == 1)
+    over = ((known.flags & (FIN | RST | SYN)) != 0) & (known.length == 0)
     room = numpy.where(known.direction == 0, known.edge[0] - known.sent[0],
                        known.edge[1] - known.sent[1])
     over |= ((known.marks & bits.KEEP_ALIVE) != 0) & (room > 0)
@@ -129,13 +129,13 @@ def _bounds(known: Sides) -> list[tuple[int, int, int]]:
 def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float,
          mss_bytes: int) -> tuple[object, ...]:
     times = known.time_ns[first:last]
-    payload, direction = known.payload[first:last], known.direction[first:last]
+    payload, direction = known.length[first:last], known.direction[first:last]
     answer = numpy.flatnonzero((payload > 0) & (direction == 1))
     begin = int(times[0])
     gaps = numpy.diff(times)
     longest = first + 1 + int(gaps.argmax()) if len(gaps) else None
     wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, longest, mss_bytes)
-    quiet = known.rtt_ns(first) + quiet_ns
+    quiet = int(known.rtt_ns[first]) + quiet_ns
     return (
         int(known.connection[first]), number, begin, known.rows[first], known.rows[last - 1],
         last - first, _new_bytes(known, 0, first, last), _new_bytes(known, 1, first, last),
@@ -148,11 +148,11 @@ def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float,
 
 def _new_bytes(known: Sides, side: int, first: int, last: int) -> int:
     """What a side sent for the first time: repeated bytes count once."""
-    own = (known.direction[first:last] == side) & (known.payload[first:last] > 0)
+    own = (known.direction[first:last] == side) & (known.length[first:last] > 0)
     if not own.any():
         return 0
     begin = numpy.maximum(known.begin[first:last], known.sent[side][first:last])[own]
-    end = known.begin[first:last][own] + known.payload[first:last][own]
+    end = known.begin[first:last][own] + known.length[first:last][own]
     return int(numpy.maximum(end - begin, 0).sum())
 
 
@@ -181,7 +181,7 @@ def _step(known: Sides, at: int, begun: bool) -> str | None:
     marked, by = int(known.marks[at]), int(known.direction[at])
     if marked & (bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE):
         return PROBE
-    if known.payload[at]:
+    if known.length[at]:
         if known.end[at] <= known.sent[by][at]:
             return LATE if marked & bits.OUT_OF_ORDER else AGAIN
         return REQUEST if by == 0 else REST if begun else FIRST

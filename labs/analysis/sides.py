@@ -22,10 +22,13 @@ class Sides:
     """Arrays over the segments, those of one connection together, in the order of the capture.
 
     `rows` are the labels of the table. Of what belongs to a side there are two arrays, [0] for
-    the opener: `sent`, where its sequence numbers had come to before this segment, `acked`, how
-    far the other side had acknowledged them, `edge`, how far the other side let it send; -1 while
-    nothing is known. All three are relative numbers. `starts` are the places where connections
-    begin, and the end.
+    the opener, that tell what was so before this segment: `sent`, where its sequence numbers had
+    come to, `acked`, how far the other side had acknowledged them, `edge`, how far the other side
+    let it send (all three relative numbers), `window` and `payload`, those of its last segment
+    and of its last one with data; -1 while nothing is known. `rtt_ns` is the handshake of the
+    connection, from the last SYN to the first ACK after it: one round trip wherever the capture
+    was taken; 0 if it does not have it. `starts` are the places where connections begin, and the
+    end of the last.
     """
 
     rows: Array
@@ -33,15 +36,17 @@ class Sides:
     connection: Array
     direction: Array
     flags: Array
-    payload: Array
+    length: Array
     begin: Array
     end: Array
     ack: Array
-    window: Array
     marks: Array
+    rtt_ns: Array
     sent: tuple[Array, Array]
     acked: tuple[Array, Array]
     edge: tuple[Array, Array]
+    window: tuple[Array, Array]
+    payload: tuple[Array, Array]
     starts: Array
 
     def __len__(self) -> int:
@@ -53,25 +58,9 @@ class Sides:
         gaps[self.starts[:-1]] = 0
         return gaps
 
-    def span(self, at: int) -> tuple[int, int]:
-        """Where the connection of the segment at that place begins and ends."""
-        which = int(numpy.searchsorted(self.starts, at, side="right"))
-        return int(self.starts[which - 1]), int(self.starts[which])
-
-    def rtt_ns(self, at: int) -> int:
-        """The handshake of a segment's connection, from the last SYN to the first ACK after it.
-
-        That is one round trip wherever the capture was taken; 0 if it does not have it.
-        """
-        first, last = self.span(at)
-        flags = self.flags[first:last]
-        asked = numpy.flatnonzero((flags & (SYN | ACK)) == SYN)
-        agreed = numpy.flatnonzero(((flags & (SYN | ACK)) == ACK)
-                                   & (self.direction[first:last] == 0))
-        if not len(asked) or not len(agreed) or agreed[0] < asked[0]:
-            return 0
-        asked = asked[asked < agreed[0]]
-        return int(self.time_ns[first + agreed[0]] - self.time_ns[first + asked[-1]])
+    def end_of(self, at: int) -> int:
+        """The place behind the last segment of the connection of the segment at that place."""
+        return int(self.starts[numpy.searchsorted(self.starts, at, side="right")])
 
 
 def sides(segments: DataFrame) -> Sides:
@@ -80,27 +69,32 @@ def sides(segments: DataFrame) -> Sides:
     column = {name: segments[name].to_numpy()[order] for name in (
         "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",
         "window_bytes")}
-    flags = column["flags"].astype(numpy.int64)
-    begin, ack = column["seq_rel"].astype(numpy.int64), column["ack_rel"].astype(numpy.int64)
-    end = begin + column["payload_bytes"] + ((flags & (SYN | FIN)) != 0)
-    starts = numpy.flatnonzero(numpy.diff(column["connection"], prepend=NONE))
+    connection, direction = column["connection"], column["direction"].astype(numpy.int64)
+    flags, length = (column[name].astype(numpy.int64) for name in ("flags", "payload_bytes"))
+    begin, ack, window = (column[name].astype(numpy.int64)
+                          for name in ("seq_rel", "ack_rel", "window_bytes"))
+    end = begin + length + ((flags & (SYN | FIN)) != 0)
+    starts = numpy.append(numpy.flatnonzero(numpy.diff(connection, prepend=NONE)), len(order))
+    own = (direction == 0, direction == 1)
     told = (flags & ACK) != 0
-    sent, acked, edge = [], [], []
-    for side in (0, 1):
-        own = column["direction"] == side
-        theirs = ~own & told
-        sent.append(_before(numpy.where(own, end, NONE), column["connection"], "cummax"))
-        acked.append(_before(numpy.where(theirs, ack, NONE), column["connection"], "cummax"))
-        edge.append(_before(numpy.where(theirs, ack + column["window_bytes"], NONE),
-                            column["connection"], "last"))
+
+    def before(which: Array, values: Array, how: str = "last") -> Array:
+        return _before(numpy.where(which, values, NONE), connection, how)
+
+    def both(values: Array, which: Array | None = None) -> tuple[Array, Array]:
+        first, second = (side if which is None else side & which for side in own)
+        return before(first, values), before(second, values)
+
+    edges = both(ack + window, told & (window >= 0))
     return Sides(
-        rows=segments.index.to_numpy()[order], time_ns=column["time_ns"],
-        connection=column["connection"], direction=column["direction"].astype(numpy.int64),
-        flags=flags, payload=column["payload_bytes"].astype(numpy.int64), begin=begin, end=end,
-        ack=ack, window=column["window_bytes"].astype(numpy.int64),
+        rows=segments.index.to_numpy()[order], time_ns=column["time_ns"], connection=connection,
+        direction=direction, flags=flags, length=length, begin=begin, end=end, ack=ack,
         marks=Marker().bits(segments)[order].astype(numpy.int64),
-        sent=(sent[0], sent[1]), acked=(acked[0], acked[1]), edge=(edge[0], edge[1]),
-        starts=numpy.append(starts, len(order)))
+        rtt_ns=_handshakes(column["time_ns"], direction, flags, starts),
+        sent=(before(own[0], end, "cummax"), before(own[1], end, "cummax")),
+        acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
+        edge=(edges[1], edges[0]), window=both(window), payload=both(length, length > 0),
+        starts=starts)
 
 
 def _before(values: Array, connection: Array, how: str) -> Array:
@@ -115,3 +109,20 @@ def _before(values: Array, connection: Array, how: str) -> Array:
     shifted = known.groupby(connection).shift(1)
     found: Array = shifted.fillna(NONE).to_numpy(dtype=numpy.int64)
     return found
+
+
+def _handshakes(time_ns: Array, direction: Array, flags: Array, starts: Array) -> Array:
+    """The handshake of each segment's connection, in ns."""
+    count = len(starts) - 1
+    which = numpy.repeat(numpy.arange(count), numpy.diff(starts))
+    place = numpy.arange(len(flags))
+    agreed = ((flags & (SYN | ACK)) == ACK) & (direction == 0)
+    first = numpy.full(count, len(flags))
+    numpy.minimum.at(first, which[agreed], place[agreed])
+    asked = ((flags & (SYN | ACK)) == SYN) & (place < first[which])
+    last = numpy.full(count, NONE)
+    numpy.maximum.at(last, which[asked], place[asked])
+    known = numpy.flatnonzero((last >= 0) & (first < len(flags)))
+    found = numpy.zeros(count, dtype=numpy.int64)
+    found[known] = time_ns[first[known]] - time_ns[last[known]]
+    return numpy.repeat(found, numpy.diff(starts))

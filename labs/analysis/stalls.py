@@ -25,7 +25,7 @@ from labs.analysis.explained import (
     ROUND_TRIP,
     UNEXPLAINED,
 )
-from labs.analysis.sides import FIN, RST, SYN, Array, Sides, sides
+from labs.analysis.sides import FIN, RST, SYN, Sides, sides
 from labs.capture import marks as bits
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def stalls(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
     gaps = known.gaps_ns()
     rows = []
     for at in numpy.flatnonzero(gaps >= quiet_ms * 1e6).tolist():
-        if gaps[at] < known.rtt_ns(at) + quiet_ms * 1e6:
+        if gaps[at] < int(known.rtt_ns[at]) + quiet_ms * 1e6:
             continue
         wait = why(known, at, mss_bytes)
         rows.append((
@@ -95,11 +95,11 @@ def why(known: Sides, at: int, mss_bytes: int = MSS_BYTES) -> Wait:
         return Wait(FAST_RETRANSMISSION, NAMES[other], NAMES[by])
     if marked & (NEVER_AGAIN | ANSWERED):
         return _probed(known, at, by if marked & NEVER_AGAIN else other)
-    if flags & RST or (flags & FIN and not known.payload[at]):
+    if flags & RST or (flags & FIN and not known.length[at]):
         return Wait(IDLE, NOBODY, NOBODY)
     if flags & SYN or known.flags[at - 1] & SYN:
         return _distance(known, at, ROUND_TRIP)
-    if known.payload[at]:
+    if known.length[at]:
         return _data(known, at, by)
     return _acknowledged(known, at, other, mss_bytes)
 
@@ -114,7 +114,7 @@ def _probed(known: Sides, at: int, sender: int) -> Wait:
 def _data(known: Sides, at: int, by: int) -> Wait:
     """New data ends the silence: its sender was free to send before, or it came from far away."""
     gap = int(known.time_ns[at] - known.time_ns[at - 1])
-    rtt = known.rtt_ns(at)
+    rtt = int(known.rtt_ns[at])
     if rtt > SOON_NS and known.direction[at - 1] != by and gap <= rtt + rtt // 2:
         return Wait(ROUND_TRIP, NAMES[1 - by], NAMES[by])
     return Wait(APPLICATION, NAMES[1 - by], NAMES[by])
@@ -125,16 +125,16 @@ def _acknowledged(known: Sides, at: int, sender: int, mss_bytes: int) -> Wait:
     receiver = 1 - sender
     room = _room(known, at, sender)
     after = _next_data(known, at, sender)
-    if known.edge[sender][at] >= 0 and room <= 0 and _last(known, at, receiver, known.window) == 0:
+    if known.edge[sender][at] >= 0 and room <= 0 and known.window[receiver][at] == 0:
         return Wait(CLOSED_WINDOW, NAMES[sender], NAMES[receiver])
     if after is None:
         if known.ack[at] > known.acked[sender][at]:
             return _distance(known, at, DELAYED_ACK)
         return Wait(IDLE, NOBODY, NOBODY)
-    held = int(known.payload[after])
+    held = int(known.length[after])
     if known.edge[sender][at] >= 0 and room < min(held, mss_bytes):
         return Wait(FULL_WINDOW, NAMES[sender], NAMES[receiver])
-    if held < mss_bytes and 0 < _last_payload(known, at, sender) < mss_bytes:
+    if held < mss_bytes and 0 < known.payload[sender][at] < mss_bytes:
         return _distance(known, at, NAGLE_AND_DELAYED_ACK)
     return _distance(known, at, ROUND_TRIP)
 
@@ -142,7 +142,7 @@ def _acknowledged(known: Sides, at: int, sender: int, mss_bytes: int) -> Wait:
 def _distance(known: Sides, at: int, reason: str) -> Wait:
     """The reason, unless the time does not fit it: a round trip is shorter than a delayed ACK."""
     gap = int(known.time_ns[at] - known.time_ns[at - 1])
-    rtt = known.rtt_ns(at)
+    rtt = int(known.rtt_ns[at])
     receiver = int(known.direction[at])
     waits = (NOBODY, NOBODY) if reason == DELAYED_ACK else (NAMES[1 - receiver], NAMES[receiver])
     if reason in (NAGLE_AND_DELAYED_ACK, DELAYED_ACK):
@@ -158,28 +158,14 @@ def _room(known: Sides, at: int, sender: int) -> int:
     return int(known.edge[sender][at] - known.sent[sender][at])
 
 
-def _last(known: Sides, at: int, side: int, values: Array) -> int | None:
-    """The value at the last segment of a side before that place."""
-    first, _ = known.span(at)
-    own = numpy.flatnonzero(known.direction[first:at] == side)
-    return int(values[first + own[-1]]) if len(own) else None
-
-
-def _last_payload(known: Sides, at: int, side: int) -> int:
-    first, _ = known.span(at)
-    own = numpy.flatnonzero((known.direction[first:at] == side) & (known.payload[first:at] > 0))
-    return int(known.payload[first + own[-1]]) if len(own) else 0
-
-
 def _next_data(known: Sides, at: int, sender: int) -> int | None:
     """The new data that the sender sends next, if it comes at once or a round trip later."""
-    _, last = known.span(at)
-    soon = int(known.time_ns[at]) + known.rtt_ns(at) + SOON_NS
-    for place in range(at + 1, last):
+    soon = int(known.time_ns[at]) + int(known.rtt_ns[at]) + SOON_NS
+    for place in range(at + 1, known.end_of(at)):
         if known.time_ns[place] > soon:
             return None
-        if known.direction[place] == sender and known.payload[place]:
+        if known.direction[place] == sender and known.length[place]:
             return place if known.end[place] > known.sent[sender][at] else None
-        if known.direction[place] != sender and known.payload[place]:
+        if known.direction[place] != sender and known.length[place]:
             return None
     return None
