@@ -147,13 +147,13 @@ def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float,
 
 
 def _new_bytes(known: Sides, side: int, first: int, last: int) -> int:
-    """What a side sent for the first time: repeated bytes count once."""
+    """How far a side's data came: repeated bytes count once, those of a hole in the capture too."""
     own = (known.direction[first:last] == side) & (known.length[first:last] > 0)
     if not own.any():
         return 0
-    begin = numpy.maximum(known.begin[first:last], known.sent[side][first:last])[own]
-    end = known.begin[first:last][own] + known.length[first:last][own]
-    return int(numpy.maximum(end - begin, 0).sum())
+    begin = known.begin[first:last][own]
+    reach = int((begin + known.length[first:last][own]).max())
+    return max(0, reach - max(int(begin.min()), int(known.sent[side][first])))
 
 
 def _ms(length_ns: int) -> float:
