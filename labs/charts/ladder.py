@@ -28,7 +28,7 @@ from labs.errors import BadInput
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MOST_PACKETS = 120
+MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX = 28
 TOP_PX = 88
 SLANT, SILENCE = 0.45, 1.7

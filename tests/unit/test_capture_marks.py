@@ -38,7 +38,7 @@ MPTCP = b"\x1e"
 
 def found(path: Path) -> dict[str, list[int]]:
     table = marks(read(path))
-    return {name: table.index[table[name]].tolist() for name in table if table[name].any()}
+    return {name: table.index[table[name]].tolist() for name in MARKS if table[name].any()}
 
 
 def test_every_capture_here_is_recorded_and_every_mark_occurs() -> None:
