@@ -81,8 +81,8 @@ NO_RTT_NS: Final = 3_000_000
 
 # What is remembered of one side of a connection: a row of int64.
 (NEXT, NEXT_NS, HIGHEST, LAST_ACK, LAST_ACK_NS, REPEATED, WINDOW, WINDOW_BYTES, BASE, BASE_SET,
- LAST_MARKS) = range(11)
-SIDE_FIELDS: Final = 11
+ LAST_MARKS, OPENING) = range(12)
+SIDE_FIELDS: Final = 12
 # ... and of both: when the last SYN was seen, and how long the handshake took.
 SYN_NS, RTT_NS = range(2)
 
@@ -148,8 +148,8 @@ def _pass(time_ns: Array, connection: Array, direction: Array, seqs: Array, acks
         bits |= _lost_ack(other, ack, flag)
         bits |= _sent_again(own, other, pair, now, seq, length, flag, bits)
         _remember(own, now, seq, ack, window, length, flag, bits)
-        own[WINDOW_BYTES] = windows_bytes[row]
         _handshake(own, pair, now, flag)
+        own[WINDOW_BYTES] = window if own[OPENING] else windows_bytes[row]
         found[row] = bits
 
 
@@ -251,6 +251,11 @@ def _remember(own: Array, now: int, seq: int, ack: int, window: int, length: int
 
 @compiled
 def _handshake(own: Array, pair: Array, now: int, flag: int) -> None:
+    """How long the handshake took; and no window is scaled before a side's first ACK."""
+    if flag & SYN:
+        own[OPENING] = 1
+    elif flag & ACK:
+        own[OPENING] = 0
     if (flag & (SYN | ACK)) == SYN:
         pair[SYN_NS] = now
     elif (flag & (SYN | ACK)) == ACK and pair[SYN_NS] and not pair[RTT_NS]:

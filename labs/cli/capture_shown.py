@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +16,16 @@ from labs.errors import BadInput
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.cli.arguments import Arguments
-
 UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
 COLUMNS = ("reason", "silences", "longest_ms", "together_ms")
 LONGEST = 10
+WIDTH = 100
 LONGEST_COLUMNS = ("connection", "at_s", "silence_ms", "reason", "waiting", "waited_for", "before",
                    "after")
 
 
-def add(verbs: argparse._SubParsersAction[Arguments]) -> None:
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs to those of `labs capture`."""
     drawn = verbs.add_parser(
         "ladder", help="draw a stretch of packets between two lines, with its silences",
@@ -42,6 +42,7 @@ def add(verbs: argparse._SubParsersAction[Arguments]) -> None:
                        help="the last packet, likewise (default: 40 packets of the connection)")
     drawn.add_argument("--out", type=Path, required=True, metavar="X.html",
                        help="the page to write")
+    drawn.add_argument("--dry-run", action="store_true", help="say what would be drawn")
     silent = verbs.add_parser(
         "stalls", help="say why nothing was sent: each silence and its reason",
         description="Find the silences of a capture: why, and who waited for whom.")
@@ -65,10 +66,13 @@ def main_ladder(args: argparse.Namespace) -> int:
     segments = read(args.file)
     rows = stretch(segments, args.connection, args.begin, args.end)
     figure = ladder(segments, args.connection, rows=rows, source=args.file)
-    page: str = figure.to_html(include_plotlyjs=True, full_html=True)
-    write_whole(args.out, page.encode())
-    said = {"path": str(args.out), "rows": list(rows)}
-    print(json.dumps(said) if args.json else f"{args.out}: rows {rows[0]} to {rows[1]}")
+    if not args.dry_run:
+        page: str = figure.to_html(include_plotlyjs=True, full_html=True)
+        write_whole(args.out, page.encode())
+    said = {"file": str(args.file), "out": str(args.out), "written": not args.dry_run,
+            "rows": list(rows)}
+    would = "would draw" if args.dry_run else "drew"
+    print(json.dumps(said) if args.json else f"{would} rows {rows[0]} to {rows[1]} in {args.out}")
     return 0
 
 
@@ -115,7 +119,7 @@ def main_stalls(args: argparse.Namespace) -> int:
          "at_s": (row["at_ns"] - begin_ns) / 1e9} for row in found.to_dict("records")]
     reasons = by_reason(rows)
     if args.json:
-        print(json.dumps({"path": str(args.file), "segments": len(segments), "reasons": reasons,
+        print(json.dumps({"file": str(args.file), "segments": len(segments), "reasons": reasons,
                           "stalls": rows}))
     else:
         print(as_text(args.file, rows, reasons))
@@ -139,7 +143,9 @@ def as_text(path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[s
     if not rows:
         return f"{path}: no silence that is longer than a round trip"
     longest = sorted(rows, key=lambda row: -row["silence_ms"])[:LONGEST]
-    said = [f"{one['reason']}: {one['words']}\n  {one['source']}" for one in reasons]
+    said = ["\n".join(textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent="  ")
+                      for text, indent in ((f"{one['reason']}: {one['words']}", ""),
+                                           (one["source"], "  "))) for one in reasons]
     return "\n\n".join([
         table(reasons, COLUMNS), f"the longest {len(longest)}:",
         table(longest, LONGEST_COLUMNS), *said])

@@ -31,7 +31,9 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 def test_a_ladder_is_one_page_that_works_offline(capsys: pytest.CaptureFixture[str],
                                                  tmp_path: Path) -> None:
     out = tmp_path / "ladder.html"
-    said = told(capsys, "capture", "ladder", NAGLE, "--connection", 3, "--out", out)
+    asked = ("capture", "ladder", NAGLE, "--connection", 3, "--out", out)
+    assert told(capsys, *asked, "--dry-run")["written"] is False and not out.exists()
+    said = told(capsys, *asked)
     rows = said["rows"]
     assert isinstance(rows, list)
     own = read(NAGLE).query("connection == 3")
