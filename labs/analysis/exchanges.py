@@ -18,7 +18,7 @@ import numpy
 
 from labs.analysis.explained import IDLE
 from labs.analysis.sides import ACK, FIN, RST, SYN, Sides, sides
-from labs.analysis.stalls import MSS_BYTES, NOBODY, QUIET_MS, Wait, why
+from labs.analysis.stalls import MSS_BYTES, NOBODY, QUIET_MS, Wait, is_silent, why
 from labs.capture import marks as bits
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
     last; NaN without an answer), `silence_ms` (the longest gap inside it) and `silence_before`
     (the label of the segment that ended it), `reason`, `waiting` and `waited_for` (see
     `labs.analysis.stalls`), `steps` (a tuple of the names of this module). A gap is a step if it
-    is longer than the connection's round trip by `quiet_ms`.
+    is longer by `quiet_ms` than it takes to hear from the side that ends it.
     """
     from pandas import DataFrame
 
@@ -135,7 +135,6 @@ def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float,
     gaps = numpy.diff(times)
     longest = first + 1 + int(gaps.argmax()) if len(gaps) else None
     wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, longest, mss_bytes)
-    quiet = int(known.rtt_ns[first]) + quiet_ns
     return (
         int(known.connection[first]), number, begin, known.rows[first], known.rows[last - 1],
         last - first, _new_bytes(known, 0, first, last), _new_bytes(known, 1, first, last),
@@ -143,7 +142,7 @@ def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float,
         _ms(times[answer[-1]] - begin) if len(answer) else float("nan"),
         _ms(gaps.max()) if len(gaps) else 0.0,
         None if longest is None else known.rows[longest],
-        wait.reason, wait.waiting, wait.waited_for, _steps(known, first, last, quiet))
+        wait.reason, wait.waiting, wait.waited_for, _steps(known, first, last, quiet_ns))
 
 
 def _new_bytes(known: Sides, side: int, first: int, last: int) -> int:
@@ -164,7 +163,7 @@ def _steps(known: Sides, first: int, last: int, quiet_ns: float) -> tuple[str, .
     """What happened, one name after another; what goes on in the same way is told once."""
     steps: list[str] = []
     for at in range(first, last):
-        if at > first and known.time_ns[at] - known.time_ns[at - 1] >= quiet_ns:
+        if at > first and is_silent(known, at, quiet_ns):
             steps.append(SILENCE)
         step = _step(known, at, any(name in steps for name in (FIRST, REST)))
         goes_on = step == REST and steps[-2:] == [REST, CLIENT_ACK]

@@ -27,8 +27,10 @@ class Sides:
     let it send (all three relative numbers), `window` and `payload`, those of its last segment
     and of its last one with data; -1 while nothing is known. `rtt_ns` is the handshake of the
     connection, from the last SYN to the first ACK after it: one round trip wherever the capture
-    was taken; 0 if it does not have it. `starts` are the places where connections begin, and the
-    end of the last.
+    was taken. `far_ns` are its two parts: how long a side's answer takes to the place of the
+    capture and back, if that side answers at once; next to nothing for the side that it was taken
+    on. All are 0 if the capture does not have the handshake. `starts` are the places where
+    connections begin, and the end of the last.
     """
 
     rows: Array
@@ -42,6 +44,7 @@ class Sides:
     ack: Array
     marks: Array
     rtt_ns: Array
+    far_ns: tuple[Array, Array]
     sent: tuple[Array, Array]
     acked: tuple[Array, Array]
     edge: tuple[Array, Array]
@@ -85,12 +88,13 @@ def sides(segments: DataFrame) -> Sides:
         first, second = (side if which is None else side & which for side in own)
         return before(first, values), before(second, values)
 
+    rtt_ns, to_opener_ns = _handshakes(column["time_ns"], direction, flags, starts)
     edges = both(ack + window, told & (window >= 0))
     return Sides(
         rows=segments.index.to_numpy()[order], time_ns=column["time_ns"], connection=connection,
         direction=direction, flags=flags, length=length, begin=begin, end=end, ack=ack,
         marks=Marker().bits(segments)[order].astype(numpy.int64),
-        rtt_ns=_handshakes(column["time_ns"], direction, flags, starts),
+        rtt_ns=rtt_ns, far_ns=(to_opener_ns, rtt_ns - to_opener_ns),
         sent=(before(own[0], end, "cummax"), before(own[1], end, "cummax")),
         acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
         edge=(edges[1], edges[0]), window=both(window), payload=both(length, length > 0),
@@ -111,18 +115,30 @@ def _before(values: Array, connection: Array, how: str) -> Array:
     return found
 
 
-def _handshakes(time_ns: Array, direction: Array, flags: Array, starts: Array) -> Array:
-    """The handshake of each segment's connection, in ns."""
+def _handshakes(time_ns: Array, direction: Array, flags: Array, starts: Array
+                ) -> tuple[Array, Array]:
+    """For each segment the handshake of its connection, and the part from SYN-ACK to ACK, in ns.
+
+    Where the SYN-ACK is missing, the whole of it stands for the part.
+    """
     count = len(starts) - 1
     which = numpy.repeat(numpy.arange(count), numpy.diff(starts))
     place = numpy.arange(len(flags))
-    agreed = ((flags & (SYN | ACK)) == ACK) & (direction == 0)
+    kind = flags & (SYN | ACK)
+    agreed = (kind == ACK) & (direction == 0)
     first = numpy.full(count, len(flags))
     numpy.minimum.at(first, which[agreed], place[agreed])
-    asked = ((flags & (SYN | ACK)) == SYN) & (place < first[which])
-    last = numpy.full(count, NONE)
-    numpy.maximum.at(last, which[asked], place[asked])
-    known = numpy.flatnonzero((last >= 0) & (first < len(flags)))
-    found = numpy.zeros(count, dtype=numpy.int64)
-    found[known] = time_ns[first[known]] - time_ns[last[known]]
-    return numpy.repeat(found, numpy.diff(starts))
+
+    def last(chosen: Array) -> Array:
+        found = numpy.full(count, NONE)
+        chosen = chosen & (place < first[which])
+        numpy.maximum.at(found, which[chosen], place[chosen])
+        return found
+
+    asked = last(kind == SYN)
+    answered = numpy.maximum(last((kind == (SYN | ACK)) & (direction == 1)), asked)
+    known = numpy.flatnonzero((asked >= 0) & (first < len(flags)))
+    whole, part = numpy.zeros((2, count), dtype=numpy.int64)
+    whole[known] = time_ns[first[known]] - time_ns[asked[known]]
+    part[known] = time_ns[first[known]] - time_ns[answered[known]]
+    return whole[which], part[which]

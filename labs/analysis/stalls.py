@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 QUIET_MS = 20.0
-"""A silence is longer than a round trip by this much: half the shortest delay of an ACK."""
+"""Half the shortest delay of an ACK."""
 MSS_BYTES = 1448
 """What a segment holds on Ethernet, with timestamps: MTU 1500 less 52 bytes of headers."""
 SOON_NS = 5_000_000
@@ -64,8 +64,8 @@ def stalls(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
 
     Columns: `connection`, `at_ns` (of the last segment before it), `silence_ms`, `before` and
     `after` (the labels of the rows around it), `ended_by`, `reason`, `waiting`, `waited_for`.
-    Silences shorter than the connection's round trip and `quiet_ms` are left out. `mss_bytes` is
-    below which a segment counts as small for Nagle's algorithm.
+    A silence is longer by `quiet_ms` than it takes to hear from the side that ends it (see
+    `labs.analysis.sides`). A segment below `mss_bytes` counts as small for Nagle's algorithm.
     """
     from pandas import DataFrame
 
@@ -73,7 +73,7 @@ def stalls(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
     gaps = known.gaps_ns()
     rows = []
     for at in numpy.flatnonzero(gaps >= quiet_ms * 1e6).tolist():
-        if gaps[at] < int(known.rtt_ns[at]) + quiet_ms * 1e6:
+        if not is_silent(known, at, quiet_ms * 1e6):
             continue
         wait = why(known, at, mss_bytes)
         rows.append((
@@ -83,6 +83,13 @@ def stalls(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
     found = DataFrame(rows, columns=["connection", "at_ns", "silence_ms", "before", "after",
                                      "ended_by", "reason", "waiting", "waited_for"])
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
+
+
+def is_silent(known: Sides, at: int, quiet_ns: float) -> bool:
+    """Whether the gap before the segment at that place is longer, by so much, than it takes to
+    hear from the side that ends it."""
+    gap = known.time_ns[at] - known.time_ns[at - 1]
+    return bool(gap >= known.far_ns[known.direction[at]][at] + quiet_ns)
 
 
 def why(known: Sides, at: int, mss_bytes: int = MSS_BYTES) -> Wait:
@@ -114,8 +121,8 @@ def _probed(known: Sides, at: int, sender: int) -> Wait:
 def _data(known: Sides, at: int, by: int) -> Wait:
     """New data ends the silence: its sender was free to send before, or it came from far away."""
     gap = int(known.time_ns[at] - known.time_ns[at - 1])
-    rtt = int(known.rtt_ns[at])
-    if rtt > SOON_NS and known.direction[at - 1] != by and gap <= rtt + rtt // 2:
+    far = int(known.far_ns[by][at])
+    if far > SOON_NS and known.direction[at - 1] != by and gap <= far + far // 2:
         return Wait(ROUND_TRIP, NAMES[1 - by], NAMES[by])
     return Wait(APPLICATION, NAMES[1 - by], NAMES[by])
 
@@ -146,7 +153,7 @@ def _distance(known: Sides, at: int, reason: str) -> Wait:
     receiver = int(known.direction[at])
     waits = (NOBODY, NOBODY) if reason == DELAYED_ACK else (NAMES[1 - receiver], NAMES[receiver])
     if reason in (NAGLE_AND_DELAYED_ACK, DELAYED_ACK):
-        if SHORTEST_DELAY_NS <= gap - rtt <= LONGEST_DELAY_NS:
+        if SHORTEST_DELAY_NS <= gap - int(known.far_ns[receiver][at]) <= LONGEST_DELAY_NS:
             return Wait(reason, *waits)
         reason = NAGLE if reason == NAGLE_AND_DELAYED_ACK else ROUND_TRIP
     near = gap <= max(ROUND_TRIPS * rtt, SOON_NS)

@@ -129,14 +129,17 @@ def test_no_request_no_row() -> None:
         assert numpy.isnan(followed(rows, ARTICLE_ON).share)
 
 
-def asked(gap_us: int, parts: list[int], round_trip_us: int = 100) -> list[Segment]:
-    """A request and the parts of its answer, which wait for an ACK that comes `gap_us` later."""
+def asked(gap_us: int, parts: list[int], to_client_us: int = 50, to_server_us: int = 50
+          ) -> list[Segment]:
+    """A request and the parts of its answer, which wait for an ACK that comes `gap_us` later;
+    seen from a place that lies so far from both, there and back."""
     at, sent = BEGIN_US, 5000
     made = [(at, segment(PORT, 0, 999, 0, SYN)),
-            (at + round_trip_us, segment(PORT, 1, 4999, 1000, SYN | ACK)),
-            (at + round_trip_us, segment(PORT, 0, 1000, 5000, ACK)),
-            (at + 2 * round_trip_us, segment(PORT, 0, 1000, 5000, PSH | ACK, length=10))]
-    at += 2 * round_trip_us
+            (at + to_server_us, segment(PORT, 1, 4999, 1000, SYN | ACK)),
+            (at + to_server_us + to_client_us, segment(PORT, 0, 1000, 5000, ACK))]
+    at += to_server_us + to_client_us
+    made.append((at, segment(PORT, 0, 1000, 5000, PSH | ACK, length=10)))
+    at += to_server_us
     for length in parts:
         made.append((at, segment(PORT, 1, sent, 1010, PSH | ACK, length=length)))
         sent += length
@@ -158,12 +161,16 @@ def test_reasons_of_made_answers(gap_us: int, parts: list[int], reason: str, wai
     assert (rows["reason"].iloc[0], rows["waiting"].iloc[0]) == (reason, waiting)
 
 
-def test_a_far_receiver_is_no_slow_one(tmp_path: Path) -> None:
-    """Over 200 ms of distance an ACK after 205 ms is no delayed one, and no silence."""
-    made = asked(205_000, [200, 200], round_trip_us=200_000)
-    rows = exchanges(read(capture(tmp_path / "far.pcap", made)))
-    assert rows["reason"].iloc[0] == "Nagle waits a round trip"
-    assert "silence" not in rows["steps"].iloc[0]
+@pytest.mark.parametrize(("far", "reason", "silent"), [
+    ("client", "Nagle waits a round trip", False), ("server", NAGLE_AND_DELAYED_ACK, True)])
+def test_a_far_receiver_is_no_slow_one(far: str, reason: str, silent: bool,
+                                       tmp_path: Path) -> None:
+    """An ACK after 205 ms from a client at a distance of 200 is prompt; beside the client it was
+    held back."""
+    near = {"client": {"to_client_us": 200_000}, "server": {"to_server_us": 200_000}}[far]
+    rows = exchanges(read(capture(tmp_path / "far.pcap", asked(205_000, [200, 200], **near))))
+    assert rows["reason"].iloc[0] == reason
+    assert ("silence" in rows["steps"].iloc[0]) is silent
 
 
 def test_every_segment_with_data_has_its_ack() -> None:
