@@ -73,9 +73,10 @@ def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
     `connection`, `request` (its number on the connection, from 0), `at_ns`, `first_row`,
     `last_row` (labels of the table), `segments`, `request_bytes`, `answer_bytes`,
     `first_byte_ms` and `latency_ms` (from the request's first segment to the answer's first and
-    last; NaN without an answer), `silence_ms` (the longest gap inside it) and `silence_before`
-    (the label of the segment that ended it), `reason`, `waiting` and `waited_for` (see
-    `labs.analysis.stalls`), `steps` (a tuple of the names of this module). A gap is a step if it
+    last; NaN without an answer), `silence_ms` (the longest gap inside it; a silence, as below,
+    before one that distance explains) and `silence_before` (the label of the segment that ended
+    it), `reason`, `waiting` and `waited_for` (see `labs.analysis.stalls`), `steps` (a tuple of
+    the names of this module). A gap is a step if it
     is longer by `quiet_ms` than it takes to hear from the side that ends it.
     """
     from pandas import DataFrame
@@ -132,17 +133,27 @@ def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float,
     payload, direction = known.length[first:last], known.direction[first:last]
     answer = numpy.flatnonzero((payload > 0) & (direction == 1))
     begin = int(times[0])
-    gaps = numpy.diff(times)
-    longest = first + 1 + int(gaps.argmax()) if len(gaps) else None
+    longest = _longest(known, first, last, quiet_ns)
     wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, longest, mss_bytes)
     return (
         int(known.connection[first]), number, begin, known.rows[first], known.rows[last - 1],
         last - first, _new_bytes(known, 0, first, last), _new_bytes(known, 1, first, last),
         _ms(times[answer[0]] - begin) if len(answer) else float("nan"),
         _ms(times[answer[-1]] - begin) if len(answer) else float("nan"),
-        _ms(gaps.max()) if len(gaps) else 0.0,
+        0.0 if longest is None else _ms(known.time_ns[longest] - known.time_ns[longest - 1]),
         None if longest is None else known.rows[longest],
         wait.reason, wait.waiting, wait.waited_for, _steps(known, first, last, quiet_ns))
+
+
+def _longest(known: Sides, first: int, last: int, quiet_ns: float) -> int | None:
+    """Where the longest silence of an exchange ends; if none is silent, the longest gap."""
+    if last - first < 2:
+        return None
+    gaps = numpy.diff(known.time_ns[first:last])
+    by = known.direction[first + 1:last]
+    beyond = gaps - numpy.where(by == 0, known.far_ns[0][first], known.far_ns[1][first])
+    chosen = beyond if beyond.max() >= quiet_ns else gaps
+    return first + 1 + int(chosen.argmax())
 
 
 def _new_bytes(known: Sides, side: int, first: int, last: int) -> int:

@@ -83,15 +83,19 @@ def ladder(segments: DataFrame, connection: int | None = None, *,
     figure = Figure()
     arrows, silences, height = _laid_out(chosen, marks(own).loc[chosen.index], silent, begin_ns)
     _draw(figure, arrows, names)
-    for top, row in silences:
-        _silence(figure, top, row, names)
-    _frame(figure, height, names)
+    # All at once: added one by one, each addition would check all that are there.
+    figure.update_layout(
+        annotations=[*(text for one in arrows for text in _texts(one)),
+                     *(_name(top, row, names) for top, row in silences), *_heads(names)],
+        shapes=[*(_bar(top, row) for top, row in silences),
+                *(_line(side, height) for side in (0, 1))],
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"})
     number = int(chosen["connection"].iloc[0])
     below_px = TO_CAPTION_PX + CAPTION_PX
     dressed(figure, title=f"{title}: {len(chosen)} packets of connection {number}",
             caption=where_from(source), height=round(TOP_PX + below_px + ROW_PX * (height + 1.3)))
-    figure.update_xaxes(visible=False, showgrid=False)
-    figure.update_yaxes(showgrid=False, showline=False, ticks="", showticklabels=False)
+    figure.update_xaxes(visible=False, range=[-0.09, 1.26], fixedrange=True)
+    figure.update_yaxes(visible=False, range=[height, -1.3])
     return figure.update_layout(margin={"t": TOP_PX, "l": 60})
 
 
@@ -167,17 +171,22 @@ def _draw(figure: Figure, arrows: list[_Arrow], names: Sequence[str]) -> None:
                        if (one.side, one.again, one.data) == (side, again, data)]
                 name = "again, or out of order" if again else f"from the {names[side]}"
                 _lines(figure, own, name, VERMILION if again else COLOURS[side], data, again)
-    for one in arrows:
-        figure.add_annotation(x=0.5, y=one.at + SLANT / 2, text=one.words, showarrow=False,
-                              yanchor="bottom", yshift=1,
-                              font={"size": 12, "color": BLACK})
-        figure.add_annotation(x=0, y=one.at + SLANT / 2, text=one.time,
-                              showarrow=False, xanchor="right", xshift=-10,
-                              font={"size": 12, "color": GREY})
-        if one.note:
-            figure.add_annotation(x=1, y=one.at + SLANT / 2, text=one.note, showarrow=False,
-                                  xanchor="left", xshift=12,
-                                  font={"size": 12, "color": VERMILION})
+
+
+def _texts(one: _Arrow) -> list[dict[str, Any]]:
+    """What stands at an arrow: its words, its time at the left, its marks at the right."""
+    middle = one.at + SLANT / 2
+    texts = [_text(0.5, middle, one.words, BLACK, yanchor="bottom", yshift=1),
+             _text(0, middle, one.time, GREY, xanchor="right", xshift=-10)]
+    if one.note:
+        texts.append(_text(1, middle, one.note, VERMILION, xanchor="left", xshift=12))
+    return texts
+
+
+def _text(x: float, y: float, words: str, colour: str, size: float = 12, **place: Any
+          ) -> dict[str, Any]:
+    return {"x": x, "y": y, "text": words, "showarrow": False,
+            "font": {"size": size, "color": colour}, **place}
 
 
 def _lines(figure: Figure, arrows: list[_Arrow], name: str, colour: str, data: bool,
@@ -197,27 +206,28 @@ def _lines(figure: Figure, arrows: list[_Arrow], name: str, colour: str, data: b
         hovertemplate="%{text}<extra></extra>"))
 
 
-def _silence(figure: Figure, top: float, row: Any, names: Sequence[str]) -> None:
+def _bar(top: float, row: Any) -> dict[str, Any]:
+    return {"type": "rect", "x0": 0, "x1": 1, "y0": top + 0.12, "y1": top + SILENCE - 0.12,
+            "fillcolor": ORANGE, "line": {"width": 0}, "layer": "below",
+            "opacity": 0.28 if row["reason"] == NAGLE_AND_DELAYED_ACK else 0.16}
+
+
+def _name(top: float, row: Any, names: Sequence[str]) -> dict[str, Any]:
+    """How long a silence is, why, and who waits for whom."""
     told = dict(zip(("client", "server"), names, strict=True))
     words = f"<b>{row['silence_ms']:,.1f} ms of silence</b>: {row['reason']}"
     if row["waiting"] != NOBODY:
         words += f"; the {told[row['waiting']]} waits for the {told[row['waited_for']]}"
-    figure.add_shape(type="rect", x0=0, x1=1, y0=top + 0.12, y1=top + SILENCE - 0.12,
-                     fillcolor=ORANGE, opacity=0.28 if row["reason"] == NAGLE_AND_DELAYED_ACK
-                     else 0.16, line_width=0, layer="below")
-    figure.add_annotation(x=0.5, y=top + SILENCE / 2, text=words, showarrow=False,
-                          font={"size": 12.5, "color": BLACK})
+    return _text(0.5, top + SILENCE / 2, words, BLACK, 12.5)
 
 
-def _frame(figure: Figure, height: float, names: Sequence[str]) -> None:
-    for side in (0, 1):
-        figure.add_shape(type="line", x0=side, x1=side, y0=-0.5, y1=height, layer="below",
-                         line={"color": BLACK, "width": 2})
-        figure.add_annotation(x=side, y=-0.5, text=f"<b>{names[side]}</b>", showarrow=False,
-                              yanchor="bottom", yshift=3, font={"size": 14, "color": BLACK})
-    figure.add_annotation(x=0, y=-0.5, text="ms", showarrow=False, xanchor="right", xshift=-34,
-                          yanchor="bottom", yshift=4, font={"size": 12, "color": GREY})
-    figure.update_xaxes(range=[-0.09, 1.26], fixedrange=True)
-    figure.update_yaxes(range=[height, -1.3])
-    figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom",
-                                 "xanchor": "left", "yref": "paper"})
+def _heads(names: Sequence[str]) -> list[dict[str, Any]]:
+    heads = [_text(side, -0.5, f"<b>{names[side]}</b>", BLACK, 14, yanchor="bottom", yshift=3)
+             for side in (0, 1)]
+    return [*heads, _text(0, -0.5, "ms", GREY, xanchor="right", xshift=-34, yanchor="bottom",
+                          yshift=4)]
+
+
+def _line(side: int, height: float) -> dict[str, Any]:
+    return {"type": "line", "x0": side, "x1": side, "y0": -0.5, "y1": height, "layer": "below",
+            "line": {"color": BLACK, "width": 2}}

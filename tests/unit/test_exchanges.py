@@ -173,6 +173,17 @@ def test_a_far_receiver_is_no_slow_one(far: str, reason: str, silent: bool,
     assert ("silence" in rows["steps"].iloc[0]) is silent
 
 
+def test_a_held_back_ack_counts_before_a_longer_way() -> None:
+    """The link of this run delays what the server sends by 60 ms, before its tcpdump sees it: the
+    way is longer than the 40 ms that the client holds its ACK back."""
+    rows = table("nagle-delay")
+    stalled = rows[rows["steps"] == ARTICLE_OFF]
+    assert len(rows) == 60 and len(stalled) == 56
+    assert set(stalled["reason"]) == {NAGLE_AND_DELAYED_ACK}
+    assert stalled["silence_ms"].between(40, 48).all()
+    assert (stalled["latency_ms"] > 2 * 60 + 40).all()
+
+
 def test_every_segment_with_data_has_its_ack() -> None:
     segments = read(FOLDER / "nagle-off.pcap.gz")
     acks = time_to_ack(segments)

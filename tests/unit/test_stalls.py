@@ -8,9 +8,14 @@ import pandas
 import pytest
 
 from labs.analysis import explained
+from labs.analysis.acks import time_to_ack
+from labs.analysis.exchanges import exchanges
 from labs.analysis.sides import sides
 from labs.analysis.stalls import stalls
 from labs.capture import connections, read
+from labs.charts.ladder import ladder
+from labs.charts.time_sequence import time_sequence
+from tests.made_flows import random_capture
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "exchanges"
 
@@ -97,3 +102,18 @@ def test_every_reason_is_explained_with_its_source() -> None:
     nagle = explained.explained(explained.NAGLE_AND_DELAYED_ACK)
     for name in ("tcp_nagle_check", "__tcp_ack_snd_check", "tcp_send_delayed_ack", "HZ/25"):
         assert name in nagle.words + nagle.source
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_flows_that_no_program_makes_are_read_all_the_same(seed: int, tmp_path: Path) -> None:
+    """Time that runs backwards, windows of unknown scale, connections without a beginning."""
+    segments = read(random_capture(tmp_path / "made.pcap", seed))
+    silent, rows, acks = stalls(segments), exchanges(segments), time_to_ack(segments)
+    assert set(silent["reason"]) <= set(explained.REASONS) and len(silent) > 100
+    assert set(rows["reason"]) <= set(explained.REASONS) and len(rows) > 50
+    assert rows["segments"].sum() <= len(segments) and (rows["answer_bytes"] >= 0).all()
+    carried = (segments["payload_bytes"] > 0).sum()
+    assert 0 < len(acks) <= carried
+    for number in segments["connection"].unique()[:5]:
+        ladder(segments, int(number))
+        time_sequence(segments, int(number))
