@@ -86,7 +86,8 @@ def ladder(segments: DataFrame, connection: int | None = None, *,
     # All at once: added one by one, each addition would check all that are there.
     figure.update_layout(
         annotations=[*(text for one in arrows for text in _texts(one)),
-                     *(_name(top, row, names) for top, row in silences), *_heads(names)],
+                     *(_name(top, row, names) for top, row in silences), *_heads(names),
+                     _text(0.5, height, "in their order, not to scale", GREY, yanchor="bottom")],
         shapes=[*(_bar(top, row) for top, row in silences),
                 *(_line(side, height) for side in (0, 1))],
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"})

@@ -68,6 +68,16 @@ def test_records_are_counted_as_wireshark_counts_frames() -> None:
     assert offsets_of(STOPPED, [3, 1]) == [table["offset"][3], table["offset"][1]]
 
 
+def test_a_record_far_behind_in_a_long_file(tmp_path: Path) -> None:
+    """The reader walks 16,384 records at a time."""
+    frame = segment(20_000, 0, 1000, 2000, ACK)
+    path = capture(tmp_path / "long.pcap", [(BEGIN_US + at, frame) for at in range(20_000)])
+    offset = offsets_of(path, [19_000])[0]
+    assert offset == 24 + 19_000 * (16 + len(frame))
+    assert records(path, [offset])[0].number == 19_001
+    assert float(packet(path, 19_000).time) == pytest.approx((BEGIN_US + 19_000) / 1e6)
+
+
 def test_rows_and_offsets_that_are_not_there() -> None:
     with pytest.raises(BadInput, match="no row 69; its table has rows 0 to 68"):
         packet(STOPPED, 69)

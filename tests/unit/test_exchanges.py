@@ -19,6 +19,8 @@ from labs.analysis.exchanges import (
     REQUEST,
     REST,
     SERVER_ACK,
+    WHOLE,
+    WINDOW,
     exchanges,
     followed,
     in_words,
@@ -105,6 +107,8 @@ def test_without_a_stall_the_longest_gap_is_the_servers_work() -> None:
 def test_a_request_that_is_never_answered_has_no_latency() -> None:
     rows = table("stopped-reader")
     assert rows["latency_ms"].isna().all() and (rows["answer_bytes"] == 0).all()
+    # The probes of the closed window belong to it, the keep-alives after it do not.
+    assert rows["silence_ms"].iloc[0] == pytest.approx(863.973)
 
 
 def test_what_is_sent_again_counts_once() -> None:
@@ -113,12 +117,16 @@ def test_what_is_sent_again_counts_once() -> None:
     assert set(rows["request_bytes"]) == {5, 6}     # ask 0 to ask 11
     again = rows[rows["steps"].map(lambda steps: "sent again" in steps)]
     assert len(again) == 1 and again["silence_ms"].iloc[0] == pytest.approx(639.9, abs=0.1)
+    others = followed(rows, (REQUEST, WHOLE, CLIENT_ACK))
+    assert (others.follow, others.others[REQUEST, SERVER_ACK, WHOLE, CLIENT_ACK]) == (9, 2)
 
 
 def test_a_download_is_one_exchange_told_shortly() -> None:
     rows = table("lossy")
     assert rows["answer_bytes"].tolist() == [(2 << 20) + HEAD_BYTES]
-    assert len(rows["steps"].iloc[0]) <= MOST_STEPS + 1
+    steps = rows["steps"].iloc[0]
+    # Part and ACK in turn, again and again, are told once.
+    assert steps[:7] == (*QUICK, WINDOW) and len(steps) == MOST_STEPS + 1
 
 
 def test_no_request_no_row() -> None:
@@ -151,7 +159,9 @@ def asked(gap_us: int, parts: list[int], to_client_us: int = 50, to_server_us: i
 @pytest.mark.parametrize(("gap_us", "parts", "reason", "waiting"), [
     (40_000, [200, 200], NAGLE_AND_DELAYED_ACK, "server"),
     (40_000, [200], "delayed ACK", "nobody"),
-    (40_000, [1448, 1448], "unexplained", "server"),    # Nagle holds back no full segment
+    # Nagle holds back no full segment, and none behind a full one (tcp_minshall_check).
+    (40_000, [200, 1448], "unexplained", "server"),
+    (40_000, [1448, 200], "unexplained", "server"),
     (400_000, [200, 200], "unexplained", "server"),     # beyond TCP_DELACK_MAX
     (4_000, [200, 200], "Nagle waits a round trip", "server"),
 ])
