@@ -88,7 +88,7 @@ def offsets_of(path: str | Path, rows: list[int]) -> list[int]:
     raise BadInput(f"{path} has no row {min(left)}; its table has {rows_there}")
 
 
-def packet(path: str | Path, row: int | pd.Series[Any]) -> Packet:
+def packet(path: str | Path, row: int | np.integer[Any] | pd.Series[Any]) -> Packet:
     """Open one row of a capture's table in scapy, with the right link layer.
 
     `row` is its label in the table of `labs.capture.read`, or the row itself (`table.loc[7]`),
@@ -97,7 +97,10 @@ def packet(path: str | Path, row: int | pd.Series[Any]) -> Packet:
     """
     from scapy.config import conf
 
-    offset = offsets_of(path, [row])[0] if isinstance(row, int) else int(row["offset"])
+    if isinstance(row, int | np.integer):
+        offset = offsets_of(path, [int(row)])[0]
+    else:
+        offset = int(row["offset"])
     record = records(path, [offset])[0]
     for layer in LAYERS:
         import_module(f"scapy.layers.{layer}")

@@ -43,7 +43,8 @@ def test_a_row_is_the_same_packet_in_scapy(path: Path) -> None:
 
 def test_the_row_itself_does_as_well_as_its_number(path: Path) -> None:
     table = read(path)
-    assert bytes(packet(path, table.iloc[20])) == bytes(packet(path, 20))
+    expected = bytes(packet(path, 20))
+    assert bytes(packet(path, table.iloc[20])) == bytes(packet(path, table.index[20])) == expected
 
 
 def test_another_link_type_gets_its_own_layer(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_rows_and_offsets_that_are_not_there() -> None:
 @tshark
 def test_wireshark_and_the_marks_here_stand_side_by_side() -> None:
     rows = [7, 8, 14, 23, 55]
-    table = opinion(STOPPED, [*reversed(rows), 7])
+    table = opinion(STOPPED, [*reversed(rows), read(STOPPED).index[7]])
     assert table["row"].tolist() == rows
     assert table["record"].tolist() == [row + 1 for row in rows]
     assert table["marks"].tolist() == table["wireshark"].tolist() == [
