@@ -111,7 +111,8 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
                 "condition": condition.name,
                 "run": names.get(condition.name),
                 "commands": [
-                    {"host": line.host, "argv": list(line.argv)} for line in commands_of(condition)
+                    {"host": line.host, "argv": list(line.argv)}
+                    for line in commands_of(lab.experiment_module(), condition)
                 ],
             }
             for condition in lab.conditions(parameters)
