@@ -29,7 +29,7 @@ class Report:
 
     `mean_ms` is its "Time per request (mean)": the whole time times the concurrency over the
     requests. `failed` are those that broke off or had another length, `refused` the answers with a
-    status that is not 2xx.
+    status that is not 2xx; `head_bytes` is what came with each document beyond it, on average.
     """
 
     concurrency: int | None
@@ -39,6 +39,7 @@ class Report:
     refused: int
     keep_alive: int
     document_bytes: int | None
+    head_bytes: float | None
     mean_ms: float | None
 
 
@@ -64,8 +65,17 @@ def report(text: str) -> Report:
         failed=_whole(found, "Failed requests"),
         refused=_whole(found, "Non-2xx responses") or 0,
         keep_alive=_whole(found, "Keep-Alive requests") or 0,
-        document_bytes=_whole(found, "Document Length"),
+        document_bytes=_whole(found, "Document Length"), head_bytes=_head(text, found),
         mean_ms=None if mean is None else float(mean[1]))
+
+
+def _head(text: str, found: dict[str, str]) -> float | None:
+    total, documents = (re.search(rf"^{name} transferred: +(\d{{1,15}}) bytes$", text,
+                                  re.ASCII | re.MULTILINE) for name in ("Total", "HTML"))
+    complete = _whole(found, "Complete requests")
+    if total is None or documents is None or not complete:
+        return None
+    return (int(total[1]) - int(documents[1])) / complete
 
 
 def _whole(found: dict[str, str], name: str) -> int | None:

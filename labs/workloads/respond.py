@@ -8,10 +8,10 @@ writes. The head is 160 bytes long whatever the body. One thread serves all conn
 in epoll between requests. Runs until it is ended.
 """
 
-import itertools
 import selectors
 import socket
 import sys
+from itertools import pairwise
 
 HEAD_BYTES = 160
 
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
     elif way == "pieces":
         whole, pieces = begin + body, int(given["pieces"])
         edges = [len(whole) * place // pieces for place in range(pieces + 1)]
-        parts = [whole[one:other] for one, other in itertools.pairwise(edges)]
+        parts = [whole[one:other] for one, other in pairwise(edges)]
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((given["listen"], int(given["port"])))
