@@ -13,7 +13,7 @@ from labs.analysis.explained import NAGLE_AND_DELAYED_ACK
 from labs.runs.run import Run
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 SYN, FIN, RST = 0x02, 0x01, 0x04
 KEPT_TABLES = 64
@@ -76,17 +76,19 @@ def figures(segments: DataFrame, requests: DataFrame) -> Answered:
             & (segments["ack_rel"] > 1))
     stalled = stalls_in(requests)
     first = requests["request"] == 0
+    closing = parts & ((flags & FIN) != 0)
     return Answered(
-        requests=count, segments=float(parts.sum()) / count, acks=float(acks.sum()) / count,
-        stalled_pct=100 * float(stalled.mean()),
-        first_stalled_pct=100 * float(stalled[first].mean()) if first.any() else 0.0,
-        closing_pct=100 * float((parts & ((flags & FIN) != 0)).sum()) / count)
+        requests=count, segments=int(parts.sum()) / count, acks=int(acks.sum()) / count,
+        stalled_pct=100 * int(stalled.sum()) / count,
+        first_stalled_pct=100 * int((stalled & first).sum()) / max(1, int(first.sum())),
+        closing_pct=100 * int(closing.sum()) / count)
 
 
-def stalls_in(requests: DataFrame) -> DataFrame:
+def stalls_in(requests: DataFrame) -> Series[bool]:
     """For each request whether Nagle's algorithm waited in it for a delayed ACK."""
     silent = requests["steps"].map(lambda steps: SILENCE in steps).astype(bool)
-    return silent & (requests["reason"] == NAGLE_AND_DELAYED_ACK)
+    found: Series[bool] = silent & (requests["reason"] == NAGLE_AND_DELAYED_ACK)
+    return found
 
 
 def usual(run: Run) -> Followed:

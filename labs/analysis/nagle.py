@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labs.analysis.answered import Answered, answered, usual
-from labs.analysis.asking import WITH_AB, asked, expected
+from labs.analysis.asking import asked, expected
 from labs.analysis.counters import capture_losses
 from labs.analysis.latency import Latency, latency
 from labs.analysis.nagle_words import tell, tell_run
@@ -93,8 +93,3 @@ def shows(runs: Sequence[Run]) -> dict[str, Any]:
 def remarks(table: Any) -> list[str]:
     """What the results show beyond their rows."""
     return [CLOSED_LOOP] if (table["requests"] > 0).any() else []
-
-
-def of_ab(run: Run) -> bool:
-    """Whether ab asked, as in the article; our own client asks on one connection."""
-    return asked(run).client == WITH_AB

@@ -33,7 +33,7 @@ def mean_time(claim: Claim, seen: Evidence) -> Finding:
     reason = (f"{100 * (factor - 1):+.1f} %; a stall takes {in_digits(held.least_ms)} to "
               f"{in_digits(held.most_ms)} ms with {run.kernel['hz'] or USUAL_HZ} ticks a second, "
               f"and {several - 1} of {several} requests on a connection have it")
-    predicted = theory and theory.mean_ms
+    predicted = theory.mean_ms if theory else None
     if abs(factor - 1) <= claim.allowed:
         return Finding(verdict=HOLDS, measured=measured, predicted=predicted, reason=reason)
     return Finding(verdict=DIFFERS, factor=factor, measured=measured, predicted=predicted,
@@ -45,15 +45,14 @@ def on_the_machine(claim: Claim, seen: Evidence) -> Finding:
     names = seen.matching(*claim.conditions)
     reason = "it is the time that a hundred requests side by side took the author's machines"
     if not names:
-        return Finding(verdict=HARDWARE, reason=f"{reason}; nothing was run here to stand beside it")
+        return Finding(verdict=HARDWARE,
+                       reason=f"{reason}; nothing was run here to stand beside it")
     run, measured = seen.run(names[0]), float(seen.row(names[0])["mean_ms"])
-    theory = expected(run)
     if run.testbed == "virtual" and measured < SMALLEST_MS:
         reason += ("; on virtual time work takes next to none, so nothing below 1 ms is measured "
                    "there")
         return Finding(verdict=HARDWARE, reason=reason)
-    return Finding(verdict=HARDWARE, measured=measured, predicted=theory and theory.mean_ms,
-                   reason=reason)
+    return Finding(verdict=HARDWARE, measured=measured, reason=reason)
 
 
 def sequence(claim: Claim, seen: Evidence) -> Finding:
@@ -93,8 +92,8 @@ def _silence(run: Run, steps: tuple[str, ...]) -> str:
 
 
 def _others(others: Mapping[tuple[str, ...], int]) -> str:
-    said = [f"{count} do so: {in_words(steps)}" for steps, count in others.items()]
-    return f"; of the others {'; '.join(said)}" if said else ""
+    said = [f"{count}: {in_words(steps)}" for steps, count in others.items()]
+    return f". The others, {'. '.join(said)}" if said else ""
 
 
 def kept_connections(claim: Claim, seen: Evidence) -> Finding:
@@ -106,10 +105,9 @@ def kept_connections(claim: Claim, seen: Evidence) -> Finding:
     reason = (f"without -k {single.stalled_pct:.3g} % of the requests stall, with it "
               f"{kept.stalled_pct:.3g} %, and of the first ones on their connection "
               f"{kept.first_stalled_pct:.3g} %: those meet quick ACKs")
-    if single.closing_pct >= STALLS_PCT:
-        reason += (f"; without -k there is a second cause: in {single.closing_pct:.3g} % of the "
-                   "answers the rest leaves with the FIN, for closing sends what Nagle's algorithm "
-                   "held back")
+    if single.closing_pct:
+        reason += (f"; there is a second cause without -k: in {single.closing_pct:.3g} % of the "
+                   "answers the rest leaves with the FIN, for closing sends what was held back")
     verdict = HOLDS if single.stalled_pct <= FREE_PCT else WRONG
     return Finding(verdict=verdict, measured=measured, reason=reason,
                    predicted={"with -k": 100 * (1 - 1 / _on_a_connection(seen, claim)),

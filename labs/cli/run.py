@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 # Columns of the results that say where a number is from, or say it once more in another unit.
 NOT_IN_TABLE = frozenset({
     "testbed", "kernel", "source", "key", "digest", "link", "goodput_bytes_s", "steady_bytes_s",
-    "article_steady_mib_s", "article_claim", "wget_mib_s", "agreement_pct", "duration_s", "bytes",
+    "article_steady_mib_s", "wget_mib_s", "agreement_pct", "duration_s", "bytes",
     "ended", "buffer_bytes", "receive_most_bytes", "send_most_bytes", "series", "adv_win_scale",
-    "congestion_control", "loss_pct", "draw",
+    "congestion_control", "loss_pct", "draw", "article_claim", "predicted_stalls",
+    "predicted_segments", "failed", "captured_requests", "served_requests", "nodelay", "keepalive",
+    "quickack", "server", "writes", "page_bytes",
 })
 
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
@@ -152,6 +154,7 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
         "results": rows,
         "repeated": [one.as_json() for one in study.repeated],
         "remarks": remarks(lab, results),
+        **beyond(lab, study),
     }
 
 
@@ -159,6 +162,12 @@ def remarks(lab: Lab, results: DataFrame) -> list[str]:
     """What the results show beyond their rows, where the lab has something to say."""
     say = getattr(lab.analysis_module(), "remarks", None)
     return [] if say is None else list(say(results))
+
+
+def beyond(lab: Lab, study: Study) -> dict[str, Any]:
+    """What the runs show together, where the lab has such findings; each has a name of its own."""
+    show = getattr(lab.analysis_module(), "shows", None)
+    return {} if show is None else dict(show(study.runs))
 
 
 def plain(value: object) -> object:
