@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from labs.analysis.exchanges import SILENCE, Followed, exchanges, followed
+from labs.analysis.exchanges import AND_SO_ON, SILENCE, Followed, exchanges, followed
 from labs.analysis.explained import NAGLE_AND_DELAYED_ACK
+from labs.analysis.stalls import MSS_BYTES
+from labs.errors import BadInput
 from labs.runs.run import Run
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ class Answered:
     """A capture in figures, over all its requests.
 
     `segments` and `acks` are the server's segments with payload and the client's without, per
-    answer; `stalled_pct` the share of the requests in which the server waits for an ACK that the
+    answer; what a capture shows in one piece because the device cuts it up (TSO) counts as the
+    segments that it becomes; `stalled_pct` the share of the requests in which the server waits for an ACK that the
     client holds back; `first_stalled_pct` the same of those that are the first on their
     connection; `closing_pct` the share whose last segment closes the connection (FIN).
     """
@@ -64,13 +67,14 @@ def answered(run: Run) -> Answered:
     return figures(table_of(run), requests_of(run))
 
 
-def figures(segments: DataFrame, requests: DataFrame) -> Answered:
+def figures(segments: DataFrame, requests: DataFrame, mss_bytes: int = MSS_BYTES) -> Answered:
     """The same of any table of segments and its exchanges."""
     count = len(requests)
     if not count:
         return Answered(0, 0.0, 0.0, 0.0, 0.0, 0.0)
     flags, payload = segments["flags"], segments["payload_bytes"]
     parts = (segments["direction"] == 1) & (payload > 0)
+    pieces = -(-payload[parts].astype("int64") // mss_bytes)
     # The last part of the handshake acknowledges the SYN alone.
     acks = ((segments["direction"] == 0) & (payload == 0) & ((flags & (SYN | FIN | RST)) == 0)
             & (segments["ack_rel"] > 1))
@@ -78,7 +82,7 @@ def figures(segments: DataFrame, requests: DataFrame) -> Answered:
     first = requests["request"] == 0
     closing = parts & ((flags & FIN) != 0)
     return Answered(
-        requests=count, segments=int(parts.sum()) / count, acks=int(acks.sum()) / count,
+        requests=count, segments=int(pieces.sum()) / count, acks=int(acks.sum()) / count,
         stalled_pct=100 * int(stalled.sum()) / count,
         first_stalled_pct=100 * int((stalled & first).sum()) / max(1, int(first.sum())),
         closing_pct=100 * int(closing.sum()) / count)
@@ -94,5 +98,29 @@ def stalls_in(requests: DataFrame) -> Series[bool]:
 def usual(run: Run) -> Followed:
     """The sequence of steps that most requests of a run follow, and what the others do."""
     table = requests_of(run)
-    steps: Sequence[str] = () if table.empty else table["steps"].mode().iloc[0]
-    return followed(table, steps)
+    return following(table, () if table.empty else table["steps"].mode().iloc[0])
+
+
+def following(requests: DataFrame, steps: Sequence[str]) -> Followed:
+    """How many requests take these steps with a packet a step, and what the others do.
+
+    One that takes them with more packets (two ACKs where the list has one) is among the others,
+    its list with "and so on" behind it.
+    """
+    packets = sum(step != SILENCE for step in steps)
+    more = (requests["steps"] == tuple(steps)) & (requests["segments"] != packets)
+    told = requests["steps"].where(~more, requests["steps"].map(lambda own: (*own, AND_SO_ON)))
+    return followed(requests.assign(steps=told), steps)
+
+
+def typical(requests: DataFrame, steps: Sequence[str] | None = None) -> Series[Any]:
+    """One request that goes as most do, or in these steps; the second of its kind if there are
+    several, for the first may still meet the beginning. BadInput if there is none."""
+    if not requests.empty and steps is None:
+        steps = requests["steps"].mode().iloc[0]
+    found = requests[requests["steps"] == tuple(steps or ())]
+    if found.empty:
+        raise BadInput("no request of this capture goes so; "
+                       "labs.analysis.exchanges.exchanges has the steps of each")
+    one: Series[Any] = found.iloc[min(1, len(found) - 1)]
+    return one

@@ -9,6 +9,8 @@ from labs.parse.ab import percentiles, report, times
 from labs.record.canonical import parse
 from labs.runs.run import Run
 
+SMALLEST_MS = 1.0
+"""On virtual time work takes next to none: what is shorter than this is not judged."""
 AB, OWN = "client/ab.txt", "client/ask.json"
 
 

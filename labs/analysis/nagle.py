@@ -8,14 +8,13 @@ from typing import Any
 from labs.analysis.answered import Answered, answered, usual
 from labs.analysis.asking import asked, expected
 from labs.analysis.counters import capture_losses
-from labs.analysis.latency import Latency, latency
+from labs.analysis.latency import SMALLEST_MS, Latency, latency
 from labs.analysis.nagle_words import tell, tell_run
 from labs.analysis.published_times import article_of
 from labs.runs.run import Run
 
 __all__ = ["remarks", "results", "shows", "tell", "tell_run"]
 
-SMALLEST_MS = 1.0
 BELOW = "below 1 ms: on virtual time the time of work means nothing"
 CLOSED_LOOP = ("ab asks again when it was answered (a closed loop): its percentiles are of the "
                "requests that were made; a stall holds back those that would have met it")

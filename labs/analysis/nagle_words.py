@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from labs.analysis.answered import requests_of, stalls_in, usual
 from labs.analysis.exchanges import in_words
 from labs.analysis.explained import explained
+from labs.analysis.latency import SMALLEST_MS
 from labs.analysis.shown import Words
 from labs.runs.run import Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SMALLEST_MS = 1.0
 MOST_OTHERS = 3
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from labs.analysis.answered import answered, requests_of
+from labs.analysis.answered import answered, following, requests_of
 from labs.analysis.asking import USUAL_HZ, asked, expected
-from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, followed, in_words
-from labs.analysis.nagle import SMALLEST_MS
+from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
+from labs.analysis.latency import SMALLEST_MS
 from labs.claims.evidence import Evidence
 from labs.claims.judging import not_judged
 from labs.claims.ledger import Claim
@@ -65,7 +65,7 @@ def sequence(claim: Claim, seen: Evidence) -> Finding:
     table = requests_of(run)
     if table.empty:
         return not_judged(f"the capture of {name} has no request")
-    found = followed(table, STEPS[name])
+    found = following(table, STEPS[name])
     first = float((table["request"] == 0).mean())
     measured, predicted = 100 * found.share, 100 * (1 - first)
     reason = (f"{found.follow} of {found.requests} requests: {in_words(found.steps)}"
