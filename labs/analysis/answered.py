@@ -27,9 +27,9 @@ class Answered:
 
     `segments` and `acks` are the server's segments with payload and the client's without, per
     answer; what a capture shows in one piece because the device cuts it up (TSO) counts as the
-    segments that it becomes; `stalled_pct` the share of the requests in which the server waits for an ACK that the
-    client holds back; `first_stalled_pct` the same of those that are the first on their
-    connection; `closing_pct` the share whose last segment closes the connection (FIN).
+    segments that it becomes. `stalled_pct` is the share of the requests in which the server waits
+    for an ACK that the client holds back; `first_stalled_pct` the same of those that are the
+    first on their connection; `closing_pct` the share whose last segment closes it (FIN).
     """
 
     requests: int
