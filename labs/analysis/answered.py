@@ -50,6 +50,11 @@ def requests_of(run: Run) -> DataFrame:
     return _exchanges(run.file("server/capture.pcap"))
 
 
+def own_requests(path: str | Path) -> DataFrame:
+    """The same of any capture; BadInput or Damaged for a file that is none."""
+    return exchanges(_read(Path(path)))
+
+
 @lru_cache(maxsize=2)
 def _read(path: Path) -> DataFrame:
     from labs.capture import read
@@ -95,10 +100,9 @@ def stalls_in(requests: DataFrame) -> Series[bool]:
     return found
 
 
-def usual(run: Run) -> Followed:
-    """The sequence of steps that most requests of a run follow, and what the others do."""
-    table = requests_of(run)
-    return following(table, () if table.empty else table["steps"].mode().iloc[0])
+def usual(requests: DataFrame) -> Followed:
+    """The sequence of steps that most requests follow, and what the others do."""
+    return following(requests, () if requests.empty else requests["steps"].mode().iloc[0])
 
 
 def following(requests: DataFrame, steps: Sequence[str]) -> Followed:

@@ -44,19 +44,18 @@ def _one(row: dict[Any, Any]) -> str:
 
 def tell_run(run: Run) -> str:
     """What one run shows: the usual sequence, its silence and its reason, what the others do."""
-    return _told(requests_of(run), usual(run).steps)
+    return _told(requests_of(run))
 
 
 def tell_requests(requests: DataFrame) -> Words:
     """The same of any capture, from its exchanges (`labs.analysis.exchanges.exchanges`)."""
-    if requests.empty:
-        return Words("There is no request in this capture.")
-    return Words(_told(requests, requests["steps"].mode().iloc[0]))
+    return Words(_told(requests))
 
 
-def _told(requests: DataFrame, steps: tuple[str, ...]) -> str:
+def _told(requests: DataFrame) -> str:
     if requests.empty:
         return "There is no request in this capture."
+    steps = usual(requests).steps
     follow = requests["steps"] == steps
     said = [f"**{int(follow.sum())} of {len(requests)} requests** go so: {in_words(steps)}."]
     stalled = requests[stalls_in(requests)]

@@ -167,7 +167,7 @@ def remarks(lab: Lab, results: DataFrame) -> list[str]:
 def beyond(lab: Lab, study: Study) -> dict[str, Any]:
     """What the runs show together, where the lab has such findings; each has a name of its own."""
     show = getattr(lab.analysis_module(), "shows", None)
-    return {} if show is None else dict(show(study.runs))
+    return {} if show is None else dict(show(study))
 
 
 def plain(value: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from labs.errors import BadInput
 from labs.experiments import answers
@@ -28,8 +29,11 @@ SMALL = ("off", "on", "off-no-k", "on-no-k", "quickack", "on-quickack",
 def conditions(p: Nagle) -> tuple[Condition, ...]:
     """The conditions that parameters ask for: those of `only`, or those of the size.
 
-    BadInput for more requests at a time than there are; ab refuses them.
+    BadInput for more requests at a time than there are, which ab refuses, and for a capture of the
+    reader's own that is not there.
     """
+    if p.capture and not Path(p.capture).is_file():
+        raise BadInput(f"there is no capture {p.capture}; name a pcap or pcapng file, or nothing")
     if p.concurrency > p.requests:
         raise BadInput(f"concurrency {p.concurrency} is more than the {p.requests} requests there "
                        f"are; allowed: 1 to {p.requests}")
@@ -58,7 +62,7 @@ def _condition(p: Nagle, name: str, **settings: Setting) -> Condition:
         "client": "ab", "server": "nginx", "nodelay": False, "keepalive": True,
         "quickack": "never", "writes": "two", "page_bytes": p.page_bytes, "pieces": p.pieces,
         "requests": p.requests, "concurrency": p.concurrency, "limit_s": LIMIT_S,
-        "sample_ms": 100, "capture": "both" if p.capture else "server"}
+        "sample_ms": 100, "capture": "server"}
     return Condition(name, Link(delay_ms=p.delay_ms), {}, {**base, **settings})
 
 
@@ -124,8 +128,7 @@ def measure(bench: Bench, condition: Condition) -> None:
         client.run(_quick_route("add", bench.server.address, client.device))
     try:
         server = serve(bench, port)
-        bench.watch(port, int(str(settings["sample_ms"])), capture=(
-            (bench.server, client) if settings["capture"] == "both" else (bench.server,)))
+        bench.watch(port, int(str(settings["sample_ms"])), capture=(bench.server,))
         (answers.load if settings["client"] == "ab" else answers.ask)(bench, port)
         bench.unwatch()
         server.stop()

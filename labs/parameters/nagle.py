@@ -10,7 +10,10 @@ from labs.parameters.declare import parameter
 
 @dataclass(frozen=True, kw_only=True)
 class Nagle(LabParameters):
-    """How many requests a load generator makes, and what it is answered."""
+    """How many requests a load generator makes, and what it is answered.
+
+    The server's packets are always captured; here `capture` names a file of the reader's own.
+    """
 
     requests: int = parameter(
         1000, low=10, high=100_000, help="how many requests the load generator makes (ab -n)"
@@ -26,4 +29,8 @@ class Nagle(LabParameters):
     )
     delay_ms: float = parameter(
         0.0, unit="ms", low=0, high=1000, help="delay that the link adds to a round trip"
+    )
+    capture: str = parameter(  # type: ignore[assignment]
+        "", pattern=r"[^\x00\n]*", form="a pcap or pcapng file, or nothing",
+        help="a capture of your own, to be read as the runs' are",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from labs.analysis.nagle import results, shows
 from labs.analysis.nagle_words import tell_requests
 from labs.cli.run import as_json
 from labs.errors import BadInput
+from labs.parameters.nagle import Nagle
 from labs.runs.run import Run
 from tests.real_runs import with_file, with_link
 from tests.recorded_runs import nagle_run, recorded_nagle
@@ -157,7 +159,16 @@ def test_what_stands_beside_the_results_in_json() -> None:
     assert sum(one["requests"] for one in found["sequence_on_others"]) == 100
     assert {"condition", "mean_ms", "p50_ms", "p99_ms"} <= set(found["results"][0])
     assert any("closed loop" in remark for remark in found["remarks"])
-    assert shows([nagle_run("write-two")]) == {}
+
+
+def test_a_capture_of_one_s_own_is_told_beside_them(tmp_path: Path) -> None:
+    study = recorded_nagle()
+    path = nagle_run("write-two").file("server/capture.pcap")
+    own = dataclasses.replace(study, parameters=Nagle(testbed="recorded", capture=str(path)))
+    found = as_json(study.lab, own.parameters, own)
+    assert (found["sequence_own"], found["sequence_own_share"]) == (list(ARTICLE_OFF), 0.9)
+    empty = dataclasses.replace(study, runs=())
+    assert shows(empty) == {}
 
 
 def test_words_say_who_waits_for_whom() -> None:

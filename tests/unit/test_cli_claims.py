@@ -75,8 +75,8 @@ def test_the_newest_study_here_comes_first(capsys: pytest.CaptureFixture[str]) -
     assert judged == {"A1.1", "A1.6", "A1.13", "A1.18"}
     said = told(capsys)
     assert said.splitlines()[0].endswith("; judged by the runs in runs")
-    assert "\narticle 3: Nagle's algorithm and the delayed ACK: the stall of 40 ms; judged by the " \
-           "recorded runs\n" in said
+    assert "\narticle 3: Nagle's algorithm and the delayed ACK" in said
+    assert "; judged by the recorded runs\n" in said
 
 
 def test_a_source_is_judged_by_the_articles_on_its_labs(

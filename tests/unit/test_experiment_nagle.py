@@ -63,6 +63,11 @@ def test_more_at_a_time_than_there_are_is_refused() -> None:
         nagle.conditions(Nagle(requests=50))
 
 
+def test_a_capture_that_is_not_there_is_refused_before_anything_starts() -> None:
+    with pytest.raises(BadInput, match=r"there is no capture nowhere\.pcap; name a pcap"):
+        nagle.conditions(Nagle(capture="nowhere.pcap"))
+
+
 def test_only_a_delay_shapes_the_link() -> None:
     (plain,) = nagle.conditions(Nagle(only="off"))
     (far,) = nagle.conditions(Nagle(only="off", delay_ms=20))
