@@ -50,9 +50,14 @@ def requests_of(run: Run) -> DataFrame:
     return _exchanges(run.file("server/capture.pcap"))
 
 
+def own_table(path: str | Path) -> DataFrame:
+    """The segments of any capture; BadInput or Damaged for a file that is none."""
+    return _read(Path(path))
+
+
 def own_requests(path: str | Path) -> DataFrame:
-    """The same of any capture; BadInput or Damaged for a file that is none."""
-    return exchanges(_read(Path(path)))
+    """A row a request of any capture; BadInput or Damaged for a file that is none."""
+    return _exchanges(Path(path))
 
 
 @lru_cache(maxsize=2)
@@ -70,6 +75,12 @@ def _exchanges(path: Path) -> DataFrame:
 def answered(run: Run) -> Answered:
     """Count what a run's capture shows; a run without a request in it has zeros."""
     return figures(table_of(run), requests_of(run))
+
+
+def packets_of(segments: DataFrame, request: Series[Any]) -> list[int]:
+    """The rows of a table of segments that belong to one request, a row of its exchanges."""
+    stretch = segments.loc[request["first_row"]:request["last_row"]]
+    return [int(row) for row in stretch.index[stretch["connection"] == request["connection"]]]
 
 
 def figures(segments: DataFrame, requests: DataFrame, mss_bytes: int = MSS_BYTES) -> Answered:

@@ -19,6 +19,9 @@ from labs.errors import Missing
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+SIDES = ("client", "server")
+ACK_RTT = "tcp.analysis.ack_rtt"
+
 
 def sequences(requests: Mapping[str, DataFrame]) -> Table:
     """A row a sequence of steps, for each name: how many of its requests take these steps."""
@@ -47,15 +50,20 @@ def waits(requests: DataFrame) -> Table:
                                 "median, ms", "most, ms", "rule"])
 
 
-def beside_wireshark(path: str | Path, rows: Sequence[int]) -> Table | Words:
+def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int]) -> Table | Words:
     """What Wireshark's expert says of these rows of a capture, beside the marks of this lab; a
-    sentence where tshark is not here."""
+    sentence where tshark is not here. `segments` is the capture's table."""
     from labs.capture.expert import opinion
 
     try:
         found = opinion(path, rows)
     except Missing as missing:
         return Words(f"Wireshark cannot be asked here: {missing}.")
-    chosen = [name for name in map(str, found) if not name.startswith("tcp.analysis.")
-              or name in ("tcp.analysis.ack_rtt", "tcp.analysis.acks_frame")]
-    return Table(found[chosen].fillna(""))
+    own = segments.loc[found["row"]]
+    since = own["time_ns"] - own["time_ns"].iloc[0]
+    seen = found.reindex(columns=["marks", "wireshark", "expert", ACK_RTT]).fillna("")
+    return Table({
+        "record": found["record"], "from": [SIDES[side] for side in own["direction"]],
+        "bytes": own["payload_bytes"].to_list(), "at, ms": (since / 1e6).to_list(),
+        "our marks": seen["marks"], "Wireshark's flags": seen["wireshark"],
+        "its expert": seen["expert"], "its ack_rtt, s": seen[ACK_RTT]})

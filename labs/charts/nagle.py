@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labs.analysis.answered import requests_of, table_of, typical
+from labs.analysis.answered import packets_of, requests_of, table_of, typical
 from labs.analysis.latency import SMALLEST_MS
 from labs.analysis.origin import of_table
 from labs.charts import ladder as drawn
 from labs.charts.answer_times import by_condition, matrix
+from labs.charts.ladder import MOST_PACKETS
 from labs.charts.latency import latency
 from labs.charts.segments import segments
 
@@ -49,7 +50,10 @@ def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
 
 def ladder_of_request(table: DataFrame, request: Series[Any], source: Source = "", *,
                       title: str = "One request") -> Figure:
-    """The packets of one request: `table` are the segments of the capture, `request` a row of
-    `labs.analysis.exchanges.exchanges`."""
-    return drawn.ladder(table, int(request["connection"]), source=source, title=title,
-                        rows=(int(request["first_row"]), int(request["last_row"])))
+    """The packets of one request, of a long one the first that fit: `table` are the segments of
+    the capture, `request` a row of `labs.analysis.exchanges.exchanges`."""
+    rows = packets_of(table, request)
+    shown = rows[:MOST_PACKETS]
+    more = "" if len(shown) == len(rows) else f", of {len(rows):,} packets the first"
+    return drawn.ladder(table, int(request["connection"]), source=source, title=title + more,
+                        rows=(shown[0], shown[-1]))

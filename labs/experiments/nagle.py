@@ -136,4 +136,5 @@ def measure(bench: Bench, condition: Condition) -> None:
             bench.keep(bench.server, bench.path(bench.server, "access.log"), "access.log")
     finally:
         if quick:
-            client.run(_quick_route("del", bench.server.address, client.device))
+            # Not kept among the commands: pasted, they are to leave the route in place.
+            client.run(_quick_route("del", bench.server.address, client.device), log=False)
