@@ -42,12 +42,13 @@ def test_conditions_differ_in_what_their_name_says() -> None:
     assert {"nodelay": off["nodelay"], "keepalive": off["keepalive"],
             "quickack": off["quickack"]} == {"nodelay": False, "keepalive": True,
                                              "quickack": "never"}
-    for name, change in {"on": {"nodelay": True}, "off-no-k": {"keepalive": False},
-                         "quickack": {"quickack": "route"},
-                         "on-quickack": {"nodelay": True, "quickack": "route"},
-                         "write-one": {"server": "writes", "writes": "one"},
-                         "body-1447": {"server": "writes", "page_bytes": 1447},
-                         "ask-each": {"client": "ask", "quickack": "each"}}.items():
+    changes: dict[str, dict[str, object]] = {
+        "on": {"nodelay": True}, "off-no-k": {"keepalive": False},
+        "quickack": {"quickack": "route"}, "on-quickack": {"nodelay": True, "quickack": "route"},
+        "write-one": {"server": "writes", "writes": "one"},
+        "body-1447": {"server": "writes", "page_bytes": 1447},
+        "ask-each": {"client": "ask", "quickack": "each"}}
+    for name, change in changes.items():
         assert settings(name) == {**off, **change}
     # The whole answer is as long as the name says: what our server writes before the body counts.
     assert settings("whole-1448", Nagle(only="whole-1448"))["page_bytes"] == 1448 - HEAD_BYTES

@@ -43,7 +43,8 @@ def test_installed_package_runs_the_notebook_from_recorded_runs_without_any_tool
     zipfile.ZipFile(wheel).extractall(site)
     page = tmp_path / "page.html"
     argv = [sys.executable, "-m", "labs.cli.__main__", "publish",
-            str(ROOT / "notebooks" / f"{notebook}.ipynb"), "--set", "TESTBED=recorded", "--out", str(page)]
+            str(ROOT / "notebooks" / f"{notebook}.ipynb"), "--set", "TESTBED=recorded",
+            "--out", str(page)]
     place = {"PATH": str(tmp_path), "PYTHONPATH": str(site), "HOME": str(tmp_path)}
     done = subprocess.run(argv, cwd=tmp_path, env=place, capture_output=True, text=True,
                           timeout=300)
