@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labs.errors import RunFailed
+from labs.experiments import nginx
 from labs.experiments.bench import HERE, Bench
 from labs.testbed.contract import Process
 
@@ -11,50 +12,24 @@ ASK = HERE / "workloads" / "ask.py"
 ASKED = 20
 """How many requests our own client makes: more than the quick ACKs of a new connection."""
 
-# The directives that count are the article's: sendfile, keep-alive, tcp_nodelay, one worker, and
-# head and body written apart because tcp_nopush is off, as it is where nobody names it.
-_NGINX = """\
-daemon off;
-master_process off;
-worker_processes 1;
-error_log stderr warn;
-pid {folder}/nginx.pid;
-events {{ worker_connections 1024; }}
-http {{
-    default_type text/html;
-    access_log {folder}/access.log;
-    sendfile on;
-    tcp_nodelay {nodelay};
-    keepalive_timeout 65;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    server {{
-        listen {address}:{port};
-        root {folder}/www;
-    }}
-}}
-"""
 _PAGE = "<!doctype html>\n<title>Welcome</title>\n<p>This page is as long as it was asked to be.\n"
 PAGE_DATE = "2020-04-13T14:01:33Z"
 
 
 def serve_page(bench: Bench, port: int) -> Process:
-    """Start nginx with the article's configuration and a page of the wished size."""
+    """Start nginx with the article's configuration and a page of the wished size.
+
+    Head and page are written apart because tcp_nopush is off, as it is where nobody names it.
+    """
     server, settings = bench.server, bench.settings
-    config = _NGINX.format(folder=server.folder, address=server.address, port=port,
-                           nodelay="on" if settings["nodelay"] else "off")
-    path = bench.path(server, "nginx.conf")
     page = bench.path(server, "www/index.html")
     size = int(str(settings["page_bytes"]))
-    server.write(path, config.encode())
     server.write(page, _PAGE.ljust(size, ".")[:size].encode())
     server.run(("touch", "-d", PAGE_DATE, page))    # Last-Modified is on the wire
-    bench.keep(server, path, "nginx.conf")
-    return bench.serve(server, ("nginx", "-p", str(server.folder), "-c", path,
-                                "-e", "stderr"), port, "nginx.txt")
+    return nginx.serve(bench, port, (
+        "default_type text/html", f"access_log {server.folder}/access.log", "sendfile on",
+        f"tcp_nodelay {'on' if settings['nodelay'] else 'off'}", "keepalive_timeout 65",
+    ), connections=1024)
 
 
 def serve_writes(bench: Bench, port: int) -> Process:
