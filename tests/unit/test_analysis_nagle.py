@@ -132,6 +132,15 @@ def test_ab_s_own_times_have_the_mean_of_its_report() -> None:
         assert mean == pytest.approx(latency(nagle_run(name)).mean_ms, abs=0.5)
 
 
+def test_percentiles_are_ab_s_to_the_microsecond() -> None:
+    """The lines of its file for 50 and 99 %."""
+    run = nagle_run("off")
+    lines = dict(line.split(",") for line in run.text("client/ab.csv").splitlines()[1:])
+    found = latency(run)
+    assert (found.p50_ms, found.p99_ms) == (float(lines["50"]), float(lines["99"]))
+    assert found.p99_ms != float(lines["98"])
+
+
 def test_our_own_client_s_quantiles_are_of_its_times() -> None:
     found = latency(nagle_run("ask"))
     assert (found.requests, found.failed, len(found.quantiles_ms)) == (20, 0, 101)

@@ -58,6 +58,14 @@ def test_the_article_is_judged_by_fresh_runs(kernel: str) -> None:
     assert found["A3.7"] == "not judged"
 
 
+def test_what_is_joined_before_it_is_sent_is_one_segment_and_does_not_stall() -> None:
+    """A last write that says more is to come would wait 200 ms in the kernel."""
+    for row in map(results, runs(only="write-one,write-cork,write-more", requests=100,
+                                 concurrency=10).values()):
+        assert (row["segments_per_answer"], row["stalled_pct"]) == (1, 0)
+        assert row["p99_ms"] < 1
+
+
 def test_from_far_away_a_round_trip_more_is_waited() -> None:
     """20 ms: the rest of the answer waits for the timer and a round trip, with quick ACKs for the
     round trip alone (labs.theory.nagle)."""
