@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 from labs.analysis.answered import Answered, answered, own_requests, requests_of, usual
 from labs.analysis.asking import asked, expected
 from labs.analysis.counters import capture_losses
+from labs.analysis.exchanges import in_words
 from labs.analysis.latency import SMALLEST_MS, Latency, latency
 from labs.analysis.nagle_words import tell, tell_run
 from labs.analysis.published_times import article_of
 from labs.runs.run import Run
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from labs.study import Study
 
 __all__ = ["remarks", "results", "shows", "tell", "tell_run"]
@@ -82,21 +81,21 @@ def marks(run: Run, took: Latency, seen: Answered, served: int | None) -> list[s
 def shows(study: Study) -> dict[str, Any]:
     """What a study shows beyond a row a run: the sequence of steps with Nagle's algorithm (`off`)
     and without (`on`), and the share of the requests that follow it; the same of a capture of the
-    reader's own, if the parameters name one."""
-    found: dict[str, Any] = {}
-    for name, condition in SEQUENCES.items():
-        for run in study.runs:
-            if run.condition == condition:
-                found |= _sequence(name, requests_of(run))
+    reader's own, if the parameters name one. `remarks` says the same in a line each."""
+    seen = {name: (condition, requests_of(study.run(condition)))
+            for name, condition in SEQUENCES.items() if condition in study.conditions}
     own = getattr(study.parameters, "capture", "")
-    return found | _sequence("sequence_own", own_requests(own)) if own else found
-
-
-def _sequence(name: str, requests: DataFrame) -> dict[str, Any]:
-    most = usual(requests)
-    return {name: list(most.steps), f"{name}_share": most.share if most.requests else None,
-            f"{name}_others": [{"steps": list(steps), "requests": count}
-                               for steps, count in most.others.items()]}
+    if own:
+        seen["sequence_own"] = (own, own_requests(own))
+    found: dict[str, Any] = {"remarks": []}
+    for name, (what, requests) in seen.items():
+        most = usual(requests)
+        found |= {name: list(most.steps), f"{name}_share": most.share if most.requests else None,
+                  f"{name}_others": [{"steps": list(steps), "requests": count}
+                                     for steps, count in most.others.items()]}
+        found["remarks"].append(f"{what}: {most.follow} of {most.requests} requests: "
+                                f"{in_words(most.steps)}")
+    return found
 
 
 def remarks(table: Any) -> list[str]:

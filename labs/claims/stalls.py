@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from labs.analysis.answered import answered, following, requests_of
 from labs.analysis.asking import USUAL_HZ, asked, expected
@@ -12,8 +13,12 @@ from labs.claims.evidence import Evidence
 from labs.claims.judging import not_judged
 from labs.claims.ledger import Claim
 from labs.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding, in_digits
-from labs.runs.run import Run
 from labs.theory.delayed_ack import wait
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from labs.runs.run import Run
 
 STALLS_PCT, FREE_PCT = 50.0, 0.5
 """A condition has the stall if at least half of its requests have it, and is free of it if at most
@@ -58,37 +63,40 @@ def on_the_machine(claim: Claim, seen: Evidence) -> Finding:
 def sequence(claim: Claim, seen: Evidence) -> Finding:
     """How many requests follow the article's steps, and what the others do.
 
-    They should be all but the first of each connection, which meets quick ACKs.
+    They should be all but the first of each connection, which meets quick ACKs; and a silence
+    among the steps should be as long as the article's.
     """
     name = seen.matching(*claim.conditions)[0]
-    run = seen.run(name)
-    table = requests_of(run)
+    table = requests_of(seen.run(name))
     if table.empty:
         return not_judged(f"the capture of {name} has no request")
     found = following(table, STEPS[name])
     first = float((table["request"] == 0).mean())
     measured, predicted = 100 * found.share, 100 * (1 - first)
+    follow = table[table["steps"] == found.steps]
     reason = (f"{found.follow} of {found.requests} requests: {in_words(found.steps)}"
-              f"{_silence(run, found.steps)}{_others(found.others)}")
-    if measured >= predicted - (claim.tolerance_pct or 0) and predicted > 0:
-        return Finding(verdict=HOLDS, measured=measured, predicted=predicted, reason=reason)
+              f"{_silence(follow)}{_others(found.others)}")
+    figures: dict[str, Any] = {"measured": measured, "predicted": predicted, "reason": reason}
     if not found.follow:
-        return Finding(verdict=WRONG, measured=0.0, predicted=predicted, reason=reason)
-    return Finding(verdict=DIFFERS, factor=measured / predicted if predicted else 1.0,
-                   measured=measured, predicted=predicted, reason=reason)
+        return Finding(verdict=WRONG, **figures)
+    if measured < predicted - (claim.tolerance_pct or 0):
+        return Finding(verdict=DIFFERS, factor=measured / predicted, **figures)
+    if claim.arguments:
+        median, given = float(follow["silence_ms"].median()), claim.arguments
+        if not given["least_ms"] <= median <= given["most_ms"]:
+            return Finding(verdict=DIFFERS, factor=median / given["silence_ms"], **figures)
+    return Finding(verdict=HOLDS, **figures)
 
 
-def _silence(run: Run, steps: tuple[str, ...]) -> str:
-    """How long the silences of these requests are, and who waits for whom."""
-    if SILENCE not in steps:
+def _silence(follow: DataFrame) -> str:
+    """How long the silences of these requests are, and who waits for whom; nothing for steps
+    without one."""
+    if follow.empty or SILENCE not in follow["steps"].iloc[0]:
         return ""
-    table = requests_of(run)
-    rows = table[table["steps"] == steps]
-    if rows.empty:
-        return ""
-    return (f"; the silence takes {rows['silence_ms'].min():.1f} to {rows['silence_ms'].max():.1f} "
-            f"ms, the {rows['waiting'].iloc[0]} waits for the {rows['waited_for'].iloc[0]}: "
-            f"{rows['reason'].iloc[0]}")
+    one = follow.iloc[0]
+    return (f"; the silence takes {follow['silence_ms'].min():.1f} to "
+            f"{follow['silence_ms'].max():.1f} ms, the {one['waiting']} waits for the "
+            f"{one['waited_for']}: {one['reason']}")
 
 
 def _others(others: Mapping[tuple[str, ...], int]) -> str:
@@ -110,12 +118,8 @@ def kept_connections(claim: Claim, seen: Evidence) -> Finding:
                    "answers the rest leaves with the FIN, for closing sends what was held back")
     verdict = HOLDS if single.stalled_pct <= FREE_PCT else WRONG
     return Finding(verdict=verdict, measured=measured, reason=reason,
-                   predicted={"with -k": 100 * (1 - 1 / _on_a_connection(seen, claim)),
-                              "without": 0.0})
-
-
-def _on_a_connection(seen: Evidence, claim: Claim) -> int:
-    return asked(seen.run(claim.conditions[0])).on_a_connection
+                   predicted=dict(zip(measured, (
+                       _stalling_pct(seen.run(name)) for name in claim.conditions), strict=True)))
 
 
 def quick_acks(claim: Claim, seen: Evidence) -> Finding:
@@ -124,6 +128,8 @@ def quick_acks(claim: Claim, seen: Evidence) -> Finding:
                                      for name in claim.conditions)
     measured = {"no quick ACKs": plain, "by the route": route, "set once": once,
                 "set before each read": each}
+    predicted = dict(zip(measured, (_stalling_pct(seen.run(name)) for name in (
+        claim.conditions[0], claim.conditions[1], *claim.conditions[3:])), strict=True))
     if plain < STALLS_PCT or own < STALLS_PCT:
         return not_judged("there is no stall without it either")
     reason = (f"by the route, for all its connections, {route:.3g} % of the requests stall; by "
@@ -131,7 +137,14 @@ def quick_acks(claim: Claim, seen: Evidence) -> Finding:
     reason += (f", but set once it does not last: {once:.3g} %" if once >= STALLS_PCT else
                f", set once {once:.3g} %")
     return Finding(verdict=HOLDS if max(route, each) <= FREE_PCT else WRONG, measured=measured,
-                   reason=reason)
+                   predicted=predicted, reason=reason)
+
+
+def _stalling_pct(run: Run) -> float:
+    """The share of the requests that the theory has stall: all but the first of a connection, or
+    none."""
+    theory, several = expected(run), asked(run).on_a_connection
+    return 100 * (1 - 1 / several) if theory is not None and theory.stalls else 0.0
 
 
 def joined(claim: Claim, seen: Evidence) -> Finding:

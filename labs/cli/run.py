@@ -1,6 +1,6 @@
 """Run a lab: make the runs that its parameters ask for and that are not there yet, show results.
 
-LAB is a lab's name (buffers) or a file of your own (./mylab.py). A run that is there already is
+LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). A run that is there already is
 not made again unless --fresh; a study that was stopped goes on where it stopped.
 """
 
@@ -146,6 +146,7 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
     ]
     for row in rows:
         row["link"] = dict(study.run(str(row["condition"])).link)
+    found = beyond(lab, study)
     return {
         "lab": lab.name,
         "testbed": parameters.testbed,
@@ -153,8 +154,8 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
         "into": parameters.runs,
         "results": rows,
         "repeated": [one.as_json() for one in study.repeated],
-        "remarks": remarks(lab, results),
-        **beyond(lab, study),
+        "remarks": [*remarks(lab, results), *found.pop("remarks", [])],
+        **found,
     }
 
 
@@ -165,7 +166,8 @@ def remarks(lab: Lab, results: DataFrame) -> list[str]:
 
 
 def beyond(lab: Lab, study: Study) -> dict[str, Any]:
-    """What the runs show together, where the lab has such findings; each has a name of its own."""
+    """What the runs show together, where the lab has such findings; each has a name of its own,
+    and those in words are `remarks`."""
     show = getattr(lab.analysis_module(), "shows", None)
     return {} if show is None else dict(show(study))
 

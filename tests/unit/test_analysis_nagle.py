@@ -168,6 +168,7 @@ def test_what_stands_beside_the_results_in_json() -> None:
     assert sum(one["requests"] for one in found["sequence_on_others"]) == 100
     assert {"condition", "mean_ms", "p50_ms", "p99_ms"} <= set(found["results"][0])
     assert any("closed loop" in remark for remark in found["remarks"])
+    assert "on: 900 of 1000 requests: request; first part; rest; client's ACK" in found["remarks"]
 
 
 def test_a_capture_of_one_s_own_is_told_beside_them(tmp_path: Path) -> None:
@@ -177,7 +178,7 @@ def test_a_capture_of_one_s_own_is_told_beside_them(tmp_path: Path) -> None:
     found = as_json(study.lab, own.parameters, own)
     assert (found["sequence_own"], found["sequence_own_share"]) == (list(ARTICLE_OFF), 0.9)
     empty = dataclasses.replace(study, runs=())
-    assert shows(empty) == {}
+    assert shows(empty) == {"remarks": []}
 
 
 def test_words_say_who_waits_for_whom() -> None:

@@ -104,6 +104,7 @@ def test_what_keeps_the_stall_away() -> None:
     assert "closing sends what was held back" in judged()["A3.5"].reason
     assert figures("A3.6") == {"no quick ACKs": 90, "by the route": 0, "set once": 95,
                                "set before each read": 0}
+    assert judged()["A3.6"].predicted == figures("A3.6")
     assert "set once it does not last" in judged()["A3.6"].reason
 
 
@@ -138,6 +139,20 @@ def test_another_figure_of_the_article_would_not_hold() -> None:
 ])
 def test_other_runs_give_other_verdicts(id_: str, runs: dict[str, str], verdict: str) -> None:
     assert one(id_, swapped(**runs)).verdict == verdict
+
+
+def test_another_silence_than_the_article_s_differs() -> None:
+    arguments = {"silence_ms": 20.0, "least_ms": 19.0, "most_ms": 30.0}
+    found = one(dataclasses.replace(LEDGER.claim("A3.3"), arguments=arguments), study())
+    assert found.verdict == DIFFERS
+    assert found.factor == pytest.approx(44 / 20, rel=0.01)
+
+
+def test_too_few_that_follow_differ() -> None:
+    """A tolerance that asks for more than there are."""
+    claim = dataclasses.replace(LEDGER.claim("A3.3"), tolerance_pct=-1.0)
+    found = one(claim, study())
+    assert (found.verdict, found.factor) == (DIFFERS, 1.0)
 
 
 def test_whoever_writes_twice_gives_the_same_sequence() -> None:
