@@ -1,7 +1,7 @@
 """Run a lab: make the runs that its parameters ask for and that are not there yet, show results.
 
-LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). A run that is there already is
-not made again unless --fresh; a study that was stopped goes on where it stopped.
+LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). A run that is there already
+is not made again unless --fresh; a study that was stopped goes on where it stopped.
 """
 
 from __future__ import annotations
