@@ -62,7 +62,7 @@ def _told(requests: DataFrame) -> str:
     if len(stalled):
         one = stalled.iloc[0]
         said.append(
-            f"In {len(stalled)} of all nothing moves for {stalled['silence_ms'].min():.1f} to "
+            f"In {len(stalled)} requests nothing moves for {stalled['silence_ms'].min():.1f} to "
             f"{stalled['silence_ms'].max():.1f} ms: the {one['waiting']} waits for the "
             f"{one['waited_for']}. {explained(str(one['reason'])).words}")
     else:

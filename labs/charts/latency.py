@@ -59,7 +59,7 @@ def latency(series: Mapping[str, Iterable[float]], *, source: Source = "",
     for number, (words, ms) in enumerate((lines_ms or {}).items()):
         _line(figure, words, ms, number)
     if below_ms is not None and reach[0] < below_ms:
-        _shade(figure, reach[0], below_ms)
+        _shade(figure, reach[0], below_ms, len(lines_ms or {}))
     figure.update_xaxes(type="log", title=quantity, range=[log10(end) for end in reach],
                         tickvals=_ticks(*reach), ticktext=[f"{tick:g}" for tick in _ticks(*reach)])
     figure.update_yaxes(title="share, %", range=[0, 102])
@@ -111,10 +111,10 @@ def _line(figure: Figure, words: str, ms: float, number: int) -> None:
                           font={"size": 12, "color": GREY})
 
 
-def _shade(figure: Figure, low: float, high: float) -> None:
+def _shade(figure: Figure, low: float, high: float, above: int) -> None:
     figure.add_vrect(x0=low, x1=high, fillcolor=GREY, opacity=0.12, line_width=0, layer="below")
     figure.add_annotation(x=log10(high), y=1, yref="paper", showarrow=False, xanchor="right",
-                          yanchor="bottom", font={"size": 12, "color": GREY},
+                          yanchor="bottom", yshift=15 * above, font={"size": 12, "color": GREY},
                           text=f"below {high:g} ms the virtual clock tells nothing ")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from labs.analysis.acks import time_to_ack as waited
 from labs.analysis.answered import packets_of, requests_of, table_of, typical
 from labs.analysis.latency import SMALLEST_MS
 from labs.analysis.origin import of_table
 from labs.charts import ladder as drawn
 from labs.charts.answer_times import by_condition, matrix
 from labs.charts.ladder import MOST_PACKETS
-from labs.charts.latency import latency
+from labs.charts.latency import latency, time_to_ack
 from labs.charts.segments import segments
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from labs.runs.run import Run
     from labs.study import Study
 
-__all__ = ["by_condition", "distribution", "ladder", "ladder_of_request", "matrix", "segments"]
+__all__ = ["acks", "by_condition", "distribution", "ladder", "ladder_of_request", "matrix",
+           "segments"]
 
 STALL_MS = {"40 ms": 40.0}
 
@@ -39,6 +41,17 @@ def distribution(study: Study, *conditions: str) -> Figure:
     return latency(
         {name: requests_of(study.run(name))["latency_ms"] for name in chosen},
         source=of_table(rows[rows["condition"].isin(chosen)]), lines_ms=STALL_MS,
+        below_ms=SMALLEST_MS if virtual else None)
+
+
+def acks(study: Study, *conditions: str) -> Figure:
+    """The share of the server's segments that were acknowledged within a time, by condition."""
+    rows = study.results()
+    chosen = conditions or study.conditions
+    virtual = (rows["testbed"] == "virtual").any()
+    return time_to_ack(
+        {name: waited(table_of(study.run(name))) for name in chosen},
+        source=of_table(rows[rows["condition"].isin(chosen)]),
         below_ms=SMALLEST_MS if virtual else None)
 
 

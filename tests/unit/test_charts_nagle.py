@@ -75,6 +75,13 @@ def test_the_distribution_has_a_line_a_condition() -> None:
     assert "below 1 ms the virtual clock tells nothing" in texts(figure)
 
 
+def test_times_to_the_ack_are_of_the_server_s_segments() -> None:
+    figure = nagle.acks(recorded_nagle(), "off", "quickack")
+    assert [trace.name.split("<br>")[0] for trace in figure.data] == ["off", "quickack"]
+    assert max(figure.data[0].x) == pytest.approx(44, abs=0.1)
+    assert max(figure.data[1].x) < 1
+
+
 def test_segments_have_their_prediction() -> None:
     rows = table()[table()["condition"].isin(["off", "pieces", "pieces-quickack"])]
     drawn = named(nagle.segments(rows))
