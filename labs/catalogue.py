@@ -103,6 +103,7 @@ LABS: dict[str, Lab] = {
     for lab in (
         _of_the_package("buffers", "Buffers", "How big socket buffers must be, when, and why",
                         article=1),
+        _of_the_package("nagle", "Nagle", "Where a stall of 40 ms comes from", article=3),
     )
 }
 

@@ -4,6 +4,8 @@
     batches(path, rows=)  the same in pieces that joined equal it
     connections(path)     a row a connection
     remarks(path)         what the file held beside them, counted
+    packet(path, row)     one row, opened in scapy
+    opinion(path, rows)   what Wireshark says of some rows
 
 Each is imported when it is first used. Files are pcap or pcapng, plain, gzip or zstd.
 """
@@ -15,12 +17,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labs.capture.counts import Remarks
+    from labs.capture.expert import opinion
+    from labs.capture.opened import packet
     from labs.capture.reader import batches, connections, read, remarks
 
-__all__ = ["Remarks", "batches", "connections", "read", "remarks"]
+__all__ = ["Remarks", "batches", "connections", "opinion", "packet", "read", "remarks"]
 
 _HOME = {
     "Remarks": "counts",
+    "opinion": "expert", "packet": "opened",
     "batches": "reader", "connections": "reader", "read": "reader", "remarks": "reader",
 }
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 OFF = "LABS_NO_NUMBA"                   # set: the plain Python, to compare with
 HAVE_NUMBA = find_spec("numba") is not None and not os.environ.get(OFF)
-SOURCES = ("compiled", "framing", "pcapng", "headers", "following", "segments")
 _told = False
 
 
@@ -34,7 +33,8 @@ def folder() -> Path | None:
     NUMBA_CACHE_DIR names another folder.
     """
     here = Path(__file__).parent
-    digest = sha256(b"".join((here / f"{name}.py").read_bytes() for name in SOURCES))
+    # numba looks at the one file of a function; but constants and functions of others go into it.
+    digest = sha256(b"".join(file.read_bytes() for file in sorted(here.glob("*.py"))))
     named = os.environ.get("NUMBA_CACHE_DIR")
     try:
         found = Path(named) if named else cache() / "compiled"
@@ -49,8 +49,6 @@ if HAVE_NUMBA:
     import numba
 
     KEPT_IN = folder()
-    if KEPT_IN is not None:
-        setattr(numba.config, "CACHE_DIR", str(KEPT_IN))    # noqa: B010  (numba makes its names)
     # Without counts of references (the functions allocate nothing) and all in one piece: either
     # of the two makes a row take ten times as long.
     _HOW: dict[str, Any] = {"cache": KEPT_IN is not None, "nogil": True, "_nrt": False,
@@ -58,7 +56,13 @@ if HAVE_NUMBA:
 
     def compiled(function: Function) -> Function:
         """The function, to be compiled when it is first called."""
-        made: Function = numba.njit(**_HOW)(function)
+        config: Any = numba.config
+        others = config.CACHE_DIR
+        config.CACHE_DIR = str(KEPT_IN or others)
+        try:
+            made: Function = numba.njit(**_HOW)(function)
+        finally:
+            config.CACHE_DIR = others       # of whatever else this process compiles
         return made
 else:
     KEPT_IN = None

@@ -83,7 +83,7 @@ def walk_pcap(data: Any, at: int, end: int, form: Any, records: Any, counts: Any
         place = found * RECORD_WORDS
         records[place + BEGIN] = begin
         records[place + END] = begin + length
-        records[place + WIRE_END] = begin + max(length, on_wire)
+        records[place + WIRE_END] = begin + max(length, min(on_wire, MAX_RECORD_BYTES))
         records[place + TIME] = seconds * SECOND_NS + fraction * ns_per_unit
         records[place + LINK_TYPE] = form[LINK]
         records[place + RECORD] = at

@@ -165,7 +165,7 @@ def packet(data: Any, at: int, end: int, kind: int, form: Any, interfaces: Any, 
             interfaces[of + OF_RESOLUTION], interfaces[of + OF_OFFSET], counts)
     records[place + BEGIN] = at + head
     records[place + END] = at + head + length
-    records[place + WIRE_END] = at + head + max(length, on_wire)
+    records[place + WIRE_END] = at + head + max(length, min(on_wire, MAX_RECORD_BYTES))
     records[place + LINK_TYPE] = interfaces[of + OF_LINK]
     return True
 

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import labs.charts.buffers as buffers
+    import labs.charts.ladder as ladder
+    import labs.charts.latency as latency
+    import labs.charts.nagle as nagle
+    import labs.charts.time_sequence as time_sequence
     import labs.charts.witnesses as witnesses
 
-__all__ = ["buffers", "witnesses"]
+__all__ = ["buffers", "ladder", "latency", "nagle", "time_sequence", "witnesses"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,11 +1,13 @@
 """What the articles say, as data, and what runs say of it, by code.
 
-    article1.toml   the claims: statement, expected, unit, tolerance, where it is read
+    article1.toml   the claims: statement, expected, unit, tolerance, where it is read; a file
+                    an article
     ledger          the data, read and checked
     verdict         what is said of a claim: the word, the figures, the witness
     evidence        the runs that are looked at, by condition
     judging         from a claim and the evidence to a verdict
-    article1        the judging functions of article 1, and its verdicts
+    of_article      all verdicts on an article
+    article1, ...   the judging functions of an article, and its verdicts
 
 No verdict is written down anywhere: each one is computed from runs when it is asked for.
 """

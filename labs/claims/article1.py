@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from labs.catalogue import find
 from labs.claims import buffers_set, round_trips, sweeps, windows
-from labs.claims.evidence import Evidence
-from labs.claims.judging import Judge, judge
-from labs.claims.ledger import article
+from labs.claims.judging import Judge
+from labs.claims.of_article import verdicts_on
 from labs.claims.verdict import Verdict
 from labs.runs.run import Run
 
@@ -31,10 +29,5 @@ JUDGES: Mapping[str, Judge] = {
 
 
 def verdicts(runs: Iterable[Run]) -> tuple[Verdict, ...]:
-    """A verdict on each claim of the article, in its order, from the runs of one study.
-
-    Of two runs of a condition the last counts. What the runs cannot say is "not judged", and why.
-    """
-    ledger = article(ARTICLE)
-    seen = Evidence(find(ledger.lab), {run.condition: run for run in runs})
-    return tuple(judge(claim, seen, JUDGES, ledger.parameters) for claim in ledger.claims)
+    """A verdict on each claim of the article, in its order: see `verdicts_on`."""
+    return verdicts_on(ARTICLE, JUDGES, runs)

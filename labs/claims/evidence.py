@@ -64,6 +64,9 @@ def parameter(run: Run, name: str) -> float | str | None:
     if name in condition["link"]:
         value: float | str | None = condition["link"][name]
         return value
+    if name in condition["settings"]:
+        setting: float | str | None = condition["settings"][name]
+        return setting
     if name == "transfer_mib":
         return float(condition["settings"]["transfer_bytes"]) / MIB
     if name == "buffer_mib":

@@ -39,6 +39,11 @@ def runs_of(lab: str, where: Path) -> list[Run]:
     return list(in_the_middle(runs))
 
 
+def labs_of(where: Path) -> frozenset[str]:
+    """The labs that have runs in what a user named."""
+    return frozenset(run.lab for run in side(where))
+
+
 def _of_a_folder(lab: str, where: Path) -> list[Run] | None:
     """The runs of the studies of a folder that belong together; None if it has no study."""
     if not is_packed(where) and (not where.is_dir() or is_run(where)):

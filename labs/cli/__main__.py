@@ -23,7 +23,7 @@ COMMANDS: dict[str, str] = {
     "runs": "list, show, compare and pack the runs that are kept",
     "claims": "judge what an article says by runs: expected, predicted, measured, verdict",
     "publish": "run a notebook and write it as one HTML page that works offline",
-    "capture": "read a packet capture: its TCP segments as a table, its connections",
+    "capture": "read a packet capture: segments, connections, silences and why, a ladder",
     "kernel": "build, check and list the kernels that the virtual testbed boots",
 }
 

@@ -1,4 +1,4 @@
-"""Read a packet capture: its TCP segments as a table, its connections.
+"""Read a packet capture: its TCP segments as a table, its connections, its silences, a ladder.
 
 FILE is pcap or pcapng, plain, gzip or zstd, of any machine. What has no row (other protocols,
 damaged packets) is counted, and said on stderr. The first use compiles the reader, which takes
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labs.cli import capture_shown
 from labs.errors import BadInput
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for verb, answer in ((table, main_table), (ends, main_connections)):
         verb.add_argument("--json", action="store_true", help="print one JSON object")
         verb.set_defaults(answer=answer)
+    capture_shown.add(verbs)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """Judge what an article says by runs: expected, predicted, measured, and the verdict.
 
 A folder stands for its newest study, and for what studies of the same parameters have beyond it.
-Without --from it is the folder runs, or the recorded runs if that has no study.
+Without --from it is the folder runs, or the recorded runs if that has no study of an article's lab.
 """
 
 from __future__ import annotations
@@ -32,16 +32,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Judge, print. Raises BadInput for an article or runs that there are not, and whatever keeps
     runs from being read."""
-    from labs.claims.ledger import article, articles
+    from labs.claims.ledger import article
 
-    chosen = [article(number) for number in
-              (articles() if args.article is None else [args.article])]
+    chosen = _with_runs(args.source) if args.article is None else [article(args.article)]
     found = [(one, *_judged(one, args.source)) for one in chosen]
     if args.json:
         print(json.dumps([verdict.as_json() for _, _, verdicts in found for verdict in verdicts]))
     else:
         print("\n\n".join(as_text(one, where, verdicts) for one, where, verdicts in found))
     return 0
+
+
+def _with_runs(source: str | None) -> list[Article]:
+    """Every article; of a source that has runs of some labs alone, those that are about them."""
+    from labs.claims.found import labs_of
+    from labs.claims.ledger import article, articles
+
+    every = [article(number) for number in articles()]
+    if source is None:
+        return every
+    labs = labs_of(Path(source))
+    return [one for one in every if one.lab in labs] or every
 
 
 def _judged(article: Article, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:

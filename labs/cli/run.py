@@ -1,7 +1,7 @@
 """Run a lab: make the runs that its parameters ask for and that are not there yet, show results.
 
-LAB is a lab's name (buffers) or a file of your own (./mylab.py). A run that is there already is
-not made again unless --fresh; a study that was stopped goes on where it stopped. With --testbed
+LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). A run that is there already
+is not made again unless --fresh; a study that was stopped goes on where it stopped. With --testbed
 vagrant, size small is what virtual machines carry: buffers at 100 Mbit/s with 128 MiB, unless
 --rate-mbit and --transfer-mib say otherwise.
 """
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 # Columns of the results that say where a number is from, or say it once more in another unit.
 NOT_IN_TABLE = frozenset({
     "testbed", "kernel", "source", "key", "digest", "link", "goodput_bytes_s", "steady_bytes_s",
-    "article_steady_mib_s", "article_claim", "wget_mib_s", "agreement_pct", "duration_s", "bytes",
+    "article_steady_mib_s", "wget_mib_s", "agreement_pct", "duration_s", "bytes",
     "ended", "buffer_bytes", "receive_most_bytes", "send_most_bytes", "series", "adv_win_scale",
-    "congestion_control", "loss_pct", "draw",
+    "congestion_control", "loss_pct", "draw", "article_claim", "predicted_stalls",
+    "predicted_segments", "failed", "captured_requests", "served_requests", "nodelay", "keepalive",
+    "quickack", "server", "writes", "page_bytes",
 })
 
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
@@ -114,7 +116,8 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
                 "run": names.get(condition.name),
                 "commands": [
                     {"host": line.host, "argv": list(line.argv)}
-                    for line in commands_of(condition, parameters.testbed)
+                    for line in commands_of(lab.experiment_module(), condition,
+                                            parameters.testbed)
                 ],
             }
             for condition in lab.conditions(parameters)
@@ -147,6 +150,7 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
     ]
     for row in rows:
         row["link"] = dict(study.run(str(row["condition"])).link)
+    found = beyond(lab, study)
     return {
         "lab": lab.name,
         "testbed": parameters.testbed,
@@ -154,7 +158,8 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
         "into": parameters.runs,
         "results": rows,
         "repeated": [one.as_json() for one in study.repeated],
-        "remarks": remarks(lab, results),
+        "remarks": [*remarks(lab, results), *found.pop("remarks", [])],
+        **found,
     }
 
 
@@ -162,6 +167,13 @@ def remarks(lab: Lab, results: DataFrame) -> list[str]:
     """What the results show beyond their rows, where the lab has something to say."""
     say = getattr(lab.analysis_module(), "remarks", None)
     return [] if say is None else list(say(results))
+
+
+def beyond(lab: Lab, study: Study) -> dict[str, Any]:
+    """What the runs show together, where the lab has such findings; each has a name of its own,
+    and those in words are `remarks`."""
+    show = getattr(lab.analysis_module(), "shows", None)
+    return {} if show is None else dict(show(study))
 
 
 def plain(value: object) -> object:

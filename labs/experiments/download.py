@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 from labs.errors import RunFailed
+from labs.experiments import nginx
 from labs.experiments.bench import FETCH, Bench
 from labs.testbed.contract import Process
 
-_NGINX = """\
-daemon off;
-master_process off;
-worker_processes 1;
-error_log stderr;
-pid {folder}/nginx.pid;
-events {{ worker_connections 64; }}
-http {{
-    access_log off;
-    sendfile on;
-    tcp_nopush on;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    server {{
-        listen {address}:{port}{options};
-        root {folder}/www;
-    }}
-}}
-"""
+DIRECTIVES = ("access_log off", "sendfile on", "tcp_nopush on")
 
 
 def download(bench: Bench) -> None:
@@ -49,17 +29,12 @@ def serve_file(bench: Bench, size_bytes: int, port: int) -> Process:
     """Lay a sparse file of a fixed date (Last-Modified is on the wire) and start nginx."""
     server = bench.server
     wish = bench.settings.get("server_sndbuf_bytes")
-    config = _NGINX.format(folder=server.folder, address=server.address, port=port,
-                           options=f" sndbuf={wish}" if wish else "")
-    path = bench.path(server, "nginx.conf")
     file = bench.path(server, "www/bigfile")
-    server.write(path, config.encode())
     server.write(file, b"")
     server.run(("truncate", "-s", str(size_bytes), file))
     server.run(("touch", "-d", "2020-04-13T14:01:33Z", file))
-    bench.keep(server, path, "nginx.conf")
-    return bench.serve(server, ("nginx", "-p", str(server.folder), "-c", path,
-                                "-e", "stderr"), port, "nginx.txt")
+    return nginx.serve(bench, port, DIRECTIVES, connections=64,
+                       options=f" sndbuf={wish}" if wish else "")
 
 
 def fetch_and_discard(bench: Bench, limit_s: float) -> None:

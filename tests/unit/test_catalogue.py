@@ -79,7 +79,7 @@ def test_every_lab_has_a_title_and_parameters_of_its_own() -> None:
 def test_an_unknown_lab_is_told_with_the_nearest_and_the_list(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "did you mean buffers?" in refused("bufers")
-    assert "labs: buffers, or a file of your own" in refused("zork")
+    assert "labs: buffers, nagle, or a file of your own" in refused("zork")
     assert "no such file" in refused("./nothing.py")
     monkeypatch.chdir(tmp_path)
     own(tmp_path, new.source("mine"))

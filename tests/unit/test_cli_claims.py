@@ -70,10 +70,21 @@ def test_a_reader_s_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_newest_study_here_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     study(Path("runs"), "default")
-    found = as_json(capsys)
+    found = as_json(capsys, "--article", "1")
     judged = {id_ for id_, entry in found.items() if entry["verdict"] != NOT_JUDGED}
     assert judged == {"A1.1", "A1.6", "A1.13", "A1.18"}
-    assert told(capsys).splitlines()[0].endswith("; judged by the runs in runs")
+    said = told(capsys)
+    assert said.splitlines()[0].endswith("; judged by the runs in runs")
+    assert "\narticle 3: Nagle's algorithm and the delayed ACK" in said
+    assert "; judged by the recorded runs\n" in said
+
+
+def test_a_source_is_judged_by_the_articles_on_its_labs(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    assert {id_[:2] for id_ in as_json(capsys, "--from", str(RUNS))} == {"A1"}
+    found = as_json(capsys, "--from", str(recorded.folder() / "nagle.tar.xz"))
+    assert list(found) == [f"A3.{number}" for number in range(1, 8)]
+    assert {entry["verdict"] for entry in found.values()} == {"holds", "hardware"}
 
 
 def test_what_only_adds_stands_beside_what_was_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,12 +110,12 @@ def test_recorded_runs_where_nothing_was_run_here(
         capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     study(Path("data"), "default", "httping")
     monkeypatch.setattr(recorded, "folder", lambda: Path("data"))
-    assert as_json(capsys)["A1.4"]["verdict"] == "holds"
+    assert as_json(capsys, "--article", "1")["A1.4"]["verdict"] == "holds"
 
 
 @pytest.mark.parametrize(("words", "said"), [
     (("--from", "nowhere"), "nowhere is no folder of runs"),
-    (("--article", "7"), "there is no ledger of article 7; there are those of: 1"),
+    (("--article", "7"), "there is no ledger of article 7; there are those of: 1, 3"),
     (("--article", "one"), "invalid int value"),
     (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
 ])

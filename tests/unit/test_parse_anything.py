@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labs.errors import BadInput, Damaged
-from labs.parse import httping, inet_diag, nstat, pcap, ss, tc, wget
+from labs.parse import ab, httping, inet_diag, nstat, pcap, ss, tc, wget
 from labs.parse.ss_tokens import GROUPS, LIMITED, PAIRS, RATES, SCALARS
 from labs.parse.tcp_info import tcp_info
 
@@ -20,11 +20,13 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "parse"
 READERS: dict[str, Callable[[str], object]] = {
     "ss": ss.rows, "blocks": ss.blocks, "nstat": nstat.counters, "tc": tc.queues,
     "wget": wget.download, "httping": httping.httping,
+    "ab": ab.report, "ab -e": ab.percentiles, "ab -g": ab.times,
 }
 SAMPLES = {
     "ss": "ss-all-states.txt", "blocks": "ss-6.1-loss-bbr.txt", "nstat": "nstat-after.txt",
     "tc": "tc-after.txt", "wget": "wget-stopped.txt",
     "httping": "httping-split.txt",
+    "ab": "ab-keepalive.txt", "ab -e": "ab-keepalive.csv", "ab -g": "ab-loopback.tsv",
 }
 NAMES = sorted({*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS, "timer", "skmem", "users", "uid"})
 HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 "

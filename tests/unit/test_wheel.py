@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOK = ROOT / "notebooks" / "00-start-here.ipynb"
+NOTEBOOKS = ("00-start-here", "03-nagle-and-delayed-ack")
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +35,16 @@ def test_wheel_has_every_file_of_the_package_and_of_the_recorded_runs(wheel: Pat
     assert [name for name in held if "__pycache__" in name or name.startswith("tests/")] == []
 
 
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_installed_package_runs_the_notebook_from_recorded_runs_without_any_tool(
-    wheel: Path, tmp_path: Path
+    wheel: Path, tmp_path: Path, notebook: str
 ) -> None:
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)
     page = tmp_path / "page.html"
-    argv = [sys.executable, "-m", "labs.cli.__main__", "publish", str(NOTEBOOK),
-            "--set", "TESTBED=recorded", "--out", str(page)]
+    argv = [sys.executable, "-m", "labs.cli.__main__", "publish",
+            str(ROOT / "notebooks" / f"{notebook}.ipynb"), "--set", "TESTBED=recorded",
+            "--out", str(page)]
     place = {"PATH": str(tmp_path), "PYTHONPATH": str(site), "HOME": str(tmp_path)}
     done = subprocess.run(argv, cwd=tmp_path, env=place, capture_output=True, text=True,
                           timeout=300)

@@ -1,0 +1,144 @@
+"""What each side of a connection had sent, had acknowledged and might send, at every segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy
+
+from labs.capture.marks import Marker
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Arrays over the segments, those of one connection together, in the order of the capture.
+
+    `rows` are the labels of the table. Of what belongs to a side there are two arrays, [0] for
+    the opener, that tell what was so before this segment: `sent`, where its sequence numbers had
+    come to, `acked`, how far the other side had acknowledged them, `edge`, how far the other side
+    let it send (all three relative numbers), `window` and `payload`, those of its last segment
+    and of its last one with data; -1 while nothing is known. `rtt_ns` is the handshake of the
+    connection, from the last SYN to the first ACK after it: one round trip wherever the capture
+    was taken. `far_ns` are its two parts: how long a side's answer takes to the place of the
+    capture and back, if that side answers at once; next to nothing for the side that it was taken
+    on. All are 0 if the capture does not have the handshake. `starts` are the places where
+    connections begin, and the end of the last.
+    """
+
+    rows: Array
+    time_ns: Array
+    connection: Array
+    direction: Array
+    flags: Array
+    length: Array
+    begin: Array
+    end: Array
+    ack: Array
+    marks: Array
+    rtt_ns: Array
+    far_ns: tuple[Array, Array]
+    sent: tuple[Array, Array]
+    acked: tuple[Array, Array]
+    edge: tuple[Array, Array]
+    window: tuple[Array, Array]
+    payload: tuple[Array, Array]
+    starts: Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def gaps_ns(self) -> Array:
+        """The time since the segment before on the same connection; 0 for the first one."""
+        gaps = numpy.diff(self.time_ns, prepend=self.time_ns[:1])
+        gaps[self.starts[:-1]] = 0
+        return gaps
+
+    def end_of(self, at: int) -> int:
+        """The place behind the last segment of the connection of the segment at that place."""
+        return int(self.starts[numpy.searchsorted(self.starts, at, side="right")])
+
+
+def sides(segments: DataFrame) -> Sides:
+    """Work through a table of segments (`labs.capture.read`); its rows may be of any capture."""
+    order = numpy.argsort(segments["connection"].to_numpy(), kind="stable")
+    column = {name: segments[name].to_numpy()[order] for name in (
+        "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",
+        "window_bytes")}
+    connection, direction = column["connection"], column["direction"].astype(numpy.int64)
+    flags, length = (column[name].astype(numpy.int64) for name in ("flags", "payload_bytes"))
+    begin, ack, window = (column[name].astype(numpy.int64)
+                          for name in ("seq_rel", "ack_rel", "window_bytes"))
+    end = begin + length + ((flags & (SYN | FIN)) != 0)
+    starts = numpy.append(numpy.flatnonzero(numpy.diff(connection, prepend=NONE)), len(order))
+    own = (direction == 0, direction == 1)
+    told = (flags & ACK) != 0
+
+    def before(which: Array, values: Array, how: str = "last") -> Array:
+        return _before(numpy.where(which, values, NONE), connection, how)
+
+    def both(values: Array, which: Array | None = None) -> tuple[Array, Array]:
+        first, second = (side if which is None else side & which for side in own)
+        return before(first, values), before(second, values)
+
+    rtt_ns, to_opener_ns = _handshakes(column["time_ns"], direction, flags, starts)
+    edges = both(ack + window, told & (window >= 0))
+    return Sides(
+        rows=segments.index.to_numpy()[order], time_ns=column["time_ns"], connection=connection,
+        direction=direction, flags=flags, length=length, begin=begin, end=end, ack=ack,
+        marks=Marker().bits(segments)[order].astype(numpy.int64),
+        rtt_ns=rtt_ns, far_ns=(to_opener_ns, rtt_ns - to_opener_ns),
+        sent=(before(own[0], end, "cummax"), before(own[1], end, "cummax")),
+        acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
+        edge=(edges[1], edges[0]), window=both(window), payload=both(length, length > 0),
+        starts=starts)
+
+
+def _before(values: Array, connection: Array, how: str) -> Array:
+    """The highest or the last known value among the segments before each, on its connection."""
+    from pandas import Series
+
+    known = Series(values)
+    if how == "cummax":
+        known = known.groupby(connection).cummax()
+    else:
+        known = known.mask(known == NONE).groupby(connection).ffill()
+    shifted = known.groupby(connection).shift(1)
+    found: Array = shifted.fillna(NONE).to_numpy(dtype=numpy.int64)
+    return found
+
+
+def _handshakes(time_ns: Array, direction: Array, flags: Array, starts: Array
+                ) -> tuple[Array, Array]:
+    """For each segment the handshake of its connection, and the part from SYN-ACK to ACK, in ns.
+
+    Where the SYN-ACK is missing, the whole of it stands for the part.
+    """
+    count = len(starts) - 1
+    which = numpy.repeat(numpy.arange(count), numpy.diff(starts))
+    place = numpy.arange(len(flags))
+    kind = flags & (SYN | ACK)
+    agreed = (kind == ACK) & (direction == 0)
+    first = numpy.full(count, len(flags))
+    numpy.minimum.at(first, which[agreed], place[agreed])
+
+    def last(chosen: Array) -> Array:
+        found = numpy.full(count, NONE)
+        chosen = chosen & (place < first[which])
+        numpy.maximum.at(found, which[chosen], place[chosen])
+        return found
+
+    asked = last(kind == SYN)
+    answered = numpy.maximum(last((kind == (SYN | ACK)) & (direction == 1)), asked)
+    known = numpy.flatnonzero((asked >= 0) & (first < len(flags)))
+    whole, part = numpy.zeros((2, count), dtype=numpy.int64)
+    whole[known] = time_ns[first[known]] - time_ns[asked[known]]
+    part[known] = time_ns[first[known]] - time_ns[answered[known]]
+    return whole[which], part[which]

@@ -1,0 +1,72 @@
+"""Figures of the lab `nagle`, each from a table of results, a study, a run or a capture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from labs.analysis.acks import time_to_ack as waited
+from labs.analysis.answered import packets_of, requests_of, table_of, typical
+from labs.analysis.latency import SMALLEST_MS
+from labs.analysis.origin import of_table
+from labs.charts import ladder as drawn
+from labs.charts.answer_times import by_condition, matrix
+from labs.charts.ladder import MOST_PACKETS
+from labs.charts.latency import latency, time_to_ack
+from labs.charts.segments import segments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pandas import DataFrame, Series
+    from plotly.graph_objects import Figure
+
+    from labs.charts.origin import Source
+    from labs.runs.run import Run
+    from labs.study import Study
+
+__all__ = ["acks", "by_condition", "distribution", "ladder", "ladder_of_request", "matrix",
+           "segments"]
+
+STALL_MS = {"40 ms": 40.0}
+
+
+def distribution(study: Study, *conditions: str) -> Figure:
+    """The share of a condition's requests that were answered within a time, for each of these.
+
+    Times are those of the capture at the server, from a request to the last part of its answer.
+    """
+    rows = study.results()
+    chosen = conditions or study.conditions
+    virtual = (rows["testbed"] == "virtual").any()
+    return latency(
+        {name: requests_of(study.run(name))["latency_ms"] for name in chosen},
+        source=of_table(rows[rows["condition"].isin(chosen)]), lines_ms=STALL_MS,
+        below_ms=SMALLEST_MS if virtual else None)
+
+
+def acks(study: Study, *conditions: str) -> Figure:
+    """The share of the server's segments that were acknowledged within a time, by condition."""
+    rows = study.results()
+    chosen = conditions or study.conditions
+    virtual = (rows["testbed"] == "virtual").any()
+    return time_to_ack(
+        {name: waited(table_of(study.run(name))) for name in chosen},
+        source=of_table(rows[rows["condition"].isin(chosen)]),
+        below_ms=SMALLEST_MS if virtual else None)
+
+
+def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
+    """The packets of one request of a run that goes as most do, or in these steps."""
+    return ladder_of_request(table_of(run), typical(requests_of(run), steps), run,
+                             title=f"{run.condition}: one request")
+
+
+def ladder_of_request(table: DataFrame, request: Series[Any], source: Source = "", *,
+                      title: str = "One request") -> Figure:
+    """The packets of one request, of a long one the first that fit: `table` are the segments of
+    the capture, `request` a row of `labs.analysis.exchanges.exchanges`."""
+    rows = packets_of(table, request)
+    shown = rows[:MOST_PACKETS]
+    more = "" if len(shown) == len(rows) else f", of {len(rows):,} packets the first"
+    return drawn.ladder(table, int(request["connection"]), source=source, title=title + more,
+                        rows=(shown[0], shown[-1]))

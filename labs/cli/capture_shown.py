@@ -1,0 +1,151 @@
+"""The verbs of `labs capture` that explain: the ladder of a stretch, and the silences."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labs.cli.tables import table
+from labs.errors import BadInput
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
+COLUMNS = ("reason", "silences", "longest_ms", "together_ms")
+LONGEST = 10
+WIDTH = 100
+LONGEST_COLUMNS = ("connection", "at_s", "silence_ms", "reason", "waiting", "waited_for", "before",
+                   "after")
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verbs to those of `labs capture`."""
+    drawn = verbs.add_parser(
+        "ladder", help="draw a stretch of packets between two lines, with its silences",
+        description="Draw the packets of one connection as a ladder: a page that works offline.\n\n"
+                    "  labs capture ladder FILE --connection 3 --out ladder.html\n"
+                    "  labs capture ladder FILE --from 1.5s --to 1.6s --out ladder.html")
+    drawn.add_argument("--connection", type=int, metavar="N",
+                       help="as `labs capture connections` numbers them (default: that of the "
+                            "first packet of the stretch)")
+    drawn.add_argument("--from", dest="begin", default="0", metavar="ROW|TIME",
+                       help="the first packet: a row of the table (120), or a time since the "
+                            "first segment (1.5s, 250ms)")
+    drawn.add_argument("--to", dest="end", metavar="ROW|TIME",
+                       help="the last packet, likewise (default: 40 packets of the connection)")
+    drawn.add_argument("--out", type=Path, required=True, metavar="X.html",
+                       help="the page to write")
+    drawn.add_argument("--dry-run", action="store_true", help="say what would be drawn")
+    silent = verbs.add_parser(
+        "stalls", help="say why nothing was sent: each silence and its reason",
+        description="Find the silences of a capture: why, and who waited for whom.")
+    silent.add_argument("--quiet-ms", type=float, default=20.0, metavar="NUMBER",
+                        help="how much longer than a round trip a silence is (default: "
+                             "%(default)g ms)")
+    for verb, answer in ((drawn, main_ladder), (silent, main_stalls)):
+        verb.add_argument("file", type=Path, metavar="FILE", help="a pcap or pcapng file")
+        verb.add_argument("--json", action="store_true", help="print one JSON object")
+        verb.set_defaults(answer=answer)
+
+
+def main_ladder(args: argparse.Namespace) -> int:
+    """Draw it, write it. BadInput for a stretch that is not there or holds too many packets."""
+    from labs.capture import read
+    from labs.charts.ladder import ladder
+    from labs.record.whole_file import write_whole
+
+    if args.out.suffix != ".html":
+        raise BadInput(f"--out {args.out}: a ladder is written as one page; end it in .html")
+    segments = read(args.file)
+    rows = stretch(segments, args.connection, args.begin, args.end)
+    figure = ladder(segments, args.connection, rows=rows, source=args.file)
+    if not args.dry_run:
+        page: str = figure.to_html(include_plotlyjs=True, full_html=True)
+        write_whole(args.out, page.encode())
+    said = {"file": str(args.file), "out": str(args.out), "written": not args.dry_run,
+            "rows": list(rows)}
+    would = "would draw" if args.dry_run else "drew"
+    print(json.dumps(said) if args.json else f"{would} rows {rows[0]} to {rows[1]} in {args.out}")
+    return 0
+
+
+def stretch(segments: DataFrame, connection: int | None, begin: str, end: str | None
+            ) -> tuple[int, int]:
+    """The first and the last row between two words, each a row or a time."""
+    from labs.charts.ladder import USUAL_PACKETS
+
+    first = place(segments, begin, "--from")
+    if end is not None:
+        return first, place(segments, end, "--to")
+    own = segments.loc[first:]
+    if connection is None and len(own):
+        connection = int(own["connection"].iloc[0])
+    own = own[own["connection"] == connection]
+    return first, int(own.index[:USUAL_PACKETS][-1]) if len(own) else first
+
+
+def place(segments: DataFrame, word: str, flag: str) -> int:
+    """A row by its number, or the first one at or after a time."""
+    found = PLACE.fullmatch(word)
+    if found is None:
+        raise BadInput(f"{flag} {word}: give a row of the table, such as 120, or a time since the "
+                       "first segment, such as 1.5s or 250ms")
+    if found[1] is not None:
+        return int(found[1])
+    if segments.empty:
+        return 0
+    since_ns = round(float(found[2]) * UNITS_S[found[3]] * 1e9)
+    later = segments["time_ns"] - segments["time_ns"].iloc[0] >= since_ns
+    return int(segments.index[later][0]) if later.any() else len(segments)
+
+
+def main_stalls(args: argparse.Namespace) -> int:
+    """Find every silence and say why."""
+    from labs.analysis.stalls import stalls
+    from labs.capture import read
+
+    segments = read(args.file)
+    found = stalls(segments, quiet_ms=args.quiet_ms)
+    begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
+    rows: list[dict[str, Any]] = [
+        {**{str(name): value for name, value in row.items()},
+         "at_s": (row["at_ns"] - begin_ns) / 1e9} for row in found.to_dict("records")]
+    reasons = by_reason(rows)
+    if args.json:
+        print(json.dumps({"file": str(args.file), "segments": len(segments), "reasons": reasons,
+                          "stalls": rows}))
+    else:
+        print(as_text(args.file, rows, reasons))
+    return 0
+
+
+def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row a reason, that with the longest time together first, with what it means."""
+    from labs.analysis.explained import explained
+
+    lengths: dict[str, list[float]] = {}
+    for row in rows:
+        lengths.setdefault(row["reason"], []).append(row["silence_ms"])
+    return [{"reason": reason, "silences": len(ms), "longest_ms": max(ms),
+             "together_ms": sum(ms), "words": explained(reason).words,
+             "source": explained(reason).source}
+            for reason, ms in sorted(lengths.items(), key=lambda one: -sum(one[1]))]
+
+
+def as_text(path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]]) -> str:
+    if not rows:
+        return f"{path}: no silence that is longer than a round trip"
+    longest = sorted(rows, key=lambda row: -row["silence_ms"])[:LONGEST]
+    said = ["\n".join(textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent="  ")
+                      for text, indent in ((f"{one['reason']}: {one['words']}", ""),
+                                           (one["source"], "  "))) for one in reasons]
+    return "\n\n".join([
+        table(reasons, COLUMNS), f"the longest {len(longest)}:",
+        table(longest, LONGEST_COLUMNS), *said])

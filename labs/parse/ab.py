@@ -1,0 +1,109 @@
+"""What ab (ApacheBench) leaves: its report, its percentiles (-e) and the time of each request (-g).
+
+ab sends a request when the one before it was answered, so a stall holds back the requests that
+would have met it: its percentiles are those of the requests that were made, not of moments.
+Source: httpd, support/ab.c output_results().
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from labs.errors import Damaged
+
+_BEGIN = "This is ApacheBench, Version "
+_PERCENTILES = "Percentage served,Time in ms"
+_TIMES = "starttime\tseconds\tctime\tdtime\tttime\twait"
+_FIGURE = re.compile(r"^(?P<name>[A-Z][A-Za-z0-9 -]{2,40}): +(?P<value>\d{1,15}(?:\.\d{1,9})?)"
+                     r"(?P<unit>$| .*$)", re.ASCII | re.MULTILINE)
+_MEAN = re.compile(r"^Time per request: +(\d{1,12}\.\d{1,6}) \[ms\] \(mean\)$",
+                   re.ASCII | re.MULTILINE)
+_PERCENTILE = re.compile(r"(\d{1,3}),(\d{1,12}\.\d{1,6})", re.ASCII)
+_TIME = re.compile(r"[^\t]{1,40}\t\d{1,15}\t(\d{1,9})\t(\d{1,9})\t(\d{1,9})\t(\d{1,9})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ab printed; None for what it did not come to print.
+
+    `mean_ms` is its "Time per request (mean)": the whole time times the concurrency over the
+    requests. `failed` are those that broke off or had another length, `refused` the answers with a
+    status that is not 2xx; `head_bytes` is what came with each document beyond it, on average.
+    """
+
+    concurrency: int | None
+    took_s: float | None
+    complete: int | None
+    failed: int | None
+    refused: int
+    keep_alive: int
+    document_bytes: int | None
+    head_bytes: float | None
+    mean_ms: float | None
+
+
+@dataclass(frozen=True)
+class Times:
+    """The time of one request in whole ms: its connect, and all of it up to the last byte."""
+
+    connect_ms: int
+    total_ms: int
+
+
+def report(text: str) -> Report:
+    """Read what ab printed; Damaged when it is not ab's."""
+    if not text.startswith(_BEGIN):
+        raise Damaged(f"not the output of ab: it does not begin with {_BEGIN!r}")
+    found = {row["name"]: row["value"] for row in reversed(list(_FIGURE.finditer(text)))}
+    mean = _MEAN.search(text)
+    took = found.get("Time taken for tests")
+    return Report(
+        concurrency=_whole(found, "Concurrency Level"),
+        took_s=None if took is None else float(took),
+        complete=_whole(found, "Complete requests"),
+        failed=_whole(found, "Failed requests"),
+        refused=_whole(found, "Non-2xx responses") or 0,
+        keep_alive=_whole(found, "Keep-Alive requests") or 0,
+        document_bytes=_whole(found, "Document Length"), head_bytes=_head(text, found),
+        mean_ms=None if mean is None else float(mean[1]))
+
+
+def _head(text: str, found: dict[str, str]) -> float | None:
+    total, documents = (re.search(rf"^{name} transferred: +(\d{{1,15}}) bytes$", text,
+                                  re.ASCII | re.MULTILINE) for name in ("Total", "HTML"))
+    complete = _whole(found, "Complete requests")
+    if total is None or documents is None or not complete:
+        return None
+    return (int(total[1]) - int(documents[1])) / complete
+
+
+def _whole(found: dict[str, str], name: str) -> int | None:
+    value = found.get(name)
+    return int(value) if value is not None and value.isdigit() else None
+
+
+def percentiles(text: str) -> dict[int, float]:
+    """Read a file of `-e`: percent of the requests -> the time within which they were served, in
+    ms to the microsecond. Damaged for a line that is none, and for a file without lines."""
+    return {int(percent): float(ms) for percent, ms in _rows(text, _PERCENTILES, _PERCENTILE)}
+
+
+def times(text: str) -> tuple[Times, ...]:
+    """Read a file of `-g`: a row a request, the fastest first, as ab sorts them. Damaged for a
+    line that is none, and for a file without lines."""
+    return tuple(Times(int(connect), int(total))
+                 for connect, _, total, _ in _rows(text, _TIMES, _TIME))
+
+
+def _rows(text: str, head: str, row: re.Pattern[str]) -> list[tuple[str, ...]]:
+    lines = text.split("\n")
+    if lines[0] != head or len(lines) < 3 or lines[-1]:
+        raise Damaged(f"not a file of ab: it has no line {head!r} with rows below it")
+    found = []
+    for number, line in enumerate(lines[1:-1], start=2):
+        read = row.fullmatch(line)
+        if read is None:
+            raise Damaged(f"line {number} of ab's file is none of its rows")
+        found.append(read.groups())
+    return found

@@ -1,0 +1,69 @@
+"""Make HTTP requests one behind the other on one connection; a program for the client.
+
+    ask.py --to ADDRESS --port 80 --requests 20 --quickack never|once|each --out FILE
+
+`once` sets TCP_QUICKACK behind the connect, `each` again before every read. Writes one JSON object:
+what was set, and how long each answer took, from the request to the last byte.
+"""
+
+import json
+import socket
+import sys
+import time
+
+
+def options(argv: list[str]) -> dict[str, str]:
+    return {name.lstrip("-"): value for name, value in zip(argv[::2], argv[1::2], strict=True)}
+
+
+def length_of(head: bytes) -> int:
+    """The Content-Length in the head of an answer."""
+    fields = (line.split(b":", 1) for line in head.split(b"\r\n")[1:])
+    lengths = [int(value) for name, value in fields if name.lower() == b"content-length"]
+    if not head.startswith(b"HTTP/1.1 200 ") or not lengths:
+        raise SystemExit(f"the server answered: {head[:60]!r}")
+    return lengths[0]
+
+
+def read_answer(connection: socket.socket, each: bool) -> None:
+    """Read one answer to its last byte."""
+    came, whole = b"", None
+    while whole is None or len(came) < whole:
+        if each:
+            quick(connection)
+        piece = connection.recv(65536)
+        if not piece:
+            raise SystemExit(f"the server closed behind {len(came)} bytes of an answer")
+        came += piece
+        head, end, _ = came.partition(b"\r\n\r\n")
+        if whole is None and end:
+            whole = len(head) + len(end) + length_of(head)
+
+
+def quick(connection: socket.socket) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+def main(argv: list[str]) -> int:
+    given = options(argv)
+    wish = given["quickack"]
+    connection = socket.create_connection((given["to"], int(given["port"])), timeout=30)
+    # One write a request: Nagle's rule has nothing to hold back on this side.
+    request = f"GET / HTTP/1.1\r\nHost: {given['to']}\r\n\r\n".encode()
+    if wish == "once":
+        quick(connection)
+    times_ms = []
+    for _ in range(int(given["requests"])):
+        begun_ns = time.time_ns()
+        connection.sendall(request)
+        read_answer(connection, wish == "each")
+        times_ms.append((time.time_ns() - begun_ns) / 1e6)
+    connection.close()
+    with open(given["out"], "w", encoding="ascii") as out:
+        json.dump({"quickack": wish, "times_ms": times_ms}, out)
+        out.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

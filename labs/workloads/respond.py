@@ -1,0 +1,85 @@
+"""Answer HTTP requests in one write or in several; a program for the server.
+
+    respond.py --listen ADDRESS --port 80 --writes WAY --body-bytes 612 [--pieces 10] [--nodelay 1]
+
+WAY is how head and body are handed to the kernel: `two` writes, `one`, two under TCP_CORK (`cork`),
+two of which the first has MSG_MORE (`more`), or `pieces`: head and body together, cut into as many
+writes. The head is 160 bytes long whatever the body. One thread serves all connections; it sleeps
+in epoll between requests. Runs until it is ended.
+"""
+
+import selectors
+import socket
+import sys
+from itertools import pairwise
+
+HEAD_BYTES = 160
+
+
+def options(argv: list[str]) -> dict[str, str]:
+    return {name.lstrip("-"): value for name, value in zip(argv[::2], argv[1::2], strict=True)}
+
+
+def head(body_bytes: int) -> bytes:
+    """The head of the answer, filled up to its length."""
+    said = (f"HTTP/1.1 200 OK\r\nServer: labs\r\nContent-Type: text/plain\r\n"
+            f"Connection: keep-alive\r\nContent-Length: {body_bytes}\r\nFill: ")
+    return said.encode().ljust(HEAD_BYTES - 4, b".") + b"\r\n\r\n"
+
+
+def answer(peer: socket.socket, way: str, parts: list[bytes]) -> None:
+    """Write one answer."""
+    if way == "cork":
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    for place, part in enumerate(parts, start=1):
+        more = way == "more" and place < len(parts)
+        peer.sendall(part, socket.MSG_MORE if more else 0)
+    if way == "cork":
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+
+
+def main(argv: list[str]) -> int:
+    given = options(argv)
+    way, size = given["writes"], int(given["body-bytes"])
+    begin, body = head(size), b"x" * size
+    parts = [begin, body]
+    if way == "one":
+        parts = [begin + body]
+    elif way == "pieces":
+        whole, pieces = begin + body, int(given["pieces"])
+        edges = [len(whole) * place // pieces for place in range(pieces + 1)]
+        parts = [whole[one:other] for one, other in pairwise(edges)]
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((given["listen"], int(given["port"])))
+    listener.listen(512)
+    asked: dict[socket.socket, bytes] = {}
+    ready = selectors.DefaultSelector()
+    ready.register(listener, selectors.EVENT_READ)
+    while True:
+        for key, _ in ready.select():
+            peer = key.fileobj
+            assert isinstance(peer, socket.socket)
+            if peer is listener:
+                peer, _ = listener.accept()
+                if given.get("nodelay") == "1":
+                    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                ready.register(peer, selectors.EVENT_READ)
+                asked[peer] = b""
+                continue
+            try:
+                came = peer.recv(65536)
+            except ConnectionError:
+                came = b""
+            asked[peer] += came
+            while b"\r\n\r\n" in asked[peer]:
+                asked[peer] = asked[peer].partition(b"\r\n\r\n")[2]
+                answer(peer, way, parts)
+            if not came:
+                ready.unregister(peer)
+                del asked[peer]
+                peer.close()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

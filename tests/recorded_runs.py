@@ -1,0 +1,20 @@
+"""The recorded study of the lab `nagle`, as a notebook opens it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from labs.parameters.nagle import Nagle
+from labs.runs.run import Run
+from labs.study import Study, study
+
+
+@cache
+def recorded_nagle() -> Study:
+    """All of its runs."""
+    return study(Nagle(testbed="recorded"))
+
+
+def nagle_run(condition: str) -> Run:
+    """The run of a condition."""
+    return recorded_nagle().run(condition)

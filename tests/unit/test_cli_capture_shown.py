@@ -1,0 +1,89 @@
+"""`labs capture ladder` and `labs capture stalls`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labs.capture import read
+from labs.cli.__main__ import main
+from labs.cli.capture_shown import place
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "exchanges"
+NAGLE, OUTAGE = FOLDER / "nagle-off.pcap.gz", FOLDER / "outage.pcap"
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, object]:
+    assert main([*map(str, words), "--json"]) == 0
+    said: dict[str, object] = json.loads(capsys.readouterr().out)
+    return said
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert main(list(map(str, words))) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    return said.err
+
+
+def test_a_ladder_is_one_page_that_works_offline(capsys: pytest.CaptureFixture[str],
+                                                 tmp_path: Path) -> None:
+    out = tmp_path / "ladder.html"
+    asked = ("capture", "ladder", NAGLE, "--connection", 3, "--out", out)
+    assert told(capsys, *asked, "--dry-run")["written"] is False and not out.exists()
+    said = told(capsys, *asked)
+    rows = said["rows"]
+    assert isinstance(rows, list)
+    own = read(NAGLE).query("connection == 3")
+    assert rows == [0, own.index[39]]
+    page = out.read_text()
+    assert "delayed ACK meets Nagle" in page and "from the file nagle-off.pcap.gz" in page
+    assert 'src="http' not in page
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_stretch_is_rows_or_times() -> None:
+    segments = read(OUTAGE)
+    since_ms = (segments["time_ns"] - segments["time_ns"].iloc[0]) / 1e6
+    assert place(segments, "17", "--from") == 17
+    assert place(segments, "0s", "--from") == 0
+    for word, ms in (("0.3s", 300), ("300ms", 300), ("1500us", 1.5)):
+        row = place(segments, word, "--from")
+        assert since_ms[row] >= ms > since_ms[row - 1]
+    assert place(segments, "9000s", "--from") == len(segments)
+    assert place(segments[:0], "1s", "--from") == 0
+
+
+def test_a_ladder_that_cannot_be_drawn_is_not_written(capsys: pytest.CaptureFixture[str],
+                                                      tmp_path: Path) -> None:
+    out = tmp_path / "ladder.html"
+    ladder = ("capture", "ladder", OUTAGE, "--out", out)
+    assert "at most 120 fit" in refused(capsys, "capture", "ladder", FOLDER / "lossy.pcap.gz",
+                                        "--from", 0, "--to", 2000, "--out", out)
+    assert "connections 0 to 0" in refused(capsys, *ladder, "--connection", 4)
+    assert "such as 1.5s or 250ms" in refused(capsys, *ladder, "--from", "soon")
+    assert "end it in .html" in refused(capsys, "capture", "ladder", OUTAGE, "--out", "x.png")
+    assert "no such file" in refused(capsys, "capture", "ladder", tmp_path / "no", "--out", out)
+    assert not out.exists()
+
+
+def test_stalls_are_told_by_reason_and_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    said = told(capsys, "capture", "stalls", NAGLE)
+    reasons, stalls = said["reasons"], said["stalls"]
+    assert isinstance(reasons, list) and isinstance(stalls, list)
+    assert [(one["reason"], one["silences"]) for one in reasons] == [
+        ("delayed ACK meets Nagle", 180)]
+    assert "tcp_nagle_check" in reasons[0]["source"]
+    assert len(stalls) == 180 and {one["waiting"] for one in stalls} == {"server"}
+    assert sum(one["silence_ms"] for one in stalls) == pytest.approx(reasons[0]["together_ms"])
+
+
+def test_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capture", "stalls", str(OUTAGE)]) == 0
+    said = capsys.readouterr().out
+    assert "the longest 10:" in said and "retransmission timer: " in said
+    assert said.splitlines()[1].startswith("retransmission timer")     # the longest together
+    assert main(["capture", "stalls", str(OUTAGE), "--quiet-ms", "5000"]) == 0
+    assert "no silence that is longer than a round trip" in capsys.readouterr().out

@@ -1,0 +1,75 @@
+"""The readers of ab, on what it left: a virtual kernel, loopback, other lengths, 404, refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from labs.errors import Damaged
+from labs.parse.ab import Report, Times, percentiles, report, times
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "parse"
+
+
+def text(name: str) -> str:
+    return (FIXTURES / f"ab-{name}").read_text()
+
+
+def test_keep_alive_with_a_thousand_requests() -> None:
+    """Virtual testbed, tcp_nodelay off; 100 at a time."""
+    assert report(text("keepalive.txt")) == Report(
+        concurrency=100, took_s=0.397, complete=1000, failed=0, refused=0, keep_alive=1000,
+        document_bytes=612, head_bytes=238, mean_ms=39.665)
+
+
+def test_the_mean_is_the_time_of_all_over_the_requests() -> None:
+    for name in ("keepalive.txt", "loopback.txt", "lengths.txt", "not-found.txt"):
+        found = report(text(name))
+        assert found.mean_ms and found.took_s and found.concurrency and found.complete
+        assert found.mean_ms == pytest.approx(
+            1e3 * found.took_s * found.concurrency / found.complete, rel=0.1)  # took_s is rounded
+
+
+def test_failures_of_two_kinds() -> None:
+    lengths, missing = report(text("lengths.txt")), report(text("not-found.txt"))
+    assert (lengths.complete, lengths.failed, lengths.refused) == (12, 8, 0)
+    assert (missing.complete, missing.failed, missing.refused) == (12, 0, 12)
+    assert (lengths.keep_alive, missing.document_bytes) == (0, 100)
+
+
+def test_a_refused_connection_leaves_no_figure() -> None:
+    found = report(text("refused.txt"))
+    assert (found.complete, found.failed, found.mean_ms) == (None, None, None)
+
+
+def test_percentiles_go_up_from_the_fastest_to_the_slowest() -> None:
+    found = percentiles(text("keepalive.csv"))
+    assert list(found) == list(range(101))
+    assert list(found.values()) == sorted(found.values())
+    assert (found[0], found[50], found[99]) == (0.335, 43.975, 44.147)
+
+
+def test_every_request_has_a_row_and_the_sum_is_the_report_s() -> None:
+    found = times(text("loopback.tsv"))
+    assert len(found) == report(text("loopback.txt")).complete == 12
+    assert found[-1] == Times(connect_ms=6, total_ms=7)
+    fine = percentiles(text("loopback.csv"))
+    assert found[-1].total_ms == round(fine[100])
+    assert mean(one.total_ms for one in found) == pytest.approx(mean(fine.values()), abs=0.6)
+
+
+@pytest.mark.parametrize("reader", [report, percentiles, times])
+def test_what_is_none_is_damage(reader: object) -> None:
+    assert callable(reader)
+    for other in ("", "ab: command not found", text("refused.txt")[1:], "Percentage served\n1,1"):
+        with pytest.raises(Damaged, match="ab"):
+            reader(other)
+
+
+def test_a_row_that_is_none_is_named() -> None:
+    with pytest.raises(Damaged, match="line 5 of ab's file"):
+        percentiles(text("keepalive.csv").replace("\n3,", "\n3;"))
+    with pytest.raises(Damaged, match="line 2 of ab's file"):
+        times(text("loopback.tsv").replace("\t2\t2\t1\n", "\t2\t2\n", 1))

@@ -1,0 +1,88 @@
+"""The stall of article 3, live: on both kernels, from far away, and the same bytes again."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+
+from labs.analysis.answered import following, requests_of
+from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON
+from labs.analysis.nagle import results
+from labs.catalogue import find
+from labs.claims.article3 import verdicts
+from labs.launch.run import run as make
+from labs.parameters.nagle import Nagle
+from labs.runs.run import Run, open_run
+
+KERNELS = ["6.1", pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
+CONDITIONS = "off,on,off-no-k,quickack"
+
+
+@cache
+def runs(kernel: str = "6.1", **given: Any) -> dict[str, Run]:
+    """Runs that are made once for all tests of this file."""
+    wished = {"only": CONDITIONS, **given}
+    study = make(find("nagle"), Nagle(runs=mkdtemp(prefix="labs-nagle-"), kernel=kernel, **wished))
+    return {run.condition: run for run in map(open_run, study.folders())}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_only_nagle_with_kept_connections_and_delayed_acks_stalls(kernel: str) -> None:
+    """The article has 44.6 ms on its machines, with up to 14 ms of their own; without -k and with
+    quick ACKs it has no figure."""
+    found = {name: results(run) for name, run in runs(kernel).items()}
+    assert 38 < found["off"]["mean_ms"] < 48
+    assert found["on"]["mean_ms"] < 2
+    assert found["off-no-k"]["mean_ms"] < 5 and found["quickack"]["mean_ms"] < 5
+    assert {name: row["stalled_pct"] for name, row in found.items()} == {
+        "off": 90, "on": 0, "off-no-k": 0, "quickack": 0}
+    for row in found.values():
+        assert row["mean_ms"] == pytest.approx(row["predicted_mean_ms"], abs=1.0)
+        assert row["requests"] == row["captured_requests"] == row["served_requests"] == 1000
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_nine_of_ten_requests_follow_the_article_s_steps(kernel: str) -> None:
+    for name, steps in (("off", ARTICLE_OFF), ("on", ARTICLE_ON)):
+        assert following(requests_of(runs(kernel)[name]), steps).share == 0.9
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_article_is_judged_by_fresh_runs(kernel: str) -> None:
+    found = {one.id: one.verdict for one in verdicts(runs(kernel).values())}
+    assert found["A3.1"] == found["A3.3"] == found["A3.4"] == found["A3.5"] == "holds"
+    assert found["A3.7"] == "not judged"
+
+
+def test_what_is_joined_before_it_is_sent_is_one_segment_and_does_not_stall() -> None:
+    """A last write that says more is to come would wait 200 ms in the kernel."""
+    for row in map(results, runs(only="write-one,write-cork,write-more", requests=100,
+                                 concurrency=10).values()):
+        assert (row["segments_per_answer"], row["stalled_pct"]) == (1, 0)
+        assert row["p99_ms"] < 1
+
+
+def test_from_far_away_a_round_trip_more_is_waited() -> None:
+    """20 ms: the rest of the answer waits for the timer and a round trip, with quick ACKs for the
+    round trip alone (labs.theory.nagle)."""
+    found = {name: results(run) for name, run in runs(
+        only="off,on,quickack", delay_ms=20.0, requests=100, concurrency=10).items()}
+    for name, steady_ms in (("off", 84.0), ("on", 20.0), ("quickack", 40.0)):
+        assert found[name]["p50_ms"] == pytest.approx(steady_ms, abs=1.0)
+        assert found[name]["predicted_p50_ms"] == pytest.approx(steady_ms, abs=0.1)
+        assert found[name]["link"] == "as asked"
+
+
+def test_the_same_request_leaves_the_same_bytes(tmp_path: Path) -> None:
+    wished: dict[str, Any] = {"only": "off,pieces-quickack,ask", "requests": 200, "concurrency": 20}
+    one, other = (make(find("nagle"), Nagle(runs=str(tmp_path / name), **wished))
+                  for name in ("one", "other"))
+    for a, b in zip(one.folders(), other.folders(), strict=True):
+        assert open_run(a).digest == open_run(b).digest
+        capture = "server/capture.pcap"
+        assert (a / capture).read_bytes() == (b / capture).read_bytes()
+        assert (a / capture).stat().st_size > 10_000

@@ -1,0 +1,25 @@
+"""What tshark says of the segments of a capture: the marks of its sequence analysis."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from labs.capture.marks import MARKS
+from tests.tshark import asked, available
+
+
+def version() -> str:
+    """Such as 4.0; nothing where there is no tshark."""
+    if not available():
+        return ""
+    done = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True)
+    return ".".join(done.stdout.split("Wireshark) ")[-1].split(".")[:2])
+
+
+def marked_by_tshark(path: Path) -> dict[str, list[int]]:
+    """For each mark that there is the rows that have it, counted over TCP segments from 0."""
+    lines = asked(path, tuple(f"tcp.analysis.{name}" for name in MARKS))
+    found = {name: [row for row, values in enumerate(lines) if values[place]]
+             for place, name in enumerate(MARKS)}
+    return {name: rows for name, rows in found.items() if rows}
