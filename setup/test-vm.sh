@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Bring up two machines of their own for the tests, run these, and leave nothing: no domain, network,
-# volume, process or key.
+# volume, process or key. Words given go to pytest instead of the whole folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 labs=$PWD/.venv/bin
@@ -31,4 +31,4 @@ before=$(volumes)
 pool=$(virsh -q pool-list --all --name | grep -x default || true)
 trap leave EXIT
 vagrant up --provider=libvirt
-LABS_TEST_VM=1 $labs/pytest tests/vm
+LABS_TEST_VM=1 $labs/pytest "${@:-tests/vm}"
