@@ -29,13 +29,12 @@ test: ready             ## style, types, rooms, and all tests that can run on th
 	-$(BIN)/labs kernel build 6.12
 	$(BIN)/pytest
 
-box:                    ## the box of the lab's virtual machines (RELEASE=trixie, PROVIDER=virtualbox)
-	@setup/system.sh vm
-	@setup/python.sh
+box: FOR = vm
+box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVIDER=virtualbox)
 	@$(BIN)/python vagrant/box.py --release $(RELEASE) --provider $(PROVIDER)
 
+test-vm: FOR = vm
 test-vm: ready          ## the tests on two virtual machines, which come up for them and go
-	@setup/system.sh vm
 	@setup/test-vm.sh
 
 benchmark: ready        ## how fast runs are, as ratios where possible

@@ -3,9 +3,9 @@
 #
 #     setup/system.sh           what the labs and the building of a kernel need
 #     setup/system.sh test      and what only the tests use
+#     setup/system.sh vm        and what virtual machines and the building of their boxes need
 #
 # With apt-get and root (or sudo) it installs them; else it says in one line what to install.
-# `system.sh vm` looks for what virtual machines and the building of their boxes need, too.
 set -euo pipefail
 cd "$(dirname "$0")"
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin      # an ordinary user's PATH may lack them
@@ -43,7 +43,7 @@ tshark                  tshark
 "
 [ "${1:-}" != test ] || NEEDED+=$FOR_TESTS
 
-NEEDED_FOR_MACHINES="
+FOR_MACHINES="
 vagrant                 vagrant
 virsh                   libvirt-clients
 libvirtd                libvirt-daemon-system
@@ -58,9 +58,7 @@ mke2fs                  e2fsprogs
 sfdisk                  fdisk
 ssh                     openssh-client
 "
-if [ "${1:-}" = vm ]; then
-    NEEDED="$NEEDED$NEEDED_FOR_MACHINES"
-fi
+[ "${1:-}" != vm ] || NEEDED+=$FOR_MACHINES
 
 missing_packages() {
     while read -r thing package; do
