@@ -101,7 +101,7 @@ def _end_keeper() -> bool:
     """End the process above the daemons, and so them; whether there was one."""
     try:
         keeper = int(KEEPER.read_text())
-        if b"daemons.py" not in Path(f"/proc/{keeper}/cmdline").read_bytes():
+        if not Path(f"/proc/{keeper}/cmdline").read_bytes().endswith(b"daemons.py\0start\0"):
             return False
         os.kill(keeper, signal.SIGTERM)
     except (OSError, ValueError):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,12 +34,15 @@ def test_without_libvirt_the_next_step_is_said(tmp_path: Path, monkeypatch: pyte
 
 def test_what_another_process_left_is_not_ended(tmp_path: Path,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number that is some other process's by now: here this one's."""
+    """A number that is some other process's by now."""
     keeper = tmp_path / "pid"
     monkeypatch.setattr(daemons, "KEEPER", keeper)
     assert daemons.main(["stop"]) == 0
-    keeper.write_text(f"{os.getppid()}\n")
-    assert not daemons._end_keeper()
+    with subprocess.Popen(("sleep", "60")) as other:
+        keeper.write_text(f"{other.pid}\n")
+        assert not daemons._end_keeper()
+        assert other.poll() is None
+        other.kill()
     keeper.write_text("no number\n")
     assert not daemons._end_keeper()
 
