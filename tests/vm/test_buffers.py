@@ -117,8 +117,9 @@ def interrupt(process: subprocess.Popen[str], on: On) -> None:
 
 
 def fill_the_disk(process: subprocess.Popen[str], on: On) -> None:
+    """At once what everybody may have, then what is kept for root."""
     on("client", "sudo", "sh", "-c", "fallocate -l $(df --output=avail -B1 /var/tmp | tail -1) "
-       "/var/tmp/filler || dd if=/dev/zero of=/var/tmp/filler bs=1M")
+       "/var/tmp/filler; dd if=/dev/zero of=/var/tmp/filler bs=1M oflag=append conv=notrunc")
 
 
 FAULTS: dict[str, tuple[Callable[..., None], int, str]] = {
