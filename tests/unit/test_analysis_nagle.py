@@ -42,6 +42,24 @@ def test_the_times_are_what_the_issue_of_the_article_is() -> None:
     assert table().loc["off", "article_ms"] == 44.619
 
 
+def test_the_other_kernel_is_no_other() -> None:
+    rows = recorded_nagle("6.12", "off,on,quickack").results().set_index("condition")
+    assert set(rows["kernel"].str[:5]) == {"6.12."}
+    assert dict(rows["stalled_pct"]) == {"off": 90, "on": 0, "quickack": 0}
+    for name in rows.index:
+        assert rows.loc[name, "mean_ms"] == pytest.approx(table().loc[name, "mean_ms"], abs=0.1)
+
+
+def test_around_full_segments_all_is_as_the_theory_has_it() -> None:
+    """Behind a head a body stalls that lacks a byte of a full segment; a whole answer never does,
+    nor a body with a small end behind a full segment: that one is acknowledged at once."""
+    rows = recorded_nagle(size="full").results().set_index("condition")
+    sizes = rows[rows.index.str.match("body-|whole-")]
+    assert len(sizes) == 10
+    assert list(sizes.index[sizes["stalled_pct"] > 0]) == ["body-1447"]
+    assert (sizes["segments_per_answer"] == sizes["predicted_segments"]).all()
+
+
 def test_what_stalls_is_what_the_theory_says() -> None:
     assert set(table().index[table()["stalled_pct"] > 0]) == STALLING
     for name in recorded_nagle().conditions:
