@@ -14,7 +14,7 @@ from labs.analysis.answered import answered, figures, following, requests_of, ta
 from labs.analysis.asking import asked, expected
 from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.analysis.latency import latency, mean_of_times_ms
-from labs.analysis.nagle import results, shows
+from labs.analysis.nagle import MARGIN, figure, results, shows
 from labs.analysis.nagle_words import tell_requests
 from labs.cli.run import as_json
 from labs.errors import BadInput
@@ -134,6 +134,15 @@ def test_instruments_that_disagree_are_said(tmp_path: Path) -> None:
     other = with_file(run, tmp_path, "server/access.log", "".join(lines), "".join(lines[3:]))
     assert ("instruments disagree on the requests: the client 1000, the capture 1000, nginx 997"
             in results(other)["marks"])
+
+
+def test_what_repetitions_are_compared_by_is_a_mean_that_means_something() -> None:
+    """44.6 ms, the article's, is within the margin of virtual time; half or twice of it is not."""
+    assert figure(results(nagle_run("off"))) == ("mean_ms", latency(nagle_run("off")).mean_ms)
+    assert figure(results(nagle_run("on"))) is None
+    virtual = latency(nagle_run("off")).mean_ms
+    assert MARGIN.low < 44.619 / virtual < MARGIN.high
+    assert not MARGIN.low < 44.619 / 2 / virtual < MARGIN.high
 
 
 def test_failed_requests_are_said(tmp_path: Path) -> None:
