@@ -24,8 +24,8 @@ BELOW = "below 1 ms: on virtual time the time of work means nothing"
 CLOSED_LOOP = ("ab asks again when it was answered (a closed loop): its percentiles are of the "
                "requests that were made; a stall holds back those that would have met it")
 MARGIN = Margin(0.95, 1.5, (
-    "the wait is the kernel's timer on both; a machine adds the time that its hundred requests side "
-    "by side take, 14 ms in the article, and a tick that is longer or shorter"))
+    "the wait is the kernel's timer on both; a machine adds the time that a hundred requests side "
+    "by side take it, 14 ms in the article, and its tick may be longer or shorter"))
 """Within what a mean on machines is to be of that on virtual time."""
 SEQUENCES = {"sequence_off": "off", "sequence_on": "on"}
 
