@@ -2,10 +2,13 @@
 # PYTHON=/path/to/python3.12 chooses the Python of the environment.
 BIN := .venv/bin
 UV := uv==0.13.8
+RELEASE := bookworm
+PROVIDER := libvirt
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab test fuzz-capture benchmark benchmark-capture figure kernel-reproducible lock clean
+.PHONY: help ready lab test box test-vm fuzz-capture benchmark benchmark-capture figure
+.PHONY: kernel-reproducible lock clean
 
 help:                   ## say what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -25,6 +28,14 @@ test: ready             ## style, types, rooms, and all tests that can run on th
 	-$(BIN)/labs kernel build 6.1
 	-$(BIN)/labs kernel build 6.12
 	$(BIN)/pytest
+
+box: FOR = vm
+box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVIDER=virtualbox)
+	@$(BIN)/python vagrant/box.py --release $(RELEASE) --provider $(PROVIDER)
+
+test-vm: FOR = vm
+test-vm: ready          ## the tests on two virtual machines, which come up for them and go
+	@setup/test-vm.sh
 
 benchmark: ready        ## how fast runs are, as ratios where possible
 	$(BIN)/python benchmarks/virtual.py

@@ -3,6 +3,7 @@
 #
 #     setup/system.sh           what the labs and the building of a kernel need
 #     setup/system.sh test      and what only the tests use
+#     setup/system.sh vm        and what virtual machines and the building of their boxes need
 #
 # With apt-get and root (or sudo) it installs them; else it says in one line what to install.
 set -euo pipefail
@@ -42,10 +43,30 @@ tshark                  tshark
 "
 [ "${1:-}" != test ] || NEEDED+=$FOR_TESTS
 
+FOR_MACHINES="
+vagrant                 vagrant
+virsh                   libvirt-clients
+libvirtd                libvirt-daemon-system
+qemu-system-x86_64      qemu-system-x86
+qemu-img                qemu-utils
+mmdebstrap              mmdebstrap
+syslinux                syslinux
+/usr/lib/syslinux/mbr/mbr.bin   syslinux-common
+mcopy                   mtools
+mkfs.fat                dosfstools
+mke2fs                  e2fsprogs
+sfdisk                  fdisk
+ssh                     openssh-client
+"
+[ "${1:-}" != vm ] || NEEDED+=$FOR_MACHINES
+
 missing_packages() {
     while read -r thing package; do
         [ -z "$thing" ] || command -v "$thing" >/dev/null || [ -e "$thing" ] || echo "$package"
     done <<<"$NEEDED"
+    # Vagrant finds it by itself, wherever its plugins are.
+    [ "${1:-}" != vm ] || vagrant plugin list 2>/dev/null | grep vagrant-libvirt >/dev/null ||
+        echo vagrant-libvirt
     # Whatever Python is chosen, Debian's own is offered when none will do.
     [ -n "${PYTHON:-}" ] || ./which-python.sh >/dev/null 2>&1 || echo python3-venv
 }
@@ -93,7 +114,7 @@ kernel_is_built() {
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     exit 0                                      # recorded runs need nothing but Python
 fi
-packages=$(missing_packages | sort -u | xargs)
+packages=$(missing_packages "${1:-}" | sort -u | xargs)
 if [ -n "$packages" ] && ! command -v apt-get >/dev/null; then
     echo "missing here, under the names that Debian gives them: $packages; install them with this machine's package manager" >&2
     exit 3

@@ -1,7 +1,9 @@
 """Run a lab: make the runs that its parameters ask for and that are not there yet, show results.
 
 LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). A run that is there already
-is not made again unless --fresh; a study that was stopped goes on where it stopped.
+is not made again unless --fresh; a study that was stopped goes on where it stopped. With --testbed
+vagrant, size small is what virtual machines carry: buffers at 100 Mbit/s with 128 MiB, unless
+--rate-mbit and --transfer-mib say otherwise.
 """
 
 from __future__ import annotations
@@ -114,7 +116,8 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
                 "run": names.get(condition.name),
                 "commands": [
                     {"host": line.host, "argv": list(line.argv)}
-                    for line in commands_of(lab.experiment_module(), condition)
+                    for line in commands_of(lab.experiment_module(), condition,
+                                            parameters.testbed)
                 ],
             }
             for condition in lab.conditions(parameters)
@@ -130,7 +133,8 @@ def as_script(steps: Mapping[str, Any]) -> str:
             *steps["repetitions"])
         lines += ["", f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}"
                       f"{often}"]
-        lines.append(f"# run: {one['run']}" if one["run"] else "# run: needs the kernel first")
+        first = "machines" if steps["testbed"] == "vagrant" else "kernel"
+        lines.append(f"# run: {one['run'] or f'needs the {first} first'}")
         for host, group in groupby(one["commands"], key=lambda line: line["host"]):
             lines.append(f"# on the {host}" if host else "# on the machine that has both hosts")
             lines += [shlex.join(line["argv"]) for line in group]

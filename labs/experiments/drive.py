@@ -10,13 +10,17 @@ from typing import Any, Protocol
 
 from labs.errors import Missing
 from labs.experiments import machines
-from labs.experiments.bench import Bench, Mark
+from labs.experiments.bench import MACHINES, Bench, Mark
 from labs.experiments.condition import Condition, from_json
+from labs.testbed.clocks import apart
 from labs.testbed.contract import Host, Testbed
 from labs.testbed.link import Measured, verdict
 
 # Set for every run: no memory of earlier connections, and a congestion control that is named.
 ALWAYS = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_congestion_control": "cubic"}
+
+# Where hosts are machines, and have a clock each: how far apart these are, in a file of the run.
+CLOCKS = "clocks.json"
 
 # What a reader wants to know about a host; those that a kernel or namespace lacks are left out.
 RECORDED_SYSCTLS = tuple(
@@ -85,11 +89,17 @@ def drive(order: Mapping[str, Any], experiment: Experiment, testbed: Testbed,
         say(f"measuring {condition.name}")
         real_time = inputs["testbed"] != "virtual"
         machines_before = machines.moments(testbed) if real_time else {}
+        own_clocks = testbed.kind in MACHINES
+        clocks = [apart(testbed.server, testbed.client)] if own_clocks else []
         bench.marks.append(Mark(testbed.server.clock_ns(), "start"))
         experiment.measure(bench, condition)
         bench.marks.append(Mark(testbed.server.clock_ns(), "end"))
         if real_time:
             machines.keep(testbed, machines_before, folder)
+        if own_clocks:
+            clocks.append(apart(testbed.server, testbed.client))
+            (folder / CLOCKS).write_text(json.dumps(
+                dict(zip(("before", "after"), map(asdict, clocks), strict=True)), indent=1) + "\n")
         bench.count("after")
         if condition.link.loss_pct:
             shaped = testbed.router or testbed.server

@@ -20,6 +20,7 @@ from labs.errors import BadInput, LabError, RunFailed
 from labs.experiments.condition import from_json
 from labs.experiments.drive import Experiment, drive
 from labs.testbed.contract import Testbed
+from labs.testbed.link import Link
 from labs.testbed.namespaces import Namespaces
 
 INPUTS = "inputs.json"
@@ -38,6 +39,16 @@ def experiment_of(module: str, source: str | None) -> Experiment:
     sys.modules[module] = loaded
     spec.loader.exec_module(loaded)
     return cast(Experiment, loaded)
+
+
+def testbed_of(kind: str, link: Link, ssh_config: str | None) -> Testbed:
+    """The testbed of that kind, not laid yet."""
+    if kind == "vagrant":
+        from labs.testbed.vagrant import Vagrant
+
+        assert ssh_config is not None
+        return cast(Testbed, Vagrant(link, Path(ssh_config)))
+    return cast(Testbed, Namespaces(link, own_kernel=kind == "virtual"))
 
 
 def await_fine_timers() -> None:
@@ -64,9 +75,8 @@ def main(argv: list[str]) -> int:
         link = from_json(order["inputs"]["condition"]).link
         if argv[0] == "virtual":
             await_fine_timers()
-        testbed = Namespaces(link, own_kernel=argv[0] == "virtual")
         experiment = experiment_of(order["module"], order["source"])
-        drive(order, experiment, cast(Testbed, testbed), folder,
+        drive(order, experiment, testbed_of(argv[0], link, order["ssh_config"]), folder,
               lambda line: print(f"labs: {line}", flush=True))
     except BaseException as error:
         kind = type(error).__name__ if isinstance(error, LabError) else "RunFailed"

@@ -8,24 +8,40 @@ from labs.experiments.condition import Condition
 from labs.experiments.drive import ALWAYS
 from labs.testbed.contract import Command
 from labs.testbed.layout import addressing, layout, linking, wiring
+from labs.testbed.link import Argv, Link, shaping
+from labs.testbed.machines import unshaping
+from labs.testbed.vagrant import DEVICE
 
 
-def preview(experiment: ModuleType, condition: Condition) -> tuple[Command, ...]:
+def preview(experiment: ModuleType, condition: Condition, testbed: str = "virtual"
+            ) -> tuple[Command, ...]:
     """Every ip, tc, ethtool and sysctl line of a run in its order; the host of each, '' for the
     machine that lays the namespaces. Times and exit codes are those of no run: 0 and None.
 
     An experiment that gives such lines itself says them in `lines(condition)`: host and words.
     """
-    plan = layout(condition.link)
-    lines = [("", argv) for argv in wiring(plan, {host: host for host in plan.hosts})]
-    for host in plan.hosts:
-        lines += [(host, argv) for argv in addressing(plan, host)]
-    if condition.link.at == "router":
-        lines.append(("router", ("sysctl", "-w", "net.ipv4.ip_forward=1")))
-    for host, argvs in linking(plan, condition.link).items():
-        lines += [(host, argv) for argv in argvs]
+    lines = of_machines(condition.link) if testbed == "vagrant" else of_namespaces(condition.link)
     for host in ("server", "client"):
         settings = {**ALWAYS, **condition.sysctls.get(host, {})}
         lines += [(host, ("sysctl", "-w", f"{name}={value}")) for name, value in settings.items()]
     lines += getattr(experiment, "lines", lambda _: ())(condition)
     return tuple(Command(0, host, argv, None) for host, argv in lines)
+
+
+def of_machines(link: Link) -> list[tuple[str, Argv]]:
+    """The lines that lay the link between two machines: the server's own gives way to it."""
+    return [("server", argv) for argv in (unshaping(DEVICE), *shaping(link, DEVICE))]
+
+
+def of_namespaces(link: Link) -> list[tuple[str, Argv]]:
+    """The lines that lay the hosts and the link on one machine."""
+    plan = layout(link)
+    lines: list[tuple[str, Argv]] = [
+        ("", argv) for argv in wiring(plan, {host: host for host in plan.hosts})]
+    for host in plan.hosts:
+        lines += [(host, argv) for argv in addressing(plan, host)]
+    if link.at == "router":
+        lines.append(("router", ("sysctl", "-w", "net.ipv4.ip_forward=1")))
+    for host, argvs in linking(plan, link).items():
+        lines += [(host, argv) for argv in argvs]
+    return lines

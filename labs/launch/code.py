@@ -22,7 +22,7 @@ LEFT_OUT = frozenset(
     [f"kernel/{name}.py" for name in ("add", "build", "check", "fragment", "keep", "progress",
                                       "reproduce", "rig", "source", "store", "versions")]
     + [f"parameters/{name}.py" for name in ("flags", "describe", "notebook")]
-    + ["testbed/doctor.py", "testbed/packages.py"])
+    + ["testbed/doctor.py", "testbed/packages.py", "testbed/machines_up.py"])
 OWN_LAB = "own_lab.py"
 
 

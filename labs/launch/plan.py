@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labs.catalogue import Lab
-from labs.errors import Missing
 from labs.experiments.condition import Condition, seed_of
 from labs.kernel.store import Kernel, find
 from labs.launch import code, tools
+from labs.launch.there import There, look
 from labs.parameters.base import LabParameters
 from labs.record.canonical import key
 from labs.record.folder import run_name
 from labs.record.schema import VERSION
+from labs.testbed.machines_up import reach
+from labs.testbed.vagrant import Vagrant
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One run to be made: its condition, its inputs and their key, what boots it."""
+    """One run to be made: its condition, its inputs and their key, what boots it (`kernel`) or is
+    up for it (`there`), the line in which each tool says its version."""
 
     lab: Lab
     condition: Condition
     inputs: dict[str, Any]
     key: str
     kernel: Kernel | None
+    there: There | None
 
     @property
     def title(self) -> str:
@@ -52,30 +57,42 @@ def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Pla
     On real time each stands for its `repetition`, by default the first; on virtual time a run
     repeats to the byte, so there are none.
     """
-    if p.testbed not in ("virtual", "namespaces"):
-        raise Missing(f"the {p.testbed} testbed cannot make runs in this version; "
-                      "--testbed virtual can, and needs no rights")
-    experiment = lab.experiment_module()
+    conditions = lab.conditions(p)
     kernel = find(p.kernel) if p.testbed == "virtual" else None
+    there = _there(lab, conditions) if p.testbed == "vagrant" else None
     interpreter = tools.python()
     own = Path(lab.source) if lab.source else None
     driving = code.digest_of(own)
     runs = []
-    for condition in lab.conditions(p):
-        names = [*tools.ALWAYS, *getattr(experiment, "tools", lambda _: ())(condition)]
-        if condition.settings.get("capture"):
-            names.append("tcpdump")
-        if condition.link.at == "router":
-            names.append("ethtool")
+    for condition in conditions:
+        used = there.digests if there else tools.digests(
+            (*tools.ALWAYS, *_tools(lab, condition)), interpreter)
         inputs = {
             "schema": VERSION, "lab": lab.name, "condition": condition.as_json(),
             "testbed": p.testbed,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
-            "memory_mib": p.memory_mib,
+            # Machines have the memory that they have, which is among their digests.
+            "memory_mib": None if there else p.memory_mib,
             "seed": seed_of(condition.settings, p.seed),
-            "tools": tools.digests(names, interpreter), "code": driving,
+            "tools": used, "code": driving,
         }
         if p.testbed != "virtual":
             inputs["repetition"] = repetition or 1
-        runs.append(Planned(lab, condition, inputs, key(inputs), kernel))
+        runs.append(Planned(lab, condition, inputs, key(inputs), kernel, there))
     return tuple(runs)
+
+
+def _tools(lab: Lab, condition: Condition) -> tuple[str, ...]:
+    """The programs that a condition starts, beyond those of every run."""
+    asked: tuple[str, ...] = getattr(lab.experiment_module(), "tools", lambda _: ())(condition)
+    capture = ("tcpdump",) if condition.settings.get("capture") else ()
+    router = ("ethtool",) if condition.link.at == "router" else ()
+    return (*asked, *capture, *router)
+
+
+def _there(lab: Lab, conditions: Sequence[Condition]) -> There:
+    """What the machines are that Vagrant has up; BadInput for a link that they cannot have."""
+    for condition in conditions:
+        Vagrant(condition.link, Path())
+    names = dict.fromkeys(name for condition in conditions for name in _tools(lab, condition))
+    return look(reach(), tuple(names))

@@ -60,7 +60,9 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
         staging.write_json(INPUTS, {
             "inputs": planned.inputs, "key": planned.key,
             "hz": planned.kernel.hz if planned.kernel else None,
-            "versions": tools.versions(planned.inputs["tools"], interpreter),
+            "versions": planned.there.versions if planned.there else
+            tools.versions(planned.inputs["tools"], interpreter),
+            "ssh_config": str(planned.there.ssh_config) if planned.there else None,
             "module": "own_lab" if own else planned.lab.experiment,
             "source": code.OWN_LAB if own else None,
         })

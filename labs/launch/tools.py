@@ -18,7 +18,7 @@ from labs.testbed.process import PACKAGES
 # What every run starts, whatever its experiment: the hosts, the link, the watchers.
 ALWAYS = ("bash", "mount", "ip", "tc", "ss", "nstat")
 OLDEST_PYTHON = (3, 11)
-_ASKED = {"nginx": "-v", "tc": "-V", "ip": "-V", "ss": "-V", "nstat": "-V", "ab": "-V"}
+ASKED = {"nginx": "-v", "tc": "-V", "ip": "-V", "ss": "-V", "nstat": "-V", "ab": "-V"}
 
 
 def find(name: str) -> Path:
@@ -78,7 +78,7 @@ def versions(names: Iterable[str], interpreter: Path) -> dict[str, str]:
 @functools.cache
 def version(path: Path) -> str:
     """What a program says of its version, in its first line."""
-    done = subprocess.run((path, _ASKED.get(path.name, "--version")), capture_output=True,
+    done = subprocess.run((path, ASKED.get(path.name, "--version")), capture_output=True,
                           stdin=subprocess.DEVNULL, env={"PATH": PATH, "LC_ALL": "C"})
     said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
     return said.splitlines()[0] if said else ""

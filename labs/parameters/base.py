@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from labs.errors import BadInput
-from labs.parameters.declare import did_you_mean, parameter, settle
+from labs.parameters.declare import Scalar, did_you_mean, parameter, settle
 
 SIZES = ("small", "full")
 TESTBEDS = ("virtual", "namespaces", "vagrant", "recorded")
@@ -60,6 +60,12 @@ class LabParameters:
 
     def __post_init__(self) -> None:
         settle(self)
+
+    @classmethod
+    def instead(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+        """What the command line takes, on a testbed and for a size, for parameters that it is not
+        given, where that is not their default."""
+        return {}
 
     def chosen(self, conditions: Sequence[str]) -> tuple[str, ...]:
         """The names of `only` in the order of `conditions`, or all of them; BadInput if unknown."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labs.parameters.base import LabParameters
-from labs.parameters.declare import parameter
+from labs.parameters.declare import Scalar, parameter
+
+# A rate that virtual machines carry without hardware's help, and a file for it.
+ON_MACHINES: Mapping[str, Scalar] = {"rate_mbit": 100.0, "transfer_mib": 128}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,3 +48,7 @@ class Buffers(LabParameters):
     limit_s: float = parameter(
         90.0, unit="s", low=0.1, high=3600, help="when a download is ended that has not finished"
     )
+
+    @classmethod
+    def instead(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+        return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}

@@ -7,6 +7,7 @@ import contextlib
 from typing import Any, TypeVar
 
 from labs.errors import BadInput
+from labs.parameters.base import LabParameters
 from labs.parameters.declare import (
     Parameter,
     Scalar,
@@ -17,7 +18,7 @@ from labs.parameters.declare import (
     told,
 )
 
-P = TypeVar("P")
+P = TypeVar("P", bound=LabParameters)
 METAVARS = {str: "TEXT", int: "N", float: "NUMBER"}
 
 
@@ -52,7 +53,8 @@ def from_flags(cls: type[P], namespace: argparse.Namespace) -> P:
         given = getattr(namespace, _dest(one), None)
         if given is not None:
             values[one.name] = given if one.kind is bool else _read(one, given)
-    return check(cls, values, spell=flag_name)
+    asked = check(cls, values, spell=flag_name)
+    return check(cls, {**asked.instead(asked.testbed, asked.size), **values}, spell=flag_name)
 
 
 def _dest(one: Parameter) -> str:

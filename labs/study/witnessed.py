@@ -87,9 +87,12 @@ def _parameters(study: Study, file: StudyFile, testbed: str) -> LabParameters:
 def how_to_make(study: Study, testbed: str) -> Text:
     """The command that makes the study's conditions on another testbed."""
     flags = []
+    # What the command line would take otherwise there is told, whatever it is.
+    otherwise = study.parameters.instead(testbed, type(study.parameters)().size)
     for one in declared(type(study.parameters)).values():
         value = getattr(study.parameters, one.name)
-        if one.name in NOT_TOLD or value == one.default or one.name == "only":
+        usual = value == one.default and one.name not in otherwise
+        if one.name in NOT_TOLD or usual or one.name == "only":
             continue
         flags += [one.flag, plain(value)] if not isinstance(value, bool) else [one.flag]
     words = shlex.join(["labs", "run", study.lab.name, "--testbed", testbed, *flags,

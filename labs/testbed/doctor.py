@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from labs.errors import LabError, Missing
+from labs.testbed import machines_up
 from labs.testbed.packages import install_line
 
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -24,6 +25,7 @@ BOOT_TOOLS = ("bash", "mount", "setpriv", "taskset")
 OPTIONAL_TOOLS = {
     "wget": "--client wget", "tcpdump": "--capture", "ethtool": "--at router",
 }
+HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
 READING_MODULES = ("numpy", "pandas", "plotly")
 USE_VIRTUAL = "labs run buffers --testbed virtual"
 USE_RECORDED = "labs run buffers --testbed recorded"
@@ -94,7 +96,8 @@ def examine(kernel: str = "6.1") -> tuple[Diagnosis, ...]:
                   tuple(virtual(kernel))),
         Diagnosis("namespaces", "two hosts on this machine's own kernel; root",
                   tuple(namespaces())),
-        Diagnosis("vagrant", "two virtual machines", tuple(vagrant())),
+        Diagnosis("vagrant", "two virtual machines with kernels of their own",
+                  tuple(vagrant())),
         Diagnosis("recorded", "runs that were made before; nothing but Python",
                   tuple(recorded())),
     )
@@ -133,10 +136,41 @@ def namespaces() -> Iterator[Check]:
 
 
 def vagrant() -> Iterator[Check]:
-    """The Vagrant testbed is known by name alone; what is said of it must not mislead."""
+    """What running on two virtual machines needs: Vagrant, a hypervisor, both machines up."""
     program = shutil.which("vagrant")
-    yield Check("vagrant", program is not None, program or "not installed", needed=False)
-    yield Check("testbed", False, "the Vagrant testbed is not part of this version", USE_VIRTUAL)
+    yield Check("vagrant", program is not None, program or "not installed",
+                install_line(machines_up.NEEDED))
+    if program is None:
+        return
+    hypervisor = next((name for name in HYPERVISORS if _find(name)), None)
+    yield Check("hypervisor", hypervisor is not None,
+                hypervisor or f"none of {', '.join(HYPERVISORS)} is installed",
+                install_line(machines_up.NEEDED))
+    try:
+        found = machines_up.states()
+    except LabError as error:
+        yield Check("machines", False, str(error), "vagrant status")
+        return
+    yield Check("machines", found.up, str(found), machines_up.next_step(found))
+    if found.up:
+        yield reached()
+
+
+def reached() -> Check:
+    """Whether ssh reaches both machines."""
+    try:
+        config = machines_up.reach()
+    except LabError as error:
+        return Check("ssh", False, str(error), "vagrant reload")
+    for name in machines_up.NAMES:
+        argv = ("ssh", "-F", str(config), "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR",
+                name, "true")
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode:
+            said = done.stderr.strip().splitlines()
+            return Check("ssh", False, f"{name} is not reached: {said[-1] if said else 'no word'}",
+                         f"vagrant reload {name}")
+    return Check("ssh", True, "reaches both")
 
 
 def recorded() -> Iterator[Check]:
@@ -151,6 +185,10 @@ def recorded() -> Iterator[Check]:
                   if (place / "SHA256SUMS").is_file()), None)
     yield Check("studies", found is not None, str(found) if found else f"no {clone} here",
                 "git checkout -- data")
+
+
+def _find(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{TOOL_PATH}")
 
 
 def built_kernel(wish: str) -> Check:

@@ -33,6 +33,8 @@ READY = b"labs-far-end\n"
 LOCK = ".labs-lock"
 CHUNK_BYTES = 1 << 20
 GRACE_S = 2.0
+REMOVAL_STEP_S = 0.1
+REMOVALS = 50
 SYSCTLS = "/proc/sys"
 
 
@@ -226,7 +228,7 @@ class Server:
             with contextlib.suppress(OSError, LabError):
                 self._undo.pop()()
         if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder)
             self._folder = None
 
 
@@ -234,6 +236,20 @@ def _next(channel: Channel) -> tuple[Message, bytes]:
     received = channel.receive()
     assert received is not None
     return received
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder to which programs that are being stopped just now may still write.
+
+    The lock goes last: what is left if this process is killed is known as a testbed's.
+    """
+    for _ in range(REMOVALS):
+        with contextlib.suppress(OSError):
+            _clear(folder)
+            (folder / LOCK).unlink(missing_ok=True)
+            folder.rmdir()
+            return
+        time.sleep(REMOVAL_STEP_S)
 
 
 def _clear(folder: Path) -> None:

@@ -20,13 +20,14 @@ FOLDER = PurePosixPath("/tmp/labs")
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine and its place on the link: the address the other reaches it at, its device, and
-    the folder that a run may use there."""
+    """A machine and its place on the link: the address the other reaches it at, its device, the
+    folder that a run may use there, and the command that lays the link that a run found on it."""
 
     login: Login
     address: str
     device: str
     folder: PurePosixPath = FOLDER
+    own_link: Argv = ()
 
 
 def unshaping(device: str) -> Argv:
@@ -41,9 +42,13 @@ def is_shaped(qdiscs: str) -> bool:
 
 
 class Machines:
-    """The testbed of two machines. There is no router: BadInput for a link shaped at one."""
+    """The testbed of two machines. There is no router: BadInput for a link shaped at one.
 
-    def __init__(self, link: Link, server: Machine, client: Machine, *, kind: str = "ssh") -> None:
+    With `as_found` the link is not laid: it stays the one that the server has.
+    """
+
+    def __init__(self, link: Link, server: Machine, client: Machine, *, kind: str = "ssh",
+                 as_found: bool = False) -> None:
         if link.at != "server":
             raise BadInput(f"two machines have no {link.at} between them: `at` is server here")
         self.kind = kind
@@ -51,6 +56,8 @@ class Machines:
         self.log: list[Command] = []
         self.router = None
         self._found: Found = []
+        self._own_link = server.own_link
+        self._as_found = as_found
         self.server, self.client = (
             SshHost(name, machine.address, machine.device, machine.login, machine.folder,
                     self.log, self._found)
@@ -65,7 +72,8 @@ class Machines:
             for host in self.hosts().values():
                 host.open()
                 leaving.callback(host.close)
-            self._shape(leaving)
+            if not self._as_found:
+                self._shape(leaving)
             leaving.callback(put_back, self._found)
             for host in self.hosts().values():
                 leaving.callback(host.stop_all)
@@ -78,15 +86,19 @@ class Machines:
         undo = unshaping(self.server.device)
         shown = ("tc", "qdisc", "show", "dev", self.server.device, "root")
         if is_shaped(self.server.run(shown, log=False).text):
+            if self._own_link:
+                self.server.undo_if_lost(self._own_link)
+                leaving.callback(self._on_the_server, self._own_link)
             self.server.run(undo)
         if lines:
             self.server.undo_if_lost(undo)
-            leaving.callback(self._unshape)
+            leaving.callback(self._on_the_server, undo)
             self.server.batch(lines)
 
-    def _unshape(self) -> None:
+    def _on_the_server(self, argv: Argv) -> None:
+        """Run a command, unless the server is out of reach and does it by itself."""
         if not self.server.undoes_itself():
-            self.server.run(unshaping(self.server.device), log=False)
+            self.server.run(argv, log=False)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:

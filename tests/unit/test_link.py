@@ -80,3 +80,19 @@ def test_every_port_is_laid_once_with_an_address_of_its_own() -> None:
 ])
 def test_the_verdict_names_what_differs(measured: Measured, said: str) -> None:
     assert said in verdict(Link(1000, 200), measured)
+
+
+@pytest.mark.parametrize(("measured", "said"), [
+    (Measured(205.4, 100.0, beside_ms=2.1), "as asked"),
+    (Measured(208.0, 100.0, beside_ms=2.1),
+     "RTT 208.00 ms, asked 200 within 4 ms above the path's own 2.10"),
+    (Measured(216.0, 100.0, beside_ms=9.0), "as asked"),
+    (Measured(200.0, 100.0, beside_ms=9.0), "as asked"),
+    (Measured(199.9, 100.0, beside_ms=9.0), "within 9 ms above the path's own 9.00"),
+])
+def test_the_delay_is_judged_above_what_the_path_takes_by_itself(measured: Measured, said: str
+                                                                 ) -> None:
+    found = verdict(Link(100, 200), measured)
+    assert found.endswith(said) and (found == "as asked") == (said == "as asked")
+    assert Measured(200.0, 100.0).as_json() == {"rtt_ms": 200, "rate_mbit": 100, "loss_pct": None}
+    assert measured.as_json()["beside_ms"] == measured.beside_ms

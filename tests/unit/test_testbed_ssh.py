@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -187,3 +189,27 @@ def test_two_machines_have_no_router() -> None:
 def test_whether_a_device_is_shaped(shown: str, shaped: bool) -> None:
     assert is_shaped(shown) == shaped
     assert unshaping("eth1") == ("tc", "qdisc", "del", "dev", "eth1", "root")
+
+
+def test_a_folder_goes_though_programs_still_write_to_it(tmp_path: Path) -> None:
+    """A connection that ends stops a run's programs while the folder is removed."""
+    folder = tmp_path / "labs"
+    folder.mkdir()
+    (folder / far_end.LOCK).touch()
+    written = 0
+
+    def write() -> None:
+        nonlocal written
+        for _ in range(300):
+            with contextlib.suppress(OSError):
+                (folder / "ss.txt").write_text("a sample")
+                written += 1
+            time.sleep(0.001)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not written:
+        time.sleep(0.001)
+    far_end._remove(folder)
+    writer.join()
+    assert not folder.exists()

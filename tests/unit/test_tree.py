@@ -48,7 +48,8 @@ def test_no_file_is_big_and_recorded_runs_stay_small() -> None:
 
 
 def test_scripts_can_be_run() -> None:
-    scripts = [*(ROOT / "setup").glob("*.sh"), ROOT / ".ci" / "run"]
+    scripts = [*(ROOT / "setup").glob("*.sh"), ROOT / ".ci" / "run",
+               *(ROOT / "vagrant").rglob("*.sh"), *(ROOT / "vagrant").rglob("sbin/*")]
     for script in scripts:
         assert script.stat().st_mode & 0o111, script
         subprocess.run(["bash", "-n", script], check=True)

@@ -85,18 +85,23 @@ def test_fetch_says_a_refusal_in_one_line(served: int, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-def test_probe_measures_a_handshake_and_a_train(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+@pytest.mark.parametrize("beside", [False, True])
+def test_probe_measures_a_handshake_and_a_train(tmp_path: Path, beside: bool) -> None:
+    ports = []
+    for _ in range(2):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            ports.append(str(free.getsockname()[1]))
+    port = ports[0]
+    also = ("--beside", ports[1]) if beside else ()
     server = subprocess.Popen((sys.executable, "-I", "-S", str(PROBE), "serve", "--listen",
-                               "127.0.0.1", "--port", port, "--packets", "60"))
+                               "127.0.0.1", "--port", port, "--packets", "60", *also))
     out = tmp_path / "probe.json"
     try:
         while f":{int(port):04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text():
             assert server.poll() is None
         done = run(PROBE, "measure", "--to", "127.0.0.1", "--port", port, "--packets", "60",
-                   "--out", str(out))
+                   "--out", str(out), *also)
         assert (done.returncode, done.stderr) == (0, "")
         assert server.wait(10) == 0
     finally:
@@ -106,3 +111,5 @@ def test_probe_measures_a_handshake_and_a_train(tmp_path: Path) -> None:
     assert found["arrived"] == found["sent"] == 60
     assert 0 < found["rtt_ms"] == min(found["handshakes_ms"]) < 1000
     assert found["rate_mbit"] > 0
+    assert len(found["handshakes_ms"]) == (8 if beside else 3)
+    assert ("beside_ms" in found) == beside and found.get("beside_ms", 1) > 0

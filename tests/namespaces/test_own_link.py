@@ -1,0 +1,91 @@
+"""A link that a machine has of its own: taken away for a run, and laid again whatever happens."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from labs.errors import Missing, RunFailed
+from labs.launch import there
+from labs.testbed.clocks import apart, bring_near
+from labs.testbed.link import Link
+from labs.testbed.machines import Machine, Machines, is_shaped
+from tests.namespaces.test_ssh_faults import Daemons, opened, sessions, until
+
+OWN = "pfifo"
+
+
+@pytest.fixture
+def machines(daemons: Daemons) -> Iterator[tuple[Machine, Machine]]:
+    """The two machines; the server has a link of its own, and a command that lays it."""
+    (_, server), (_, client) = daemons.values()
+    lay = ("tc", "qdisc", "replace", "dev", server.device, "root", "handle", "7:", OWN)
+    with opened(server) as host:
+        host.run(lay)
+    yield dataclasses.replace(server, own_link=lay), client
+    with opened(server) as host:
+        host.run(("tc", "qdisc", "del", "dev", server.device, "root"))
+
+
+def shown(machine: Machine) -> str:
+    with opened(machine) as host:
+        return host.run(("tc", "qdisc", "show", "dev", machine.device, "root")).text
+
+
+def test_it_is_gone_in_a_run_and_there_behind_it(machines: tuple[Machine, Machine]) -> None:
+    with Machines(Link(), *machines) as testbed:
+        text = testbed.server.run(("tc", "qdisc", "show", "dev", testbed.server.device)).text
+        assert not is_shaped(text)
+    assert f"{OWN} 7:" in shown(machines[0])
+
+
+def test_it_can_be_left_as_it_is(machines: tuple[Machine, Machine]) -> None:
+    with Machines(Link(), *machines, as_found=True) as testbed:
+        text = testbed.server.run(("tc", "qdisc", "show", "dev", testbed.server.device)).text
+        assert f"{OWN} 7:" in text
+
+
+def test_it_comes_back_when_the_connection_drops(daemons: Daemons,
+                                                 machines: tuple[Machine, Machine]) -> None:
+    (daemon, _), _ = daemons.values()
+    with pytest.raises(RunFailed, match="was lost"), Machines(Link(), *machines) as testbed:
+        for pid in sessions(daemon):
+            os.kill(pid, signal.SIGKILL)
+        testbed.server.read("/etc/hostname")
+    until(lambda: not Path(machines[0].folder).exists(), "the folder is left")
+    assert f"{OWN} 7:" in shown(machines[0])
+
+
+def test_a_link_of_nobody_s_is_taken_away_for_good(machines: tuple[Machine, Machine]) -> None:
+    server, client = machines
+    with Machines(Link(), dataclasses.replace(server, own_link=()), client):
+        pass
+    assert OWN not in shown(server)
+    with opened(server) as host:
+        host.run(server.own_link)
+
+
+def test_one_clock_is_not_apart_from_itself(machines: tuple[Machine, Machine]) -> None:
+    with Machines(Link(), *machines) as testbed:
+        found = apart(testbed.server, testbed.client)
+        assert abs(found.client_ahead_ns) <= found.within_ns
+        bring_near(testbed.server, testbed.client)
+        assert not any("clock_settime" in " ".join(line.argv) for line in testbed.log)
+
+
+def test_tools_of_a_machine_are_told_by_digest_and_version(
+        machines: tuple[Machine, Machine]) -> None:
+    with opened(machines[0]) as host:
+        found = there.paths(host, ["ip", "tc"])
+        assert [Path(path).name for path in found.values()] == ["ip", "tc"]
+        (digest, _) = there.hashed(host, found).values()
+        assert len(digest) == 64 and int(digest, 16)
+        assert there.version(host, "tc", found["tc"]).startswith("tc utility, iproute2")
+        assert there.hardware(host).endswith(" MiB")
+        with pytest.raises(Missing, match="server lacks no-such-tool"):
+            there.paths(host, ["ip", "no-such-tool"])

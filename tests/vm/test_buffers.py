@@ -1,0 +1,172 @@
+"""The buffer lab on two machines, beside the virtual kernel; and what may go wrong in its midst."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.testbed.machines_up import NAMES, folder
+from labs.testbed.vagrant import DEVICE
+from tests.conftest import DEFAULT_KERNEL, no_kernel
+from tests.vm.conftest import On
+
+CONDITIONS = ["unshaped", "shaped", "default", "wmem", "both", "rmem100"]
+# A machine takes about half a minute for a run, and runs are repeated.
+pytestmark = pytest.mark.timeout(1500)
+IN_THE_MIDDLE_S = 90
+INTERRUPTED = 130
+
+
+def labs(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen((sys.executable, "-m", "labs.cli", *words), text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, cwd=folder())
+
+
+def answer(*words: str) -> dict[str, Any]:
+    """What a command answers in JSON."""
+    process = labs(*words, "--json")
+    printed, said = process.communicate()
+    assert process.returncode == 0, said
+    found: dict[str, Any] = json.loads(printed)
+    return found
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Size small, a little shorter than it may be: what it answers, and where its runs are."""
+    runs = tmp_path_factory.mktemp("machines")
+    return runs, answer("run", "buffers", "--testbed", "vagrant", "--size", "small",
+                        "--repetitions-max", "6", "--into", str(runs))
+
+
+def test_size_small_has_six_conditions_at_a_rate_that_machines_carry(
+        study: tuple[Path, dict[str, Any]]) -> None:
+    _, said = study
+    assert [row["condition"] for row in said["results"]] == CONDITIONS
+    shaped = [row["link"]["asked"] for row in said["results"] if row["condition"] != "unshaped"]
+    assert {asked["rate_mbit"] for asked in shaped} == {100}
+    assert {asked["delay_ms"] for asked in shaped} == {0, 200}
+
+
+def test_runs_tell_of_both_machines(study: tuple[Path, dict[str, Any]]) -> None:
+    runs, _ = study
+    for folder_ in runs.glob("buffers-default-*"):
+        run = json.loads((folder_ / "run.json").read_text())
+        assert {"server.nginx", "client.linux", "server.machine"} <= set(run["inputs"]["tools"])
+        assert run["tools"]["server.linux"].startswith("Linux ")
+        clocks = json.loads((folder_ / "clocks.json").read_text())
+        assert set(clocks) == {"before", "after"}
+
+
+def test_the_two_witnesses_agree(study: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """Where the interval is narrow enough to say; at this rate none may part."""
+    if reason := no_kernel(DEFAULT_KERNEL):
+        pytest.skip(reason)
+    runs, _ = study
+    answer("run", "buffers", "--only", ",".join(CONDITIONS), "--rate-mbit", "100",
+           "--transfer-mib", "128", "--into", str(tmp_path))
+    process = labs("runs", "compare", str(tmp_path), str(runs), "--json")
+    printed, said = process.communicate()
+    rows = {row["condition"]: row for row in json.loads(printed)["conditions"]}
+    assert set(rows) == set(CONDITIONS), said
+    assert rows["default"]["verdict"] == "agree", rows["default"]
+    assert not [row for row in rows.values() if row["verdict"] == "part"]
+
+
+def in_the_middle(process: subprocess.Popen[str], on: On) -> None:
+    """Return when the client fetches."""
+    for _ in range(IN_THE_MIDDLE_S):
+        if "fetch.py" in on("client", "pgrep", "-a", "python3"):
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(1)
+    raise AssertionError("no run came to its middle")
+
+
+def put_back(on: On, *, folders: bool = True) -> None:
+    """Everything on the machines is as it was, within seconds; a machine that died keeps its
+    folder until the next run."""
+    for _ in range(10):
+        shaped = on("server", "/usr/sbin/tc", "qdisc", "show", "dev", DEVICE)
+        rmem = on("client", "cat", "/proc/sys/net/ipv4/tcp_rmem").split()
+        running = [on(name, "pgrep", "-x", "nginx|tcpdump") for name in NAMES]
+        kept = [on(name, "ls", "-d", f"/var/tmp/labs-{name}") for name in NAMES]
+        left = [*running, *(kept if folders else ())]
+        if "delay 200ms" in shaped and rmem[1:2] == ["131072"] and not any(left):
+            return
+        time.sleep(1)
+    raise AssertionError((shaped, rmem, running, kept))
+
+
+def drop_ssh(process: subprocess.Popen[str], on: On) -> None:
+    """End the connections of the run on the server, as a network that breaks would."""
+    on("server", "sudo", "pkill", "-o", "-f", "sshd: vagrant@notty")
+
+
+def interrupt(process: subprocess.Popen[str], on: On) -> None:
+    process.send_signal(signal.SIGINT)
+
+
+def fill_the_disk(process: subprocess.Popen[str], on: On) -> None:
+    on("client", "sudo", "sh", "-c", "fallocate -l $(df --output=avail -B1 /var/tmp | tail -1) "
+       "/var/tmp/filler || dd if=/dev/zero of=/var/tmp/filler bs=1M")
+
+
+FAULTS: dict[str, tuple[Callable[..., None], int, str]] = {
+    "ssh drops": (drop_ssh, 4, "was lost"),
+    "^C": (interrupt, INTERRUPTED, ""),
+    "a full disk": (fill_the_disk, 4, "No space left on device"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_goes_wrong_is_told_and_put_back(fault: str, on: On, tmp_path: Path) -> None:
+    """The run before stays, one line says what happened, and the same command goes on."""
+    cause, code, words = FAULTS[fault]
+    small = ("run", "buffers", "--testbed", "vagrant", "--rate-mbit", "100", "--transfer-mib",
+             "192", "--repetitions-min", "1", "--repetitions-max", "1", "--into", str(tmp_path))
+    answer(*small, "--only", "shaped")
+    (before,) = tmp_path.glob("buffers-shaped-*/seal.json")
+    process = labs(*small, "--only", "shaped,both")
+    try:
+        in_the_middle(process, on)
+        cause(process, on)
+        _, said = process.communicate(timeout=180)
+    finally:
+        on("client", "sudo", "rm", "-f", "/var/tmp/filler")
+        process.kill()
+    assert process.returncode == code, said
+    assert words in said.strip().splitlines()[-1]
+    put_back(on)
+    assert before.exists() and not list(tmp_path.glob("buffers-both-*"))
+    answer(*small, "--only", "shaped,both")
+    assert len(list(tmp_path.glob("buffers-*/seal.json"))) == 2
+
+
+def test_a_machine_that_dies(on: On, tmp_path: Path) -> None:
+    """Last: the machine is started again."""
+    small = ("run", "buffers", "--testbed", "vagrant", "--rate-mbit", "100", "--only", "both",
+             "--transfer-mib", "192", "--repetitions-min", "1", "--repetitions-max", "1",
+             "--into", str(tmp_path))
+    process = labs(*small)
+    in_the_middle(process, on)
+    subprocess.run(("vagrant", "halt", "--force", "client"), cwd=folder(), check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    _, said = process.communicate(timeout=180)
+    assert process.returncode == 4
+    assert "the connection to client (client) was lost" in said.strip().splitlines()[-1]
+    doctor = labs("doctor", "vagrant", "--json").communicate()[0]
+    assert json.loads(doctor)["testbeds"][0]["next"] == "vagrant up client"
+    subprocess.run(("vagrant", "up", "client"), cwd=folder(), check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    put_back(on, folders=False)
+    answer(*small)

@@ -1,0 +1,37 @@
+"""The contract, kept by two virtual machines that Vagrant has up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labs.testbed.link import Link
+from labs.testbed.machines_up import NAMES
+from labs.testbed.vagrant import DEVICE, Vagrant
+from tests.contract import CHECKS, NotApplicable, Setting, run
+from tests.vm.conftest import On
+
+
+@pytest.fixture(scope="module")
+def setting(ssh_config: Path, on: On) -> Setting:
+    def left(folders: set[str]) -> list[str]:
+        """What is left of testbeds that are gone: folders, or not the server's own link."""
+        found = [folder for folder in folders for name in NAMES if on(name, "ls", "-d", folder)]
+        shaped = on("server", "/usr/sbin/tc", "qdisc", "show", "dev", DEVICE)
+        return found if "delay 200ms" in shaped else [*found, f"on the server: {shaped}"]
+
+    return Setting(open=lambda link: Vagrant(link, ssh_config), left=left, routers=False)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_contract(name: str, setting: Setting) -> None:
+    try:
+        run(CHECKS[name], setting)
+    except NotApplicable as reason:
+        pytest.skip(str(reason))
+
+
+def test_a_link_that_is_left_is_the_server_s_own(ssh_config: Path) -> None:
+    with Vagrant(Link(), ssh_config, as_found=True) as testbed:
+        assert "delay 200ms" in testbed.server.run(("tc", "qdisc", "show", "dev", DEVICE)).text

@@ -1,0 +1,63 @@
+"""What the machines are: nothing open, nothing shared, no key that everybody has."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from labs.testbed.clocks import NEAR_NS, apart
+from labs.testbed.link import Link
+from labs.testbed.machines_up import NAMES, folder
+from labs.testbed.packages import MACHINE_TOOLS
+from labs.testbed.vagrant import ADDRESSES, DEVICE, Vagrant
+from tests.vm.conftest import On
+
+WAY_IN = "10.0.2.15"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_listens_but_ssh_at_the_way_in(name: str, on: On) -> None:
+    rows = [line.split() for line in on(name, "ss", "-H", "-tuln").splitlines()]
+    assert [row[4] for row in rows] == [f"{WAY_IN}:22"], rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_key_is_gone_and_passwords_open_nothing(name: str, on: On) -> None:
+    first = (folder() / "vagrant" / "first-key.pub").read_text().split()[1]
+    keys = on(name, "cat", ".ssh/authorized_keys")
+    assert keys.startswith("ssh-") and first not in keys
+    settings = on(name, "sudo", "sshd", "-T").splitlines()
+    assert {"passwordauthentication no", "permitrootlogin no",
+            "kbdinteractiveauthentication no"} <= set(settings)
+    assert on(name, "sudo", "passwd", "--status", "vagrant").split()[1] == "L"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_machine_has_its_place_and_its_tools(name: str, on: On) -> None:
+    assert f" {ADDRESSES[name]}/24 " in on(name, "ip", "-o", "-4", "address", "show", DEVICE)
+    assert on(name, "hostname").strip() == name
+    assert on(name, "ip", "route", "show", "default") == ""
+    found = on(name, "sudo", "which", *MACHINE_TOOLS).split()
+    assert [Path(path).name for path in found] == list(MACHINE_TOOLS)
+    assert on(name, "findmnt", "-n", "-t", "9p,virtiofs,nfs,vboxsf") == ""
+
+
+@pytest.mark.skipif(shutil.which("ss") is None, reason="ss is not installed")
+def test_on_this_machine_the_way_in_is_at_127_0_0_1(ssh_config: Path) -> None:
+    ports = [line.split()[1] for line in ssh_config.read_text().splitlines()
+             if line.split()[:1] == ["Port"]]
+    shown = subprocess.run(("ss", "-H", "-tlnp"), capture_output=True, text=True).stdout
+    of_qemu = [line.split()[3] for line in shown.splitlines() if "qemu" in line]
+    assert of_qemu and all(one.startswith("127.0.0.1:") for one in of_qemu)
+    assert set(ports) <= {one.rpartition(":")[2] for one in of_qemu}
+
+
+def test_clocks_are_brought_near(ssh_config: Path, on: On) -> None:
+    on("client", "sudo", "date", "-s", "+3 seconds")
+    with Vagrant(Link(), ssh_config) as testbed:
+        found = apart(testbed.server, testbed.client)
+        assert abs(found.client_ahead_ns) <= max(NEAR_NS, 2 * found.within_ns)
+        assert any("clock_settime" in " ".join(line.argv) for line in testbed.log)
