@@ -40,6 +40,7 @@ sshd                    openssh-server
 ssh                     openssh-client
 nsenter                 util-linux
 tshark                  tshark
+vagrant                 vagrant
 "
 [ "${1:-}" != test ] || NEEDED+=$FOR_TESTS
 

@@ -10,9 +10,9 @@ from labs.study import Study, study
 
 
 @cache
-def recorded_nagle() -> Study:
-    """All of its runs."""
-    return study(Nagle(testbed="recorded"))
+def recorded_nagle(kernel: str = "6.1", only: str = "", size: str = "small") -> Study:
+    """Those of size small on 6.1, or what is asked for."""
+    return study(Nagle(testbed="recorded", kernel=kernel, only=only, size=size))
 
 
 def nagle_run(condition: str) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from labs.analysis.answered import Answered, answered, own_requests, requests_of, usual
@@ -11,16 +12,21 @@ from labs.analysis.exchanges import in_words
 from labs.analysis.latency import SMALLEST_MS, Latency, latency
 from labs.analysis.nagle_words import tell, tell_run
 from labs.analysis.published_times import article_of
+from labs.analysis.witnesses import Margin
 from labs.runs.run import Run
 
 if TYPE_CHECKING:
     from labs.study import Study
 
-__all__ = ["remarks", "results", "shows", "tell", "tell_run"]
+__all__ = ["figure", "remarks", "results", "shows", "tell", "tell_run"]
 
 BELOW = "below 1 ms: on virtual time the time of work means nothing"
 CLOSED_LOOP = ("ab asks again when it was answered (a closed loop): its percentiles are of the "
                "requests that were made; a stall holds back those that would have met it")
+MARGIN = Margin(0.95, 1.5, (
+    "the wait is the kernel's timer on both; a machine adds the time that a hundred requests side "
+    "by side take it, 14 ms in the article, and its tick may be longer or shorter"))
+"""Within what a mean on machines is to be of that on virtual time."""
 SEQUENCES = {"sequence_off": "off", "sequence_on": "on"}
 
 
@@ -54,6 +60,12 @@ def results(run: Run) -> dict[str, Any]:
         "testbed": run.testbed, "kernel": run.kernel["release"], "link": run.link["verdict"],
         "key": run.key, "digest": run.digest,
     }
+
+
+def figure(found: Mapping[str, Any]) -> tuple[str, float] | None:
+    """What repetitions and witnesses are compared by: the mean time per request, where it means
+    something."""
+    return None if BELOW in found["marks"] else ("mean_ms", float(found["mean_ms"]))
 
 
 def served_requests(run: Run) -> int | None:

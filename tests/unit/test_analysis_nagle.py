@@ -14,7 +14,7 @@ from labs.analysis.answered import answered, figures, following, requests_of, ta
 from labs.analysis.asking import asked, expected
 from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.analysis.latency import latency, mean_of_times_ms
-from labs.analysis.nagle import results, shows
+from labs.analysis.nagle import MARGIN, figure, results, shows
 from labs.analysis.nagle_words import tell_requests
 from labs.cli.run import as_json
 from labs.errors import BadInput
@@ -40,6 +40,24 @@ def test_the_times_are_what_the_issue_of_the_article_is() -> None:
     for name in ("on", "off-no-k", "quickack"):
         assert table().loc[name, "p99_ms"] < 2
     assert table().loc["off", "article_ms"] == 44.619
+
+
+def test_the_other_kernel_is_no_other() -> None:
+    rows = recorded_nagle("6.12", "off,on,quickack").results().set_index("condition")
+    assert set(rows["kernel"].str[:5]) == {"6.12."}
+    assert dict(rows["stalled_pct"]) == {"off": 90, "on": 0, "quickack": 0}
+    for name in rows.index:
+        assert rows.loc[name, "mean_ms"] == pytest.approx(table().loc[name, "mean_ms"], abs=0.1)
+
+
+def test_around_full_segments_all_is_as_the_theory_has_it() -> None:
+    """Behind a head a body stalls that lacks a byte of a full segment; a whole answer never does,
+    nor a body with a small end behind a full segment: that one is acknowledged at once."""
+    rows = recorded_nagle(size="full").results().set_index("condition")
+    sizes = rows[rows.index.str.match("body-|whole-")]
+    assert len(sizes) == 10
+    assert list(sizes.index[sizes["stalled_pct"] > 0]) == ["body-1447"]
+    assert (sizes["segments_per_answer"] == sizes["predicted_segments"]).all()
 
 
 def test_what_stalls_is_what_the_theory_says() -> None:
@@ -116,6 +134,15 @@ def test_instruments_that_disagree_are_said(tmp_path: Path) -> None:
     other = with_file(run, tmp_path, "server/access.log", "".join(lines), "".join(lines[3:]))
     assert ("instruments disagree on the requests: the client 1000, the capture 1000, nginx 997"
             in results(other)["marks"])
+
+
+def test_what_repetitions_are_compared_by_is_a_mean_that_means_something() -> None:
+    """44.6 ms, the article's, is within the margin of virtual time; half or twice of it is not."""
+    assert figure(results(nagle_run("off"))) == ("mean_ms", latency(nagle_run("off")).mean_ms)
+    assert figure(results(nagle_run("on"))) is None
+    virtual = latency(nagle_run("off")).mean_ms
+    assert MARGIN.low < 44.619 / virtual < MARGIN.high
+    assert not MARGIN.low < 44.619 / 2 / virtual < MARGIN.high
 
 
 def test_failed_requests_are_said(tmp_path: Path) -> None:
