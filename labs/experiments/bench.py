@@ -99,9 +99,14 @@ class Bench:
         return str(host.folder / name)
 
     def last_word(self, host: Host, name: str) -> str:
-        """The last line that a program left in `name`, or that it left none."""
+        """The last line that a program left in `name`, or that it left none, and could not."""
         said = host.read(self.path(host, name)).decode("utf-8", "replace").strip()
-        return said.splitlines()[-1] if said else "it said nothing"
+        if said:
+            return said.splitlines()[-1]
+        asked = ("df", "--output=avail", str(host.folder))
+        free = host.run(asked, check=False, log=False).text.split()[-1:]
+        return (f"No space left on device: the disk of {host.name} is full" if free == ["0"]
+                else "it said nothing")
 
     def until(self, ready: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
         """Sleep in steps until `ready()`; RunFailed, naming `what`, when it takes too long."""

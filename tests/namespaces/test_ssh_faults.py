@@ -12,11 +12,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 import pytest
 
 from labs.errors import LabError, Missing, RunFailed
+from labs.experiments.bench import Bench
+from labs.experiments.condition import Condition
 from labs.testbed import ssh
+from labs.testbed.contract import Testbed
 from labs.testbed.link import Link
 from labs.testbed.machines import Machine, Machines
 from labs.testbed.ssh import SshHost
@@ -147,6 +151,19 @@ def test_a_full_disk_on_the_machine(tmp_path: Path, machine: Machine) -> None:
         subprocess.run(("umount", tmp_path), check=True)
 
 
+def test_a_program_that_had_no_room_to_say_why(tmp_path: Path, machine: Machine) -> None:
+    bench = Bench(cast(Testbed, None), cast(Condition, None), tmp_path, print)
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=1m", "none", tmp_path), check=True)
+    try:
+        with opened(dataclasses.replace(machine, folder=PurePosixPath(tmp_path, "f"))) as full:
+            full.write(f"{full.folder}/said.txt", b"")
+            assert bench.last_word(full, "said.txt") == "it said nothing"
+            full.run(("cp", "/bin/bash", f"{full.folder}/bash"), check=False)
+            assert "No space left on device" in bench.last_word(full, "said.txt")
+    finally:
+        subprocess.run(("umount", tmp_path), check=True)
+
+
 def sessions(daemon: Sshd) -> list[int]:
     """The processes of an sshd that serve connections."""
     children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text()
@@ -244,6 +261,7 @@ sys.path.insert(0, {str(ROOT)!r})
 from pathlib import PurePosixPath
 from pathlib import Path
 from labs.testbed import ssh
+from labs.testbed.contract import Testbed
 from labs.testbed.connection import Login
 from labs.testbed.link import Link
 from labs.testbed.machines import Machine, Machines
