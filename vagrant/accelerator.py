@@ -70,7 +70,7 @@ def this_host() -> dict[str, str]:
     said = subprocess.run((program, "--version"), capture_output=True, text=True).stdout \
         if program else ""
     return {"kernel": platform.release(), "qemu": said.split("\n")[0],
-            "device": str(DEVICE.exists())}
+            "device": str(DEVICE.exists()), "open": str(os.access(DEVICE, os.R_OK | os.W_OK))}
 
 
 def decide(kernel: Path, asked: str, cache: Path) -> tuple[str, str]:

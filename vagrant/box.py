@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,6 @@ MBR = Path("/usr/lib/syslinux/mbr/mbr.bin")
 SYSTEM = ("linux-image-cloud-amd64", "initramfs-tools", "systemd-sysv", "udev", "dbus",
           "openssh-server", "sudo", "qemu-guest-agent", "kmod", "procps", "netbase")
 MIB = 1 << 20
-SECTOR_BYTES = 512
 BOOT_AT, BOOT_MIB, ROOT_MIB = 1, 96, 3072
 ROOT_LABEL = "labs-root"
 SYSLINUX = f"""\
@@ -89,15 +89,16 @@ def sources(release: str, found: str) -> tuple[str, ...]:
 
 def bootstrap(release: str, root: Path, mirrors: Iterable[str]) -> tuple[str | Path, ...]:
     """The mmdebstrap line that makes the root file system."""
+    here = shlex.quote(str(HERE))       # the hooks go to a shell
     included = (*SYSTEM, *packages(MACHINE_TOOLS, "apt-get"))
     return ("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
             f"--include={','.join(dict.fromkeys(included))}",
             # A server that is installed here starts in a run, not now.
             '--essential-hook=printf "#!/bin/sh\\nexit 101\\n" >"$1/usr/sbin/policy-rc.d"; '
             'chmod +x "$1/usr/sbin/policy-rc.d"',
-            f"--customize-hook=cp -rT {HERE}/root \"$1\"",
-            f"--customize-hook=cp {HERE}/first-key.pub \"$1/etc/labs/\"",
-            f"--customize-hook=cp {HERE}/provision.sh \"$1/tmp/\"",
+            f"--customize-hook=cp -rT {here}/root \"$1\"",
+            f"--customize-hook=cp {here}/first-key.pub \"$1/etc/labs/\"",
+            f"--customize-hook=cp {here}/provision.sh \"$1/tmp/\"",
             '--customize-hook=chroot "$1" /bin/sh /tmp/provision.sh',
             '--customize-hook=rm "$1/tmp/provision.sh" "$1/usr/sbin/policy-rc.d"',
             "--skip=cleanup/reproducible",

@@ -26,7 +26,7 @@ SOCKET = "/run/libvirt/libvirt-sock"
 KEEPER = Path("/run/labs-libvirt.pid")
 DAEMONS = ("virtlogd", "libvirtd")
 PR_SET_CHILD_SUBREAPER = 36
-STARTED_S = 30
+STARTED_S = ENDED_S = 30
 
 
 def answers() -> bool:
@@ -106,9 +106,11 @@ def _end_keeper() -> bool:
         os.kill(keeper, signal.SIGTERM)
     except (OSError, ValueError):
         return False
-    while KEEPER.exists():
+    for _ in range(ENDED_S * 10):
+        if not KEEPER.exists():
+            return True
         time.sleep(0.1)
-    return True
+    return False
 
 
 def _say(line: str, code: int) -> int:

@@ -18,7 +18,8 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     `segments` is a table of segments (`labs.capture.read`). Columns: `row` (its label there),
     `connection`, `direction` (0 from the opener), `at_ns`, `payload_bytes`, `ms` (NaN if no ACK
     of it was captured), `acked_by` (the label of that ACK, or missing). Segments that were sent
-    again are left out: whose acknowledgment came is not known (RFC 6298 3, Karn's algorithm).
+    again, in part or joined with others, are left out: whose acknowledgment came is not known
+    (RFC 6298 3, Karn's algorithm).
     """
     from pandas import DataFrame
 
@@ -47,10 +48,8 @@ def _of(known: Sides, first: int, last: int, side: int) -> tuple[Array, Array]:
     plain = (known.flags[here] & (SYN | FIN)) == 0
     new = numpy.flatnonzero(own & plain & (known.begin[here] >= known.sent[side][here]))
     end = known.end[here]
-    again = numpy.flatnonzero(own & (end <= known.sent[side][here]))
-    if len(again):
-        repeated = known.begin[here][again]
-        new = new[~numpy.isin(known.begin[here][new], repeated)]
+    new = new[~_again(known.begin[here], end, new,
+                      numpy.flatnonzero(own & (known.begin[here] < known.sent[side][here])))]
     theirs = numpy.flatnonzero((known.direction[here] != side) & ((known.flags[here] & ACK) != 0))
     if not len(theirs):
         return new + first, numpy.full(len(new), -1)
@@ -59,3 +58,17 @@ def _of(known: Sides, first: int, last: int, side: int) -> tuple[Array, Array]:
     # An ACK that is in the file before the segment it covers was captured out of order.
     found = numpy.where(which < len(theirs), theirs[numpy.minimum(which, len(theirs) - 1)], -1)
     return new + first, numpy.where(found > new, found + first, -1)
+
+
+def _again(begin: Array, end: Array, new: Array, again: Array) -> Array:
+    """For each place of `new` whether a segment of `again` carries any of the same bytes.
+
+    New data is in order and apart, so what a segment overlaps is a stretch of it.
+    """
+    first = numpy.searchsorted(end[new], begin[again], side="right")
+    behind = numpy.searchsorted(begin[new], end[again], side="left")
+    covers = numpy.zeros(len(new) + 1, dtype=numpy.int64)
+    numpy.add.at(covers, first, 1)
+    numpy.add.at(covers, numpy.maximum(first, behind), -1)
+    found: Array = numpy.cumsum(covers[:-1]) > 0
+    return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from labs.analysis.machines import Machine, machines
 from labs.experiments.answers import ASKED
 from labs.experiments.nagle import MSS_BYTES
 from labs.runs.run import Run
@@ -16,7 +17,7 @@ from labs.workloads.respond import HEAD_BYTES
 NGINX_HEAD_BYTES = 238
 """What nginx writes before the page on a kept connection; a digit more or less changes nothing."""
 USUAL_HZ = 250
-"""What distributions build with; for a run that does not say its kernel's."""
+"""What distributions build with; for a run of which it is neither known nor counted."""
 WITH_AB = "ab"
 ROUTE, EACH = "route", "each"
 
@@ -74,13 +75,19 @@ def asked(run: Run) -> Asked:
         concurrency=said["concurrency"])
 
 
+def hz_of(run: Run) -> int:
+    """The ticks a second of the kernel that holds back ACKs, which is the client's."""
+    counted = machines(run).get("client", Machine()).hz
+    return run.kernel["hz"] or counted or USUAL_HZ
+
+
 def expected(run: Run) -> Answer | None:
     """What the theory has for the run's answers; None where it has no word (loss, a long way)."""
     told = asked(run)
     if run.link["asked"]["loss_pct"] or run.link["asked"]["jitter_ms"]:
         return None
     return answer(
-        told.written_bytes, MSS_BYTES, hz=run.kernel["hz"] or USUAL_HZ,
+        told.written_bytes, MSS_BYTES, hz=hz_of(run),
         rtt_ms=run.link["measured"]["rtt_ms"], requests=told.on_a_connection,
         nodelay=told.nodelay, joined=told.writes in ("cork", "more"), quick=told.always_quick,
         closes=not told.keepalive)

@@ -30,7 +30,7 @@ class Sides:
     was taken. `far_ns` are its two parts: how long a side's answer takes to the place of the
     capture and back, if that side answers at once; next to nothing for the side that it was taken
     on. All are 0 if the capture does not have the handshake. `starts` are the places where
-    connections begin, and the end of the last.
+    connections begin, and the end of the last; `carrying` those of segments with payload.
     """
 
     rows: Array
@@ -51,6 +51,7 @@ class Sides:
     window: tuple[Array, Array]
     payload: tuple[Array, Array]
     starts: Array
+    carrying: Array
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -64,6 +65,13 @@ class Sides:
     def end_of(self, at: int) -> int:
         """The place behind the last segment of the connection of the segment at that place."""
         return int(self.starts[numpy.searchsorted(self.starts, at, side="right")])
+
+    def next_carrying(self, at: int) -> int | None:
+        """The place of the next segment with payload on the connection of that at `at`."""
+        after = int(numpy.searchsorted(self.carrying, at, side="right"))
+        if after == len(self.carrying) or self.carrying[after] >= self.end_of(at):
+            return None
+        return int(self.carrying[after])
 
 
 def sides(segments: DataFrame) -> Sides:
@@ -98,7 +106,7 @@ def sides(segments: DataFrame) -> Sides:
         sent=(before(own[0], end, "cummax"), before(own[1], end, "cummax")),
         acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
         edge=(edges[1], edges[0]), window=both(window), payload=both(length, length > 0),
-        starts=starts)
+        starts=starts, carrying=numpy.flatnonzero(length > 0))
 
 
 def _before(values: Array, connection: Array, how: str) -> Array:

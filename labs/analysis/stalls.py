@@ -168,11 +168,7 @@ def _room(known: Sides, at: int, sender: int) -> int:
 def _next_data(known: Sides, at: int, sender: int) -> int | None:
     """The new data that the sender sends next, if it comes at once or a round trip later."""
     soon = int(known.time_ns[at]) + int(known.rtt_ns[at]) + SOON_NS
-    for place in range(at + 1, known.end_of(at)):
-        if known.time_ns[place] > soon:
-            return None
-        if known.direction[place] == sender and known.length[place]:
-            return place if known.end[place] > known.sent[sender][at] else None
-        if known.direction[place] != sender and known.length[place]:
-            return None
-    return None
+    place = known.next_carrying(at)
+    if place is None or known.time_ns[place] > soon or known.direction[place] != sender:
+        return None
+    return place if known.end[place] > known.sent[sender][at] else None

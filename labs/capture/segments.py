@@ -99,13 +99,13 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
     options[O_TSVAL] = -1
     options[O_TSECR] = -1
     options[O_SACK] = 0
+    options[O_MSS] = -1
+    options[O_SCALE] = SCALE_UNKNOWN
+    options[O_SACK_OK] = 0
     if end - at == 12 and be32(data, at) == ALIGNED_TIMESTAMP:
         options[O_TSVAL] = be32(data, at + 4)
         options[O_TSECR] = be32(data, at + 8)
         return
-    options[O_MSS] = -1
-    options[O_SCALE] = SCALE_UNKNOWN
-    options[O_SACK_OK] = 0
     while at < end:
         kind = data[at]
         if kind == 0:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from labs.analysis.answered import answered, following, requests_of
-from labs.analysis.asking import USUAL_HZ, asked, expected
+from labs.analysis.asking import asked, expected, hz_of
 from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
 from labs.analysis.latency import SMALLEST_MS
 from labs.claims.evidence import Evidence
@@ -33,10 +33,11 @@ def mean_time(claim: Claim, seen: Evidence) -> Finding:
     run, measured = seen.run(name), float(seen.row(name)["mean_ms"])
     theory = expected(run)
     factor = measured / float(str(claim.expected))
-    held = wait(run.kernel["hz"] or USUAL_HZ)
+    hz = hz_of(run)
+    held = wait(hz)
     several = asked(run).on_a_connection
     reason = (f"{100 * (factor - 1):+.1f} %; a stall takes {in_digits(held.least_ms)} to "
-              f"{in_digits(held.most_ms)} ms with {run.kernel['hz'] or USUAL_HZ} ticks a second, "
+              f"{in_digits(held.most_ms)} ms with {hz} ticks a second, "
               f"and {several - 1} of {several} requests on a connection have it")
     predicted = theory.mean_ms if theory else None
     if abs(factor - 1) <= claim.allowed:

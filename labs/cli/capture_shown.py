@@ -7,6 +7,7 @@ import json
 import re
 import textwrap
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,10 @@ def place(segments: DataFrame, word: str, flag: str) -> int:
 
 
 def main_stalls(args: argparse.Namespace) -> int:
-    """Find every silence and say why."""
+    """Find every silence and say why. BadInput for a length that no silence is longer by."""
+    if not 0 < args.quiet_ms < inf:
+        raise BadInput(f"--quiet-ms {args.quiet_ms:g}: give a number of milliseconds above 0, "
+                       "such as 20")
     from labs.analysis.stalls import stalls
     from labs.capture import read
 

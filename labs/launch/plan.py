@@ -82,6 +82,13 @@ def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Pla
     return tuple(runs)
 
 
+def ask_anew() -> None:
+    """Forget what the machines were: between two studies of a process they may have been made
+    again."""
+    reach.cache_clear()
+    look.cache_clear()
+
+
 def _tools(lab: Lab, condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts, beyond those of every run."""
     asked: tuple[str, ...] = getattr(lab.experiment_module(), "tools", lambda _: ())(condition)

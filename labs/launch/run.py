@@ -21,7 +21,7 @@ from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.experiments.inside import FAILURE, INPUTS
 from labs.kernel.boot import PATH
 from labs.launch import code, slots, tools
-from labs.launch.plan import Planned, plan
+from labs.launch.plan import Planned, ask_anew, plan
 from labs.parameters.base import LabParameters
 from labs.record import study as studies
 from labs.record.folder import Staging, clear_stale
@@ -133,6 +133,7 @@ def run(lab: Lab, p: LabParameters, *, fresh: bool = False, jobs: int | None = N
     A complete run is kept, unless `fresh`. A failure, like ^C, ends what runs and what
     has not begun; what was complete before stays, so the same call goes on from there.
     """
+    ask_anew()
     tell = progress or (lambda title, line: None)
     runs = Path(p.runs)
 

@@ -45,6 +45,19 @@ def test_a_trial_is_remembered_for_this_host_alone(
     assert accelerator.decide(kernel, "", cache) == first
 
 
+def test_a_device_that_was_opened_to_this_user_is_tried_again(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, device, cache = tmp_path / "vmlinuz", tmp_path / "kvm", tmp_path / "cache.json"
+    kernel.write_bytes(b"no kernel at all")
+    device.touch()
+    monkeypatch.setattr(accelerator, "DEVICE", device)
+    access, shut = os.access, {device}
+    monkeypatch.setattr(os, "access", lambda path, mode: path not in shut and access(path, mode))
+    assert "group kvm" in accelerator.decide(kernel, "", cache)[1]
+    shut.clear()
+    assert "group kvm" not in accelerator.decide(kernel, "", cache)[1]
+
+
 def test_what_is_no_kernel_does_not_come_up(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever this machine is: QEMU is lacking, refuses the file, or refuses the device."""

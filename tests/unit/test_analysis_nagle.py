@@ -11,7 +11,7 @@ import pandas
 import pytest
 
 from labs.analysis.answered import answered, figures, following, requests_of, table_of, typical
-from labs.analysis.asking import asked, expected
+from labs.analysis.asking import asked, expected, hz_of
 from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.analysis.latency import latency, mean_of_times_ms
 from labs.analysis.nagle import MARGIN, figure, results, shows
@@ -22,6 +22,7 @@ from labs.parameters.nagle import Nagle
 from labs.runs.run import Run
 from tests.real_runs import with_file, with_link
 from tests.recorded_runs import nagle_run, recorded_nagle
+from tests.repeated_runs import machines, repetition
 
 STALLING = {"off", "write-two", "body-1447", "pieces", "ask", "ask-once"}
 # HZ 250: ten ticks of 4 ms and the one under way (tests/unit/test_theory_nagle.py).
@@ -40,6 +41,14 @@ def test_the_times_are_what_the_issue_of_the_article_is() -> None:
     for name in ("on", "off-no-k", "quickack"):
         assert table().loc[name, "p99_ms"] < 2
     assert table().loc["off", "article_ms"] == 44.619
+
+
+def test_the_stall_of_a_machine_is_predicted_with_its_own_ticks(tmp_path: Path) -> None:
+    """A machine does not say its HZ; it is counted, and the client's timer is what counts."""
+    run = repetition(tmp_path, nagle_run("off"), 1, machines=machines(hz=1000))
+    theory = expected(run)
+    assert hz_of(run) == 1000 and theory is not None
+    assert theory.steady_ms - 2 * run.link["measured"]["rtt_ms"] == pytest.approx(41)
 
 
 def test_the_other_kernel_is_no_other() -> None:

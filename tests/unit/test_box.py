@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -44,6 +45,15 @@ def test_a_box_has_every_tool_of_the_labs() -> None:
     assert set(packages(MACHINE_TOOLS, "apt-get")) < set(names)
     assert {"nginx", "iproute2", "apache2-utils", "httping", "iperf3", "tcpdump"} <= set(names)
     assert argv[-3:] == ["trixie", "/made", "deb URI trixie main"]
+
+
+def test_a_clone_may_have_any_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mmdebstrap gives its hooks to a shell."""
+    monkeypatch.setattr(box, "HERE", Path("/my labs; echo/vagrant"))
+    hooks = [shlex.split(word.partition("=")[2], comments=False) for word in map(
+        str, box.bootstrap("trixie", Path("/made"), ["URI trixie main"])) if "hook=cp" in word]
+    assert [hook[-2] for hook in hooks] == [
+        f"/my labs; echo/vagrant/{name}" for name in ("root", "first-key.pub", "provision.sh")]
 
 
 def test_the_catalogue_names_each_box_by_its_sha256(tmp_path: Path) -> None:

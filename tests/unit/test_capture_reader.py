@@ -20,9 +20,10 @@ from scapy.packet import Raw
 from labs import capture
 from labs.capture.columns import ROW_BYTES
 from labs.errors import BadInput, Damaged, Missing
-from tests import captures
+from tests import captures, made_flows
 from tests.captures import ETHER, dialogue, over_ipv4, pcap
 from tests.fuzz_capture import mutated
+from tests.made_flows import ACK, SYN, segment
 
 ROOT = Path(__file__).parents[2]
 LOSS = ROOT / "tests" / "fixtures" / "parse" / "loss.pcap"
@@ -300,3 +301,18 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert only["listener_bytes"] >= 204_800 + 244
     assert main(["capture", "table", str(LOSS), "--out", "x.txt"]) == 2
     assert "parquet" in capsys.readouterr().err
+
+
+def test_a_syn_with_timestamps_alone_says_nothing_of_another_connection(tmp_path: Path) -> None:
+    """Its twelve bytes of options look like those of every later segment."""
+    stamp = b"\1\1\x08\x0a" + struct.pack(">II", 7, 0)
+    path = made_flows.capture(tmp_path / "two.pcap", [
+        (0, segment(1, 0, 5, 0, SYN, options=b"\2\4\5\xb4\3\3\7\4\2")),
+        (1, segment(2, 0, 9, 0, SYN, options=stamp)),
+        (2, segment(2, 1, 9, 10, SYN | ACK, options=b"\3\3\7")),
+        (3, segment(2, 0, 10, 10, ACK, window=1000, options=stamp))])
+    one, other = capture.connections(path).to_dict("records")
+    assert (one["opener_mss"], one["opener_wscale"], one["opener_sack_permitted"]) == (1460, 7, 1)
+    assert (other["opener_mss"], other["opener_wscale"]) == (-1, -1)
+    assert (other["opener_sack_permitted"], other["opener_timestamps"]) == (0, 1)
+    assert capture.read(path)["window_bytes"].iloc[-1] == 1000

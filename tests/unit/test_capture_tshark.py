@@ -11,7 +11,7 @@ from labs import capture
 from tests import captures, tshark
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-REAL = sorted([*(FIXTURES / "capture").glob("*.pcap.gz"), *(FIXTURES / "parse").glob("*.pcap")])
+REAL = sorted(path for path in FIXTURES.glob("*/*.pcap*"))
 FRAGMENTS = ("fragments", "ipv6-fragments")
 UNCAPTURED = ("first-14-bytes", "first-34-bytes", "first-40-bytes")
 EMPTY = ("nothing", "other-link", *UNCAPTURED)

@@ -87,3 +87,9 @@ def test_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.splitlines()[1].startswith("retransmission timer")     # the longest together
     assert main(["capture", "stalls", str(OUTAGE), "--quiet-ms", "5000"]) == 0
     assert "no silence that is longer than a round trip" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("quiet_ms", ["nan", "-5", "0", "inf"])
+def test_a_length_that_no_silence_has_is_refused(capsys: pytest.CaptureFixture[str],
+                                                 quiet_ms: str) -> None:
+    assert "above 0" in refused(capsys, "capture", "stalls", OUTAGE, f"--quiet-ms={quiet_ms}")

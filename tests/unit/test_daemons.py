@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,22 @@ def test_what_another_process_left_is_not_ended(tmp_path: Path,
         other.kill()
     keeper.write_text("no number\n")
     assert not daemons._end_keeper()
+
+
+def test_a_keeper_that_does_not_end_is_not_waited_for_without_end(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = tmp_path / "pid"
+    monkeypatch.setattr(daemons, "KEEPER", keeper)
+    monkeypatch.setattr(daemons, "ENDED_S", 1, raising=False)
+    deaf = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+            "print(flush=True); time.sleep(60)")
+    with subprocess.Popen((sys.executable, "-c", deaf, "daemons.py", "start"),
+                          stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        keeper.write_text(f"{other.pid}\n")
+        assert not daemons._end_keeper()
+        other.kill()
 
 
 def test_other_words_are_refused() -> None:

@@ -215,6 +215,30 @@ def test_segments_that_were_sent_again_have_no_time_to_their_ack() -> None:
     assert acks["ms"].max() < 1
 
 
+def flow(path: Path, sent: list[tuple[int, int, int]], acked: int) -> Path:
+    """What the opener sends, (ms, relative number, length) each, and the ACK of all, 1 ms later."""
+    made = [(1000 * at, segment(PORT, 0, 1000 + seq, 5001, ACK, length=length))
+            for at, seq, length in sent]
+    at = 1000 * (sent[-1][0] + 1)
+    return capture(path, [(0, segment(PORT, 0, 1000, 0, SYN)),
+                          (0, segment(PORT, 1, 5000, 1001, SYN | ACK)),
+                          *made, (at, segment(PORT, 1, 5001, 1000 + acked, ACK))])
+
+
+@pytest.mark.parametrize("sent", [
+    [(1, 1, 100), (2, 101, 100), (300, 1, 200)],        # two of them, joined
+    [(1, 1, 2896), (300, 1449, 1448)],                  # the second half of what was one for TSO
+    [(1, 1, 100), (300, 51, 150)],                      # with new data behind it
+])
+def test_what_was_sent_again_in_other_pieces_has_no_time_either(
+        sent: list[tuple[int, int, int]], tmp_path: Path) -> None:
+    last = max(begin + length for _, begin, length in sent)
+    assert time_to_ack(read(flow(tmp_path / "again.pcap", sent, last))).empty
+    fresh = [*sent, (400, last, 10)]
+    acks = time_to_ack(read(flow(tmp_path / "fresh.pcap", fresh, last + 10)))
+    assert acks["payload_bytes"].tolist() == [10] and acks["ms"].tolist() == [1.0]
+
+
 def test_what_was_never_acknowledged_is_missing() -> None:
     segments = read(FOLDER / "nagle-off.pcap.gz")
     acks = time_to_ack(segments[:len(segments) // 2])

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 
 from labs.cli.arguments import Arguments
 from labs.experiments.buffers import SMALL_ON_MACHINES, conditions
+from labs.parameters.base import LabParameters
 from labs.parameters.buffers import Buffers
 from labs.parameters.flags import add_flags, from_flags
+from labs.parameters.nagle import Nagle
+
+P = TypeVar("P", bound=LabParameters)
+
+
+def read(cls: type[P], *words: str) -> P:
+    parser = Arguments(prog="labs run")
+    add_flags(parser, cls)
+    return from_flags(cls, parser.read(list(words)))
 
 
 def parsed(*words: str) -> Buffers:
-    parser = Arguments(prog="labs run")
-    add_flags(parser, Buffers)
-    return from_flags(Buffers, parser.read(list(words)))
+    return read(Buffers, *words)
 
 
 @pytest.mark.parametrize(("words", "rate_mbit", "transfer_mib"), [
@@ -27,6 +37,12 @@ def test_machines_are_asked_for_a_rate_that_they_carry(
         words: tuple[str, ...], rate_mbit: float, transfer_mib: int) -> None:
     found = parsed(*words)
     assert (found.rate_mbit, found.transfer_mib) == (rate_mbit, transfer_mib)
+
+
+def test_machines_are_asked_for_few_requests_at_a_time() -> None:
+    assert read(Nagle).concurrency == 100
+    assert read(Nagle, "--testbed", "vagrant").concurrency == 10
+    assert read(Nagle, "--testbed", "vagrant", "--concurrency", "50").concurrency == 50
 
 
 def test_size_small_is_six_conditions_on_machines() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import islice
+from pathlib import Path
 
 import numpy
 import pytest
 
 from labs.analysis.interval import of_median
 from labs.catalogue import find
+from labs.errors import Missing
+from labs.launch import plan
 from labs.launch.plan import titles
 from labs.launch.repeat import enough, rounds
+from labs.launch.run import run
 from labs.parameters.buffers import Buffers
 
 P = Buffers(testbed="namespaces", repetitions_min=5, repetitions_max=8, width_pct=10)
@@ -93,3 +98,25 @@ def test_progress_knows_every_run_that_is_made_in_any_case() -> None:
     asked = Buffers(testbed="namespaces", only="default,both", repetitions_min=2)
     assert titles(lab, asked) == ["default 1", "default 2", "both 1", "both 2"]
     assert titles(lab, Buffers(only="default,both")) == ["default", "both"]
+
+
+def test_each_study_asks_anew_what_the_machines_are(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process goes on, as a notebook does, while its machines are made again."""
+    asked = []
+
+    @cache
+    def reach() -> Path:
+        asked.append("reach")
+        return tmp_path
+
+    @cache
+    def look(ssh_config: Path, names: tuple[str, ...]) -> None:
+        raise Missing("the machines are gone")
+
+    monkeypatch.setattr(plan, "reach", reach)
+    monkeypatch.setattr(plan, "look", look)
+    for _ in range(2):
+        with pytest.raises(Missing, match="gone"):
+            run(find("buffers"), Buffers(testbed="vagrant", only="default", runs=str(tmp_path)))
+    assert asked == ["reach"] * 2

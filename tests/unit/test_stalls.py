@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pandas
@@ -117,3 +118,16 @@ def test_flows_that_no_program_makes_are_read_all_the_same(seed: int, tmp_path: 
     for number in segments["connection"].unique()[:5]:
         ladder(segments, int(number))
         time_sequence(segments, int(number))
+
+
+def test_times_that_jump_to_and_fro_take_no_longer() -> None:
+    """Each second of these segments ends a silence, and nothing behind it has any payload."""
+    count = 16_000
+    segments = pandas.concat([read(FOLDER / "outage.pcap").iloc[-1:]] * count, ignore_index=True)
+    segments["time_ns"] = [0, 100_000_000] * (count // 2)
+    segments["payload_bytes"], segments["flags"] = 0, 16
+    for name in ("payload_bytes", "flags", "time_ns"):
+        segments[name] = segments[name].astype(read(FOLDER / "outage.pcap")[name].dtype)
+    begun = time.process_time()
+    assert len(stalls(segments)) == count // 2
+    assert time.process_time() - begun < 5
