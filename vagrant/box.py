@@ -223,8 +223,10 @@ def build(release: str, provider: str) -> Path:
         box.replace(final)
         shutil.copy(work / "vmlinuz", BOXES / f"{release}-vmlinuz")
         version = time.strftime("%Y%m%d.%H%M%S.0", time.gmtime())
-        listed.write_text(json.dumps(catalogue(release, version, {provider: final}), indent=1)
-                          + "\n")
+        made_list = work / listed.name
+        made_list.write_text(json.dumps(catalogue(release, version, {provider: final}), indent=1)
+                             + "\n")
+        made_list.replace(listed)
     return final
 
 

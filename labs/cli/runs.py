@@ -3,7 +3,7 @@
 WHAT and the two sides of a comparison are a run's folder, a study file, a folder given to --into,
 or a packed file. Compare has three grades: same bytes, same results, moved (exit code 5). Of two
 testbeds, which are two witnesses, it gives each condition's ratio with its 95 % interval: they
-agree, part (exit code 5), or the interval is too wide to say.
+agree, part, or the interval is too wide to say (exit code 5 unless all that compare agree).
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _are_witnesses(first: Sequence[Run], second: Sequence[Run]) -> bool:
 
 def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
     """Two testbeds never give the same bytes: each condition's ratio, and whether they agree."""
-    from labs.analysis.witnesses import PART, beside, grade, lines, margin_of
+    from labs.analysis.witnesses import PART, UNDECIDED, beside, grade, lines, margin_of
 
     found = beside(first, second)
     if as_json:
@@ -155,7 +155,7 @@ def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: boo
     else:
         rows = [one.as_json() for one in found]
         print("\n".join([table(rows, WITNESS_COLUMNS), "", *lines(found)]))
-    return MOVED if grade(found) == PART else 0
+    return MOVED if grade(found) in (PART, UNDECIDED) else 0
 
 
 def main_pack(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from labs.analysis.interval import of_median
@@ -25,9 +26,11 @@ Make = Callable[[Sequence[Planned]], None]
 def repeat(lab: Lab, p: LabParameters, runs: Path, make: Make) -> tuple[Planned, ...]:
     """Let `make` make round after round; the runs of the study, by condition and repetition."""
     made: dict[int, list[Planned]] = {place: [] for place in range(len(plan(lab, p)))}
+    # A run stays as it is once it is made: it is opened, and its figures are read, only once.
+    opened = cache(lambda name: open_run(runs / name))
 
     def known(condition: int) -> bool:
-        (seen,) = repeated(open_run(runs / one.name) for one in made[condition])
+        (seen,) = repeated(opened(one.name) for one in made[condition])
         return enough(len(seen.runs), seen.values if seen.figure else None, p)
 
     for batch in rounds(len(made), p, known):

@@ -190,12 +190,12 @@ def _files(data: Path) -> list[Path]:
 
 def main(argv: list[str]) -> int:
     """Keep a study, named by its file, or those of a RUNS folder in a folder of recorded data."""
-    try:
-        what, data, *names = map(Path, argv)
-        files = keep(what, data, *map(str, names))
-    except (ValueError, TypeError):
+    if len(argv) not in (2, 3):
         print("usage: python -m labs.runs.recorded RUNS DATA [LAB-NAME]", file=sys.stderr)
         return BadInput.exit_code
+    data = Path(argv[1])
+    try:
+        files = keep(Path(argv[0]), data, *argv[2:])
     except LabError as error:
         print(f"labs: {error}", file=sys.stderr)
         return error.exit_code

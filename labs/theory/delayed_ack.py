@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_QUICK_ACKS = 16
-"""include/net/tcp.h TCP_MAX_QUICKACKS."""
 FIRST_RCV_MSS_BYTES = 536
 """What a receiver takes a full segment to be before it has seen one: include/net/tcp.h
 TCP_MSS_DEFAULT, net/ipv4/tcp_input.c tcp_initialize_rcv_mss()."""
@@ -35,15 +33,6 @@ def wait(hz: int) -> Wait:
     """
     ticks = hz // 25
     return Wait(1e3 * ticks / hz, 1e3 * (ticks + 1) / hz)
-
-
-def quick_acks(rcv_wnd_bytes: int, rcv_mss_bytes: int = FIRST_RCV_MSS_BYTES) -> int:
-    """How many segments of a new connection are acknowledged at once.
-
-    Source: net/ipv4/tcp_input.c tcp_incr_quickack(): as many as half the window has full segments,
-    at least 2, at most 16.
-    """
-    return min(max(rcv_wnd_bytes // (2 * rcv_mss_bytes), 2), MAX_QUICK_ACKS)
 
 
 def acknowledged_at_once(waiting_bytes: int, rcv_mss_bytes: int, *, quick: bool) -> bool:

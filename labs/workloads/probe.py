@@ -7,8 +7,12 @@
 The client times TCP handshakes with the server's port (the least one counts: a lost packet costs
 a second), then asks for a train. The server sends it as UDP from the same port, so that the
 filter puts it in the same class, and the client takes the time of each arrival. The rate is read
-behind the burst that the shaper lets through at once. With --beside, more handshakes, and some
-with that port, which no shaper delays: what machines need by themselves. Writes one JSON object.
+behind the burst that the shaper lets through at once.
+
+With --beside, on machines whose work takes time: more handshakes, and some with that port, which no
+shaper delays. There a program is no faster than the line. So the train leaves in pieces that the
+kernel cuts into packets behind the shaper, and the kernel takes the times of the arrivals. Writes
+one JSON object.
 """
 
 import contextlib
@@ -25,6 +29,11 @@ BURST_PACKETS = 30
 HANDSHAKES = 3
 # include/uapi/asm-generic/socket.h
 SO_RCVBUFFORCE = 33
+SO_TIMESTAMPNS = 35
+TIMESPEC = struct.Struct("qq")
+# include/uapi/linux/udp.h; so many packets are less than the 64 KiB that a datagram may have.
+UDP_SEGMENT = 103
+PIECE_PACKETS = 44
 TRAIN_BYTES = 8 << 20
 HANDSHAKES_OF_MACHINES = 8
 
@@ -54,9 +63,14 @@ def serve(given: dict[str, str]) -> None:
             if len(asked) < 2:
                 continue
             port = struct.unpack("!H", asked)[0]
-            for index in range(int(given["packets"])):
-                packet = struct.pack("!I", index) + bytes(PAYLOAD_BYTES - 4)
-                train.sendto(packet, (peer[0], port))
+            packets, piece = int(given["packets"]), 1
+            if "beside" in given:
+                piece = PIECE_PACKETS
+                train.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, PAYLOAD_BYTES)
+            for first in range(0, packets, piece):
+                numbers = range(first, min(first + piece, packets))
+                train.sendto(b"".join(struct.pack("!I", index) + bytes(PAYLOAD_BYTES - 4)
+                                      for index in numbers), (peer[0], port))
             # Until the client has closed: nothing of the check may still be on the wire in the run.
             connection.recv(1)
             return
@@ -79,6 +93,18 @@ def beside_ms(given: dict[str, str]) -> float | None:
     return min(found_ms, default=None)
 
 
+def arrival(train: socket.socket) -> tuple[bytes, int]:
+    """The next packet, and when the kernel had it."""
+    packet, said, _, _ = train.recvmsg(2048, socket.CMSG_SPACE(TIMESPEC.size))
+    seconds, nanoseconds = TIMESPEC.unpack(said[0][2])
+    return packet, seconds * 1_000_000_000 + nanoseconds
+
+
+def arrival_here(train: socket.socket) -> tuple[bytes, int]:
+    """The next packet, and when this program had it: on virtual time that is the same."""
+    return train.recv(2048), time.time_ns()
+
+
 def measure(given: dict[str, str]) -> None:
     """Time the handshakes, ask for a train, time its arrivals."""
     address = (given["to"], int(given["port"]))
@@ -96,7 +122,11 @@ def measure(given: dict[str, str]) -> None:
     numbers: list[int] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as train:
         train.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        taken, skipped = arrival_here, BURST_PACKETS
         if "beside" in given:
+            # From the end of a piece to the end of the last one, behind all that burst lets pass.
+            taken, skipped = arrival, 2 * PIECE_PACKETS - 1
+            train.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             # A machine may not run its reader for a while: the kernel keeps the whole train.
             with contextlib.suppress(PermissionError):
                 train.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, TRAIN_BYTES)
@@ -106,16 +136,16 @@ def measure(given: dict[str, str]) -> None:
         connection.sendall(struct.pack("!H", train.getsockname()[1]))
         try:
             while len(arrivals_ns) < packets:
-                packet = train.recv(2048)
-                arrivals_ns.append(time.time_ns())
+                packet, at_ns = taken(train)
+                arrivals_ns.append(at_ns)
                 numbers.append(struct.unpack_from("!I", packet)[0])
         except TimeoutError:
             pass
     finish(connection)
-    behind = arrivals_ns[BURST_PACKETS:]
+    behind = arrivals_ns[skipped:]
     span_ns = behind[-1] - behind[0] if len(behind) > 1 else 0
     # Packets that a slow reader lost have passed the shaper too.
-    passed = numbers[-1] - numbers[BURST_PACKETS] if span_ns else 0
+    passed = numbers[-1] - numbers[skipped] if span_ns else 0
     rate_mbit = passed * FRAME_BYTES * 8e3 / span_ns if span_ns else None
     with open(given["out"], "w", encoding="ascii") as out:
         found = {"handshakes_ms": handshakes_ms, "rtt_ms": min(handshakes_ms),

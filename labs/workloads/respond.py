@@ -8,6 +8,7 @@ writes. The head is 160 bytes long whatever the body. One thread serves all conn
 in epoll between requests. Runs until it is ended.
 """
 
+import contextlib
 import selectors
 import socket
 import sys
@@ -67,14 +68,13 @@ def main(argv: list[str]) -> int:
                 ready.register(peer, selectors.EVENT_READ)
                 asked[peer] = b""
                 continue
-            try:
+            came = b""
+            with contextlib.suppress(ConnectionError):      # the client may go at any moment
                 came = peer.recv(65536)
-            except ConnectionError:
-                came = b""
-            asked[peer] += came
-            while b"\r\n\r\n" in asked[peer]:
-                asked[peer] = asked[peer].partition(b"\r\n\r\n")[2]
-                answer(peer, way, parts)
+                asked[peer] += came
+                while b"\r\n\r\n" in asked[peer]:
+                    asked[peer] = asked[peer].partition(b"\r\n\r\n")[2]
+                    answer(peer, way, parts)
             if not came:
                 ready.unregister(peer)
                 del asked[peer]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labs.theory.delayed_ack import acknowledged_at_once, quick_acks, rcv_mss_bytes, wait
+from labs.theory.delayed_ack import acknowledged_at_once, rcv_mss_bytes, wait
 from labs.theory.nagle import Answer, Sent, answer, held_back, sent
 
 MSS = 1448
@@ -27,13 +27,6 @@ def test_the_timer_waits_forty_milliseconds_and_up_to_a_tick(hz: int, least: flo
                                                              most: float) -> None:
     found = wait(hz)
     assert (found.least_ms, found.most_ms) == pytest.approx((least, most), abs=0.001)
-
-
-def test_a_connection_begins_with_quick_acks() -> None:
-    """64,240 bytes of window are 59 times twice 536: the cap of 16 counts."""
-    assert quick_acks(64240) == 16
-    assert quick_acks(8 * 1072) == 8
-    assert quick_acks(500) == 2
 
 
 def test_more_than_one_full_segment_is_acknowledged_at_once() -> None:

@@ -87,6 +87,7 @@ def test_fetch_says_a_refusal_in_one_line(served: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_probe_measures_a_handshake_and_a_train(tmp_path: Path, beside: bool) -> None:
+    packets = "200" if beside else "60"
     ports = []
     for _ in range(2):
         with socket.socket() as free:
@@ -95,12 +96,12 @@ def test_probe_measures_a_handshake_and_a_train(tmp_path: Path, beside: bool) ->
     port = ports[0]
     also = ("--beside", ports[1]) if beside else ()
     server = subprocess.Popen((sys.executable, "-I", "-S", str(PROBE), "serve", "--listen",
-                               "127.0.0.1", "--port", port, "--packets", "60", *also))
+                               "127.0.0.1", "--port", port, "--packets", packets, *also))
     out = tmp_path / "probe.json"
     try:
         while f":{int(port):04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text():
             assert server.poll() is None
-        done = run(PROBE, "measure", "--to", "127.0.0.1", "--port", port, "--packets", "60",
+        done = run(PROBE, "measure", "--to", "127.0.0.1", "--port", port, "--packets", packets,
                    "--out", str(out), *also)
         assert (done.returncode, done.stderr) == (0, "")
         assert server.wait(10) == 0
@@ -108,7 +109,7 @@ def test_probe_measures_a_handshake_and_a_train(tmp_path: Path, beside: bool) ->
         server.kill()
         server.wait()
     found = json.loads(out.read_text())
-    assert found["arrived"] == found["sent"] == 60
+    assert found["arrived"] == found["sent"] == int(packets)
     assert 0 < found["rtt_ms"] == min(found["handshakes_ms"]) < 1000
     assert found["rate_mbit"] > 0
     assert len(found["handshakes_ms"]) == (8 if beside else 3)
