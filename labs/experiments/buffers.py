@@ -11,12 +11,12 @@ from labs.experiments.bench import HERE, Bench, Buffer
 from labs.experiments.condition import Condition, Setting, Sysctls
 from labs.experiments.download import download, serve_file
 from labs.parameters.buffers import Buffers
-from labs.testbed.link import Link, queue_packets
+from labs.testbed.link import ARTICLE_RATE_MBIT, Link, queue_packets
 
 KIB, MIB = 1 << 10, 1 << 20
 GRANTS = HERE / "workloads" / "grants.py"
 # The article's own link: its commands are kept to the letter, netem's default queue included.
-ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS = 1000.0, 200.0
+ARTICLE_DELAY_MS = 200.0
 
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
 CORE = {"server": "net.core.wmem_max", "client": "net.core.rmem_max"}

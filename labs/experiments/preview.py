@@ -8,8 +8,8 @@ from labs.experiments.condition import Condition
 from labs.experiments.drive import ALWAYS
 from labs.testbed.contract import Command
 from labs.testbed.layout import addressing, layout, linking, wiring
-from labs.testbed.link import Argv, Link, shaping
-from labs.testbed.machines import unshaping
+from labs.testbed.link import Argv, Link
+from labs.testbed.machines import of_machines, unshaping
 from labs.testbed.vagrant import DEVICE
 
 
@@ -20,7 +20,8 @@ def preview(experiment: ModuleType, condition: Condition, testbed: str = "virtua
 
     An experiment that gives such lines itself says them in `lines(condition)`: host and words.
     """
-    lines = of_machines(condition.link) if testbed == "vagrant" else of_namespaces(condition.link)
+    lay = between_machines if testbed == "vagrant" else of_namespaces
+    lines = lay(condition.link)
     for host in ("server", "client"):
         settings = {**ALWAYS, **condition.sysctls.get(host, {})}
         lines += [(host, ("sysctl", "-w", f"{name}={value}")) for name, value in settings.items()]
@@ -28,9 +29,9 @@ def preview(experiment: ModuleType, condition: Condition, testbed: str = "virtua
     return tuple(Command(0, host, argv, None) for host, argv in lines)
 
 
-def of_machines(link: Link) -> list[tuple[str, Argv]]:
+def between_machines(link: Link) -> list[tuple[str, Argv]]:
     """The lines that lay the link between two machines: the server's own gives way to it."""
-    return [("server", argv) for argv in (unshaping(DEVICE), *shaping(link, DEVICE))]
+    return [("server", argv) for argv in (unshaping(DEVICE), *of_machines(link, DEVICE))]
 
 
 def of_namespaces(link: Link) -> list[tuple[str, Argv]]:

@@ -13,6 +13,8 @@ from math import ceil, sqrt
 FRAME_BYTES = 1514
 """A full Ethernet frame as the shaper counts it (MTU 1500 and 14 bytes of header)."""
 
+ARTICLE_RATE_MBIT = 1000.0
+
 Argv = tuple[str, ...]
 
 
@@ -62,8 +64,25 @@ def queue(link: Link) -> Argv:
     return words
 
 
-def shaping(link: Link, device: str) -> tuple[Argv, ...]:
-    """The tc lines for `device`, in order; none for a link that is not shaped."""
+def bursts(rate_mbit: float, late_ms: float) -> Argv:
+    """What the shaped class may send at once: 20 kB as in the article, and where the shaper may be
+    woken late, what the line takes in that time.
+
+    htb gives a class what it missed up to burst and cburst and no more (net/sched/sch_htb.c
+    htb_accnt_tokens, htb_accnt_ctokens), and tc's own cburst is one packet. So a shaper that is
+    late loses rate. The article's rate keeps the article's words, late or not.
+    """
+    if not late_ms or rate_mbit == ARTICLE_RATE_MBIT:
+        return ("burst", "20k")
+    size = str(20 * 1024 + round(rate_mbit * 1e3 / 8 * late_ms))
+    return ("burst", size, "cburst", size)
+
+
+def shaping(link: Link, device: str, late_ms: float = 0.0) -> tuple[Argv, ...]:
+    """The tc lines for `device`, in order; none for a link that is not shaped.
+
+    `late_ms` is how late a timer of the machine may be; on virtual time none is.
+    """
     if not link.shaped:
         return ()
     if link.rate_mbit is None:
@@ -77,7 +96,8 @@ def shaping(link: Link, device: str) -> tuple[Argv, ...]:
     return (
         add("qdisc", "root", "handle", "1:", "htb", "default", "100"),
         add("class", "parent", "1:", "classid", "1:1", "htb", "rate", unshaped, "burst", "20k"),
-        add("class", "parent", "1:1", "classid", "1:10", "htb", "rate", rate, "burst", "20k"),
+        add("class", "parent", "1:1", "classid", "1:10", "htb", "rate", rate,
+            *bursts(link.rate_mbit, late_ms)),
         add("class", "parent", "1:1", "classid", "1:100", "htb", "rate", unshaped, "burst", "20k"),
         add("qdisc", "parent", "1:10", "handle", "10:", *queue(link)),
         add("qdisc", "parent", "1:100", "handle", "100:", "fq_codel"),

@@ -30,6 +30,15 @@ class Machine:
     own_link: Argv = ()
 
 
+# A virtual machine without help of the hardware is woken some milliseconds late now and then.
+TIMER_LATE_MS = 10.0
+
+
+def of_machines(link: Link, device: str) -> tuple[Argv, ...]:
+    """The tc lines that shape a machine's device."""
+    return shaping(link, device, TIMER_LATE_MS)
+
+
 def unshaping(device: str) -> Argv:
     """The line that takes the shaper off a device."""
     return ("tc", "qdisc", "del", "dev", device, "root")
@@ -82,7 +91,7 @@ class Machines:
 
     def _shape(self, leaving: contextlib.ExitStack) -> None:
         """Make the link on the server's device, and see to its end."""
-        lines = shaping(self.link, self.server.device)
+        lines = of_machines(self.link, self.server.device)
         undo = unshaping(self.server.device)
         shown = ("tc", "qdisc", "show", "dev", self.server.device, "root")
         if is_shaped(self.server.run(shown, log=False).text):

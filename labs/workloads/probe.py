@@ -124,8 +124,10 @@ def measure(given: dict[str, str]) -> None:
         train.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         taken, skipped = arrival_here, BURST_PACKETS
         if "beside" in given:
-            # From the end of a piece to the end of the last one, behind all that burst lets pass.
-            taken, skipped = arrival, 2 * PIECE_PACKETS - 1
+            # From the end of a piece to the end of the last one: the first quarter of the train is
+            # more than the bursts of a machine's shaper let pass.
+            taken = arrival
+            skipped = (packets // 4 // PIECE_PACKETS + 1) * PIECE_PACKETS - 1
             train.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             # A machine may not run its reader for a while: the kernel keeps the whole train.
             with contextlib.suppress(PermissionError):

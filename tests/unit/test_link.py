@@ -28,6 +28,14 @@ def test_the_articles_commands_to_the_letter(delay_ms: float, leaf: str) -> None
     assert lines(Link(1000, delay_ms)) == ARTICLE.format(leaf=leaf)
 
 
+def test_a_shaper_that_may_be_late_may_send_what_it_missed() -> None:
+    """10 ms at 100 Mbit/s are 125,000 bytes; the article's own rate keeps the article's words."""
+    late = [" ".join(argv) for argv in shaping(Link(100, 200), "eth0", 10)]
+    assert [line for line in late if "1:10 htb" in line] == [
+        "tc class add dev eth0 parent 1:1 classid 1:10 htb rate 100mbit burst 145480 cburst 145480"]
+    assert shaping(Link(1000, 200), "eth0", 10) == shaping(Link(1000, 200), "eth0")
+
+
 def test_every_part_of_a_link_reaches_its_line() -> None:
     link = Link(12.5, 40.25, loss_pct=0.1, jitter_ms=3, queue_packets=77, port=8080)
     text = lines(link)
