@@ -31,7 +31,7 @@ class Machine:
 
 
 # A virtual machine without help of the hardware is woken some milliseconds late now and then.
-TIMER_LATE_MS = 10.0
+TIMER_LATE_MS = 5.0
 
 
 def of_machines(link: Link, device: str) -> tuple[Argv, ...]:
