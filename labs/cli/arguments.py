@@ -30,7 +30,8 @@ class Arguments(argparse.ArgumentParser):
         for word in left:
             if word.startswith("-") and word != "-":
                 flag = word.split("=", 1)[0]
-                raise BadInput(unknown(flag, self._flags(), what=f"flag of {self.prog}"))
+                asked = verbs.get(words[0], self)
+                raise BadInput(unknown(flag, asked._flags(), what=f"flag of {asked.prog}"))
         if left:
             raise BadInput(f"{left[0]} is one word too many; see {self.prog} --help")
         return namespace
@@ -47,6 +48,5 @@ class Arguments(argparse.ArgumentParser):
         }
 
     def _flags(self) -> Iterator[str]:
-        for parser in (self, *self._verbs().values()):
-            for action in parser._actions:
-                yield from (flag for flag in action.option_strings if flag.startswith("--"))
+        for action in self._actions:
+            yield from (flag for flag in action.option_strings if flag.startswith("--"))
