@@ -113,9 +113,11 @@ def _stretch(segments: DataFrame, connection: int | None, rows: tuple[int, int] 
         asked = asked[asked["connection"] == connection]
     if asked.empty:
         known = sorted(segments["connection"].unique().tolist())
-        have = f"connections 0 to {known[-1]}" if known else "no TCP at all"
+        if not known:
+            raise BadInput("the capture has no TCP at all")
         raise BadInput(f"no packets in that stretch: the capture has rows 0 to "
-                       f"{len(segments) - 1} and {have}; choose another connection, rows or times")
+                       f"{len(segments) - 1} and connections 0 to {known[-1]}; choose another "
+                       "connection, rows or times")
     number = asked["connection"].iloc[0]
     chosen = asked[asked["connection"] == number]
     if len(chosen) > MOST_PACKETS:
