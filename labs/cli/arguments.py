@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from labs.errors import BadInput
 from labs.parameters.declare import unknown
+
+# What argparse says of a word that should be a number.
+NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 
 
 class Arguments(argparse.ArgumentParser):
@@ -37,6 +41,10 @@ class Arguments(argparse.ArgumentParser):
         return namespace
 
     def error(self, message: str) -> NoReturn:
+        number = NO_NUMBER.fullmatch(message)
+        if number is not None:
+            kind = "a whole number" if number[2] == "int" else "a number"
+            raise BadInput(f'{number[1]} "{number[3]}" cannot be read; allowed: {kind}')
         raise BadInput(f"{' '.join(message.split())}; see {self.prog} --help")
 
     def _verbs(self) -> dict[str, Arguments]:
