@@ -41,6 +41,7 @@ SAID = {
     "fast_retransmission": "fast retransmission", "spurious_retransmission": "needlessly again",
     "retransmission": "retransmission", "out_of_order": "out of order",
     "duplicate_ack": "duplicate ACK", "lost_segment": "a hole before it",
+    "ack_lost_segment": "of bytes not captured",
     "zero_window": "zero window", "window_full": "window full", "window_update": "window update",
     "keep_alive_ack": "keep-alive answered", "keep_alive": "keep-alive or probe",
     "zero_window_probe_ack": "probe answered", "zero_window_probe": "zero-window probe",
