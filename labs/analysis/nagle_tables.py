@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labs.analysis.answered import stalls_in, usual
-from labs.analysis.exchanges import in_words
+from labs.analysis.exchanges import AND_SO_ON, in_words
 from labs.analysis.explained import explained
 from labs.analysis.shown import Table, Words
 from labs.errors import Missing
@@ -29,7 +29,10 @@ def sequences(requests: Mapping[str, DataFrame]) -> Table:
     for name, table in requests.items():
         found = usual(table)
         for steps, count in ((found.steps, found.follow), *found.others.items()):
-            own = table[table["steps"] == steps]
+            if not count:
+                continue
+            bare = steps[:-1] if steps[-1] == AND_SO_ON else steps
+            own = table[(table["steps"] == steps) | (table["steps"] == bare)]
             first = bool(len(own)) and bool((own["request"] == 0).all())
             rows.append({"condition": name, "steps": in_words(steps), "requests": count,
                          "share, %": 100 * count / max(1, found.requests),

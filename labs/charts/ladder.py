@@ -41,6 +41,7 @@ SAID = {
     "fast_retransmission": "fast retransmission", "spurious_retransmission": "needlessly again",
     "retransmission": "retransmission", "out_of_order": "out of order",
     "duplicate_ack": "duplicate ACK", "lost_segment": "a hole before it",
+    "ack_lost_segment": "of bytes not captured",
     "zero_window": "zero window", "window_full": "window full", "window_update": "window update",
     "keep_alive_ack": "keep-alive answered", "keep_alive": "keep-alive or probe",
     "zero_window_probe_ack": "probe answered", "zero_window_probe": "zero-window probe",
@@ -113,9 +114,11 @@ def _stretch(segments: DataFrame, connection: int | None, rows: tuple[int, int] 
         asked = asked[asked["connection"] == connection]
     if asked.empty:
         known = sorted(segments["connection"].unique().tolist())
-        have = f"connections 0 to {known[-1]}" if known else "no TCP at all"
+        if not known:
+            raise BadInput("the capture has no TCP at all")
         raise BadInput(f"no packets in that stretch: the capture has rows 0 to "
-                       f"{len(segments) - 1} and {have}; choose another connection, rows or times")
+                       f"{len(segments) - 1} and connections 0 to {known[-1]}; choose another "
+                       "connection, rows or times")
     number = asked["connection"].iloc[0]
     chosen = asked[asked["connection"] == number]
     if len(chosen) > MOST_PACKETS:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from labs.errors import BadInput
 from labs.parameters.declare import unknown
+
+# What argparse says of a word that should be a number.
+NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 
 
 class Arguments(argparse.ArgumentParser):
@@ -30,12 +34,17 @@ class Arguments(argparse.ArgumentParser):
         for word in left:
             if word.startswith("-") and word != "-":
                 flag = word.split("=", 1)[0]
-                raise BadInput(unknown(flag, self._flags(), what=f"flag of {self.prog}"))
+                asked = verbs.get(words[0], self)
+                raise BadInput(unknown(flag, asked._flags(), what=f"flag of {asked.prog}"))
         if left:
             raise BadInput(f"{left[0]} is one word too many; see {self.prog} --help")
         return namespace
 
     def error(self, message: str) -> NoReturn:
+        number = NO_NUMBER.fullmatch(message)
+        if number is not None:
+            kind = "a whole number" if number[2] == "int" else "a number"
+            raise BadInput(f'{number[1]} "{number[3]}" cannot be read; allowed: {kind}')
         raise BadInput(f"{' '.join(message.split())}; see {self.prog} --help")
 
     def _verbs(self) -> dict[str, Arguments]:
@@ -47,6 +56,5 @@ class Arguments(argparse.ArgumentParser):
         }
 
     def _flags(self) -> Iterator[str]:
-        for parser in (self, *self._verbs().values()):
-            for action in parser._actions:
-                yield from (flag for flag in action.option_strings if flag.startswith("--"))
+        for action in self._actions:
+            yield from (flag for flag in action.option_strings if flag.startswith("--"))

@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from labs.cli import capture_shown
 from labs.errors import BadInput
-
-if TYPE_CHECKING:
-    from labs.capture.counts import Remarks
 
 SHOWN = ("connection", "opener", "opener_port", "listener", "listener_port", "handshake_rtt_ms",
          "opener_bytes", "listener_bytes", "opener_segments", "listener_segments",
@@ -73,7 +68,7 @@ def main_table(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(said))
     else:
-        _say(found)
+        capture_shown.say(found)
         would = "would write" if args.dry_run else "wrote"
         print(f"{would} {columns.rows:,} segments of {len(reader.connections):,} connections "
               f"to {out}")
@@ -93,14 +88,9 @@ def main_connections(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"file": args.file, "connections": rows, **found.as_json()}))
         return 0
-    _say(found)
+    capture_shown.say(found)
     for row in rows:
         ns = row["handshake_rtt_ns"]
         row["handshake_rtt_ms"] = None if ns is None else ns / 1e6
-    print(table(rows, SHOWN))
+    print(table(rows, SHOWN) if rows else f"{args.file}: no TCP at all")
     return 0
-
-
-def _say(found: Remarks) -> None:
-    for line in found.lines:
-        print(f"labs: {line}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Sequence
 from math import inf
@@ -16,6 +17,8 @@ from labs.errors import BadInput
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from labs.capture import Remarks
 
 UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
@@ -58,20 +61,24 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def main_ladder(args: argparse.Namespace) -> int:
     """Draw it, write it. BadInput for a stretch that is not there or holds too many packets."""
-    from labs.capture import read
+    from labs.capture.counts import remarks
+    from labs.capture.reader import read_columns
     from labs.charts.ladder import ladder
     from labs.record.whole_file import write_whole
 
     if args.out.suffix != ".html":
         raise BadInput(f"--out {args.out}: a ladder is written as one page; end it in .html")
-    segments = read(args.file)
+    columns, reader = read_columns(args.file)
+    held, segments = remarks(reader.counts), columns.table()
     rows = stretch(segments, args.connection, args.begin, args.end)
     figure = ladder(segments, args.connection, rows=rows, source=args.file)
     if not args.dry_run:
         page: str = figure.to_html(include_plotlyjs=True, full_html=True)
         write_whole(args.out, page.encode())
     said = {"file": str(args.file), "out": str(args.out), "written": not args.dry_run,
-            "rows": list(rows)}
+            "rows": list(rows), **held.as_json()}
+    if not args.json:
+        say(held)
     would = "would draw" if args.dry_run else "drew"
     print(json.dumps(said) if args.json else f"{would} rows {rows[0]} to {rows[1]} in {args.out}")
     return 0
@@ -113,10 +120,14 @@ def main_stalls(args: argparse.Namespace) -> int:
         raise BadInput(f"--quiet-ms {args.quiet_ms:g}: give a number of milliseconds above 0, "
                        "such as 20")
     from labs.analysis.stalls import stalls
-    from labs.capture import read
+    from labs.capture.counts import remarks
+    from labs.capture.marks import marks
+    from labs.capture.reader import read_columns
 
-    segments = read(args.file)
+    columns, reader = read_columns(args.file)
+    held, segments = remarks(reader.counts), columns.table()
     found = stalls(segments, quiet_ms=args.quiet_ms)
+    missed = int(marks(segments)["ack_lost_segment"].sum())
     begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
     rows: list[dict[str, Any]] = [
         {**{str(name): value for name, value in row.items()},
@@ -124,10 +135,21 @@ def main_stalls(args: argparse.Namespace) -> int:
     reasons = by_reason(rows)
     if args.json:
         print(json.dumps({"file": str(args.file), "segments": len(segments), "reasons": reasons,
-                          "stalls": rows}))
+                          "stalls": rows, "acks_of_missing": missed, **held.as_json()}))
     else:
+        say(held)
+        if missed:
+            print(f"labs: ACKs of bytes that are not in the capture: {missed:,}; packets are "
+                  "missing in it, so a silence beside them may have another reason",
+                  file=sys.stderr)
         print(as_text(args.file, rows, reasons))
     return 0
+
+
+def say(held: Remarks) -> None:
+    """What the file held beside segments, on stderr, a line a remark."""
+    for line in held.lines:
+        print(f"labs: {line}", file=sys.stderr)
 
 
 def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

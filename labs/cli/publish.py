@@ -11,6 +11,8 @@ import json
 import sys
 from pathlib import Path
 
+from labs.errors import BadInput
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
@@ -26,6 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run, write the page whole, and print its path. Raises LabError."""
+    if args.out.suffix not in (".html", ".htm"):
+        raise BadInput(f"--out {args.out}: a notebook is written as one page; end it in .html")
     from labs.publish.execute import execute, read_notebook, settle
 
     values = settle(args.given, read_notebook(args.notebook))

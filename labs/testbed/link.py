@@ -150,10 +150,11 @@ def verdict(link: Link, measured: Measured, packets: int = 0) -> str:
     """
     complaints = []
     beside_ms = measured.beside_ms or 0.0
-    # What a path takes by itself is no constant: it may be as much again, or twice that.
-    allowed_ms = (max(RTT_FLOOR_MS, RTT_TOLERANCE * link.delay_ms, 2 * beside_ms)
-                  + 3 * link.jitter_ms)
-    if abs(measured.rtt_ms - beside_ms - link.delay_ms) > allowed_ms:
+    # What a path takes by itself is no constant: nothing this time, or three times as much.
+    beyond_ms = measured.rtt_ms - beside_ms - link.delay_ms
+    own_ms = beside_ms if beyond_ms < 0 else 2 * beside_ms
+    allowed_ms = max(RTT_FLOOR_MS, RTT_TOLERANCE * link.delay_ms, own_ms) + 3 * link.jitter_ms
+    if abs(beyond_ms) > allowed_ms:
         own = f" above the path's own {beside_ms:.2f}" if beside_ms else ""
         complaints.append(f"RTT {measured.rtt_ms:.2f} ms, asked {link.delay_ms:g} "
                           f"within {allowed_ms:.2g} ms{own}")

@@ -110,6 +110,13 @@ def test_what_was_sent_again_is_dashed_and_said() -> None:
     assert any("retransmission timer; the answerer waits for the asker" in text for text in said)
 
 
+def test_an_ack_of_what_was_not_captured_is_said() -> None:
+    segments = read(FOLDER / "outage.pcap")
+    missed = segments.index[segments["payload_bytes"] > 0][5]
+    assert "of bytes not captured" not in texts(ladder(segments, 0, rows=(0, 40)))
+    assert "of bytes not captured" in texts(ladder(segments.drop(index=missed), 0, rows=(0, 40)))
+
+
 def test_forty_packets_have_the_room_of_lines_of_text() -> None:
     """Rows of a table and their text are at least 24 pixels apart."""
     segments = read(FOLDER / "lossy.pcap.gz")

@@ -126,6 +126,14 @@ def test_sequences_say_which_requests_go_otherwise() -> None:
         False, True, False, True, True]
 
 
+def test_sequences_with_more_packets_say_which_requests_they_are() -> None:
+    rows = requests_of(nagle_run("off"))
+    firsts = rows[rows["request"] == 0]
+    found = sequences({"off": firsts.assign(segments=firsts["segments"] + 1)})
+    assert list(found["requests"]) == [100] and list(found["which"]) == [
+        "the first on their connection"]
+
+
 def test_waits_are_grouped_by_who_waits_for_whom() -> None:
     found = waits(requests_of(nagle_run("off")))
     (row,) = found.to_dict("records")

@@ -108,6 +108,11 @@ def test_the_help_of_run_has_the_lab_s_own_flags(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize(("words", "said"), [
     (["rn"], "rn is not a command; did you mean run?"),
+    (["run", "buffers", "--jobs", "x"],
+     '--jobs "x" cannot be read; allowed: a whole number'),
+    (["capture", "stalls", "f", "--quiet-ms", "y"],
+     '--quiet-ms "y" cannot be read; allowed: a number'),
+    (["runs", "list", "--zzz"], "--zzz is not a flag of labs runs list; allowed: --help, --json"),
     (["zork"], "zork is not a command; allowed: run, "),
     (["run"], "LAB"),
     (["run", "bufers"], "bufers is not a lab; did you mean buffers?"),

@@ -93,3 +93,34 @@ def test_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_length_that_no_silence_has_is_refused(capsys: pytest.CaptureFixture[str],
                                                  quiet_ms: str) -> None:
     assert "above 0" in refused(capsys, "capture", "stalls", OUTAGE, f"--quiet-ms={quiet_ms}")
+
+
+def test_what_the_file_lacks_is_said_beside_ladder_and_stalls(
+        capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cut, whole = tmp_path / "cut.pcap", OUTAGE.read_bytes()
+    cut.write_bytes(whole[:-10])
+    for words in (["stalls"], ["ladder", "--from", "0", "--out", str(tmp_path / "x.html")]):
+        assert main(["capture", words[0], str(cut), *words[1:]]) == 0
+        assert "the last record ends early" in capsys.readouterr().err
+    assert told(capsys, "capture", "stalls", cut)["cut_bytes"]
+
+
+def test_stalls_say_where_packets_are_missing(capsys: pytest.CaptureFixture[str],
+                                              tmp_path: Path) -> None:
+    holed, whole = tmp_path / "holed.pcap", OUTAGE.read_bytes()
+    segments = read(OUTAGE)
+    row = int(segments.index[segments["payload_bytes"] > 0][5])
+    begin, end = (int(segments["offset"][one]) for one in (row, row + 1))
+    holed.write_bytes(whole[:begin] + whole[end:])
+    assert main(["capture", "stalls", str(holed)]) == 0
+    assert "ACKs of bytes that are not in the capture: " in capsys.readouterr().err
+    assert told(capsys, "capture", "stalls", OUTAGE)["acks_of_missing"] == 0
+
+
+def test_a_capture_without_tcp_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bare = tmp_path / "bare.pcap"
+    bare.write_bytes(OUTAGE.read_bytes()[:24])
+    assert main(["capture", "connections", str(bare)]) == 0
+    assert capsys.readouterr().out == f"{bare}: no TCP at all\n"
+    assert "the capture has no TCP at all" in refused(capsys, "capture", "ladder", bare,
+                                                      "--out", tmp_path / "x.html")

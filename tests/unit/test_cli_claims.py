@@ -116,7 +116,7 @@ def test_recorded_runs_where_nothing_was_run_here(
 @pytest.mark.parametrize(("words", "said"), [
     (("--from", "nowhere"), "nowhere is no folder of runs"),
     (("--article", "7"), "there is no ledger of article 7; there are those of: 1, 3"),
-    (("--article", "one"), "invalid int value"),
+    (("--article", "one"), '--article "one" cannot be read; allowed: a whole number'),
     (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
 ])
 def test_what_is_refused(capsys: pytest.CaptureFixture[str], words: tuple[str, ...],

@@ -93,7 +93,7 @@ def test_the_verdict_names_what_differs(measured: Measured, said: str) -> None:
 @pytest.mark.parametrize(("measured", "said"), [
     (Measured(205.4, 100.0, beside_ms=2.1), "as asked"),
     (Measured(208.0, 100.0, beside_ms=2.1),
-     "RTT 208.00 ms, asked 200 within 4 ms above the path's own 2.10"),
+     "RTT 208.00 ms, asked 200 within 4.2 ms above the path's own 2.10"),
     (Measured(216.0, 100.0, beside_ms=9.0), "as asked"),
     (Measured(200.0, 100.0, beside_ms=9.0), "as asked"),
     (Measured(199.9, 100.0, beside_ms=9.0), "within 9 ms above the path's own 9.00"),

@@ -140,3 +140,8 @@ def test_dry_run_says_what_would_be_done(
     assert run(tmp_path, notebook("1 / 0"), "--set", "RATE_MBIT=3", "--dry-run", "--json") == 0
     assert json.loads(capsys.readouterr().out)["parameters"] == {"RATE_MBIT": 3}
     assert not (tmp_path / "book.html").exists()
+
+
+def test_a_page_of_another_kind_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="end it in"):
+        run(tmp_path, notebook("1 / 0"), "--out", str(tmp_path / "page.txt"))
