@@ -115,8 +115,9 @@ def kept_connections(claim: Claim, seen: Evidence) -> Finding:
               f"{kept.stalled_pct:.3g} %, and of the first ones on their connection "
               f"{kept.first_stalled_pct:.3g} %: those meet quick ACKs")
     if single.closing_pct:
-        reason += (f"; there is a second cause without -k: in {single.closing_pct:.3g} % of the "
-                   "answers the rest leaves with the FIN, for closing sends what was held back")
+        reason += (f"; there is a second cause without -k: in some answers the rest leaves with "
+                   "the FIN, for closing sends what was held back (how many is decided by work "
+                   f"below 1 ms: {single.closing_pct:.3g} % here)")
     verdict = HOLDS if single.stalled_pct <= FREE_PCT else WRONG
     return Finding(verdict=verdict, measured=measured, reason=reason,
                    predicted=dict(zip(measured, (

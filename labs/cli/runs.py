@@ -1,9 +1,11 @@
 """List, show, compare and pack the runs that are kept, and write them as a table.
 
 WHAT and the two sides of a comparison are a run's folder, a study file, a folder given to --into,
-or a packed file. Compare has three grades: same bytes, same results, moved (exit code 5). Of two
-testbeds, which are two witnesses, it gives each condition's ratio with its 95 % interval: they
-agree, part, or the interval is too wide to say (exit code 5 unless all that compare agree).
+or a packed file. A folder stands for the newest study of each lab in it.
+
+Compare has three grades: same bytes, same results, moved (exit code 5). Of two testbeds, which are
+two witnesses, it gives each condition's ratio with its 95 % interval: they agree, part, or the
+interval is too wide to say (exit code 5 unless all that compare agree).
 """
 
 from __future__ import annotations

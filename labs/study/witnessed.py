@@ -19,7 +19,7 @@ from labs.runs.listing import is_run, open_study, study_files
 from labs.runs.run import Run, open_run
 from labs.study.opened import Study, opened
 
-FIRST = {"vagrant": "vagrant up && ", "namespaces": ""}
+FIRST = {"vagrant": "make box && vagrant up && ", "namespaces": ""}
 # The witness has its own; where runs are kept is said from where the command is given.
 NOT_TOLD = frozenset({"testbed", "kernel", "runs", "size"})
 

@@ -85,6 +85,15 @@ def test_words_in_tables_stand_left_and_numbers_right(tmp_path: Path) -> None:
     assert "<td>1.5</td>" in page
 
 
+def test_the_answer_of_a_solution_is_folded(tmp_path: Path) -> None:
+    book = notebook("print('seen at once')", "print('looked up')")
+    book.cells[3].metadata["tags"] = ["solution"]
+    assert run(tmp_path, book) == 0
+    page = (tmp_path / "book.html").read_text(encoding="utf-8")
+    before, folded = page.split("<summary>answer</summary>")
+    assert "<pre>seen at once" in before and "<pre>looked up" in folded.split("</details>")[0]
+
+
 def test_values_take_the_type_of_the_default() -> None:
     settled = settle(["RATE_MBIT=0.5", "KERNEL=6.10", "CAPTURE=true"], notebook())
     assert settled == {"RATE_MBIT": 0.5, "KERNEL": "6.10", "CAPTURE": True}

@@ -182,7 +182,7 @@ def test_compare_has_a_row_a_condition_and_a_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str],
 ) -> None:
     first = str(VIRTUAL.file)
-    for speeds, code, word in ((CLOSE, 0, "2 agree"), (SLOW, 5, "2 part"), (WIDE, 0, "2 undecid")):
+    for speeds, code, word in ((CLOSE, 0, "2 agree"), (SLOW, 5, "2 part"), (WIDE, 5, "2 undecid")):
         file = second(tmp_path / word[2:], speeds)
         assert main(["runs", "compare", first, str(file)]) == code
         printed = capsys.readouterr().out
