@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from labs.catalogue import Lab
+from labs.errors import Missing
 from labs.experiments.condition import Condition, seed_of
 from labs.kernel.store import Kernel, find
 from labs.launch import code, tools
@@ -16,6 +19,7 @@ from labs.parameters.base import LabParameters
 from labs.record.canonical import key
 from labs.record.folder import run_name
 from labs.record.schema import VERSION
+from labs.testbed.doctor import LINK_TRIALS, part_of_the_link
 from labs.testbed.machines_up import reach
 from labs.testbed.vagrant import Vagrant
 
@@ -60,6 +64,8 @@ def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Pla
     conditions = lab.conditions(p)
     kernel = find(p.kernel) if p.testbed == "virtual" else None
     there = _there(lab, conditions) if p.testbed == "vagrant" else None
+    if p.testbed == "namespaces" and any(condition.link.shaped for condition in conditions):
+        shaper_of_this_machine()
     interpreter = tools.python()
     own = Path(lab.source) if lab.source else None
     driving = code.digest_of(own)
@@ -87,6 +93,15 @@ def ask_anew() -> None:
     again."""
     reach.cache_clear()
     look.cache_clear()
+
+
+@cache
+def shaper_of_this_machine() -> None:
+    """Missing, with the next step, if root would make a link that this machine's kernel cannot."""
+    for name in LINK_TRIALS if os.geteuid() == 0 else ():
+        check = part_of_the_link(name)
+        if not check.ok:
+            raise Missing(f"{check.found}; {check.next_step}")
 
 
 def _tools(lab: Lab, condition: Condition) -> tuple[str, ...]:

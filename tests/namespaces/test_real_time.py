@@ -26,6 +26,7 @@ from labs.record.folder import Staging
 from labs.record.study import StudyFile
 from labs.runs import Run, open_run
 from labs.testbed.contract import Testbed
+from labs.testbed.doctor import LINK_TRIALS, part_of_the_link
 from labs.testbed.machines import Machine, Machines
 from tests.sshd import Sshd
 
@@ -132,3 +133,15 @@ def test_a_second_witness_over_ssh(made: tuple[StudyFile, list[tuple[str, str]]]
     assert row.verdict in (AGREE, UNDECIDED, PART)
     assert bool(row.because) is (row.verdict != AGREE)
     assert row.second.runs[0].testbed == "ssh"
+
+
+def test_a_link_that_this_kernel_cannot_make_is_told_before_anything_begins(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lacking = [name for name in LINK_TRIALS if not part_of_the_link(name).ok]
+    if not lacking:
+        pytest.skip("this machine's kernel can make every link")
+    assert main(["run", "buffers", "--testbed", "namespaces", "--only", "default", "--into",
+                 str(tmp_path)]) == 3
+    said = capsys.readouterr().err
+    assert f"has no {lacking[0]}" in said and said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
