@@ -210,6 +210,7 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     payload_bytes  int32   by the IP header, whatever was captured
     seq_rel        int64   counted from the SYN, which has 0; without SYN the first has 1. Does not
     ack_rel        int64   wrap at 4 GiB. ack_rel is 0 without ACK
+    mss            uint16  the option, as a SYN has it; 0 without
     tsval, tsecr   int64   -1 without the option
     sack_blocks    uint8   0 to 4
     sack_left_1, sack_right_1 ... sack_left_4, sack_right_4
@@ -251,8 +252,11 @@ def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
     """A reader that has read the file to its end and kept no rows."""
     reader = Reader(path, memory_bytes)
     columns = Columns(SCRATCH_ROWS)
-    while reader.fill(columns):
-        columns.rows = 0
+    try:
+        while reader.fill(columns):
+            columns.rows = 0
+    finally:
+        reader.close()
     return reader
 
 
@@ -291,7 +295,8 @@ def connections(path: str | Path) -> pd.DataFrame:
     and of each end, after opener_ or listener_:
     mss, wscale, sack_permitted, timestamps
                                    what its SYN offered: mss and wscale -1 where it did not, all
-                                   four -1 where it is not there
+                                   four -1 where it is not there; wscale at most 14, and -1 where
+                                   the other's SYN has no such option: nothing is scaled then
     segments, bytes                what it sent; bytes of payload, those sent again too
     retransmissions                segments whose payload begins before the highest number that it
                                    has sent (a zero-window probe or a keep-alive of one byte too;
