@@ -18,7 +18,7 @@ import numpy
 
 from labs.analysis.explained import IDLE
 from labs.analysis.sides import ACK, FIN, RST, SYN, Sides, sides
-from labs.analysis.stalls import MSS_BYTES, NOBODY, QUIET_MS, Wait, is_silent, why
+from labs.analysis.stalls import NOBODY, QUIET_MS, Wait, is_silent, why
 from labs.capture import marks as bits
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ class Followed:
         return self.follow / self.requests if self.requests else float("nan")
 
 
-def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
-              mss_bytes: int = MSS_BYTES) -> DataFrame:
+def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
     """A row a request, in the order of time, of a table of segments (`labs.capture.read`).
 
     `connection`, `request` (its number on the connection, from 0), `at_ns`, `first_row`,
@@ -82,7 +81,7 @@ def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
     from pandas import DataFrame
 
     known = sides(segments)
-    rows = [_row(known, number, first, last, quiet_ms * 1e6, mss_bytes)
+    rows = [_row(known, number, first, last, quiet_ms * 1e6)
             for number, first, last in _bounds(known)]
     found = DataFrame(rows, columns=list(COLUMNS))
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
@@ -127,14 +126,14 @@ def _bounds(known: Sides) -> list[tuple[int, int, int]]:
     return found
 
 
-def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float,
-         mss_bytes: int) -> tuple[object, ...]:
+def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float
+         ) -> tuple[object, ...]:
     times = known.time_ns[first:last]
     payload, direction = known.length[first:last], known.direction[first:last]
     answer = numpy.flatnonzero((payload > 0) & (direction == 1))
     begin = int(times[0])
     longest = _longest(known, first, last, quiet_ns)
-    wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, longest, mss_bytes)
+    wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, longest)
     return (
         int(known.connection[first]), number, begin, known.rows[first], known.rows[last - 1],
         last - first, _new_bytes(known, 0, first, last), _new_bytes(known, 1, first, last),

@@ -244,11 +244,15 @@ def test_a_capture_without_a_request() -> None:
 
 
 def test_what_the_device_cuts_up_counts_as_the_segments_that_it_becomes() -> None:
-    segments = pandas.DataFrame({"direction": [0, 1, 0], "payload_bytes": [100, 1449, 0],
-                                 "flags": [0x18, 0x18, 0x10], "ack_rel": [1, 101, 1450]})
+    """With the MSS that the handshake agrees on, less the timestamps."""
     requests = pandas.DataFrame({"steps": [("request",)], "reason": [""], "request": [0]})
-    found = figures(segments, requests)
-    assert (found.segments, found.acks) == (2, 1)
+    for mss, count in ((1460, 2), (1461, 1), (500, 3)):
+        segments = pandas.DataFrame({
+            "connection": [0] * 5, "direction": [0, 1, 0, 1, 0], "mss": [9000, mss, 0, 0, 0],
+            "payload_bytes": [0, 0, 100, 1449, 0], "flags": [0x02, 0x12, 0x18, 0x18, 0x10],
+            "tsval": [7] * 5, "ack_rel": [0, 1, 1, 101, 1450]})
+        found = figures(segments, requests)
+        assert (found.segments, found.acks) == (count, 1)
 
 
 def test_what_was_asked_is_read_from_the_run() -> None:
