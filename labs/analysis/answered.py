@@ -90,7 +90,8 @@ def figures(segments: DataFrame, requests: DataFrame) -> Answered:
         return Answered(0, 0.0, 0.0, 0.0, 0.0, 0.0)
     flags, payload = segments["flags"], segments["payload_bytes"]
     parts = (segments["direction"] == 1) & (payload > 0)
-    pieces = -(-payload[parts].astype("int64") // mss_bytes(segments)[parts])
+    length = payload.to_numpy()[parts].astype("int64")
+    pieces = -(-length // mss_bytes(segments)[parts])
     # The last part of the handshake acknowledges the SYN alone.
     acks = ((segments["direction"] == 0) & (payload == 0) & ((flags & (SYN | FIN | RST)) == 0)
             & (segments["ack_rel"] > 1))

@@ -35,7 +35,7 @@ def mss_bytes(segments: DataFrame) -> Array:
     found = _agreed(segments, connection)
     unknown = (found == 0)[connection]
     if unknown.any():
-        _as_seen(segments[unknown], found)
+        _as_seen(segments, unknown, found)
     found[found == 0] = USUAL_BYTES
     full: Array = found[connection]
     return full
@@ -54,11 +54,12 @@ def _agreed(segments: DataFrame, connection: Array) -> Array:
     return found
 
 
-def _as_seen(segments: DataFrame, found: Array) -> None:
-    """Enter what the payloads of connections without handshake show."""
-    chosen = segments[(segments["payload_bytes"] >= LEAST_SEEN_BYTES)
-                      & ((segments["flags"] & (FIN | SYN | PSH)) == 0)]
-    sizes = chosen.groupby(["connection", "payload_bytes"]).size()
-    again = sizes[sizes > 1].reset_index()
-    least = again.groupby("connection")["payload_bytes"].min()
-    found[least.index.to_numpy()] = least.to_numpy()
+def _as_seen(segments: DataFrame, unknown: Array, found: Array) -> None:
+    """Enter what the payloads of the connections in `unknown` show."""
+    length = segments["payload_bytes"].to_numpy()
+    whole = (segments["flags"].to_numpy() & (FIN | SYN | PSH)) == 0
+    chosen = numpy.flatnonzero(unknown & whole & (length >= LEAST_SEEN_BYTES))
+    sizes = segments["connection"].to_numpy()[chosen].astype(numpy.int64) << 32 | length[chosen]
+    each, times = numpy.unique(sizes, return_counts=True)
+    again = each[times > 1][::-1]       # of one connection the smallest is entered last
+    found[again >> 32] = again & 0xFFFFFFFF

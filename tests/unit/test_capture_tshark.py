@@ -96,9 +96,10 @@ def test_what_the_syns_of_a_connection_offered(made: dict[str, Path]) -> None:
                           if name not in FRAGMENTS + EMPTY and not name.startswith("first-"))):
         theirs, rows = offered(path), capture.connections(path)
         for end in ("opener", "listener"):
-            for number, row in rows[[f"{end}_{name}" for name in OFFERED]].iterrows():
+            for number, row in enumerate(
+                    rows[[f"{end}_{name}" for name in OFFERED]].to_numpy().tolist()):
                 expected = theirs.get((number, end), [-1] * len(OFFERED))
                 expected[1] = WITHOUT_SCALING.get((path.stem, end), expected[1])
-                assert row.tolist() == expected, (path.name, number, end)
+                assert row == expected, (path.name, number, end)
                 compared += (number, end) in theirs
     assert compared > 100

@@ -248,8 +248,8 @@ def test_a_far_receiver_is_no_slow_one(far: str, reason: str, silent: bool,
                                        tmp_path: Path) -> None:
     """An ACK after 205 ms from a client at a distance of 200 is prompt; beside the client it was
     held back."""
-    near = {"client": {"to_client_us": 200_000}, "server": {"to_server_us": 200_000}}[far]
-    rows = exchanges(read(capture(tmp_path / "far.pcap", asked(205_000, [200, 200], **near))))
+    near = {"client": (200_000, 50), "server": (50, 200_000)}[far]
+    rows = exchanges(read(capture(tmp_path / "far.pcap", asked(205_000, [200, 200], *near))))
     assert rows["reason"].iloc[0] == reason
     assert ("silence" in rows["steps"].iloc[0]) is silent
 
