@@ -20,6 +20,7 @@ from labs.analysis.explained import IDLE
 from labs.analysis.sides import ACK, FIN, RST, SYN, Sides, sides
 from labs.analysis.stalls import NOBODY, QUIET_MS, Wait, is_silent, why
 from labs.capture import marks as bits
+from labs.capture.memory import IN_PARTS, must_fit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,6 +42,9 @@ ARTICLE_OFF: Final = (REQUEST, FIRST, SILENCE, CLIENT_ACK, REST, CLIENT_ACK)
 ARTICLE_ON: Final = (REQUEST, FIRST, REST, CLIENT_ACK)
 MOST_STEPS: Final = 16
 """Longer lists end with "and so on": an answer of many segments is no list to be compared."""
+
+EXCHANGE_BYTES: Final = 1_200
+"""What a row of `exchanges` takes while the table is made; measured."""
 
 COLUMNS: Final = (
     "connection", "request", "at_ns", "first_row", "last_row", "segments", "request_bytes",
@@ -77,12 +81,14 @@ def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
     it), `reason`, `waiting` and `waited_for` (see `labs.analysis.stalls`), `steps` (a tuple of
     the names of this module). A gap is a step if it
     is longer by `quiet_ms` than it takes to hear from the side that ends it.
+    Raises Missing where it takes more memory than there is.
     """
     from pandas import DataFrame
 
     known = sides(segments)
-    rows = [_row(known, number, first, last, quiet_ms * 1e6)
-            for number, first, last in _bounds(known)]
+    bounds = _bounds(known)
+    must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
+    rows = [_row(known, number, first, last, quiet_ms * 1e6) for number, first, last in bounds]
     found = DataFrame(rows, columns=list(COLUMNS))
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
 

@@ -9,6 +9,7 @@ import numpy
 
 from labs.analysis.mss import mss_bytes
 from labs.capture.marks import Marker
+from labs.capture.memory import IN_PARTS, must_fit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 NONE = -1
+ROW_BYTES = 300
+"""What `sides` takes beside the table at its highest, a row; measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,11 @@ class Sides:
 
 
 def sides(segments: DataFrame) -> Sides:
-    """Work through a table of segments (`labs.capture.read`); its rows may be of any capture."""
+    """Work through a table of segments (`labs.capture.read`); its rows may be of any capture.
+
+    Raises Missing where that takes more memory than there is.
+    """
+    must_fit(len(segments) * ROW_BYTES, f"the two sides of {len(segments):,} segments", IN_PARTS)
     order = numpy.argsort(segments["connection"].to_numpy(), kind="stable")
     column = {name: segments[name].to_numpy()[order] for name in (
         "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",

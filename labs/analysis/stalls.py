@@ -27,6 +27,7 @@ from labs.analysis.explained import (
 )
 from labs.analysis.sides import FIN, RST, SYN, Sides, sides
 from labs.capture import marks as bits
+from labs.capture.memory import IN_PARTS, must_fit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -38,6 +39,8 @@ SHORTEST_DELAY_NS = 30_000_000
 LONGEST_DELAY_NS = 260_000_000
 """A delayed ACK is due after 40 to 200 ms (TCP_ATO_MIN, TCP_DELACK_MAX), within a tick or two."""
 ROUND_TRIPS = 3
+SILENCE_BYTES = 700
+"""What a row of `stalls` takes while the table is made; measured."""
 NOBODY = "nobody"
 NAMES = ("client", "server")
 NEVER_AGAIN = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
@@ -68,8 +71,10 @@ def stalls(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
 
     known = sides(segments)
     gaps = known.gaps_ns()
+    places = numpy.flatnonzero(gaps >= quiet_ms * 1e6)
+    must_fit(len(places) * SILENCE_BYTES, f"{len(places):,} silences", IN_PARTS)
     rows = []
-    for at in numpy.flatnonzero(gaps >= quiet_ms * 1e6).tolist():
+    for at in places.tolist():
         if not is_silent(known, at, quiet_ms * 1e6):
             continue
         wait = why(known, at)

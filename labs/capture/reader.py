@@ -13,9 +13,9 @@ from labs.capture import following, framing, pcapng, segments
 from labs.capture.columns import ROW_BYTES, Columns
 from labs.capture.compiled import tell, view
 from labs.capture.framing import RECORD_WORDS, WANTED
-from labs.capture.memory import available_bytes
+from labs.capture.memory import IN_PARTS, available_bytes, must_fit
 from labs.capture.source import open_source
-from labs.errors import BadInput, Damaged, Missing
+from labs.errors import BadInput, Damaged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +28,10 @@ RECORDS_AT_ONCE = 1 << 14
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
 SPARE_ROWS = 1 << 10
+IN_PIECES = "labs.capture.batches reads in pieces"
+CONNECTION_BYTES = 500
+"""What a row of the table of connections takes while it is made, measured; its own 330 are there
+already."""
 
 
 class Reader:
@@ -164,12 +168,9 @@ class Reader:
             following.enter_all(count, view(table), view(slots))
         self._table, self._slots, self._connections_room = table, slots, room
 
-    def must_fit(self, wanted_bytes: int, what: str) -> None:
+    def must_fit(self, wanted_bytes: int, what: str, instead: str = IN_PIECES) -> None:
         """Raise Missing where `wanted_bytes` are more than there are."""
-        free = self._free()
-        if free is not None and wanted_bytes > free:
-            raise Missing(f"{self.path}: {what} take {wanted_bytes / 1e6:,.0f} MB of memory, and "
-                          f"{free / 1e6:,.0f} MB are there; labs.capture.batches reads in pieces")
+        must_fit(wanted_bytes, f"{self.path}: {what}", instead, self._memory_bytes)
 
     def _free(self) -> int | None:
         return available_bytes() if self._memory_bytes is None else self._memory_bytes
@@ -304,7 +305,10 @@ def connections(path: str | Path) -> pd.DataFrame:
     """
     from labs.capture.ends import table
 
-    return table(whole(path).connections)
+    reader = whole(path)
+    count = len(reader.connections)
+    reader.must_fit(count * CONNECTION_BYTES, f"{count:,} connections", IN_PARTS)
+    return table(reader.connections)
 
 
 def remarks(path: str | Path) -> Remarks:
