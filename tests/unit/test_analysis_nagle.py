@@ -13,7 +13,7 @@ import pytest
 from labs.analysis.answered import answered, figures, following, requests_of, table_of, typical
 from labs.analysis.asking import asked, expected, hz_of
 from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
-from labs.analysis.latency import latency, mean_of_times_ms
+from labs.analysis.latency import latency
 from labs.analysis.nagle import MARGIN, figure, results, shows
 from labs.analysis.nagle_words import tell_requests
 from labs.cli.run import as_json
@@ -159,13 +159,6 @@ def test_failed_requests_are_said(tmp_path: Path) -> None:
     other = with_file(run, tmp_path, "client/ab.txt", "Failed requests:        0",
                       "Failed requests:        7")
     assert "7 requests failed" in results(other)["marks"]
-
-
-def test_ab_s_own_times_have_the_mean_of_its_report() -> None:
-    """Whole ms, and the report's mean counts the time between requests too."""
-    for name in ("off", "write-two"):
-        mean = mean_of_times_ms(nagle_run(name))
-        assert mean == pytest.approx(latency(nagle_run(name)).mean_ms, abs=0.5)
 
 
 def test_percentiles_are_ab_s_to_the_microsecond() -> None:
