@@ -13,6 +13,7 @@ import pytest
 from labs.analysis.answered import answered, figures, following, requests_of, table_of, typical
 from labs.analysis.asking import asked, expected, hz_of
 from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
+from labs.analysis.explained import APPLICATION, NAGLE
 from labs.analysis.latency import latency
 from labs.analysis.nagle import MARGIN, figure, results, shows
 from labs.analysis.nagle_words import tell_requests
@@ -159,6 +160,15 @@ def test_failed_requests_are_said(tmp_path: Path) -> None:
     other = with_file(run, tmp_path, "client/ab.txt", "Failed requests:        0",
                       "Failed requests:        7")
     assert "7 requests failed" in results(other)["marks"]
+
+
+def test_nagle_waits_for_the_small_segment_before_a_full_one() -> None:
+    """A head, full segments and one that is not: the client acknowledges at once, and all answers
+    but the first on each of 100 connections have waited for that (labs.theory.nagle.sent)."""
+    study = recorded_nagle(size="full")
+    for name in ("body-1449", "body-2895"):
+        reasons = requests_of(study.run(name))["reason"].value_counts().to_dict()
+        assert reasons == {NAGLE: 900, APPLICATION: 100}
 
 
 def test_percentiles_are_ab_s_to_the_microsecond() -> None:
