@@ -176,6 +176,8 @@ def worked(command: tuple[str, ...], seed: int, first: int, count: int, current:
              str(current)], cwd=ROOT, check=False)
         if done.returncode == 0:
             break
+        if done.returncode == -signal.SIGTERM:
+            raise SystemExit("stopped from outside: no input did that")
         if not _number_of(current).exists():
             raise SystemExit("no input was read: what stands above is not of a capture")
         number = int(_number_of(current).read_text())

@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import fuzz_capture
 
 KEPT = sorted(fuzz_capture.CRASHES.glob("*"))
@@ -23,13 +25,15 @@ def test_mutated_captures(tmp_path: Path) -> None:
 
 
 BROKEN = """
-import os, sys
+import os, signal, sys
 from tests import fuzz_capture
 judged = sys.argv.pop(1)
 def judge(path, rows=None):
     number = path.with_suffix(".number").read_text()
     if number in ("103", "104"):
         os.abort()
+    if number == "210":
+        os.kill(os.getpid(), signal.SIGTERM)
     if number == "107":
         raise AssertionError
     with open(judged, "a") as file:
@@ -41,11 +45,13 @@ sys.exit(fuzz_capture.main())
 
 
 def test_behind_an_input_that_breaks_the_reader_the_next_one_is_read(tmp_path: Path) -> None:
-    """By a reader that is broken by three of them."""
+    """By a reader that is broken by three of them; a process that is stopped is no such end."""
     current, judged = tmp_path / "input", tmp_path / "judged"
-    kept = fuzz_capture.worked((sys.executable, "-c", BROKEN, str(judged)), 5, 100, 9, current,
-                               tmp_path / "crashes")
+    command, crashes = (sys.executable, "-c", BROKEN, str(judged)), tmp_path / "crashes"
+    kept = fuzz_capture.worked(command, 5, 100, 9, current, crashes)
     assert [path.name for path in kept] == [f"seed-5-input-{one}" for one in (103, 104, 107)]
     assert judged.read_text().split() == ["100", "101", "102", "105", "106", "108"]
-    assert kept == sorted((tmp_path / "crashes").iterdir())
+    with pytest.raises(SystemExit, match="stopped from outside"):
+        fuzz_capture.worked(command, 5, 210, 2, current, crashes)
+    assert kept == sorted(crashes.iterdir())
     assert len({path.read_bytes() for path in kept}) == 3
