@@ -3,14 +3,16 @@
     python -m tests.fuzz_capture [--inputs N] [--seed N] [--first N]
 
 Each input is one of the captures of the tests, real or made, changed in a few places. Reading it
-must end in seconds, in a table that holds together or in one of the project's errors. An input that
-ends otherwise is kept in tests/fixtures/capture/crashes, where a unit test reads it ever after.
+must end in seconds, in a table that holds together or in one of the project's errors, and so must
+whatever is made of the table. An input that ends otherwise is kept in
+tests/fixtures/capture/crashes, where a unit test reads it ever after, and the next one is read.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import random
 import resource
 import signal
@@ -22,8 +24,15 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from labs.capture import counts
+from labs.analysis.acks import time_to_ack
+from labs.analysis.answered import figures
+from labs.analysis.exchanges import exchanges
+from labs.analysis.explained import explained
+from labs.analysis.sides import sides
+from labs.analysis.stalls import stalls
+from labs.capture import counts, ends
 from labs.capture.columns import Columns
+from labs.capture.marks import marks
 from labs.capture.reader import Reader, read_columns
 from labs.errors import LabError
 from tests import captures
@@ -32,8 +41,10 @@ ROOT = Path(__file__).parents[1]
 FIXTURES = ROOT / "tests" / "fixtures"
 CRASHES = FIXTURES / "capture" / "crashes"
 SEED_BYTES = 6_000              # as much of a real capture as is worth changing
-AT_ONCE = 100_000
+AT_ONCE = 10_000
+COMMAND = (sys.executable, "-m", "tests.fuzz_capture")
 SECONDS_EACH = 20
+EXPLAINED_ROWS = 2_000
 MEMORY_BYTES = 4 << 30
 LENGTHS = (0, 1, 3, 4, 8, 11, 12, 15, 16, 20, 24, 28, 32, 60, 255, 256, 65535, 65536, 1 << 24,
            (1 << 24) + 1, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
@@ -79,8 +90,8 @@ def mutated(seed: bytes, others: list[bytes], chance: random.Random) -> bytes:
 
 
 def judge(path: Path, rows: int | None = None) -> str:
-    """Read a file; the name of the error it is refused with, or "". AssertionError for a table
-    that does not hold together; with `rows`, for pieces that do not equal it."""
+    """Read a file and explain it; the name of the error it is refused with, or "". AssertionError
+    for a table that does not hold together; with `rows`, for pieces that do not equal it."""
     try:
         columns, reader = read_columns(path)
     except LabError as error:
@@ -109,22 +120,73 @@ def judge(path: Path, rows: int | None = None) -> str:
                 assert (values == table[name][done : done + piece.rows]).all(), name
             done += piece.rows
         assert done == columns.rows
+    explain(columns, reader)
     return ""
+
+
+def explain(columns: Columns, reader: Reader) -> None:
+    """Make of what was read all that the project makes of a capture."""
+    segments = columns.table().iloc[:EXPLAINED_ROWS]
+    rows = ends.rows(reader.connections[:EXPLAINED_ROWS])
+    assert len(rows) == len(ends.table(reader.connections[:EXPLAINED_ROWS]))
+    json.dumps(rows, allow_nan=False)
+    assert len(marks(segments)) == len(segments)
+    known = sides(segments)
+    assert len(known) == len(segments) and (known.mss_bytes > 0).all()
+    silent, requests, acks = stalls(segments), exchanges(segments), time_to_ack(segments)
+    for found in (silent, requests):
+        for reason in set(found["reason"]):
+            assert explained(reason).words
+    for name in ("before", "after"):
+        assert silent[name].isin(segments.index).all()
+    assert len(requests) <= len(segments) and len(acks) <= len(segments)
+    assert (requests["answer_bytes"] >= 0).all() and (requests["segments"] > 0).all()
+    assert figures(segments, requests).requests == len(requests)
 
 
 def outcomes(seed: int, first: int, count: int, current: Path) -> Counter[str]:
     """Judge inputs `first` to `first + count`: how many were read (""), or refused with which
-    error. `current` holds the one in hand."""
+    error. `current` holds the one in hand, and its number stands beside it."""
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         sources = seeds(Path(folder))
     for number in range(first, first + count):
         chance = random.Random(seed * 1_000_003 + number)
         current.write_bytes(mutated(chance.choice(sources), sources, chance))
+        _number_of(current).write_text(str(number))
         signal.alarm(SECONDS_EACH)          # its default is death: compiled code hears nothing else
         found[judge(current, rows=chance.randrange(1, 40) if number % 16 == 0 else None)] += 1
     signal.alarm(0)
     return found
+
+
+def _number_of(current: Path) -> Path:
+    return current.with_suffix(".number")
+
+
+def worked(command: tuple[str, ...], seed: int, first: int, count: int, current: Path,
+           crashes: Path) -> list[Path]:
+    """Judge these inputs in processes of this command, and keep those that break one: the next
+    process goes on behind them. The kept files."""
+    kept, end = [], first + count
+    while first < end:
+        _number_of(current).unlink(missing_ok=True)
+        done = subprocess.run(
+            [*command, "--seed", str(seed), "--first", str(first), "--work", str(end - first),
+             str(current)], cwd=ROOT, check=False)
+        if done.returncode == 0:
+            break
+        if done.returncode == -signal.SIGTERM:
+            raise SystemExit("stopped from outside: no input did that")
+        if not _number_of(current).exists():
+            raise SystemExit("no input was read: what stands above is not of a capture")
+        number = int(_number_of(current).read_text())
+        crashes.mkdir(exist_ok=True)
+        kept.append(crashes / f"seed-{seed}-input-{number}")
+        kept[-1].write_bytes(current.read_bytes())
+        print(f"input {number} ended with {done.returncode}: kept {kept[-1]}", flush=True)
+        first = number + 1
+    return kept
 
 
 def main() -> int:
@@ -144,15 +206,7 @@ def main() -> int:
         current = Path(folder) / "input"
         for first in range(args.first, args.first + args.inputs, AT_ONCE):
             count = min(AT_ONCE, args.first + args.inputs - first)
-            done = subprocess.run(
-                [sys.executable, "-m", "tests.fuzz_capture", "--seed", str(args.seed), "--first",
-                 str(first), "--work", str(count), str(current)], cwd=ROOT, check=False)
-            if done.returncode:
-                crashes += 1
-                CRASHES.mkdir(exist_ok=True)
-                kept = CRASHES / f"seed-{args.seed}-from-{first}"
-                kept.write_bytes(current.read_bytes())
-                print(f"kept {kept.relative_to(ROOT)}; the rest of this piece was not run")
+            crashes += len(worked(COMMAND, args.seed, first, count, current, CRASHES))
             print(f"{first + count - args.first:,} inputs, {crashes} crashes, "
                   f"{time.monotonic() - begun:.0f} s", flush=True)
     return 1 if crashes else 0

@@ -17,7 +17,8 @@ import pandas as pd
 FIELDS = (
     "frame.time_epoch", "tcp.stream", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags",
     "tcp.window_size_value", "tcp.window_size", "tcp.window_size_scalefactor", "tcp.len",
-    "tcp.seq", "tcp.ack", "tcp.options.timestamp.tsval", "tcp.options.timestamp.tsecr",
+    "tcp.seq", "tcp.ack", "tcp.options.mss_val",
+    "tcp.options.timestamp.tsval", "tcp.options.timestamp.tsecr",
     "tcp.options.sack.count", "tcp.options.sack_le", "tcp.options.sack_re", "tcp.srcport",
     "tcp.analysis.initial_rtt",
 )
@@ -70,6 +71,7 @@ def segments(path: Path, fragments: bool = False) -> pd.DataFrame:
             "window_bytes": -1 if unknown else scaled,
             "payload_bytes": number(found["tcp.len"]),
             "seq_rel": number(found["tcp.seq"]), "ack_rel": number(found["tcp.ack"]),
+            "mss": max(number(found["tcp.options.mss_val"]), 0),
             # The first half of an option whose second was not captured is no option.
             "tsval": number(found["tcp.options.timestamp.tsecr"] and
                             found["tcp.options.timestamp.tsval"]),

@@ -19,7 +19,8 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     `connection`, `direction` (0 from the opener), `at_ns`, `payload_bytes`, `ms` (NaN if no ACK
     of it was captured), `acked_by` (the label of that ACK, or missing). Segments that were sent
     again, in part or joined with others, are left out: whose acknowledgment came is not known
-    (RFC 6298 3, Karn's algorithm).
+    (RFC 6298 3, Karn's algorithm). So is data with a SYN or a FIN: it
+    shares its acknowledgment with a number that is no data.
     """
     from pandas import DataFrame
 

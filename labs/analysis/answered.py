@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from labs.analysis.exchanges import AND_SO_ON, SILENCE, Followed, exchanges, followed
 from labs.analysis.explained import NAGLE_AND_DELAYED_ACK
-from labs.analysis.stalls import MSS_BYTES
+from labs.analysis.mss import mss_bytes
 from labs.errors import BadInput
 from labs.runs.run import Run
 
@@ -83,14 +83,15 @@ def packets_of(segments: DataFrame, request: Series[Any]) -> list[int]:
     return [int(row) for row in stretch.index[stretch["connection"] == request["connection"]]]
 
 
-def figures(segments: DataFrame, requests: DataFrame, mss_bytes: int = MSS_BYTES) -> Answered:
+def figures(segments: DataFrame, requests: DataFrame) -> Answered:
     """The same of any table of segments and its exchanges."""
     count = len(requests)
     if not count:
         return Answered(0, 0.0, 0.0, 0.0, 0.0, 0.0)
     flags, payload = segments["flags"], segments["payload_bytes"]
     parts = (segments["direction"] == 1) & (payload > 0)
-    pieces = -(-payload[parts].astype("int64") // mss_bytes)
+    length = payload.to_numpy()[parts].astype("int64")
+    pieces = -(-length // mss_bytes(segments)[parts])
     # The last part of the handshake acknowledges the SYN alone.
     acks = ((segments["direction"] == 0) & (payload == 0) & ((flags & (SYN | FIN | RST)) == 0)
             & (segments["ack_rel"] > 1))

@@ -18,8 +18,9 @@ import numpy
 
 from labs.analysis.explained import IDLE
 from labs.analysis.sides import ACK, FIN, RST, SYN, Sides, sides
-from labs.analysis.stalls import MSS_BYTES, NOBODY, QUIET_MS, Wait, is_silent, why
+from labs.analysis.stalls import NOBODY, QUIET_MS, Wait, is_silent, why
 from labs.capture import marks as bits
+from labs.capture.memory import IN_PARTS, must_fit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,6 +42,9 @@ ARTICLE_OFF: Final = (REQUEST, FIRST, SILENCE, CLIENT_ACK, REST, CLIENT_ACK)
 ARTICLE_ON: Final = (REQUEST, FIRST, REST, CLIENT_ACK)
 MOST_STEPS: Final = 16
 """Longer lists end with "and so on": an answer of many segments is no list to be compared."""
+
+EXCHANGE_BYTES: Final = 1_200
+"""What a row of `exchanges` takes while the table is made; measured."""
 
 COLUMNS: Final = (
     "connection", "request", "at_ns", "first_row", "last_row", "segments", "request_bytes",
@@ -66,8 +70,7 @@ class Followed:
         return self.follow / self.requests if self.requests else float("nan")
 
 
-def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
-              mss_bytes: int = MSS_BYTES) -> DataFrame:
+def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
     """A row a request, in the order of time, of a table of segments (`labs.capture.read`).
 
     `connection`, `request` (its number on the connection, from 0), `at_ns`, `first_row`,
@@ -78,12 +81,14 @@ def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
     it), `reason`, `waiting` and `waited_for` (see `labs.analysis.stalls`), `steps` (a tuple of
     the names of this module). A gap is a step if it
     is longer by `quiet_ms` than it takes to hear from the side that ends it.
+    Raises Missing where it takes more memory than there is.
     """
     from pandas import DataFrame
 
     known = sides(segments)
-    rows = [_row(known, number, first, last, quiet_ms * 1e6, mss_bytes)
-            for number, first, last in _bounds(known)]
+    bounds = _bounds(known)
+    must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
+    rows = [_row(known, number, first, last, quiet_ms * 1e6) for number, first, last in bounds]
     found = DataFrame(rows, columns=list(COLUMNS))
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
 
@@ -127,14 +132,14 @@ def _bounds(known: Sides) -> list[tuple[int, int, int]]:
     return found
 
 
-def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float,
-         mss_bytes: int) -> tuple[object, ...]:
+def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float
+         ) -> tuple[object, ...]:
     times = known.time_ns[first:last]
     payload, direction = known.length[first:last], known.direction[first:last]
     answer = numpy.flatnonzero((payload > 0) & (direction == 1))
     begin = int(times[0])
     longest = _longest(known, first, last, quiet_ns)
-    wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, longest, mss_bytes)
+    wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, longest)
     return (
         int(known.connection[first]), number, begin, known.rows[first], known.rows[last - 1],
         last - first, _new_bytes(known, 0, first, last), _new_bytes(known, 1, first, last),

@@ -29,8 +29,8 @@ class Explanation:
 _EXPLAINED: Final = {
     NAGLE_AND_DELAYED_ACK: Explanation(
         "The sender holds back a small segment because an earlier small one is not acknowledged; "
-        "the receiver, which has no second full segment and nothing to send, holds back that "
-        "acknowledgment until its timer ends: 40 ms at least (TCP_ATO_MIN, HZ/25).",
+        "the receiver, which has taken in no more than one full segment and has nothing to send, "
+        "holds back that acknowledgment until its timer ends: 40 ms at least (TCP_ATO_MIN, HZ/25).",
         "tcp_nagle_check and tcp_minshall_check (net/ipv4/tcp_output.c); __tcp_ack_snd_check "
         "(net/ipv4/tcp_input.c); tcp_send_delayed_ack (net/ipv4/tcp_output.c); TCP_ATO_MIN "
         "(include/net/tcp.h); RFC 896, RFC 1122 4.2.3.2 and 4.2.3.4"),
@@ -76,9 +76,6 @@ _EXPLAINED: Final = {
         "The capture does not tell: longer than a round trip, no timer fits and nothing is marked.",
         "none"),
 }
-
-REASONS: Final = tuple(_EXPLAINED)
-
 
 def explained(reason: str) -> Explanation:
     """What a reason of `stalls` or `exchanges` means, and where it stands in the kernel."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labs.parse.ab import percentiles, report, times
+from labs.parse.ab import percentiles, report
 from labs.record.canonical import parse
 from labs.runs.run import Run
 
@@ -61,11 +61,3 @@ def _of_our_own(run: Run) -> Latency:
 def _quantile(ordered: Sequence[float], percent: int) -> float:
     """As ab takes it: the request at that share of all, none between two."""
     return ordered[min(int(0.5 + len(ordered) * percent / 100), len(ordered) - 1)]
-
-
-def mean_of_times_ms(run: Run) -> float | None:
-    """The mean of ab's own times of the requests (-g, whole ms); None for another client."""
-    if AB not in run.seal.files:
-        return None
-    found = times(run.text("client/ab.tsv"))
-    return sum(one.total_ms for one in found) / len(found)

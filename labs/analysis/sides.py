@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
 
+from labs.analysis.mss import mss_bytes
 from labs.capture.marks import Marker
+from labs.capture.memory import IN_PARTS, must_fit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 NONE = -1
+ROW_BYTES = 300
+"""What `sides` takes beside the table at its highest, a row; measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +28,10 @@ class Sides:
     `rows` are the labels of the table. Of what belongs to a side there are two arrays, [0] for
     the opener, that tell what was so before this segment: `sent`, where its sequence numbers had
     come to, `acked`, how far the other side had acknowledged them, `edge`, how far the other side
-    let it send (all three relative numbers), `window` and `payload`, those of its last segment
-    and of its last one with data; -1 while nothing is known. `rtt_ns` is the handshake of the
+    let it send, `small`, the end of its last segment with new data that was not full (all four
+    relative numbers), and `window`, that of its last segment; -1 while nothing is known.
+    `mss_bytes` is what a full segment holds (`labs.analysis.mss`); a frame that the device cuts up
+    (TSO) is not full where its last piece is not. `rtt_ns` is the handshake of the
     connection, from the last SYN to the first ACK after it: one round trip wherever the capture
     was taken. `far_ns` are its two parts: how long a side's answer takes to the place of the
     capture and back, if that side answers at once; next to nothing for the side that it was taken
@@ -43,13 +49,14 @@ class Sides:
     end: Array
     ack: Array
     marks: Array
+    mss_bytes: Array
     rtt_ns: Array
     far_ns: tuple[Array, Array]
     sent: tuple[Array, Array]
     acked: tuple[Array, Array]
     edge: tuple[Array, Array]
     window: tuple[Array, Array]
-    payload: tuple[Array, Array]
+    small: tuple[Array, Array]
     starts: Array
     carrying: Array
 
@@ -75,7 +82,11 @@ class Sides:
 
 
 def sides(segments: DataFrame) -> Sides:
-    """Work through a table of segments (`labs.capture.read`); its rows may be of any capture."""
+    """Work through a table of segments (`labs.capture.read`); its rows may be of any capture.
+
+    Raises Missing where that takes more memory than there is.
+    """
+    must_fit(len(segments) * ROW_BYTES, f"the two sides of {len(segments):,} segments", IN_PARTS)
     order = numpy.argsort(segments["connection"].to_numpy(), kind="stable")
     column = {name: segments[name].to_numpy()[order] for name in (
         "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",
@@ -98,14 +109,18 @@ def sides(segments: DataFrame) -> Sides:
 
     rtt_ns, to_opener_ns = _handshakes(column["time_ns"], direction, flags, starts)
     edges = both(ack + window, told & (window >= 0))
+    sent = before(own[0], end, "cummax"), before(own[1], end, "cummax")
+    full = mss_bytes(segments)[order]
+    # As the kernel keeps it (tcp_minshall_update): what is sent again changes nothing.
+    small = (length % full != 0) & (end > numpy.where(own[0], *sent))
     return Sides(
         rows=segments.index.to_numpy()[order], time_ns=column["time_ns"], connection=connection,
         direction=direction, flags=flags, length=length, begin=begin, end=end, ack=ack,
         marks=Marker().bits(segments)[order].astype(numpy.int64),
-        rtt_ns=rtt_ns, far_ns=(to_opener_ns, rtt_ns - to_opener_ns),
-        sent=(before(own[0], end, "cummax"), before(own[1], end, "cummax")),
+        mss_bytes=full, rtt_ns=rtt_ns, far_ns=(to_opener_ns, rtt_ns - to_opener_ns),
+        sent=sent,
         acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
-        edge=(edges[1], edges[0]), window=both(window), payload=both(length, length > 0),
+        edge=(edges[1], edges[0]), window=both(window), small=both(end, small),
         starts=starts, carrying=numpy.flatnonzero(length > 0))
 
 

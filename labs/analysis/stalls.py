@@ -27,19 +27,20 @@ from labs.analysis.explained import (
 )
 from labs.analysis.sides import FIN, RST, SYN, Sides, sides
 from labs.capture import marks as bits
+from labs.capture.memory import IN_PARTS, must_fit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 QUIET_MS = 20.0
 """Half the shortest delay of an ACK."""
-MSS_BYTES = 1448
-"""What a segment holds on Ethernet, with timestamps: MTU 1500 less 52 bytes of headers."""
 SOON_NS = 5_000_000
 SHORTEST_DELAY_NS = 30_000_000
 LONGEST_DELAY_NS = 260_000_000
 """A delayed ACK is due after 40 to 200 ms (TCP_ATO_MIN, TCP_DELACK_MAX), within a tick or two."""
 ROUND_TRIPS = 3
+SILENCE_BYTES = 700
+"""What a row of `stalls` takes while the table is made; measured."""
 NOBODY = "nobody"
 NAMES = ("client", "server")
 NEVER_AGAIN = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
@@ -58,24 +59,25 @@ class Wait:
     waited_for: str
 
 
-def stalls(segments: DataFrame, *, quiet_ms: float = QUIET_MS,
-           mss_bytes: int = MSS_BYTES) -> DataFrame:
+def stalls(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
     """Every silence of a table of segments (`labs.capture.read`), in the order of time: a row each.
 
     Columns: `connection`, `at_ns` (of the last segment before it), `silence_ms`, `before` and
     `after` (the labels of the rows around it), `ended_by`, `reason`, `waiting`, `waited_for`.
     A silence is longer by `quiet_ms` than it takes to hear from the side that ends it (see
-    `labs.analysis.sides`). A segment below `mss_bytes` counts as small for Nagle's algorithm.
+    `labs.analysis.sides`). What is small for Nagle's algorithm is so by the MSS of the connection.
     """
     from pandas import DataFrame
 
     known = sides(segments)
     gaps = known.gaps_ns()
+    places = numpy.flatnonzero(gaps >= quiet_ms * 1e6)
+    must_fit(len(places) * SILENCE_BYTES, f"{len(places):,} silences", IN_PARTS)
     rows = []
-    for at in numpy.flatnonzero(gaps >= quiet_ms * 1e6).tolist():
+    for at in places.tolist():
         if not is_silent(known, at, quiet_ms * 1e6):
             continue
-        wait = why(known, at, mss_bytes)
+        wait = why(known, at)
         rows.append((
             int(known.connection[at]), int(known.time_ns[at - 1]), gaps[at] / 1e6,
             known.rows[at - 1], known.rows[at], NAMES[known.direction[at]], wait.reason,
@@ -92,7 +94,7 @@ def is_silent(known: Sides, at: int, quiet_ns: float) -> bool:
     return bool(gap >= known.far_ns[known.direction[at]][at] + quiet_ns)
 
 
-def why(known: Sides, at: int, mss_bytes: int = MSS_BYTES) -> Wait:
+def why(known: Sides, at: int) -> Wait:
     """What the silence before the segment at that place of `known` was for."""
     by, other = int(known.direction[at]), 1 - int(known.direction[at])
     flags, marked = int(known.flags[at]), int(known.marks[at])
@@ -108,7 +110,7 @@ def why(known: Sides, at: int, mss_bytes: int = MSS_BYTES) -> Wait:
         return _distance(known, at, ROUND_TRIP)
     if known.length[at]:
         return _data(known, at, by)
-    return _acknowledged(known, at, other, mss_bytes)
+    return _acknowledged(known, at, other)
 
 
 def _probed(known: Sides, at: int, sender: int) -> Wait:
@@ -127,7 +129,7 @@ def _data(known: Sides, at: int, by: int) -> Wait:
     return Wait(APPLICATION, NAMES[1 - by], NAMES[by])
 
 
-def _acknowledged(known: Sides, at: int, sender: int, mss_bytes: int) -> Wait:
+def _acknowledged(known: Sides, at: int, sender: int) -> Wait:
     """An acknowledgment ends the silence: what `sender` does then tells what it waited for."""
     receiver = 1 - sender
     room = _room(known, at, sender)
@@ -138,10 +140,11 @@ def _acknowledged(known: Sides, at: int, sender: int, mss_bytes: int) -> Wait:
         if known.ack[at] > known.acked[sender][at]:
             return _distance(known, at, DELAYED_ACK)
         return Wait(IDLE, NOBODY, NOBODY)
-    held = int(known.length[after])
-    if known.edge[sender][at] >= 0 and room < min(held, mss_bytes):
+    held, full = int(known.length[after]), int(known.mss_bytes[at])
+    if known.edge[sender][at] >= 0 and room < min(held, full):
         return Wait(FULL_WINDOW, NAMES[sender], NAMES[receiver])
-    if held < mss_bytes and 0 < known.payload[sender][at] < mss_bytes:
+    # tcp_minshall_check: a small one was under way, and this acknowledges it.
+    if held < full and known.acked[sender][at] < known.small[sender][at] <= known.ack[at]:
         return _distance(known, at, NAGLE_AND_DELAYED_ACK)
     return _distance(known, at, ROUND_TRIP)
 

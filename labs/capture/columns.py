@@ -28,6 +28,7 @@ PLACES: dict[str, tuple[str, int]] = {
     "payload_bytes": ("middle", segments.PAYLOAD_BYTES),
     "seq_rel": ("wide", segments.SEQ_REL),
     "ack_rel": ("wide", segments.ACK_REL),
+    "mss": ("narrow", segments.MSS_BYTES),
     "tsval": ("wide", segments.TSVAL),
     "tsecr": ("wide", segments.TSECR),
     "sack_blocks": ("small", segments.SACK_BLOCKS),
@@ -37,7 +38,7 @@ PLACES: dict[str, tuple[str, int]] = {
 }
 _KINDS: dict[str, tuple[int, type[np.generic]]] = {
     "wide": (6, np.int64), "numbers": (2, np.uint32), "middle": (3, np.int32),
-    "narrow": (2, np.uint16), "small": (2, np.int8), "edges": (segments.SACK_EDGES, np.uint32),
+    "narrow": (3, np.uint16), "small": (2, np.int8), "edges": (segments.SACK_EDGES, np.uint32),
 }
 ROW_BYTES = sum(rows * np.dtype(kind).itemsize for rows, kind in _KINDS.values())
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from labs.capture.columns import Columns
 
 # Few different values, or long runs of one: worth a dictionary.
-REPEATED = ("connection", "direction", "flags", "sack_blocks")
+REPEATED = ("connection", "direction", "flags", "mss", "sack_blocks")
 
 
 def write(columns: Columns, out: Path) -> None:

@@ -13,9 +13,9 @@ from labs.capture import following, framing, pcapng, segments
 from labs.capture.columns import ROW_BYTES, Columns
 from labs.capture.compiled import tell, view
 from labs.capture.framing import RECORD_WORDS, WANTED
-from labs.capture.memory import available_bytes
+from labs.capture.memory import IN_PARTS, available_bytes, must_fit
 from labs.capture.source import open_source
-from labs.errors import BadInput, Damaged, Missing
+from labs.errors import BadInput, Damaged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +28,10 @@ RECORDS_AT_ONCE = 1 << 14
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
 SPARE_ROWS = 1 << 10
+IN_PIECES = "labs.capture.batches reads in pieces"
+CONNECTION_BYTES = 500
+"""What a row of the table of connections takes while it is made, measured; its own 330 are there
+already."""
 
 
 class Reader:
@@ -164,12 +168,9 @@ class Reader:
             following.enter_all(count, view(table), view(slots))
         self._table, self._slots, self._connections_room = table, slots, room
 
-    def must_fit(self, wanted_bytes: int, what: str) -> None:
+    def must_fit(self, wanted_bytes: int, what: str, instead: str = IN_PIECES) -> None:
         """Raise Missing where `wanted_bytes` are more than there are."""
-        free = self._free()
-        if free is not None and wanted_bytes > free:
-            raise Missing(f"{self.path}: {what} take {wanted_bytes / 1e6:,.0f} MB of memory, and "
-                          f"{free / 1e6:,.0f} MB are there; labs.capture.batches reads in pieces")
+        must_fit(wanted_bytes, f"{self.path}: {what}", instead, self._memory_bytes)
 
     def _free(self) -> int | None:
         return available_bytes() if self._memory_bytes is None else self._memory_bytes
@@ -210,6 +211,7 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     payload_bytes  int32   by the IP header, whatever was captured
     seq_rel        int64   counted from the SYN, which has 0; without SYN the first has 1. Does not
     ack_rel        int64   wrap at 4 GiB. ack_rel is 0 without ACK
+    mss            uint16  the option, as a SYN has it; 0 without
     tsval, tsecr   int64   -1 without the option
     sack_blocks    uint8   0 to 4
     sack_left_1, sack_right_1 ... sack_left_4, sack_right_4
@@ -251,8 +253,11 @@ def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
     """A reader that has read the file to its end and kept no rows."""
     reader = Reader(path, memory_bytes)
     columns = Columns(SCRATCH_ROWS)
-    while reader.fill(columns):
-        columns.rows = 0
+    try:
+        while reader.fill(columns):
+            columns.rows = 0
+    finally:
+        reader.close()
     return reader
 
 
@@ -291,7 +296,8 @@ def connections(path: str | Path) -> pd.DataFrame:
     and of each end, after opener_ or listener_:
     mss, wscale, sack_permitted, timestamps
                                    what its SYN offered: mss and wscale -1 where it did not, all
-                                   four -1 where it is not there
+                                   four -1 where it is not there; wscale at most 14, and -1 where
+                                   the other's SYN has no such option: nothing is scaled then
     segments, bytes                what it sent; bytes of payload, those sent again too
     retransmissions                segments whose payload begins before the highest number that it
                                    has sent (a zero-window probe or a keep-alive of one byte too;
@@ -299,7 +305,10 @@ def connections(path: str | Path) -> pd.DataFrame:
     """
     from labs.capture.ends import table
 
-    return table(whole(path).connections)
+    reader = whole(path)
+    count = len(reader.connections)
+    reader.must_fit(count * CONNECTION_BYTES, f"{count:,} connections", IN_PARTS)
+    return table(reader.connections)
 
 
 def remarks(path: str | Path) -> Remarks:

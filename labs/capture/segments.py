@@ -78,7 +78,7 @@ from labs.capture.words import POSITIVE, be16, be32
 TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)      # wide: int64
 SEQ, ACK_NUMBER = range(2)                                      # numbers: uint32
 CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)              # middle: int32
-FLAGS, WINDOW = range(2)                                        # narrow: uint16
+FLAGS, WINDOW, MSS_BYTES = range(3)                             # narrow: uint16
 DIRECTION, SACK_BLOCKS = range(2)                               # small: int8
 SACK_EDGES = 8                                                  # edges: uint32, left 1, right 1...
 
@@ -262,6 +262,7 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any
         middle[PAYLOAD_BYTES, here] = payload
         narrow[FLAGS, here] = flags
         narrow[WINDOW, here] = window
+        narrow[MSS_BYTES, here] = max(options[O_MSS], 0)
         small[DIRECTION, here] = direction
         small[SACK_BLOCKS, here] = options[O_SACK]
         follow((connection & POSITIVE) * CONNECTION_WORDS, direction, flags, seq,

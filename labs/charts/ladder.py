@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 
 from labs.analysis.explained import NAGLE_AND_DELAYED_ACK
+from labs.analysis.sides import ROW_BYTES
 from labs.analysis.stalls import NOBODY, stalls
+from labs.capture.columns import ROW_BYTES as TABLE_BYTES
 from labs.capture.marks import marks
+from labs.capture.memory import IN_PARTS, must_fit
 from labs.charts.origin import Source, where_from
 from labs.charts.style import (
     BLACK,
@@ -125,7 +128,10 @@ def _stretch(segments: DataFrame, connection: int | None, rows: tuple[int, int] 
         raise BadInput(f"{len(chosen)} packets are too many for a ladder; at most {MOST_PACKETS} "
                        f"fit: choose rows or times, such as rows {chosen.index[0]} to "
                        f"{chosen.index[MOST_PACKETS // 3 - 1]}")
-    return segments[segments["connection"] == number], chosen
+    own = segments["connection"] == number
+    must_fit(int(own.sum()) * (TABLE_BYTES + ROW_BYTES), f"the packets of connection {number}",
+             IN_PARTS)
+    return segments[own], chosen
 
 
 def _laid_out(chosen: DataFrame, marked: DataFrame, silent: DataFrame, begin_ns: int

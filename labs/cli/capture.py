@@ -17,6 +17,8 @@ from labs.errors import BadInput
 SHOWN = ("connection", "opener", "opener_port", "listener", "listener_port", "handshake_rtt_ms",
          "opener_bytes", "listener_bytes", "opener_segments", "listener_segments",
          "opener_retransmissions", "listener_retransmissions", "ended")
+LISTED_BYTES = 3_600
+"""What a connection takes while it is listed, as rows and as text, measured."""
 KINDS = (".parquet", ".csv")
 
 
@@ -79,10 +81,13 @@ def main_connections(args: argparse.Namespace) -> int:
     """Read, list."""
     from labs.capture import ends
     from labs.capture.counts import remarks
+    from labs.capture.memory import IN_PARTS
     from labs.capture.reader import whole
     from labs.cli.tables import table
 
     reader = whole(args.file)
+    count = len(reader.connections)
+    reader.must_fit(count * LISTED_BYTES, f"{count:,} connections as a list", IN_PARTS)
     found = remarks(reader.counts)
     rows = ends.rows(reader.connections)
     if args.json:

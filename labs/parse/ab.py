@@ -1,4 +1,4 @@
-"""What ab (ApacheBench) leaves: its report, its percentiles (-e) and the time of each request (-g).
+"""What ab (ApacheBench) leaves: its report and its percentiles (-e).
 
 ab sends a request when the one before it was answered, so a stall holds back the requests that
 would have met it: its percentiles are those of the requests that were made, not of moments.
@@ -14,13 +14,11 @@ from labs.errors import Damaged
 
 _BEGIN = "This is ApacheBench, Version "
 _PERCENTILES = "Percentage served,Time in ms"
-_TIMES = "starttime\tseconds\tctime\tdtime\tttime\twait"
 _FIGURE = re.compile(r"^(?P<name>[A-Z][A-Za-z0-9 -]{2,40}): +(?P<value>\d{1,15}(?:\.\d{1,9})?)"
                      r"(?P<unit>$| .*$)", re.ASCII | re.MULTILINE)
 _MEAN = re.compile(r"^Time per request: +(\d{1,12}\.\d{1,6}) \[ms\] \(mean\)$",
                    re.ASCII | re.MULTILINE)
 _PERCENTILE = re.compile(r"(\d{1,3}),(\d{1,12}\.\d{1,6})", re.ASCII)
-_TIME = re.compile(r"[^\t]{1,40}\t\d{1,15}\t(\d{1,9})\t(\d{1,9})\t(\d{1,9})\t(\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,6 @@ class Report:
     document_bytes: int | None
     head_bytes: float | None
     mean_ms: float | None
-
-
-@dataclass(frozen=True)
-class Times:
-    """The time of one request in whole ms: its connect, and all of it up to the last byte."""
-
-    connect_ms: int
-    total_ms: int
 
 
 def report(text: str) -> Report:
@@ -86,24 +76,13 @@ def _whole(found: dict[str, str], name: str) -> int | None:
 def percentiles(text: str) -> dict[int, float]:
     """Read a file of `-e`: percent of the requests -> the time within which they were served, in
     ms to the microsecond. Damaged for a line that is none, and for a file without lines."""
-    return {int(percent): float(ms) for percent, ms in _rows(text, _PERCENTILES, _PERCENTILE)}
-
-
-def times(text: str) -> tuple[Times, ...]:
-    """Read a file of `-g`: a row a request, the fastest first, as ab sorts them. Damaged for a
-    line that is none, and for a file without lines."""
-    return tuple(Times(int(connect), int(total))
-                 for connect, _, total, _ in _rows(text, _TIMES, _TIME))
-
-
-def _rows(text: str, head: str, row: re.Pattern[str]) -> list[tuple[str, ...]]:
     lines = text.split("\n")
-    if lines[0] != head or len(lines) < 3 or lines[-1]:
-        raise Damaged(f"not a file of ab: it has no line {head!r} with rows below it")
-    found = []
+    if lines[0] != _PERCENTILES or len(lines) < 3 or lines[-1]:
+        raise Damaged(f"not a file of ab: it has no line {_PERCENTILES!r} with rows below it")
+    found = {}
     for number, line in enumerate(lines[1:-1], start=2):
-        read = row.fullmatch(line)
+        read = _PERCENTILE.fullmatch(line)
         if read is None:
             raise Damaged(f"line {number} of ab's file is none of its rows")
-        found.append(read.groups())
+        found[int(read[1])] = float(read[2])
     return found

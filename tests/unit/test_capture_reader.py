@@ -19,6 +19,7 @@ from scapy.packet import Raw
 
 from labs import capture
 from labs.capture.columns import ROW_BYTES
+from labs.capture.reader import whole
 from labs.errors import BadInput, Damaged, Missing
 from tests import captures, made_flows
 from tests.captures import ETHER, dialogue, over_ipv4, pcap
@@ -268,16 +269,31 @@ def test_what_does_not_fit_in_memory_is_refused_before_it_is_read() -> None:
     assert len(capture.read(LOSS, memory_bytes=enough)) == 272
 
 
-def test_many_connections_make_room(tmp_path: Path) -> None:
+def many(path: Path) -> Path:
+    """A capture of 3,000 connections, two segments each."""
     frames = [bytes(IP(src=f"10.1.{number // 250}.{number % 250}", dst="10.0.0.1")
                     / TCP(sport=1000 + number, dport=80, flags="S", seq=number))
               for number in range(3000)]
-    path = pcap(tmp_path / "many.pcap", frames + frames, 101)
+    return pcap(path, frames + frames, 101)
+
+
+def test_many_connections_make_room(tmp_path: Path) -> None:
+    path = many(tmp_path / "many.pcap")
     found = capture.read(path)
     assert found["connection"].tolist() == [*range(3000), *range(3000)]
     assert capture.connections(path)["opener_segments"].tolist() == [2] * 3000
     with pytest.raises(Missing, match="4,096 connections take 3 MB"):
         capture.read(path, memory_bytes=1_000_000)
+
+
+def test_a_file_that_cannot_be_read_on_is_closed(tmp_path: Path) -> None:
+    """Its 3,000 connections take more memory than there is."""
+    path = many(tmp_path / "many.pcap")
+    for way in (whole, capture.read):
+        with pytest.raises(Missing) as caught:
+            way(path, memory_bytes=1_000_000)
+        held = [os.path.realpath(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")]
+        assert str(path.resolve()) not in held, caught.value    # whose frames hold the reader
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str],

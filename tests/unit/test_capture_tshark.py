@@ -69,3 +69,37 @@ def test_handshakes_of_connections(made: dict[str, Path]) -> None:
         lost = 1 if path == made["reused-ports"] else 0
         assert len(theirs) - len(ours) == lost
         assert ours.items() <= theirs.items()
+
+
+OFFERED = {"mss": "tcp.options.mss_val", "wscale": "tcp.options.wscale.shift",
+           "sack_permitted": "tcp.options.sack_perm", "timestamps": "tcp.options.timestamp.tsval"}
+# Scaling is what both SYNs agree on, by at most 14 (RFC 7323 2.2, 2.3); tshark has what one offers.
+WITHOUT_SCALING = {("no-scaling", "listener"): -1, ("server-without-scaling", "opener"): -1,
+                   ("scale-too-large", "listener"): 14}
+
+
+def offered(path: Path) -> dict[tuple[int, str], list[int]]:
+    """What the last SYN of each end of each connection offered, as tshark has it."""
+    found = {}
+    for stream, ack, mss, scale, sack, stamp in tshark.asked(
+            path, ("tcp.stream", "tcp.flags.ack", *OFFERED.values()), "tcp.flags.syn == 1"):
+        end = "listener" if tshark.number(ack) == 1 else "opener"
+        found[int(stream), end] = [
+            tshark.number(mss), tshark.number(scale), int(bool(sack)), int(bool(stamp))]
+    return found
+
+
+def test_what_the_syns_of_a_connection_offered(made: dict[str, Path]) -> None:
+    """Of captures that have their options whole."""
+    compared = 0
+    for path in (*REAL, *(made[name] for name in made
+                          if name not in FRAGMENTS + EMPTY and not name.startswith("first-"))):
+        theirs, rows = offered(path), capture.connections(path)
+        for end in ("opener", "listener"):
+            for number, row in enumerate(
+                    rows[[f"{end}_{name}" for name in OFFERED]].to_numpy().tolist()):
+                expected = theirs.get((number, end), [-1] * len(OFFERED))
+                expected[1] = WITHOUT_SCALING.get((path.stem, end), expected[1])
+                assert row == expected, (path.name, number, end)
+                compared += (number, end) in theirs
+    assert compared > 100

@@ -1,4 +1,4 @@
-"""`labs capture ladder` and `labs capture stalls`."""
+"""`labs capture ladder` and `labs capture stalls`, and what does not fit in memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from labs.capture import read
+from labs.analysis import sides
+from labs.analysis.exchanges import exchanges
+from labs.analysis.stalls import stalls
+from labs.capture import connections, memory, read, reader
 from labs.cli.__main__ import main
 from labs.cli.capture_shown import place
+from labs.errors import Missing
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "exchanges"
 NAGLE, OUTAGE = FOLDER / "nagle-off.pcap.gz", FOLDER / "outage.pcap"
@@ -21,8 +25,8 @@ def told(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, object
     return said
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    assert main(list(map(str, words))) == 2
+def refused(capsys: pytest.CaptureFixture[str], *words: object, code: int = 2) -> str:
+    assert main(list(map(str, words))) == code
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1
     return said.err
@@ -124,3 +128,36 @@ def test_a_capture_without_tcp_says_so(capsys: pytest.CaptureFixture[str], tmp_p
     assert capsys.readouterr().out == f"{bare}: no TCP at all\n"
     assert "the capture has no TCP at all" in refused(capsys, "capture", "ladder", bare,
                                                       "--out", tmp_path / "x.html")
+
+
+@pytest.mark.parametrize(("asked", "what"), [
+    (("stalls", NAGLE), "the two sides of 1,140 segments"),
+    (("ladder", NAGLE, "--out", "x.html"), "the packets of connection 0"),
+    (("connections", NAGLE), "20 connections as a list"),
+    (("connections", NAGLE, "--json"), "20 connections as a list")])
+def test_what_does_not_fit_in_memory_is_refused(
+        asked: tuple[object, ...], what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the table of segments has just gone in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(reader, "ROW_BYTES", 0)
+    (tmp_path / "meminfo").write_text("MemTotal: 4000000 kB\nMemAvailable: 10 kB\n")
+    said = refused(capsys, "capture", *asked, code=3)
+    assert what in said and "tcpdump -r FILE" in said
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_silences_and_requests_have_to_fit_too(tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = read(NAGLE)
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(sides, "ROW_BYTES", 0)
+    (tmp_path / "meminfo").write_text("MemAvailable: 100 kB\n")
+    with pytest.raises(Missing, match="180 silences take 0 MB"):
+        stalls(segments)
+    with pytest.raises(Missing, match="200 requests take 0 MB"):
+        exchanges(segments)
+    (tmp_path / "meminfo").write_text("MemAvailable: 9 kB\n")
+    with pytest.raises(Missing, match="20 connections take 0 MB"):
+        connections(NAGLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,9 @@ from labs.analysis.exchanges import (
     in_words,
 )
 from labs.analysis.explained import APPLICATION, NAGLE_AND_DELAYED_ACK
+from labs.analysis.mss import mss_bytes
+from labs.analysis.sides import sides
+from labs.analysis.stalls import stalls
 from labs.capture import read
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
 
@@ -137,13 +141,18 @@ def test_no_request_no_row() -> None:
         assert numpy.isnan(followed(rows, ARTICLE_ON).share)
 
 
-def asked(gap_us: int, parts: list[int], to_client_us: int = 50, to_server_us: int = 50
-          ) -> list[Segment]:
+def offer(mss: int, timestamps: bool = True) -> bytes:
+    """The options of a SYN."""
+    return struct.pack(">BBH", 2, 4, mss) + (b"\x08\x0a" + bytes(8) if timestamps else b"")
+
+
+def asked(gap_us: int, parts: list[int], to_client_us: int = 50, to_server_us: int = 50,
+          offers: tuple[bytes, bytes] = (b"", b"")) -> list[Segment]:
     """A request and the parts of its answer, which wait for an ACK that comes `gap_us` later;
     seen from a place that lies so far from both, there and back."""
     at, sent = BEGIN_US, 5000
-    made = [(at, segment(PORT, 0, 999, 0, SYN)),
-            (at + to_server_us, segment(PORT, 1, 4999, 1000, SYN | ACK)),
+    made = [(at, segment(PORT, 0, 999, 0, SYN, options=offers[0])),
+            (at + to_server_us, segment(PORT, 1, 4999, 1000, SYN | ACK, options=offers[1])),
             (at + to_server_us + to_client_us, segment(PORT, 0, 1000, 5000, ACK))]
     at += to_server_us + to_client_us
     made.append((at, segment(PORT, 0, 1000, 5000, PSH | ACK, length=10)))
@@ -171,14 +180,76 @@ def test_reasons_of_made_answers(gap_us: int, parts: list[int], reason: str, wai
     assert (rows["reason"].iloc[0], rows["waiting"].iloc[0]) == (reason, waiting)
 
 
+@pytest.mark.parametrize(("client", "server", "full"), [
+    (offer(1360), offer(1360), 1348), (offer(1460), offer(1360), 1348),
+    (offer(1360), offer(1460), 1348), (offer(1360, timestamps=False), offer(1460), 1360),
+    (offer(8960), offer(8960), 8948), (b"", b"", 1448), (offer(1460), b"", 1448)])
+def test_what_is_full_is_said_by_the_handshake(client: bytes, server: bytes, full: int,
+                                               tmp_path: Path) -> None:
+    """Nagle holds back no full segment, and one that lacks a byte (test_theory_nagle)."""
+    path = tmp_path / "made.pcap"
+    for parts, reason in (([full] * 4, "unexplained"), ([full - 1] * 2, NAGLE_AND_DELAYED_ACK),
+                          ([200, full], "unexplained"), ([200, full - 1], NAGLE_AND_DELAYED_ACK)):
+        segments = read(capture(path, asked(44_000, parts, offers=(client, server))))
+        silent = stalls(segments)["reason"].tolist()
+        assert silent == [reason] * (len(parts) - 1) + ["delayed ACK"], parts
+        assert set(exchanges(segments)["reason"]) == {reason}
+        assert set(sides(segments).mss_bytes) == {full}
+
+
+@pytest.mark.parametrize(("sizes", "flags", "full"), [
+    ([1348, 1348], ACK, 1348), ([2696, 2696, 1348, 1348], ACK, 1348),
+    ([8948, 8948], ACK, 8948),
+    ([1348, 1348], ACK | PSH, 1448),        # each ends a write: no sign of a full one
+    ([1348], ACK, 1448), ([100, 100], ACK, 1448)])
+def test_without_a_handshake_what_is_full_is_seen(sizes: list[int], flags: int, full: int,
+                                                  tmp_path: Path) -> None:
+    made, at = [], 1
+    for number, size in enumerate(sizes):
+        made.append((number, segment(PORT, 1, at, 1, flags, length=size)))
+        at += size
+    assert set(mss_bytes(read(capture(tmp_path / "middle.pcap", made)))) == {full}
+
+
+@pytest.mark.parametrize("first", [
+    [160, 1448],        # labs.theory.nagle.sent((160, 2895), 1448) holds 1447
+    [2060]])            # 1448 and 612, which the device cuts up (TSO)
+def test_nagle_goes_by_the_last_small_segment(first: list[int], tmp_path: Path) -> None:
+    """Minshall's form: full segments behind a small one, or in one frame with it, hide nothing."""
+    offers = (offer(1460), offer(1460))
+    for gap_us, reason in ((4_000, "Nagle waits a round trip"), (44_000, NAGLE_AND_DELAYED_ACK)):
+        made, sent = asked(gap_us, [], offers=offers), 5000
+        at = made[-1][0] + 50
+        for length in first:
+            made.append((at, segment(PORT, 1, sent, 1010, ACK, length=length)))
+            sent += length
+        made += [(at + gap_us, segment(PORT, 0, 1010, sent, ACK)),
+                 (at + gap_us + 10, segment(PORT, 1, sent, 1010, PSH | ACK, length=200)),
+                 (at + gap_us + 20, segment(PORT, 0, 1010, sent + 200, ACK))]
+        rows = exchanges(read(capture(tmp_path / "made.pcap", made)))
+        assert (rows["reason"].iloc[0], rows["waiting"].iloc[0]) == (reason, "server")
+
+
+def test_a_small_segment_that_is_not_yet_acknowledged_still_holds(tmp_path: Path) -> None:
+    """An ACK of the full one before it frees nothing; what then leaves was not held by Nagle."""
+    made = asked(44_000, [], offers=(offer(1460), offer(1460)))
+    at = made[-1][0] + 50
+    made += [(at, segment(PORT, 1, 5000, 1010, ACK, length=1448)),
+             (at + 10, segment(PORT, 1, 6448, 1010, ACK, length=200)),
+             (at + 44_010, segment(PORT, 0, 1010, 6448, ACK)),
+             (at + 44_020, segment(PORT, 1, 6648, 1010, PSH | ACK, length=200))]
+    rows = exchanges(read(capture(tmp_path / "made.pcap", made)))
+    assert rows["reason"].iloc[0] == "unexplained"
+
+
 @pytest.mark.parametrize(("far", "reason", "silent"), [
     ("client", "Nagle waits a round trip", False), ("server", NAGLE_AND_DELAYED_ACK, True)])
 def test_a_far_receiver_is_no_slow_one(far: str, reason: str, silent: bool,
                                        tmp_path: Path) -> None:
     """An ACK after 205 ms from a client at a distance of 200 is prompt; beside the client it was
     held back."""
-    near = {"client": {"to_client_us": 200_000}, "server": {"to_server_us": 200_000}}[far]
-    rows = exchanges(read(capture(tmp_path / "far.pcap", asked(205_000, [200, 200], **near))))
+    near = {"client": (200_000, 50), "server": (50, 200_000)}[far]
+    rows = exchanges(read(capture(tmp_path / "far.pcap", asked(205_000, [200, 200], *near))))
     assert rows["reason"].iloc[0] == reason
     assert ("silence" in rows["steps"].iloc[0]) is silent
 

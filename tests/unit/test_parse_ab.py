@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import mean
 
 import pytest
 
 from labs.errors import Damaged
-from labs.parse.ab import Report, Times, percentiles, report, times
+from labs.parse.ab import Report, percentiles, report
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "parse"
 
@@ -51,16 +50,7 @@ def test_percentiles_go_up_from_the_fastest_to_the_slowest() -> None:
     assert (found[0], found[50], found[99]) == (0.335, 43.975, 44.147)
 
 
-def test_every_request_has_a_row_and_the_sum_is_the_report_s() -> None:
-    found = times(text("loopback.tsv"))
-    assert len(found) == report(text("loopback.txt")).complete == 12
-    assert found[-1] == Times(connect_ms=6, total_ms=7)
-    fine = percentiles(text("loopback.csv"))
-    assert found[-1].total_ms == round(fine[100])
-    assert mean(one.total_ms for one in found) == pytest.approx(mean(fine.values()), abs=0.6)
-
-
-@pytest.mark.parametrize("reader", [report, percentiles, times])
+@pytest.mark.parametrize("reader", [report, percentiles])
 def test_what_is_none_is_damage(reader: object) -> None:
     assert callable(reader)
     for other in ("", "ab: command not found", text("refused.txt")[1:], "Percentage served\n1,1"):
@@ -71,5 +61,3 @@ def test_what_is_none_is_damage(reader: object) -> None:
 def test_a_row_that_is_none_is_named() -> None:
     with pytest.raises(Damaged, match="line 5 of ab's file"):
         percentiles(text("keepalive.csv").replace("\n3,", "\n3;"))
-    with pytest.raises(Damaged, match="line 2 of ab's file"):
-        times(text("loopback.tsv").replace("\t2\t2\t1\n", "\t2\t2\n", 1))

@@ -20,13 +20,13 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "parse"
 READERS: dict[str, Callable[[str], object]] = {
     "ss": ss.rows, "blocks": ss.blocks, "nstat": nstat.counters, "tc": tc.queues,
     "wget": wget.download, "httping": httping.httping,
-    "ab": ab.report, "ab -e": ab.percentiles, "ab -g": ab.times,
+    "ab": ab.report, "ab -e": ab.percentiles,
 }
 SAMPLES = {
     "ss": "ss-all-states.txt", "blocks": "ss-6.1-loss-bbr.txt", "nstat": "nstat-after.txt",
     "tc": "tc-after.txt", "wget": "wget-stopped.txt",
     "httping": "httping-split.txt",
-    "ab": "ab-keepalive.txt", "ab -e": "ab-keepalive.csv", "ab -g": "ab-loopback.tsv",
+    "ab": "ab-keepalive.txt", "ab -e": "ab-keepalive.csv",
 }
 NAMES = sorted({*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS, "timer", "skmem", "users", "uid"})
 HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 "
