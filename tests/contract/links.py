@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.errors import BadInput
+from labs.experiments.bench import MACHINES, train_of_machines
 from labs.testbed.contract import Testbed
 from labs.testbed.link import Link
 from tests.contract.setting import NotApplicable, Setting, await_text, equal, path, refused
@@ -16,16 +17,16 @@ PORT, OTHER_PORT = 8080, 8081
 PACKETS = 60
 
 
-def measured(testbed: Testbed, port: int) -> dict[str, Any]:
+def measured(testbed: Testbed, port: int, packets: int = PACKETS,
+             beside: tuple[str, ...] = ()) -> dict[str, Any]:
     """What the probe finds of the path from the server's port."""
     server, client = testbed.server, testbed.client
-    serve = server.program(PROBE, ("serve", "--listen", server.address, "--port", str(port),
-                                   "--packets", str(PACKETS)))
+    train = ("--port", str(port), "--packets", str(packets), *beside)
+    serve = server.program(PROBE, ("serve", "--listen", server.address, *train))
     await_text(server, "/proc/net/tcp", f":{port:04X} 00000000:0000 0A".encode())
     out = path(client, f"probe-{port}.json")
     measure = client.program(PROBE, (
-        "measure", "--to", server.address, "--port", str(port), "--packets", str(PACKETS),
-        "--out", out), stdout=path(client, "probe.txt"))
+        "measure", "--to", server.address, *train, "--out", out), stdout=path(client, "probe.txt"))
     said = measure.wait(60), client.read(path(client, "probe.txt"))
     equal(said, (0, b""))
     equal(serve.wait(60), 0)
@@ -86,6 +87,9 @@ def check_the_link_delays_its_port_alone(setting: Setting) -> None:
         if setting.virtual_time:
             assert shaped["rtt_ms"] < 151, shaped
             assert other["rtt_ms"] < 1, other
+            if testbed.kind in MACHINES:    # their shaper has bursts that a short train fits in
+                shaped = measured(testbed, PORT, train_of_machines(100),
+                                  ("--beside", str(OTHER_PORT)))
             assert 95 < shaped["rate_mbit"] < 105, shaped
 
 
