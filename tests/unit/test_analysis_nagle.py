@@ -56,8 +56,9 @@ def test_the_other_kernel_is_no_other() -> None:
     rows = recorded_nagle("6.12", "off,on,quickack").results().set_index("condition")
     assert set(rows["kernel"].str[:5]) == {"6.12."}
     assert dict(rows["stalled_pct"]) == {"off": 90, "on": 0, "quickack": 0}
-    for name in rows.index:
-        assert rows.loc[name, "mean_ms"] == pytest.approx(table().loc[name, "mean_ms"], abs=0.1)
+    assert rows.loc["off", "mean_ms"] == pytest.approx(table().loc["off", "mean_ms"], abs=0.1)
+    # Below 1 ms the virtual clock says nothing.
+    assert rows.loc[["on", "quickack"], "mean_ms"].max() < 1
 
 
 def test_around_full_segments_all_is_as_the_theory_has_it() -> None:

@@ -109,9 +109,11 @@ def test_what_keeps_the_stall_away() -> None:
 
 
 def test_what_nagle_joins() -> None:
+    """The first answer of ten on a connection meets quick ACKs: work below 1 ms decides how many
+    segments it takes, 2 to 10 of them."""
     found = figures("A3.7")
     assert found["two writes, delayed ACK"] == found["two writes, quick ACK"] == 2
-    assert found["10 writes, delayed ACK"] == pytest.approx(2, abs=0.01)
+    assert found["10 writes, delayed ACK"] == pytest.approx(2, abs=0.1)
     assert found["10 writes, quick ACK"] > 9
 
 

@@ -215,9 +215,9 @@ def test_without_a_second_witness_one_line_says_how_to_make_it(tmp_path: Path) -
     alone = dataclasses.replace(VIRTUAL, folder=tmp_path, runs=VIRTUAL.runs[:2], every=())
     other = find(alone, "vagrant")
     assert other.lacks == (
-        "there is no study of these conditions on vagrant; `vagrant up && labs run buffers "
-        "--testbed vagrant --rate-mbit 10 --delay-ms 40 --transfer-mib 2 --only shaped,httping` "
-        "makes it")
+        "there is no study of these conditions on vagrant; `make box && vagrant up && labs run "
+        "buffers --testbed vagrant --rate-mbit 10 --delay-ms 40 --transfer-mib 2 "
+        "--only shaped,httping` makes it")
     assert alone.beside(other).empty and other.repetitions().empty
     with pytest.raises(BadInput, match="recorded is no second witness; allowed: vagrant"):
         alone.witness("recorded")
