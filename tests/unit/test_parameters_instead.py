@@ -41,7 +41,7 @@ def test_machines_are_asked_for_a_rate_that_they_carry(
 
 def test_machines_are_asked_for_few_requests_at_a_time() -> None:
     assert read(Nagle).concurrency == 100
-    assert read(Nagle, "--testbed", "vagrant").concurrency == 10
+    assert read(Nagle, "--testbed", "vagrant").concurrency == 2
     assert read(Nagle, "--testbed", "vagrant", "--concurrency", "50").concurrency == 50
 
 
