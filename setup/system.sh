@@ -88,8 +88,8 @@ lists_are_fresh() {
 
 # nginx and sshd would start and listen as soon as they are installed; here only runs and tests
 # start them, for themselves.
+services=()
 install() {
-    local services=()
     if [ -d /run/systemd/system ]; then
         [[ " $* " != *" nginx "* ]] || services+=(nginx.service)
         [[ " $* " != *" openssh-server "* ]] || services+=(ssh.service)
