@@ -33,9 +33,11 @@ MAGIC = {
 
 def form_of(head: bytes) -> np.ndarray[Any, Any] | None:
     """The form of a pcap file by its first 24 bytes; None if it is none."""
+    if len(head) < FILE_HEADER_BYTES:
+        return None
     for order in "<>":
         (magic,) = struct.unpack_from(order + "I", head)
-        if magic in MAGIC and len(head) >= FILE_HEADER_BYTES:
+        if magic in MAGIC:
             header_bytes, ns_per_unit = MAGIC[magic]
             (link,) = struct.unpack_from(order + "I", head, 20)
             return np.array([order == ">", header_bytes, ns_per_unit, link & LINK_MASK, 0],

@@ -14,6 +14,7 @@ from labs.capture.columns import ROW_BYTES, Columns
 from labs.capture.compiled import tell, view
 from labs.capture.framing import RECORD_WORDS, WANTED
 from labs.capture.memory import IN_PARTS, available_bytes, must_fit
+from labs.capture.pieces import Pieces
 from labs.capture.source import open_source
 from labs.errors import BadInput, Damaged
 
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from labs.capture.counts import Remarks
 
 Array = np.ndarray[Any, Any]
-BUFFER_BYTES = 1 << 20
-RECORDS_AT_ONCE = 1 << 14
+RECORDS_AT_ONCE = 1 << 13
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
 SPARE_ROWS = 1 << 10
@@ -45,9 +45,9 @@ class Reader:
         self.path = Path(path)
         self._memory_bytes = memory_bytes
         self._source = open_source(self.path)
-        self._buffer = np.zeros(BUFFER_BYTES, np.uint8)
+        self._pieces = Pieces(self._source)
+        self._buffer = np.zeros(0, np.uint8)
         self._base = self._at = self._end = 0       # of the buffer: offset in the file, unread part
-        self._ended = False
         self._records = np.zeros(RECORDS_AT_ONCE * RECORD_WORDS, np.int64)
         self._first = self._last = 0                # records found and not yet taken
         self.counts = np.zeros(counted.COUNTS, np.int64)
@@ -62,16 +62,16 @@ class Reader:
         try:
             self._begin()
         except BaseException:
-            self._source.close()
+            self.close()
             raise
 
     def _begin(self) -> None:
         """Take the file's first bytes, and from them its format."""
         self._read(framing.FILE_HEADER_BYTES)
-        head = self._buffer[: framing.FILE_HEADER_BYTES].tobytes()
-        if self._source.fault is not None and self._end < framing.FILE_HEADER_BYTES:
+        head = self._buffer[self._at : self._end][: framing.FILE_HEADER_BYTES].tobytes()
+        if self._source.fault is not None and len(head) < framing.FILE_HEADER_BYTES:
             raise Damaged(f"{self.path}: {self._source.fault}, before the capture begins")
-        if self._end == 0:
+        if not head:
             raise BadInput(f"{self.path} is empty; a capture begins with a header of its own: "
                            "was tcpdump stopped before it had written? (-U writes at once)")
         self._interfaces: Array | None = None
@@ -79,32 +79,21 @@ class Reader:
             self._form = pcapng.form()
             self._interfaces = np.zeros(pcapng.MAX_INTERFACES * pcapng.INTERFACE_WORDS, np.int64)
             return
-        form = framing.form_of(head) if self._end >= framing.FILE_HEADER_BYTES else None
+        form = framing.form_of(head)
         if form is None:
             raise Damaged(f"{self.path} is not a capture: it begins neither as pcap nor as pcapng "
                           "files do; tcpdump -w and dumpcap write such files")
         self._form = form
-        self._at = framing.FILE_HEADER_BYTES
+        self._at += framing.FILE_HEADER_BYTES
 
     def _read(self, wanted: int) -> bool:
         """Have at least `wanted` unread bytes in the buffer; False where the file has ended."""
-        left = self._end - self._at
-        if wanted > len(self._buffer):
-            larger = np.zeros(wanted + BUFFER_BYTES, np.uint8)
-            larger[:left] = self._buffer[self._at : self._end]
-            self._buffer = larger
-        else:
-            self._buffer[:left] = self._buffer[self._at : self._end]
-        self._base += self._at
-        self._at, self._end = 0, left
-        place = memoryview(self._buffer)        # type: ignore[arg-type]
-        while self._end < len(self._buffer):
-            found = self._source.readinto(place[self._end :])
-            if found == 0:
-                self._ended = True
-                break
-            self._end += found
-        return self._end >= wanted
+        while self._end - self._at < wanted and not self._pieces.ended:
+            begun = self._base + self._at
+            self._buffer, self._at, self._end = self._pieces.after(
+                self._buffer[self._at : self._end])
+            self._base = begun - self._at
+        return self._end - self._at >= wanted
 
     def _walk(self) -> bool:
         """Find more records; False at the end of what can be read."""
@@ -124,7 +113,7 @@ class Reader:
                 return True
             if self.counts[counted.DAMAGED]:
                 return False
-            if self._ended or not self._read(int(self._form[WANTED])):
+            if self._pieces.ended or not self._read(int(self._form[WANTED])):
                 self._finish()
                 return False
 
@@ -144,7 +133,7 @@ class Reader:
         while True:
             if self._first == self._last and (
                     self.counts[counted.DAMAGED] or not self._walk()):
-                self._source.close()
+                self.close()
                 return False
             self._first = int(segments.rows(
                 view(self._buffer), view(self._records), self._first, self._last, self._base,
@@ -178,11 +167,11 @@ class Reader:
     def expected_rows(self) -> int:
         """How many rows the file may have, by its first records; exactly, where it is small."""
         self._walk()
-        records, done = self._last, self._source.done()
-        if self._ended:
+        records = self._last
+        if self._pieces.ended:
             return records + SPARE_ROWS
-        taken = self._at / self._end
-        return int(1.05 * records / max(done * taken, 1e-9)) + SPARE_ROWS
+        taken = (self._base + self._at) / (self._base + self._end)
+        return int(1.05 * records / max(self._pieces.done * taken, 1e-9)) + SPARE_ROWS
 
     @property
     def connections(self) -> Array:
@@ -192,7 +181,7 @@ class Reader:
         return self._table[: count * words].reshape(count, words)
 
     def close(self) -> None:
-        self._source.close()
+        self._pieces.close()
 
 
 def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:

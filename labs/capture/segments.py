@@ -102,10 +102,6 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
     options[O_MSS] = -1
     options[O_SCALE] = SCALE_UNKNOWN
     options[O_SACK_OK] = 0
-    if end - at == 12 and be32(data, at) == ALIGNED_TIMESTAMP:
-        options[O_TSVAL] = be32(data, at + 4)
-        options[O_TSECR] = be32(data, at + 8)
-        return
     while at < end:
         kind = data[at]
         if kind == 0:
@@ -226,14 +222,15 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any
     row = state[ROW]
     room = state[ROOM]
     connections_room = len(table) // CONNECTION_WORDS
+    begun = first
+    last_ns = counts[LAST_NS]
     while first < last and row < room and state[CONNECTIONS] < connections_room:
         place = (first & POSITIVE) * RECORD_WORDS
         first += 1
-        counts[PACKETS] += 1
         seen_ns = records[place + TIME]
-        if seen_ns < counts[LAST_NS]:
+        if seen_ns < last_ns:
             counts[BACKWARDS] += 1
-        counts[LAST_NS] = seen_ns
+        last_ns = seen_ns
         end = records[place + END]
         why = find_tcp(data, records[place + BEGIN], end, records[place + WIRE_END],
                        records[place + LINK_TYPE], packet, counts)
@@ -249,25 +246,35 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any
         payload = packet[TCP_BYTES] - header
         packet[SOURCE_PORT] = be16(data, at)
         packet[TARGET_PORT] = be16(data, at + 2)
-        options[O_CUT] = at + header > end
-        read_options(data, at + 20, min(at + header, end), here, options, edges)
+        if (header == 32 and flags & SYN == 0 and at + 32 <= end
+                and be32(data, at + 20) == ALIGNED_TIMESTAMP):
+            # Nearly every segment: timestamps alone, laid as Linux lays them.
+            tsval, tsecr = be32(data, at + 24), be32(data, at + 28)
+            blocks = mss = 0
+        else:
+            options[O_CUT] = at + header > end
+            read_options(data, at + 20, min(at + header, end), here, options, edges)
+            tsval, tsecr = options[O_TSVAL], options[O_TSECR]
+            blocks, mss = options[O_SACK], max(options[O_MSS], 0)
         connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
         wide[TIME_NS, here] = seen_ns
         wide[OFFSET, here] = base + records[place + RECORD]
-        wide[TSVAL, here] = options[O_TSVAL]
-        wide[TSECR, here] = options[O_TSECR]
+        wide[TSVAL, here] = tsval
+        wide[TSECR, here] = tsecr
         numbers[SEQ, here] = seq
         numbers[ACK_NUMBER, here] = be32(data, at + 8)
         middle[CONNECTION, here] = connection
         middle[PAYLOAD_BYTES, here] = payload
         narrow[FLAGS, here] = flags
         narrow[WINDOW, here] = window
-        narrow[MSS_BYTES, here] = max(options[O_MSS], 0)
+        narrow[MSS_BYTES, here] = mss
         small[DIRECTION, here] = direction
-        small[SACK_BLOCKS, here] = options[O_SACK]
+        small[SACK_BLOCKS, here] = blocks
         follow((connection & POSITIVE) * CONNECTION_WORDS, direction, flags, seq,
                be32(data, at + 8), window, payload, seen_ns, here, options, table, wide, middle)
         row += 1
+    counts[LAST_NS] = last_ns
+    counts[PACKETS] += first - begun
     counts[SEGMENTS] += row - state[ROW]
     state[ROW] = row
     return first

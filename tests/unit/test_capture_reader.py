@@ -31,11 +31,11 @@ LOSS = ROOT / "tests" / "fixtures" / "parse" / "loss.pcap"
 DIGEST = """
 import sys
 from hashlib import sha256
-from labs.capture import reader
+from labs.capture import pieces, reader
 from labs.capture.compiled import HAVE_NUMBA
 from labs.errors import LabError
 assert HAVE_NUMBA == (sys.argv[1] == "compiled")
-reader.BUFFER_BYTES = int(sys.argv[2])
+pieces.PIECE_BYTES = pieces.BEFORE_BYTES = int(sys.argv[2])
 for path in sys.argv[3:]:
     try:
         columns, done = reader.read_columns(path)
@@ -70,7 +70,7 @@ def test_batches_of_nothing_are_refused() -> None:
 
 
 def test_plain_python_says_the_same(tmp_path: Path, made: dict[str, Path]) -> None:
-    """And so does a buffer of a few bytes, in which every record has to be sought anew."""
+    """And so do pieces of a few bytes, of which it takes several for a record."""
     chance = random.Random(1)
     sources = [path.read_bytes() for path in (LOSS, made["pcapng"], made["others"])]
     changed = [tmp_path / str(number) for number in range(200)]
