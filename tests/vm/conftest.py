@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from labs.testbed.machines_up import reach
+from labs.testbed.machines_up import NAMES, reach
 
 On = Callable[..., str]
 
@@ -20,11 +21,22 @@ def ssh_config() -> Path:
 
 
 @pytest.fixture(scope="session")
-def on(ssh_config: Path) -> On:
-    """`on("server", "uname", "-r")`: what a command prints on a machine, as its user."""
+def on(ssh_config: Path) -> Iterator[On]:
+    """`on("server", "uname", "-r")`: what a command prints on a machine, as its user.
 
-    def said(name: str, *argv: str) -> str:
-        return subprocess.run(("ssh", "-F", str(ssh_config), name, shlex.join(argv)), text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=120).stdout
+    One connection a machine carries them all: an emulated machine takes a second to make one.
+    """
+    with TemporaryDirectory(prefix="labs-on-", dir="/tmp") as folder:
+        shared = ("-F", str(ssh_config), "-o", "ControlMaster=auto",
+                  "-o", f"ControlPath={folder}/%n")
 
-    return said
+        def said(name: str, *argv: str) -> str:
+            return subprocess.run(
+                ("ssh", *shared, "-o", "ControlPersist=yes", name, shlex.join(argv)), text=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                timeout=120).stdout
+
+        yield said
+        for name in NAMES:
+            subprocess.run(("ssh", *shared, "-O", "exit", name), stdin=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)

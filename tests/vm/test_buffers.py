@@ -108,8 +108,9 @@ def put_back(on: On, *, folders: bool = True) -> None:
 
 
 def drop_ssh(process: subprocess.Popen[str], on: On) -> None:
-    """End the connections of the run on the server, as a network that breaks would."""
-    on("server", "sudo", "pkill", "-o", "-f", "sshd: vagrant@notty")
+    """End the run's connection to the server, as a network that breaks would: the tests' own,
+    which asks for it, is older."""
+    on("server", "sudo", "pkill", "-n", "-f", "^sshd: vagrant@notty")
 
 
 def interrupt(process: subprocess.Popen[str], on: On) -> None:
