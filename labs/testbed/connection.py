@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -84,7 +85,8 @@ def modules() -> bytes:
 
 
 class Session:
-    """A far end at work. Whatever ends it before its time is RunFailed, in one line.
+    """A far end: on its way when made, at work when `ready` returns. Whatever ends it before its
+    time is RunFailed, in one line.
 
     The first session of a connection makes it, the others go `over` that one.
     """
@@ -108,11 +110,16 @@ class Session:
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
+        with contextlib.suppress(BrokenPipeError):      # `ready` tells of it
+            self._channel.write(modules())              # the pipe holds them: this does not wait
+
+    def ready(self) -> None:
+        """Wait until the far end is at work; Missing or RunFailed if it does not come to that."""
         try:
-            self._channel.write(modules())
             if not self._channel.skip_behind(far_end.READY, CONNECT_S + ANSWER_S):
                 raise EOFError
-        except (EOFError, BrokenPipeError):
+        except EOFError:
+            over = self._over
             error = over.lost() if over and over.ended(2) else self._unreachable()
             self.close()
             raise error from None

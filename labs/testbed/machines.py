@@ -79,8 +79,10 @@ class Machines:
     def __enter__(self) -> Machines:
         with contextlib.ExitStack() as leaving:
             for host in self.hosts().values():
-                host.open()
+                host.connect()
                 leaving.callback(host.close)
+            for host in self.hosts().values():
+                host.open()
             if not self._as_found:
                 self._shape(leaving)
             leaving.callback(put_back, self._found)

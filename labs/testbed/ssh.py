@@ -77,22 +77,34 @@ class SshHost(LoggedHost):
         self._login = login
         self._programs: set[str] = set()
         self._closing = contextlib.ExitStack()
+        self._coming: Session | None = None
         self._session: Session | None = None
+
+    def connect(self) -> None:
+        """Begin to connect, and do not wait: other hosts may be connected to meanwhile."""
+        with contextlib.ExitStack() as opened:
+            self._control = opened.enter_context(
+                held_folder("labs-ssh-", CONTROL_FOLDERS)) / "control"
+            self._coming = Session(self.name, self._login, self._control, "serve")
+            opened.callback(self._coming.close)
+            self._closing = opened.pop_all()
 
     def open(self) -> None:
         """Connect and take the folder. Missing if the machine cannot be reached or used, RunFailed
         if the folder holds what is not ours or another run uses it."""
+        if self._coming is None:
+            self.connect()
+        session, self._coming = self._coming, None
+        assert session is not None
         with contextlib.ExitStack() as opened:
-            self._control = opened.enter_context(
-                held_folder("labs-ssh-", CONTROL_FOLDERS)) / "control"
-            session = Session(self.name, self._login, self._control, "serve")
-            opened.callback(session.close)
+            opened.callback(self.close)
+            session.ready()
             try:
                 session.ask({"order": "open", "folder": str(self.folder), "host": self.name})
             except OSError as error:
                 raise self._refused(str(self.folder), "made", error) from None
             self._session = session
-            self._closing = opened.pop_all()
+            opened.pop_all()
 
     def close(self) -> None:
         """Tell the machine that all is put back, and end the connection."""
@@ -146,6 +158,7 @@ class SshHost(LoggedHost):
               stderr: str | None) -> SshProcess:
         session = Session(self.name, self._login, self._control, "keep", over=self._serving())
         try:
+            session.ready()
             answer, _ = session.ask({"host": self.name, "argv": list(argv), "stdout": stdout,
                                      "stderr": stderr})
         except BaseException:

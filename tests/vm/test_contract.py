@@ -17,8 +17,8 @@ from tests.vm.conftest import On
 def setting(ssh_config: Path, on: On) -> Setting:
     def left(folders: set[str]) -> list[str]:
         """What is left of testbeds that are gone: folders, or not the server's own link."""
-        there = ("ls", "-d", *sorted(folders))
-        found = [line for name in NAMES for line in on(name, *there).splitlines()]
+        there = ("find", *sorted(folders), "-maxdepth", "0")
+        found = [line for name in NAMES for line in on(name, *there).split()] if folders else []
         shaped = on("server", "/usr/sbin/tc", "qdisc", "show", "dev", DEVICE)
         return found if "delay 200ms" in shaped else [*found, f"on the server: {shaped}"]
 
