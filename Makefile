@@ -40,6 +40,7 @@ test-vm: ready          ## the tests on two virtual machines, which come up for 
 benchmark: ready        ## how fast runs are, as ratios where possible
 	$(BIN)/python benchmarks/virtual.py
 
+benchmark-capture: FOR = benchmark
 benchmark-capture: ready  ## how fast captures are read, beside tshark and others
 	$(BIN)/python benchmarks/capture.py
 

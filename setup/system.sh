@@ -3,6 +3,7 @@
 #
 #     setup/system.sh           what the labs and the building of a kernel need
 #     setup/system.sh test      and what only the tests use
+#     setup/system.sh benchmark and what the reader of captures is timed beside
 #     setup/system.sh vm        and what virtual machines and the building of their boxes need
 #
 # With apt-get and root (or sudo) it installs them; else it says in one line what to install.
@@ -43,6 +44,12 @@ tshark                  tshark
 vagrant                 vagrant
 "
 [ "${1:-}" != test ] || NEEDED+=$FOR_TESTS
+
+FOR_BENCHMARKS="
+tshark                  tshark
+tcptrace                tcptrace
+"
+[ "${1:-}" != benchmark ] || NEEDED+=$FOR_BENCHMARKS
 
 FOR_MACHINES="
 vagrant                 vagrant

@@ -16,6 +16,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ DEVICE = Path("/dev/kvm")
 TRIAL_S = 10
 # A kernel without a root file system comes up to this, past all that virtual hardware decides.
 BOOTED = "Unable to mount root fs"
+AGAIN = "; LAB_ACCELERATOR=retry tries again"
 
 
 def trial_argv(kernel: Path) -> tuple[str, ...]:
@@ -42,15 +44,19 @@ def trial(kernel: Path) -> tuple[str, str]:
         return EMULATION, f"{DEVICE} is not open to this user (group kvm)"
     if shutil.which(QEMU) is None:
         return EMULATION, f"{QEMU} is not installed"
-    try:
-        done = subprocess.run(trial_argv(kernel), stdin=subprocess.DEVNULL, timeout=TRIAL_S,
-                              capture_output=True, text=True, errors="replace")
-    except subprocess.TimeoutExpired:
-        return EMULATION, f"a kernel booted with {DEVICE} did not come up in {TRIAL_S} s"
-    if BOOTED in done.stdout:
-        return KVM, "a kernel booted with it came up"
-    ended = f"QEMU ended with exit code {done.returncode}"
-    return EMULATION, f"a kernel booted with {DEVICE} did not come up: {ended}"
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(trial_argv(kernel), stdin=subprocess.DEVNULL, stdout=said,
+                                   stderr=subprocess.DEVNULL)
+        try:
+            exit_code = process.wait(TRIAL_S)
+        except subprocess.TimeoutExpired:
+            process.kill()      # and no waiting: what hangs in the device may not be ended
+            return EMULATION, f"a kernel booted with {DEVICE} did not come up in {TRIAL_S} s{AGAIN}"
+        said.seek(0)
+        if BOOTED.encode() in said.read():
+            return KVM, "a kernel booted with it came up"
+    return EMULATION, (f"a kernel booted with {DEVICE} did not come up: QEMU ended with exit code "
+                       f"{exit_code}{AGAIN}")
 
 
 def remembered(cache: Path, here: Mapping[str, str]) -> tuple[str, str] | None:
@@ -82,7 +88,8 @@ def decide(kernel: Path, asked: str, cache: Path) -> tuple[str, str]:
     if known:
         return known
     if not kernel.is_file():
-        return EMULATION, f"there is no kernel to try it with ({kernel})"
+        return EMULATION, (f"there is no kernel to try KVM with ({kernel}); LAB_ACCELERATOR=kvm "
+                           "takes it without a trial")
     accelerator, why = trial(kernel)
     cache.parent.mkdir(parents=True, exist_ok=True)
     part = cache.with_name(f".{cache.name}.{os.getpid()}")

@@ -191,6 +191,9 @@ def catalogue(release: str, version: str, boxes: Mapping[str, Path]) -> dict[str
 
 def check_here() -> None:
     """Missing if a box cannot be built here, with the next step."""
+    if shutil.which("apt-get") is None:
+        raise Missing("a box is made of Debian's packages, and there is no apt-get here; build it "
+                      "where there is, and name it here: LAB_BOX_URL=URL vagrant up")
     lacking = [tool for tool in BUILD_TOOLS if shutil.which(tool) is None]
     if not MBR.is_file():
         lacking.append("syslinux-common")

@@ -97,6 +97,12 @@ def beside(first: Iterable[Run], second: Iterable[Run]) -> tuple[Beside, ...]:
     return found
 
 
+def alone(first: Iterable[Run], second: Iterable[Run]) -> list[str]:
+    """The conditions that only the first witness has, in its order."""
+    there = {run.condition for run in second}
+    return list(dict.fromkeys(run.condition for run in first if run.condition not in there))
+
+
 def as_table(rows: Iterable[Beside]) -> Table:
     """A row a condition, with the columns of `COLUMNS`; empty without a second witness."""
     table = Table([one.as_json() for one in rows], columns=list(COLUMNS))

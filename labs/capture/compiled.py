@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 OFF = "LABS_NO_NUMBA"                   # set: the plain Python, to compare with
 HAVE_NUMBA = find_spec("numba") is not None and not os.environ.get(OFF)
-_told = False
+_told: set[str] = set()
 
 
 def folder() -> Path | None:
@@ -77,10 +77,12 @@ def view(array: np.ndarray[Any, Any]) -> Any:
     return array if HAVE_NUMBA else memoryview(array)   # type: ignore[arg-type]
 
 
-def tell() -> None:
-    """Say in one line on stderr, once, that the first use compiles."""
-    global _told
-    if HAVE_NUMBA and not _told and (KEPT_IN is None or not any(KEPT_IN.rglob("*.nbi"))):
+def tell(what: str, *functions: Callable[..., Any]) -> None:
+    """Say in one line on stderr, once, that the first use of these compiles `what`."""
+    if not HAVE_NUMBA or what in _told:
+        return
+    _told.add(what)
+    if KEPT_IN is None or not all(any(KEPT_IN.rglob(f"*.{one.__name__}-*.nbi"))
+                                  for one in functions):
         again = "" if KEPT_IN is not None else " (nothing can be kept: set XDG_CACHE_HOME)"
-        print(f"labs: compiling the capture reader, some seconds, once{again}", file=sys.stderr)
-    _told = True
+        print(f"labs: compiling {what}, some seconds, once{again}", file=sys.stderr)

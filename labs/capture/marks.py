@@ -14,7 +14,10 @@ The tests hold them equal to tshark's `tcp.analysis.*`. They differ where
   option for none that repeats (RFC 8684 4), here it is a duplicate ACK;
 - a side's window has no known scale when its last segment is captured, and a SYN without that
   option comes after it: Wireshark then takes the window it has as it was sent, here nothing fills
-  it before the next segment tells.
+  it before the next segment tells;
+- the options of a segment were not captured whole: Wireshark counts it for those behind it and
+  shows no mark of its own, here it is marked as if they had been;
+- a packet is a first fragment: Wireshark follows no connection of fragments, here it is a segment.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
 
-from labs.capture.compiled import compiled, view
+from labs.capture.compiled import compiled, tell, view
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -118,6 +121,7 @@ class Marker:
             return found
         self._grow(int(segments["connection"].max()) + 1)
         columns = [view(numpy.ascontiguousarray(segments[name])) for name in COLUMNS]
+        tell("the marks of segments", _pass)
         _pass(*[*columns, self._sides, self._pairs, view(found)])
         return found
 

@@ -62,6 +62,8 @@ class Pieces:
 
     def close(self) -> None:
         """End the thread and close the file."""
-        if self._thread is not None:
-            self._thread.shutdown()
-        self._source.close()
+        try:
+            if self._thread is not None:
+                self._thread.shutdown()
+        finally:
+            self._source.close()

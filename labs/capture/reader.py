@@ -41,7 +41,6 @@ class Reader:
     """
 
     def __init__(self, path: str | Path, memory_bytes: int | None = None) -> None:
-        tell()
         self.path = Path(path)
         self._memory_bytes = memory_bytes
         self._source = open_source(self.path)
@@ -78,6 +77,7 @@ class Reader:
         if head.startswith(pcapng.MAGIC):
             self._form = pcapng.form()
             self._interfaces = np.zeros(pcapng.MAX_INTERFACES * pcapng.INTERFACE_WORDS, np.int64)
+            tell("the reader of pcapng", pcapng.walk_pcapng, segments.rows)
             return
         form = framing.form_of(head)
         if form is None:
@@ -85,6 +85,7 @@ class Reader:
                           "files do; tcpdump -w and dumpcap write such files")
         self._form = form
         self._at += framing.FILE_HEADER_BYTES
+        tell("the reader of pcap", framing.walk_pcap, segments.rows)
 
     def _read(self, wanted: int) -> bool:
         """Have at least `wanted` unread bytes in the buffer; False where the file has ended."""
@@ -206,6 +207,10 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     sack_left_1, sack_right_1 ... sack_left_4, sack_right_4
                    uint32  the edges as sent; 0 beyond sack_blocks
     offset         int64   of the record in the (uncompressed) file
+
+    tshark's columns say the same, but for four things: it puts fragments together, here the first
+    one has a row; its relative numbers wrap at 4 GiB; it shows a window of unknown scale as sent;
+    and of an option that was not captured whole it shows what there is, here it is not read.
 
     `memory_bytes` is how much the table may take, by default what the system has. Raises Missing
     where it takes more, in which case `batches` reads it; BadInput for what is no file, Damaged for

@@ -119,6 +119,8 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
             options[O_TSECR] = be32(data, at + 6)
         elif kind == SACK_OPTION and length >= 10 and length % 8 == 2:
             blocks = min((length - 2) // 8, SACK_EDGES // 2)
+            for edge in range(2 * blocks, 2 * options[O_SACK]):
+                edges[edge, row] = 0        # of another such option before this one
             options[O_SACK] = blocks
             for edge in range(2 * blocks):
                 edges[edge, row] = be32(data, at + 2 + 4 * edge)

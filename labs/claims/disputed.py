@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from labs.analysis.witnesses import PART, Beside
+from labs.analysis.parting import in_words
+from labs.analysis.witnesses import PART, Beside, facts
 from labs.claims.ledger import Article, Claim
 from labs.claims.verdict import DISPUTED, HARDWARE, NOT_JUDGED, Verdict, Witness, shown
 
@@ -20,28 +21,38 @@ def disputed(article: Article, first: Iterable[Verdict], second: Iterable[Verdic
     It does where both judge a claim and say another word of it, and where they part on a
     condition that the claim looks at. The reason is the one that was measured.
     """
-    parted = {one.condition: one for one in beside if one.verdict == PART}
+    rows = tuple(beside)
     others = {verdict.id: verdict for verdict in second}
-    return tuple(_of_both(article.claim(verdict.id), verdict, others.get(verdict.id), parted)
+    return tuple(_of_both(article.claim(verdict.id), verdict, others.get(verdict.id), rows)
                  for verdict in first)
 
 
-def _of_both(claim: Claim, one: Verdict, other: Verdict | None, parted: Mapping[str, Beside]
-             ) -> Verdict:
+def _of_both(claim: Claim, one: Verdict, other: Verdict | None, rows: Sequence[Beside]) -> Verdict:
     if one.verdict in NO_WORD:
         return one
-    reasons = [f"{name} parts, ratio {_ratio(row)}: {row.because}" for name, row in parted.items()
-               if any(fnmatchcase(name, pattern) for pattern in claim.conditions)]
+    looked_at = [row for row in rows
+                 if any(fnmatchcase(row.condition, pattern) for pattern in claim.conditions)]
+    reasons = [f"{row.condition} parts, ratio {_ratio(row)}: {row.because}" for row in looked_at
+               if row.verdict == PART]
     contradicts = (other is not None and other.verdict not in NO_WORD
                    and other.verdict != one.verdict)
     if not reasons and not contradicts:
         return one
+    if not reasons:
+        reasons = [f"{row.condition}: ratio {_ratio(row)}: {_measured(row)}" for row in looked_at
+                   if row.ratio is not None]
     if other is not None and other.verdict not in NO_WORD:
         reasons.insert(0, f"{_says(one)}; {_says(other)}")
     witnesses = [verdict.witness for verdict in (one, other)
                  if verdict is not None and verdict.witness is not None]
     return replace(one, verdict=DISPUTED, factor=None, reason="; ".join(reasons),
                    witness=_together(witnesses))
+
+
+def _measured(row: Beside) -> str:
+    """What may explain that the figures of a condition are not the same, though near."""
+    return in_words(facts(row.first.middle), facts(row.second.middle),
+                    (row.margin.low, row.margin.high))
 
 
 def _ratio(row: Beside) -> str:

@@ -1,4 +1,4 @@
-"""The verbs of `labs capture` that explain: the ladder of a stretch, and the silences."""
+"""The verbs of `labs capture` that explain: ladder and graph of a stretch, and the silences."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from labs.errors import BadInput
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from plotly.graph_objects import Figure
 
     from labs.capture import Remarks
 
 UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
 COLUMNS = ("reason", "silences", "longest_ms", "together_ms")
+SENDERS = ("opener", "listener")        # direction 0 and 1
 LONGEST = 10
 WIDTH = 100
 LONGEST_COLUMNS = ("connection", "at_s", "silence_ms", "reason", "waiting", "waited_for", "before",
@@ -44,16 +46,32 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
                             "first segment (1.5s, 250ms)")
     drawn.add_argument("--to", dest="end", metavar="ROW|TIME",
                        help="the last packet, likewise (default: 40 packets of the connection)")
-    drawn.add_argument("--out", type=Path, required=True, metavar="X.html",
-                       help="the page to write")
-    drawn.add_argument("--dry-run", action="store_true", help="say what would be drawn")
+    graph = verbs.add_parser(
+        "graph", help="draw sequence numbers, ACKs and the window against time",
+        description="Draw the time-sequence graph of one connection: a page that works offline.\n"
+                    "Bars are segments, below them the line of ACKs, above them the edge of the\n"
+                    "window; what was sent again is marked.\n\n"
+                    "  labs capture graph FILE --out graph.html\n"
+                    "  labs capture graph FILE --connection 3 --from-s 1.5 --to-s 2 --out g.html")
+    graph.add_argument("--connection", type=int, metavar="N",
+                       help="as `labs capture connections` numbers them (default: the one with "
+                            "most segments)")
+    graph.add_argument("--sender", choices=SENDERS,
+                       help="whose segments (default: those of the end that sent more)")
+    for flag, default, which in (("--from-s", 0.0, "first"), ("--to-s", inf, "last")):
+        graph.add_argument(flag, type=float, default=default, metavar="SECONDS",
+                           help=f"the {which} moment, since the connection's first segment")
+    for verb in (drawn, graph):
+        verb.add_argument("--out", type=page_path, required=True, metavar="X.html",
+                          help="the page to write")
+        verb.add_argument("--dry-run", action="store_true", help="say what would be drawn")
     silent = verbs.add_parser(
         "stalls", help="say why nothing was sent: each silence and its reason",
         description="Find the silences of a capture: why, and who waited for whom.")
     silent.add_argument("--quiet-ms", type=float, default=20.0, metavar="NUMBER",
                         help="how much longer than a round trip a silence is (default: "
                              "%(default)g ms)")
-    for verb, answer in ((drawn, main_ladder), (silent, main_stalls)):
+    for verb, answer in ((drawn, main_ladder), (graph, main_graph), (silent, main_stalls)):
         verb.add_argument("file", type=Path, metavar="FILE", help="a pcap or pcapng file")
         verb.add_argument("--json", action="store_true", help="print one JSON object")
         verb.set_defaults(answer=answer)
@@ -64,24 +82,53 @@ def main_ladder(args: argparse.Namespace) -> int:
     from labs.capture.counts import remarks
     from labs.capture.reader import read_columns
     from labs.charts.ladder import ladder
-    from labs.record.whole_file import write_whole
 
-    if args.out.suffix != ".html":
-        raise BadInput(f"--out {args.out}: a ladder is written as one page; end it in .html")
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
     rows = stretch(segments, args.connection, args.begin, args.end)
     figure = ladder(segments, args.connection, rows=rows, source=args.file)
+    return _page(args, figure, held, {"rows": list(rows)}, f"rows {rows[0]} to {rows[1]}")
+
+
+def main_graph(args: argparse.Namespace) -> int:
+    """Draw it, write it. BadInput for a connection that is not there."""
+    from labs.capture.counts import remarks
+    from labs.capture.reader import read_columns
+    from labs.charts.time_sequence import time_sequence
+
+    columns, reader = read_columns(args.file)
+    held, segments = remarks(reader.counts), columns.table()
+    chosen = args.connection
+    if chosen is None:
+        chosen = int(segments["connection"].mode().iloc[0]) if len(segments) else 0
+    figure = time_sequence(
+        segments, chosen, direction=SENDERS.index(args.sender) if args.sender else None,
+        seconds=(args.from_s, args.to_s), source=args.file)
+    return _page(args, figure, held, {"connection": chosen}, f"connection {chosen}")
+
+
+def _page(args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any],
+          in_words: str) -> int:
+    """Write the figure as one page, unless it is a dry run; say what it shows."""
+    from labs.record.whole_file import write_whole
+
     if not args.dry_run:
         page: str = figure.to_html(include_plotlyjs=True, full_html=True)
         write_whole(args.out, page.encode())
-    said = {"file": str(args.file), "out": str(args.out), "written": not args.dry_run,
-            "rows": list(rows), **held.as_json()}
-    if not args.json:
+    if args.json:
+        print(json.dumps({"file": str(args.file), "out": str(args.out),
+                          "written": not args.dry_run, **what, **held.as_json()}))
+    else:
         say(held)
-    would = "would draw" if args.dry_run else "drew"
-    print(json.dumps(said) if args.json else f"{would} rows {rows[0]} to {rows[1]} in {args.out}")
+        print(f"{'would draw' if args.dry_run else 'drew'} {in_words} in {args.out}")
     return 0
+
+
+def page_path(word: str) -> Path:
+    """The page to write. BadInput for another ending than .html."""
+    if not word.endswith(".html"):
+        raise BadInput(f"--out {word}: it is written as one page; end it in .html")
+    return Path(word)
 
 
 def stretch(segments: DataFrame, connection: int | None, begin: str, end: str | None

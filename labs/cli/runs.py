@@ -139,25 +139,29 @@ def main_compare(args: argparse.Namespace) -> int:
 
 
 def _are_witnesses(first: Sequence[Run], second: Sequence[Run]) -> bool:
-    """Whether the two are of two testbeds, or of other repetitions on real time."""
+    """Whether the two are of two testbeds, or were made one by one on real time."""
     if {run.testbed for run in first} != {run.testbed for run in second}:
         return True
-    return ({run.key for run in first} != {run.key for run in second}
+    return ({run.digest for run in first} != {run.digest for run in second}
             and any("repetition" in run.inputs for run in (*first, *second)))
 
 
 def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
     """Two testbeds never give the same bytes: each condition's ratio, and whether they agree."""
-    from labs.analysis.witnesses import PART, UNDECIDED, beside, grade, lines, margin_of
+    from labs.analysis.witnesses import AGREE, alone, beside, grade, lines, margin_of
 
     found = beside(first, second)
+    only_first, only_second = alone(first, second), alone(second, first)
     if as_json:
         print(json.dumps({"grade": grade(found), "margin": asdict(margin_of(first[0].lab)),
-                          "conditions": [one.as_json() for one in found]}))
+                          "conditions": [one.as_json() for one in found],
+                          "only_first": only_first, "only_second": only_second}))
     else:
         rows = [one.as_json() for one in found]
-        print("\n".join([table(rows, WITNESS_COLUMNS), "", *lines(found)]))
-    return MOVED if grade(found) in (PART, UNDECIDED) else 0
+        missing = [f"only in the {side}: {', '.join(names)}" for side, names in (
+            ("first", only_first), ("second", only_second)) if names]
+        print("\n".join([table(rows, WITNESS_COLUMNS), "", *missing, *lines(found)]))
+    return 0 if grade(found) == AGREE else MOVED
 
 
 def main_pack(args: argparse.Namespace) -> int:

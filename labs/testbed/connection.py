@@ -94,6 +94,7 @@ class Session:
     def __init__(self, host: str, login: Login, control: Path, mode: str, *,
                  over: Session | None = None) -> None:
         self._over = over
+        self._at_work = False
         self._there = f"{host} ({login.destination})"
         self._login = login
         self._said = os.memfd_create("stderr")
@@ -110,8 +111,12 @@ class Session:
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
-        with contextlib.suppress(BrokenPipeError):      # `ready` tells of it
-            self._channel.write(modules())              # the pipe holds them: this does not wait
+        try:
+            with contextlib.suppress(BrokenPipeError):      # `ready` tells of it
+                self._channel.write(modules())
+        except BaseException:
+            self.close()
+            raise
 
     def ready(self) -> None:
         """Wait until the far end is at work; Missing or RunFailed if it does not come to that."""
@@ -126,6 +131,7 @@ class Session:
         except BaseException:
             self.close()
             raise
+        self._at_work = True
 
     def ended(self, timeout_s: float) -> bool:
         """Whether the connection is gone, or goes within a time."""
@@ -217,7 +223,7 @@ class Session:
     def close(self) -> None:
         """End the session; its far end undoes what it has not been told to forget."""
         self._channel.close()
-        self._ssh.wait(far_end.GRACE_S + KILLED_S)
+        self._ssh.wait(far_end.GRACE_S + KILLED_S if self._at_work else 0)
         self._ssh.stop(1)
         if self._said >= 0:
             os.close(self._said)

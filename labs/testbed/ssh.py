@@ -108,7 +108,7 @@ class SshHost(LoggedHost):
 
     def close(self) -> None:
         """Tell the machine that all is put back, and end the connection."""
-        session, self._session = self._session, None
+        session, self._session, self._coming = self._session, None, None
         with self._closing:
             if session and not session.closed:
                 session.ask({"order": "bye"})

@@ -69,11 +69,24 @@ def test_what_is_no_kernel_does_not_come_up(
     assert found == "emulation" and ("not installed" in why or "did not come up" in why)
 
 
-def test_a_trial_has_an_end() -> None:
-    argv = accelerator.trial_argv(Path("/k"))
-    assert accelerator.TRIAL_S == 10
-    assert "-no-reboot" in argv and "panic=-1" in argv[-1]
-    assert argv[argv.index("-display") + 1] == "none"
+@pytest.mark.parametrize(("does", "found", "why"), [
+    ("sleep 60", "emulation", "did not come up in 0.3 s; LAB_ACCELERATOR=retry tries again"),
+    ("echo not this; exit 3", "emulation", "QEMU ended with exit code 3"),
+    ("echo 'VFS: Unable to mount root fs on unknown-block(0,0)'", "kvm", "came up"),
+])
+def test_what_a_trial_shows(does: str, found: str, why: str, tmp_path: Path,
+                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in QEMU's place does what a device that hangs, refuses or works would make it do.
+    """
+    program, device = tmp_path / accelerator.QEMU, tmp_path / "kvm"
+    program.write_text(f"#!/bin/sh\n[ \"$2\" = q35,accel=kvm ] || exit 9\nexec sh -c \"{does}\"\n")
+    program.chmod(0o755)
+    device.touch()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(accelerator, "DEVICE", device)
+    monkeypatch.setattr(accelerator, "TRIAL_S", 0.3 if "sleep" in does else 30)
+    said = accelerator.trial(tmp_path / "vmlinuz")
+    assert said[0] == found and why in said[1]
 
 
 def test_a_misspelt_wish_is_refused() -> None:

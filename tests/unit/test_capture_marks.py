@@ -13,6 +13,7 @@ import pytest
 
 from labs.capture import batches, read
 from labs.capture.marks import MARKS, Marker, marks
+from tests import captures
 from tests.made_flows import (
     ACK,
     BEGIN_US,
@@ -33,6 +34,8 @@ RECORDED = json.loads((FOLDER / "marks.json").read_text())
 OWN = "4.0"
 wireshark = pytest.mark.skipif(version() != OWN, reason=f"tshark {OWN} is not here")
 PORT = 20_000
+FRAGMENTS = ("fragments", "ipv6-fragments")
+OPTIONS_CUT = ("first-54-bytes", "first-60-bytes", "first-66-bytes", "first-80-bytes")
 MPTCP = b"\x1e"
 
 
@@ -62,6 +65,23 @@ def test_equal_to_tshark_on_flows_that_no_program_makes(seed: int, tmp_path: Pat
     told = marked_by_tshark(path)
     assert len(told) >= 13
     assert found(path) == told
+
+
+@wireshark
+def test_equal_to_tshark_on_every_other_capture_here(tmp_path: Path) -> None:
+    """Real runs and every form of file; some differ as the docstring says."""
+    made = captures.made(tmp_path)
+    real = [path for path in FOLDER.parent.glob("*/*.pcap*") if path.parent != FOLDER]
+    differ = {*FRAGMENTS, *OPTIONS_CUT}
+    for path in (*real, *(path for name, path in made.items() if name not in differ)):
+        assert found(path) == marked_by_tshark(path), path.name
+    whole = found(made["ethernet"])
+    for name in OPTIONS_CUT:
+        told = marked_by_tshark(made[name])
+        assert found(made[name]) == whole != told
+        assert all(set(rows) <= set(whole[mark]) for mark, rows in told.items()), name
+    for name in FRAGMENTS:
+        assert found(made[name]) and not marked_by_tshark(made[name])
 
 
 @wireshark

@@ -18,6 +18,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.packet import Raw
 
 from labs import capture
+from labs.capture import memory
 from labs.capture.columns import ROW_BYTES
 from labs.capture.reader import whole
 from labs.errors import BadInput, Damaged, Missing
@@ -161,6 +162,16 @@ def test_relative_numbers_do_not_wrap(tmp_path: Path) -> None:
     assert found["seq_rel"].tolist() == [1 + number * step for number in range(13)]
 
 
+def test_of_two_sack_options_the_last_counts(tmp_path: Path) -> None:
+    frames = [bytes(ETHER / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(
+        sport=80, dport=40000, flags="A", seq=5, ack=1,
+        options=[("SAck", (10, 20, 30, 40)), ("SAck", (50, 60))]))]
+    row = capture.read(pcap(tmp_path / "two.pcap", frames)).iloc[0]
+    assert row["sack_blocks"] == 1
+    assert [row[f"sack_{side}_{block}"] for block in (1, 2, 3) for side in ("left", "right")] == [
+        50, 60, 0, 0, 0, 0]
+
+
 def test_what_has_no_row_is_counted(made: dict[str, Path]) -> None:
     found = capture.remarks(made["others"])
     assert (found.packets, found.segments) == (25, 13)
@@ -267,6 +278,19 @@ def test_what_does_not_fit_in_memory_is_refused_before_it_is_read() -> None:
         capture.read(LOSS, memory_bytes=enough - 1)
     assert "batches" in str(caught.value)
     assert len(capture.read(LOSS, memory_bytes=enough)) == 272
+
+
+def test_a_container_has_less_memory_than_its_system(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "CGROUP", tmp_path)
+    system = memory.available_bytes()
+    assert system is not None
+    (tmp_path / "memory.current").write_text("7000000\n")
+    (tmp_path / "memory.stat").write_text("anon 1000\ninactive_file 2000000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.available_bytes() == pytest.approx(system, rel=0.2)
+    (tmp_path / "memory.max").write_text("9000000\n")
+    assert memory.available_bytes() == 4_000_000
 
 
 def many(path: Path) -> Path:

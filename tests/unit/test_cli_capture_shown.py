@@ -48,6 +48,21 @@ def test_a_ladder_is_one_page_that_works_offline(capsys: pytest.CaptureFixture[s
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_a_graph_is_of_the_longest_connection_or_the_one_named(
+        capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "graph.html"
+    asked = ("capture", "graph", NAGLE, "--out", out)
+    longest = read(NAGLE)["connection"].value_counts().index[0]
+    assert told(capsys, *asked, "--dry-run")["written"] is False and not out.exists()
+    assert told(capsys, *asked)["connection"] == longest
+    assert "what the server sends on connection" in out.read_text()
+    told(capsys, *asked, "--connection", 3, "--sender", "opener", "--to-s", 0.1)
+    page = out.read_text()
+    assert "what the client sends on connection 3" in page and 'src="http' not in page
+    assert "connections 0 to 19" in refused(capsys, *asked, "--connection", 20)
+    assert "end it in .html" in refused(capsys, *asked[:-1], tmp_path / "graph.png")
+
+
 def test_a_stretch_is_rows_or_times() -> None:
     segments = read(OUTAGE)
     since_ms = (segments["time_ns"] - segments["time_ns"].iloc[0]) / 1e6

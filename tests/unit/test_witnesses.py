@@ -27,7 +27,10 @@ from labs.analysis.witnesses import (
     judge,
     lines,
 )
+from labs.claims.disputed import disputed
 from labs.claims.found import runs_of
+from labs.claims.ledger import article
+from labs.claims.verdict import DIFFERS, DISPUTED, HOLDS
 from labs.cli.__main__ import main
 from labs.errors import BadInput
 from labs.runs import Run
@@ -188,14 +191,34 @@ def test_compare_has_a_row_a_condition_and_a_code(
         printed = capsys.readouterr().out
         assert printed.splitlines()[-1].startswith(f"2 conditions: {word}")
         assert "margin 0.9 to 1.1: at rates that both machines carry" in printed
+        assert "\nonly in the first: " in printed and "httping" in printed
         assert main(["runs", "compare", first, str(file), "--json"]) == code
         said = json.loads(capsys.readouterr().out)
         assert (said["margin"]["low"], len(said["conditions"])) == (0.9, 2)
+        assert "httping" in said["only_first"] and not said["only_second"]
+
+
+def test_where_nothing_can_be_compared_nothing_agrees(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = virtual("httping")
+    other = study_file(VIRTUAL, repetitions(
+        tmp_path / "runs", with_link_asked(run, rate_mbit=5), CLOSE)).path
+    assert main(["runs", "compare", str(VIRTUAL.file), str(other)]) == 5
+    assert capsys.readouterr().out.endswith("1 conditions: 1 not compared\n")
 
 
 def test_a_study_of_repetitions_is_itself(tmp_path: Path) -> None:
     file = str(second(tmp_path))
     assert main(["runs", "compare", file, file]) == 0
+
+
+def test_two_studies_of_the_same_machines_are_compared_by_their_intervals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = [second(tmp_path / name, speeds) for name, speeds in (("a", CLOSE), ("b", SLOW))]
+    assert main(["runs", "compare", *map(str, files)]) == 5
+    assert capsys.readouterr().out.splitlines()[-1] == "2 conditions: 2 part"
 
 
 def test_the_second_witness_is_found_beside_the_study(tmp_path: Path) -> None:
@@ -237,6 +260,25 @@ def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Pat
         assert "ratio 0.70 (0.68 to 0.72): no measurement explains it" in row["because"]
     assert labs.verdicts(VIRTUAL, Study(VIRTUAL.parameters, (), tmp_path, None, True,
                                         lab=VIRTUAL.lab)).equals(alone)
+
+
+def test_where_only_the_words_differ_the_ratio_and_what_was_measured_are_the_reason(
+        tmp_path: Path) -> None:
+    near = (0.91, 0.915, 0.92, 0.925, 0.93)
+    runs = [run for name in VIRTUAL.conditions if name in ("default", "wmem", "both")
+            for run in repetitions(tmp_path, virtual(name), near)]
+    rows = beside(VIRTUAL.every, runs)
+    assert {row.verdict for row in rows} == {AGREE}
+    claims = VIRTUAL.lab.claims_module()
+    first = [dataclasses.replace(one, verdict=HOLDS) for one in claims.verdicts(VIRTUAL.runs)]
+    second = [dataclasses.replace(one, verdict=DIFFERS) for one in first]
+    conditions = {one.id: article(claims.ARTICLE).claim(one.id).conditions for one in first}
+    found = [one for one in disputed(article(claims.ARTICLE), first, second, rows)
+             if {"default", "wmem", "both"} & set(conditions[one.id])]
+    assert found
+    for one in found:
+        assert one.verdict == DISPUTED
+        assert ": ratio 0.92 (0.91 to 0.93): no measurement explains" in one.reason
 
 
 def test_claims_take_the_run_in_the_middle(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ def on(ssh_config: Path) -> Iterator[On]:
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 timeout=120).stdout
 
+        for name in NAMES:
+            said(name, "true")      # older than any connection that is to be told from them
         yield said
         for name in NAMES:
             subprocess.run(("ssh", *shared, "-O", "exit", name), stdin=subprocess.DEVNULL,

@@ -131,7 +131,7 @@ def fill_the_disk(process: subprocess.Popen[str], on: On) -> None:
 
 FAULTS: dict[str, tuple[Callable[..., None], int, str]] = {
     "ssh drops": (drop_ssh, 4, "was lost"),
-    "^C": (interrupt, INTERRUPTED, ""),
+    "^C": (interrupt, INTERRUPTED, "stopped"),
     "a full disk": (fill_the_disk, 4, "No space left on device"),
 }
 
