@@ -26,6 +26,7 @@ STEP_NS = 1_234_567
 ETHERNET = 1
 MAC = "02:00:00:00:00:01"
 ETHER = Ether(src=MAC, dst=MAC)
+VLAN_TAG = b"\0\7\x08\0"            # VLAN 7, and IPv4 behind it
 Frames = list[bytes]
 
 CLIENT_OPTIONS = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (1000, 0)), ("NOP", None),
@@ -80,6 +81,11 @@ def over_ipv4(link: Any, segments: Iterable[Any], **options: Any) -> Frames:
     return [bytes(link / IP(src="10.0.0.2" if up else "10.0.0.1",
                             dst="10.0.0.1" if up else "10.0.0.2", **options) / segment)
             for up, segment in segments]
+
+
+def behind(head: bytes) -> Frames:
+    """The dialogue over IPv4, each packet behind these bytes."""
+    return [head + frame for frame in over_ipv4(Raw(), dialogue())]
 
 
 def over_ipv6(link: Any, segments: Iterable[Any], extension: Any = None) -> Frames:
@@ -223,7 +229,13 @@ def made(path: Path) -> dict[str, Path]:
         "cooked": (over_ipv4(CookedLinux(proto=0x0800), dialogue()), 113),
         "cooked-ipv6": (over_ipv6(CookedLinux(proto=0x86DD), dialogue()), 113),
         "cooked-2": (over_ipv4(CookedLinuxV2(proto=0x0800), dialogue()), 276),
+        "cooked-2-ipv6": (over_ipv6(CookedLinuxV2(proto=0x86DD), dialogue()), 276),
+        "cooked-vlan": (behind(bytes(CookedLinux(proto=0x8100)) + VLAN_TAG), 113),
+        "cooked-2-vlan": (behind(bytes(CookedLinuxV2(proto=0x8100)) + VLAN_TAG), 276),
+        "qinq-old": (behind(bytes(ETHER)[:12] + b"\x91\0\0\7\x81\0" + VLAN_TAG), ETHERNET),
         "raw": (over_ipv4(Raw(), dialogue()), 101),
+        "raw-bsd": (over_ipv4(Raw(), dialogue()), 12),
+        "raw-openbsd": (over_ipv4(Raw(), dialogue()), 14),
         "raw-ipv6": (over_ipv6(Raw(), dialogue()), 101),
         "raw-ipv4-only": (over_ipv4(Raw(), dialogue()), 228),
         "raw-ipv6-only": (over_ipv6(Raw(), dialogue()), 229),
@@ -231,6 +243,10 @@ def made(path: Path) -> dict[str, Path]:
         "null-ipv6": (over_ipv6(Loopback(type=30), dialogue()), 0),
         "loop": ([struct.pack(">I", 2) + frame for frame in over_ipv4(Raw(), dialogue())], 108),
         "ppp": (over_ipv4(PPP(proto=0x0021), dialogue()), 9),
+        "null-other-order": (behind(struct.pack(">I", 2)), 0),
+        "ppp-ipv6": (over_ipv6(PPP(proto=0x0057), dialogue()), 9),
+        "ppp-short-protocol": (behind(b"\x21"), 9),
+        "ppp-hdlc-short-protocol": (behind(b"\xff\x03\x21"), 50),
         "ppp-hdlc": (over_ipv4(HDLC() / PPP(proto=0x0021), dialogue()), 50),
         "ipv6": (over_ipv6(ETHER, dialogue()), ETHERNET),
         "ipv6-extensions": (over_ipv6(ETHER, dialogue(), hop), ETHERNET),

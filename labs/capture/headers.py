@@ -25,7 +25,7 @@ NULL, ETHERNET, PPP, RAW_BSD, RAW_OPENBSD, PPP_SERIAL, RAW, LOOP = 0, 1, 9, 12, 
 LINUX_COOKED, IPV4, IPV6, LINUX_COOKED_2 = 113, 228, 229, 276
 
 IP_TYPE, IPV6_TYPE = 0x0800, 0x86DD
-VLAN, QINQ, QINQ_OLD, QINQ_OLDER = 0x8100, 0x88A8, 0x9100, 0x9200
+VLAN, QINQ, QINQ_OLD = 0x8100, 0x88A8, 0x9100
 PPP_IP, PPP_IPV6 = 0x0021, 0x0057
 PPP_ADDRESS = 0xFF03
 INET = 2
@@ -50,7 +50,7 @@ def tagged(data: Any, at: int, end: int) -> int:
         kind = be16(data, at)
         if kind in (IP_TYPE, IPV6_TYPE):
             return at + 2
-        if kind not in (VLAN, QINQ, QINQ_OLD, QINQ_OLDER):
+        if kind not in (VLAN, QINQ, QINQ_OLD):
             return -NOT_IP
         at += 4
     return -NESTED
