@@ -88,6 +88,27 @@ def test_the_vagrantfile_is_valid(tmp_path: Path) -> None:
 
 
 @needs_vagrant
+def test_box_processors_and_memory_are_those_of_the_environment(tmp_path: Path) -> None:
+    """As Vagrant's own code reads the Vagrantfile; it is a library of Debian's Ruby."""
+    script = """
+        require "vagrant"
+        one = Vagrant::Environment.new.machine(:client, :libvirt)
+        puts one.config.vm.box, one.config.vm.box_url, one.provider_config.cpus,
+             one.provider_config.memory
+    """
+    known = subprocess.run(("ruby", "-e", 'require "vagrant"; require "vagrant-libvirt"'),
+                           capture_output=True)
+    if known.returncode:
+        pytest.skip("vagrant or vagrant-libvirt is not a library of this machine's Ruby")
+    done = subprocess.run(
+        ("ruby", "-e", script), cwd=ROOT, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "VAGRANT_HOME": str(tmp_path / "home"),
+             "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"), "LAB_BOX": "mine/box",
+             "LAB_BOX_URL": "file:///mine.box", "LAB_CPUS": "3", "LAB_MEM": "1024"})
+    assert done.stdout.split() == ["mine/box", "file:///mine.box", "3", "1024"], done.stderr
+
+
+@needs_vagrant
 @pytest.mark.parametrize(("name", "value"), [
     ("LAB_RELEASE", "sid"), ("LAB_CPUS", "0"), ("LAB_MEM", "2G"), ("LAB_SSH_PORT", "22"),
 ])

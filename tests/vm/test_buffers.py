@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from labs.parse.ss import blocks
 from labs.testbed.machines_up import NAMES, folder
 from labs.testbed.vagrant import DEVICE
 from tests.conftest import DEFAULT_KERNEL, no_kernel
@@ -73,6 +74,14 @@ def test_runs_tell_of_both_machines(study: tuple[Path, dict[str, Any]]) -> None:
         assert set(clocks) == {"before", "after"}
 
 
+def test_every_field_of_the_machines_ss_is_known(study: tuple[Path, dict[str, Any]]) -> None:
+    runs, _ = study
+    texts = [path.read_text() for path in runs.glob("buffers-*/*/ss.txt")]
+    sockets = [socket for text in texts for block in blocks(text) for socket in block.sockets]
+    assert len(texts) >= 2 * len(CONDITIONS) and sockets
+    assert {token for socket in sockets for token in socket.unknown} == set()
+
+
 def test_the_two_witnesses_agree(study: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     """Where the interval is narrow enough to say; at this rate none may part."""
     if reason := no_kernel(DEFAULT_KERNEL):
@@ -84,8 +93,11 @@ def test_the_two_witnesses_agree(study: tuple[Path, dict[str, Any]], tmp_path: P
     printed, said = process.communicate()
     rows = {row["condition"]: row for row in json.loads(printed)["conditions"]}
     assert set(rows) == set(CONDITIONS), said
+    assert rows.pop("unshaped")["verdict"] == "not compared"
     assert rows["default"]["verdict"] == "agree", rows["default"]
     assert not [row for row in rows.values() if row["verdict"] == "part"]
+    assert process.returncode == (0 if all(
+        row["verdict"] == "agree" for row in rows.values()) else 5)
 
 
 def in_the_middle(process: subprocess.Popen[str], on: On) -> None:

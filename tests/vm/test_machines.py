@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,15 @@ def test_on_this_machine_the_way_in_is_at_127_0_0_1(ssh_config: Path) -> None:
     of_qemu = [line.split()[3] for line in shown.splitlines() if "qemu" in line]
     assert of_qemu and all(one.startswith("127.0.0.1:") for one in of_qemu)
     assert set(ports) <= {one.rpartition(":")[2] for one in of_qemu}
+
+
+def test_the_link_that_the_server_lays_is_measured_and_reported() -> None:
+    """As Vagrant has it done at the end of `up`; the rate is what such machines carry."""
+    done = subprocess.run((sys.executable, folder() / "vagrant" / "report.py"), cwd=folder(),
+                          capture_output=True, text=True)
+    said = re.fullmatch(r"the link: asked 1000 Mbit/s and 200 ms; measured (\d+) Mbit/s and "
+                        r"([\d.]+) ms: .+\n", done.stdout)
+    assert said and int(said[1]) > 0 and 200 <= float(said[2]) < 300, done
 
 
 def test_clocks_are_brought_near(ssh_config: Path, on: On) -> None:
