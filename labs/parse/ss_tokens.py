@@ -259,9 +259,10 @@ def _timer(value: str) -> tuple[str, int, int] | None:
 
 
 def _expires_ms(text: str) -> int | None:
-    """`1min20sec`, `9sec`, `1.200ms` (which is 1.2 s), `008ms`: as print_ms_timer() writes."""
+    """`1min20sec`, `9sec`, `1.200ms` (which is 1.2 s), `008ms`, and nothing for no time left: as
+    print_ms_timer() writes."""
     match = _EXPIRES.fullmatch(text)
-    if match is None or not text:
+    if match is None:
         return None
     minutes, seconds, seconds_before, milliseconds = (int(part or 0) for part in match.groups())
     return (minutes * 60 + seconds + seconds_before) * 1000 + milliseconds

@@ -176,6 +176,7 @@ def test_memory_blocks_of_older_kernels() -> None:
 
 @pytest.mark.parametrize(("text", "expires_ms"), [
     ("1min20sec", 80_000), ("9sec", 9_000), ("1.200ms", 1_200), ("008ms", 8), ("119min", 7_140_000),
+    ("", 0),
 ])
 def test_timers_as_ss_writes_them(text: str, expires_ms: int) -> None:
     (row,) = ss.rows(f"ESTAB 0 0 1.2.3.4:80 1.2.3.5:4000 timer:(keepalive,{text},3)")
