@@ -20,7 +20,7 @@ held() {
 
 # Programs that machines, or Vagrant, may leave running.
 programs() {
-    pgrep -a 'qemu-system|libvirtd|virtlogd|dnsmasq' || true
+    ps -eo pid=,comm=,args= | awk '$2 ~ /^(qemu-system|libvirtd|virtlogd|dnsmasq)/'
     pgrep -af "$work" || true
 }
 

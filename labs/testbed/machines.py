@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import TracebackType
 
-from labs.errors import BadInput, LabError
+from labs.errors import BadInput, LabError, RunFailed
 from labs.testbed.connection import Login
 from labs.testbed.contract import Command
 from labs.testbed.host import Found, put_back
@@ -113,8 +113,13 @@ class Machines:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
+        # A connection that ended brings other failures, which may be told of before it.
+        lost = [one for host in self.hosts().values() if (one := host.connection_lost())] \
+            if isinstance(error, RunFailed) else []
         try:
             self._leaving.close()
         except LabError:
             if error is None:   # else what went wrong first is what is told
                 raise
+        if lost:
+            raise lost[0] from error

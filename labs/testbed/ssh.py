@@ -21,6 +21,8 @@ from labs.testbed.host import Found, LoggedHost, whole
 
 # A socket's path may have 107 bytes, so the control socket is not below a long TMPDIR.
 CONTROL_FOLDERS = Path("/tmp")
+# How long after a failure its connection may take to be seen ending.
+LOST_S = 0.5
 
 
 class SshProcess:
@@ -115,6 +117,12 @@ class SshHost(LoggedHost):
 
     def undoes_itself(self) -> bool:
         return self._session is None or self._session.closed
+
+    def connection_lost(self) -> RunFailed | None:
+        """The error for a connection that ended and nobody was told of; None if there is none."""
+        session = self._session
+        ended = session is not None and not session.closed and session.ended(LOST_S)
+        return session.lost() if session and ended else None
 
     def undo_if_lost(self, argv: Sequence[str]) -> None:
         """Let the machine run a command if the connection ends without `close`."""

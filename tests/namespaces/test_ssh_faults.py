@@ -183,6 +183,11 @@ def in_the_middle(testbed: Machines) -> list[int]:
     return [int(pid) for pid in await_text(testbed.server, out).split()]
 
 
+def fails_because_of_it(testbed: Machines) -> None:
+    """The other host's program notices first: its server is gone."""
+    raise RunFailed("the client failed: the server closed")
+
+
 WAYS: dict[str, Callable[[Machines], object]] = {
     "run": lambda testbed: testbed.server.run(("sleep", "1000"), timeout_s=2000),
     "wait": lambda testbed: testbed.server.start(("sleep", "1000")).wait(),
@@ -191,6 +196,7 @@ WAYS: dict[str, Callable[[Machines], object]] = {
     "write": lambda testbed: testbed.server.write(f"{testbed.server.folder}/x", bytes(20 << 20)),
     "sysctl": lambda testbed: testbed.server.sysctl(LASTING),
     "leave": lambda testbed: None,
+    "another failure": fails_because_of_it,
 }
 
 
