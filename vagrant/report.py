@@ -36,6 +36,8 @@ def report(ssh_config: Path) -> str:
     """Measure the link that the server has; one line."""
     with Vagrant(Link(), ssh_config, as_found=True) as testbed, \
             tempfile.TemporaryDirectory() as folder:
+        # ssh may answer before the link is laid.
+        testbed.server.run(("systemctl", "start", "lab-link"))
         settings = testbed.server.read(SETTINGS).decode()
         try:
             link = asked(settings)
