@@ -91,7 +91,10 @@ def main_ladder(args: argparse.Namespace) -> int:
 
 
 def main_graph(args: argparse.Namespace) -> int:
-    """Draw it, write it. BadInput for a connection that is not there."""
+    """Draw it, write it. BadInput for a connection, or a stretch of time, that is not there."""
+    if not 0 <= args.from_s < args.to_s:
+        raise BadInput(f"--from-s {args.from_s:g} --to-s {args.to_s:g}: give seconds from 0 on, "
+                       "the first before the last")
     from labs.capture.counts import remarks
     from labs.capture.reader import read_columns
     from labs.charts.time_sequence import time_sequence

@@ -60,6 +60,8 @@ def test_a_graph_is_of_the_longest_connection_or_the_one_named(
     page = out.read_text()
     assert "what the client sends on connection 3" in page and 'src="http' not in page
     assert "connections 0 to 19" in refused(capsys, *asked, "--connection", 20)
+    for words in (("--from-s", 2, "--to-s", 1), ("--from-s", -1), ("--to-s", "nan")):
+        assert "the first before the last" in refused(capsys, *asked, *words)
     assert "end it in .html" in refused(capsys, *asked[:-1], tmp_path / "graph.png")
 
 
