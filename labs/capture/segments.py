@@ -134,6 +134,22 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
 
 
 @compiled
+def options_of(data: Any, at: int, end: int, header: int, flags: int, row: int, options: Any,
+               edges: Any) -> tuple[int, int, int, int]:
+    """Of the TCP header at `at`: TSval and TSecr, how many SACK blocks, and the MSS or 0.
+
+    `options` holds all that a SYN says; of another segment it may hold what one before it said.
+    """
+    if (header == 32 and flags & SYN == 0 and at + 32 <= end
+            and be32(data, at + 20) == ALIGNED_TIMESTAMP):
+        # Nearly every segment: timestamps alone, laid as Linux lays them.
+        return be32(data, at + 24), be32(data, at + 28), 0, 0
+    options[O_CUT] = at + header > end
+    read_options(data, at + 20, min(at + header, end), row, options, edges)
+    return options[O_TSVAL], options[O_TSECR], options[O_SACK], max(options[O_MSS], 0)
+
+
+@compiled
 def take_syn(table: Any, at: int, direction: int, flags: int, seen_ns: int, options: Any) -> None:
     """Note what a SYN or SYN-ACK says of its sender."""
     side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
@@ -248,16 +264,8 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any
         payload = packet[TCP_BYTES] - header
         packet[SOURCE_PORT] = be16(data, at)
         packet[TARGET_PORT] = be16(data, at + 2)
-        if (header == 32 and flags & SYN == 0 and at + 32 <= end
-                and be32(data, at + 20) == ALIGNED_TIMESTAMP):
-            # Nearly every segment: timestamps alone, laid as Linux lays them.
-            tsval, tsecr = be32(data, at + 24), be32(data, at + 28)
-            blocks = mss = 0
-        else:
-            options[O_CUT] = at + header > end
-            read_options(data, at + 20, min(at + header, end), here, options, edges)
-            tsval, tsecr = options[O_TSVAL], options[O_TSECR]
-            blocks, mss = options[O_SACK], max(options[O_MSS], 0)
+        tsval, tsecr, blocks, mss = options_of(
+            data, at, end, header, flags, here, options, edges)
         connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
         wide[TIME_NS, here] = seen_ns
         wide[OFFSET, here] = base + records[place + RECORD]
