@@ -56,7 +56,7 @@ def test_missing_tools_are_named_with_the_command(
 def test_each_patch_says_what_it_is_for() -> None:
     patches = sorted(build.PATCHES.glob("*.patch"))
     assert [patch.stem for patch in patches] == [
-        "end-with-tracer", "fixed-memory", "hz-250", "seeded-random"]
+        "end-with-tracer", "fixed-memory", "hz-250", "large-registers", "seeded-random"]
     for patch in patches:
         head = patch.read_text().split("\n--- a/")[0]
         assert len(head) > 150, patch.name
