@@ -28,8 +28,9 @@ _PLACES = {"capture": "labs.capture", "charts": "labs.charts", "errors": "labs.e
 def check(lab: str, names: Mapping[str, Any]) -> LabParameters:
     """The parameters of a lab from a notebook's `globals()`, checked: all that starts a notebook.
 
-    `lab` is a name or the path of a file of your own. BadInput, in one line, with what is
-    allowed, for a lab, a parameter, a value or a condition that cannot be.
+    `lab` is a name or the path of a file of your own. Only names assigned in the parameters cell
+    are checked (`labs.parameters.notebook`); other names are your own. BadInput, in one line, with
+    what is allowed, for a lab, a parameter, a value or a condition that cannot be.
     """
     from labs.catalogue import find
     from labs.parameters.notebook import errors_in_one_line, from_globals

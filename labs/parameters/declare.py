@@ -218,12 +218,18 @@ def unknown(name: str, names: Iterable[str], what: str = "parameter") -> str:
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?`, or nothing if no name is near; case, - and _ do not count."""
-    import difflib  # only an error pays for it
+    """`; did you mean NAME?`, or nothing if no name is near."""
+    near = nearest(word, names)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The name most similar to a word, or None if none is similar; case, - and _ do not count."""
+    import difflib  # few commands need it
 
     folded = {fold(name): name for name in names}
     near = difflib.get_close_matches(fold(word), list(folded), n=1, cutoff=0.6)
-    return f"; did you mean {folded[near[0]]}?" if near else ""
+    return folded[near[0]] if near else None
 
 
 def fold(name: str) -> str:

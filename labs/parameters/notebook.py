@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,35 +9,42 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from labs.errors import BadInput, LabError
-from labs.parameters.declare import check, declared, did_you_mean, notebook_name, unknown
+from labs.parameters.cells import Cell, parameter_cells
+from labs.parameters.declare import check, declared, notebook_name, unknown
 
 P = TypeVar("P")
-NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-OWN_NAMES = "; write a name of your own in small letters"
-INJECTED = "# Parameters\n"
-"""How papermill begins the cell that it puts behind the parameters cell."""
+OWN_NAMES = " Write a name of your own in small letters."
 
 
 def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
     """Make the parameters from a notebook's globals.
 
-    Every name in capitals counts as a parameter, unless it is a module or a class; and so does
-    every name that papermill has set, in whatever case. BadInput, in one line, for a name that
-    does not exist, with the nearest right one, and for a value that is not allowed.
+    Only names assigned in the parameters cell, in papermill's cell, and in later cells that set
+    a parameter too are looked at (`labs.parameters.cells`); a parameter that none of them assigns
+    has its default. BadInput, in one line, for a value that is not allowed, for a name in capitals
+    that is similar to a parameter but is none, and for any unknown name that papermill set. Every
+    other name is the reader's own.
+
+    Where no cells are known (a Python script, a dict) all names in capitals are looked at, except
+    modules and classes. If no executed cell sets a parameter (`from settings import *`), those
+    that are parameters count and no name is refused.
     """
     known = {one.notebook_name: one.name for one in declared(cls).values()}
-    given = {
-        name: value
-        for name, value in names.items()
-        if NAME.fullmatch(name) and not isinstance(value, ModuleType | type)
-    }
-    for name in (*given, *_injected(names)):
-        if name not in known:
-            hint = "" if did_you_mean(name, known) else OWN_NAMES
-            raise BadInput(unknown(name, known) + hint)
-    values = {known[name]: value for name, value in given.items()}
+    cells = parameter_cells(names["In"], known) if names.get("In") else [_no_cells(names)]
+    for cell in cells:
+        for name in cell.misspelt(known):
+            if name in names:
+                raise BadInput(unknown(name, known) + ("" if cell.injected else OWN_NAMES))
+    assigned = {name for cell in cells for name in cell.names} if cells else set(known)
+    values = {field: names[name] for name, field in known.items()
+              if name in assigned and name in names}
     values["runs"] = beside_the_notebooks(values.get("runs", "runs"))
     return check(cls, values, spell=notebook_name)
+
+
+def _no_cells(names: Mapping[str, Any]) -> Cell:
+    return Cell(tuple(name for name, value in names.items()
+                      if not isinstance(value, ModuleType | type)))
 
 
 def beside_the_notebooks(runs: Any) -> Any:
@@ -50,22 +55,6 @@ def beside_the_notebooks(runs: Any) -> Any:
     if relative and here.name == "notebooks" and (here.parent / "pyproject.toml").is_file():
         return f"../{runs}"
     return runs
-
-
-def _injected(names: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that papermill has set: it only warns of one that the notebook does not have."""
-    cells = [cell for cell in names.get("In", ()) if str(cell).startswith(INJECTED)]
-    try:
-        statements = ast.parse(cells[-1]).body if cells else []
-    except SyntaxError:  # a cell of the reader's own that begins alike
-        return ()
-    return tuple(
-        target.id
-        for statement in statements
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name)
-    )
 
 
 def errors_in_one_line() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import labs
 from labs.errors import BadInput
 from labs.parameters.buffers import Buffers
 from labs.parameters.describe import literals
-from labs.parameters.notebook import from_globals
 
 ROOT = Path(__file__).resolve().parents[2]
 LACKING = [name for name in ("papermill", "ipykernel") if find_spec(name) is None]
@@ -38,7 +38,7 @@ def test_the_names_in_capitals_are_the_parameters() -> None:
 
 @pytest.mark.parametrize(("names", "said"), [
     ({"RATE_MBTI": 10}, "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
-    ({"MSS": 1448}, "write a name of your own in small letters"),
+    ({"RATE": 10}, "did you mean RATE_MBIT? Write a name of your own in small letters."),
     ({"RATE_MBIT": "10"}, 'RATE_MBIT = "10" is text, not a number'),
     ({"RATE_MBIT": -1}, "RATE_MBIT = -1 is out of range"),
     ({"ONLY": "defalt"}, "defalt is not a condition; did you mean default?"),
@@ -52,12 +52,82 @@ def test_an_unknown_lab_is_refused() -> None:
     assert "did you mean buffers?" in refused({}, "bufers")
 
 
-def test_names_that_papermill_set_are_parameters_in_any_case() -> None:
-    cells = ["", "RATE_MBIT = 1000", "# Parameters\nrate_mbit = 10\n"]
-    assert "did you mean RATE_MBIT?" in refused({"In": cells, "rate_mbit": 10})
-    assert refused({"In": cells[:2], "RATE_MBTI": 1})
-    assert from_globals(Buffers, {"In": ["# Parameters\nSEED = 3\n"], "SEED": 3}).seed == 3
-    assert from_globals(Buffers, {"In": ["# Parameters\n%magic\n"]}) == Buffers()
+CELL = "RATE_MBIT = 100\nDELAY_MS = 20\nSEED = 3\nRUNS = 'kept'"
+MISSPELT = CELL.replace("RATE_MBIT", "RATE_MBTI")
+CHECK = 'import labs\np = labs.check("buffers", globals())'
+INJECTED = "# Parameters\n"
+
+
+def executed(*cells: str) -> dict[str, Any]:
+    """The globals of a kernel in which these cells were executed and the check is running."""
+    names: dict[str, Any] = {}
+    for cell in cells:
+        with suppress(SyntaxError):
+            exec("" if cell == CHECK else cell, names)
+    return {**names, "In": ["", *cells, CHECK]}
+
+
+def accepted(*cells: str) -> Buffers:
+    found = labs.check("buffers", executed(*cells))
+    assert isinstance(found, Buffers)
+    return found
+
+
+ASKED = Buffers(rate_mbit=100, delay_ms=20, seed=3, runs="kept")
+
+
+@pytest.mark.parametrize("cells", [
+    (CELL,),
+    (CELL, CHECK, "from labs.analysis.asking import NGINX_HEAD_BYTES", CELL),
+    (CELL, CHECK, "from labs.theory.nagle import sent as SENT\nREAD = 1; BUFFERS = 2"),
+    (MISSPELT, CHECK, CELL),
+    (MISSPELT, CHECK, MISSPELT.replace("MBTI", "MIBT"), CHECK, CELL, CHECK),
+    (CELL, "BDP = 25e6"),
+    (CELL, "RATE = 5\nBDP_BYTES = 1", CHECK),
+    ("RATE = 5", CELL),
+    (CELL + "\nBDP, rtt_ms = 25e6, 200",),
+    ("LOSS_PCT = 1\n" + CELL, CHECK, CELL),
+    (CELL, "for LOSS_PCT in (1, 2): pass", CELL),
+    (CELL, "LOSS_PCT =", INJECTED + "%magic"),
+    ("RATE_MBIT = 100", "DELAY_MS = 20\nSEED = 3\nRUNS = 'kept'"),
+    ("RATE_MBIT = 100", "DELAY_MS = 20\nSEED = 3\nRUNS = 'kept'", CHECK) * 2,
+    ("SEED = 9", CELL),
+    (CELL.replace("SEED = 3", "SEED = 9"), "SEED = 3"),
+    (CELL.replace("SEED = 3", "SEED = 9"), INJECTED + "SEED = 3"),
+    (INJECTED + "LOSS_PCT = 1\n" + CELL, CHECK, INJECTED + CELL),
+    (CELL, INJECTED + "BDP = 1", CHECK, CELL),
+    (CELL, INJECTED + "BDP = 1", CHECK, INJECTED + "SEED = 3"),
+])
+def test_the_last_parameters_cell_counts(cells: tuple[str, ...]) -> None:
+    """Run All gives the same as in a new kernel, whatever else the kernel has executed."""
+    assert accepted(*cells) == ASKED
+
+
+@pytest.mark.parametrize(("cells", "said"), [
+    ((MISSPELT,), "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
+    ((CELL, CHECK, MISSPELT), "RATE_MBTI is not a parameter"),
+    ((MISSPELT, "BDP = 25e6", CHECK, "SENT = 1"), "RATE_MBTI is not a parameter"),
+    (("RATE_MBTI = 100",), "RATE_MBTI is not a parameter"),
+    (("RATE_MBIT = 100", CHECK, "RATE_MBTI = 10"), "RATE_MBTI is not a parameter"),
+    (("RATE_MBIT = 100", "DELAY = 20\nSEED = 3"), "DELAY is not a parameter"),
+    ((CELL, INJECTED + "rate_mbit = 10\n"), "rate_mbit is not a parameter; did you mean R"),
+    ((CELL, INJECTED + "BDP = 1"), "BDP is not a parameter; allowed: SIZE, "),
+    ((INJECTED + "BDP = 1", CELL), "BDP is not a parameter; allowed: SIZE, "),
+    ((CELL, "DELAY_MS = -1"), "DELAY_MS = -1 is out of range"),
+])
+def test_a_wrong_name_in_the_parameters_cell_is_refused(
+        cells: tuple[str, ...], said: str) -> None:
+    assert said in refused(executed(*cells))
+
+
+def test_a_name_that_no_cell_assigns_counts_if_it_is_a_parameter() -> None:
+    names = {"RATE_MBIT": 100, "READ": 1, "In": ["", "from settings import *", CHECK]}
+    assert labs.check("buffers", names) == Buffers(rate_mbit=100)
+
+
+def test_a_parameter_that_was_deleted_from_the_cell_has_its_default() -> None:
+    found = accepted(CELL, CHECK, CELL.replace("DELAY_MS = 20\n", ""))
+    assert (found.delay_ms, found.rate_mbit) == (Buffers().delay_ms, 100)
 
 
 def notebook(path: Path) -> Path:
