@@ -9,10 +9,11 @@ of the reader's own is one file that holds all parts (`labs new NAME` writes one
     results(run)            what a run shows, computed on reading: a dict
 
 It may also say which figure is to be known well when runs are repeated on real time, and how far
-two testbeds may be apart in it::
+two testbeds may be apart in it, and which results `labs run` leaves out of its table::
 
     figure(results)         the name and the value of that figure, or None for a run without it
     MARGIN                  a Margin of labs.analysis.witnesses, with its reason
+    HIDDEN                  a tuple of column names; they stay in results() and in --json
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ class Lab:
     def analysis_module(self) -> ModuleType:
         """The module with `results(run)`."""
         return importlib.import_module(self.analysis)
+
+    def hidden_columns(self) -> frozenset[str]:
+        """The columns of its results that `labs run` leaves out of the table that it prints."""
+        return frozenset(getattr(self.analysis_module(), "HIDDEN", ()))
 
     def charts_module(self) -> ModuleType:
         """The module with its figures; BadInput if the lab has none."""

@@ -33,6 +33,11 @@ DOWNLOAD = (
     "goodput_mib_s", "steady_mib_s", "predicted_mean_mib_s", "predicted_mib_s", "bound",
     "article_mib_s", "article_steady_mib_s", "article_claim", "wget_mib_s", "settled",
     "agreement_pct", "duration_s", "bytes", "goodput_bytes_s", "steady_bytes_s")
+HIDDEN = (
+    "goodput_bytes_s", "steady_bytes_s", "article_steady_mib_s", "article_claim", "wget_mib_s",
+    "agreement_pct", "duration_s", "bytes", "ended", "buffer_bytes", "receive_most_bytes",
+    "send_most_bytes", "series", "adv_win_scale", "congestion_control", "loss_pct", "draw")
+"""Columns that `labs run` does not print: settings, and figures in a second unit."""
 
 
 def results(run: Run) -> dict[str, Any]:

@@ -27,6 +27,10 @@ MARGIN = Margin(0.95, 1.5, (
     "the wait is the kernel's timer on both; a machine adds the time that a hundred requests side "
     "by side take it, 14 ms in the article, and its tick may be longer or shorter"))
 """Within what a mean on machines is to be of that on virtual time."""
+HIDDEN = (
+    "article_claim", "predicted_stalls", "predicted_segments", "failed", "captured_requests",
+    "served_requests", "nodelay", "keepalive", "quickack", "server", "writes", "page_bytes")
+"""Columns that `labs run` does not print: settings, and counts that a mark compares."""
 SEQUENCES = {"sequence_off": "off", "sequence_on": "on"}
 
 

@@ -12,7 +12,7 @@ import argparse
 import dataclasses
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -27,15 +27,8 @@ if TYPE_CHECKING:
 
     from labs.study import Study
 
-# Columns of the results that say where a number is from, or say it once more in another unit.
-NOT_IN_TABLE = frozenset({
-    "testbed", "kernel", "source", "key", "digest", "link", "goodput_bytes_s", "steady_bytes_s",
-    "article_steady_mib_s", "wget_mib_s", "agreement_pct", "duration_s", "bytes",
-    "ended", "buffer_bytes", "receive_most_bytes", "send_most_bytes", "series", "adv_win_scale",
-    "congestion_control", "loss_pct", "draw", "article_claim", "predicted_stalls",
-    "predicted_segments", "failed", "captured_requests", "served_requests", "nodelay", "keepalive",
-    "quickack", "server", "writes", "page_bytes",
-})
+# Columns that every study adds and that are printed otherwise, or are for programs.
+OF_EVERY_STUDY = frozenset({"testbed", "kernel", "source", "key", "digest", "link"})
 
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
 
@@ -75,7 +68,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     study = make(lab, parameters, args)
     said = as_json(lab, parameters, study)
-    print(json.dumps(said) if args.json else as_text(said))
+    print(json.dumps(said) if args.json else as_text(said, lab.hidden_columns()))
     return 0
 
 
@@ -182,11 +175,12 @@ def plain(value: object) -> object:
     return None if isinstance(value, float) and value != value else value
 
 
-def as_text(said: Mapping[str, Any]) -> str:
-    """The results as a short table, and below it where they are from and what is wrong."""
+def as_text(said: Mapping[str, Any], hidden: Collection[str]) -> str:
+    """The results as a table without the hidden columns; below it, where they are from and what
+    is wrong."""
     rows: list[dict[str, Any]] = said["results"]
-    columns = [name for name in rows[0] if name not in NOT_IN_TABLE
-               and any(row[name] is not None for row in rows)]
+    columns = [name for name in rows[0] if name not in OF_EVERY_STUDY
+               and name not in hidden and any(row[name] is not None for row in rows)]
     columns.sort(key="marks".__eq__)  # notes may be long: last
     kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
     lines = [table(rows, columns), "", f"{said['testbed']}{kernel}; runs are in {said['into']}"]
