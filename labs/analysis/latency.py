@@ -40,8 +40,8 @@ def latency(run: Run) -> Latency:
 
 def _of_ab(run: Run) -> Latency:
     said = report(run.text(AB))
-    fine = percentiles(run.text("client/ab.csv"))
     requests = said.complete or 0
+    fine = percentiles(run.text("client/ab.csv"), requests)
     assert said.mean_ms is not None     # ab ended in order, or there would be no run
     return Latency(
         mean_ms=said.mean_ms, p50_ms=fine[50], p99_ms=fine[99],

@@ -18,6 +18,7 @@ _FIGURE = re.compile(r"^(?P<name>[A-Z][A-Za-z0-9 -]{2,40}): +(?P<value>\d{1,15}(
                      r"(?P<unit>$| .*$)", re.ASCII | re.MULTILINE)
 _MEAN = re.compile(r"^Time per request: +(\d{1,12}\.\d{1,6}) \[ms\] \(mean\)$",
                    re.ASCII | re.MULTILINE)
+_PERCENTS = frozenset(map(str, range(1, 100)))
 _PERCENTILE = re.compile(r"(\d{1,3}),(\d{1,12}\.\d{1,6})", re.ASCII)
 
 
@@ -73,16 +74,33 @@ def _whole(found: dict[str, str], name: str) -> int | None:
     return int(value) if value is not None and value.isdigit() else None
 
 
-def percentiles(text: str) -> dict[int, float]:
-    """Read a file of `-e`: percent of the requests -> the time within which they were served, in
-    ms to the microsecond. Damaged for a line that is none, and for a file without lines."""
+def percentiles(text: str, requests: int) -> dict[int, float]:
+    """Read the file that `-e` wrote for so many complete requests: percent of the requests -> the
+    time within which they were served, in ms to the microsecond.
+
+    ab sorts the times and rounds each percentage to the nearest index. With 50 requests or fewer
+    the highest percentages have the index after the slowest request, and ab prints whatever its
+    memory holds there. These rows are not read: they get the time of the slowest request.
+    Damaged for a line that is not a row, and for a file without rows or without that of 100 %.
+    """
     lines = text.split("\n")
     if lines[0] != _PERCENTILES or len(lines) < 3 or lines[-1]:
         raise Damaged(f"not a file of ab: it has no line {_PERCENTILES!r} with rows below it")
-    found = {}
+    found, past = {}, []
     for number, line in enumerate(lines[1:-1], start=2):
+        percent = line.partition(",")[0]
+        if percent in _PERCENTS and _place(int(percent), requests) >= requests:
+            past.append(int(percent))
+            continue
         read = _PERCENTILE.fullmatch(line)
         if read is None:
-            raise Damaged(f"line {number} of ab's file is none of its rows")
+            raise Damaged(f"line {number} of ab's file is not one of its rows")
         found[int(read[1])] = float(read[2])
-    return found
+    if past and 100 not in found:
+        raise Damaged("ab's file has no row for 100 %")
+    return dict(sorted({**found, **dict.fromkeys(past, found[100])}.items()))
+
+
+def _place(percent: int, requests: int) -> int:
+    """The index of the sorted time that ab prints for a percentage other than 0 and 100."""
+    return int(0.5 + requests * percent / 100)

@@ -44,13 +44,35 @@ def test_a_refused_connection_leaves_no_figure() -> None:
 
 
 def test_percentiles_go_up_from_the_fastest_to_the_slowest() -> None:
-    found = percentiles(text("keepalive.csv"))
+    found = percentiles(text("keepalive.csv"), 1000)
     assert list(found) == list(range(101))
     assert list(found.values()) == sorted(found.values())
     assert (found[0], found[50], found[99]) == (0.335, 43.975, 44.147)
 
 
-@pytest.mark.parametrize("reader", [report, percentiles])
+def test_rows_past_the_slowest_of_few_requests_are_not_read() -> None:
+    """Of 10 requests ab printed 0.257 ms for 95 to 99 %, less than for any other: its index is
+    (int)(0.5 + 10 * 95 / 100) = 10, and its array ends at 9 (httpd, support/ab.c)."""
+    written = text("10-requests.csv")
+    assert "\n94,6.554\n95,0.257\n" in written and "\n99,0.257\n100,6.554\n" in written
+    found = percentiles(written, 10)
+    assert list(found) == list(range(101))
+    assert list(found.values()) == sorted(found.values())
+    assert (found[50], found[94], found[95], found[99], found[100]) == (
+        1.724, 6.554, 6.554, 6.554, 6.554)
+    for printed in ("-4611686018427.388", "9223372036854775.807", "-nan"):
+        assert percentiles(written.replace("0.257", printed), 10) == found
+    with pytest.raises(Damaged, match="no row for 100 %"):
+        percentiles(written.replace("100,6.554\n", ""), 10)
+
+
+def test_of_51_requests_every_row_is_read() -> None:
+    written = text("51-requests.csv")
+    rows = [line.split(",") for line in written.splitlines()[1:]]
+    assert percentiles(written, 51) == {int(percent): float(ms) for percent, ms in rows}
+
+
+@pytest.mark.parametrize("reader", [report, lambda text: percentiles(text, 1000)])
 def test_what_is_none_is_damage(reader: object) -> None:
     assert callable(reader)
     for other in ("", "ab: command not found", text("refused.txt")[1:], "Percentage served\n1,1"):
@@ -60,4 +82,4 @@ def test_what_is_none_is_damage(reader: object) -> None:
 
 def test_a_row_that_is_none_is_named() -> None:
     with pytest.raises(Damaged, match="line 5 of ab's file"):
-        percentiles(text("keepalive.csv").replace("\n3,", "\n3;"))
+        percentiles(text("keepalive.csv").replace("\n3,", "\n3;"), 1000)
