@@ -17,9 +17,21 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrRouting,
 )
 from scapy.layers.ipsec import AH
-from scapy.layers.l2 import ARP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether, Loopback
+from scapy.layers.l2 import (
+    ARP,
+    GRE,
+    CookedLinux,
+    CookedLinuxV2,
+    Dot1AD,
+    Dot1Q,
+    Ether,
+    Loopback,
+)
 from scapy.layers.ppp import HDLC, PPP
+from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
+
+from labs.capture import read
 
 BEGIN_NS = 1_790_000_000_123_456_789
 STEP_NS = 1_234_567
@@ -206,6 +218,49 @@ def others() -> Frames:
         b"\0" * 9,
         b"",
     ]
+
+
+def tunnels() -> dict[str, Frames]:
+    """The dialogue of 13 segments inside tunnels, by their kind."""
+    four, six = IP(src="10.9.0.1", dst="10.9.0.2"), IPv6(src="fd09::1", dst="fd09::2")
+    udp = UDP(sport=50000, dport=4789)
+    geneve = b"\x02\0\x65\x58\0\0\x07\0" + bytes(8)      # two words of options
+    plain = [frame[14:] for frame in over_ipv4(ETHER, dialogue())]
+    plain_6 = [frame[14:] for frame in over_ipv6(ETHER, dialogue())]
+    framed = over_ipv4(ETHER, dialogue())
+    tagged = over_ipv4(ETHER / Dot1Q(vlan=7), dialogue())
+
+    def inside(outer: Any, frames: Frames) -> Frames:
+        return [bytes(ETHER / outer / Raw(frame)) for frame in frames]
+
+    return {
+        "ip-in-ip": inside(IP(proto=4), plain), "6in4": inside(IP(proto=41), plain_6),
+        "ip-in-ipv6": inside(IPv6(nh=4), plain), "ip-in-ip-in-ip": inside(
+            IP(proto=4) / IP(proto=4), plain),
+        "gre": inside(four / GRE(proto=0x0800), plain),
+        "gre-over-ipv6": inside(six / GRE(proto=0x86DD), plain_6),
+        "gre-key": inside(four / GRE(proto=0x0800, key_present=1, key=5, seqnum_present=1), plain),
+        "gre-bridged": inside(four / GRE(proto=0x6558), framed),
+        "vxlan": inside(four / udp / VXLAN(vni=7), framed),
+        "vxlan-linux": inside(four / UDP(sport=5, dport=8472) / VXLAN(vni=7), tagged),
+        "geneve": inside(four / UDP(sport=5, dport=6081) / Raw(geneve), framed),
+    }
+
+
+def without_syns(path: Path, to: Path) -> Path:
+    """The capture as a pcap file in which no record with a SYN is left, as after a late start."""
+    open_, whole = gzip.open if path.suffix == ".gz" else open, read(path)
+    with open_(path, "rb") as file:
+        kept = memoryview(file.read())
+    syn = set(whole["offset"][whole["flags"] & 2 != 0])
+    at, parts = 24, [kept[:24]]
+    while at < len(kept):
+        end = at + 16 + int.from_bytes(kept[at + 8:at + 12], "little")
+        parts += [] if at in syn else [kept[at:end]]
+        at = end
+    to.write_bytes(b"".join(parts))
+    assert len(read(to)) == len(whole) - len(syn)
+    return to
 
 
 def without_length(frame: bytes) -> bytes:

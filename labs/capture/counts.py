@@ -24,13 +24,17 @@ BACKWARDS = 12
 LAST_NS = 13            # the time of the record before, for BACKWARDS
 CUT = 14                # bytes of a last record that ends early
 DAMAGED = 15            # 1 + the offset from which on nothing could be read
-COUNTS = 16
+TUNNELLED = 16
+COUNTS = 17
 
 # A count, whether its packets have no row, and what is said of it.
 WORDS: tuple[tuple[str, int, bool, str], ...] = (
     ("other_link_type", LINK, True, "of a link type that is not read"),
     ("not_ip", NOT_IP, True, "that carry neither IPv4 nor IPv6"),
     ("not_tcp", NOT_TCP, True, "of another protocol than TCP"),
+    ("tunnelled", TUNNELLED, True,
+     "whose TCP is inside a tunnel (IP in IP, GRE, VXLAN, Geneve), which is not read: capture on "
+     "the tunnel's own interface, or remove the outer headers with editcap -C"),
     ("later_fragments", LATER_FRAGMENT, True, "that are later fragments, without a TCP header"),
     ("first_fragments", FIRST_FRAGMENT, False,
      "that are first fragments: kept, with the payload of the fragment alone"),

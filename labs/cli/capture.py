@@ -97,5 +97,5 @@ def main_connections(args: argparse.Namespace) -> int:
     for row in rows:
         ns = row["handshake_rtt_ns"]
         row["handshake_rtt_ms"] = None if ns is None else ns / 1e6
-    print(table(rows, SHOWN) if rows else f"{args.file}: no TCP at all")
+    print(table(rows, SHOWN) if rows else f"{args.file}: {capture_shown.without_tcp(found)}")
     return 0

@@ -85,6 +85,7 @@ def main_ladder(args: argparse.Namespace) -> int:
 
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
+    must_have_tcp(args.file, held)
     rows = stretch(segments, args.connection, args.begin, args.end)
     figure = ladder(segments, args.connection, rows=rows, source=args.file)
     return _page(args, figure, held, {"rows": list(rows)}, f"rows {rows[0]} to {rows[1]}")
@@ -101,9 +102,10 @@ def main_graph(args: argparse.Namespace) -> int:
 
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
+    must_have_tcp(args.file, held)
     chosen = args.connection
     if chosen is None:
-        chosen = int(segments["connection"].mode().iloc[0]) if len(segments) else 0
+        chosen = int(segments["connection"].mode().iloc[0])
     figure = time_sequence(
         segments, chosen, direction=SENDERS.index(args.sender) if args.sender else None,
         seconds=(args.from_s, args.to_s), source=args.file)
@@ -125,6 +127,17 @@ def _page(args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[st
         say(held)
         print(f"{'would draw' if args.dry_run else 'drew'} {in_words} in {args.out}")
     return 0
+
+
+def must_have_tcp(path: Path, held: Remarks) -> None:
+    """BadInput, with what the file holds instead, where it has no segment."""
+    if not held.segments:
+        raise BadInput("; ".join((f"{path}: the capture has {without_tcp(held)}", *held.lines)))
+
+
+def without_tcp(held: Remarks) -> str:
+    """What is said of a file without segments."""
+    return "no TCP outside a tunnel" if "tunnelled" in held.counts else "no TCP at all"
 
 
 def page_path(word: str) -> Path:
@@ -192,7 +205,8 @@ def main_stalls(args: argparse.Namespace) -> int:
             print(f"labs: ACKs of bytes that are not in the capture: {missed:,}; packets are "
                   "missing in it, so a silence beside them may have another reason",
                   file=sys.stderr)
-        print(as_text(args.file, rows, reasons))
+        print(as_text(args.file, rows, reasons) if held.segments
+              else f"{args.file}: {without_tcp(held)}")
     return 0
 
 
