@@ -25,7 +25,7 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     from pandas import DataFrame
 
     known = sides(segments)
-    parts = [_of(known, int(first), int(last), side)
+    parts = [first_acks(known, int(first), int(last), side)
              for first, last in zip(known.starts[:-1], known.starts[1:], strict=True)
              for side in (0, 1)]
     at = numpy.concatenate([part[0] for part in parts]) if parts else numpy.zeros(0, int)
@@ -42,8 +42,9 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
 
 
-def _of(known: Sides, first: int, last: int, side: int) -> tuple[Array, Array]:
-    """Places of one side's new data, and of the ACKs that cover them; -1 where there is none."""
+def first_acks(known: Sides, first: int, last: int, side: int) -> tuple[Array, Array]:
+    """Of the connection between two places: the places of one side's new data, and of the first
+    ACKs that cover them; -1 where there is none."""
     here = slice(first, last)
     own = (known.direction[here] == side) & (known.length[here] > 0)
     plain = (known.flags[here] & (SYN | FIN)) == 0

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy
 
+from labs.analysis.distance import Distances, distances
 from labs.analysis.explained import IDLE
 from labs.analysis.sides import ACK, FIN, RST, SYN, Sides, sides
 from labs.analysis.stalls import NOBODY, QUIET_MS, Wait, is_silent, why
@@ -88,7 +89,9 @@ def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
     known = sides(segments)
     bounds = _bounds(known)
     must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
-    rows = [_row(known, number, first, last, quiet_ms * 1e6) for number, first, last in bounds]
+    far = distances(known)
+    rows = [_row(known, far, number, first, last, quiet_ms * 1e6)
+            for number, first, last in bounds]
     found = DataFrame(rows, columns=list(COLUMNS))
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
 
@@ -132,14 +135,14 @@ def _bounds(known: Sides) -> list[tuple[int, int, int]]:
     return found
 
 
-def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float
+def _row(known: Sides, far: Distances, number: int, first: int, last: int, quiet_ns: float
          ) -> tuple[object, ...]:
     times = known.time_ns[first:last]
     payload, direction = known.length[first:last], known.direction[first:last]
     answer = numpy.flatnonzero((payload > 0) & (direction == 1))
     begin = int(times[0])
-    longest = _longest(known, first, last, quiet_ns)
-    wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, longest)
+    longest = _longest(known, far, first, last, quiet_ns)
+    wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, far, longest)
     return (
         int(known.connection[first]), number, begin, known.rows[first], known.rows[last - 1],
         last - first, _new_bytes(known, 0, first, last), _new_bytes(known, 1, first, last),
@@ -147,16 +150,17 @@ def _row(known: Sides, number: int, first: int, last: int, quiet_ns: float
         _ms(times[answer[-1]] - begin) if len(answer) else float("nan"),
         0.0 if longest is None else _ms(known.time_ns[longest] - known.time_ns[longest - 1]),
         None if longest is None else known.rows[longest],
-        wait.reason, wait.waiting, wait.waited_for, _steps(known, first, last, quiet_ns))
+        wait.reason, wait.waiting, wait.waited_for, _steps(known, far, first, last, quiet_ns))
 
 
-def _longest(known: Sides, first: int, last: int, quiet_ns: float) -> int | None:
+def _longest(known: Sides, far: Distances, first: int, last: int, quiet_ns: float
+             ) -> int | None:
     """Where the longest silence of an exchange ends; if none is silent, the longest gap."""
     if last - first < 2:
         return None
     gaps = numpy.diff(known.time_ns[first:last])
     by = known.direction[first + 1:last]
-    beyond = gaps - numpy.where(by == 0, known.far_ns[0][first], known.far_ns[1][first])
+    beyond = gaps - numpy.where(by == 0, far.far_ns[0][first], far.far_ns[1][first])
     chosen = beyond if beyond.max() >= quiet_ns else gaps
     return first + 1 + int(chosen.argmax())
 
@@ -175,11 +179,12 @@ def _ms(length_ns: int) -> float:
     return float(length_ns) / 1e6
 
 
-def _steps(known: Sides, first: int, last: int, quiet_ns: float) -> tuple[str, ...]:
+def _steps(known: Sides, far: Distances, first: int, last: int, quiet_ns: float
+           ) -> tuple[str, ...]:
     """What happened, one name after another; what goes on in the same way is told once."""
     steps: list[str] = []
     for at in range(first, last):
-        if at > first and is_silent(known, at, quiet_ns):
+        if at > first and is_silent(known, far, at, quiet_ns):
             steps.append(SILENCE)
         step = _step(known, at, any(name in steps for name in (FIRST, REST)))
         goes_on = step == REST and steps[-2:] == [REST, CLIENT_ACK]

@@ -16,6 +16,7 @@ ROUND_TRIP: Final = "round trip"
 APPLICATION: Final = "application"
 IDLE: Final = "nothing to send"
 UNEXPLAINED: Final = "unexplained"
+RTT_UNKNOWN: Final = "RTT unknown"
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ _EXPLAINED: Final = {
     UNEXPLAINED: Explanation(
         "The capture does not tell: longer than a round trip, no timer fits and nothing is marked.",
         "none"),
+    RTT_UNKNOWN: Explanation(
+        "The capture does not have the handshake of the connection, so its RTT is unknown, and the "
+        "reason depends on it. A capture that begins before the connection tells.", "none"),
 }
 
 def explained(reason: str) -> Explanation:

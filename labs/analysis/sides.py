@@ -29,14 +29,11 @@ class Sides:
     the opener, that tell what was so before this segment: `sent`, where its sequence numbers had
     come to, `acked`, how far the other side had acknowledged them, `edge`, how far the other side
     let it send, `small`, the end of its last segment with new data that was not full (all four
-    relative numbers), and `window`, that of its last segment; -1 while nothing is known.
+    relative numbers), `window`, that of its last segment, and `shut`, 1 if that was 0, which is
+    known without its scale; -1 while nothing is known.
     `mss_bytes` is what a full segment holds (`labs.analysis.mss`); a frame that the device cuts up
-    (TSO) is not full where its last piece is not. `rtt_ns` is the handshake of the
-    connection, from the last SYN to the first ACK after it: one round trip wherever the capture
-    was taken. `far_ns` are its two parts: how long a side's answer takes to the place of the
-    capture and back, if that side answers at once; next to nothing for the side that it was taken
-    on. All are 0 if the capture does not have the handshake. `starts` are the places where
-    connections begin, and the end of the last; `carrying` those of segments with payload.
+    (TSO) is not full where its last piece is not. `starts` are the places where connections begin,
+    and the end of the last; `carrying` those of segments with payload.
     """
 
     rows: Array
@@ -50,12 +47,11 @@ class Sides:
     ack: Array
     marks: Array
     mss_bytes: Array
-    rtt_ns: Array
-    far_ns: tuple[Array, Array]
     sent: tuple[Array, Array]
     acked: tuple[Array, Array]
     edge: tuple[Array, Array]
     window: tuple[Array, Array]
+    shut: tuple[Array, Array]
     small: tuple[Array, Array]
     starts: Array
     carrying: Array
@@ -90,7 +86,7 @@ def sides(segments: DataFrame) -> Sides:
     order = numpy.argsort(segments["connection"].to_numpy(), kind="stable")
     column = {name: segments[name].to_numpy()[order] for name in (
         "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",
-        "window_bytes")}
+        "window", "window_bytes")}
     connection, direction = column["connection"], column["direction"].astype(numpy.int64)
     flags, length = (column[name].astype(numpy.int64) for name in ("flags", "payload_bytes"))
     begin, ack, window = (column[name].astype(numpy.int64)
@@ -107,7 +103,6 @@ def sides(segments: DataFrame) -> Sides:
         first, second = (side if which is None else side & which for side in own)
         return before(first, values), before(second, values)
 
-    rtt_ns, to_opener_ns = _handshakes(column["time_ns"], direction, flags, starts)
     edges = both(ack + window, told & (window >= 0))
     sent = before(own[0], end, "cummax"), before(own[1], end, "cummax")
     full = mss_bytes(segments)[order]
@@ -117,10 +112,11 @@ def sides(segments: DataFrame) -> Sides:
         rows=segments.index.to_numpy()[order], time_ns=column["time_ns"], connection=connection,
         direction=direction, flags=flags, length=length, begin=begin, end=end, ack=ack,
         marks=Marker().bits(segments)[order].astype(numpy.int64),
-        mss_bytes=full, rtt_ns=rtt_ns, far_ns=(to_opener_ns, rtt_ns - to_opener_ns),
-        sent=sent,
+        mss_bytes=full, sent=sent,
         acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
-        edge=(edges[1], edges[0]), window=both(window), small=both(end, small),
+        edge=(edges[1], edges[0]), window=both(window),
+        shut=both((column["window"] == 0).astype(numpy.int64), told & ((flags & RST) == 0)),
+        small=both(end, small),
         starts=starts, carrying=numpy.flatnonzero(length > 0))
 
 
@@ -136,32 +132,3 @@ def _before(values: Array, connection: Array, how: str) -> Array:
     shifted = known.groupby(connection).shift(1)
     found: Array = shifted.fillna(NONE).to_numpy(dtype=numpy.int64)
     return found
-
-
-def _handshakes(time_ns: Array, direction: Array, flags: Array, starts: Array
-                ) -> tuple[Array, Array]:
-    """For each segment the handshake of its connection, and the part from SYN-ACK to ACK, in ns.
-
-    Where the SYN-ACK is missing, the whole of it stands for the part.
-    """
-    count = len(starts) - 1
-    which = numpy.repeat(numpy.arange(count), numpy.diff(starts))
-    place = numpy.arange(len(flags))
-    kind = flags & (SYN | ACK)
-    agreed = (kind == ACK) & (direction == 0)
-    first = numpy.full(count, len(flags))
-    numpy.minimum.at(first, which[agreed], place[agreed])
-
-    def last(chosen: Array) -> Array:
-        found = numpy.full(count, NONE)
-        chosen = chosen & (place < first[which])
-        numpy.maximum.at(found, which[chosen], place[chosen])
-        return found
-
-    asked = last(kind == SYN)
-    answered = numpy.maximum(last((kind == (SYN | ACK)) & (direction == 1)), asked)
-    known = numpy.flatnonzero((asked >= 0) & (first < len(flags)))
-    whole, part = numpy.zeros((2, count), dtype=numpy.int64)
-    whole[known] = time_ns[first[known]] - time_ns[asked[known]]
-    part[known] = time_ns[first[known]] - time_ns[answered[known]]
-    return whole[which], part[which]

@@ -10,7 +10,7 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.analysis.explained import NAGLE_AND_DELAYED_ACK
 from labs.analysis.sides import ROW_BYTES
-from labs.analysis.stalls import NOBODY, stalls
+from labs.analysis.stalls import NOBODY, silences
 from labs.capture.columns import ROW_BYTES as TABLE_BYTES
 from labs.capture.marks import marks
 from labs.capture.memory import IN_PARTS, must_fit
@@ -35,6 +35,8 @@ MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX = 28
 TOP_PX = 88
 SLANT, SILENCE = 0.45, 1.7
+IN_ORDER = "in their order, not to scale"
+RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all silences are marked"
 COLOURS = (BLUE, GREEN)
 ACK = 0x10
 FLAGS = ((0x02, "SYN"), (0x01, "FIN"), (0x04, "RST"), (0x08, "PSH"), (0x20, "URG"),
@@ -82,17 +84,18 @@ def ladder(segments: DataFrame, connection: int | None = None, *,
     """
     own, chosen = _stretch(segments, connection, rows, seconds)
     begin_ns = int(chosen["time_ns"].iloc[0])
-    silent = stalls(own)
-    silent = silent[silent["after"].isin(chosen.index[1:])].set_index("after")
+    known = silences(own)
+    silent = known.table[known.table["after"].isin(chosen.index[1:])].set_index("after")
     figure = Figure()
-    arrows, silences, height = _laid_out(chosen, marks(own).loc[chosen.index], silent, begin_ns)
+    arrows, bars, height = _laid_out(chosen, marks(own).loc[chosen.index], silent, begin_ns)
     _draw(figure, arrows, names)
     # All at once: added one by one, each addition would check all that are there.
     figure.update_layout(
         annotations=[*(text for one in arrows for text in _texts(one)),
-                     *(_name(top, row, names) for top, row in silences), *_heads(names),
-                     _text(0.5, height, "in their order, not to scale", GREY, yanchor="bottom")],
-        shapes=[*(_bar(top, row) for top, row in silences),
+                     *(_name(top, row, names) for top, row in bars), *_heads(names),
+                     _text(0.5, height, IN_ORDER + (RTT_UNKNOWN if known.rtt_unknown else ""),
+                           GREY, yanchor="bottom")],
+        shapes=[*(_bar(top, row) for top, row in bars),
                 *(_line(side, height) for side in (0, 1))],
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"})
     number = int(chosen["connection"].iloc[0])
@@ -137,10 +140,10 @@ def _stretch(segments: DataFrame, connection: int | None, rows: tuple[int, int] 
 def _laid_out(chosen: DataFrame, marked: DataFrame, silent: DataFrame, begin_ns: int
               ) -> tuple[list[_Arrow], list[tuple[float, Any]], float]:
     """The arrows and silences with their places, and how far down they go."""
-    place, arrows, silences = 0.0, [], []
+    place, arrows, bars = 0.0, [], []
     for label, row in zip(chosen.index.tolist(), chosen.to_dict("records"), strict=True):
         if label in silent.index:
-            silences.append((place - 1 + SLANT, silent.loc[label]))
+            bars.append((place - 1 + SLANT, silent.loc[label]))
             place += SILENCE
         notes = [name for name in SAID if marked.at[label, name]]
         implied = {IMPLIED[name] for name in notes if name in IMPLIED}
@@ -152,7 +155,7 @@ def _laid_out(chosen: DataFrame, marked: DataFrame, silent: DataFrame, begin_ns:
             again=any(name in AGAIN for name in notes), data=row["payload_bytes"] > 0,
             hover=f"row {label}, {time} ms<br>{words}<br>window {_window(row)}"))
         place += 1
-    return arrows, silences, place
+    return arrows, bars, place
 
 
 def _window(row: Mapping[Any, Any]) -> str:

@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
-from math import inf
+from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
+    from labs.analysis.stalls import Silences
     from labs.capture import Remarks
 
 UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -27,8 +28,8 @@ COLUMNS = ("reason", "silences", "longest_ms", "together_ms")
 SENDERS = ("opener", "listener")        # direction 0 and 1
 LONGEST = 10
 WIDTH = 100
-LONGEST_COLUMNS = ("connection", "at_s", "silence_ms", "reason", "waiting", "waited_for", "before",
-                   "after")
+LONGEST_COLUMNS = ("connection", "at_s", "silence_ms", "rtt_ms", "reason", "waiting",
+                   "waited_for", "before", "after")
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -182,30 +183,35 @@ def main_stalls(args: argparse.Namespace) -> int:
     if not 0 < args.quiet_ms < inf:
         raise BadInput(f"--quiet-ms {args.quiet_ms:g}: give a number of milliseconds above 0, "
                        "such as 20")
-    from labs.analysis.stalls import stalls
+    from labs.analysis.stalls import silences
     from labs.capture.counts import remarks
     from labs.capture.marks import marks
     from labs.capture.reader import read_columns
 
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
-    found = stalls(segments, quiet_ms=args.quiet_ms)
+    found = silences(segments, quiet_ms=args.quiet_ms)
     missed = int(marks(segments)["ack_lost_segment"].sum())
     begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
     rows: list[dict[str, Any]] = [
         {**{str(name): value for name, value in row.items()},
-         "at_s": (row["at_ns"] - begin_ns) / 1e9} for row in found.to_dict("records")]
+         "rtt_ms": None if isnan(row["rtt_ms"]) else row["rtt_ms"],
+         "at_s": (row["at_ns"] - begin_ns) / 1e9} for row in found.table.to_dict("records")]
     reasons = by_reason(rows)
     if args.json:
         print(json.dumps({"file": str(args.file), "segments": len(segments), "reasons": reasons,
-                          "stalls": rows, "acks_of_missing": missed, **held.as_json()}))
+                          "stalls": rows, "acks_of_missing": missed,
+                          "rtt_unknown": found.rtt_unknown, "undecided": found.undecided,
+                          "longest_undecided_ms": found.longest_undecided_ms, **held.as_json()}))
     else:
         say(held)
         if missed:
             print(f"labs: ACKs of bytes that are not in the capture: {missed:,}; packets are "
                   "missing in it, so a silence beside them may have another reason",
                   file=sys.stderr)
-        print(as_text(args.file, rows, reasons) if held.segments
+        if found.rtt_unknown:
+            print(f"labs: {of_unknown_rtt(found)}", file=sys.stderr)
+        print(as_text(args.file, rows, reasons, bool(found.rtt_unknown)) if held.segments
               else f"{args.file}: {without_tcp(held)}")
     return 0
 
@@ -214,6 +220,16 @@ def say(held: Remarks) -> None:
     """What the file held beside segments, on stderr, a line a remark."""
     for line in held.lines:
         print(f"labs: {line}", file=sys.stderr)
+
+
+def of_unknown_rtt(found: Silences) -> str:
+    """What is not known of connections whose handshake is missing."""
+    said = (f"connections without a complete handshake in the capture: {found.rtt_unknown:,}; "
+            "their RTT is unknown, and no reason is given that depends on it")
+    if found.undecided:
+        said += (f"; not listed, as they may be no longer than a round trip: {found.undecided:,} "
+                 f"of their gaps, the longest of {found.longest_undecided_ms:.3f} ms")
+    return f"{said}; start the capture before the connection"
 
 
 def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -229,9 +245,11 @@ def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             for reason, ms in sorted(lengths.items(), key=lambda one: -sum(one[1]))]
 
 
-def as_text(path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]]) -> str:
+def as_text(path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]],
+            rtt_unknown: bool) -> str:
     if not rows:
-        return f"{path}: no silence that is longer than a round trip"
+        certain = "certain to be " if rtt_unknown else ""
+        return f"{path}: no silence that is {certain}longer than a round trip"
     longest = sorted(rows, key=lambda row: -row["silence_ms"])[:LONGEST]
     said = ["\n".join(textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent="  ")
                       for text, indent in ((f"{one['reason']}: {one['words']}", ""),

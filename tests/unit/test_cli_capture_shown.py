@@ -14,6 +14,7 @@ from labs.capture import connections, memory, read, reader
 from labs.cli.__main__ import main
 from labs.cli.capture_shown import place
 from labs.errors import Missing
+from tests.captures import without_syns
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "exchanges"
 NAGLE, OUTAGE = FOLDER / "nagle-off.pcap.gz", FOLDER / "outage.pcap"
@@ -138,13 +139,37 @@ def test_stalls_say_where_packets_are_missing(capsys: pytest.CaptureFixture[str]
     assert told(capsys, "capture", "stalls", OUTAGE)["acks_of_missing"] == 0
 
 
+def test_an_unknown_rtt_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A download with an RTT of 40 ms, captured from after its handshake on."""
+    late = without_syns(FOLDER / "lossy.pcap.gz", tmp_path / "late.pcap")
+    assert main(["capture", "stalls", str(late)]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"{late}: no silence that is certain to be longer than a round trip\n"
+    assert said.err == (
+        "labs: connections without a complete handshake in the capture: 1; their RTT is unknown, "
+        "and no reason is given that depends on it; not listed, as they may be no longer than a "
+        "round trip: 52 of their gaps, the longest of 40.000 ms; start the capture before the "
+        "connection\n")
+    found = told(capsys, "capture", "stalls", late)
+    assert (found["rtt_unknown"], found["undecided"], found["stalls"]) == (1, 52, [])
+    whole = told(capsys, "capture", "stalls", NAGLE)
+    assert (whole["rtt_unknown"], whole["undecided"], whole["longest_undecided_ms"]) == (0, 0, 0)
+    assert isinstance(whole["stalls"], list) and all(one["rtt_ms"] < 1 for one in whole["stalls"])
+    late = without_syns(NAGLE, tmp_path / "late.pcap")
+    stalls = told(capsys, "capture", "stalls", late)["stalls"]
+    assert isinstance(stalls, list) and {one["rtt_ms"] for one in stalls} == {None}
+    assert main(["capture", "ladder", str(late), "--out", str(tmp_path / "x.html")]) == 0
+    assert "so the RTT is unknown" in (tmp_path / "x.html").read_text()
+
+
 def test_a_capture_without_tcp_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     bare = tmp_path / "bare.pcap"
     bare.write_bytes(OUTAGE.read_bytes()[:24])
     assert main(["capture", "connections", str(bare)]) == 0
     assert capsys.readouterr().out == f"{bare}: no TCP at all\n"
-    assert "the capture has no TCP at all" in refused(capsys, "capture", "ladder", bare,
-                                                      "--out", tmp_path / "x.html")
+    for verb in ("ladder", "graph"):
+        assert "the capture has no TCP at all" in refused(capsys, "capture", verb, bare,
+                                                          "--out", tmp_path / "x.html")
 
 
 @pytest.mark.parametrize(("asked", "what"), [

@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import numpy
 import pandas
 import pytest
 
 from labs.analysis import explained
 from labs.analysis.acks import time_to_ack
+from labs.analysis.distance import UNBOUNDED_NS, distances
 from labs.analysis.exchanges import exchanges
 from labs.analysis.sides import sides
-from labs.analysis.stalls import stalls
+from labs.analysis.stalls import silences, stalls
 from labs.capture import connections, read
 from labs.charts.ladder import ladder
 from labs.charts.time_sequence import time_sequence
+from tests.captures import without_syns
 from tests.made_flows import random_capture
 
 REASONS = {value for name, value in vars(explained).items() if name.isupper() and name[0] != "_"}
@@ -91,9 +94,57 @@ def test_how_long_a_silence_is_can_be_chosen() -> None:
 @pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.pcap*")))
 def test_the_handshake_is_that_of_the_table_of_connections(name: str) -> None:
     known = sides(read(FOLDER / name))
-    expected = connections(FOLDER / name).set_index("connection")["handshake_rtt_ns"].clip(0)
-    measured = pandas.Series(known.rtt_ns).groupby(known.connection).first()
-    assert measured.to_dict() == expected.to_dict()
+    far = distances(known)
+    expected = connections(FOLDER / name).set_index("connection")["handshake_rtt_ns"]
+    told = pandas.Series(numpy.where(far.measured, far.rtt_ns, -1))
+    assert told.groupby(known.connection).first().to_dict() == expected.to_dict()
+
+
+# The reasons that are certain, and how many gaps of 20 ms are left open. lossy, reordered and
+# nagle-delay have long RTTs; that of stopped-reader's client is unbounded: nobody sends it data.
+LATE = {
+    "lossy.pcap.gz": ({}, 52), "reordered.pcap.gz": ({}, 4), "nagle-on.pcap.gz": ({}, 0),
+    "nagle-delay.pcap.gz": ({explained.RTT_UNKNOWN: 56, explained.IDLE: 1}, 124),
+    "nagle-off.pcap.gz": ({explained.NAGLE_AND_DELAYED_ACK: 180}, 0),
+    "outage.pcap": ({explained.APPLICATION: 11, explained.RETRANSMISSION_TIMER: 5,
+                     explained.IDLE: 2, explained.DELAYED_ACK: 1}, 0),
+    "stopped-reader.pcap": ({explained.CLOSED_WINDOW: 4, explained.IDLE: 4,
+                             explained.RTT_UNKNOWN: 1}, 1)}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_without_the_handshake_no_silence_is_invented(name: str, tmp_path: Path) -> None:
+    """Each one is found with the handshake too, for the same reason or for one that is not told."""
+    path = without_syns(FOLDER / name, tmp_path / "late.pcap")
+    late, whole = silences(read(path)), found(name)
+    reasons = {(row["at_ns"], row["silence_ms"]): row["reason"] for _, row in whole.iterrows()}
+    for _, row in late.table.iterrows():
+        at = row["at_ns"], row["silence_ms"]
+        assert at in reasons and row["reason"] in (reasons[at], explained.RTT_UNKNOWN)
+    assert late.table["rtt_ms"].isna().all() and not whole["rtt_ms"].isna().any()
+    assert late.rtt_unknown == len(connections(path))
+    assert (late.table["reason"].value_counts().to_dict(), late.undecided) == LATE[name]
+    steps = exchanges(read(path))["steps"].map(lambda one: one.count("silence")).sum()
+    assert steps <= exchanges(read(FOLDER / name))["steps"].map(
+        lambda one: one.count("silence")).sum()
+
+
+@pytest.mark.parametrize(("name", "rtt_ms"), [("lossy.pcap.gz", 40), ("nagle-delay.pcap.gz", 60)])
+def test_the_fastest_ack_bounds_the_distance(name: str, rtt_ms: float, tmp_path: Path) -> None:
+    """By the delay of netem that these were recorded with (tests/fixtures/exchanges)."""
+    far = distances(sides(read(without_syns(FOLDER / name, tmp_path / "late.pcap"))))
+    assert not far.measured.any()
+    assert far.far_ns[1] / 1e6 == pytest.approx(rtt_ms, abs=0.01) and not far.far_ns[0].any()
+
+
+def test_data_of_one_side_alone_bounds_nothing() -> None:
+    """Nobody sends the listener anything to acknowledge: how far it is cannot be known."""
+    segments = read(FOLDER / "lossy.pcap.gz")
+    segments = segments[(segments["flags"] & 2 == 0)
+                        & ((segments["direction"] == 1) | (segments["payload_bytes"] == 0))]
+    far = distances(sides(segments))
+    assert (far.far_ns[1] == UNBOUNDED_NS).all() and (far.rtt_ns == UNBOUNDED_NS).all()
+    assert (far.far_ns[0] < 1_000_000).all()
 
 
 def test_every_reason_is_explained_with_its_source() -> None:
@@ -123,11 +174,12 @@ def test_flows_that_no_program_makes_are_read_all_the_same(seed: int, tmp_path: 
 def test_times_that_jump_to_and_fro_take_no_longer() -> None:
     """Each second of these segments ends a silence, and nothing behind it has any payload."""
     count = 16_000
-    segments = pandas.concat([read(FOLDER / "outage.pcap").iloc[-1:]] * count, ignore_index=True)
-    segments["time_ns"] = [0, 100_000_000] * (count // 2)
-    segments["payload_bytes"], segments["flags"] = 0, 16
+    real = read(FOLDER / "outage.pcap")
+    segments = pandas.concat([real[:3], *[real[-1:]] * count], ignore_index=True)
+    segments["time_ns"] = [0, 0, 0, *[0, 100_000_000] * (count // 2)]
+    segments.loc[3:, "payload_bytes"], segments.loc[3:, "flags"] = 0, 16
     for name in ("payload_bytes", "flags", "time_ns"):
-        segments[name] = segments[name].astype(read(FOLDER / "outage.pcap")[name].dtype)
+        segments[name] = segments[name].astype(real[name].dtype)
     begun = time.process_time()
     assert len(stalls(segments)) == count // 2
     assert time.process_time() - begun < 5
