@@ -15,13 +15,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from labs.errors import RunFailed
-from labs.kernel.group import KILLED_S, await_group, readable, signal_group
+from labs.kernel.group import KILLED_S, await_group, cpu_s, readable, signal_group, stopped
 from labs.kernel.memory import candidates, memory_folder
+from labs.kernel.watchdog import LOOK_S, Gauges, Limits, Watchdog
 from labs.record.held_folder import clear_stale, held_folder
 
 # Any constant does; a date after the article's kernels makes certificates and logs plausible.
@@ -31,9 +31,10 @@ INSIDE_CODE = "/run/labs/code"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 LEFTOVER = "labs-boot-"
 EXIT_LINE = "labs-exit "
-LOOK_S = 0.05
+CONSOLE_S = 0.05             # how long the console is left unread
 CONSOLE_BYTES = 64 << 20
 TAIL_BYTES = 8192
+LIMITS = Limits()
 
 _INIT = (
     # -n -i: libmount would look into the /run of the host, and what it finds there moves the
@@ -91,16 +92,16 @@ def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
 
 def boot(
     kernel: Path, *, staging: Path, code: Path, argv: tuple[str, ...], memory_mib: int = 4096,
-    seed: int = 1, cpu: int | None = None, stall_s: float = 60.0,
-    on_line: Callable[[str], None] | None = None,
+    seed: int = 1, cpu: int | None = None, on_line: Callable[[str], None] | None = None,
+    limits: Limits = LIMITS,
 ) -> None:
     """Boot `kernel`, run `argv` inside as its root, halt; return when it ended with exit code 0.
 
     `staging` is writable inside at /run/labs/run, `code` readable at /run/labs/code. `on_line`
     gets each line that the console shows. RunFailed, with the tail of the console, when the
-    program fails, the kernel panics, or nothing is printed for `stall_s` real seconds; Missing
-    when no folder can hold the guest's memory. The kernel's whole process group is gone
-    when this returns or raises.
+    program fails, the kernel panics, or a program inside spins or waits beyond `limits`, however
+    slow this machine is; Missing when no folder can hold the guest's memory. The kernel's whole
+    process group is gone when this returns or raises.
     """
     with _boot_folder(memory_mib) as folder:
         (folder / "run").symlink_to(staging.resolve())
@@ -114,7 +115,7 @@ def boot(
         # A regular file as console: a pipe could fill and make the guest wait on real time.
         with console.open("wb") as output, _started(
                 kernel, command_line(memory_mib, seed), folder, cpu, output.fileno()) as process:
-            _watch(process, console, stall_s, on_line or _ignore)
+            _watch(process.pid, Gauges(kernel), limits, console, on_line or _ignore)
         _judge(console)
 
 
@@ -145,32 +146,35 @@ def _ignore(line: str) -> None:
     pass
 
 
-def _watch(process: subprocess.Popen[bytes], console: Path, stall_s: float,
+def _watch(pid: int, gauges: Gauges, limits: Limits, console: Path,
            on_line: Callable[[str], None]) -> None:
-    """Follow the console until the kernel ends; RunFailed when it says nothing for too long, or
-    far too much."""
+    """Follow the console until the kernel ends; RunFailed when the watchdog ends it, or when it
+    prints far too much."""
     seen, begun = 0, b""
-    last_word = time.monotonic()
-    ended = os.pidfd_open(process.pid)
+    watchdog, seen_before, waited_s = Watchdog(limits), 0, 0.0
+    ended = os.pidfd_open(pid)
     try:
         over = False
         with console.open("rb") as lines:
             while not over:
-                over = readable(ended, LOOK_S)
+                over = readable(ended, CONSOLE_S)
+                waited_s += CONSOLE_S
                 if fresh := lines.read():
-                    last_word = time.monotonic()
                     seen += len(fresh)
                     *whole, begun = (begun + fresh).split(b"\n")
                     for line in whole:
                         on_line(line.decode("utf-8", "replace").rstrip("\r"))
-                elif time.monotonic() - last_word > stall_s:
-                    raise RunFailed(
-                        f"the virtual kernel made no progress for {stall_s:g} s and was ended; "
-                        f"something inside may poll or spin; its console ends: {tail(console)}")
                 if seen > CONSOLE_BYTES:
                     raise RunFailed("the program inside the virtual kernel printed more than "
                                     f"{CONSOLE_BYTES >> 20} MiB and was ended; its console ends: "
                                     f"{tail(console)}")
+                if waited_s >= LOOK_S and not over:
+                    reason = watchdog.look(gauges.read(pid), seen > seen_before,
+                                           lambda: cpu_s(pid), lambda: stopped(pid))
+                    if reason:
+                        raise RunFailed(f"the virtual kernel was ended because {reason}. Its "
+                                        f"console ends: {tail(console)}")
+                    seen_before, waited_s = seen, 0.0
     finally:
         os.close(ended)
 

@@ -17,7 +17,6 @@ from labs.kernel.versions import series_of
 
 RTT_TOLERANCE = 0.01
 MEMORY_MIB = 1024
-STALL_S = 60.0
 
 # Figures by series, in bytes; keys as the rig gives them, a figure of a row as "row.figure".
 # 6.1: article 4's own, skmem_r 73,984 and Recv-Q 62,464 at scale 0, 56 KiB queued at scale 1.
@@ -78,7 +77,7 @@ def _measure_once(program: Path) -> dict[str, Any]:
                 f"{INSIDE_RUN}/measured.json", str(EPOCH_NS // 10**9))
         try:
             boot(program, staging=Path(staging), code=Path(__file__).parent, argv=argv,
-                 memory_mib=MEMORY_MIB, stall_s=STALL_S)
+                 memory_mib=MEMORY_MIB)
         except RunFailed as error:
             raise RunFailed(f"this kernel fails its check: {error}") from None
         return dict(json.loads((Path(staging) / "measured.json").read_text("utf-8")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import time
@@ -28,18 +27,39 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
+def _stat(pid: int | str) -> list[bytes] | None:
+    """The fields of /proc/PID/stat from the third, the state; None if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            # The name before them may hold blanks and brackets: they follow the last.
+            return stat.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+
+
+def _stats(group: int) -> dict[int, list[bytes]]:
+    """The fields of each process of a group by its id, those that have ended included."""
+    stats = {int(name): _stat(name) for name in os.listdir("/proc") if name.isdigit()}
+    return {pid: fields for pid, fields in stats.items() if fields and int(fields[2]) == group}
+
+
 def members(group: int) -> list[int]:
     """The processes of a group that run; those that have ended, and wait for their parent to
     notice, do not."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:
-                # The name before it may hold blanks and brackets: state and group follow the last.
-                state, _, its_group = stat.read().rpartition(b")")[2].split()[:3]
-                if int(its_group) == group and state not in (b"Z", b"X"):
-                    found.append(int(name))
-    return found
+    return [pid for pid, fields in _stats(group).items() if fields[0] not in (b"Z", b"X")]
+
+
+def cpu_s(group: int) -> float:
+    """The CPU time of a group's processes and of the children that they have waited for."""
+    # utime, stime, cutime, cstime: fields 14 to 17 of proc_pid_stat(5).
+    ticks = sum(int(field) for fields in _stats(group).values() for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def stopped(pid: int) -> bool:
+    """Whether a process is stopped, by a signal or by who traces it."""
+    fields = _stat(pid)
+    return fields is not None and fields[0] in (b"T", b"t")
 
 
 def await_end(pid: int, timeout_s: float) -> bool:

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ from labs.errors import Missing, RunFailed
 from labs.kernel import boot as booting
 from labs.kernel import store
 from labs.kernel.boot import INSIDE_CODE, INSIDE_RUN, LEFTOVER, boot
+from labs.kernel.symbols import addresses
+from labs.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading
 from labs.launch.tools import python
 from tests.conftest import DEFAULT_KERNEL
 
@@ -266,6 +269,10 @@ def test_a_capture_of_an_ordinary_user_is_complete(kernel: Path, shared: Path) -
 # --- how it ends -------------------------------------------------------------------------
 
 SPIN = "echo about to spin; while :; do :; done"
+# `test -e` makes bash read the clock.
+POLL = "echo about to poll; while [ ! -e /nonsuch ]; do :; done"
+TICKS = "while sleep 0.01; do echo about to tick; done & while [ ! -e /nonsuch ]; do :; done"
+SHORT = Limits(spin_cpu_s=2.0, silent_virtual_s=600.0, still_s=2.0)
 PANIC = ("echo about to panic; echo 1 >/proc/sys/vm/panic_on_oom; "
          "mount -o remount,size=1g /tmp; cat /dev/zero >/tmp/large")
 ENDINGS = {
@@ -274,9 +281,14 @@ ENDINGS = {
     "a missing program": ("exec no-such-program", "exit code 127", "no-such-program"),
     "a panic": (PANIC, "ended without a result", "Kernel panic"),
     "a halt": ("echo good night; halt -f", "ended without a result", "good night"),
-    "a spin": (SPIN, "no progress for 2 s", "about to spin"),
-    "a sleep on nothing": ("echo asleep; sleep infinity", "no progress for 2 s", "asleep"),
     "a flood": ("yes too many words", "printed more than 1 MiB", "too many words"),
+}
+NO_ENDINGS = {
+    "a spin": (SPIN, "spins: in 2 s of CPU time the virtual clock stood still", "about to spin"),
+    "a poll": (POLL, "polls: in 2 s of CPU time the virtual clock advanced by 0.", "about to poll"),
+    "a poll beside a line per 10 ms": (TICKS, "polls: in 2 s of CPU time", "about to tick"),
+    "a sleep": ("echo asleep; sleep infinity", "nothing was printed for 600 s of virtual time",
+                "asleep"),
 }
 
 
@@ -285,14 +297,126 @@ def test_a_bad_end_is_told_in_one_line(kernel: Path, memory: Path, staging: Path
                                        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(booting, "CONSOLE_BYTES", 1 << 20)
     script, *words = ENDINGS[ending]
+    ends_badly(kernel, memory, staging, script, *words)
+
+
+def ends_badly(kernel: Path, memory: Path, staging: Path, script: str, *words: str,
+               limits: Limits = booting.LIMITS) -> None:
+    """Boot a script that fails, in one line that has these words, and leaves nothing."""
     with pytest.raises(RunFailed) as caught:
-        inside(kernel, staging, script, stall_s=2 if "no progress" in words[0] else 60)
+        inside(kernel, staging, script, limits=limits)
     said = str(caught.value)
     assert "\n" not in said and "\r" not in said
     for word in (*words, "console ends: "):
         assert word in said
     assert processes(memory) == []
     assert list(memory.iterdir()) == []
+
+
+# --- how one ends that never would -------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", NO_ENDINGS)
+def test_what_never_ends_is_ended_and_told_apart(kernel: Path, memory: Path, staging: Path,
+                                                 ending: str) -> None:
+    script, *words = NO_ENDINGS[ending]
+    ends_badly(kernel, memory, staging, script, *words, limits=SHORT)
+
+
+def test_a_spin_may_take_less_than_a_minute() -> None:
+    """The limit is CPU time; a guest that spins alone on a processor uses nearly all of it."""
+    assert Limits().spin_cpu_s <= 45
+
+
+def test_a_kernel_that_stands_still_is_ended(memory: Path, staging: Path, tmp_path: Path) -> None:
+    (tmp_path / "linux").write_text("#!/bin/sh\necho I wait\nexec sleep 1000\n")
+    (tmp_path / "linux").chmod(0o755)
+    ends_badly(tmp_path / "linux", memory, staging, "true", "used no CPU time for 2 s", "I wait",
+               limits=SHORT)
+
+
+# Writes of 2 KB on the loopback device cost much CPU time and next to no virtual time.
+BUSY = """
+import socket, threading
+listener = socket.create_server(("127.0.0.1", 80))
+sender = socket.create_connection(("127.0.0.1", 80))
+sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+receiver = listener.accept()[0]
+def send():
+    for _ in range(200_000):
+        sender.sendall(bytes(2048))
+    sender.close()
+threading.Thread(target=send).start()
+while receiver.recv(65536):
+    pass
+"""
+
+
+def test_a_run_that_works_may_be_slow(kernel: Path, memory: Path, staging: Path) -> None:
+    """It uses more CPU time than a spin may, while the clock hardly moves, and prints nothing."""
+    (staging / "busy.py").write_text(BUSY)
+    limits = Limits(spin_cpu_s=1.0)
+    before = os.times()
+    inside(kernel, staging, "ip link set lo up; exec python3 -IS busy.py", limits=limits)
+    after = os.times()
+    used_s = (after.children_user - before.children_user
+              + after.children_system - before.children_system)
+    assert used_s > 2 * limits.spin_cpu_s
+
+
+def test_a_paused_run_goes_on(kernel: Path, memory: Path, staging: Path) -> None:
+    """Its kernel, which all programs inside wait for, is stopped for longer than it may spin or
+    stand still. (Signals to the programs would reach the guest.)"""
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        if line == "about to be stopped":
+            program = os.getpgid(processes(memory)[0])
+            os.kill(program, signal.SIGSTOP)
+            threading.Timer(3 * SHORT.still_s, os.kill, (program, signal.SIGCONT)).start()
+
+    begin = time.monotonic()
+    inside(kernel, staging, "echo about to be stopped; for i in {1..100}; do sleep 1; done; "
+           "echo went on", on_line=on_line, limits=SHORT)
+    assert "went on" in lines
+    assert time.monotonic() - begin > 3 * SHORT.still_s
+
+
+def test_a_kernel_without_symbols_is_judged_by_its_lines(kernel: Path, memory: Path, staging: Path,
+                                                         tmp_path: Path) -> None:
+    stripped = tmp_path / "linux"
+    subprocess.run(("strip", "-o", str(stripped), str(kernel)), check=True)
+    ends_badly(stripped, memory, staging, SPIN, "printed nothing for 2 s of CPU time",
+               "about to spin", limits=SHORT)
+    assert "fine" in inside(stripped, staging, "echo fine", limits=SHORT)
+
+
+def test_the_clock_and_the_network_are_read_from_outside(kernel: Path, memory: Path, staging: Path
+                                                         ) -> None:
+    """`/proc/uptime` and `/proc/softirqs` show the same figures inside."""
+    listed = subprocess.run(("nm", str(kernel)), capture_output=True, text=True, check=True).stdout
+    symbols = {name: int(address, 16) for address, _, name in
+               (line.split() for line in listed.splitlines() if len(line.split()) == 3)}
+    with kernel.open("rb") as program:
+        assert addresses(program.read(), (CLOCK, COUNTS, "nonsuch")) == {
+            name: symbols[name] for name in (CLOCK, COUNTS)}
+    read: list[Reading | None] = []
+
+    def on_line(line: str) -> None:
+        if line == "read me":
+            read.append(Gauges(kernel).read(min(processes(memory))))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        inside(kernel, staging, "ip link set lo up; sleep 100; echo x >/dev/udp/127.0.0.1/9; "
+               "cat /proc/uptime >uptime; cat /proc/softirqs >softirqs; echo read me; "
+               "while :; do :; done", on_line=on_line)
+    uptime_s = float((staging / "uptime").read_text().split()[0])
+    counts = [line.split() for line in (staging / "softirqs").read_text().splitlines()]
+    network = sum(int(count) for name, count in counts[1:] if name.startswith("NET_"))
+    assert read[0] is not None and 100 <= uptime_s <= read[0].clock_ns / 1e9 < uptime_s + 1
+    assert read[0].softirqs == network > 0
 
 
 def test_a_kernel_that_is_none(memory: Path, staging: Path, tmp_path: Path) -> None:
