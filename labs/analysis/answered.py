@@ -42,34 +42,43 @@ class Answered:
 
 def table_of(run: Run) -> DataFrame:
     """The segments that the server's tcpdump saw: what `labs.capture.read` makes of them."""
-    return _read(run.file("server/capture.pcap"))
+    return own_table(run.file("server/capture.pcap"))
 
 
 def requests_of(run: Run) -> DataFrame:
-    """A row a request of the run, as `labs.analysis.exchanges.exchanges` has them."""
-    return _exchanges(run.file("server/capture.pcap"))
+    """One row per request of the run, as `labs.analysis.exchanges.exchanges` has them."""
+    return own_requests(run.file("server/capture.pcap"))
 
 
 def own_table(path: str | Path) -> DataFrame:
     """The segments of any capture; BadInput or Damaged for a file that is none."""
-    return _read(Path(path))
+    return _read(*_as_it_is(Path(path)))
 
 
 def own_requests(path: str | Path) -> DataFrame:
-    """A row a request of any capture; BadInput or Damaged for a file that is none."""
-    return _exchanges(Path(path))
+    """One row per request of any capture; BadInput or Damaged for a file that is none."""
+    return _exchanges(*_as_it_is(Path(path)))
+
+
+def _as_it_is(path: Path) -> tuple[Path, int, int]:
+    """A file with its time of change and its size: one that was written again is another file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return path, 0, 0       # the reader says what is wrong with it
+    return path, found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=2)
-def _read(path: Path) -> DataFrame:
+def _read(path: Path, mtime_ns: int, size: int) -> DataFrame:
     from labs.capture import read
 
     return read(path)
 
 
 @lru_cache(maxsize=KEPT_TABLES)
-def _exchanges(path: Path) -> DataFrame:
-    return exchanges(_read(path))
+def _exchanges(path: Path, mtime_ns: int, size: int) -> DataFrame:
+    return exchanges(_read(path, mtime_ns, size))
 
 
 def answered(run: Run) -> Answered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,16 @@ from typing import Any
 import pandas
 import pytest
 
-from labs.analysis.answered import answered, figures, following, requests_of, table_of, typical
+from labs.analysis.answered import (
+    answered,
+    figures,
+    following,
+    own_requests,
+    own_table,
+    requests_of,
+    table_of,
+    typical,
+)
 from labs.analysis.asking import asked, expected, hz_of
 from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.analysis.explained import APPLICATION, NAGLE
@@ -21,6 +31,7 @@ from labs.cli.run import as_json
 from labs.errors import BadInput
 from labs.parameters.nagle import Nagle
 from labs.runs.run import Run
+from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment
 from tests.real_runs import with_file, with_link
 from tests.recorded_runs import nagle_run, recorded_nagle
 from tests.repeated_runs import machines, repetition
@@ -265,3 +276,21 @@ def test_what_was_asked_is_read_from_the_run() -> None:
     assert sum(told.written_bytes) == 160 + 612 and len(told.written_bytes) == 10
     assert asked(nagle_run("off-no-k")).on_a_connection == 1
     assert asked(nagle_run("ask")).on_a_connection == 20
+
+
+def test_a_capture_that_is_recorded_again_is_read_again(tmp_path: Path) -> None:
+    """The reader's own file keeps its name: first 30 ms to the answer, then 70 ms, then two."""
+    def recorded(*answered_us: int) -> Path:
+        at, packets = BEGIN_US, []
+        for number, took in enumerate(answered_us):
+            seq, ack = 1000 + 50 * number, 2000 + 60 * number
+            packets += [(at, segment(20_000, 0, seq, ack, ACK | PSH, length=50)),
+                        (at + took, segment(20_000, 1, ack, seq + 50, ACK | PSH, length=60))]
+            at += 1_000_000
+        return capture(tmp_path / "own.pcap", packets)
+
+    for answered_us in ((30_000,), (70_000,), (70_000, 90_000)):
+        path = recorded(*answered_us)
+        os.utime(path, ns=(0, sum(answered_us)))    # however coarse the file system's clock is
+        assert list(own_requests(path)["latency_ms"]) == [us / 1e3 for us in answered_us]
+        assert len(own_table(path)) == 2 * len(answered_us)
