@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from labs.errors import Missing
 from labs.runs.run import Run
 
 LIVE, RECORDED = "live", "recorded"
+NOT_SHAPED, AS_ASKED = "not shaped", "as asked"
 
 
 def source(run: Run) -> str:
@@ -29,7 +31,7 @@ def asked(link: Mapping[str, Any]) -> str:
     words += [f"± {link['jitter_ms']:g} ms"] if link["jitter_ms"] else []
     words += [f"{link['loss_pct']:g} % loss"] if link["loss_pct"] else []
     if not words:
-        return "not shaped"
+        return NOT_SHAPED
     return ", ".join(words) + ("" if link["at"] == "server" else f", at the {link['at']}")
 
 
@@ -48,17 +50,28 @@ def milliseconds(value: float) -> str:
 
 def of_run(run: Run) -> str:
     """The line below a chart of one run."""
-    return caption([run.testbed], [str(run.kernel["release"])],
-                   _link_words([(run.condition, run.link)]), [source(run)])
+    found = run.link["measured"]
+    return caption([run.testbed], [str(run.kernel["release"])], _link_words([_Link(
+        run.condition, asked(run.link["asked"]), run.link["verdict"], found["rtt_ms"],
+        found["rate_mbit"])]), [source(run)])
 
 
 def of_table(table: Any) -> str:
-    """The line below a chart of a table of results, from its own columns."""
-    links: list[tuple[str, Mapping[str, Any]]] = [(row["condition"], {
-        "verdict": row["link"],
-        "measured": {"rtt_ms": row["rtt_ms"], "rate_mbit": _known(row["rate_mbit"])}})
-        for row in table.to_dict("records")]
+    """The line below a chart of a table of results (`study.results()`), from its own columns."""
+    links = [_Link(row["condition"], row["link_asked"], row["link"], row["rtt_ms"],
+                   _known(row["rate_mbit"])) for row in table.to_dict("records")]
     return caption(table["testbed"], table["kernel"], _link_words(links), table["source"])
+
+
+@dataclass(frozen=True)
+class _Link:
+    """The link of a run: what was requested, in words, the verdict, and what was measured."""
+
+    condition: str
+    asked: str
+    verdict: str
+    rtt_ms: float
+    rate_mbit: float | None
 
 
 def caption(testbeds: Any, kernels: Any, link: str, sources: Any) -> str:
@@ -67,20 +80,18 @@ def caption(testbeds: Any, kernels: Any, link: str, sources: Any) -> str:
         _several(testbeds), "Linux " + _several(kernels), link, _several(sources)])
 
 
-def _link_words(links: list[tuple[str, Mapping[str, Any]]]) -> str:
-    wrong = [name for name, link in links if link["verdict"] != "as asked"]
+def _link_words(links: list[_Link]) -> str:
+    wrong = [link.condition for link in links if link.verdict != AS_ASKED]
     if wrong:
         return "LINK NOT AS ASKED: " + ", ".join(wrong)
-    shaped = {_figures(link["measured"]) for _, link in links
-              if link["measured"]["rate_mbit"] is not None}
-    if not shaped:
-        return "link as asked (not shaped)"
-    return f"link as asked ({'; '.join(sorted(shaped))})"
+    shaped = {_figures(link) for link in links if link.asked != NOT_SHAPED}
+    return f"link as asked ({'; '.join(sorted(shaped)) or NOT_SHAPED})"
 
 
-def _figures(link: Mapping[str, Any]) -> str:
-    rate = link["rate_mbit"]
-    return f"{milliseconds(link['rtt_ms'])}, {rate:{'.0f' if rate >= 100 else '.3g'}} Mbit/s"
+def _figures(link: _Link) -> str:
+    words, rate = milliseconds(link.rtt_ms), link.rate_mbit
+    return words if rate is None else (
+        f"{words}, {rate:{'.0f' if rate >= 100 else '.3g'}} Mbit/s")
 
 
 def _known(value: float | None) -> float | None:

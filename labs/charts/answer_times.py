@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pandas
@@ -12,10 +13,10 @@ from labs.analysis.answered import requests_of
 from labs.analysis.latency import SMALLEST_MS
 from labs.analysis.nagle_words import milliseconds
 from labs.analysis.origin import of_table
-from labs.charts.style import BLUE, GREY, ORANGE, VERMILION, dressed, nothing
+from labs.charts.style import BLUE, ORANGE, VERMILION, dressed, nothing
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
     from labs.study import Study
 
@@ -26,8 +27,7 @@ MATRIX = {
     "off": ("Nagle, delayed ACK", 1, 1), "quickack": ("Nagle, quick ACK", 1, 2),
     "on": ("no Nagle, delayed ACK", 2, 1), "on-quickack": ("no Nagle, quick ACK", 2, 2),
 }
-LEAST_MS, MOST_MS = 0.0, 55.0
-BINS_MS = 1.0
+MOST_STEPS = 60
 
 
 def by_condition(table: DataFrame) -> Figure:
@@ -105,53 +105,71 @@ def _published(figure: Figure, rows: DataFrame) -> None:
 def matrix(study: Study) -> Figure:
     """Nagle's algorithm and the delayed ACK, each there and not: how long requests took.
 
-    A cell is the share of the requests by their time, in steps of 1 ms, with the predicted time of
-    all but the first request of a connection. Times are those of the capture at the server.
+    A cell is the share of the requests by their time, with the predicted time of all but the first
+    request of a connection. All cells have one axis, from 0 to the longest time, in at most 60
+    steps. Times are those of the capture at the server; what was not answered has none, and is
+    counted above the cell.
     """
     title = "Nagle's algorithm and the delayed ACK, each there and not"
     table = study.results()
     rows = table[table["condition"].isin(MATRIX)]
     if len(rows) < len(MATRIX):
         return nothing(title, "needs the conditions " + ", ".join(MATRIX))
-    figure = make_subplots(
-        rows=2, cols=2, subplot_titles=[words for words, _, _ in MATRIX.values()],
-        shared_xaxes=True, shared_yaxes=True, horizontal_spacing=0.06, vertical_spacing=0.14)
-    for row in rows.to_dict("records"):
-        _cell(figure, row, requests_of(study.run(str(row["condition"]))))
-    figure.update_xaxes(range=[LEAST_MS, MOST_MS])
+    cells = {str(row["condition"]): row for row in rows.to_dict("records")}
+    times = {name: requests_of(study.run(name))["latency_ms"] for name in MATRIX}
+    drawn = pandas.concat([*times.values(), rows["predicted_p50_ms"].astype(float)])
+    shortest, longest = min(0.0, float(drawn.min())), float(drawn.max())
+    step_ms = _step_ms(longest)
+    figure = make_subplots(rows=2, cols=2, shared_xaxes=True, shared_yaxes=True,
+                           horizontal_spacing=0.06, vertical_spacing=0.26)
+    for name, (words, down, across) in MATRIX.items():
+        _cell(figure, cells[name], times[name], step_ms, {"row": down, "col": across})
+        figure.add_annotation(
+            x=0, y=1, xref="x domain", yref="y domain", xanchor="left", yanchor="bottom", yshift=4,
+            text=_heading(words, cells[name], times[name]), showarrow=False, align="left",
+            font={"size": 13}, row=down, col=across)
+    figure.update_xaxes(range=[step_ms * (shortest // step_ms),
+                               step_ms * (longest // step_ms + 1)])
     figure.update_xaxes(title="time of a request, ms", row=2)
-    figure.update_yaxes(range=[0, 112], title="share, %", col=1)
-    dressed(figure, title=title, caption=of_table(rows), height=520)
-    return figure.update_layout(showlegend=False)
+    figure.update_yaxes(range=[0, 104], title="share, %", col=1)
+    dressed(figure, title=title, caption=of_table(rows), height=640)
+    return figure.update_layout(showlegend=False, margin_t=120)
 
 
-def _cell(figure: Figure, row: dict[Any, Any], requests: DataFrame) -> None:
-    _, down, across = MATRIX[row["condition"]]
-    place = {"row": down, "col": across}
-    edges = pandas.cut(requests["latency_ms"].clip(upper=MOST_MS),
-                       [step * BINS_MS for step in range(int(MOST_MS) + 1)], right=False)
-    shares = 100 * edges.value_counts(sort=False) / len(requests)
+def _step_ms(longest_ms: float) -> float:
+    """How wide a step of the matrix is: 1 ms, or 2, 5, 10 and so on where it would have too many.
+    """
+    steps = (digit * 10.0**power for power in count() for digit in (1, 2, 5))
+    return next(step for step in steps if longest_ms < MOST_STEPS * step)
+
+
+def _cell(figure: Figure, row: dict[Any, Any], times: Series[float], step_ms: float,
+          place: dict[str, int]) -> None:
+    """The shares of a condition's requests by their time, and the line of the prediction."""
+    begins = (times.dropna() // step_ms * step_ms).value_counts().sort_index()
+    shares = 100 * begins / len(times)
     figure.add_trace(Bar(
-        x=[step.mid for step in shares.index], y=shares.to_list(), width=BINS_MS,
-        marker={"color": BLUE}, hovertemplate="%{y:.1f} % at %{x:.1f} ms<extra></extra>"), **place)
-    predicted = row["predicted_p50_ms"]
-    if pandas.notna(predicted):
-        figure.add_vline(x=max(float(predicted), 0.0), line={
+        x=[begin + step_ms / 2 for begin in shares.index], y=shares.to_list(), width=step_ms,
+        marker={"color": BLUE, "line": {"color": BLUE, "width": 1}},
+        customdata=[f"{begin:g} to {begin + step_ms:g} ms" for begin in shares.index],
+        hovertemplate="%{y:.1f} %: %{customdata}<extra></extra>"), **place)
+    if pandas.notna(row["predicted_p50_ms"]):
+        figure.add_vline(x=float(row["predicted_p50_ms"]), line={
             "color": VERMILION, "dash": "dash", "width": 2}, **place)
-    # In the middle of the cell, where no bar stands.
-    figure.add_annotation(
-        x=(LEAST_MS + 40) / 2, y=70, showarrow=False, font={"size": 13}, align="left",
-        text=f"<b>{milliseconds(row['mean_ms'])}</b> on average<br>"
-             f"{row['stalled_pct']:.3g} % of the requests stall<br>"
-             f"<span style='color:{VERMILION}'>predicted: {_predicted(row)}</span>", **place)
-    if pandas.isna(predicted):
-        figure.add_annotation(x=20, y=40, text="no prediction", showarrow=False,
-                              font={"color": GREY}, **place)
+
+
+def _heading(words: str, row: dict[Any, Any], times: Series[float]) -> str:
+    """What stands above a cell, where no bar can be."""
+    lost = int(times.isna().sum())
+    return (f"<b>{words}</b><br><b>{milliseconds(row['mean_ms'])}</b> on average, "
+            f"{row['stalled_pct']:.3g} % of the requests stall"
+            + (f", {lost} not answered" if lost else "")
+            + f"<br><span style='color:{VERMILION}'>{_predicted(row)}</span>")
 
 
 def _predicted(row: dict[Any, Any]) -> str:
     value = row["predicted_p50_ms"]
     if pandas.isna(value):
-        return "no word"
-    return f"{milliseconds(value)} for all but the first" if row["predicted_stalls"] else (
-        milliseconds(value))
+        return "no prediction"
+    return f"predicted: {milliseconds(value)}" + (
+        " for all but the first" if row["predicted_stalls"] else "")

@@ -10,6 +10,7 @@ from plotly.graph_objects import Figure, Scatter
 from labs.analysis.asked import LOSS, part
 from labs.analysis.origin import of_table
 from labs.analysis.words import in_three_digits
+from labs.charts.log_ticks import log_ticks
 from labs.charts.style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILION, dressed, nothing
 from labs.theory.bdp import line_goodput_bytes_s
 
@@ -49,9 +50,11 @@ def loss(table: DataFrame) -> Figure:
     figure.update_xaxes(tickvals=list(range(len(losses))), showgrid=False,
                         ticktext=[_words(rows, asked) for asked in losses],
                         range=[-0.5, len(losses) - 0.5])
-    figure.update_yaxes(type="log", title="goodput, MiB/s", tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10,
-                                                                     20, 50, 100],
-                     range=[log10(_lowest(rows) / 2), log10(1.5 * line)])
+    speeds = rows["goodput_mib_s"].astype(float)
+    reach = min(line, float(speeds.min())) / 2, 1.5 * max(line, float(speeds.max()))
+    ticks = log_ticks(*reach)
+    figure.update_yaxes(type="log", title="goodput, MiB/s", range=[log10(end) for end in reach],
+                        tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom",
                                  "xanchor": "left"})
     draws = int(rows.groupby(["loss_pct", "congestion_control"]).size().max())
@@ -85,10 +88,6 @@ def _of_control(figure: Figure, rows: DataFrame, control: str, losses: list[floa
         customdata=[[float(group.min()), float(group.max())] for _, group in known],
         hovertemplate=f"{control}: %{{y:.3g}} MiB/s (%{{customdata[0]:.3g}} to "
                       "%{customdata[1]:.3g})<extra></extra>"))
-
-
-def _lowest(rows: DataFrame) -> float:
-    return float(rows["goodput_mib_s"].astype(float).min())
 
 
 def _words(rows: DataFrame, asked: float) -> str:

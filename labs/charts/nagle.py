@@ -12,7 +12,9 @@ from labs.charts import ladder as drawn
 from labs.charts.answer_times import by_condition, matrix
 from labs.charts.ladder import MOST_PACKETS
 from labs.charts.latency import latency, time_to_ack
+from labs.charts.origin import where_from
 from labs.charts.segments import segments
+from labs.runs.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +23,15 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from labs.charts.origin import Source
-    from labs.runs.run import Run
     from labs.study import Study
 
 __all__ = ["acks", "by_condition", "distribution", "ladder", "ladder_of_request", "matrix",
            "segments"]
 
 STALL_MS = {"40 ms": 40.0}
+AFTER_DELAY = " · the server's packets are captured after the delay"
+"""Source: net/core/dev.c dev_hard_start_xmit(): a capture sees a packet when the queue lets it go.
+"""
 
 
 def distribution(study: Study, *conditions: str) -> Figure:
@@ -64,9 +68,12 @@ def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
 def ladder_of_request(table: DataFrame, request: Series[Any], source: Source = "", *,
                       title: str = "One request") -> Figure:
     """The packets of one request, of a long one the first that fit: `table` are the segments of
-    the capture, `request` a row of `labs.analysis.exchanges.exchanges`."""
+    the capture, `request` a row of `labs.analysis.exchanges.exchanges`. Of a run on a link with a
+    delay the caption says where in the path the capture was taken."""
     rows = packets_of(table, request)
     shown = rows[:MOST_PACKETS]
     more = "" if len(shown) == len(rows) else f", of {len(rows):,} packets the first"
-    return drawn.ladder(table, int(request["connection"]), source=source, title=title + more,
+    delayed = isinstance(source, Run) and source.link["asked"]["delay_ms"]
+    caption = where_from(source) + (AFTER_DELAY if delayed else "")
+    return drawn.ladder(table, int(request["connection"]), source=caption, title=title + more,
                         rows=(shown[0], shown[-1]))

@@ -38,7 +38,8 @@ def segments(table: DataFrame) -> Figure:
         x=xs, y=ys, mode="lines", name="predicted segments, but for the first answer",
         line={"color": VERMILION, "width": 3},
         hovertemplate="predicted %{x:g}<extra></extra>"))
-    most = float(rows[["segments_per_answer", "acks_per_answer"]].max().max())
+    most = float(rows[["segments_per_answer", "acks_per_answer", "predicted_segments"]].astype(
+        float).max().max())
     figure.update_xaxes(title="per answer", range=[0, 1.12 * most])
     figure.update_yaxes(tickvals=places, ticktext=list(rows["condition"]),
                         range=[len(rows) - 0.5, -0.5], showgrid=False)

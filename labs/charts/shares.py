@@ -91,8 +91,9 @@ def _lay_out(figure: Figure, rows: DataFrame, kernels: list[str], scales: list[i
         figure.update_xaxes(showticklabels=False, range=[-0.6, len(kernels) - 0.4], showgrid=False,
                             title=promised(scale) if obey else "ignored", row=1, col=column)
     figure.add_hline(y=line, line={"color": GREY, "dash": "dot", "width": 1.5})
-    figure.update_yaxes(title="goodput in the last third, MiB/s", range=[0, 1.12 * line], row=1,
-                        col=1)
+    fastest = float(rows[["steady_mib_s", "predicted_mib_s"]].astype(float).max().max())
+    figure.update_yaxes(title="goodput in the last third, MiB/s",
+                        range=[0, 1.12 * max(line, fastest)], row=1, col=1)
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1.1, "yanchor": "bottom",
                                  "xanchor": "left"})
     promise = "the window's share of the buffer, by the setting"

@@ -15,7 +15,7 @@ from labs.analysis.words import in_three_digits, size_in_words
 from labs.charts.style import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, dressed, nothing
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 TOP, BOTTOM = 1, 2
 # The two plots in parts of the figure's height: from, to.
@@ -69,9 +69,14 @@ def of_series(figure: Figure, rows: DataFrame, name: str, marker: dict[str, Any]
               "hovertemplate": "%{text}<extra></extra>"}
     figure.add_trace(Scatter(x=rows["buffer_bytes"].tolist(), y=measured.tolist(), name=name,
                              **shared), row=TOP, col=1)
-    apart = 100 * (rows["predicted_mib_s"].astype(float) / measured - 1)
-    figure.add_trace(Scatter(x=rows["buffer_bytes"].tolist(), y=apart.tolist(), name=name,
-                             showlegend=False, **shared), row=BOTTOM, col=1)
+    figure.add_trace(Scatter(x=rows["buffer_bytes"].tolist(), y=_apart_pct(rows).tolist(),
+                             name=name, showlegend=False, **shared), row=BOTTOM, col=1)
+
+
+def _apart_pct(rows: DataFrame) -> Series[float]:
+    """How far the prediction is from each run, in % of what was measured."""
+    predicted, measured = (rows[name].astype(float) for name in ("predicted_mib_s", "steady_mib_s"))
+    return 100 * (predicted / measured - 1)
 
 
 def _articles_points(figure: Figure, table: DataFrame) -> None:
@@ -134,8 +139,9 @@ def _lay_out(figure: Figure, rows: DataFrame) -> None:
     figure.update_xaxes(showticklabels=True, row=TOP, col=1)
     figure.update_yaxes(title="goodput in the last third, MiB/s", rangemode="tozero", row=TOP,
                         col=1)
+    farthest = max(1.6 * WITHIN_PCT, 1.1 * float(_apart_pct(rows).abs().max()))
     figure.update_yaxes(title="predicted over<br>measured, %", row=BOTTOM, col=1,
-                        range=[-1.6 * WITHIN_PCT, 1.6 * WITHIN_PCT])
+                        range=[-farthest, farthest])
     figure.update_xaxes(title="size of the sender's and of the receiver's buffer", row=BOTTOM,
                         col=1)
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 
 from labs.analysis.witnesses import AGREE, NOT_COMPARED, PART, UNDECIDED
+from labs.charts.log_ticks import log_ticks
 from labs.charts.style import (
     BLACK,
     BLUE,
@@ -88,8 +89,7 @@ def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
     figure.update_xaxes(title="ratio of the figures, second over first",
                         range=[least - room, most + room], showgrid=True)
     if most / max(least, 1e-9) > WIDEST:
-        ticks = [tick for tick in (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
-                 if least / 2 <= tick <= most * 2]
+        ticks = log_ticks(max(least, 1e-9) / 2, most * 2)
         figure.update_xaxes(type="log", autorange=True, range=None, tickvals=ticks,
                             ticktext=[f"{tick:g}" for tick in ticks])
     figure.update_yaxes(tickvals=list(rows.index), ticktext=list(rows["condition"]),

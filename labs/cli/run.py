@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from labs.study import Study
 
 # Columns that every study adds and that are printed otherwise, or are for programs.
-OF_EVERY_STUDY = frozenset({"testbed", "kernel", "source", "key", "digest", "link"})
+OF_EVERY_STUDY = frozenset({"testbed", "kernel", "source", "key", "digest", "link",
+                            "link_asked"})
 
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
 

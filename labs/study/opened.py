@@ -151,7 +151,8 @@ class Study:
             "testbed": run.testbed, "kernel": run.kernel["release"], "source": self.source,
             "rtt_ms": run.link["measured"]["rtt_ms"],
             "rate_mbit": run.link["measured"]["rate_mbit"],
-            "link": run.link["verdict"], "key": run.key, "digest": run.digest,
+            "link": run.link["verdict"], "link_asked": asked(run.link["asked"]),
+            "key": run.key, "digest": run.digest,
         }
         return {**found, **of_the_run}
 

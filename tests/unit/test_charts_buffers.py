@@ -77,6 +77,25 @@ def test_a_sweep_has_both_series_the_theory_and_its_marks() -> None:
     assert len(apart) == 7 and sum(abs(value) > 5 for value in apart) == 0
 
 
+def test_a_prediction_that_is_far_off_is_drawn() -> None:
+    rows = TABLE.assign(predicted_mib_s=TABLE["predicted_mib_s"] * 1.6)
+    figure = buffers.against_buffer_size(rows)
+    apart = [value for one in figure.data if one.yaxis == "y2" for value in one.y]
+    assert 55 < max(apart) < figure.layout.yaxis2.range[1]
+
+
+def test_goodput_above_the_other_rows_link_is_drawn() -> None:
+    """The axis is not that of the rows' median rate."""
+    rows = BOTH[BOTH["condition"].str.startswith("adv-")].copy()
+    rows["steady_mib_s"] = rows["steady_mib_s"].where(rows.index != rows.index[-1], 500.0)
+    assert buffers.adv_win_scale(rows).layout.yaxis.range[1] > 500
+    rows = TABLE[TABLE["condition"].str.startswith("loss-")].copy()
+    rows["goodput_mib_s"] = [5000.0, *rows["goodput_mib_s"].iloc[1:]]
+    figure = buffers.loss(rows)
+    assert 10 ** figure.layout.yaxis.range[1] > 5000
+    assert max(figure.layout.yaxis.tickvals) == 1000
+
+
 def test_a_sweep_with_the_articles_points() -> None:
     of_both = TABLE["condition"] == "both"
     rows = TABLE.assign(article_steady_mib_s=of_both.map({True: 92.7}),

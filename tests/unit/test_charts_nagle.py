@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log10
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from plotly.graph_objects import Figure
 from labs.analysis.answered import own_requests, own_table, packets_of, requests_of, typical
 from labs.analysis.exchanges import ARTICLE_OFF
 from labs.analysis.nagle_tables import beside_wireshark, sequences, waits
-from labs.charts import nagle
+from labs.charts import answer_times, nagle
 from labs.errors import BadInput
 from labs.study import Study
+from tests.delayed_answers import STALL_MS, delayed, usual_ms
 from tests.recorded_runs import nagle_run, recorded_nagle
 
 CAPTION = "virtual · Linux 6.1.192 · link as asked (not shaped) · recorded"
@@ -63,6 +65,58 @@ def test_the_matrix_has_a_cell_for_each_of_the_four() -> None:
     assert "predicted: 44.0 ms for all but the first" in texts(figure)
 
 
+@pytest.mark.parametrize("delay_ms", [20, 200, 2000])
+def test_the_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms: int) -> None:
+    figure = nagle.matrix(delayed(tmp_path, delay_ms))
+    bars = [trace for trace in figure.data if trace.type == "bar"]
+    low, high = figure.layout.xaxis.range
+    for cell, condition in zip(bars, answer_times.MATRIX, strict=True):
+        assert sum(cell.y) == pytest.approx(100)
+        assert low <= min(cell.x) - cell.width / 2 and max(cell.x) + cell.width / 2 <= high
+        usual = cell.x[list(cell.y).index(max(cell.y))]
+        assert abs(usual - usual_ms(condition, delay_ms)) <= cell.width / 2
+        # Without the stall the first of ten requests is in a step of its own if steps are short.
+        assert max(cell.y) == (90 if condition == "off" and cell.width < STALL_MS else 100)
+    assert 30 <= high / bars[0].width <= 60
+    assert f"link as asked ({delay_ms}.0 ms) · " in texts(figure)
+    assert "90 % of the requests stall" in texts(figure)
+    # The theory has no word above a round trip of 40 ms.
+    assert texts(figure).count("no prediction") == (0 if delay_ms == 20 else 4)
+    if delay_ms == 20:
+        assert "predicted: 84.0 ms for all but the first" in texts(figure)
+        lines = [shape.x0 for shape in figure.layout.shapes]
+        assert lines == [84, 40, 20, 20]
+
+
+def test_one_late_request_is_in_the_matrix_too(tmp_path: Path) -> None:
+    figure = nagle.matrix(delayed(tmp_path, 20, late_ms=3000))
+    for cell, condition in zip((trace for trace in figure.data if trace.type == "bar"),
+                               answer_times.MATRIX, strict=True):
+        assert sum(cell.y) == pytest.approx(100) and cell.y[-1] == pytest.approx(5)
+        late = 3000 + usual_ms(condition, 20)
+        assert abs(cell.x[-1] - late) <= cell.width / 2 and late < figure.layout.xaxis.range[1]
+
+
+@pytest.mark.parametrize("delay_ms", [20, 200, 2000])
+def test_shares_of_requests_and_acks_follow_the_delay(tmp_path: Path, delay_ms: int) -> None:
+    study = delayed(tmp_path, delay_ms)
+    for figure in (nagle.distribution(study), nagle.acks(study)):
+        low, high = figure.layout.xaxis.range
+        for line in figure.data:
+            assert low < log10(min(line.x)) <= log10(max(line.x)) < high
+            assert (line.y[0], line.y[-1]) == (0, 100)
+        assert f"link as asked ({delay_ms}.0 ms) · " in texts(figure)
+    longest = [max(line.x) for line in nagle.distribution(study).data]
+    assert longest == pytest.approx([usual_ms(name, delay_ms) for name in study.conditions])
+
+
+def test_the_ladder_says_where_a_delayed_capture_was_taken(tmp_path: Path) -> None:
+    run = delayed(tmp_path, 20).run("off")
+    assert "(20.0 ms) · live · the server's packets are captured after the delay" in texts(
+        nagle.ladder(run))
+    assert "after the delay" not in texts(nagle.ladder(nagle_run("off")))
+
+
 def test_a_matrix_that_lacks_a_cell_says_so() -> None:
     whole = recorded_nagle()
     part = Study(whole.parameters, whole.runs[:2], whole.folder, None, False, lab=whole.lab)
@@ -73,7 +127,11 @@ def test_the_distribution_has_a_line_a_condition() -> None:
     figure = nagle.distribution(recorded_nagle(), "off", "on")
     assert [trace.name.split("<br>")[0] for trace in figure.data] == ["off", "on"]
     assert figure.data[0].x[-1] == pytest.approx(44, abs=0.1)
-    assert "below 1 ms the virtual clock tells nothing" in texts(figure)
+    assert "times below 1 ms are not meaningful in virtual time" in texts(figure)
+    # What has no meaning has no figure, and less than a tenth of the axis.
+    assert "on<br>median below 1 ms, n = 1,000" in named(figure)
+    low, high = figure.layout.xaxis.range
+    assert low < log10(figure.data[1].x[0]) < 0 and (0 - low) / (high - low) < 0.2
 
 
 def test_times_to_the_ack_are_of_the_server_s_segments() -> None:
@@ -81,6 +139,11 @@ def test_times_to_the_ack_are_of_the_server_s_segments() -> None:
     assert [trace.name.split("<br>")[0] for trace in figure.data] == ["off", "quickack"]
     assert max(figure.data[0].x) == pytest.approx(44, abs=0.1)
     assert max(figure.data[1].x) < 1
+
+
+def test_a_prediction_beyond_all_segments_is_drawn() -> None:
+    figure = nagle.segments(table()[table()["condition"] == "pieces"].assign(predicted_segments=30))
+    assert figure.layout.xaxis.range[1] > 30
 
 
 def test_segments_have_their_prediction() -> None:
