@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,18 @@ def with_link(run: Run, **asked: Any) -> Run:
     """The run as if its link had been asked for otherwise; its files stay as they are."""
     said = deepcopy(dict(run.said))
     said["link"]["asked"].update(asked)
+    return dataclasses.replace(run, said=said)
+
+
+def with_condition(run: Run, *, link: Mapping[str, Any] | None = None,
+                   settings: Mapping[str, Any] | None = None, **changed: Any) -> Run:
+    """The run as if its condition had been another; its files stay as they are."""
+    inputs = dict(run.inputs)
+    condition = {**inputs["condition"], **changed}
+    condition["link"] = {**condition["link"], **(link or {})}
+    condition["settings"] = {**condition["settings"], **(settings or {})}
+    said = {**run.said, "condition": condition["name"],
+            "inputs": {**inputs, "condition": condition}}
     return dataclasses.replace(run, said=said)
 
 

@@ -7,17 +7,18 @@ from typing import Any
 
 from labs.analysis import asked
 from labs.analysis.agreement import ALLOWED_PCT, apart_pct, goodputs
+from labs.analysis.article_figures import figures_by_column
 from labs.analysis.counters import capture_losses, shaper_drops, under_memory_pressure
 from labs.analysis.download import download
 from labs.analysis.expectation import expected, expected_mean_bytes_s
-from labs.analysis.published import article
 from labs.analysis.sweep import remarks
 from labs.analysis.witnesses import Margin
 from labs.analysis.words import tell, tell_run
 from labs.runs.run import Run
 
-__all__ = ["article", "figure", "marks", "no_rate", "remarks", "results", "tell", "tell_run"]
+__all__ = ["figure", "marks", "no_rate", "remarks", "results", "tell", "tell_run"]
 
+ARTICLE = 1
 MIB = 1 << 20
 SETTLED_PCT = 5.0
 FIGURES = ("goodput_mib_s", "httping_ms")
@@ -80,12 +81,13 @@ def _of_the_download(run: Run) -> dict[str, Any]:
     steady, before = seen.third_bytes_s(2), seen.third_bytes_s(1)
     settled = None if steady is None or not before else (
         abs(steady / before - 1) <= SETTLED_PCT / 100)
-    figure, theory = article(run), expected(run)
+    theory = expected(run)
+    claim, articles_own = figures_by_column(run, ARTICLE) or (None, {})
     values = (
         _mib(seen.goodput_bytes_s), _mib(steady),
         _mib(expected_mean_bytes_s(run, seen.bytes)), theory and theory.goodput_mib_s,
         theory and theory.bound,
-        figure and figure.mean_mib_s, figure and figure.steady_mib_s, figure and figure.claim,
+        articles_own.get("goodput_mib_s"), articles_own.get("steady_mib_s"), claim,
         seen.own_mib_s, settled, apart_pct(goodputs(run, seen)), seen.duration_s, seen.bytes,
         seen.goodput_bytes_s, steady)
     return dict(zip(DOWNLOAD, values, strict=True))

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from labs.analysis.answered import Answered, answered, own_requests, requests_of, usual
+from labs.analysis.article_figures import figure_of_claim
 from labs.analysis.asking import asked, expected
 from labs.analysis.counters import capture_losses
 from labs.analysis.exchanges import in_words
 from labs.analysis.latency import SMALLEST_MS, Latency, latency
 from labs.analysis.nagle_words import tell, tell_run
-from labs.analysis.published_times import article_of
 from labs.analysis.witnesses import Margin
 from labs.runs.run import Run
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["figure", "remarks", "results", "shows", "tell", "tell_run"]
 
+ARTICLE = 3
+CLAIMS = {"off": "A3.1", "on": "A3.2"}
+"""The claims with a mean time per request, by condition."""
 BELOW = "below 1 ms: on virtual time the time of work means nothing"
 CLOSED_LOOP = ("ab asks again when it was answered (a closed loop): its percentiles are of the "
                "requests that were made; a stall holds back those that would have met it")
@@ -44,14 +47,15 @@ def results(run: Run) -> dict[str, Any]:
     where they differ a mark says so.
     """
     took, seen, theory = latency(run), answered(run), expected(run)
-    told, figure = asked(run), article_of(run)
+    told, claim = asked(run), CLAIMS.get(run.condition)
+    articles_own = claim and figure_of_claim(run, ARTICLE, claim)
     served = served_requests(run)
     return {
         "condition": run.condition,
         "mean_ms": took.mean_ms, "p50_ms": took.p50_ms, "p99_ms": took.p99_ms,
         "predicted_mean_ms": theory and theory.mean_ms,
         "predicted_p50_ms": theory and theory.steady_ms,
-        "article_ms": figure and figure.mean_ms, "article_claim": figure and figure.claim,
+        "article_ms": articles_own, "article_claim": articles_own and claim,
         "stalled_pct": seen.stalled_pct, "predicted_stalls": theory and theory.stalls,
         "segments_per_answer": seen.segments, "predicted_segments": theory and theory.segments,
         "acks_per_answer": seen.acks,

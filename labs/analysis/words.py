@@ -56,13 +56,18 @@ def _one(row: dict[Any, Any]) -> str:
         said += (f" Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in the long run "
                  f"{in_three_digits(row['predicted_mib_s'])}, held there by "
                  f"{BOUNDS[row['bound']]}.")
-    if _is_known(row["article_mib_s"]):
-        said += f" The article ({row['article_claim']}) has {row['article_mib_s']:g}"
-        steady = row["article_steady_mib_s"]
-        if _is_known(steady) and steady != row["article_mib_s"]:
-            said += f", and {steady:g} near the end"
-        said += "."
+    theirs = _of_the_article(row)
+    if theirs:
+        said += f" The article ({row['article_claim']}) has {theirs}."
     return said + (f" Mind: {row['marks']}." if row["marks"] else "")
+
+
+def _of_the_article(row: dict[Any, Any]) -> str:
+    """The article's figures, each with what it is a figure of."""
+    known = {"over the whole file": row["article_mib_s"],
+             "in the steady state": row["article_steady_mib_s"]}
+    return " and ".join(f"{figure:g} MiB/s {of}" for of, figure in known.items()
+                        if _is_known(figure))
 
 
 def tell_run(run: Run) -> str:

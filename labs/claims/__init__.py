@@ -1,8 +1,5 @@
-"""What the articles say, as data, and what runs say of it, by code.
+"""What runs say of the articles' claims (`labs.articles`), by code.
 
-    article1.toml   the claims: statement, expected, unit, tolerance, where it is read; a file
-                    an article
-    ledger          the data, read and checked
     verdict         what is said of a claim: the word, the figures, the witness
     evidence        the runs that are looked at, by condition
     judging         from a claim and the evidence to a verdict

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from labs.analysis.download import own_socket
+from labs.articles.ledger import Claim
 from labs.claims.evidence import Evidence
 from labs.claims.judging import not_judged
-from labs.claims.ledger import Claim
 from labs.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until
 from labs.runs.run import Run
 from labs.theory.kernel_version import series

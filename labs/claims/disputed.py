@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from labs.analysis.parting import in_words
 from labs.analysis.witnesses import PART, Beside, facts
-from labs.claims.ledger import Article, Claim
+from labs.articles.ledger import Article, Claim
 from labs.claims.verdict import DISPUTED, HARDWARE, NOT_JUDGED, Verdict, Witness, shown
 
 NO_WORD = (NOT_JUDGED, HARDWARE)

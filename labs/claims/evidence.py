@@ -11,9 +11,7 @@ from labs.catalogue import Lab
 from labs.claims.verdict import Witness
 from labs.runs.run import Run
 
-MIB = 1 << 20
 AS_ASKED = "as asked"
-WMEM = "net.ipv4.tcp_wmem"
 
 
 class Evidence:
@@ -56,23 +54,6 @@ def bad_link(run: Run) -> str | None:
     """What is wrong with a run's link, or None."""
     said = str(run.link["verdict"])
     return None if said == AS_ASKED else said.removeprefix("not as asked: ")
-
-
-def parameter(run: Run, name: str) -> float | str | None:
-    """A parameter of the lab as a run was asked for it; None if the run does not say it."""
-    condition = run.inputs["condition"]
-    if name in condition["link"]:
-        value: float | str | None = condition["link"][name]
-        return value
-    if name in condition["settings"]:
-        setting: float | str | None = condition["settings"][name]
-        return setting
-    if name == "transfer_mib":
-        return float(condition["settings"]["transfer_bytes"]) / MIB
-    if name == "buffer_mib":
-        raised = condition["sysctls"].get("server", {}).get(WMEM)
-        return None if raised is None else int(raised.split()[-1]) / MIB
-    return None
 
 
 def as_on(run: Run, kernel: str) -> Run:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from statistics import mean, median
 from typing import Any
 
+from labs.analysis.article_figures import parameter
 from labs.analysis.expectation import expected as theory_of
-from labs.claims.evidence import Evidence, as_on, bad_link, parameter
-from labs.claims.ledger import WILD, Claim
+from labs.articles.ledger import WILD, Claim, Figure
+from labs.claims.evidence import Evidence, as_on, bad_link
 from labs.claims.verdict import (
     DIFFERS,
     HARDWARE,
     HOLDS,
     NOT_JUDGED,
-    Figure,
     Finding,
     Verdict,
     held_until,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from labs.articles.ledger import article
 from labs.catalogue import find
 from labs.claims.evidence import Evidence
 from labs.claims.judging import Judge, judge
-from labs.claims.ledger import article
 from labs.claims.verdict import Verdict
 from labs.runs.run import Run
 

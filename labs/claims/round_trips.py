@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from labs.articles.ledger import Claim
 from labs.claims.evidence import Evidence
 from labs.claims.judging import compared, not_judged
-from labs.claims.ledger import Claim
 from labs.claims.verdict import ARITHMETIC, DIFFERS, HOLDS, WRONG, Finding, in_digits
 from labs.theory.stop_and_wait import of_the_wait_pct, sending_ms, utilisation_pct
 

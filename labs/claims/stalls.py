@@ -9,9 +9,9 @@ from labs.analysis.answered import answered, following, requests_of
 from labs.analysis.asking import asked, expected, hz_of
 from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
 from labs.analysis.latency import SMALLEST_MS
+from labs.articles.ledger import Claim
 from labs.claims.evidence import Evidence
 from labs.claims.judging import not_judged
-from labs.claims.ledger import Claim
 from labs.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding, in_digits
 from labs.theory.delayed_ack import wait
 

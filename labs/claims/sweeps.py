@@ -10,9 +10,9 @@ from labs.analysis.asked import SYSCTL
 from labs.analysis.sweep import FULL_PCT, Smallest, smallest
 from labs.analysis.window import window
 from labs.analysis.words import size_in_words
+from labs.articles.ledger import Claim
 from labs.claims.evidence import Evidence
 from labs.claims.judging import not_judged
-from labs.claims.ledger import Claim
 from labs.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, in_digits
 
 MB = 1e6

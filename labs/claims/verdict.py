@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from labs.articles.ledger import Figure
+
 HOLDS = "holds"
 DIFFERS = "differs"
 WRONG = "wrong"
@@ -18,9 +20,6 @@ HELD_UNTIL = "held until kernel"
 
 WORDS = (HOLDS, DIFFERS, WRONG, HARDWARE, NOT_JUDGED)
 _HELD = re.compile(rf"{HELD_UNTIL} \d{{1,4}}\.\d{{1,4}}", re.ASCII)
-
-Figure = float | str | Mapping[str, float | str]
-"""One figure, or several by name; text where the article gives no number."""
 
 
 def held_until(series: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from labs.claims.ledger import Article
+    from labs.articles.ledger import Article
     from labs.claims.verdict import Verdict
 
 DEFAULT_FOLDER = "runs"
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Judge, print. Raises BadInput for an article or runs that there are not, and whatever keeps
     runs from being read."""
-    from labs.claims.ledger import article
+    from labs.articles.ledger import article
 
     chosen = _with_runs(args.source) if args.article is None else [article(args.article)]
     found = [(one, *_judged(one, args.source)) for one in chosen]
@@ -45,8 +45,8 @@ def main(args: argparse.Namespace) -> int:
 
 def _with_runs(source: str | None) -> list[Article]:
     """Every article; of a source that has runs of some labs alone, those that are about them."""
+    from labs.articles.ledger import article, articles
     from labs.claims.found import labs_of
-    from labs.claims.ledger import article, articles
 
     every = [article(number) for number in articles()]
     if source is None:

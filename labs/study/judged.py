@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from labs.analysis.shown import Table
 from labs.analysis.witnesses import beside
+from labs.articles.ledger import article
 from labs.claims.disputed import disputed
-from labs.claims.ledger import article
 from labs.claims.verdict import Verdict, shown
 from labs.study.opened import Study
 

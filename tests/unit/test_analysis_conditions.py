@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from labs.analysis import asked
+from labs.analysis.article_figures import WMEM, figures_by_column
 from labs.analysis.buffer_rows import COLUMNS, buffer_rows, in_words
 from labs.analysis.buffers import DOWNLOAD, results, tell, tell_run
 from labs.analysis.instants import instants
-from labs.analysis.published import article
-from labs.runs import Run
-from tests.real_runs import real, real_study, with_file
+from labs.articles.ledger import article
+from labs.catalogue import find
+from labs.charts.conditions import by_condition
+from labs.parameters.buffers import Buffers
+from labs.study import Study
+from tests.real_runs import real, real_study, with_condition, with_file
 
 KERNELS = ("6.1", "6.12")
 MIB = 1 << 20
-DEFAULT_RMEM, DEFAULT_WMEM = "4096 131072 6291456", "4096 16384 4194304"
 
 
 def row(kernel: str, condition: str) -> dict[str, Any]:
@@ -96,37 +97,41 @@ def test_loss_is_asked_measured_and_drawn() -> None:
     assert row("6.1", "loss-0-cubic-0")["lost_pct"] is None
 
 
-def as_condition(name: str, *, rmem: str, wmem: str, delay_ms: float = 200) -> Run:
-    """The article's run as if it had been made under another condition."""
-    run = real("both-1gib")
-    said = deepcopy(dict(run.said))
-    said["condition"] = said["inputs"]["condition"]["name"] = name
-    said["link"]["asked"]["delay_ms"] = delay_ms
-    said["sysctls"]["client"]["after"]["net.ipv4.tcp_rmem"] = rmem
-    said["sysctls"]["server"]["after"]["net.ipv4.tcp_wmem"] = wmem
-    return dataclasses.replace(run, said=said)
+@pytest.mark.parametrize(("name", "delay_ms", "figures"), [
+    ("unshaped", 0, ("A1.1", {"goodput_mib_s": 337.0})),
+    ("shaped", 0, ("A1.2", {"goodput_mib_s": 91.6})),
+    ("default", 200, ("A1.6", {"steady_mib_s": 13.4})),
+    ("wmem", 200, ("A1.7", {"steady_mib_s": 14.9})),
+    ("both", 200, ("A1.8", {"goodput_mib_s": 77.8, "steady_mib_s": 92.7})),
+    ("rmem100", 200, ("A1.9", {"goodput_mib_s": 76.9, "steady_mib_s": 89.2})),
+])
+def test_the_articles_figures(name: str, delay_ms: float, figures: tuple[str, Any]) -> None:
+    """They are compared with a run of the article's size, link and buffers, and with no other."""
+    run = with_condition(real("both-1gib"), name=name, link={"delay_ms": delay_ms})
+    assert figures_by_column(run, 1) == figures
+    claim = article(1).claim(figures[0])
+    others = {
+        "transfer_mib": with_condition(run, settings={"transfer_bytes": 1 << 20}),
+        "delay_ms": with_condition(run, link={"delay_ms": 100}),
+        "buffer_mib": with_condition(run, sysctls={"server": {WMEM: three(49)}}),
+    }
+    for parameter, other in others.items():
+        assert figures_by_column(other, 1) == (
+            None if parameter in claim.parameters else figures), parameter
+    assert figures_by_column(with_condition(run, name="by-hand"), 1) is None
 
 
 def three(mib: int) -> str:
     return " ".join([str(mib * MIB)] * 3)
 
 
-@pytest.mark.parametrize(("name", "rmem", "wmem", "delay_ms", "claim"), [
-    ("shaped", DEFAULT_RMEM, DEFAULT_WMEM, 0, ("A1.2", 91.6, None)),
-    ("default", DEFAULT_RMEM, DEFAULT_WMEM, 200, ("A1.6", 13.4, 13.4)),
-    ("wmem", DEFAULT_RMEM, three(50), 200, ("A1.7", 14.9, 15.0)),
-    ("both", three(50), three(50), 200, ("A1.8", 77.8, 92.7)),
-    ("rmem100", three(100), three(50), 200, ("A1.9", 76.9, 89.2)),
-])
-def test_the_articles_figures(
-    name: str, rmem: str, wmem: str, delay_ms: float, claim: tuple[str, float, float | None]
-) -> None:
-    found = article(as_condition(name, rmem=rmem, wmem=wmem, delay_ms=delay_ms))
-    assert found is not None
-    assert (found.claim, found.mean_mib_s, found.steady_mib_s) == claim
-    assert article(as_condition(name, rmem=three(49), wmem=wmem, delay_ms=delay_ms)) is None
-    assert article(as_condition(name, rmem=rmem, wmem=three(49), delay_ms=delay_ms)) is None
-    assert article(as_condition(name, rmem=rmem, wmem=wmem, delay_ms=100)) is None
+def test_a_chart_has_the_ledger_s_figure() -> None:
+    """A1.7: 14.9 MiB/s, of the steady state alone."""
+    run = with_condition(real("both-1gib"), name="wmem")
+    study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
+    (bars,) = [one for one in by_condition(study.results()).data if one.name == "the article"]
+    assert (bars.x, bars.text) == ((article(1).claim("A1.7").expected,), ("A1.7",))
+    assert "The article (A1.7) has 14.9 MiB/s in the steady state." in tell(study.results())
 
 
 def test_the_parts_of_the_lab() -> None:

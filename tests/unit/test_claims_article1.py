@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from labs.analysis.buffers import results
+from labs.articles.ledger import Claim, article
 from labs.catalogue import find
 from labs.claims.article1 import JUDGES, verdicts
 from labs.claims.evidence import Evidence
 from labs.claims.found import runs_of
 from labs.claims.judging import judge
-from labs.claims.ledger import Claim, article
 from labs.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict, Witness
 from labs.errors import BadInput
 from labs.runs.run import Run

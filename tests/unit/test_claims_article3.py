@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON
+from labs.articles.ledger import Claim, article
 from labs.catalogue import find
 from labs.claims.article3 import JUDGES, verdicts
 from labs.claims.evidence import Evidence
 from labs.claims.judging import judge
-from labs.claims.ledger import Claim, article
 from labs.claims.stalls import STEPS
 from labs.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
 from labs.parameters.nagle import Nagle

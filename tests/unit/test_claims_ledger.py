@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from labs.analysis.published import ARTICLES
+from labs.analysis.article_figures import parameter
+from labs.articles.ledger import HERE, LINK, Article, article, articles, read
 from labs.catalogue import find
 from labs.claims.article1 import JUDGES
-from labs.claims.evidence import parameter
-from labs.claims.ledger import HERE, LINK, Article, article, articles, read
 from labs.claims.verdict import HELD_UNTIL, WORDS
 from labs.errors import BadInput
 from labs.parameters.buffers import Buffers
@@ -64,14 +63,6 @@ def test_the_article_s_httping_is_read_as_it_stands() -> None:
     assert isinstance(expected, dict)
     assert expected == {"min": round(min(said.times_ms), 1), "max": round(max(said.times_ms), 1),
                         "mean": round(sum(said.times_ms) / 5, 1)}
-
-
-def test_charts_and_tables_have_the_same_figures() -> None:
-    for figure in ARTICLES.values():
-        expected = LEDGER.claim(figure.claim).expected
-        assert expected == (figure.mean_mib_s if not isinstance(expected, dict) else {
-            "mean": figure.mean_mib_s, "end": figure.steady_mib_s})
-        assert LEDGER.claim(figure.claim).hardware == figure.hardware
 
 
 def test_the_article_s_parameters_are_the_lab_s_defaults() -> None:

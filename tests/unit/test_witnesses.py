@@ -27,9 +27,9 @@ from labs.analysis.witnesses import (
     judge,
     lines,
 )
+from labs.articles.ledger import article
 from labs.claims.disputed import disputed
 from labs.claims.found import runs_of
-from labs.claims.ledger import article
 from labs.claims.verdict import DIFFERS, DISPUTED, HOLDS
 from labs.cli.__main__ import main
 from labs.errors import BadInput

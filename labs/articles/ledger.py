@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from labs.claims.verdict import Figure
 from labs.errors import BadInput
 from labs.parameters.declare import unknown
 from labs.theory.kernel_version import series
@@ -37,6 +36,8 @@ WILD = "*?"
 """What in a condition stands for others: the rest of a name, one sign."""
 VERDICT_FIELDS = frozenset({"verdict", "measured", "predicted", "factor", "reason", "witness",
                             "word", "result"})
+Figure = float | str | Mapping[str, float | str]
+"""One figure, or several by name; text where the article gives no number."""
 _ID = re.compile(r"A(\d{1,2})\.(\d{1,3})", re.ASCII)
 
 
