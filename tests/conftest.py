@@ -1,18 +1,24 @@
-"""Tests live in a folder a tier; a tier that cannot run here is skipped and says why.
+"""Tests live in one folder per tier; a tier that cannot run here is skipped and says why.
 
     unit        nothing but Python
     virtual     a kernel built by `labs kernel build`
     namespaces  root; a test that shapes a link asks for its disciplines with `qdisc(...)`
     vm          two machines under Vagrant, only when LABS_TEST_VM=1
+
+Continuous integration (CI is set) must not pass because a tier was skipped. There a tier that
+should run and cannot is an error: virtual on Linux x86-64, and namespaces for root. LABS_REQUIRE
+names other tiers, such as LABS_REQUIRE=virtual, with or without CI. Single tests may be skipped
+all the same: their kernel has no sources here, or the machine's own kernel lacks a discipline.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -82,8 +88,34 @@ TIERS: dict[str, Callable[[], str | None]] = {
 }
 
 
+def required() -> tuple[str, ...]:
+    """The tiers that must run. UsageError if LABS_REQUIRE names one that does not exist."""
+    named = os.environ.get("LABS_REQUIRE")
+    if named is not None:
+        tiers = tuple(name.strip() for name in named.split(",") if name.strip())
+        if unknown := [name for name in tiers if name not in TIERS]:
+            raise pytest.UsageError(f"LABS_REQUIRE names no tier: {', '.join(unknown)}; "
+                                    f"allowed: {', '.join(TIERS)}, separated by commas")
+        return tiers
+    if not os.environ.get("CI"):
+        return ()
+    linux = (platform.system(), platform.machine()) == ("Linux", "x86_64")
+    return ("unit", *(("virtual",) if linux else ()),
+            *(("namespaces",) if linux and os.geteuid() == 0 else ()))
+
+
+def check_required(tiers: Iterable[str]) -> None:
+    """UsageError if one of these tiers must run and cannot."""
+    wanted = required()
+    for tier in tiers:
+        if tier in wanted and (why := TIERS[tier]()):
+            raise pytest.UsageError(
+                f"the tier {tier} must run here and cannot: {why}. Fix that, or name the tiers "
+                f"that must run: LABS_REQUIRE={','.join(one for one in wanted if one != tier)}")
+
+
 def pytest_report_header() -> list[str]:
-    """A line a tier: what runs here, and what does not, and why."""
+    """One line per tier: what runs here, and what does not, and why."""
     lines = [f"{tier}: {f'skipped, {why}' if (why := why_not()) else 'runs'}"
              for tier, why_not in TIERS.items()]
     if no_namespaces() is None:
@@ -104,8 +136,9 @@ def reasons(item: pytest.Item, tier: str) -> list[str]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the tier of its folder, and skip what cannot run here."""
-    for item in items:
-        tier = item.path.relative_to(HERE).parts[0]
+    tiers = {item: item.path.relative_to(HERE).parts[0] for item in items}
+    check_required(sorted(set(tiers.values()) & TIERS.keys()))
+    for item, tier in tiers.items():
         if tier not in TIERS:
             continue
         item.add_marker(tier)
