@@ -72,12 +72,26 @@ needs_vagrant = pytest.mark.skipif(shutil.which("vagrant") is None,
                                    reason="vagrant is not installed")
 
 
+RUBY_PROVIDER = ("ruby", "-e", 'require "vagrant"; require "vagrant-libvirt"')
+
+
+def provider_is_known() -> bool:
+    """Whether Debian's vagrant-libvirt is installed; the tests of virtual machines need it."""
+    return shutil.which("ruby") is not None and subprocess.run(
+        RUBY_PROVIDER, capture_output=True, timeout=60).returncode == 0
+
+
 def validate(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Let Vagrant read the Vagrantfile, with nothing of the user's own."""
+    """Let Vagrant read the Vagrantfile, with nothing of the user's own.
+
+    Vagrant refuses to validate without a provider. Where none is installed the providers' own
+    blocks are left out; `make test-vm` installs libvirt's, and then they are validated too.
+    """
     keep = {**os.environ, "VAGRANT_HOME": str(tmp_path / "home"),
             "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"), "VAGRANT_CHECKPOINT_DISABLE": "1"}
-    return subprocess.run(("vagrant", "validate"), cwd=ROOT, capture_output=True, text=True,
-                          env={**keep, **settings}, timeout=120)
+    without = () if provider_is_known() else ("--ignore-provider",)
+    return subprocess.run(("vagrant", "validate", *without), cwd=ROOT, capture_output=True,
+                          text=True, env={**keep, **settings}, timeout=120)
 
 
 @needs_vagrant
@@ -96,10 +110,9 @@ def test_box_processors_and_memory_are_those_of_the_environment(tmp_path: Path) 
         puts one.config.vm.box, one.config.vm.box_url, one.provider_config.cpus,
              one.provider_config.memory
     """
-    known = subprocess.run(("ruby", "-e", 'require "vagrant"; require "vagrant-libvirt"'),
-                           capture_output=True)
-    if known.returncode:
-        pytest.skip("vagrant or vagrant-libvirt is not a library of this machine's Ruby")
+    if not provider_is_known():
+        pytest.skip("vagrant or vagrant-libvirt is not a library of this machine's Ruby: "
+                    "setup/system.sh vm")
     done = subprocess.run(
         ("ruby", "-e", script), cwd=ROOT, capture_output=True, text=True, timeout=120,
         env={**os.environ, "VAGRANT_HOME": str(tmp_path / "home"),

@@ -275,12 +275,14 @@ TICKS = "while sleep 0.01; do echo about to tick; done & while [ ! -e /nonsuch ]
 SHORT = Limits(spin_cpu_s=2.0, silent_virtual_s=600.0, still_s=2.0)
 PANIC = ("echo about to panic; echo 1 >/proc/sys/vm/panic_on_oom; "
          "mount -o remount,size=1g /tmp; cat /dev/zero >/tmp/large")
+# RB_HALT_SYSTEM of reboot(2): the program `halt` comes with an init system, which need not be here.
+HALT = "/usr/bin/python3 -ISc 'import ctypes; ctypes.CDLL(None).reboot(0xcdef0123)'"
 ENDINGS = {
     "an exit code": ("echo some words; exit 3", "exit code 3", "some words"),
     "a signal": ("echo some words; kill -KILL $$", "exit code 137", "some words"),
     "a missing program": ("exec no-such-program", "exit code 127", "no-such-program"),
     "a panic": (PANIC, "ended without a result", "Kernel panic"),
-    "a halt": ("echo good night; halt -f", "ended without a result", "good night"),
+    "a halt": (f"echo good night; {HALT}", "ended without a result", "good night"),
     "a flood": ("yes too many words", "printed more than 1 MiB", "too many words"),
 }
 NO_ENDINGS = {
