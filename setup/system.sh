@@ -5,6 +5,7 @@
 #     setup/system.sh test      and what only the tests use
 #     setup/system.sh benchmark and what the reader of captures is timed beside
 #     setup/system.sh vm        and what virtual machines and the building of their boxes need
+#     setup/system.sh bare      only what tests on a bare machine (setup/test-bare.sh) need
 #
 # With apt-get and root (or sudo) it installs them; else it says in one line what to install.
 set -euo pipefail
@@ -67,6 +68,14 @@ sfdisk                  fdisk
 ssh                     openssh-client
 "
 [ "${1:-}" != vm ] || NEEDED+=$FOR_MACHINES
+
+FOR_BARE="
+/usr/bin/python3        python3
+git                     git
+mmdebstrap              mmdebstrap
+unshare                 util-linux
+"
+[ "${1:-}" != bare ] || NEEDED=$FOR_BARE
 
 missing_packages() {
     while read -r thing package; do

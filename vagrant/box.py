@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from labs.errors import LabError, Missing, RunFailed  # noqa: E402
+from labs.kernel import archive  # noqa: E402
 from labs.testbed.packages import MACHINE_TOOLS, install_line, packages  # noqa: E402
 
 BOXES = HERE / "boxes"
@@ -69,25 +70,16 @@ def run(argv: Sequence[str | Path], *, stdin: str = "") -> str:
     return done.stdout
 
 
-def sources(release: str, found: str) -> tuple[str, ...]:
-    """This machine's sources of Debian, for `release`; Missing where it has none.
-
-    `found`: a line for each source, of its address, suite, component and origin.
-    """
-    lines = []
-    for line in found.splitlines():
-        address, suite, component, origin = (*line.split(), "", "", "", "")[:4]
-        if origin == "Debian" and component == "main" and address.startswith("http"):
-            _, dash, pocket = suite.partition("-")
-            if pocket in ("", "updates", "security"):
-                lines.append(f"{address} {release}{dash}{pocket} main")
+def mirrors(release: str, found: str) -> tuple[str, ...]:
+    """The sources that a box of `release` is built from; Missing where this machine has none."""
+    lines = archive.sources(release, found)
     if not lines:
         raise Missing("this machine has no package source of Debian (apt-get indextargets); build "
                       "the box on one that has, and name it here: LAB_BOX_URL=URL vagrant up")
-    return tuple(dict.fromkeys(lines))
+    return lines
 
 
-def bootstrap(release: str, root: Path, mirrors: Iterable[str]) -> tuple[str | Path, ...]:
+def bootstrap(release: str, root: Path, sources: Iterable[str]) -> tuple[str | Path, ...]:
     """The mmdebstrap line that makes the root file system."""
     here = shlex.quote(str(HERE))       # the hooks go to a shell
     included = (*SYSTEM, *packages(MACHINE_TOOLS, "apt-get"))
@@ -102,7 +94,7 @@ def bootstrap(release: str, root: Path, mirrors: Iterable[str]) -> tuple[str | P
             '--customize-hook=chroot "$1" /bin/sh /tmp/provision.sh',
             '--customize-hook=rm "$1/tmp/provision.sh" "$1/usr/sbin/policy-rc.d"',
             "--skip=cleanup/reproducible",
-            release, root, *(f"deb {line}" for line in mirrors))
+            release, root, *(f"deb {line}" for line in sources))
 
 
 def disk_of(root: Path, work: Path) -> Path:
@@ -208,13 +200,12 @@ def build(release: str, provider: str) -> Path:
     """Build a box and its catalogue; the box's path. Nothing half-made is left."""
     check_here()
     BOXES.mkdir(exist_ok=True)
-    found = run(("apt-get", "indextargets", "--format",
-                 "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)", "Created-By: Packages"))
+    sources = mirrors(release, archive.targets())
     with tempfile.TemporaryDirectory(prefix=".making-", dir=BOXES) as made:
         work = Path(made)
         work.chmod(0o755)
         print(f"installing {RELEASES[release]} from this machine's package sources", flush=True)
-        run(bootstrap(release, work / "root", sources(release, found)))
+        run(bootstrap(release, work / "root", sources))
         print("making the disk", flush=True)
         disk = disk_of(work / "root", work)
         print("packing the box", flush=True)

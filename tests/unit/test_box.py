@@ -30,12 +30,12 @@ https://deb.example.com/node_20.x nodistro main
 
 
 def test_a_box_comes_from_the_machine_s_own_sources() -> None:
-    assert box.sources("trixie", SOURCES) == (
+    assert box.mirrors("trixie", SOURCES) == (
         "http://mirror.example/debian/ trixie main",
         "http://mirror.example/debian/ trixie-updates main",
         "http://mirror.example/debian-security/ trixie-security main")
     with pytest.raises(Missing, match="LAB_BOX_URL"):
-        box.sources("bookworm", "https://deb.example.com/x nodistro main\n")
+        box.mirrors("bookworm", "https://deb.example.com/x nodistro main\n")
 
 
 def test_a_box_has_every_tool_of_the_labs() -> None:
