@@ -59,6 +59,7 @@ def plan(wish: Wish, *, tarball: Path | None = None, into: Path | None = None) -
         "from": found.kind,
         "tarball": str(found.tarball) if found.tarball else None,
         "package": found.package or None,
+        "release": found.release or None,
         "hz": HZ,
         "patches": sorted(_patches()),
         "options": len(fragment.parse(fragment.fragment_text(series))),

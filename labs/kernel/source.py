@@ -1,6 +1,7 @@
 """Where a kernel's source comes from: an installed package, the package archive, or a tarball.
 
-Nothing here needs root: a package of the archive is downloaded and opened, not installed.
+Nothing here needs root: a package of the archive is downloaded and opened, not installed. A series
+that this machine's release of Debian does not have is taken from the release that does.
 """
 
 from __future__ import annotations
@@ -8,13 +9,17 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from labs.errors import BadInput, Missing, RunFailed
+from labs.kernel import archive
 from labs.kernel.versions import Wish, age, release_of
 
 INSTALLED = Path("/usr/src")
+# The release of Debian that each series is the kernel of.
+RELEASES = {"6.1": "bookworm", "6.12": "trixie"}
 # Never compiled for User-Mode Linux on x86, and two thirds of the tree. The Kconfig files among
 # them stay: every configuration reads all of them. Patterns match slashes.
 _LEFT_OUT = (
@@ -33,13 +38,15 @@ class Source:
     """A source to build from.
 
     `version` is the package's version (6.1.192-2), or the release alone for a tarball that does
-    not say; `kind` is installed, archive or tarball; `tarball` is None until it is downloaded.
+    not say; `kind` is installed, archive or tarball; `tarball` is None until it is downloaded;
+    `release` is the release of Debian in the archive, empty if this machine's own lists have it.
     """
 
     version: str
     kind: str
     package: str
     tarball: Path | None
+    release: str = ""
 
 
 def locate(wish: Wish, tarball: Path | None = None) -> Source:
@@ -57,7 +64,7 @@ def locate(wish: Wish, tarball: Path | None = None) -> Source:
     installed = _installed(package)
     if installed and wish.matches(installed, ""):
         return Source(installed, "installed", package, INSTALLED / f"{package}.tar.xz")
-    return Source(_offered(package, wish), "archive", package, None)
+    return _archived(package, wish)
 
 
 def _installed(package: str) -> str:
@@ -69,29 +76,46 @@ def _installed(package: str) -> str:
     return answer[3:].strip() if answer.startswith("ii") else ""
 
 
-def _offered(package: str, wish: Wish) -> str:
-    """The newest version of a source package that apt offers and the wish allows."""
+def _archived(package: str, wish: Wish) -> Source:
+    """The newest source package that the wish allows: of this machine's release of Debian, or of
+    the release that has its series."""
     if not shutil.which("apt-get"):
         raise Missing(
             f"no source for Linux {wish.text} here and no apt to fetch it with; "
             "give a tarball of kernel sources: labs kernel build --source TARBALL"
         )
-    answer = subprocess.run(("apt-cache", "madison", package), capture_output=True, text=True,
-                            check=False).stdout
-    offered = offers(answer)
+    release, offered = "", _offered(package)
+    if not offered:
+        release = RELEASES.get(wish.series, "")
+        offered = _offered_by(release, package) if release else ()
     fitting = [version for version in offered if wish.matches(version, "")]
     if fitting:
-        return max(fitting, key=age)
+        return Source(max(fitting, key=age), "archive", package, None, release)
     if offered:
         raise Missing(
-            f"{package} {wish.text} is not in this machine's package lists; there are "
+            f"{package} {wish.text} is not in the package lists"
+            f"{f' of {release}' if release else ' of this machine'}; there are "
             f"{', '.join(offered)}; build one of them, or give --source TARBALL"
         )
     raise Missing(
         f"{package} is not in this machine's package lists, which hold "
-        f"{', '.join(_packages()) or 'no kernel sources'}; `apt-get update` as root refreshes "
-        "them, and a tarball of kernel sources does too: labs kernel build --source TARBALL"
+        f"{', '.join(_packages()) or 'no kernel sources'}"
+        f"{f', and not in those of {release} on its mirrors' if release else ''}; "
+        "run `apt-get update` as root, or give a tarball of kernel sources: "
+        "labs kernel build --source TARBALL"
     )
+
+
+def _offered(package: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The versions of a package that apt offers, newest first."""
+    words = ("apt-cache", *options, "madison", package)
+    return offers(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
+
+
+def _offered_by(release: str, package: str) -> tuple[str, ...]:
+    """The versions of a package in a release of Debian, newest first."""
+    with archive.lists_of(release) as options:
+        return _offered(package, options)
 
 
 def _packages() -> list[str]:
@@ -113,8 +137,9 @@ def fetch(source: Source, work: Path) -> Path:
         return source.tarball
     download = work / "download"
     download.mkdir()
-    words = ("apt-get", "download", "-q", f"{source.package}={source.version}")
-    done = subprocess.run(words, cwd=download, capture_output=True, text=True, check=False)
+    with archive.lists_of(source.release) if source.release else nullcontext(()) as options:
+        words = ("apt-get", *options, "download", "-q", f"{source.package}={source.version}")
+        done = subprocess.run(words, cwd=download, capture_output=True, text=True, check=False)
     debs = list(download.glob("*.deb"))
     if done.returncode or not debs:
         said = (done.stderr.strip().splitlines() or ["apt-get said nothing"])[-1]

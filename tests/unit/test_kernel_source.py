@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import shutil
 import tarfile
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from labs.errors import BadInput
+from labs.errors import BadInput, Missing
+from labs.kernel import archive, source
 from labs.kernel.source import Source, locate, named, offers, unpack
 from labs.kernel.versions import read_wish
 
@@ -91,3 +97,63 @@ def test_what_apt_offers() -> None:
 
 def test_a_source_is_plain_data(tarball: Path) -> None:
     assert locate(read_wish("6.1.192-2"), tarball) == Source("6.1.192-2", "tarball", "", tarball)
+
+
+def test_a_series_that_this_release_lacks_comes_from_the_release_that_has_it(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(source, "INSTALLED", FIXTURES)
+    own: dict[str, tuple[str, ...]] = {"linux-source-6.12": ("6.12.117-1", "6.12.94-1")}
+    monkeypatch.setattr(source, "_offered", lambda package: own.get(package, ()))
+    asked = []
+
+    def offered_by(release: str, package: str) -> tuple[str, ...]:
+        asked.append((release, package))
+        return ("6.1.192-2", "6.1.170-3")
+
+    monkeypatch.setattr(source, "_offered_by", offered_by)
+    assert locate(read_wish("6.12")) == Source("6.12.117-1", "archive", "linux-source-6.12", None)
+    assert asked == []
+    assert locate(read_wish("6.1.170")) == Source(
+        "6.1.170-3", "archive", "linux-source-6.1", None, "bookworm")
+    assert asked == [("bookworm", "linux-source-6.1")]
+    with pytest.raises(Missing, match=r"6\.1\.99 is not in the package lists of bookworm; there "):
+        locate(read_wish("6.1.99"))
+    with pytest.raises(Missing, match=r"linux-source-5\.10 is not in this machine's package lists"):
+        locate(read_wish("5.10"))
+
+
+class Archive(SimpleHTTPRequestHandler):
+    """Serves a folder, and remembers in it what was asked for."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        with Path(self.directory, "asked").open("a") as asked:
+            asked.write(self.path + "\n")
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt is not here")
+def test_lists_of_another_release_are_taken_from_the_own_mirror_if_it_is_signed(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive without a signature of Debian gives no package."""
+    packages = tmp_path / "dists/bookworm/main/binary-amd64/Packages"
+    packages.parent.mkdir(parents=True)
+    packages.write_text("Package: linux-source-6.1\nVersion: 6.1.666-1\nArchitecture: all\n"
+                        "Filename: a.deb\nSize: 1\n")
+    digest = hashlib.sha256(packages.read_bytes()).hexdigest()
+    (tmp_path / "dists/bookworm/Release").write_text(
+        "Origin: Debian\nSuite: oldstable\nCodename: bookworm\nComponents: main\n"
+        f"Architectures: amd64\nSHA256:\n {digest} {packages.stat().st_size} "
+        "main/binary-amd64/Packages\n")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Archive, directory=str(tmp_path))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        mirror = f"http://127.0.0.1:{server.server_port}/"
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        monkeypatch.setattr(archive, "targets", lambda: f"{mirror} trixie main Debian\n")
+        with archive.lists_of("bookworm") as options:
+            assert source._offered("linux-source-6.1", options) == ()
+            folder = Path(next(word for word in options if "lists=" in word).partition("=")[2])
+        server.shutdown()
+    assert not folder.exists()
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert "/dists/bookworm/InRelease" in asked
+    assert all(path.startswith("/dists/bookworm/") for path in asked)
