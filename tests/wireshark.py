@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 from labs.capture.marks import MARKS
-from tests.tshark import asked, available
-
-
-def version() -> str:
-    """Such as 4.0; nothing where there is no tshark."""
-    if not available():
-        return ""
-    done = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True)
-    return ".".join(done.stdout.split("Wireshark) ")[-1].split(".")[:2])
+from tests.tshark import asked
 
 
 def marked_by_tshark(path: Path) -> dict[str, list[int]]:

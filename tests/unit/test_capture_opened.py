@@ -15,7 +15,7 @@ from labs.capture import connections, opinion, packet, read
 from labs.capture.opened import offsets_of, records
 from labs.errors import BadInput, Missing, RunFailed
 from tests.made_flows import ACK, BEGIN_US, capture, segment
-from tests.wireshark import version
+from tests.tshark import version
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "exchanges"
 STOPPED = FOLDER / "stopped-reader.pcap"
@@ -98,7 +98,9 @@ def test_wireshark_and_the_marks_here_stand_side_by_side() -> None:
         "retransmission, window_full", "zero_window", "window_update", "", "keep_alive_ack"]
     assert "TCP Zero Window segment" in table["expert"][1] and not table["expert"][3]
     assert float(table["tcp.analysis.ack_rtt"][3]) == pytest.approx(0.001122)
-    assert table["tcp.analysis.rto_frame"][0] == "6"
+    # Record 8 sends record 7 again, while record 6 is not acknowledged either: tshark 4.0 measures
+    # from the oldest segment in flight, 4.4 from the one that is retransmitted.
+    assert table["tcp.analysis.rto_frame"][0] == ("6" if version() == "4.0" else "7")
 
 
 @tshark
