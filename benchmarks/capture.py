@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.made_capture import write_capture  # noqa: E402
-from labs.capture.reader import read  # noqa: E402
+from labs.read.capture.reader import read  # noqa: E402
 
 PACKETS = 1_000_000
 REPEATS = 15
@@ -46,7 +46,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items()
 # Not what getrusage says: a process begins with the most that its parent ever had.
 MEMORY = """
 import re, sys
-from labs.capture import read
+from labs.read.capture import read
 table = read(sys.argv[1])
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
 print(int(peak[1]) * 1024, table.memory_usage().sum())

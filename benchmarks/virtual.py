@@ -20,9 +20,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from labs.catalogue import find
-from labs.launch.run import run
-from labs.parameters.base import LabParameters
+from labs.catalog import find
+from labs.drive.parameters.base import LabParameters
+from labs.launch.launch import run
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "notebooks" / "00-start-here.ipynb"

@@ -14,26 +14,29 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labs import capture, charts, errors
-    from labs.parameters.base import LabParameters
-    from labs.study import study
-    from labs.study.judged import verdicts
+    from labs import errors
+    from labs.drive.parameters.base import LabParameters
+    from labs.read import capture, runs
+    from labs.studies import charts
+    from labs.studies.study import study
+    from labs.studies.verdicts import verdicts
 
-__all__ = ["capture", "charts", "check", "errors", "study", "verdicts"]
+__all__ = ["capture", "charts", "check", "errors", "runs", "study", "verdicts"]
 
-_PLACES = {"capture": "labs.capture", "charts": "labs.charts", "errors": "labs.errors",
-           "study": "labs.study:study", "verdicts": "labs.study.judged:verdicts"}
+_PLACES = {"capture": "labs.read.capture", "charts": "labs.studies.charts", "errors": "labs.errors",
+           "runs": "labs.read.runs",
+           "study": "labs.studies.study:study", "verdicts": "labs.studies.verdicts:verdicts"}
 
 
 def check(lab: str, names: Mapping[str, Any]) -> LabParameters:
     """The parameters of a lab from a notebook's `globals()`, checked: all that starts a notebook.
 
     `lab` is a name or the path of a file of your own. Only names assigned in the parameters cell
-    are checked (`labs.parameters.notebook`); other names are your own. BadInput, in one line, with
+    are checked (`drive/parameters/cells.py`); other names are your own. BadInput, in one line, with
     what is allowed, for a lab, a parameter, a value or a condition that cannot be.
     """
-    from labs.catalogue import find
-    from labs.parameters.notebook import errors_in_one_line, from_globals
+    from labs.catalog import find
+    from labs.drive.parameters.notebook_cell import errors_in_one_line, from_globals
 
     errors_in_one_line()
     found = find(lab)

@@ -31,7 +31,7 @@ from scapy.layers.ppp import HDLC, PPP
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
 
-from labs.capture import read
+from labs.read.capture import read
 
 BEGIN_NS = 1_790_000_000_123_456_789
 STEP_NS = 1_234_567

@@ -36,8 +36,8 @@ QDISC_OPTIONS = {"netem": "delay 1ms", "tbf": "rate 1mbit burst 10kb latency 10m
 @cache
 def no_kernel(version: str) -> str | None:
     """Why the virtual tests of this kernel cannot run here, or None."""
+    from labs.drive.kernel import store
     from labs.errors import LabError
-    from labs.kernel import store
 
     try:
         store.find(version)

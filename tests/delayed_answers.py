@@ -11,7 +11,7 @@ import shutil
 from copy import deepcopy
 from pathlib import Path
 
-from labs.study import Study
+from labs.studies.study import Study
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
 from tests.recorded_runs import recorded_nagle
 

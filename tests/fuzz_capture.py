@@ -24,17 +24,18 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from labs.analysis.acks import time_to_ack
-from labs.analysis.answered import figures
-from labs.analysis.exchanges import exchanges
-from labs.analysis.explained import explained
-from labs.analysis.sides import sides
-from labs.analysis.stalls import stalls
-from labs.capture import counts, ends
-from labs.capture.columns import Columns
-from labs.capture.marks import marks
-from labs.capture.reader import Reader, read_columns
 from labs.errors import LabError
+from labs.experiments.nagle.requests import figures
+from labs.read.capture import connection_table as ends
+from labs.read.capture import counts
+from labs.read.capture.columns import Columns
+from labs.read.capture.reader import Reader, read_columns
+from labs.read.capture.tcp_marks import marks
+from labs.read.flows.connection_state import sides
+from labs.read.flows.exchanges import exchanges
+from labs.read.flows.reasons import explained
+from labs.read.flows.stalls import stalls
+from labs.read.flows.time_to_ack import time_to_ack
 from tests import captures
 
 ROOT = Path(__file__).parents[1]

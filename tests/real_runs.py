@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labs.catalogue import find
-from labs.record.canonical import canonical, digest
-from labs.runs import Run, open_run
-from labs.runs.listing import open_study
-from labs.runs.unpacking import unpacked
-from labs.study import Study
+from labs.catalog import find
+from labs.drive.record.canonical import canonical, digest
+from labs.read.runs import Run, open_run
+from labs.read.runs.listing import open_study
+from labs.read.runs.unpack import unpacked
+from labs.studies.study import Study
 
 FOLDER = Path(__file__).parent / "fixtures" / "runs"
 STUDIES = FOLDER.with_name("studies")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from labs.parameters.nagle import Nagle
-from labs.runs.run import Run
-from labs.study import Study, study
+from labs.experiments.nagle.parameters import Nagle
+from labs.read.runs.run import Run
+from labs.studies.study import Study, study
 
 
 @cache

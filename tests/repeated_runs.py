@@ -14,11 +14,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from labs.record.canonical import key
-from labs.record.folder import Staging, run_name
-from labs.record.study import Planned, StudyFile, write_study
-from labs.runs import Run, open_run
-from labs.study import Study
+from labs.drive.record.canonical import key
+from labs.drive.record.run_folder import Staging, run_name
+from labs.drive.record.study_file import Planned, StudyFile, write_study
+from labs.read.runs import Run, open_run
+from labs.studies.study import Study
 
 OFFLOADS = """\
 Features for eth1:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.testbed.connection import Login
+from labs.drive.testbed.connection import Login
 
 SSHD = "/usr/sbin/sshd"
 # sshd gives up its rights in this folder; only its own start-up script makes it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labs.capture.marks import MARKS
+from labs.read.capture.tcp_marks import MARKS
 from tests.tshark import asked
 
 

@@ -28,9 +28,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from labs.drive.kernel import source_archive as archive  # noqa: E402
+from labs.drive.testbed.packages import MACHINE_TOOLS, install_line, packages  # noqa: E402
 from labs.errors import LabError, Missing, RunFailed  # noqa: E402
-from labs.kernel import archive  # noqa: E402
-from labs.testbed.packages import MACHINE_TOOLS, install_line, packages  # noqa: E402
 
 BOXES = HERE / "boxes"
 RELEASES = {"bookworm": "Debian 12, Linux 6.1", "trixie": "Debian 13, Linux 6.12"}

@@ -63,7 +63,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     name, rest = words[0], words[1:]
     if name not in COMMANDS:
-        from labs.parameters.declare import unknown
+        from labs.drive.parameters.declare import unknown
 
         raise BadInput(unknown(name, COMMANDS, what="command"))
     from labs.cli.arguments import Arguments

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
-from labs.parameters.declare import unknown
 
 # What argparse says of a word that should be a number.
 NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)

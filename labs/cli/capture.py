@@ -56,13 +56,13 @@ def main_table(args: argparse.Namespace) -> int:
     out: Path = args.out
     if out.suffix not in KINDS:
         raise BadInput(f"--out {out}: write a {' or a '.join(KINDS)} file, by its ending")
-    from labs.capture.counts import remarks
-    from labs.capture.reader import read_columns
+    from labs.read.capture.counts import remarks
+    from labs.read.capture.reader import read_columns
 
     columns, reader = read_columns(args.file)
     found = remarks(reader.counts)
     if not args.dry_run:
-        from labs.capture.files import write
+        from labs.read.capture.table_file import write
 
         write(columns, out)
     said = {"file": args.file, "out": str(out), "written": not args.dry_run,
@@ -79,11 +79,11 @@ def main_table(args: argparse.Namespace) -> int:
 
 def main_connections(args: argparse.Namespace) -> int:
     """Read, list."""
-    from labs.capture import ends
-    from labs.capture.counts import remarks
-    from labs.capture.memory import IN_PARTS
-    from labs.capture.reader import whole
     from labs.cli.tables import table
+    from labs.read.capture import connection_table as ends
+    from labs.read.capture.counts import remarks
+    from labs.read.capture.reader import whole
+    from labs.read.capture.row_limit import IN_PARTS
 
     reader = whole(args.file)
     count = len(reader.connections)

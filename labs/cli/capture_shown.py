@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
-    from labs.analysis.stalls import Silences
-    from labs.capture import Remarks
+    from labs.read.capture import Remarks
+    from labs.read.flows.stalls import Silences
 
 UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
@@ -80,9 +80,9 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def main_ladder(args: argparse.Namespace) -> int:
     """Draw it, write it. BadInput for a stretch that is not there or holds too many packets."""
-    from labs.capture.counts import remarks
-    from labs.capture.reader import read_columns
-    from labs.charts.ladder import ladder
+    from labs.read.capture.counts import remarks
+    from labs.read.capture.reader import read_columns
+    from labs.read.charts.ladder import ladder
 
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
@@ -97,9 +97,9 @@ def main_graph(args: argparse.Namespace) -> int:
     if not 0 <= args.from_s < args.to_s:
         raise BadInput(f"--from-s {args.from_s:g} --to-s {args.to_s:g}: give seconds from 0 on, "
                        "the first before the last")
-    from labs.capture.counts import remarks
-    from labs.capture.reader import read_columns
-    from labs.charts.time_sequence import time_sequence
+    from labs.read.capture.counts import remarks
+    from labs.read.capture.reader import read_columns
+    from labs.read.charts.time_sequence import time_sequence
 
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
@@ -116,7 +116,7 @@ def main_graph(args: argparse.Namespace) -> int:
 def _page(args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any],
           in_words: str) -> int:
     """Write the figure as one page, unless it is a dry run; say what it shows."""
-    from labs.record.whole_file import write_whole
+    from labs.drive.record.atomic_write import write_whole
 
     if not args.dry_run:
         page: str = figure.to_html(include_plotlyjs=True, full_html=True)
@@ -151,7 +151,7 @@ def page_path(word: str) -> Path:
 def stretch(segments: DataFrame, connection: int | None, begin: str, end: str | None
             ) -> tuple[int, int]:
     """The first and the last row between two words, each a row or a time."""
-    from labs.charts.ladder import USUAL_PACKETS
+    from labs.read.charts.ladder import USUAL_PACKETS
 
     first = place(segments, begin, "--from")
     if end is not None:
@@ -183,10 +183,10 @@ def main_stalls(args: argparse.Namespace) -> int:
     if not 0 < args.quiet_ms < inf:
         raise BadInput(f"--quiet-ms {args.quiet_ms:g}: give a number of milliseconds above 0, "
                        "such as 20")
-    from labs.analysis.stalls import silences
-    from labs.capture.counts import remarks
-    from labs.capture.marks import marks
-    from labs.capture.reader import read_columns
+    from labs.read.capture.counts import remarks
+    from labs.read.capture.reader import read_columns
+    from labs.read.capture.tcp_marks import marks
+    from labs.read.flows.stalls import silences
 
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
@@ -234,7 +234,7 @@ def of_unknown_rtt(found: Silences) -> str:
 
 def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """A row a reason, that with the longest time together first, with what it means."""
-    from labs.analysis.explained import explained
+    from labs.read.flows.reasons import explained
 
     lengths: dict[str, list[float]] = {}
     for row in rows:

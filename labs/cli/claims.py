@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from labs.articles.ledger import Article
-    from labs.claims.verdict import Verdict
+    from labs.read.claims.ledger import Article
+    from labs.read.claims.verdict import Verdict
 
 DEFAULT_FOLDER = "runs"
 WIDTH = 100
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Judge, print. Raises BadInput for an article or runs that there are not, and whatever keeps
     runs from being read."""
-    from labs.articles.ledger import article
+    from labs.read.claims.ledger import article
 
     chosen = _with_runs(args.source) if args.article is None else [article(args.article)]
     found = [(one, *_judged(one, args.source)) for one in chosen]
@@ -45,8 +45,8 @@ def main(args: argparse.Namespace) -> int:
 
 def _with_runs(source: str | None) -> list[Article]:
     """Every article; of a source that has runs of some labs alone, those that are about them."""
-    from labs.articles.ledger import article, articles
-    from labs.claims.found import labs_of
+    from labs.read.claims.ledger import article, articles
+    from labs.read.claims.select_runs import labs_of
 
     every = [article(number) for number in articles()]
     if source is None:
@@ -57,8 +57,8 @@ def _with_runs(source: str | None) -> list[Article]:
 
 def _judged(article: Article, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:
     """Where the runs are from, and the verdicts on an article from them."""
-    from labs.catalogue import find
-    from labs.claims.found import runs_of
+    from labs.catalog import find
+    from labs.read.claims.select_runs import runs_of
 
     where = Path(source) if source is not None else _newest(article.lab)
     verdicts: tuple[Verdict, ...] = find(article.lab).claims_module().verdicts(
@@ -68,15 +68,15 @@ def _judged(article: Article, source: str | None) -> tuple[Path, tuple[Verdict, 
 
 def _newest(lab: str) -> Path:
     """The folder runs if it has a study of the lab, else the recorded data."""
-    from labs.record.folder import STUDIES
-    from labs.runs import recorded
+    from labs.drive.record.run_folder import STUDIES
+    from labs.read.runs import recorded
 
     own = Path(DEFAULT_FOLDER)
     return own if (own / STUDIES / f"{lab}.json").is_file() else recorded.runs_of(lab)
 
 
 def _said(where: Path) -> str:
-    from labs.runs.unpacking import PREFIX
+    from labs.read.runs.unpack import PREFIX
 
     return "the recorded runs" if where.parent.name.startswith(PREFIX) else f"the runs in {where}"
 
@@ -88,7 +88,7 @@ def as_text(article: Article, where: Path, verdicts: tuple[Verdict, ...]) -> str
 
 
 def _lines(found: Verdict) -> str:
-    from labs.claims.verdict import shown
+    from labs.read.claims.verdict import shown
 
     figures = [f"{name} {shown(figure)}" for name, figure in (
         ("article", found.expected), ("predicted", found.predicted),

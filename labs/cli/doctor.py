@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from labs.parameters.base import TESTBEDS, LabParameters
-from labs.parameters.declare import check
-from labs.testbed.doctor import NOTES, Diagnosis, examine
+from labs.drive.parameters.base import TESTBEDS, LabParameters
+from labs.drive.parameters.declare import check
+from labs.drive.testbed.doctor import NOTES, Diagnosis, examine
 
 MISSING = 3
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.cli.tables import table
-from labs.kernel.versions import DEFAULT, read_wish
+from labs.drive.kernel.versions import DEFAULT, read_wish
 
 COLUMNS = ("version", "source", "hz", "digest", "store")
 
@@ -94,8 +94,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def main_build(args: argparse.Namespace) -> int:
-    from labs.kernel.build import build, plan
-    from labs.kernel.progress import Progress
+    from labs.drive.kernel.build import build, plan
+    from labs.drive.kernel.build_progress import Progress
 
     wish = read_wish(args.wish)
     if args.dry_run:
@@ -112,7 +112,7 @@ def main_build(args: argparse.Namespace) -> int:
 
 
 def main_list(args: argparse.Namespace) -> int:
-    from labs.kernel import store
+    from labs.drive.kernel import store
 
     found = store.kernels()
     if args.json:
@@ -128,7 +128,7 @@ def main_list(args: argparse.Namespace) -> int:
 
 
 def main_add(args: argparse.Namespace) -> int:
-    from labs.kernel.add import add, plan
+    from labs.drive.kernel.add import add, plan
 
     if args.dry_run:
         return _say(plan(args.file, args.sha256, into=args.into), args.json)
@@ -141,7 +141,7 @@ def main_add(args: argparse.Namespace) -> int:
 
 
 def main_check(args: argparse.Namespace) -> int:
-    from labs.kernel import check, store
+    from labs.drive.kernel import check, store
 
     kernel = store.find(args.wish)
     measured = check.measure(kernel.path)
@@ -162,8 +162,8 @@ def main_check(args: argparse.Namespace) -> int:
 
 
 def main_reproduce(args: argparse.Namespace) -> int:
+    from labs.drive.kernel.reproduce import plan, reproduce
     from labs.errors import ResultsDiffer
-    from labs.kernel.reproduce import plan, reproduce
 
     wish = read_wish(args.wish)
     if args.dry_run:

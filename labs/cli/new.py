@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from labs.catalogue import LABS
+from labs.catalog import LABS
 from labs.errors import BadInput
 
 EXAMPLE = Path(__file__).with_name("new_lab.py")

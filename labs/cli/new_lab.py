@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labs.experiments.bench import Bench
-from labs.experiments.condition import Condition
-from labs.experiments.download import fetch_and_discard, serve_file
-from labs.parameters import LabParameters, parameter
-from labs.testbed.link import Link
+from labs.drive.bench import Bench
+from labs.drive.condition import Condition
+from labs.drive.download import fetch_and_discard, serve_file
+from labs.drive.parameters import LabParameters, parameter
+from labs.drive.testbed.link import Link
 
 if TYPE_CHECKING:
-    from labs.runs.run import Run
+    from labs.read.runs.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)

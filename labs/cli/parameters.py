@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from labs.catalogue import find
-from labs.parameters.describe import as_markdown, as_text, literals, schema
+from labs.catalog import find
+from labs.drive.parameters.describe import as_markdown, as_text, literals, schema
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

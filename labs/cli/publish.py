@@ -40,8 +40,8 @@ def main(args: argparse.Namespace) -> int:
               f"would run {args.notebook} with {words} and write {args.out}")
         return 0
 
+    from labs.drive.record.atomic_write import write_whole
     from labs.publish.html import page
-    from labs.record.whole_file import write_whole
 
     done = execute(args.notebook, values, progress=sys.stderr.isatty())
     html = page(done, fallback_title=args.notebook.stem).encode()

@@ -16,16 +16,16 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from labs.catalogue import LABS, Lab, find
+from labs.catalog import LABS, Lab, find
 from labs.cli.tables import table
+from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.flags import add_flags, from_flags
 from labs.errors import BadInput, Missing
-from labs.parameters.base import LabParameters
-from labs.parameters.flags import add_flags, from_flags
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.study import Study
+    from labs.studies.study import Study
 
 # Columns that every study adds and that are printed otherwise, or are for programs.
 OF_EVERY_STUDY = frozenset({"testbed", "kernel", "source", "key", "digest", "link",
@@ -75,12 +75,12 @@ def main(args: argparse.Namespace) -> int:
 
 def make(lab: Lab, parameters: LabParameters, args: argparse.Namespace) -> Study:
     """Make what is missing of the study, and open it."""
-    from labs.study import study
+    from labs.studies.study import study
 
     if parameters.testbed != "recorded":
+        from labs.launch.launch import run
         from labs.launch.plan import titles
-        from labs.launch.run import run
-        from labs.study.bar import Bar
+        from labs.studies.progress import Bar
 
         with Bar(lab.name, titles(lab, parameters)) as bar:
             run(lab, parameters, fresh=args.fresh, jobs=args.jobs, progress=bar.tell)
@@ -89,7 +89,7 @@ def make(lab: Lab, parameters: LabParameters, args: argparse.Namespace) -> Study
 
 def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
     """What would be done, condition by condition: the run's name, and every command in order."""
-    from labs.experiments.preview import preview as commands_of
+    from labs.drive.preview import preview as commands_of
     from labs.launch.plan import plan
 
     try:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from labs.cli.tables import table
 
 if TYPE_CHECKING:
-    from labs.runs.run import Run
+    from labs.read.runs.run import Run
 
 DEFAULT_FOLDER = "runs"
 MOVED = 5
@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def main_list(args: argparse.Namespace) -> int:
-    from labs.runs import index
+    from labs.read.runs import index
 
     found = index(args.folder)
     if args.json:
@@ -92,7 +92,7 @@ def main_list(args: argparse.Namespace) -> int:
 
 
 def main_show(args: argparse.Namespace) -> int:
-    from labs.runs import open_run
+    from labs.read.runs import open_run
 
     path = Path(args.run)
     run = open_run(path if path.exists() else Path(args.folder) / args.run)
@@ -122,12 +122,12 @@ def _told(value: object) -> str:
 
 
 def main_compare(args: argparse.Namespace) -> int:
-    from labs.runs import compare
-    from labs.runs.comparison import MOVED as GRADE_MOVED
-    from labs.runs.comparison import side
+    from labs.read.runs import compare
+    from labs.read.runs.compare import MOVED as GRADE_MOVED
+    from labs.read.runs.compare import side
 
     if args.lab is not None:
-        from labs.catalogue import find
+        from labs.catalog import find
 
         find(args.lab)  # from now on known by its name, by which the runs call it
     first, second = side(args.a), side(args.b)
@@ -148,7 +148,7 @@ def _are_witnesses(first: Sequence[Run], second: Sequence[Run]) -> bool:
 
 def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
     """Two testbeds never give the same bytes: each condition's ratio, and whether they agree."""
-    from labs.analysis.witnesses import AGREE, alone, beside, grade, lines, margin_of
+    from labs.read.stats.testbed_comparison import AGREE, alone, beside, grade, lines, margin_of
 
     found = beside(first, second)
     only_first, only_second = alone(first, second), alone(second, first)
@@ -165,7 +165,7 @@ def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: boo
 
 
 def main_pack(args: argparse.Namespace) -> int:
-    from labs.runs import pack
+    from labs.read.runs import pack
 
     packed = pack(args.what, args.out, with_host=args.with_host)
     if args.json:
@@ -177,12 +177,12 @@ def main_pack(args: argparse.Namespace) -> int:
 
 
 def main_table(args: argparse.Namespace) -> int:
-    from labs.analysis.flat import check_ending, flat_table, write_table
-    from labs.runs.comparison import side
+    from labs.read.runs.compare import side
+    from labs.studies.export import check_ending, flat_table, write_table
 
     check_ending(args.out)
     if args.lab is not None:
-        from labs.catalogue import find
+        from labs.catalog import find
 
         find(args.lab)
     table = flat_table(side(args.what))

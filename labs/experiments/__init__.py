@@ -1,1 +1,0 @@
-"""The experiments: one module a lab, written once against the contract of testbeds."""

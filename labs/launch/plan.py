@@ -9,19 +9,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labs.catalogue import Lab
+from labs.catalog import Lab
+from labs.drive.condition import Condition, seed_of
+from labs.drive.kernel.store import Kernel, find
+from labs.drive.parameters.base import LabParameters
+from labs.drive.record.canonical import key
+from labs.drive.record.run_folder import run_name
+from labs.drive.record.schema import VERSION
+from labs.drive.testbed.doctor import LINK_TRIALS, part_of_the_link
+from labs.drive.testbed.vagrant import Vagrant
+from labs.drive.testbed.vagrant_up import reach
 from labs.errors import Missing
-from labs.experiments.condition import Condition, seed_of
-from labs.kernel.store import Kernel, find
-from labs.launch import code, tools
-from labs.launch.there import There, look
-from labs.parameters.base import LabParameters
-from labs.record.canonical import key
-from labs.record.folder import run_name
-from labs.record.schema import VERSION
-from labs.testbed.doctor import LINK_TRIALS, part_of_the_link
-from labs.testbed.machines_up import reach
-from labs.testbed.vagrant import Vagrant
+from labs.launch import code_digest as code
+from labs.launch import tools
+from labs.launch.remote_inventory import There, look
 
 
 @dataclass(frozen=True)

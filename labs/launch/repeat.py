@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from labs.analysis.interval import of_median
-from labs.analysis.repeated import repeated
-from labs.catalogue import Lab
+from labs.catalog import Lab
+from labs.drive.parameters.base import LabParameters
 from labs.launch.plan import Planned, plan
-from labs.parameters.base import LabParameters
-from labs.runs.run import open_run
+from labs.read.runs.run import open_run
+from labs.read.stats.bootstrap import of_median
+from labs.read.stats.repetitions import repeated
 
 Make = Callable[[Sequence[Planned]], None]
 

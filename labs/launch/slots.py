@@ -8,8 +8,8 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 
+from labs.drive.kernel.memory import TOUCHED_MIB, available_mib
 from labs.errors import BadInput, Missing
-from labs.kernel.memory import TOUCHED_MIB, available_mib
 
 WAIT_S = 0.2
 # An abstract socket's name: every user of the machine sees it, and no file has to be cleared.

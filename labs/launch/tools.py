@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from labs.drive.kernel.boot import PATH
+from labs.drive.record.canonical import digest
+from labs.drive.testbed.process import PACKAGES
 from labs.errors import Missing
-from labs.kernel.boot import PATH
-from labs.record.canonical import digest
-from labs.testbed.process import PACKAGES
 
 # What every run starts, whatever its experiment: the hosts, the link, the watchers.
 ALWAYS = ("bash", "mount", "ip", "tc", "ss", "nstat")

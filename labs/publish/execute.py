@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from labs.drive.parameters.declare import unknown
 from labs.errors import BRANCHES, BadInput, Missing, RunFailed
-from labs.parameters.declare import unknown
 
 Scalar = str | int | float | bool | None
 

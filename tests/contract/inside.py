@@ -11,10 +11,10 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from labs.testbed import process
-from labs.testbed.link import Link
-from labs.testbed.machines import Machine, Machines
-from labs.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
+from labs.drive.testbed import process
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
+from labs.drive.testbed.two_machines import Machine, Machines
 from tests.contract import CHECKS, NotApplicable, Setting, run
 
 RESULTS = "checks.jsonl"

@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from labs.testbed import ssh
-from labs.testbed.link import Link
-from labs.testbed.machines import Machine
-from labs.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
+from labs.drive.testbed import ssh
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
+from labs.drive.testbed.two_machines import Machine
 from tests.sshd import Sshd, no_sshd, sshd
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.testbed.namespaces import Namespaces
+from labs.drive.testbed.namespaces import Namespaces
 from tests.conftest import no_qdisc
 from tests.contract import CHECKS, NotApplicable, Setting, run
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from labs.testbed import journal
-from labs.testbed.link import Link
-from labs.testbed.namespaces import Namespaces
+from labs.drive.testbed import journal
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.namespaces import Namespaces
 from tests.contract.setting import await_text
 from tests.contract.sysctls import LASTING
 from tests.namespaces.test_ssh_faults import lasting, runs

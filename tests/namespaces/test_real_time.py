@@ -10,24 +10,24 @@ from typing import cast
 
 import pytest
 
-from labs.analysis.machines import machines
-from labs.analysis.repeated import repeated
-from labs.analysis.witnesses import AGREE, PART, UNDECIDED, beside
-from labs.catalogue import find
+from labs.catalog import find
 from labs.cli.__main__ import main
-from labs.experiments import buffers
-from labs.experiments.drive import drive
+from labs.drive.execution import drive
+from labs.drive.record.canonical import key
+from labs.drive.record.run_folder import Staging
+from labs.drive.record.study_file import StudyFile
+from labs.drive.testbed.contract import Testbed
+from labs.drive.testbed.doctor import LINK_TRIALS, part_of_the_link
+from labs.drive.testbed.two_machines import Machine, Machines
+from labs.experiments.buffers import experiment as buffers
+from labs.experiments.buffers.parameters import Buffers
+from labs.launch.launch import run
 from labs.launch.plan import plan
-from labs.launch.run import run
 from labs.launch.tools import python, versions
-from labs.parameters.buffers import Buffers
-from labs.record.canonical import key
-from labs.record.folder import Staging
-from labs.record.study import StudyFile
-from labs.runs import Run, open_run
-from labs.testbed.contract import Testbed
-from labs.testbed.doctor import LINK_TRIALS, part_of_the_link
-from labs.testbed.machines import Machine, Machines
+from labs.read.runs import Run, open_run
+from labs.read.stats.machines import machines
+from labs.read.stats.repetitions import repeated
+from labs.read.stats.testbed_comparison import AGREE, PART, UNDECIDED, beside
 from tests.sshd import Sshd
 
 LAB = find("buffers")

@@ -16,14 +16,14 @@ from typing import cast
 
 import pytest
 
+from labs.drive.bench import Bench
+from labs.drive.condition import Condition
+from labs.drive.testbed import ssh
+from labs.drive.testbed.contract import Testbed
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.ssh import SshHost
+from labs.drive.testbed.two_machines import Machine, Machines
 from labs.errors import LabError, Missing, RunFailed
-from labs.experiments.bench import Bench
-from labs.experiments.condition import Condition
-from labs.testbed import ssh
-from labs.testbed.contract import Testbed
-from labs.testbed.link import Link
-from labs.testbed.machines import Machine, Machines
-from labs.testbed.ssh import SshHost
 from tests.contract.leaving import STUBBORN
 from tests.contract.setting import await_text
 from tests.contract.sysctls import LASTING

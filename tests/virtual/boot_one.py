@@ -13,8 +13,8 @@ import struct
 import sys
 from pathlib import Path
 
+from labs.drive.kernel.boot import boot
 from labs.errors import LabError
-from labs.kernel.boot import boot
 
 # linux/prctl.h, linux/seccomp.h, linux/bpf_common.h; 135 is personality on x86-64.
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, FILTER = 22, 38, 2

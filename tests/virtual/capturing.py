@@ -9,13 +9,13 @@ import json
 from pathlib import Path
 from typing import cast
 
-from labs.experiments.bench import Bench
-from labs.experiments.condition import Condition
-from labs.testbed.contract import Testbed
-from labs.testbed.link import Link
-from labs.testbed.namespaces import Namespaces
+from labs.drive.bench import Bench
+from labs.drive.condition import Condition
+from labs.drive.testbed.contract import Testbed
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.namespaces import Namespaces
 
-PROBE = Path(__file__).parents[2] / "labs" / "workloads" / "probe.py"
+PROBE = Path(__file__).parents[2] / "labs" / "drive" / "programs" / "probe.py"
 PORT = 80
 ROUNDS = 5
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from labs.catalogue import find
-from labs.launch.run import run
-from labs.record.seal import read_seal
+from labs.catalog import find
+from labs.drive.record.seal import read_seal
+from labs.launch.launch import run
 
 
 def main(argv: list[str]) -> int:

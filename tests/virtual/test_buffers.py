@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from labs.analysis.buffers import results
-from labs.catalogue import find
+from labs.catalog import find
+from labs.drive.kernel import store
 from labs.errors import LabError
-from labs.kernel import store
-from labs.launch.run import run as make
-from labs.parameters.buffers import Buffers
-from labs.runs.run import Run, open_run
+from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.results import results
+from labs.launch.launch import run as make
+from labs.read.runs.run import Run, open_run
 
 KERNELS = ("6.1", "6.12")
 BUFFERS = find("buffers")
@@ -86,7 +86,7 @@ def test_the_instruments_agree_and_nothing_is_marked(downloads: Mapping[str, Run
 
 
 def test_a_capture_holds_every_byte(downloads: Mapping[str, Run]) -> None:
-    from labs.parse.pcap import carried
+    from labs.read.parse.pcap import carried
 
     path = downloads["both"].capture("client")
     assert path is not None

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from labs.catalogue import find
-from labs.claims.article1 import verdicts
-from labs.launch.run import run as make
-from labs.parameters.buffers import Buffers
-from labs.runs.run import open_run
+from labs.catalog import find
+from labs.experiments.buffers.claims import verdicts
+from labs.experiments.buffers.parameters import Buffers
+from labs.launch.launch import run as make
+from labs.read.runs.run import open_run
 
 # Short ones: a few seconds of transfer, or none at all; and wmem, which the kernels differ in.
 CONDITIONS = "httping,wmem,adv-m2,adv-2,setsockopt"

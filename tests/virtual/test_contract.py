@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from labs.drive.kernel import store
+from labs.drive.kernel.boot import INSIDE_CODE, boot
 from labs.errors import LabError
-from labs.kernel import store
-from labs.kernel.boot import INSIDE_CODE, boot
 from labs.launch.tools import python
 from tests.conftest import DEFAULT_KERNEL
 from tests.contract import CHECKS

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from labs.drive.kernel import add, check, store
 from labs.errors import Damaged, RunFailed
-from labs.kernel import add, check, store
 
 VERSIONS = ["6.1", pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
 

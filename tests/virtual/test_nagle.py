@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from labs.analysis.answered import following, requests_of
-from labs.analysis.exchanges import ARTICLE_OFF, ARTICLE_ON
-from labs.analysis.nagle import results
-from labs.catalogue import find
-from labs.claims.article3 import verdicts
-from labs.launch.run import run as make
-from labs.parameters.nagle import Nagle
-from labs.runs.run import Run, open_run
+from labs.catalog import find
+from labs.experiments.nagle.claims import verdicts
+from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.requests import following, requests_of
+from labs.experiments.nagle.results import results
+from labs.launch.launch import run as make
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
+from labs.read.runs.run import Run, open_run
 
 KERNELS = ["6.1", pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
 CONDITIONS = "off,on,off-no-k,quickack"
@@ -68,7 +68,7 @@ def test_what_is_joined_before_it_is_sent_is_one_segment_and_does_not_stall() ->
 
 def test_from_far_away_a_round_trip_more_is_waited() -> None:
     """20 ms: the rest of the answer waits for the timer and a round trip, with quick ACKs for the
-    round trip alone (labs.theory.nagle)."""
+    round trip alone (labs.read.theory.nagle)."""
     found = {name: results(run) for name, run in runs(
         only="off,on,quickack", delay_ms=20.0, requests=100, concurrency=10).items()}
     for name, steady_ms in (("off", 84.0), ("on", 20.0), ("quickack", 40.0)):

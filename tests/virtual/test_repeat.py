@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import labs
-from labs.kernel import store
+from labs.drive.kernel import store
 
 STUDY = Path(__file__).with_name("one_study.py")
 WHAT = ("only=both", "transfer_mib=256", "capture=True")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import labs
-from labs.parameters.buffers import Buffers
-from labs.runs.listing import open_study
+from labs.experiments.buffers.parameters import Buffers
+from labs.read.runs.listing import open_study
 
 
 @pytest.mark.kernel("6.12")

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from labs.testbed.machines_up import NAMES, reach
+from labs.drive.testbed.vagrant_up import NAMES, reach
 
 On = Callable[..., str]
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from labs.parse.ss import blocks
-from labs.testbed.machines_up import NAMES, folder
-from labs.testbed.vagrant import DEVICE
+from labs.drive.testbed.vagrant import DEVICE
+from labs.drive.testbed.vagrant_up import NAMES, folder
+from labs.read.parse.ss import blocks
 from tests.conftest import DEFAULT_KERNEL, no_kernel
 from tests.vm.conftest import On
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from labs.testbed.link import Link
-from labs.testbed.machines_up import NAMES
-from labs.testbed.vagrant import DEVICE, Vagrant
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.vagrant import DEVICE, Vagrant
+from labs.drive.testbed.vagrant_up import NAMES
 from tests.contract import CHECKS, NotApplicable, Setting, run
 from tests.vm.conftest import On
 

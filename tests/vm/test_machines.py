@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from labs.testbed.clocks import NEAR_NS, apart
-from labs.testbed.link import Link
-from labs.testbed.machines_up import NAMES, folder
-from labs.testbed.packages import MACHINE_TOOLS
-from labs.testbed.vagrant import ADDRESSES, DEVICE, Vagrant
+from labs.drive.testbed.clocks import NEAR_NS, apart
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.packages import MACHINE_TOOLS
+from labs.drive.testbed.vagrant import ADDRESSES, DEVICE, Vagrant
+from labs.drive.testbed.vagrant_up import NAMES, folder
 from tests.vm.conftest import On
 
 WAY_IN = "10.0.2.15"

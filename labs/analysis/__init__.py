@@ -1,1 +1,0 @@
-"""What runs show: one `results(run)` a lab, and the readings that several labs share."""

@@ -1,0 +1,241 @@
+"""What an experiment works at: two hosts, their watchers, and the folder the run leaves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from labs.drive.condition import Condition, Setting
+from labs.drive.testbed.contract import Host, Process, Testbed
+from labs.drive.testbed.link import FRAME_BYTES, Link, Measured, counters, verdict
+from labs.errors import RunFailed
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+PROBE = PROGRAMS / "probe.py"
+FETCH = PROGRAMS / "fetch.py"
+SAMPLER = PROGRAMS / "sampler.py"
+READY_STEP_S = 0.01
+TRAIN_PACKETS = 150
+# Hosts that are machines: a processor that is taken away for a moment must not decide, nor what
+# the shaper's bursts let pass (5 ms of the line). The kernel keeps 6,000 packets.
+MACHINES = ("ssh", "vagrant")
+TRAIN_MS_OF_MACHINES = 200
+TRAIN_PACKETS_OF_MACHINES = (300, 6000)
+BESIDE = 1
+# tcpdump reads what the kernel captured a block at a time, at the latest after a second; ended
+# before that it leaves the last block unread.
+CAPTURE_FLUSH_S = 1.5
+
+
+def train_of_machines(rate_mbit: float | None) -> int:
+    """How many packets a train of machines has: what the link takes in 200 ms, within bounds."""
+    least, most = TRAIN_PACKETS_OF_MACHINES
+    taken = round((rate_mbit or 0) * 1e3 * TRAIN_MS_OF_MACHINES / 8 / FRAME_BYTES)
+    return min(max(taken, least), most)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A named moment of a run, in the server's time."""
+
+    at_ns: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A socket buffer as a program asked for it and as getsockopt answered."""
+
+    host: str
+    socket: str
+    requested_bytes: int
+    granted_bytes: int
+
+
+class Bench:
+    """One run's hosts, watchers, marks and files. `say` gets a line for the one who waits."""
+
+    def __init__(self, testbed: Testbed, condition: Condition, folder: Path,
+                 say: Callable[[str], None]) -> None:
+        self.testbed = testbed
+        self.condition = condition
+        self.folder = folder
+        self.marks: list[Mark] = []
+        self.buffers: list[Buffer] = []
+        self.ended = "complete"
+        self._say = say
+        self._watchers: list[tuple[Host, Process]] = []
+
+    @property
+    def server(self) -> Host:
+        return self.testbed.server
+
+    @property
+    def client(self) -> Host:
+        return self.testbed.client
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        return self.condition.settings
+
+    def mark(self, name: str) -> None:
+        """Name this moment; the watchers take a sample and an `ss` of it."""
+        self.marks.append(Mark(self.server.clock_ns(), name))
+        for _, watcher in self._watchers:
+            watcher.signal(signal.SIGUSR1)
+
+    def keep(self, host: Host, path: str, name: str) -> None:
+        """Bring a host's file into the run folder as `<host>/<name>`."""
+        into = self.folder / host.name / name
+        into.parent.mkdir(exist_ok=True)
+        host.fetch(path, into)
+
+    def note(self, host: Host, name: str, text: str) -> None:
+        """Put a text of ours into the run folder as `<host>/<name>`."""
+        into = self.folder / host.name / name
+        into.parent.mkdir(exist_ok=True)
+        into.write_text(text)
+
+    def path(self, host: Host, name: str) -> str:
+        """Where a program on `host` may write `name`."""
+        return str(host.folder / name)
+
+    def last_word(self, host: Host, name: str) -> str:
+        """The last line that a program left in `name`, or that it left none, and could not."""
+        said = host.read(self.path(host, name)).decode("utf-8", "replace").strip()
+        if said:
+            return said.splitlines()[-1]
+        asked = ("df", "--output=avail", str(host.folder))
+        free = host.run(asked, check=False, log=False).text.split()[-1:]
+        return (f"No space left on device: the disk of {host.name} is full" if free == ["0"]
+                else "it said nothing")
+
+    def until(self, ready: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
+        """Sleep in steps until `ready()`; RunFailed, naming `what`, when it takes too long."""
+        steps = round(timeout_s / READY_STEP_S)
+        for _ in range(steps):
+            if ready():
+                return
+            time.sleep(READY_STEP_S)
+        raise RunFailed(f"{what} was not ready within {timeout_s:g} s")
+
+    def listening(self, host: Host, port: int) -> bool:
+        """Whether a program on `host` listens on a TCP port (state 0A of /proc/net/tcp)."""
+        rows = host.read("/proc/net/tcp").decode("ascii").splitlines()[1:]
+        wished = f":{port:04X}"
+        return any(row.split()[1].endswith(wished) and row.split()[3] == "0A" for row in rows)
+
+    def serve(self, server: Host, argv: Sequence[str], port: int, log: str) -> Process:
+        """Start a server program and return when it listens; RunFailed with its last words."""
+        process = server.start(argv, stdout=self.path(server, log))
+
+        def ready() -> bool:
+            if process.wait(0) is not None:
+                raise RunFailed(f"{argv[0]} ended at once: {self.last_word(server, log)}")
+            return self.listening(server, port)
+
+        self.until(ready, f"{argv[0]} on {server.name}")
+        return process
+
+    def finish(self, process: Process, limit_s: float) -> int | None:
+        """Wait for a program up to `limit_s`, saying once a second that time goes on."""
+        started_ns = self.server.clock_ns()
+        while (left_s := limit_s - (self.server.clock_ns() - started_ns) / 1e9) > 0:
+            exit_code = process.wait(min(1.0, left_s))
+            if exit_code is not None:
+                return exit_code
+            self._say(f"{(self.server.clock_ns() - started_ns) / 1e9:.0f} s")
+        return None
+
+    # The frame around a measurement: the link, the watchers, the counters.
+
+    def check_link(self, link: Link) -> dict[str, Any]:
+        """Measure RTT and rate through the shaped class; asked, measured and the verdict."""
+        machines = self.testbed.kind in MACHINES
+        packets = train_of_machines(link.rate_mbit) if machines else TRAIN_PACKETS
+        beside = ("--beside", str(link.port + BESIDE)) if machines else ()
+        serve = self.server.program(PROBE, (
+            "serve", "--listen", self.server.address, "--port", str(link.port),
+            "--packets", str(packets), *beside))
+        self.until(lambda: self.listening(self.server, link.port), "the link's check")
+        out = self.path(self.client, "probe.json")
+        measure = self.client.program(PROBE, (
+            "measure", "--to", self.server.address, "--port", str(link.port),
+            "--packets", str(packets), "--out", out, *beside),
+            stdout=self.path(self.client, "probe.txt"))
+        # The handshakes, their ends, and the train.
+        exit_code = self.finish(measure, 30 + 20 * (link.delay_ms + 3 * link.jitter_ms) / 1000)
+        if exit_code == 0:
+            serve.wait(10)
+        serve.stop()
+        if exit_code != 0:
+            measure.stop()
+            raise RunFailed(f"the link's check failed: {self.last_word(self.client, 'probe.txt')}")
+        found = json.loads(self.client.read(out))
+        self.keep(self.client, out, "probe.json")
+        rate = found["rate_mbit"] if link.rate_mbit is not None else None
+        measured = Measured(round(found["rtt_ms"], 4), None if rate is None else round(rate, 3),
+                            beside_ms=round(found["beside_ms"], 4) if machines else None)
+        return {"asked": asdict(link), "measured": measured.as_json(),
+                "verdict": verdict(link, measured)}
+
+    def watch(self, port: int, sample_ms: int, capture: Sequence[Host]) -> None:
+        """Start the samplers on both hosts, and tcpdump where packets are to be captured."""
+        for host in capture:
+            self._capture(host, port)
+        for host in (self.server, self.client):
+            args = ("--port", str(port), "--interval-ms", str(sample_ms),
+                    "--ss-interval-ms", "1000", "--samples", self.path(host, "samples.bin"),
+                    "--ss", self.path(host, "ss.txt"), "--stats", self.path(host, "sampler.json"))
+            watcher = host.program(SAMPLER, args, stdout=self.path(host, "sampler.txt"))
+            self._watchers.append((host, watcher))
+        for host in (self.server, self.client):
+            self.until(partial(self._exists, host, "samples.bin"), f"the sampler on {host.name}")
+
+    def _exists(self, host: Host, name: str) -> bool:
+        try:
+            host.read(self.path(host, name))
+        except RunFailed:
+            return False
+        return True
+
+    def _capture(self, host: Host, port: int) -> None:
+        said = self.path(host, "tcpdump.txt")
+        process = host.start(
+            ("tcpdump", "-i", host.device, "-n", "-s", "128", "-B", "65536", "-Z", "root",
+             "--time-stamp-precision=nano", "-w", self.path(host, "capture.pcap"),
+             f"tcp port {port}"), stdout=said)
+        self._watchers.append((host, process))
+        self.until(lambda: b"listening on" in host.read(said), f"tcpdump on {host.name}")
+
+    def unwatch(self) -> None:
+        """Stop the watchers (each takes a last sample) and keep what they wrote."""
+        for _, watcher in self._watchers:
+            if watcher.argv[0] != "tcpdump":
+                watcher.stop(5)
+        if any(watcher.argv[0] == "tcpdump" for _, watcher in self._watchers):
+            time.sleep(CAPTURE_FLUSH_S)
+            for _, watcher in self._watchers:
+                watcher.stop(5)
+        for host, watcher in self._watchers:
+            if watcher.argv[0] == "tcpdump":
+                self.keep(host, self.path(host, "capture.pcap"), "capture.pcap")
+                self.keep(host, self.path(host, "tcpdump.txt"), "tcpdump.txt")
+            else:
+                for name in ("samples.bin", "ss.txt", "sampler.json"):
+                    self.keep(host, self.path(host, name), name)
+        self._watchers.clear()
+
+    def count(self, when: str) -> None:
+        """Read every host's TCP counters, and the shaper's, as `nstat-` and `tc-<when>.txt`."""
+        for host in self.testbed.hosts().values():
+            self.note(host, f"nstat-{when}.txt", host.run(("nstat", "-asz"), log=False).text)
+            blocks = [f"$ {' '.join(argv)}\n{host.run(argv, log=False).text}"
+                      for argv in counters(host.device)]
+            self.note(host, f"tc-{when}.txt", "".join(blocks))

@@ -1,0 +1,125 @@
+"""One run from start to end: lay the testbed, check the link, measure, write down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from labs.drive import host_load as machines
+from labs.drive.bench import MACHINES, Bench, Mark
+from labs.drive.condition import Condition, from_json
+from labs.drive.testbed.clocks import apart
+from labs.drive.testbed.contract import Host, Testbed
+from labs.drive.testbed.link import Measured, verdict
+from labs.errors import Missing
+
+# Set for every run: no memory of earlier connections, and a congestion control that is named.
+ALWAYS = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_congestion_control": "cubic"}
+
+# Where hosts are machines, and have a clock each: how far apart these are, in a file of the run.
+CLOCKS = "clocks.json"
+
+# What a reader wants to know about a host; those that a kernel or namespace lacks are left out.
+RECORDED_SYSCTLS = tuple(
+    [f"net.core.{name}" for name in ("rmem_default", "rmem_max", "wmem_default", "wmem_max",
+                                     "default_qdisc", "netdev_max_backlog", "optmem_max")]
+    + [f"net.ipv4.{name}" for name in (
+        "ip_forward", "tcp_adv_win_scale", "tcp_app_win", "tcp_autocorking",
+        "tcp_congestion_control", "tcp_available_congestion_control", "tcp_ecn",
+        "tcp_limit_output_bytes", "tcp_mem", "tcp_min_tso_segs", "tcp_moderate_rcvbuf",
+        "tcp_no_metrics_save", "tcp_notsent_lowat", "tcp_pacing_ca_ratio", "tcp_pacing_ss_ratio",
+        "tcp_pingpong_thresh", "tcp_rmem", "tcp_sack", "tcp_shrink_window",
+        "tcp_slow_start_after_idle", "tcp_timestamps", "tcp_tso_win_divisor",
+        "tcp_window_scaling", "tcp_wmem")])
+
+
+class Experiment(Protocol):
+    """What a lab's experiment module offers to a run."""
+
+    def measure(self, bench: Bench, condition: Condition) -> None:
+        """Do the experiment's steps and leave its files in the run folder."""
+
+
+def sysctls(host: Host) -> dict[str, str]:
+    """The recorded sysctls of a host."""
+    found = {}
+    for name in RECORDED_SYSCTLS:
+        try:
+            found[name] = host.sysctl(name)
+        except Missing:
+            continue
+    return found
+
+
+def loss(before: str, after: str) -> tuple[int, int]:
+    """The packets that netem was offered during a run and those it dropped, as it counted."""
+    from labs.drive import tc
+
+    def netem(text: str) -> tuple[int, int]:
+        rows = [row for row in tc.queues(text) if row.kind == "netem"]
+        return sum(row.sent_packets for row in rows), sum(row.dropped for row in rows)
+
+    (sent_0, dropped_0), (sent_1, dropped_1) = netem(before), netem(after)
+    dropped = dropped_1 - dropped_0
+    return sent_1 - sent_0 + dropped, dropped
+
+
+def drive(order: Mapping[str, Any], experiment: Experiment, testbed: Testbed,
+          folder: Path, say: Callable[[str], None]) -> None:
+    """Make one run in `folder`; what it writes depends on the order alone.
+
+    The order: `inputs` and their `key`, the kernel's `hz` (None: not known), and the line in which
+    each tool says its version (`versions`).
+    """
+    inputs = order["inputs"]
+    condition = from_json(inputs["condition"])
+    say("laying the testbed")
+    with testbed:
+        for host in (testbed.server, testbed.client):
+            for name, value in {**ALWAYS, **condition.sysctls.get(host.name, {})}.items():
+                host.set_sysctl(name, value)
+        before = {name: sysctls(host) for name, host in testbed.hosts().items()}
+        bench = Bench(testbed, condition, folder, say)
+        say("checking the link")
+        link = bench.check_link(condition.link)
+        bench.count("before")
+        say(f"measuring {condition.name}")
+        real_time = inputs["testbed"] != "virtual"
+        machines_before = machines.moments(testbed) if real_time else {}
+        own_clocks = testbed.kind in MACHINES
+        clocks = [apart(testbed.server, testbed.client)] if own_clocks else []
+        bench.marks.append(Mark(testbed.server.clock_ns(), "start"))
+        experiment.measure(bench, condition)
+        bench.marks.append(Mark(testbed.server.clock_ns(), "end"))
+        if real_time:
+            machines.keep(testbed, machines_before, folder)
+        if own_clocks:
+            clocks.append(apart(testbed.server, testbed.client))
+            (folder / CLOCKS).write_text(json.dumps(
+                dict(zip(("before", "after"), map(asdict, clocks), strict=True)), indent=1) + "\n")
+        bench.count("after")
+        if condition.link.loss_pct:
+            shaped = testbed.router or testbed.server
+            offered, dropped = loss(*((folder / shaped.name / f"tc-{when}.txt").read_text()
+                                      for when in ("before", "after")))
+            link["measured"]["loss_pct"] = round(100 * dropped / offered, 4) if offered else None
+            link["verdict"] = verdict(condition.link, Measured(**link["measured"]), offered)
+        after = {name: sysctls(host) for name, host in testbed.hosts().items()}
+        release = testbed.server.run(("uname", "-r"), log=False).text.strip()
+        record = {
+            "schema": inputs["schema"], "lab": inputs["lab"], "condition": condition.name,
+            "key": order["key"], "inputs": inputs,
+            "kernel": {"release": release, "hz": order["hz"]},
+            "tools": order["versions"], "link": link,
+            "commands": [{"at_ns": line.at_ns, "host": line.host, "argv": list(line.argv),
+                          "exit": line.exit_code} for line in testbed.log],
+            "sysctls": {name: {"before": before[name], "after": after[name]} for name in before},
+            "buffers": [asdict(buffer) for buffer in bench.buffers],
+            "marks": [asdict(mark) for mark in bench.marks],
+            "ended": bench.ended,
+        }
+    (folder / "run.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    say("done")

@@ -1,0 +1,262 @@
+"""Build a User-Mode Linux kernel with virtual time, the same bytes wherever it is built.
+
+Source, patches, `make tinyconfig` plus our fragment, `make`, check, keep. Everything that a
+kernel build takes from its surroundings is fixed here: the user, host and date in the banner (they
+feed the kernel's random generator, too), the language, the time zone, the tools' folder; and
+paths are mapped away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labs.drive.kernel import fragment, store
+from labs.drive.kernel import kernel_source as source
+from labs.drive.kernel.build_progress import Progress
+from labs.drive.kernel.install import keep, work_folder
+from labs.drive.kernel.versions import Wish, series_of
+from labs.errors import LabError, Missing, RunFailed
+
+HZ = 250
+# Half of it is the unpacked tree; a downloaded package comes on top.
+ROOM_MIB = 1536
+PATCHES = Path(__file__).parent / "patches"
+# A user's own compiler in PATH would build other bytes than the machine's.
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+# Objects that are compiled; only the length of the progress bar rests on it.
+OBJECTS = {"6.1": 607, "6.12": 636}
+
+_TOOLS = {
+    "gcc": "gcc", "ld": "binutils", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc",
+    "xz": "xz-utils", "tar": "tar", "patch": "patch", "setpriv": "util-linux",
+}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A kernel, whether it was built now or there before, and what its check measured."""
+
+    kernel: store.Kernel
+    fresh: bool
+    checked: dict[str, Any]
+
+
+def plan(wish: Wish, *, tarball: Path | None = None, into: Path | None = None) -> dict[str, Any]:
+    """What a build of `wish` would do, as plain data: nothing is fetched, nothing written."""
+    found = source.locate(wish, tarball)
+    series = series_of(found.version) if found.version else wish.series
+    there = _there(found.version, series, into)
+    return {
+        "source": found.version or None,
+        "from": found.kind,
+        "tarball": str(found.tarball) if found.tarball else None,
+        "package": found.package or None,
+        "release": found.release or None,
+        "hz": HZ,
+        "patches": sorted(_patches()),
+        "options": len(fragment.parse(fragment.fragment_text(series))),
+        "into": str(into or store.own_store()),
+        "built": there.sha256 if there else None,
+    }
+
+
+def needs() -> None:
+    """Missing, naming the packages, if a tool of the build is not on this machine, or if the
+    machine is not one that User-Mode Linux is built for."""
+    if (machine := os.uname().machine) != "x86_64":
+        raise Missing(f"User-Mode Linux runs on x86-64, this machine is {machine}: read recorded "
+                      "runs here, which needs no kernel")
+    absent = sorted({package for tool, package in _TOOLS.items()
+                     if not shutil.which(tool, path=PATH)})
+    if not Path("/usr/include/stdio.h").exists():
+        absent.append("libc6-dev")
+    if absent:
+        raise Missing(f"to build a kernel this machine lacks {', '.join(absent)}; on Debian, as "
+                      f"root: apt-get install {' '.join(absent)}")
+
+
+def build(
+    wish: Wish, *, tarball: Path | None = None, fresh: bool = False, jobs: int | None = None,
+    into: Path | None = None, progress: Progress | None = None,
+) -> Built:
+    """Build the kernel that `wish` names, check it and keep it in `into` (the user's store).
+
+    A kernel that was built from the same source with the same patches, options and compiler is
+    not built again unless `fresh`. Missing for tools, source or room; RunFailed when a patch, an
+    option, the compiler or the check fails: such a kernel is not kept.
+    """
+    show = progress or Progress()
+    try:
+        needs()
+        found = source.locate(wish, tarball)
+    except Missing:
+        # Where none can be built, one that is shared or was added serves as well.
+        if fresh or tarball or not (there := _kept(wish)):
+            raise
+        return Built(there, False, dict(store.record(there.folder).get("checked", {})))
+    if not fresh and (there := _there(found.version, series_of(found.version), into)):
+        return Built(there, False, dict(store.record(there.folder).get("checked", {})))
+    # The compiler sees the real path; only that can be mapped away.
+    folder = (into or store.own_store()).resolve()
+    with work_folder(folder, ROOM_MIB) as work:
+        try:
+            show.step(f"unpacking {found.package or found.tarball} {found.version}".rstrip())
+            tree = work / "tree"
+            release = source.unpack(source.fetch(found, work), tree)
+            version = source.named(found, release, wish)
+            _apply(tree)
+            show.step(f"configuring Linux {release}")
+            config = _configure(tree, release)
+            show.step(f"compiling Linux {release}")
+            _compile(tree, release, jobs or len(os.sched_getaffinity(0)), show)
+            show.step("checking it: boots, shapes, the receive buffer's figures")
+            program = tree / "linux"
+            checked = _check(program, release)
+        finally:
+            show.close()
+        content = {
+            "schema": store.SCHEMA, "version": release, "source": version,
+            "sha256": store.digest_of(program), **_recipe(series_of(release)),
+            "checked": checked,
+        }
+        kept = keep(program, content, config=config, patches=_patches(), work=work)
+    return Built(kept, True, checked)
+
+
+def _kept(wish: Wish) -> store.Kernel | None:
+    try:
+        return store.find(wish.text)
+    except Missing:
+        return None
+
+
+def _check(program: Path, release: str) -> dict[str, Any]:
+    from labs.drive.kernel.check import check
+
+    return check(program, release)
+
+
+def _recipe(series: str) -> dict[str, Any]:
+    """What decides the bytes of a kernel beside its source."""
+    return {
+        "hz": HZ,
+        "patches": {name: hashlib.sha256(text).hexdigest() for name, text in _patches().items()},
+        "fragment": hashlib.sha256(fragment.fragment_text(series).encode()).hexdigest(),
+        "compiler": _first_line(("gcc", "--version")),
+        "linker": _first_line(("ld", "--version")),
+    }
+
+
+def _there(version: str, series: str, into: Path | None) -> store.Kernel | None:
+    """A kernel that was built from this source version by the present recipe."""
+    if not version:
+        return None
+    recipe = _recipe(series)
+    for kernel in store.kernels_of(into) if into else store.kernels():
+        content = store.record(kernel.folder)
+        if kernel.source == version and all(content.get(key) == recipe[key] for key in recipe):
+            return kernel
+    return None
+
+
+def _patches() -> dict[str, bytes]:
+    return {patch.name: patch.read_bytes() for patch in sorted(PATCHES.glob("*.patch"))}
+
+
+def _first_line(argv: tuple[str, ...]) -> str:
+    answer = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": PATH,
+                            "LC_ALL": "C"}).stdout
+    return (answer.splitlines() or [""])[0]
+
+
+def _apply(tree: Path) -> None:
+    for patch in sorted(PATCHES.glob("*.patch")):
+        words = ("patch", "--strip=1", "--batch", "--forward", "--no-backup-if-mismatch",
+                 f"--input={patch}")
+        done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = done.stdout.splitlines() or ["patch said nothing"]
+            lines = [line for line in said if "FAILED" in line or "can't" in line]
+            raise RunFailed(f"{patch.name} does not fit this source: {(lines or said)[0]}; build "
+                            f"a series that it fits ({', '.join(OBJECTS)}), or mend the patch")
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """The whole environment of the build: nothing of the user's own comes through."""
+    mapped = f"-ffile-prefix-map={tree}=/kernel"
+    return {
+        "PATH": PATH, "HOME": str(tree), "LC_ALL": "C", "TZ": "UTC",
+        "SOURCE_DATE_EPOCH": "1767225600", "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
+        "KBUILD_BUILD_USER": "labs", "KBUILD_BUILD_HOST": "labs", "KBUILD_BUILD_VERSION": "1",
+        "LOCALVERSION": "", "KCFLAGS": mapped, "KAFLAGS": mapped, "HOSTCFLAGS": mapped,
+    }
+
+
+def _configure(tree: Path, release: str) -> str:
+    """Write `.config` from tinyconfig and the fragment; return it, verified."""
+    text = fragment.fragment_text(series_of(release))
+    _make(tree, "tinyconfig")
+    with (tree / ".config").open("a", encoding="utf-8") as config:
+        config.write(text)
+    _make(tree, "olddefconfig")
+    made = (tree / ".config").read_text("utf-8")
+    fragment.verify(fragment.parse(text), fragment.parse(made), release)
+    return made
+
+
+def _compile(tree: Path, release: str, jobs: int, show: Progress) -> None:
+    objects = OBJECTS.get(series_of(release), max(OBJECTS.values()))
+    done = 0
+
+    def count(line: str) -> None:
+        nonlocal done
+        if line.startswith("  CC "):
+            done += 1
+            show.part(done, objects, line.split()[-1])
+
+    _make(tree, f"-j{jobs}", "linux", on_line=count)
+    if not (tree / "linux").is_file():
+        raise RunFailed("make ended well but left no kernel")
+
+
+def _make(tree: Path, *words: str, on_line: Callable[[str], None] | None = None) -> None:
+    """Run make, in a process group of its own that is gone when this returns or raises."""
+    # If this process is killed outright, make gets SIGTERM, which it hands on to its children.
+    argv = ("setpriv", "--pdeathsig", "TERM", "make", "ARCH=um", *words)
+    last: list[str] = []
+    process = subprocess.Popen(argv, cwd=tree, env=environment(tree), start_new_session=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace")
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if not line.startswith("  "):
+                last = [*last, line.strip()][-40:]
+            if on_line:
+                on_line(line)
+        status = process.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if status:
+        raise _failure(words[-1], last)
+
+
+def _failure(target: str, lines: list[str]) -> LabError:
+    """What went wrong in make, in one line: its first error."""
+    if any("No space left" in line for line in lines):
+        return Missing("no room left on the disk while compiling; a build needs 2 GiB")
+    # The lines of make itself (***) name only the rule; what failed stands before them.
+    errors = [line for line in lines if "rror" in line and "***" not in line]
+    said = (errors or [line for line in lines if "***" not in line][-1:] or lines or ["nothing"])[0]
+    return RunFailed(f"make {target} failed, saying: {said}")

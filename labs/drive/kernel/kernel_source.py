@@ -1,0 +1,199 @@
+"""Where a kernel's source comes from: an installed package, the package archive, or a tarball.
+
+Nothing here needs root: a package of the archive is downloaded and opened, not installed. A series
+that this machine's release of Debian does not have is taken from the release that does.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from labs.drive.kernel import source_archive as archive
+from labs.drive.kernel.versions import Wish, age, release_of
+from labs.errors import BadInput, Missing, RunFailed
+
+INSTALLED = Path("/usr/src")
+# The release of Debian that each series is the kernel of.
+RELEASES = {"6.1": "bookworm", "6.12": "trixie"}
+# Never compiled for User-Mode Linux on x86, and two thirds of the tree. The Kconfig files among
+# them stay: every configuration reads all of them. Patterns match slashes.
+_LEFT_OUT = (
+    "*/Documentation/*/*", "*/arch/[a-tvwyz]*/*.[chS]", "*/arch/[a-tvwyz]*/*.dts*",
+    "*/sound/*.[ch]", "*/samples/*.[ch]",
+    "*/tools/testing/*", "*/tools/perf/*",
+    *(f"*/drivers/{name}/*.[ch]" for name in (
+        "gpu", "media", "infiniband", "staging", "scsi", "crypto", "iio", "clk", "pinctrl",
+        "net/ethernet", "net/wireless", "accel",
+    )),
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source to build from.
+
+    `version` is the package's version (6.1.192-2), or the release alone for a tarball that does
+    not say; `kind` is installed, archive or tarball; `tarball` is None until it is downloaded;
+    `release` is the release of Debian in the archive, empty if this machine's own lists have it.
+    """
+
+    version: str
+    kind: str
+    package: str
+    tarball: Path | None
+    release: str = ""
+
+
+def locate(wish: Wish, tarball: Path | None = None) -> Source:
+    """Say which source a wish means, without fetching it.
+
+    Missing if this machine has none; BadInput for a digest or a tarball that is not there.
+    """
+    if wish.form == "digest":
+        raise BadInput(f"{wish.text!r} is a digest: give the version to build, such as 6.1")
+    if tarball is not None:
+        if not tarball.is_file():
+            raise BadInput(f"{tarball} is not a file: --source takes a tarball of kernel sources")
+        return Source(wish.text if wish.form == "source" else "", "tarball", "", tarball)
+    package = f"linux-source-{wish.series}"
+    installed = _installed(package)
+    if installed and wish.matches(installed, ""):
+        return Source(installed, "installed", package, INSTALLED / f"{package}.tar.xz")
+    return _archived(package, wish)
+
+
+def _installed(package: str) -> str:
+    """The version of an installed source package; empty if it is not there."""
+    if not shutil.which("dpkg-query") or not (INSTALLED / f"{package}.tar.xz").is_file():
+        return ""
+    words = ("dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Version}", package)
+    answer = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    return answer[3:].strip() if answer.startswith("ii") else ""
+
+
+def _archived(package: str, wish: Wish) -> Source:
+    """The newest source package that the wish allows: of this machine's release of Debian, or of
+    the release that has its series."""
+    if not shutil.which("apt-get"):
+        raise Missing(
+            f"no source for Linux {wish.text} here and no apt to fetch it with; "
+            "give a tarball of kernel sources: labs kernel build --source TARBALL"
+        )
+    release, offered = "", _offered(package)
+    if not offered:
+        release = RELEASES.get(wish.series, "")
+        offered = _offered_by(release, package) if release else ()
+    fitting = [version for version in offered if wish.matches(version, "")]
+    if fitting:
+        return Source(max(fitting, key=age), "archive", package, None, release)
+    if offered:
+        raise Missing(
+            f"{package} {wish.text} is not in the package lists"
+            f"{f' of {release}' if release else ' of this machine'}; there are "
+            f"{', '.join(offered)}; build one of them, or give --source TARBALL"
+        )
+    raise Missing(
+        f"{package} is not in this machine's package lists, which hold "
+        f"{', '.join(_packages()) or 'no kernel sources'}"
+        f"{f', and not in those of {release} on its mirrors' if release else ''}; "
+        "run `apt-get update` as root, or give a tarball of kernel sources: "
+        "labs kernel build --source TARBALL"
+    )
+
+
+def _offered(package: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The versions of a package that apt offers, newest first."""
+    words = ("apt-cache", *options, "madison", package)
+    return offers(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
+
+
+def _offered_by(release: str, package: str) -> tuple[str, ...]:
+    """The versions of a package in a release of Debian, newest first."""
+    with archive.lists_of(release) as options:
+        return _offered(package, options)
+
+
+def _packages() -> list[str]:
+    """The packages of kernel sources that apt knows here, oldest series first."""
+    words = ("apt-cache", "pkgnames", "linux-source-")
+    names = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
+    return sorted((name for name in names if re.fullmatch(r"linux-source-[\d.]+", name)), key=age)
+
+
+def offers(madison: str) -> tuple[str, ...]:
+    """The versions in the output of `apt-cache madison`, newest first, each once."""
+    found = (line.split("|")[1].strip() for line in madison.splitlines() if line.count("|") >= 2)
+    return tuple(dict.fromkeys(found))
+
+
+def fetch(source: Source, work: Path) -> Path:
+    """The source's tarball, downloaded into `work` if it is not on this machine."""
+    if source.tarball is not None:
+        return source.tarball
+    download = work / "download"
+    download.mkdir()
+    with archive.lists_of(source.release) if source.release else nullcontext(()) as options:
+        words = ("apt-get", *options, "download", "-q", f"{source.package}={source.version}")
+        done = subprocess.run(words, cwd=download, capture_output=True, text=True, check=False)
+    debs = list(download.glob("*.deb"))
+    if done.returncode or not debs:
+        said = (done.stderr.strip().splitlines() or ["apt-get said nothing"])[-1]
+        raise Missing(
+            f"could not download {source.package} {source.version}: {said}; is the network "
+            "there? `apt-get update` as root refreshes the lists, --source TARBALL needs neither"
+        )
+    tarball = work / "source.tar.xz"
+    inside = f"./usr/src/{source.package}.tar.xz"
+    with tarball.open("wb") as output, subprocess.Popen(
+        ("dpkg-deb", "--fsys-tarfile", str(debs[0])), stdout=subprocess.PIPE
+    ) as deb:
+        taken = subprocess.run(("tar", "-xO", inside), stdin=deb.stdout, stdout=output,
+                               stderr=subprocess.PIPE, text=True, check=False)
+    if taken.returncode or not tarball.stat().st_size:
+        raise RunFailed(f"{debs[0].name} does not hold {inside}: {taken.stderr.strip()}")
+    shutil.rmtree(download)
+    return tarball
+
+
+def unpack(tarball: Path, tree: Path) -> str:
+    """Unpack a tarball of kernel sources into `tree`, and return its release, such as 6.1.192.
+
+    What User-Mode Linux never compiles is left out. BadInput if it is no kernel source.
+    """
+    tree.mkdir()
+    words = ["tar", "--extract", "--file", str(tarball), "--directory", str(tree),
+             "--strip-components=1", "--no-same-owner", "--anchored", "--wildcards"]
+    if tarball.name.endswith(".xz"):
+        words.append("--use-compress-program=xz -T0")
+    words += [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        if "No space left" in done.stderr:
+            raise Missing(f"no room left below {tree.parent} while unpacking {tarball.name}")
+        said = (done.stderr.strip().splitlines() or ["tar failed"])[0]
+        raise BadInput(f"{tarball} cannot be unpacked: {said}")
+    makefile = tree / "Makefile"
+    numbers = dict(re.findall(
+        r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$",
+        makefile.read_text("utf-8", "replace") if makefile.is_file() else "", re.MULTILINE,
+    ))
+    if len(numbers) < 3 or not (tree / "arch/um/Kconfig").is_file():
+        raise BadInput(f"{tarball} does not hold the sources of a Linux kernel with arch/um")
+    return f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.{numbers['SUBLEVEL']}"
+
+
+def named(source: Source, release: str, wish: Wish) -> str:
+    """The version under which a kernel is kept; BadInput if the source is not what was wished."""
+    version = source.version or release
+    if release_of(version) != release or not wish.matches(version, ""):
+        raise BadInput(
+            f"the source is Linux {release}, not {wish.text}: give its own version, "
+            f"labs kernel build {release}"
+            + (f" --source {source.tarball}" if source.kind == "tarball" else "")
+        )
+    return version

@@ -1,0 +1,140 @@
+"""Build a kernel twice, in two folders and by two users, and compare.
+
+The second folder is deeper than the first, and the second user is `nobody` when this is run by
+root; any other user builds both. Each build is a process of its own with its own copy of the
+package, since the other user may not be allowed to read this one. Nothing is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from labs.drive.kernel import kernel_source as source
+from labs.drive.kernel.build import ROOM_MIB, needs
+from labs.drive.kernel.install import work_folder
+from labs.drive.kernel.versions import Wish
+from labs.errors import Missing, RunFailed
+
+OTHER_USER = "nobody"
+SYSTEM_PYTHON = "/usr/bin/python3"
+PACKAGE = Path(__file__).parent.parent
+_DEEPER = "deeper/and/deeper"
+
+
+def plan(wish: Wish) -> dict[str, Any]:
+    """What `reproduce` would do, as plain data."""
+    found = source.locate(wish)
+    return {"source": found.version, "from": found.kind,
+            "folders": [str(folder / _place()) for folder in _folders()], "users": list(_users())}
+
+
+def reproduce(wish: Wish, *, jobs: int | None = None) -> list[dict[str, Any]]:
+    """Build `wish` twice; return for each build `user`, `folder`, `seconds`, `sha256`.
+
+    The errors of a build are raised as they are; Missing if there is no room for one.
+    """
+    needs()
+    builds = []
+    with ExitStack() as stack:
+        works = [stack.enter_context(_work(folder)) for folder in _folders()]
+        found = source.locate(wish)
+        tarball = source.fetch(found, works[0])
+        # The other user may read the package's own file, or else this one.
+        if tarball.is_relative_to(works[0]):
+            tarball.chmod(0o644)
+        for work, user, below in zip(works, _users(), ("near", _DEEPER), strict=True):
+            builds.append(_build(found.version, tarball, work / below, user, jobs))
+    return builds
+
+
+def _users() -> tuple[str, str]:
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    return me, OTHER_USER if os.geteuid() == 0 else me
+
+
+def _place() -> str:
+    return f"labs-reproduce-{os.geteuid()}"
+
+
+def _folders() -> tuple[Path, Path]:
+    return Path(tempfile.gettempdir()), Path("/var/tmp")
+
+
+@contextmanager
+def _work(folder: Path) -> Iterator[Path]:
+    """A work folder in a place of this user's own below a folder in which all may write."""
+    place = folder / _place()
+    place.mkdir(exist_ok=True)
+    try:
+        if place.is_symlink() or place.stat().st_uid != os.geteuid():
+            raise Missing(f"{place} belongs to somebody else; remove it, or name another folder "
+                          "in TMPDIR")
+        with work_folder(place, ROOM_MIB, "in TMPDIR") as work:
+            yield work
+    finally:
+        with suppress(OSError):
+            place.rmdir()
+
+
+def _build(version: str, tarball: Path, folder: Path, user: str, jobs: int | None
+           ) -> dict[str, Any]:
+    """One build in a process of its own, as `user`."""
+    folder.mkdir(parents=True)
+    code = folder / "code"
+    shutil.copytree(PACKAGE, code / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    other = user != pwd.getpwuid(os.geteuid()).pw_name
+    words: tuple[str, ...] = ("setpriv", "--pdeathsig", "INT")
+    if other:
+        owner = pwd.getpwnam(user)
+        words += (f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups")
+        _open_to(folder, owner)
+    # A virtual environment may lie where the other user cannot go.
+    words += (SYSTEM_PYTHON if other else sys.executable, "-m", "labs.cli", "kernel", "build",
+              version, "--source", str(tarball), "--fresh", "--json",
+              "--into", str(folder / "store"))
+    if jobs:
+        words += ("--jobs", str(jobs))
+    print(f"build by {user} in {folder}", file=sys.stderr)
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        words, cwd=code, stdout=subprocess.PIPE, stderr=None, start_new_session=True,
+        env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder),
+             "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    try:
+        answer, _ = process.communicate()
+    except BaseException:
+        # It takes its own work folder away; only then may the folder around it go.
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
+    if process.returncode:
+        raise RunFailed(f"the build by {user} in {folder} ended with exit code "
+                        f"{process.returncode}; what it said stands above")
+    return {"user": user, "folder": str(folder), "seconds": round(time.monotonic() - begin, 1),
+            "sha256": json.loads(answer)["sha256"]}
+
+
+def _open_to(folder: Path, owner: pwd.struct_passwd) -> None:
+    """Give a folder to another user, and let him pass through those above it that are ours."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
+    for parent in folder.parents:
+        if parent.stat().st_uid == os.geteuid() and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+        if parent.name == _place():
+            return
+
+

@@ -1,0 +1,145 @@
+"""Kernels that are built: where they are kept, and how one is found.
+
+A store is a folder of kernels, each under its digest:
+
+    SHA256/linux          the kernel, a program
+    SHA256/config         its configuration
+    SHA256/kernel.json    what it was built from, and what its check measured
+    SHA256/patches/       the patches that it was built with
+
+The user's own store is `labs/kernels` in the cache (XDG_CACHE_HOME, else ~/.cache). LABS_KERNELS
+names one or more shared stores, separated by colons; they are only read, and searched first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labs.drive.kernel.versions import age, read_wish
+from labs.drive.record.cache import cache
+from labs.errors import BadInput, Damaged, Missing
+
+SCHEMA = 1
+PROGRAM, CONFIG, RECORD, PATCHES = "linux", "config", "kernel.json", "patches"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel; `version` is its release (6.1.192), `source` the package's (6.1.192-2)."""
+
+    version: str
+    source: str
+    sha256: str
+    hz: int
+    path: Path
+    folder: Path
+
+
+def own_store() -> Path:
+    """The user's store; it need not be there yet."""
+    return cache() / "kernels"
+
+
+def shared_stores() -> tuple[Path, ...]:
+    """The stores that LABS_KERNELS names. BadInput if one is not a folder."""
+    named = [Path(part) for part in os.environ.get("LABS_KERNELS", "").split(":") if part]
+    for folder in named:
+        if not folder.is_dir():
+            raise BadInput(
+                f"LABS_KERNELS names {folder}, which is not a folder; correct or unset it"
+            )
+    return tuple(named)
+
+
+def stores() -> tuple[Path, ...]:
+    """All stores in the order in which they are searched."""
+    return (*shared_stores(), own_store())
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """A kernel's `kernel.json`. Damaged if it cannot be read or has another schema."""
+    try:
+        content = json.loads((folder / RECORD).read_text("utf-8"))
+        schema = content["schema"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise Damaged(f"{folder / RECORD} cannot be read ({error}); remove {folder} and build "
+                      "the kernel again") from None
+    if schema != SCHEMA:
+        raise Damaged(f"{folder / RECORD} has schema {schema}, this program reads {SCHEMA}; "
+                      f"remove {folder} and build the kernel again")
+    return dict(content)
+
+
+def read(folder: Path) -> Kernel:
+    """The kernel in one folder of a store. Damaged if its record is not whole."""
+    content = record(folder)
+    try:
+        return Kernel(
+            version=str(content["version"]), source=str(content["source"]),
+            sha256=str(content["sha256"]), hz=int(content["hz"]),
+            path=folder / PROGRAM, folder=folder,
+        )
+    except (KeyError, ValueError, TypeError) as error:
+        raise Damaged(f"{folder / RECORD} lacks {error}; remove {folder} and build the kernel "
+                      "again") from None
+
+
+def kernels_of(store: Path) -> tuple[Kernel, ...]:
+    """The kernels of one store, newest version first; of one version the last one kept first."""
+    # A name that is no whole digest belongs to a build that is under way.
+    folders = [folder for folder in store.glob("*") if len(folder.name) == 64]
+    folders.sort(key=lambda folder: (_kept_at(folder), folder.name), reverse=True)
+    found = [read(folder) for folder in folders]
+    return tuple(sorted(found, key=lambda kernel: age(kernel.source), reverse=True))
+
+
+def kernels() -> tuple[Kernel, ...]:
+    """Every built kernel, once each, in the order in which a wish is answered."""
+    found: dict[str, Kernel] = {}
+    for store in stores():
+        for kernel in kernels_of(store):
+            found.setdefault(kernel.sha256, kernel)
+    return tuple(found.values())
+
+
+def find(wish: str) -> Kernel:
+    """The kernel that "6.1", "6.1.192-2" or at least 8 digits of a digest mean.
+
+    The first store that has one answers; in it the newest version. BadInput if the wish names
+    nothing, or two digests begin alike; Missing if it is not built; Damaged if the file is not
+    what its digest says.
+    """
+    wanted = read_wish(wish)
+    there = kernels()
+    fitting = [kernel for kernel in there if wanted.matches(kernel.source, kernel.sha256)]
+    if not fitting:
+        built = ", ".join(f"{kernel.source} ({kernel.sha256[:12]})" for kernel in there)
+        step = "labs kernel list" if wanted.form == "digest" else f"labs kernel build {wish}"
+        raise Missing(
+            f"no kernel {wish} is built; built: {built or 'none'}; next step: {step}"
+        )
+    if wanted.form == "digest" and len(fitting) > 1:
+        raise BadInput(f"{wish} begins {len(fitting)} digests: give more of it")
+    kernel = fitting[0]
+    if not kernel.path.is_file() or digest_of(kernel.path) != kernel.sha256:
+        raise Damaged(f"{kernel.path} is not the kernel that its digest names; remove "
+                      f"{kernel.folder} and run labs kernel build {kernel.source}")
+    return kernel
+
+
+def digest_of(file: Path) -> str:
+    """The sha256 of a file, in hex."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _kept_at(folder: Path) -> float:
+    try:
+        return (folder / RECORD).stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,48 @@
+"""What a run would do, line by line, without doing it."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from labs.drive.condition import Condition
+from labs.drive.execution import ALWAYS
+from labs.drive.testbed.contract import Command
+from labs.drive.testbed.layout import addressing, layout, linking, wiring
+from labs.drive.testbed.link import Argv, Link
+from labs.drive.testbed.two_machines import of_machines, unshaping
+from labs.drive.testbed.vagrant import DEVICE
+
+
+def preview(experiment: ModuleType, condition: Condition, testbed: str = "virtual"
+            ) -> tuple[Command, ...]:
+    """Every ip, tc, ethtool and sysctl line of a run in its order; the host of each, '' for the
+    machine that lays the namespaces. Times and exit codes are those of no run: 0 and None.
+
+    An experiment that gives such lines itself says them in `lines(condition)`: host and words.
+    """
+    lay = between_machines if testbed == "vagrant" else of_namespaces
+    lines = lay(condition.link)
+    for host in ("server", "client"):
+        settings = {**ALWAYS, **condition.sysctls.get(host, {})}
+        lines += [(host, ("sysctl", "-w", f"{name}={value}")) for name, value in settings.items()]
+    lines += getattr(experiment, "lines", lambda _: ())(condition)
+    return tuple(Command(0, host, argv, None) for host, argv in lines)
+
+
+def between_machines(link: Link) -> list[tuple[str, Argv]]:
+    """The lines that lay the link between two machines: the server's own gives way to it."""
+    return [("server", argv) for argv in (unshaping(DEVICE), *of_machines(link, DEVICE))]
+
+
+def of_namespaces(link: Link) -> list[tuple[str, Argv]]:
+    """The lines that lay the hosts and the link on one machine."""
+    plan = layout(link)
+    lines: list[tuple[str, Argv]] = [
+        ("", argv) for argv in wiring(plan, {host: host for host in plan.hosts})]
+    for host in plan.hosts:
+        lines += [(host, argv) for argv in addressing(plan, host)]
+    if link.at == "router":
+        lines.append(("router", ("sysctl", "-w", "net.ipv4.ip_forward=1")))
+    for host, argvs in linking(plan, link).items():
+        lines += [(host, argv) for argv in argvs]
+    return lines

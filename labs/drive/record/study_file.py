@@ -1,0 +1,120 @@
+"""The study file: which runs make one study, under which parameters.
+
+`RUNS/studies/LAB-PLAN12.json`, where PLAN12 are the first 12 digits of the sha256 of its content
+in canonical JSON, and `RUNS/studies/LAB.json`, the same content for the newest study of a lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from labs.drive.record.atomic_write import clear_unfinished, write_whole
+from labs.drive.record.canonical import key, parse, pretty
+from labs.drive.record.run_folder import STUDIES, run_name
+from labs.drive.record.schema import VERSION, check_version
+from labs.errors import BadInput, Damaged
+
+# Where a study is kept is no part of it: a copy in another folder is the same study.
+KEPT_ELSEWHERE = frozenset({"runs"})
+PLAN_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a plan."""
+
+    condition: str
+    key: str
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """What a study file says; `path` is where it was read or written."""
+
+    path: Path
+    lab: str
+    parameters: Mapping[str, object]
+    plan: tuple[Planned, ...]
+
+    @property
+    def runs(self) -> Path:
+        """The RUNS folder that keeps the study."""
+        return self.path.parent.parent
+
+    @property
+    def name(self) -> str:
+        """LAB-PLAN12, also when it was read as the newest study of its lab."""
+        return f"{self.lab}-{key(self.as_json())[:PLAN_DIGITS]}"
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders of the planned runs, made already or not."""
+        return tuple(self.runs / run_name(self.lab, run.condition, run.key) for run in self.plan)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "schema": VERSION,
+            "lab": self.lab,
+            "parameters": dict(self.parameters),
+            "plan": [{"condition": run.condition, "key": run.key} for run in self.plan],
+        }
+
+
+def write_study(runs: Path, lab: str, parameters: Mapping[str, object],
+                plan: Iterable[Planned]) -> StudyFile:
+    """Write a study under its own name and as the newest of its lab; return it.
+
+    The parameter `runs` is left out. Raises BadInput or Missing if RUNS cannot be written.
+    """
+    kept = {name: value for name, value in parameters.items() if name not in KEPT_ELSEWHERE}
+    study = StudyFile(Path(runs) / STUDIES / f"{lab}.json", lab, kept, tuple(plan))
+    named = study.path.with_name(f"{study.name}.json")
+    content = pretty(study.as_json())
+    clear_unfinished(named.parent, "*.json")
+    write_whole(named, content)
+    write_whole(study.path, content)        # the second: the newest is always there by its name
+    return StudyFile(named, lab, kept, study.plan)
+
+
+def read_study(path: Path) -> StudyFile:
+    """Read a study file.
+
+    Raises BadInput if there is none or it has another schema, Damaged if it does not say what a
+    study says, or no longer what its name was computed from.
+    """
+    try:
+        found = parse(path.read_bytes())
+    except (FileNotFoundError, IsADirectoryError):
+        raise BadInput(f"{path} is no study file; a study is RUNS/{STUDIES}/LAB.json: "
+                       "`labs runs list` shows those you have") from None
+    except OSError as error:
+        raise _broken(path, f"cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise _broken(path, f"is no JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise _broken(path, "is no JSON object")
+    check_version(found.get("schema"), str(path))
+    study = _study(path, found)
+    if path.stem != study.name and not path.with_name(f"{study.name}.json").exists():
+        raise _broken(path, "was changed after it was written")
+    return study
+
+
+def _study(path: Path, found: Mapping[str, object]) -> StudyFile:
+    lab, parameters, plan = found.get("lab"), found.get("parameters"), found.get("plan")
+    if not (isinstance(lab, str) and isinstance(parameters, dict) and isinstance(plan, list)):
+        raise _broken(path, "has no lab, parameters or plan")
+    return StudyFile(path, lab, parameters, tuple(_planned(path, run) for run in plan))
+
+
+def _planned(path: Path, run: object) -> Planned:
+    match run:
+        case {"condition": str(condition), "key": str(key)}:
+            return Planned(condition, key)
+    raise _broken(path, "plans a run without condition and key")
+
+
+def _broken(path: Path, what: str) -> Damaged:
+    return Damaged(f"{path} {what}; take it from where it came once more, or make the study again "
+                   "with `labs run`")

@@ -1,0 +1,279 @@
+"""What each testbed needs, tried on this machine, and the next step where something lacks."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from labs.drive.testbed import vagrant_up as machines_up
+from labs.drive.testbed.packages import install_line
+from labs.errors import LabError, Missing
+
+TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+PYTHON = (3, 11)
+GUEST_MEMORY_MIB = 4096
+DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "python3")
+BOOT_TOOLS = ("bash", "mount", "setpriv", "taskset")
+# Tools without which all but one option runs.
+OPTIONAL_TOOLS = {
+    "wget": "--client wget", "tcpdump": "--capture", "ethtool": "--at router",
+}
+HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
+READING_MODULES = ("numpy", "pandas", "plotly")
+USE_VIRTUAL = "labs run buffers --testbed virtual"
+USE_RECORDED = "labs run buffers --testbed recorded"
+
+NOTES = (
+    "ping shows no delay: the link's class takes only TCP and UDP packets from port 80 of the "
+    "server, and ping is neither. Each run measures its RTT with a handshake on that port.",
+)
+
+# One trial a part of the link, each in a network namespace of its own that ends with it.
+LINK_TRIALS = {
+    "veth": ("veth", "ip link add labs0 type veth peer name labs1"),
+    "htb": ("sch_htb", "tc qdisc add dev lo root handle 1: htb"),
+    "netem": ("sch_netem", "tc qdisc add dev lo root netem delay 1ms"),
+    "fq_codel": ("sch_fq_codel", "tc qdisc add dev lo root fq_codel"),
+    "u32": ("cls_u32", "tc qdisc add dev lo root handle 1: htb && "
+            "tc filter add dev lo protocol ip parent 1: u32 match ip sport 80 0xffff flowid 1:1"),
+}
+
+PTRACE_TRIAL = """
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+child = os.fork()
+if not child:
+    if libc.ptrace(0, 0, 0, 0):
+        os._exit(ctypes.get_errno())
+    os.kill(os.getpid(), signal.SIGSTOP)
+_, status = os.waitpid(child, os.WUNTRACED)
+if os.WIFSTOPPED(status):
+    os.kill(child, signal.SIGKILL)
+    sys.exit(0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that a testbed needs: whether it is here, what was found, and the next step."""
+
+    name: str
+    ok: bool
+    found: str
+    next_step: str = ""
+    needed: bool = True
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A testbed and what was found about it."""
+
+    testbed: str
+    what: str
+    checks: tuple[Check, ...]
+
+    @property
+    def can_run(self) -> bool:
+        return all(check.ok for check in self.checks if check.needed)
+
+    def first_step(self) -> str:
+        """The command to give first; empty if the testbed can run."""
+        return next((check.next_step for check in self.checks if check.needed and not check.ok), "")
+
+
+def examine(kernel: str = "6.1") -> tuple[Diagnosis, ...]:
+    """Every testbed in turn; `kernel` is the one that the virtual testbed is to boot."""
+    return (
+        Diagnosis("virtual", "a Linux kernel as a process, on virtual time; no root",
+                  tuple(virtual(kernel))),
+        Diagnosis("namespaces", "two hosts on this machine's own kernel; root",
+                  tuple(namespaces())),
+        Diagnosis("vagrant", "two virtual machines with kernels of their own",
+                  tuple(vagrant())),
+        Diagnosis("recorded", "runs that were made before; nothing but Python",
+                  tuple(recorded())),
+    )
+
+
+def virtual(kernel: str) -> Iterator[Check]:
+    """What booting a kernel as a process needs."""
+    system = f"{platform.system()} {platform.machine()}"
+    yield Check("machine", system == "Linux x86_64", system, USE_RECORDED)
+    if system != "Linux x86_64":
+        return
+    yield built_kernel(kernel)
+    yield from tools((*DRIVING_TOOLS, *BOOT_TOOLS))
+    yield guest_python()
+    yield ptrace()
+    yield guest_memory(GUEST_MEMORY_MIB)
+
+
+def namespaces() -> Iterator[Check]:
+    """What laying two hosts on this machine's kernel needs."""
+    if platform.system() != "Linux":
+        yield Check("machine", False, platform.system(), USE_RECORDED)
+        return
+    yield from tools((*DRIVING_TOOLS, "unshare"))
+    if os.geteuid() != 0:
+        yield Check("rights", False, "not root",
+                    'sudo env "PATH=$PATH" labs run buffers --testbed namespaces')
+        return
+    failed = _in_a_namespace("true")
+    if failed is not None:
+        yield Check("rights", False, f"root may not make network namespaces: {failed}", USE_VIRTUAL)
+        return
+    yield Check("rights", True, "root, and network namespaces can be made")
+    for name in LINK_TRIALS:
+        yield part_of_the_link(name)
+
+
+def vagrant() -> Iterator[Check]:
+    """What running on two virtual machines needs: Vagrant, a hypervisor, both machines up."""
+    program = shutil.which("vagrant")
+    yield Check("vagrant", program is not None, program or "not installed",
+                install_line(machines_up.NEEDED))
+    if program is None:
+        return
+    hypervisor = next((name for name in HYPERVISORS if _find(name)), None)
+    yield Check("hypervisor", hypervisor is not None,
+                hypervisor or f"none of {', '.join(HYPERVISORS)} is installed",
+                install_line(machines_up.NEEDED))
+    try:
+        found = machines_up.states()
+    except LabError as error:
+        yield Check("machines", False, str(error), "vagrant status")
+        return
+    yield Check("machines", found.up, str(found), machines_up.next_step(found))
+    if found.up:
+        yield reached()
+
+
+def reached() -> Check:
+    """Whether ssh reaches both machines."""
+    try:
+        config = machines_up.reach()
+    except LabError as error:
+        return Check("ssh", False, str(error), "vagrant reload")
+    for name in machines_up.NAMES:
+        argv = ("ssh", "-F", str(config), "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR",
+                name, "true")
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode:
+            said = done.stderr.strip().splitlines()
+            return Check("ssh", False, f"{name} is not reached: {said[-1] if said else 'no word'}",
+                         f"vagrant reload {name}")
+    return Check("ssh", True, "reaches both")
+
+
+def recorded() -> Iterator[Check]:
+    """What reading recorded runs needs; modules are looked for, not imported."""
+    lacking = [name for name in READING_MODULES if find_spec(name) is None]
+    yield Check("modules", not lacking,
+                "not installed: " + ", ".join(lacking) if lacking else ", ".join(READING_MODULES),
+                "pip install .")
+    package = Path(__file__).resolve().parents[1]
+    clone = package.parent / "data"
+    found = next((place for place in (clone, package / "recorded")
+                  if (place / "SHA256SUMS").is_file()), None)
+    yield Check("studies", found is not None, str(found) if found else f"no {clone} here",
+                "git checkout -- data")
+
+
+def _find(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{TOOL_PATH}")
+
+
+def built_kernel(wish: str) -> Check:
+    """Whether a kernel that answers to `wish` is in a store."""
+    from labs.drive.kernel.store import find
+
+    try:
+        kernel = find(wish)
+    except Missing:
+        return Check("kernel", False, f"no kernel {wish} is built", f"labs kernel build {wish}")
+    except LabError as error:
+        return Check("kernel", False, str(error), "labs kernel list")
+    return Check("kernel", True, f"Linux {kernel.source}, {kernel.sha256[:12]}, HZ {kernel.hz}")
+
+
+def tools(names: Iterable[str]) -> Iterator[Check]:
+    """Whether the programs are where hosts look for them; then those for single options."""
+    for needed, group in ((True, tuple(names)), (False, tuple(OPTIONAL_TOOLS))):
+        missing = [name for name in group if shutil.which(name, path=TOOL_PATH) is None]
+        for name in missing:
+            use = "" if needed else f", which {OPTIONAL_TOOLS[name]} needs"
+            yield Check(name, False, f"not in {TOOL_PATH}{use}", install_line(missing), needed)
+        if not missing:
+            yield Check("tools" if needed else "more tools", True, ", ".join(group), "", needed)
+
+
+def guest_python() -> Check:
+    """Whether the machine's own Python, which is the guest's too, is new enough."""
+    program = shutil.which("python3", path=TOOL_PATH)
+    wanted = ".".join(map(str, PYTHON))
+    step = install_line(["python3"])
+    if program is None:
+        return Check("python3", False, f"not in {TOOL_PATH}", step)
+    ask = (program, "-I", "-S", "-c", "import sys; print(*sys.version_info[:3], sep='.')")
+    version = subprocess.run(ask, capture_output=True, text=True, timeout=30).stdout.strip()
+    number = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    found = f"{program} is {version} ({wanted} or newer is needed)"
+    return Check("python3", number >= PYTHON, found, step)
+
+
+def ptrace() -> Check:
+    """Whether a process may trace its child: the booted kernel runs its programs that way."""
+    trial = (sys.executable, "-I", "-S", "-c", PTRACE_TRIAL)
+    code = subprocess.run(trial, capture_output=True, timeout=30).returncode
+    if code == 0:
+        return Check("ptrace", True, "a process may trace its child")
+    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
+    if scope.is_file() and scope.read_text("ascii").strip() == "3":
+        return Check("ptrace", False, "kernel.yama.ptrace_scope is 3, until the next start",
+                     "echo kernel.yama.ptrace_scope=1 | sudo tee /etc/sysctl.d/99-ptrace.conf "
+                     "&& sudo reboot")
+    return Check("ptrace", False, f"refused: {os.strerror(max(code, 1)).lower()}",
+                 "docker run --cap-add SYS_PTRACE ... (when in a container)")
+
+
+def guest_memory(memory_mib: int) -> Check:
+    """Whether a folder can hold the guest's memory."""
+    from labs.drive.kernel.memory import memory_folder
+
+    try:
+        folder = memory_folder(memory_mib)
+    except LabError as error:
+        return Check("memory", False, str(error), "export LABS_MEMORY_DIR=FOLDER")
+    return Check("memory", True, f"{folder} holds {memory_mib} MiB")
+
+
+def part_of_the_link(name: str) -> Check:
+    """Whether this machine's kernel has one part of the link: it is made, in a namespace."""
+    module, trial = LINK_TRIALS[name]
+    failed = _in_a_namespace(trial)
+    release = platform.release()
+    if failed is None:
+        return Check(name, True, f"this kernel ({release}) has it")
+    here = any(Path("/lib/modules", release).glob(f"kernel/**/{module}.ko*"))
+    return Check(name, False, f"this kernel ({release}) has no {name}: {failed}",
+                 f"modprobe {module}" if here else USE_VIRTUAL)
+
+
+def _in_a_namespace(command: str) -> str | None:
+    """Run a shell line in a network namespace of its own: None, or the last line it printed."""
+    argv = ("unshare", "--net", "sh", "-c", command)
+    path = {**os.environ, "PATH": TOOL_PATH, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, env=path)
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    lines = done.stderr.strip().splitlines()
+    return None if done.returncode == 0 else (lines[-1] if lines else f"exit {done.returncode}")

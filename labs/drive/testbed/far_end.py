@@ -1,0 +1,265 @@
+"""The far end of an ssh host: does there what the near end (`ssh.py`) asks, and undoes it.
+
+It runs on the host, in one of two modes, and is given its orders as messages of a channel.
+
+* `serve`: one for each host. Runs commands, reads and writes files and sysctls, one order at a
+  time. When the connection ends without a `bye`, it puts back what the orders changed.
+* `keep`: one for each program that is started. Says when the program ends, passes signals on,
+  stops its group; when the connection ends, it stops the group too.
+
+Nothing of it is installed: the near end sends its source along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+from labs.drive.kernel.process_group import members
+from labs.drive.testbed import process
+from labs.drive.testbed.channel import Channel, Message
+from labs.errors import LabError, RunFailed
+
+READY = b"labs-far-end\n"
+LOCK = ".labs-lock"
+CHUNK_BYTES = 1 << 20
+GRACE_S = 2.0
+REMOVAL_STEP_S = 0.1
+REMOVALS = 50
+SYSCTLS = "/proc/sys"
+
+
+def main(argv: list[str]) -> int:
+    """Work in the mode that the first word names until the connection ends."""
+    # Where sshd or sudo leave out the system's folders; and messages that can be read by programs.
+    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+    os.environ["LC_ALL"] = "C"
+    signal.signal(signal.SIGTERM, _leave)
+    os.write(1, READY)
+    channel = Channel(0, 1)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        {"serve": serve, "keep": keep}[argv[0]](channel)
+    return 0
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise EOFError
+
+
+def keep(channel: Channel) -> None:
+    """Start the program of the first message and see it through."""
+    order, _ = _next(channel)
+    try:
+        with contextlib.ExitStack() as files:
+            nothing = files.enter_context(open("/dev/null", "rb"))
+            out = files.enter_context(_output(order["stdout"], order["host"]))
+            err = out if order["stderr"] is None else files.enter_context(
+                _output(order["stderr"], order["host"]))
+            at_ns = time.time_ns()
+            started = process.spawn(order["argv"], stdin=nothing.fileno(), stdout=out, stderr=err,
+                                    host=order["host"])
+    except LabError as error:
+        channel.send({"error": type(error).__name__, "message": str(error)})
+        return
+    try:
+        channel.send({"pid": started.pid, "at_ns": at_ns})
+        _see_through(channel, started)
+    finally:
+        started.stop(GRACE_S)
+
+
+def _see_through(channel: Channel, started: process.LocalProcess) -> None:
+    waiter = select.poll()
+    waiter.register(channel, select.POLLIN)
+    waiter.register(started, select.POLLIN)
+    exit_code: int | None = None
+    while True:
+        while (received := channel.receive(0)) is not None:
+            order, _ = received
+            if "signal" in order:
+                started.signal(order["signal"])
+            else:
+                channel.send({"gone": started.stop(order["stop"])})
+                return
+        if exit_code is None and (exit_code := started.wait(0)) is not None:
+            waiter.unregister(started)
+            channel.send({"exit": exit_code})
+            if not members(started.pid):
+                channel.send({"gone": started.end_group()})
+                return
+        waiter.poll()
+
+
+@contextlib.contextmanager
+def _output(path: str, host: str) -> Iterator[int]:
+    """A file that a program may write to."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    except OSError as error:
+        raise RunFailed(f"{path} of {host} cannot be written: {error.strerror}") from None
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def serve(channel: Channel) -> None:
+    """Carry out one order after the other; undo what they changed unless the last is `bye`."""
+    server = Server(channel)
+    try:
+        while server.open:
+            order, content = _next(channel)
+            try:
+                server.orders[order["order"]](order, content)
+            except LabError as error:
+                channel.send({"error": type(error).__name__, "message": str(error)})
+            except OSError as error:
+                if isinstance(error, BrokenPipeError):
+                    raise
+                channel.send({"error": "OSError", "errno": error.errno,
+                              "message": error.strerror or str(error)})
+    finally:
+        server.undo()
+
+
+class Server:
+    """The orders, and what undoes them."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.open = True
+        self._channel = channel
+        self._host = "this machine"
+        self._folder: Path | None = None
+        self._undo: list[Callable[[], object]] = []
+        self._found: set[str] = set()
+        self.orders: dict[str, Callable[[Message, bytes], None]] = {
+            "open": self._open, "run": self._run, "read": self._read, "write": self._write,
+            "sysctl": self._sysctl, "clock": self._clock, "undo": self._undo_later,
+            "bye": self._bye,
+        }
+
+    def _open(self, order: Message, content: bytes) -> None:
+        """Take a folder: empty, or one of ours whose owner is gone."""
+        self._host = order["host"]
+        folder = Path(order["folder"])
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        names = os.listdir(folder)
+        if folder.stat().st_uid != os.geteuid() or (names and LOCK not in names):
+            raise RunFailed(f"{folder} on {self._host} holds files that are not a testbed's; "
+                            "remove it, or name another folder")
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise RunFailed(f"{self._host} is in use by another run (it holds {folder}); "
+                            "wait for its end") from None
+        self._folder = folder
+        _clear(folder)
+        self._channel.send({"pid": os.getpid()})
+
+    def _run(self, order: Message, content: bytes) -> None:
+        timeout_s = order["timeout_s"]
+
+        def watch(running: process.LocalProcess) -> bool:
+            """Wait for the program, and for the near end's leaving: it says nothing meanwhile."""
+            waiter = select.poll()
+            waiter.register(running, select.POLLIN)
+            waiter.register(self._channel, select.POLLIN)
+            ready = [fd for fd, _ in waiter.poll(timeout_s * 1000)]
+            if self._channel.fileno() in ready:
+                raise EOFError
+            return bool(ready)
+
+        at_ns = time.time_ns()
+        done = process.run(order["argv"], stdin=content, timeout_s=timeout_s, host=self._host,
+                           watch=watch)
+        self._channel.send({"at_ns": at_ns, "exit": done.exit_code, "stdout": len(done.stdout)},
+                           done.stdout + done.stderr)
+
+    def _read(self, order: Message, content: bytes) -> None:
+        with open(order["path"], "rb", buffering=0) as file:
+            while some := file.read(CHUNK_BYTES):
+                self._channel.send({"more": True}, some)
+        self._channel.send({"more": False})
+
+    def _write(self, order: Message, content: bytes) -> None:
+        path = Path(order["path"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        self._channel.send({})
+
+    def _sysctl(self, order: Message, content: bytes) -> None:
+        path = Path(SYSCTLS, order["path"])
+        value = path.read_bytes()
+        if "value" in order:
+            if order["path"] not in self._found:
+                self._found.add(order["path"])
+                self._undo.append(lambda: path.write_bytes(value))
+            path.write_text(order["value"])
+        self._channel.send({}, value)
+
+    def _clock(self, order: Message, content: bytes) -> None:
+        self._channel.send({"at_ns": time.time_ns()})
+
+    def _undo_later(self, order: Message, content: bytes) -> None:
+        self._undo.append(lambda: process.run(order["argv"], stdin=b"", timeout_s=10))
+        self._channel.send({})
+
+    def _bye(self, order: Message, content: bytes) -> None:
+        """The near end has put everything back itself."""
+        self._undo.clear()
+        self.undo()
+        self._channel.send({})
+        self.open = False
+
+    def undo(self) -> None:
+        """Undo what was changed, newest first, and remove the folder."""
+        while self._undo:
+            with contextlib.suppress(OSError, LabError):
+                self._undo.pop()()
+        if self._folder:
+            _remove(self._folder)
+            self._folder = None
+
+
+def _next(channel: Channel) -> tuple[Message, bytes]:
+    received = channel.receive()
+    assert received is not None
+    return received
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder to which programs that are being stopped just now may still write.
+
+    The lock goes last: what is left if this process is killed is known as a testbed's.
+    """
+    for _ in range(REMOVALS):
+        with contextlib.suppress(OSError):
+            _clear(folder)
+            (folder / LOCK).unlink(missing_ok=True)
+            folder.rmdir()
+            return
+        time.sleep(REMOVAL_STEP_S)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what an owner that is gone left in a folder."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,263 @@
+"""Two hosts as network namespaces of one kernel: this machine's (root), or one a run booted."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+
+from labs.drive.testbed import process
+from labs.drive.testbed.contract import Command, Completed
+from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
+from labs.drive.testbed.journal import Journal, clear_stale, remove_folder, remove_namespace
+from labs.drive.testbed.layout import Layout, addressing, layout, linking, wiring
+from labs.drive.testbed.link import Link
+from labs.errors import LabError, Missing, RunFailed
+
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+COPIED_BYTES = 1 << 20
+CONTROL, AVAILABLE, ALLOWED = (f"net.ipv4.tcp_{which}congestion_control"
+                               for which in ("", "available_", "allowed_"))
+
+
+def _enter(namespace_fd: int) -> None:
+    """Move this thread into a network namespace; what it starts from now on is born there."""
+    if _libc.setns(namespace_fd, _CLONE_NEWNET):
+        number = ctypes.get_errno()
+        raise Missing(f"cannot enter a network namespace ({os.strerror(number)}); "
+                      "this testbed needs root")
+
+
+class NamespaceHost(LoggedHost):
+    """A host that is a network namespace; it shares files, clock and kernel with this process."""
+
+    def __init__(self, name: str, namespace: str, plan: Layout, folder: Path,
+                 log: list[Command], found: Found, journal: Journal | None) -> None:
+        port = plan.port(name)
+        super().__init__(name, port.address, port.device, PurePosixPath(folder), log, found)
+        self._journal = journal
+        self._home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        self._there = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        _enter(self._there)
+        try:
+            yield
+        finally:
+            _enter(self._home)
+
+    def _execute(self, argv: Sequence[str], stdin: bytes, timeout_s: float
+                 ) -> tuple[int, Completed]:
+        at_ns = self.clock_ns()
+        with self._inside():
+            return at_ns, process.run(argv, stdin=stdin, timeout_s=timeout_s, host=self.name)
+
+    def start(self, argv: Sequence[str], *, stdout: str = "/dev/null",
+              stderr: str | None = None) -> process.LocalProcess:
+        with contextlib.ExitStack() as files:
+            out = files.enter_context(self._output(stdout))
+            err = out if stderr is None else files.enter_context(self._output(stderr))
+            nothing = files.enter_context(open("/dev/null", "rb"))
+            at_ns = self.clock_ns()
+            with self._inside():
+                started = process.spawn(argv, stdin=nothing.fileno(), stdout=out, stderr=err,
+                                        host=self.name)
+        self._started.append(started)
+        self._log.append(Command(at_ns, self.name, tuple(argv), None))
+        return started
+
+    def program(self, source: Path, args: Sequence[str], *,
+                stdout: str = "/dev/null") -> process.LocalProcess:
+        if not source.is_file():
+            raise RunFailed(f"there is no program {source} to start on {self.name}")
+        with self._output(stdout) as out:
+            at_ns = self.clock_ns()
+            started = process.fork(source, args, stdout=out, enter=lambda: _enter(self._there))
+        self._started.append(started)
+        self._log.append(Command(at_ns, self.name, (source.name, *args), None))
+        return started
+
+    @contextlib.contextmanager
+    def _output(self, path: str) -> Iterator[int]:
+        """A file of the host that a program may write to."""
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        except OSError as error:
+            raise self._refused(path, "written", error) from None
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def write(self, path: str, content: bytes) -> None:
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_bytes(content)
+        except OSError as error:
+            raise self._refused(path, "written", error) from None
+
+    def read(self, path: str) -> bytes:
+        try:
+            with self._inside():
+                return Path(path).read_bytes()
+        except OSError as error:
+            raise self._refused(path, "read", error) from None
+
+    def fetch(self, path: str, into: Path) -> None:
+        try:
+            with whole(into) as part, self._inside(), open(path, "rb") as source, \
+                    part.open("wb") as copy:
+                while some := source.read(COPIED_BYTES):
+                    copy.write(some)
+        except OSError as error:
+            raise self._refused(path, "fetched", error) from None
+
+    def _refused(self, path: str, done: str, error: OSError) -> RunFailed:
+        return RunFailed(f"{path} of {self.name} cannot be {done}: {error.strerror}")
+
+    def set_sysctl(self, name: str, value: str) -> None:
+        if name == CONTROL:
+            self._allow(value.strip())
+        before = self.sysctl(name)
+        path = sysctl_path(name)
+        if self._journal and not (path.startswith("net/") and self._owns(path)):
+            self._journal.note(sysctl=path, value=before)
+        super().set_sysctl(name, value)
+
+    def _allow(self, control: str) -> None:
+        """Let namespaces use a congestion control of this kernel (net/ipv4/tcp_cong.c,
+        tcp_set_default_congestion_control: they may have those alone that are allowed to all)."""
+        allowed = self.sysctl(ALLOWED)
+        if control in self.sysctl(AVAILABLE).split() and control not in allowed.split():
+            self.set_sysctl(ALLOWED, f"{allowed} {control}")
+
+    def _owns(self, path: str) -> bool:
+        """Whether the namespace may set this sysctl; those of the whole kernel it does not see, or
+        cannot write."""
+        with self._inside(), contextlib.suppress(FileNotFoundError):
+            return bool(os.stat(f"/proc/sys/{path}").st_mode & stat.S_IWUSR)
+        return False
+
+    def _read_sysctl(self, path: str) -> str:
+        with self._inside() if self._owns(path) else contextlib.nullcontext():
+            return Path("/proc/sys", path).read_text()
+
+    def _write_sysctl(self, path: str, value: str) -> None:
+        with self._inside() if self._owns(path) else contextlib.nullcontext():
+            Path("/proc/sys", path).write_text(value)
+
+    def clock_ns(self) -> int:
+        return time.time_ns()
+
+    def close(self) -> None:
+        os.close(self._there)
+        os.close(self._home)
+
+
+class Namespaces:
+    """The testbed of network namespaces. `own_kernel` says that the kernel is the run's own, so
+    names and paths are plain; on a shared machine they carry a tag, and a journal says what to
+    clear if this process is killed."""
+
+    kind = "namespaces"
+
+    def __init__(self, link: Link, *, own_kernel: bool) -> None:
+        self.link = link
+        self.log: list[Command] = []
+        self._plan = layout(link)
+        # Plain names are constant: they stand in configurations and commands, which must repeat.
+        self._tag = "labs" if own_kernel else f"labs-{os.urandom(4).hex()}"
+        self._names = {host: host if own_kernel else f"{self._tag}-{host}"
+                       for host in self._plan.hosts}
+        self._hosts: dict[str, NamespaceHost] = {}
+        self._found: Found = []
+        self._own_kernel = own_kernel
+        self._journal: Journal | None = None
+
+    def __enter__(self) -> Namespaces:
+        if os.geteuid():
+            raise Missing("the namespaces testbed needs root; run as root, "
+                          "or use --testbed virtual, which needs no rights")
+        self._folder = Path("/tmp" if self._own_kernel else temporary()) / self._tag
+        try:
+            self._lay()
+        except BaseException:
+            self._take_away()
+            raise
+        return self
+
+    def _lay(self) -> None:
+        if not self._own_kernel:
+            clear_stale()
+            self._journal = Journal(self._tag)
+            for name in self._names.values():
+                self._journal.note(namespace=name)
+            self._journal.note(folder=str(self._folder))
+        self._folder.mkdir(mode=0o755)
+        text = "".join(" ".join(line[1:]) + "\n" for line in wiring(self._plan, self._names))
+        done = process.run(("ip", "-batch", "-"), stdin=text.encode(), timeout_s=60)
+        if done.exit_code:
+            raise failed("this machine", ("ip", "-batch", "-"), done)
+        for host in self._plan.hosts:
+            folder = self._folder / host
+            folder.mkdir()
+            self._hosts[host] = NamespaceHost(host, self._names[host], self._plan, folder, self.log,
+                                              self._found, self._journal)
+        for host, opened in self._hosts.items():
+            opened.batch(addressing(self._plan, host))
+        if "router" in self._hosts:
+            self._hosts["router"].set_sysctl("net.ipv4.ip_forward", "1")
+        for host, lines in linking(self._plan, self.link).items():
+            self._hosts[host].batch(lines)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        try:
+            self._take_away()
+        except LabError:
+            if error is None:   # else what went wrong first is what is told
+                raise
+
+    def _take_away(self) -> None:
+        """Undo everything in the reverse order; each step is taken whatever becomes of the last."""
+        with contextlib.ExitStack() as steps:
+            if self._journal:
+                steps.callback(self._journal.close)
+            steps.callback(remove_folder, self._folder)
+            for name in self._names.values():
+                steps.callback(remove_namespace, name)
+            for host in self._hosts.values():
+                steps.callback(host.close)
+            steps.callback(put_back, self._found)
+            for host in self._hosts.values():
+                steps.callback(host.stop_all)
+        self._hosts.clear()
+
+    @property
+    def server(self) -> NamespaceHost:
+        return self._hosts["server"]
+
+    @property
+    def client(self) -> NamespaceHost:
+        return self._hosts["client"]
+
+    @property
+    def router(self) -> NamespaceHost | None:
+        return self._hosts.get("router")
+
+    def hosts(self) -> Mapping[str, NamespaceHost]:
+        return self._hosts
+
+
+def temporary() -> str:
+    """The folder for temporary files of this machine."""
+    from tempfile import gettempdir
+
+    return gettempdir()

@@ -1,0 +1,129 @@
+"""Every buffer of every run: requested, granted, used, advertised, and what that allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from labs.experiments.buffers import settings as asked
+from labs.experiments.buffers.narrative import in_three_digits, size_in_words
+from labs.experiments.buffers.prediction import expected
+from labs.experiments.buffers.settings import Buffer
+from labs.read.display.notebook import Table
+from labs.read.readings.goodput import download, own_socket
+from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+KIB, MIB = 1 << 10, 1 << 20
+NBSP = "\N{NO-BREAK SPACE}"
+COLUMNS = ("condition", "whose", "set by", "requested", "core maximum", "granted", "used",
+           "advertised", "may be under way", "allows MiB/s", "measured MiB/s")
+WHOSE = {"receive": "receiver", "send": "sender"}
+CAPS = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
+# Below this the round trip is the machine's, and says nothing of a buffer.
+SHORTEST_RTT_MS = 0.1
+
+
+def buffer_rows(runs: Iterable[Run]) -> Table:
+    """A row a buffer; sizes in bytes, empty where a run does not say.
+
+    `requested` is what the program or the sysctl asked for (empty: the kernel sizes the buffer),
+    `granted` what getsockopt says at the end of the transfer, `used` the most memory that was in
+    it, `advertised` the largest window on the wire. `may be under way` is the theory's: what the
+    buffer lets be sent and not yet acknowledged; `allows MiB/s` is that over the round trip.
+    """
+    rows = [row for run in runs for row in _rows(run)]
+    return Table([[row.get(name) for name in COLUMNS] for row in rows], columns=list(COLUMNS),
+                 dtype=object)
+
+
+def in_words(rows: Table) -> Table:
+    """The same to be read: asked and granted sizes to the byte, all else in three digits."""
+    exact = ("requested", "core maximum", "granted")
+    rounded = ("used", "advertised", "may be under way")
+    speeds = ("allows MiB/s", "measured MiB/s")
+    words = {**{name: rows[name].map(_exactly) for name in exact},
+             **{name: rows[name].map(_rounded) for name in rounded},
+             **{name: rows[name].map(_speed) for name in speeds}}
+    return Table(rows.assign(**words))
+
+
+def _exactly(size: int | None) -> str:
+    """A size that is a round number of KiB or MiB in these, else in bytes: 50 MiB, 212,993."""
+    if size is None or size != size:
+        return ""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size and size % unit == 0:
+            return f"{size // unit:,}{NBSP}{name}"
+    return f"{size:,}"
+
+
+def _speed(value: float | None) -> str:
+    return "" if value is None else in_three_digits(value)
+
+
+def _rounded(size: int | None) -> str:
+    return "" if size is None else size_in_words(size).replace(" ", NBSP)
+
+
+def _rows(run: Run) -> Iterator[dict[str, Any]]:
+    for one in run.buffers:
+        # Programs that ask for a buffer leave a line each.
+        yield {"condition": run.condition, "whose": WHOSE[one["socket"]], "set by": "setsockopt",
+               "requested": one["requested_bytes"], "granted": one["granted_bytes"],
+               "core maximum": int(run.sysctls[one["host"]]["after"][CAPS[one["socket"]]])}
+    if asked.is_download(run):
+        steady = download(run).third_bytes_s(2)
+        speed = None if steady is None else steady / MIB
+        yield {**_sender(run), "measured MiB/s": speed}
+        yield {**_receiver(run), "measured MiB/s": speed}
+
+
+def _sender(run: Run) -> dict[str, Any]:
+    rows = own_socket(run.samples("server"), "bytes_acked")
+    theory = expected(run)
+    return {**_set(run, "server", "send", asked.send_buffer(run)),
+            **_seen(rows, granted="sndbuf_bytes", used="wmem_queued_bytes"),
+            **_allows(run, None if theory is None else theory.send_bytes)}
+
+
+def _receiver(run: Run) -> dict[str, Any]:
+    rows = own_socket(run.samples("client"), "bytes_received")
+    offered = own_socket(run.samples("server"), "bytes_acked")
+    theory = expected(run)
+    return {**_set(run, "client", "receive", asked.receive_buffer(run)),
+            **_seen(rows, granted="rcvbuf_bytes", used="rmem_alloc_bytes"),
+            "advertised": _most(offered, "snd_wnd_bytes"),
+            **_allows(run, None if theory is None else theory.window_bytes)}
+
+
+def _set(run: Run, host: str, socket: str, buffer: Buffer) -> dict[str, Any]:
+    by = "setsockopt" if buffer.by_hand else "the kernel" if buffer.fixed_bytes is None else (
+        "sysctl")
+    cap = int(run.sysctls[host]["after"][CAPS[socket]]) if buffer.by_hand else None
+    return {"condition": run.condition, "whose": WHOSE[socket], "set by": by,
+            "requested": buffer.requested_bytes, "core maximum": cap}
+
+
+def _seen(rows: DataFrame, *, granted: str, used: str) -> dict[str, Any]:
+    known = _known(rows, granted)
+    return {"granted": None if known.empty else int(known.iloc[-1]), "used": _most(rows, used)}
+
+
+def _most(rows: DataFrame, column: str) -> int | None:
+    known = _known(rows, column)
+    return None if known.empty else int(known.max())
+
+
+def _known(rows: DataFrame, column: str) -> Series[Any]:
+    found: Series[Any] = rows[column].dropna() if column in rows else rows["at_ns"].iloc[:0]
+    return found
+
+
+def _allows(run: Run, under_way: int | None) -> dict[str, Any]:
+    rtt_ms = run.link["measured"]["rtt_ms"]
+    if under_way is None or rtt_ms < SHORTEST_RTT_MS:
+        return {"may be under way": under_way}
+    return {"may be under way": under_way, "allows MiB/s": under_way / (rtt_ms / 1e3) / MIB}

@@ -1,0 +1,175 @@
+"""One download over time: the sender's window, the receiver's, and goodput, one above another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plotly.graph_objects import Figure, Scatter
+from plotly.subplots import make_subplots
+
+from labs.experiments.buffers.narrative import KIB, MIB, in_three_digits, size_in_words
+from labs.experiments.buffers.prediction import expected
+from labs.experiments.buffers.settings import is_download
+from labs.experiments.buffers.window import bdp_bytes
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    dressed,
+    nothing,
+)
+from labs.read.display.provenance import of_run
+from labs.read.readings.goodput import Download, download, own_socket
+from labs.read.readings.ss_agreement import OF_SS, instants
+from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+SENDER, RECEIVER, GOODPUT = 1, 2, 3
+# The three plots in parts of the figure's height: from, to.
+PLACES = {SENDER: (0.66, 1.0), RECEIVER: (0.27, 0.61), GOODPUT: (0.0, 0.22)}
+HEADINGS = {SENDER: "the sender: nginx on the server", RECEIVER: "the receiver: the client",
+            GOODPUT: "goodput"}
+SHORTEST_STEP_S = 0.1
+FEW = 30
+IN_FLIGHT = ("unacked_segments", "snd_mss_bytes")
+SSTHRESH = ("rcv_ssthresh_bytes",)
+
+
+def timeline(run: Run) -> Figure:
+    """What both ends knew while the file came: windows and buffers in bytes, goodput in MiB/s.
+
+    Sizes stand on a scale of doublings, on which slow start is a straight line; nothing is drawn
+    on it for zero (an empty receive buffer). Lines are the sampler's; rings are what `ss` printed
+    at the same moments, crosses where it said something else. A run without samples, or without a
+    download, gives a figure that says so.
+    """
+    if not is_download(run):
+        return nothing(f"Condition “{run.condition}”", "this run has no download")
+    seen = download(run)
+    server = _since(own_socket(run.samples("server"), "bytes_acked"), seen)
+    client = _since(own_socket(run.samples("client"), "bytes_received"), seen)
+    title = f"One download, condition “{run.condition}”"
+    if server.empty or client.empty:
+        return _nothing_seen(title, run, seen)
+    figure = make_subplots(rows=3, cols=1, shared_xaxes=True)
+    _sender(figure, server, bdp_bytes(run))
+    _receiver(figure, client, bdp_bytes(run))
+    _of_ss(figure, SENDER, _since(instants(run, "server", "bytes_acked"), seen), IN_FLIGHT)
+    _of_ss(figure, RECEIVER, _since(instants(run, "client", "bytes_received"), seen), SSTHRESH)
+    _goodput(figure, run, seen)
+    _lay_out(figure, (seen.end_ns - seen.started_ns) / 1e9)
+    return dressed(figure, title=title, caption=of_run(run), height=800)
+
+
+def _nothing_seen(title: str, run: Run, seen: Download) -> Figure:
+    figure = Figure()
+    figure.add_annotation(
+        text=f"no timeline: the transfer took {1e3 * seen.duration_s:.0f} ms, and was over before "
+        "the first sample", showarrow=False, xref="paper", yref="paper", x=0, y=0.5,
+        xanchor="left")
+    dressed(figure, title=title, caption=of_run(run), height=230)
+    return figure.update_xaxes(visible=False).update_yaxes(visible=False)
+
+
+def _since(rows: DataFrame, seen: Download) -> DataFrame:
+    """The samples while the file came, with `s`: seconds since the client began."""
+    rows = rows[(rows["at_ns"] >= seen.started_ns) & (rows["at_ns"] <= seen.end_ns)]
+    return rows.assign(s=(rows["at_ns"] - seen.started_ns) / 1e9)
+
+
+def _sender(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
+    mss = rows["snd_mss_bytes"]
+    _line(figure, SENDER, rows, rows["snd_cwnd_segments"] * mss, "congestion window", BLUE)
+    _line(figure, SENDER, rows, rows["snd_wnd_bytes"], "window the receiver offers", GREEN, "dash")
+    _line(figure, SENDER, rows, rows["wmem_queued_bytes"], "send buffer in use", PURPLE, "dot")
+    _line(figure, SENDER, rows, rows["unacked_segments"] * mss, "in flight", VERMILION, width=2.5)
+    _bdp(figure, SENDER, rows, bdp)
+
+
+def _receiver(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
+    _line(figure, RECEIVER, rows, rows["rcvbuf_bytes"], "receive buffer", ORANGE)
+    _line(figure, RECEIVER, rows, rows["rcv_ssthresh_bytes"], "rcv_ssthresh", GREEN, "dash")
+    _line(figure, RECEIVER, rows, rows["rcv_space_bytes"], "rcv_space", BLUE, "dot")
+    _line(figure, RECEIVER, rows, rows["rmem_alloc_bytes"], "receive buffer in use", PURPLE,
+          mode="markers")
+    _bdp(figure, RECEIVER, rows, bdp)
+
+
+def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) -> None:
+    """What ss printed at the moments of samples, on the line of one quantity."""
+    if rows.empty:
+        return
+    values = rows[columns[0] + OF_SS].astype(float).fillna(0)
+    for name in columns[1:]:
+        # A size that ss left out is the sample's: it never changes.
+        values = values * rows[name + OF_SS].fillna(rows[name]).astype(float)
+    same = rows["differs"] == ""
+    figure.add_trace(Scatter(
+        x=rows["s"].tolist(), y=[value if value > 0 else None for value in values], mode="markers",
+        name=f"ss at that moment: {'' if same.all() else f'{same.sum()} of '}{len(rows)} the same",
+        legend=_legend(row), text=[words or "all fields the same" for words in rows["differs"]],
+        marker={"color": BLACK, "size": 9 if len(rows) <= FEW else 5,
+                "symbol": ["circle-open" if alike else "x" for alike in same]},
+        hovertemplate="ss at %{x:.1f} s: %{text}<extra></extra>"), row=row, col=1)
+
+
+def _goodput(figure: Figure, run: Run, seen: Download) -> None:
+    step_s = max(SHORTEST_STEP_S, run.link["measured"]["rtt_ms"] / 1e3)
+    seconds, bytes_s = seen.goodput_over_time(step_s)
+    figure.add_trace(Scatter(
+        x=seconds, y=[value / MIB for value in bytes_s], mode="lines",
+        name=f"measured, every {1e3 * step_s:.0f} ms",
+        legend=_legend(GOODPUT), line={"color": SKY, "width": 2.5, "shape": "vh"},
+        hovertemplate="%{y:.1f} MiB/s at %{x:.1f} s<extra></extra>"), row=GOODPUT, col=1)
+    theory = expected(run)
+    if theory is not None:
+        figure.add_trace(Scatter(
+            x=[0, (seen.end_ns - seen.started_ns) / 1e9], y=[theory.goodput_mib_s] * 2,
+            mode="lines", name=f"predicted, {in_three_digits(theory.goodput_mib_s)} MiB/s",
+            hoverinfo="skip", legend=_legend(GOODPUT),
+            line={"color": VERMILION, "dash": "dash", "width": 1.5}), row=GOODPUT, col=1)
+
+
+def _line(figure: Figure, row: int, rows: DataFrame, values: Series[Any], name: str, colour: str,
+          dash: str = "solid", *, width: float = 2, mode: str = "lines") -> None:
+    figure.add_trace(Scatter(
+        x=rows["s"].tolist(), y=[float(value) if value > 0 else None for value in values],
+        mode=mode, name=name, legend=_legend(row),
+        line={"color": colour, "dash": dash, "width": width}, marker={"color": colour, "size": 4},
+        text=[size_in_words(value) for value in values],
+        hovertemplate=f"{name} %{{text}} at %{{x:.1f}} s<extra></extra>"), row=row, col=1)
+
+
+def _bdp(figure: Figure, row: int, rows: DataFrame, bdp: float | None) -> None:
+    if bdp:
+        figure.add_trace(Scatter(
+            x=[rows["s"].iloc[0], rows["s"].iloc[-1]], y=[bdp, bdp], mode="lines",
+            name=f"BDP, {size_in_words(bdp)}", legend=_legend(row), hoverinfo="skip",
+            line={"color": BLACK, "dash": "longdash", "width": 1.5}), row=row, col=1)
+
+
+def _lay_out(figure: Figure, length_s: float) -> None:
+    sizes = [KIB * 4**power for power in range(11)]
+    for row, (bottom, top) in PLACES.items():
+        figure.update_yaxes(domain=[bottom, top], row=row, col=1)
+        figure.update_xaxes(range=[0, length_s * 1.01], row=row, col=1)
+        figure.add_annotation(
+            text=f"<b>{HEADINGS[row]}</b>", showarrow=False, xref="paper", yref="paper",
+            x=0, y=top, xanchor="left", yanchor="bottom", yshift=4)
+        figure.update_layout({_legend(row): {
+            "x": 1.01, "xanchor": "left", "y": top, "yanchor": "top", "font": {"size": 12}}})
+        if row != GOODPUT:
+            figure.update_yaxes(type="log", title="size, bytes", tickvals=sizes,
+                                ticktext=[size_in_words(size) for size in sizes], row=row, col=1)
+    figure.update_yaxes(title="MiB/s", rangemode="tozero", row=GOODPUT, col=1)
+    figure.update_xaxes(title="seconds since the client began", row=GOODPUT, col=1)
+
+
+def _legend(row: int) -> str:
+    return "legend" if row == 1 else f"legend{row}"

@@ -1,0 +1,156 @@
+"""Judging functions: the sizes that buffers have, are given and may come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from labs.read.claims.evidence import Evidence
+from labs.read.claims.judge import not_judged
+from labs.read.claims.ledger import Claim
+from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until
+from labs.read.readings.goodput import own_socket
+from labs.read.runs.run import Run
+from labs.read.theory.kernel_version import series
+
+CORE = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
+MIB = 1 << 20
+# Which host's value counts for a sysctl: rmem is the receiver's, wmem the sender's.
+HOSTS = {"rmem": ("client", "server"), "wmem": ("server", "client")}
+
+
+def defaults(claim: Claim, seen: Evidence) -> Finding:
+    """The sizes that a kernel begins with, from hosts on which a run left them alone."""
+    wanted = _texts(claim)
+    found = {name: value for name in wanted for value in _untouched(seen, name)[:1]}
+    if not found:
+        return not_judged(f"needs a run that leaves them alone: labs run {seen.lab.name}")
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        return not_judged(f"no run says {', '.join(missing)} as the kernel has it")
+    measured = {name: value for name, (value, _) in found.items()}
+    witness = seen.witness([condition for _, condition in found.values()])
+    other = [name for name in wanted if measured[name] != wanted[name]]
+    kernel = next(seen.run(condition) for _, condition in found.values()).kernel["release"]
+    assert claim.until is not None
+    held = series(str(kernel)) <= series(claim.until)
+    if held != (not other):
+        said = ", ".join(f"{name} is {measured[name]}" for name in other) or "all are the same"
+        return Finding(verdict=WRONG if other else HOLDS, measured=measured, witness=witness,
+                       reason=f"on {kernel} {said}")
+    same = f"all are the same on {kernel}" if held else (
+        f"on {kernel} {', '.join(other)} {'is' if len(other) == 1 else 'are'} not")
+    return Finding(verdict=held_until(claim.until), measured=measured, witness=witness,
+                   reason=f"{same}; {claim.changed} ({claim.source})")
+
+
+def _texts(claim: Claim) -> dict[str, str]:
+    assert isinstance(claim.expected, Mapping)
+    return {name: str(value) for name, value in claim.expected.items()}
+
+
+def _untouched(seen: Evidence, name: str) -> list[tuple[str, str]]:
+    """The values of a sysctl on hosts where the condition did not set it, with the condition."""
+    hosts = HOSTS["rmem" if "rmem" in name else "wmem"]
+    found = []
+    for host in hosts:
+        for condition, run in seen.runs.items():
+            before = run.sysctls.get(host, {}).get("before", {})
+            if name in before and name not in _set_by(run, host):
+                found.append((" ".join(before[name].split()), condition))
+    return found
+
+
+def _set_by(run: Run, host: str) -> Iterable[str]:
+    names: Iterable[str] = run.inputs["condition"]["sysctls"].get(host, {})
+    return names
+
+
+def doubling(claim: Claim, seen: Evidence) -> Finding:
+    """Granted over requested, for what is neither below the minimum nor above the cap."""
+    times = float(str(claim.expected))
+    rows = [row for row in _grants(seen, claim.conditions)
+            if row["requested_bytes"] <= row["cap_bytes"]]
+    raised = [row for row in rows if row["granted_bytes"] > times * row["requested_bytes"]]
+    ratios = [row["granted_bytes"] / row["requested_bytes"] for row in rows if row not in raised]
+    if not ratios:
+        return not_judged("nothing was asked for between the minimum and the cap")
+    smallest = {row["socket"]: row["granted_bytes"] for row in raised}
+    even = len({(row["socket"], row["granted_bytes"]) for row in raised}) == len(smallest)
+    if even and min(ratios) == max(ratios) == times:
+        said = " and ".join(f"{size:,} ({socket})" for socket, size in smallest.items())
+        return Finding(verdict=HOLDS, measured=times, reason=(
+            f"{len(ratios)} requests were granted twice their size" + (
+                f"; smaller ones are granted the minimum of {said} bytes" if said else "")))
+    found = sorted(row["granted_bytes"] / row["requested_bytes"] for row in rows)
+    farthest = max(found, key=lambda ratio: abs(ratio / times - 1))
+    return Finding(verdict=DIFFERS, measured=farthest, factor=farthest / times, reason=(
+        f"requests were granted {found[0]:g} to {found[-1]:g} times their size"))
+
+
+def cap(claim: Claim, seen: Evidence) -> Finding:
+    """What is granted for more than the core maximum, in units of that maximum."""
+    over = [row for row in _grants(seen, claim.conditions)
+            if row["requested_bytes"] > row["cap_bytes"]]
+    if {row["socket"] for row in over} != set(CORE):
+        return not_judged("nothing above the core maximum was asked for")
+    found = [row["granted_bytes"] / row["cap_bytes"] for row in over]
+    caps = sorted({int(row["cap_bytes"]) for row in over})
+    largest = max(int(row["requested_bytes"]) for row in over)
+    reason = (f"with a core maximum of {' and '.join(f'{one:,}' for one in caps)} bytes a request "
+              f"for {_mib(largest)} is granted {2 * caps[0]:,}: the cap, doubled")
+    reason += _raised(seen, largest)
+    if min(found) == max(found) == float(str(claim.expected)):
+        return Finding(verdict=HOLDS, measured=found[0], reason=reason)
+    return Finding(verdict=DIFFERS, measured=max(found),
+                   factor=max(found) / float(str(claim.expected)),
+                   reason=f"granted are {min(found):g} to {max(found):g} times the core maximum")
+
+
+def _raised(seen: Evidence, requested: int) -> str:
+    """What the same request is granted where a run raised the core maximum, in words."""
+    for row in _grants(seen, ("setsockopt-*",)):
+        if row["requested_bytes"] == requested <= row["cap_bytes"]:
+            return (f"; with the maximum raised to {_mib(row['cap_bytes'])} it is granted "
+                    f"{_mib(row['granted_bytes'])}")
+    return ""
+
+
+def _mib(size: float) -> str:
+    return f"{size / MIB:g} MiB"
+
+
+def _grants(seen: Evidence, conditions: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """What setsockopt was asked for and granted, each with the cap that its host had."""
+    for name in seen.matching(*conditions):
+        run = seen.run(name)
+        for row in run.buffers:
+            if row["socket"] in CORE and row["requested_bytes"]:
+                cap_bytes = int(run.sysctls[row["host"]]["after"][CORE[row["socket"]]])
+                yield {**row, "cap_bytes": cap_bytes}
+
+
+def by_hand(claim: Claim, seen: Evidence) -> Finding:
+    """How far a receive buffer grows: set by hand, and left to the kernel."""
+    grown = {what: _growth(seen.run(claim.arguments[what]))
+             for what in ("by_hand", "automatic")}
+    if any(sizes is None for sizes in grown.values()):
+        return not_judged("a transfer was over before its buffer was sampled")
+    (hand_0, hand_1), (auto_0, auto_1) = (sizes for sizes in grown.values() if sizes is not None)
+    measured = {"set by hand": hand_1 / hand_0, "automatic": auto_1 / auto_0}
+    if auto_1 <= auto_0:
+        return not_judged("the buffer does not grow here when it is left to the kernel either")
+    reason = (f"set by hand it stays at {hand_0:,} bytes; left to the kernel it grows from "
+              f"{auto_0:,} to {auto_1:,}")
+    if hand_1 == hand_0:
+        return Finding(verdict=HOLDS, measured=measured, reason=reason)
+    return Finding(verdict=WRONG, measured=measured,
+                   reason=f"set by hand it goes from {hand_0:,} to {hand_1:,} bytes")
+
+
+def _growth(run: Run) -> tuple[int, int] | None:
+    """The smallest and the largest receive buffer of the client's socket; None if not sampled."""
+    rows = own_socket(run.samples("client"), "bytes_received")
+    if rows.empty or "rcvbuf_bytes" not in rows:
+        return None
+    return int(rows["rcvbuf_bytes"].min()), int(rows["rcvbuf_bytes"].max())

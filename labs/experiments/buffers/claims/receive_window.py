@@ -1,0 +1,154 @@
+"""Judging functions: what of a receive buffer becomes window, and how that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from labs.read.claims.evidence import Evidence
+from labs.read.claims.judge import not_judged
+from labs.read.claims.ledger import Claim
+from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until, in_digits
+from labs.read.readings.goodput import own_socket
+from labs.read.runs.run import Run
+from labs.read.theory.bdp import MSS_BYTES
+from labs.read.theory.kernel_version import before, series
+from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SCALE = "net.ipv4.tcp_adv_win_scale"
+# How near a sample must come to the moment of the article's, by the bytes received till then.
+NEAR = 0.05
+
+
+def share_of_scale(scale: int) -> float:
+    """The share of a receive buffer that becomes window by the rule of tcp_adv_win_scale.
+
+    Source: include/net/tcp.h tcp_win_from_space(), up to 6.5.
+    """
+    return float(2**scale if scale <= 0 else 1 - 2**-scale)
+
+
+def window_share(claim: Claim, seen: Evidence) -> Finding:
+    """The window's share of the receive buffer, by the setting of tcp_adv_win_scale."""
+    measured: dict[str, float] = {}
+    predicted: dict[str, float] = {}
+    fits = True
+    names = seen.matching(*claim.conditions)
+    for name in names:
+        run = seen.run(name)
+        rows = _client(run)
+        scale = int(run.sysctls["client"]["after"].get(SCALE, "1"))
+        if rows.empty:
+            return not_judged(f"{name} was over before its window was sampled")
+        window, buffer = (int(rows[column].iloc[-1])
+                          for column in ("rcv_ssthresh_bytes", "rcvbuf_bytes"))
+        measured[str(scale)] = window / buffer
+        predicted[str(scale)] = receive_window_bytes(
+            buffer, str(run.kernel["release"]), adv_win_scale=scale) / buffer
+        # One segment is always missing from the window.
+        fits &= (abs(measured[str(scale)] - share_of_scale(scale))
+                 <= claim.allowed + MSS_BYTES / buffer)
+    return _of_shares(claim, seen.run(names[0]), _by_scale(measured), _by_scale(predicted), fits)
+
+
+def _by_scale(shares: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(shares.items(), key=lambda item: int(item[0])))
+
+
+def _of_shares(claim: Claim, run: Run, measured: dict[str, float], predicted: dict[str, float],
+               fits: bool) -> Finding:
+    """The verdict on the rule from the shares that were measured."""
+    kernel = str(run.kernel["release"])
+    spread = max(measured.values()) - min(measured.values())
+    ignored = spread <= claim.allowed
+    figures: dict[str, Any] = {"measured": measured, "predicted": predicted}
+    if len(measured) < 2 or (fits and ignored):
+        return not_judged("needs two settings of tcp_adv_win_scale that differ in their share")
+    assert claim.until is not None
+    since = f"{claim.changed} ({claim.source})"
+    old = series(kernel) <= series(claim.until)
+    if fits and old:
+        return Finding(verdict=held_until(claim.until), **figures, reason=(
+            f"on {kernel} each share is what the rule gives; {since}"))
+    if ignored and not old:
+        return Finding(verdict=held_until(claim.until), **figures, reason=(
+            f"on {kernel} the share is {in_digits(max(measured.values()))} whatever is set; "
+            f"{since}"))
+    if fits:
+        return Finding(verdict=HOLDS, **figures, reason=f"on {kernel} each share is as the rule "
+                                                        "gives it")
+    return Finding(verdict=WRONG, **figures, reason=(
+        f"on {kernel} the shares are {', '.join(map(in_digits, measured.values()))}"))
+
+
+def growth(claim: Claim, seen: Evidence) -> Finding:
+    """rcv_space and rcv_ssthresh when as many bytes had come as at the article's three looks."""
+    name = seen.matching(*claim.conditions)[0]
+    run = seen.run(name)
+    rows = _client(run)
+    if rows.empty:
+        return not_judged(f"{name} was over before its window was sampled")
+    wanted = {what: float(value) for what, value in _expected(claim).items()}
+    measured: dict[str, float] = {}
+    for look, received in enumerate(claim.arguments["received_bytes"], start=1):
+        measured |= _at(rows, received, look)
+    judged = [what for what in wanted if what in claim.arguments["judged"]]
+    missing = [what for what in judged if what not in measured]
+    if missing:
+        return not_judged(f"no sample of {name} is near enough to say {', '.join(missing)}")
+    buffer = int(rows["rcvbuf_bytes"].iloc[-1])
+    window = receive_window_bytes(buffer, str(run.kernel["release"]))
+    settled = float(rows["rcv_ssthresh_bytes"].max())
+    figures: dict[str, Any] = {"measured": measured,
+                               "predicted": {"rcv_ssthresh, settled": float(window)}}
+    farthest = max((measured[what] / wanted[what] for what in judged),
+                   key=lambda ratio: abs(ratio - 1))
+    if abs(farthest - 1) <= claim.allowed:
+        return Finding(verdict=HOLDS, **figures, reason=(
+            f"rcv_ssthresh settles at {settled:,.0f}; rcv_space, what was read in one round "
+            "trip, goes with the speed"))
+    then = receive_window_bytes(buffer, before(RATIO_SINCE))
+    since = series(str(run.kernel["release"])) >= RATIO_SINCE
+    last = max(value for what, value in wanted.items() if what in judged)
+    if since and _near(then, last, claim) and _near(window, settled, claim):
+        return Finding(verdict=held_until(before(RATIO_SINCE)), **figures, reason=(
+            f"rcv_ssthresh settles at {settled:,.0f}: from 6.6 on {100 * window / buffer:.0f} % of "
+            f"the buffer becomes window, {100 * then / buffer:.0f} % up to {before(RATIO_SINCE)}"))
+    return Finding(verdict=DIFFERS, factor=farthest, **figures, reason=(
+        f"rcv_ssthresh settles at {settled:,.0f}; the theory has {window:,}"))
+
+
+def _expected(claim: Claim) -> Mapping[str, float | str]:
+    assert isinstance(claim.expected, Mapping)
+    return claim.expected
+
+
+def _near(one: float, other: float, claim: Claim) -> bool:
+    return abs(one / other - 1) <= claim.allowed
+
+
+def _client(run: Run) -> DataFrame:
+    """The samples of the client's socket that say its window."""
+    rows = own_socket(run.samples("client"), "bytes_received")
+    if not {"rcv_ssthresh_bytes", "rcv_space_bytes", "rcvbuf_bytes"} <= set(rows):
+        return rows.iloc[:0]
+    known: DataFrame = rows[rows["rcv_ssthresh_bytes"].notna() & rows["rcvbuf_bytes"].notna()]
+    return known
+
+
+def _at(rows: DataFrame, received: int, look: int) -> dict[str, float]:
+    """The figures of the last sample till which no more bytes had come; those that change fast are
+    left out if that sample is far."""
+    till = rows[rows["bytes_received"] <= received * (1 + NEAR)]
+    if till.empty:
+        return {}
+    last = till.iloc[-1]
+    found = {f"rcv_space {look}": float(last["rcv_space_bytes"]),
+             f"rcv_ssthresh {look}": float(last["rcv_ssthresh_bytes"])}
+    settled = rows["rcv_ssthresh_bytes"].max() * (1 - NEAR) <= last["rcv_ssthresh_bytes"]
+    if settled or abs(last["bytes_received"] / received - 1) <= NEAR:
+        return found
+    return {}

@@ -1,0 +1,214 @@
+"""Make the runs of a plan that are not there yet: side by side, with progress, to be cancelled."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import queue
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from labs.catalog import Lab
+from labs.drive.guest import FAILURE, INPUTS
+from labs.drive.kernel.boot import PATH
+from labs.drive.parameters.base import LabParameters
+from labs.drive.record import study_file as studies
+from labs.drive.record.run_folder import Staging, clear_stale
+from labs.drive.record.seal import verify
+from labs.drive.testbed import virtual
+from labs.errors import BRANCHES, LabError, Missing, RunFailed
+from labs.launch import code_digest as code
+from labs.launch import slots, tools
+from labs.launch.plan import Planned, ask_anew, plan
+
+Progress = Callable[[str, str], None]
+"""Called with a run's title and a line about it; 'made', 'there already', 'failed' at last."""
+
+PREFIX = "labs: "
+MIB = 1 << 20
+# A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
+ROOM_MIB = 256
+
+
+def complete(folder: Path) -> bool:
+    """Whether a sealed run is there whole."""
+    if not folder.is_dir():
+        return False
+    try:
+        verify(folder)
+    except LabError:
+        return False
+    return True
+
+
+def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], None]) -> Path:
+    """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
+    interpreter = tools.python()
+    own = Path(planned.lab.source) if planned.lab.source else None
+    if code.digest_of(own) != planned.inputs["code"]:
+        raise RunFailed(f"{planned.lab.name} was changed after its runs were planned; run it again")
+    driving = code.copy(own, interpreter)
+    started = time.time()
+    with Staging(runs, planned.name) as staging:
+        staging.write_json(INPUTS, {
+            "inputs": planned.inputs, "key": planned.key,
+            "hz": planned.kernel.hz if planned.kernel else None,
+            "versions": planned.there.versions if planned.there else
+            tools.versions(planned.inputs["tools"], interpreter),
+            "ssh_config": str(planned.there.ssh_config) if planned.there else None,
+            "module": "own_lab" if own else planned.lab.experiment,
+            "source": code.OWN_LAB if own else None,
+        })
+
+        def on_line(line: str) -> None:
+            if line.startswith(PREFIX):
+                say(line.removeprefix(PREFIX))
+
+        try:
+            if planned.kernel:
+                virtual.run(planned.kernel.path, interpreter=interpreter, staging=staging.folder,
+                            code=driving, memory_mib=planned.inputs["memory_mib"],
+                            seed=planned.inputs["seed"], cpu=cpu, on_line=on_line)
+            else:
+                _here(interpreter, staging.folder, driving, planned.inputs["testbed"], on_line)
+        except RunFailed:
+            _raise_failure(planned, staging.folder)
+            raise
+        _raise_failure(planned, staging.folder)
+        return staging.seal(_about_this_machine(started))
+
+
+def _here(interpreter: Path, staging: Path, driving: Path, testbed: str,
+          on_line: Callable[[str], None]) -> None:
+    """Make a run with this machine's own kernel, in a process of its own."""
+    process = subprocess.Popen(
+        ("setpriv", "--pdeathsig", "TERM", *virtual.argv(interpreter, str(driving), testbed)),
+        cwd=staging, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, start_new_session=True, env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC",
+                                                "HOME": os.environ.get("HOME", "/tmp")})
+    assert process.stdout is not None
+    said = []
+    try:
+        for line in process.stdout:
+            said.append(line.strip())
+            on_line(line.rstrip())
+    except BaseException:
+        process.terminate()
+        raise
+    finally:
+        exit_code = process.wait()
+    if exit_code:
+        raise RunFailed(f"the run ended with exit code {exit_code}: {' | '.join(said[-3:])}")
+
+
+def _raise_failure(planned: Planned, folder: Path) -> None:
+    """Raise what the run itself left as the reason of its failure, if it left one."""
+    path = folder / FAILURE
+    if path.exists():
+        failure = json.loads(path.read_text())
+        branch = BRANCHES.get(failure["kind"], RunFailed)
+        raise branch(f"{planned.lab.name} {planned.condition.name}: {failure['message']}")
+
+
+def _about_this_machine(started: float) -> dict[str, Any]:
+    """What may differ between two equal runs."""
+    return {"started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+            "real_s": round(time.time() - started, 3), "uname": list(platform.uname()),
+            "cpus": os.cpu_count(), "load": list(os.getloadavg())}
+
+
+def run(lab: Lab, p: LabParameters, *, fresh: bool = False, jobs: int | None = None,
+        progress: Progress | None = None) -> studies.StudyFile:
+    """Make what is missing of the study that the parameters ask for, and return the study.
+
+    Runs go side by side up to `jobs` (default: one a CPU), in places that all users of the machine
+    share. On real time there is one at a time, and conditions are repeated (`labs.launch.repeat`).
+    A complete run is kept, unless `fresh`. A failure, like ^C, ends what runs and what
+    has not begun; what was complete before stays, so the same call goes on from there.
+    """
+    ask_anew()
+    tell = progress or (lambda title, line: None)
+    runs = Path(p.runs)
+
+    def make_missing(wanted: Sequence[Planned]) -> None:
+        missing = [one for one in wanted if fresh or not complete(runs / one.name)]
+        for one in wanted:
+            if one not in missing:
+                tell(one.title, "there already")
+        if missing:
+            _make_all(missing, runs, _jobs(p.testbed, jobs, len(missing)), tell)
+
+    planned = plan(lab, p)
+    clear_stale(runs)
+    check_room(runs)
+    if p.testbed == "virtual":
+        make_missing(planned)
+    else:
+        from labs.launch.repeat import repeat  # it reads results, which takes more than Python
+
+        planned = repeat(lab, p, runs, make_missing)
+    return studies.write_study(
+        runs, lab.name, dataclasses.asdict(p),
+        [studies.Planned(one.condition.name, one.key) for one in planned])
+
+
+def _jobs(testbed: str, asked: int | None, missing: int) -> int:
+    """How many runs go side by side: on real time one, because runs would disturb one another."""
+    if testbed != "virtual":
+        return 1
+    return slots.side_by_side(asked, missing)
+
+
+def _make_all(missing: Sequence[Planned], runs: Path, jobs: int, tell: Progress) -> None:
+    """Make the runs in as many threads; lines of all of them are told from this one."""
+    cancelled = threading.Event()
+    lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+
+    def one(planned: Planned) -> None:
+        name = planned.title
+
+        def say(line: str) -> None:
+            if cancelled.is_set():
+                raise KeyboardInterrupt
+            lines.put((name, line))
+
+        with slots.slot(cancelled.is_set) as cpu:
+            if not cancelled.is_set():
+                make(planned, runs, cpu, say)
+                lines.put((name, "made"))
+
+    pool = ThreadPoolExecutor(jobs)
+    futures: set[Future[None]] = {pool.submit(one, planned) for planned in missing}
+    try:
+        while futures:
+            done, futures = wait(futures, timeout=0.1, return_when=FIRST_COMPLETED)
+            while not lines.empty():
+                tell(*lines.get())
+            for future in done:
+                future.result()
+    except BaseException:
+        cancelled.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        while not lines.empty():
+            tell(*lines.get())
+
+
+def check_room(runs: Path) -> None:
+    """Missing if the disk of `runs` has no room for the capture of a large download."""
+    folder = runs.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free_mib = shutil.disk_usage(folder).free // MIB
+    if free_mib < ROOM_MIB:
+        raise Missing(f"{folder} has {free_mib} MiB free and a run may need {ROOM_MIB}; "
+                      "make room, or name another folder with --into")

@@ -1,0 +1,311 @@
+"""Reads a capture file into the table of its TCP segments, whole or in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labs.errors import BadInput, Damaged
+from labs.read.capture import counts as counted
+from labs.read.capture import framing, pcapng, segments
+from labs.read.capture import tracking as following
+from labs.read.capture.columns import ROW_BYTES, Columns
+from labs.read.capture.compiled import tell, view
+from labs.read.capture.framing import RECORD_WORDS, WANTED
+from labs.read.capture.prefetch import Pieces
+from labs.read.capture.row_limit import IN_PARTS, available_bytes, must_fit
+from labs.read.capture.source import open_source
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from labs.read.capture.counts import Remarks
+
+Array = np.ndarray[Any, Any]
+RECORDS_AT_ONCE = 1 << 13
+FIRST_CONNECTIONS = 1 << 10
+SCRATCH_ROWS = 1 << 14
+SPARE_ROWS = 1 << 10
+IN_PIECES = "labs.capture.batches reads in pieces"
+CONNECTION_BYTES = 500
+"""What a row of the table of connections takes while it is made, measured; its own 330 are there
+already."""
+
+
+class Reader:
+    """A capture file being read: where it is, and every connection so far.
+
+    Opening raises BadInput for what is no file, Damaged for what is no capture.
+    """
+
+    def __init__(self, path: str | Path, memory_bytes: int | None = None) -> None:
+        self.path = Path(path)
+        self._memory_bytes = memory_bytes
+        self._source = open_source(self.path)
+        self._pieces = Pieces(self._source)
+        self._buffer = np.zeros(0, np.uint8)
+        self._base = self._at = self._end = 0       # of the buffer: offset in the file, unread part
+        self._records = np.zeros(RECORDS_AT_ONCE * RECORD_WORDS, np.int64)
+        self._first = self._last = 0                # records found and not yet taken
+        self.counts = np.zeros(counted.COUNTS, np.int64)
+        self.counts[counted.LAST_NS] = np.iinfo(np.int64).min
+        self._state = np.zeros(segments.STATE_WORDS, np.int64)
+        self._packet = np.zeros(following.FOLLOWED_WORDS, np.int64)
+        self._options = np.zeros(segments.OPTION_WORDS, np.int64)
+        self._table: Array
+        self._slots: Array
+        self._connections_room = 0
+        self._room_for_connections(FIRST_CONNECTIONS)
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        """Take the file's first bytes, and from them its format."""
+        self._read(framing.FILE_HEADER_BYTES)
+        head = self._buffer[self._at : self._end][: framing.FILE_HEADER_BYTES].tobytes()
+        if self._source.fault is not None and len(head) < framing.FILE_HEADER_BYTES:
+            raise Damaged(f"{self.path}: {self._source.fault}, before the capture begins")
+        if not head:
+            raise BadInput(f"{self.path} is empty; a capture begins with a header of its own: "
+                           "was tcpdump stopped before it had written? (-U writes at once)")
+        self._interfaces: Array | None = None
+        if head.startswith(pcapng.MAGIC):
+            self._form = pcapng.form()
+            self._interfaces = np.zeros(pcapng.MAX_INTERFACES * pcapng.INTERFACE_WORDS, np.int64)
+            tell("the reader of pcapng", pcapng.walk_pcapng, segments.rows)
+            return
+        form = framing.form_of(head)
+        if form is None:
+            raise Damaged(f"{self.path} is not a capture: it begins neither as pcap nor as pcapng "
+                          "files do; tcpdump -w and dumpcap write such files")
+        self._form = form
+        self._at += framing.FILE_HEADER_BYTES
+        tell("the reader of pcap", framing.walk_pcap, segments.rows)
+
+    def _read(self, wanted: int) -> bool:
+        """Have at least `wanted` unread bytes in the buffer; False where the file has ended."""
+        while self._end - self._at < wanted and not self._pieces.ended:
+            begun = self._base + self._at
+            self._buffer, self._at, self._end = self._pieces.after(
+                self._buffer[self._at : self._end])
+            self._base = begun - self._at
+        return self._end - self._at >= wanted
+
+    def _walk(self) -> bool:
+        """Find more records; False at the end of what can be read."""
+        while True:
+            self._form[WANTED] = 0
+            given = (view(self._buffer), self._at, self._end, view(self._form))
+            into = (view(self._records), view(self.counts))
+            if self._interfaces is None:
+                found, at = framing.walk_pcap(*given, *into)
+            else:
+                found, at = pcapng.walk_pcapng(*given, view(self._interfaces), *into)
+            if self.counts[counted.DAMAGED]:
+                self.counts[counted.DAMAGED] += self._base
+            self._at = int(at)
+            self._first, self._last = 0, int(found)
+            if found:
+                return True
+            if self.counts[counted.DAMAGED]:
+                return False
+            if self._pieces.ended or not self._read(int(self._form[WANTED])):
+                self._finish()
+                return False
+
+    def _finish(self) -> None:
+        """Say how the file ended, if not with its last record."""
+        if self._source.fault is not None:
+            self.counts[counted.DAMAGED] = self._base + self._end + 1
+        else:
+            self.counts[counted.CUT] = self._end - self._at
+
+    def fill(self, columns: Columns) -> bool:
+        """Fill columns from their row `rows` on; False where the file has ended before they were
+        full."""
+        self._state[segments.ROW] = columns.rows
+        self._state[segments.ROOM] = columns.room
+        into = columns.views()
+        while True:
+            if self._first == self._last and (
+                    self.counts[counted.DAMAGED] or not self._walk()):
+                self.close()
+                return False
+            self._first = int(segments.rows(
+                view(self._buffer), view(self._records), self._first, self._last, self._base,
+                into, view(self._state), view(self._table), view(self._slots),
+                view(self.counts), view(self._packet), view(self._options)))
+            columns.rows = int(self._state[segments.ROW])
+            if columns.rows == columns.room:
+                return True
+            if self._state[segments.CONNECTIONS] == self._connections_room:
+                self._room_for_connections(4 * self._connections_room)
+
+    def _room_for_connections(self, room: int) -> None:
+        words = following.CONNECTION_WORDS
+        if room > FIRST_CONNECTIONS:
+            self.must_fit(room * words * 8 * 2, f"{room:,} connections")
+        table = np.zeros(room * words, np.int64)
+        slots = np.zeros(4 * room, np.int32)
+        count = int(self._state[segments.CONNECTIONS])
+        if count:
+            table[: count * words] = self._table[: count * words]
+            following.enter_all(count, view(table), view(slots))
+        self._table, self._slots, self._connections_room = table, slots, room
+
+    def must_fit(self, wanted_bytes: int, what: str, instead: str = IN_PIECES) -> None:
+        """Raise Missing where `wanted_bytes` are more than there are."""
+        must_fit(wanted_bytes, f"{self.path}: {what}", instead, self._memory_bytes)
+
+    def _free(self) -> int | None:
+        return available_bytes() if self._memory_bytes is None else self._memory_bytes
+
+    def expected_rows(self) -> int:
+        """How many rows the file may have, by its first records; exactly, where it is small."""
+        self._walk()
+        records = self._last
+        if self._pieces.ended:
+            return records + SPARE_ROWS
+        taken = (self._base + self._at) / (self._base + self._end)
+        return int(1.05 * records / max(self._pieces.done * taken, 1e-9)) + SPARE_ROWS
+
+    @property
+    def connections(self) -> Array:
+        """A row a connection: the words that labs.read.capture.tracking names."""
+        count = int(self._state[segments.CONNECTIONS])
+        words = following.CONNECTION_WORDS
+        return self._table[: count * words].reshape(count, words)
+
+    def close(self) -> None:
+        self._pieces.close()
+
+
+def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
+    """The TCP segments of a capture as a table, a row each, in the file's order.
+
+    time_ns        int64   since 1970, by the capture's clock
+    connection     int32   the row of `connections`; tcp.stream in Wireshark
+    direction      int8    0 from the end that opened the connection, 1 to it
+    seq, ack       uint32  as sent
+    flags          uint16  nine bits: 1 FIN, 2 SYN, 4 RST, 8 PSH, 16 ACK, 32 URG, 64 ECE, 128 CWR,
+                           256 NS
+    window         uint16  as sent
+    window_bytes   int32   scaled by what the sender's SYN said (a SYN's own is not); as sent, where
+                           one of the SYNs has no such option; -1, where the sender's SYN is not
+                           there (Wireshark then shows it as sent, with scale factor -1)
+    payload_bytes  int32   by the IP header, whatever was captured
+    seq_rel        int64   counted from the SYN, which has 0; without SYN the first has 1. Does not
+    ack_rel        int64   wrap at 4 GiB. ack_rel is 0 without ACK
+    mss            uint16  the option, as a SYN has it; 0 without
+    tsval, tsecr   int64   -1 without the option
+    sack_blocks    uint8   0 to 4
+    sack_left_1, sack_right_1 ... sack_left_4, sack_right_4
+                   uint32  the edges as sent; 0 beyond sack_blocks
+    offset         int64   of the record in the (uncompressed) file
+
+    tshark's columns say the same, but for four things: it puts fragments together, here the first
+    one has a row; its relative numbers wrap at 4 GiB; it shows a window of unknown scale as sent;
+    and of an option that was not captured whole it shows what there is, here it is not read.
+
+    `memory_bytes` is how much the table may take, by default what the system has. Raises Missing
+    where it takes more, in which case `batches` reads it; BadInput for what is no file, Damaged for
+    what is no capture. What else the file holds is counted: `remarks`.
+    """
+    return read_columns(path, memory_bytes)[0].table()
+
+
+def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Columns, Reader]:
+    """The segments as arrays, and the reader, which has the connections and the counts.
+
+    Room is made for as many rows as the first records promise; where that is too much for the
+    memory there is, the rows are counted first.
+    """
+    reader = Reader(path, memory_bytes)
+    try:
+        rows = reader.expected_rows()
+        free = reader._free()
+        if free is not None and rows * ROW_BYTES > free:
+            exactly = int(whole(path, memory_bytes).counts[counted.SEGMENTS])
+            reader.must_fit(exactly * ROW_BYTES, f"{exactly:,} segments")
+            rows = exactly + 1              # a table that is full might have had more
+        columns = Columns(rows)
+        while reader.fill(columns):
+            room = columns.room + columns.room // 2
+            reader.must_fit(room * ROW_BYTES, f"more than {columns.room:,} segments")
+            columns = columns.grown(room)
+    finally:
+        reader.close()
+    return columns, reader
+
+
+def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
+    """A reader that has read the file to its end and kept no rows."""
+    reader = Reader(path, memory_bytes)
+    columns = Columns(SCRATCH_ROWS)
+    try:
+        while reader.fill(columns):
+            columns.rows = 0
+    finally:
+        reader.close()
+    return reader
+
+
+def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
+    """The table of `read` in pieces of `rows` rows: joined they are equal to it.
+
+    A piece knows all that those before it have shown; only one is in memory at a time, beside 330
+    bytes a connection. A capture without segments gives one empty piece.
+    """
+    if rows < 1:
+        raise BadInput(f"rows={rows}: a piece has 1 row or more")
+    reader = Reader(path)
+    try:
+        more, given = True, 0
+        while more:
+            columns = Columns(rows)
+            more = reader.fill(columns)
+            if columns.rows or not given:
+                yield columns.table()
+            given += columns.rows
+    finally:
+        reader.close()
+
+
+def connections(path: str | Path) -> pd.DataFrame:
+    """The connections of a capture as a table, a row each, in the order of their first segment.
+
+    connection                     its number in `read`
+    opener, opener_port            the end that sent the first SYN
+    listener, listener_port        the other
+    opener_known_by                syn, syn-ack, or ports: neither was captured, and the end with
+                                   the lower port is taken for the listener
+    first_ns, last_ns              its first and last segment
+    handshake_rtt_ns               from the last SYN to the first ACK after the SYN-ACK; -1 without
+    ended                          fin: both ends sent one; reset; open: neither
+    and of each end, after opener_ or listener_:
+    mss, wscale, sack_permitted, timestamps
+                                   what its SYN offered: mss and wscale -1 where it did not, all
+                                   four -1 where it is not there; wscale at most 14, and -1 where
+                                   the other's SYN has no such option: nothing is scaled then
+    segments, bytes                what it sent; bytes of payload, those sent again too
+    retransmissions                segments whose payload begins before the highest number that it
+                                   has sent (a zero-window probe or a keep-alive of one byte too;
+                                   Wireshark tells these apart)
+    """
+    from labs.read.capture.connection_table import table
+
+    reader = whole(path)
+    count = len(reader.connections)
+    reader.must_fit(count * CONNECTION_BYTES, f"{count:,} connections", IN_PARTS)
+    return table(reader.connections)
+
+
+def remarks(path: str | Path) -> Remarks:
+    """What a capture holds beside TCP segments, and what could not be read."""
+    return counted.remarks(whole(path).counts)

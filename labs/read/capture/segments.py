@@ -1,0 +1,326 @@
+"""From records to rows: one compiled loop over TCP headers, options and connections.
+
+Source: RFC 9293, RFC 7323 (window scale, timestamps), RFC 2018 (SACK). Relative numbers and window
+scaling follow Wireshark (packet-tcp.c): a direction's numbers count from its SYN, or from one less
+than the first seen (or first acknowledged) where the capture has no SYN; a window is scaled by what
+the sender's SYN said, by nothing where either SYN has no such option, and is unknown (-1; Wireshark
+shows it as sent, with scale factor -1) where the sender's SYN is not in the capture.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from labs.read.capture.compiled import compiled
+from labs.read.capture.counts import BACKWARDS, LAST_NS, PACKETS, SEGMENTS
+from labs.read.capture.framing import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME, WIRE_END
+from labs.read.capture.headers import (
+    SOURCE_HIGH,
+    SOURCE_LOW,
+    TARGET_HIGH,
+    TARGET_LOW,
+    TCP_AT,
+    TCP_BYTES,
+    VERSION,
+    find_tcp,
+)
+from labs.read.capture.integers import POSITIVE, be16, be32
+from labs.read.capture.tracking import (
+    ACK,
+    ACKED,
+    BASE,
+    BASE_SET,
+    BY_FIN,
+    BY_RESET,
+    BYTES,
+    CONNECTION_WORDS,
+    DIRECTION_WORDS,
+    DIRECTIONS,
+    ENDED,
+    FIN,
+    FIN_SEEN,
+    HANDSHAKE_NS,
+    MSS,
+    NEXT,
+    NO_SCALING,
+    OPEN,
+    RETRANSMITTED,
+    RST,
+    SACK_PERMITTED,
+    SCALE,
+    SCALE_UNKNOWN,
+    SENT,
+    SOURCE_PORT,
+    SYN,
+    SYN_NS,
+    SYN_SEEN,
+    TARGET_PORT,
+    TIMESTAMPS,
+    WORD,
+    begin,
+    direction_in,
+    slot_of,
+    unwrapped,
+)
+from labs.read.capture.tracking import LAST_NS as LAST_SEEN_NS
+
+# The columns of a row, by the kind of array that they stand in.
+TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)      # wide: int64
+SEQ, ACK_NUMBER = range(2)                                      # numbers: uint32
+CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)              # middle: int32
+FLAGS, WINDOW, MSS_BYTES = range(3)                             # narrow: uint16
+DIRECTION, SACK_BLOCKS = range(2)                               # small: int8
+SACK_EDGES = 8                                                  # edges: uint32, left 1, right 1...
+
+NOP, MSS_OPTION, SCALE_OPTION, SACK_OK_OPTION, SACK_OPTION, TIME_OPTION = 1, 2, 3, 4, 5, 8
+ALIGNED_TIMESTAMP = 0x0101080A
+MAX_SCALE = 14
+
+# What a packet's options say, in an array of int64; -1 is absent.
+O_TSVAL, O_TSECR, O_SACK, O_MSS, O_SCALE, O_SACK_OK, O_CUT, OPTION_WORDS = range(8)
+
+
+@compiled
+def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: Any) -> None:
+    """Read the TCP options in data[at:end] into `options`; SACK edges into row `row` of `edges`.
+
+    One that is not there as a whole is not read.
+    """
+    options[O_TSVAL] = -1
+    options[O_TSECR] = -1
+    options[O_SACK] = 0
+    options[O_MSS] = -1
+    options[O_SCALE] = SCALE_UNKNOWN
+    options[O_SACK_OK] = 0
+    while at < end:
+        kind = data[at]
+        if kind == 0:
+            return
+        if kind == NOP:
+            at += 1
+            continue
+        if at + 2 > end:
+            return
+        length = int(data[at + 1])
+        if length < 2 or at + length > end:
+            return
+        if kind == TIME_OPTION and length == 10:
+            options[O_TSVAL] = be32(data, at + 2)
+            options[O_TSECR] = be32(data, at + 6)
+        elif kind == SACK_OPTION and length >= 10 and length % 8 == 2:
+            blocks = min((length - 2) // 8, SACK_EDGES // 2)
+            for edge in range(2 * blocks, 2 * options[O_SACK]):
+                edges[edge, row] = 0        # of another such option before this one
+            options[O_SACK] = blocks
+            for edge in range(2 * blocks):
+                edges[edge, row] = be32(data, at + 2 + 4 * edge)
+        elif kind == MSS_OPTION and length == 4:
+            options[O_MSS] = be16(data, at + 2)
+        elif kind == SCALE_OPTION and length == 3:
+            options[O_SCALE] = min(int(data[at + 2]), MAX_SCALE)
+        elif kind == SACK_OK_OPTION and length == 2:
+            options[O_SACK_OK] = 1
+        at += length
+
+
+@compiled
+def options_of(data: Any, at: int, end: int, header: int, flags: int, row: int, options: Any,
+               edges: Any) -> tuple[int, int, int, int]:
+    """Of the TCP header at `at`: TSval and TSecr, how many SACK blocks, and the MSS or 0.
+
+    `options` holds all that a SYN says; of another segment it may hold what one before it said.
+    """
+    if (header == 32 and flags & SYN == 0 and at + 32 <= end
+            and be32(data, at + 20) == ALIGNED_TIMESTAMP):
+        # Nearly every segment: timestamps alone, laid as Linux lays them.
+        return be32(data, at + 24), be32(data, at + 28), 0, 0
+    options[O_CUT] = at + header > end
+    read_options(data, at + 20, min(at + header, end), row, options, edges)
+    return options[O_TSVAL], options[O_TSECR], options[O_SACK], max(options[O_MSS], 0)
+
+
+@compiled
+def take_syn(table: Any, at: int, direction: int, flags: int, seen_ns: int, options: Any) -> None:
+    """Note what a SYN or SYN-ACK says of its sender."""
+    side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
+    other = at + DIRECTIONS + ((direction ^ 1) & 1) * DIRECTION_WORDS
+    table[side + SYN_SEEN] = 1
+    table[side + MSS] = options[O_MSS]
+    table[side + SACK_PERMITTED] = options[O_SACK_OK]
+    table[side + TIMESTAMPS] = 1 if options[O_TSVAL] >= 0 else 0
+    if options[O_SCALE] >= 0:
+        table[side + SCALE] = options[O_SCALE]
+    if options[O_CUT] and options[O_SCALE] < 0:
+        pass                        # it may have had the option: nothing is known
+    elif table[side + SCALE] == SCALE_UNKNOWN:
+        table[side + SCALE] = NO_SCALING
+        table[other + SCALE] = NO_SCALING
+    elif flags & ACK and table[other + SCALE] == NO_SCALING:
+        table[side + SCALE] = NO_SCALING
+    if flags & ACK == 0:
+        table[at + SYN_NS] = seen_ns
+
+
+@compiled
+def take_end(table: Any, at: int, direction: int, flags: int) -> None:
+    """Note a FIN or a reset."""
+    side = at + DIRECTIONS
+    if flags & FIN:
+        table[side + (direction & 1) * DIRECTION_WORDS + FIN_SEEN] = 1
+    if table[at + ENDED] != OPEN:
+        return
+    if flags & RST:
+        table[at + ENDED] = BY_RESET
+    elif table[side + FIN_SEEN] and table[side + DIRECTION_WORDS + FIN_SEEN]:
+        table[at + ENDED] = BY_FIN
+
+
+@compiled
+def find_connection(packet: Any, flags: int, seq: int, seen_ns: int, state: Any, table: Any,
+                    slots: Any) -> tuple[int, int]:
+    """The packet's connection and its direction in it; a new connection where it begins one."""
+    connection = state[LAST_CONNECTION]
+    at = (connection & POSITIVE) * CONNECTION_WORDS
+    direction = -1
+    slot = -1
+    if connection < state[CONNECTIONS]:
+        direction = direction_in(
+            at, table, packet[SOURCE_HIGH], packet[SOURCE_LOW], packet[SOURCE_PORT],
+            packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
+    if direction < 0:
+        slot = slot_of(
+            table, slots, packet[SOURCE_HIGH], packet[SOURCE_LOW], packet[SOURCE_PORT],
+            packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
+        if slots[slot] != 0:
+            connection = slots[slot] - 1
+            at = (connection & POSITIVE) * CONNECTION_WORDS
+            direction = direction_in(
+                at, table, packet[SOURCE_HIGH], packet[SOURCE_LOW], packet[SOURCE_PORT],
+                packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
+    if direction >= 0 and flags & (SYN | ACK) == SYN:
+        side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
+        if table[side + BASE_SET] and table[side + BASE] != seq:
+            direction = -1
+    if direction < 0:
+        if slot < 0:
+            slot = slot_of(
+                table, slots, packet[SOURCE_HIGH], packet[SOURCE_LOW], packet[SOURCE_PORT],
+                packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
+        connection = state[CONNECTIONS]
+        state[CONNECTIONS] += 1
+        slots[slot] = connection + 1
+        direction = begin(connection, table, packet, flags, seen_ns)
+    state[LAST_CONNECTION] = connection
+    return connection, direction
+
+
+# What the loop carries from one call to the next, in an array of int64.
+CONNECTIONS, LAST_CONNECTION, ROW, ROOM, STATE_WORDS = range(5)
+
+
+@compiled
+def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any, state: Any,
+         table: Any, slots: Any, counts: Any, packet: Any, options: Any) -> int:
+    """Turn records first to last - 1 into rows from row state[ROW] on; the first not taken.
+
+    It stops early where the columns are full, or the connections: the caller makes room. `base` is
+    the offset of the buffer in the file.
+    """
+    wide, numbers, middle, narrow, small, edges = columns
+    row = state[ROW]
+    room = state[ROOM]
+    connections_room = len(table) // CONNECTION_WORDS
+    begun = first
+    last_ns = counts[LAST_NS]
+    while first < last and row < room and state[CONNECTIONS] < connections_room:
+        place = (first & POSITIVE) * RECORD_WORDS
+        first += 1
+        seen_ns = records[place + TIME]
+        if seen_ns < last_ns:
+            counts[BACKWARDS] += 1
+        last_ns = seen_ns
+        end = records[place + END]
+        why = find_tcp(data, records[place + BEGIN], end, records[place + WIRE_END],
+                       records[place + LINK_TYPE], packet, counts)
+        if why != 0:
+            counts[why] += 1
+            continue
+        at = packet[TCP_AT] & POSITIVE
+        here = row & POSITIVE
+        header = (data[at + 12] >> 4) * 4
+        flags = be16(data, at + 12) & 0x1FF
+        seq = be32(data, at + 4)
+        window = be16(data, at + 14)
+        payload = packet[TCP_BYTES] - header
+        packet[SOURCE_PORT] = be16(data, at)
+        packet[TARGET_PORT] = be16(data, at + 2)
+        tsval, tsecr, blocks, mss = options_of(
+            data, at, end, header, flags, here, options, edges)
+        connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
+        wide[TIME_NS, here] = seen_ns
+        wide[OFFSET, here] = base + records[place + RECORD]
+        wide[TSVAL, here] = tsval
+        wide[TSECR, here] = tsecr
+        numbers[SEQ, here] = seq
+        numbers[ACK_NUMBER, here] = be32(data, at + 8)
+        middle[CONNECTION, here] = connection
+        middle[PAYLOAD_BYTES, here] = payload
+        narrow[FLAGS, here] = flags
+        narrow[WINDOW, here] = window
+        narrow[MSS_BYTES, here] = mss
+        small[DIRECTION, here] = direction
+        small[SACK_BLOCKS, here] = blocks
+        follow((connection & POSITIVE) * CONNECTION_WORDS, direction, flags, seq,
+               be32(data, at + 8), window, payload, seen_ns, here, options, table, wide, middle)
+        row += 1
+    counts[LAST_NS] = last_ns
+    counts[PACKETS] += first - begun
+    counts[SEGMENTS] += row - state[ROW]
+    state[ROW] = row
+    return first
+
+
+@compiled
+def follow(at: int, direction: int, flags: int, seq: int, ack: int, window: int, payload: int,
+           seen_ns: int, row: int, options: Any, table: Any, wide: Any, middle: Any) -> None:
+    """Bring the connection at `at` up to this segment; write what of the row depends on it."""
+    side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
+    other = at + DIRECTIONS + ((direction ^ 1) & 1) * DIRECTION_WORDS
+    table[at + LAST_SEEN_NS] = seen_ns
+    if flags & SYN:
+        take_syn(table, at, direction, flags, seen_ns, options)
+    if flags & (FIN | RST):
+        take_end(table, at, direction, flags)
+    if table[side + BASE_SET] == 0:
+        table[side + BASE_SET] = 1
+        table[side + BASE] = seq if flags & SYN else (seq - 1) & WORD
+        table[side + NEXT] = 0 if flags & SYN else 1
+    relative = unwrapped((seq - table[side + BASE]) & WORD, table[side + NEXT])
+    acknowledged = 0
+    if flags & ACK:
+        if table[other + BASE_SET] == 0:
+            table[other + BASE_SET] = 1
+            table[other + BASE] = (ack - 1) & WORD
+            table[other + NEXT] = 1
+        acknowledged = unwrapped((ack - table[other + BASE]) & WORD, table[side + ACKED])
+        table[side + ACKED] = max(acknowledged, table[side + ACKED])
+        if (direction == 0 and flags & SYN == 0 and table[at + HANDSHAKE_NS] < 0
+                and table[side + SYN_SEEN] and table[other + SYN_SEEN]):
+            table[at + HANDSHAKE_NS] = seen_ns - table[at + SYN_NS]
+    if payload > 0:
+        table[side + BYTES] += payload
+        if relative < table[side + NEXT]:
+            table[side + RETRANSMITTED] += 1
+    table[side + SENT] += 1
+    after = relative + payload + (flags & SYN) // SYN + (flags & FIN) // FIN
+    table[side + NEXT] = max(after, table[side + NEXT])
+    scale = table[side + SCALE]
+    scaled = window
+    if flags & SYN == 0:
+        if scale >= 0:
+            scaled = window << scale
+        elif scale == SCALE_UNKNOWN:
+            scaled = -1
+    wide[SEQ_REL, row] = relative
+    wide[ACK_REL, row] = acknowledged
+    middle[WINDOW_BYTES, row] = scaled

@@ -1,0 +1,280 @@
+"""Wireshark's marks on segments: sent again, out of order, repeated ACK, window shut, full, probed.
+
+The rules are those of Wireshark 4.0's `tcp_analyze_sequence_number` (epan/dissectors/packet-tcp.c),
+one pass over the segments in the order of the file, with what each side of a connection sent last
+as the only memory. They are a reading of the capture, made at the place where it was taken: a
+segment that the network dropped behind that place is marked when it is sent again, one that was
+dropped before it only leaves a hole.
+
+The tests hold them equal to tshark's `tcp.analysis.*`. They differ where
+
+- more than 10,000 segments of one side wait for an acknowledgment: Wireshark then no longer counts
+  a FIN or SYN as a sequence number (TCP_MAX_UNACKED_SEGMENTS), here it is always counted;
+- MPTCP is spoken: Wireshark takes an ACK that repeats the last one but carries another MPTCP
+  option for none that repeats (RFC 8684 4), here it is a duplicate ACK;
+- a side's window has no known scale when its last segment is captured, and a SYN without that
+  option comes after it: Wireshark then takes the window it has as it was sent, here nothing fills
+  it before the next segment tells;
+- the options of a segment were not captured whole: Wireshark counts it for those behind it and
+  shows no mark of its own, here it is marked as if they had been;
+- a packet is a first fragment: Wireshark follows no connection of fragments, here it is a segment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy
+
+from labs.read.capture.compiled import compiled, tell, view
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
+
+# The columns, and their bits in the compiled pass.
+RETRANSMISSION: Final = 1 << 0
+FAST_RETRANSMISSION: Final = 1 << 1
+SPURIOUS_RETRANSMISSION: Final = 1 << 2
+OUT_OF_ORDER: Final = 1 << 3
+DUPLICATE_ACK: Final = 1 << 4
+ZERO_WINDOW: Final = 1 << 5
+WINDOW_UPDATE: Final = 1 << 6
+WINDOW_FULL: Final = 1 << 7
+KEEP_ALIVE: Final = 1 << 8
+KEEP_ALIVE_ACK: Final = 1 << 9
+ZERO_WINDOW_PROBE: Final = 1 << 10
+ZERO_WINDOW_PROBE_ACK: Final = 1 << 11
+LOST_SEGMENT: Final = 1 << 12
+ACK_LOST_SEGMENT: Final = 1 << 13
+
+MARKS: Final = {
+    "retransmission": RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION,
+    "fast_retransmission": FAST_RETRANSMISSION,
+    "spurious_retransmission": SPURIOUS_RETRANSMISSION,
+    "out_of_order": OUT_OF_ORDER,
+    "duplicate_ack": DUPLICATE_ACK,
+    "zero_window": ZERO_WINDOW,
+    "window_update": WINDOW_UPDATE,
+    "window_full": WINDOW_FULL,
+    "keep_alive": KEEP_ALIVE,
+    "keep_alive_ack": KEEP_ALIVE_ACK,
+    "zero_window_probe": ZERO_WINDOW_PROBE,
+    "zero_window_probe_ack": ZERO_WINDOW_PROBE_ACK,
+    "lost_segment": LOST_SEGMENT,
+    "ack_lost_segment": ACK_LOST_SEGMENT,
+}
+
+COLUMNS: Final = ("time_ns", "connection", "direction", "seq", "ack", "flags", "window",
+                  "window_bytes", "payload_bytes")
+FIN: Final = 0x01
+SYN: Final = 0x02
+RST: Final = 0x04
+ACK: Final = 0x10
+EDGE: Final = SYN | FIN | RST
+SEQ: Final = 0xFFFFFFFF
+HALF: Final = 0x80000000
+NO_WINDOW: Final = 0xFFFFFFFF
+# The count of repeated ACKs after an ACK of what was not captured: -1, kept without a sign, so that
+# it passes for many.
+UNSEEN: Final = SEQ
+FAST_NS: Final = 20_000_000
+NO_RTT_NS: Final = 3_000_000
+
+# What is remembered of one side of a connection: a row of int64.
+(NEXT, NEXT_NS, HIGHEST, LAST_ACK, LAST_ACK_NS, REPEATED, WINDOW, WINDOW_BYTES, BASE, BASE_SET,
+ LAST_MARKS, OPENING) = range(12)
+SIDE_FIELDS: Final = 12
+# ... and of both: when the last SYN was seen, and how long the handshake took.
+SYN_NS, RTT_NS = range(2)
+
+
+def marks(segments: DataFrame) -> DataFrame:
+    """The marks of every row of a table of segments, as columns of truth, in the same order.
+
+    `segments` is what `labs.capture.read` returns. `retransmission` holds for the fast and the
+    spurious ones too, as in Wireshark.
+    """
+    return Marker().marks(segments)
+
+
+class Marker:
+    """The pass over a capture that comes in pieces: `marks` of one batch after another."""
+
+    def __init__(self) -> None:
+        self._sides = numpy.zeros((0, SIDE_FIELDS), dtype=numpy.int64)
+        self._pairs = numpy.zeros((0, 2), dtype=numpy.int64)
+
+    def marks(self, segments: DataFrame) -> DataFrame:
+        """The marks of the next segments; connections keep their numbers from batch to batch."""
+        from pandas import DataFrame
+
+        bits = self.bits(segments)
+        return DataFrame({name: (bits & bit) != 0 for name, bit in MARKS.items()},
+                         index=segments.index)
+
+    def bits(self, segments: DataFrame) -> Array:
+        """The same as one number a row, made of the constants of this module."""
+        found = numpy.zeros(len(segments), dtype=numpy.uint16)
+        if not len(segments):
+            return found
+        self._grow(int(segments["connection"].max()) + 1)
+        columns = [view(numpy.ascontiguousarray(segments[name])) for name in COLUMNS]
+        tell("the marks of segments", _pass)
+        _pass(*[*columns, self._sides, self._pairs, view(found)])
+        return found
+
+    def _grow(self, connections: int) -> None:
+        new = connections - len(self._pairs)
+        if new > 0:
+            sides = numpy.zeros((2 * new, SIDE_FIELDS), dtype=numpy.int64)
+            sides[:, WINDOW], sides[:, WINDOW_BYTES] = NO_WINDOW, -1
+            self._sides = numpy.concatenate([self._sides, sides])
+            self._pairs = numpy.concatenate([
+                self._pairs, numpy.zeros((new, 2), dtype=numpy.int64)])
+
+
+@compiled
+def _pass(time_ns: Array, connection: Array, direction: Array, seqs: Array, acks: Array,
+          flags: Array, windows: Array, windows_bytes: Array, lengths: Array, sides: Array,
+          pairs: Array, found: Array) -> None:
+    for row in range(len(seqs)):
+        pair = pairs[connection[row]]
+        own = sides[2 * connection[row] + direction[row]]
+        other = sides[2 * connection[row] + 1 - direction[row]]
+        now, flag, length = int(time_ns[row]), int(flags[row]), int(lengths[row])
+        seq, ack, window = int(seqs[row]), int(acks[row]), int(windows[row])
+        _begin(own, other, seq, ack, flag)
+        bits = _window_marks(own, other, seq, ack, window, length, flag)
+        if ack != own[LAST_ACK]:
+            own[REPEATED] = 0
+        bits |= _lost_ack(other, ack, flag)
+        bits |= _sent_again(own, other, pair, now, seq, length, flag, bits)
+        _remember(own, now, seq, ack, window, length, flag, bits)
+        _handshake(own, pair, now, flag)
+        own[WINDOW_BYTES] = window if own[OPENING] else windows_bytes[row]
+        found[row] = bits
+
+
+@compiled
+def _begin(own: Array, other: Array, seq: int, ack: int, flag: int) -> None:
+    """The first sequence numbers of both sides; a SYN that comes again starts over."""
+    if (flag & (SYN | ACK)) == SYN and own[BASE_SET] and own[BASE] == seq:
+        own[NEXT] = own[HIGHEST]
+    if not own[BASE_SET]:
+        own[BASE] = seq if flag & SYN else (seq - 1) & SEQ
+        own[BASE_SET] = 1
+    if not other[BASE_SET] and flag & ACK:
+        other[BASE] = (ack - 1) & SEQ
+        other[BASE_SET] = 1
+
+
+@compiled
+def _window_marks(own: Array, other: Array, seq: int, ack: int, window: int, length: int,
+                  flag: int) -> int:
+    """Window, probes and repeated ACKs, in the order in which one mark rules out another."""
+    plain = not flag & EDGE
+    if length == 1 and seq == own[NEXT] and other[WINDOW] == 0:
+        return ZERO_WINDOW_PROBE
+    bits = 0
+    if window == 0 and plain:
+        bits |= ZERO_WINDOW
+    if own[NEXT] and _after(seq, own[NEXT]) and not flag & RST:
+        bits |= LOST_SEGMENT
+    if length <= 1 and seq == (own[NEXT] - 1) & SEQ and plain:
+        bits |= KEEP_ALIVE
+    if (length > 0 and plain and other[WINDOW_BYTES] >= 0
+            and (seq + length) & SEQ == (other[LAST_ACK] + other[WINDOW_BYTES]) & SEQ):
+        bits |= WINDOW_FULL
+    if length or not plain or seq != own[NEXT] or ack != own[LAST_ACK]:
+        return bits
+    if window and window != own[WINDOW]:
+        return bits | WINDOW_UPDATE
+    if window == 0:
+        if own[WINDOW] == 0 and other[LAST_MARKS] & ZERO_WINDOW_PROBE:
+            bits |= ZERO_WINDOW_PROBE_ACK
+        return bits
+    if other[LAST_MARKS] & KEEP_ALIVE:
+        return bits | KEEP_ALIVE_ACK
+    own[REPEATED] = 1 if own[REPEATED] == UNSEEN else own[REPEATED] + 1
+    return bits | DUPLICATE_ACK
+
+
+@compiled
+def _lost_ack(other: Array, ack: int, flag: int) -> int:
+    """Whether this acknowledges what the capture does not have."""
+    if not (other[HIGHEST] and _after(ack, other[HIGHEST]) and flag & ACK):
+        return 0
+    if _after(other[NEXT], other[HIGHEST]):
+        other[HIGHEST] = other[NEXT]
+        return ACK_LOST_SEGMENT
+    said = other[REPEATED] == 0
+    other[REPEATED] = UNSEEN
+    return ACK_LOST_SEGMENT if said else 0
+
+
+@compiled
+def _sent_again(own: Array, other: Array, pair: Array, now: int, seq: int, length: int, flag: int,
+                bits: int) -> int:
+    """Which kind of segment this is, if it carries something that is not new."""
+    if not (length > 0 or flag & (SYN | FIN)) or bits & KEEP_ALIVE:
+        return 0
+    end = (seq + length) & SEQ
+    old = own[NEXT] != 0 and _after(own[NEXT], seq)
+    if length > 1 and (own[NEXT] - 1) & SEQ == seq:
+        old = False
+    if length > 0 and other[LAST_ACK] and not _after(end, other[LAST_ACK]):
+        return SPURIOUS_RETRANSMISSION
+    if not old:
+        return 0
+    if other[REPEATED] >= 2 and other[LAST_ACK] == seq and _within(
+            now - other[LAST_ACK_NS], FAST_NS):
+        return FAST_RETRANSMISSION
+    near = NO_RTT_NS if pair[RTT_NS] == 0 else pair[RTT_NS]
+    if flag & (SYN | FIN):
+        end = (end + 1) & SEQ
+    if _within(now - own[NEXT_NS], near) and own[NEXT] != end:
+        return OUT_OF_ORDER
+    return RETRANSMISSION
+
+
+@compiled
+def _remember(own: Array, now: int, seq: int, ack: int, window: int, length: int, flag: int,
+              bits: int) -> None:
+    end = (seq + length) & SEQ
+    if flag & (SYN | FIN):
+        end = (end + 1) & SEQ
+    if not bits & ZERO_WINDOW_PROBE:
+        if _after(end, own[NEXT]) or own[NEXT] == 0:
+            own[NEXT], own[NEXT_NS] = end, now
+        if seq == own[HIGHEST] or own[HIGHEST] == 0:
+            own[HIGHEST] = own[NEXT]
+    own[WINDOW], own[LAST_ACK], own[LAST_ACK_NS], own[LAST_MARKS] = window, ack, now, bits
+
+
+@compiled
+def _handshake(own: Array, pair: Array, now: int, flag: int) -> None:
+    """How long the handshake took; and no window is scaled before a side's first ACK."""
+    if flag & SYN:
+        own[OPENING] = 1
+    elif flag & ACK:
+        own[OPENING] = 0
+    if (flag & (SYN | ACK)) == SYN:
+        pair[SYN_NS] = now
+    elif (flag & (SYN | ACK)) == ACK and pair[SYN_NS] and not pair[RTT_NS]:
+        pair[RTT_NS] = now - pair[SYN_NS]
+
+
+@compiled
+def _after(one: int, two: int) -> bool:
+    """Whether a sequence number lies beyond another, modulo 2**32 (GT_SEQ)."""
+    return (two - one) & SEQ >= HALF
+
+
+@compiled
+def _within(length_ns: int, limit_ns: int) -> bool:
+    """`length_ns < limit_ns` as unsigned numbers: time that runs backwards is very long."""
+    if (length_ns < 0) == (limit_ns < 0):
+        return length_ns < limit_ns
+    return limit_ns < 0

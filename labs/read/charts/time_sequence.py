@@ -1,0 +1,123 @@
+"""The time-sequence graph: what one side sent, how far it was acknowledged, how far it might go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plotly.graph_objects import Figure, Scatter
+
+from labs.errors import BadInput
+from labs.experiments.buffers.narrative import size_in_words
+from labs.read.capture.tcp_marks import marks
+from labs.read.charts.caption import Source, where_from
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    SKY,
+    VERMILION,
+    dressed,
+    nothing,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+MOST_POINTS = 4000
+ACK, SYN = 0x10, 0x02
+NAMES = ("client", "server")
+# What is marked on data, the first that holds; and on the other side's answers.
+ON_DATA = (("retransmission", "sent again", VERMILION, "x"),
+           ("out_of_order", "out of order", ORANGE, "diamond"),
+           ("window_full", "fills the window", BLACK, "line-ew-open"))
+ON_ACKS = (("zero_window", "window shut", BLACK, "square"),
+           ("duplicate_ack", "ACK repeated", GREY, "triangle-up-open"))
+
+
+def time_sequence(segments: DataFrame, connection: int = 0, *, direction: int | None = None,
+                  seconds: tuple[float, float] | None = None, source: Source = "") -> Figure:
+    """Sequence numbers against time for one direction of a connection.
+
+    `segments` is a table of segments (`labs.capture.read`). `direction` is 0 for what the opener
+    sent, 1 for the other side's, by default the one that carried more. Bars are segments, from
+    their first byte to their last; below them the line of acknowledgments, above them the edge of
+    the receiver's window. `seconds` since the connection's first segment cut a stretch out. Of
+    more than 4,000 segments every n-th is drawn, and all that are marked; the caption says so.
+    Raises BadInput for a connection that is not there.
+    """
+    own = segments[segments["connection"] == connection]
+    if own.empty:
+        last = -1 if segments.empty else int(segments["connection"].max())
+        raise BadInput(f"no connection {connection}; the capture has "
+                       f"{f'connections 0 to {last}' if last >= 0 else 'no TCP at all'}")
+    marked = marks(own)
+    own = own.assign(s=(own["time_ns"] - own["time_ns"].iloc[0]) / 1e9)
+    if seconds is not None:
+        own = own[(own["s"] >= seconds[0]) & (own["s"] <= seconds[1])]
+        marked = marked.loc[own.index]
+    side = _busier(own) if direction is None else direction
+    title = f"Time and sequence: what the {NAMES[side]} sends on connection {connection}"
+    data = own[(own["direction"] == side) & (own["payload_bytes"] > 0)]
+    if data.empty:
+        return nothing(title, f"the {NAMES[side]} sends no data there")
+    answers = own[(own["direction"] != side) & ((own["flags"] & (ACK | SYN)) == ACK)]
+    figure = Figure()
+    every = max(1, -(-max(len(data), len(answers)) // MOST_POINTS))
+    _answers(figure, answers.iloc[::every], 1 - side)
+    _bars(figure, data.iloc[::every], side)
+    _marked(figure, data, marked, ON_DATA, data["seq_rel"])
+    _marked(figure, answers, marked, ON_ACKS, answers["ack_rel"])
+    figure.update_xaxes(title="seconds since the connection's first segment")
+    figure.update_yaxes(title="sequence number, bytes", tickformat=",")
+    figure.update_layout(legend={"x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top"})
+    thinned = f" · every {every}th segment is drawn" if every > 1 else ""
+    return dressed(figure, title=title, caption=where_from(source) + thinned, height=520)
+
+
+def _busier(own: DataFrame) -> int:
+    """The direction that carried more."""
+    theirs = own["direction"] == 1
+    carried = [int(own.loc[which, "payload_bytes"].sum()) for which in (~theirs, theirs)]
+    return int(carried[1] > carried[0])
+
+
+def _bars(figure: Figure, data: DataFrame, side: int) -> None:
+    begin, end = data["seq_rel"], data["seq_rel"] + data["payload_bytes"]
+    figure.add_trace(Scatter(
+        x=[x for one in data["s"] for x in (one, one, None)],
+        y=[y for pair in zip(begin, end, strict=True) for y in (*pair, None)],
+        mode="lines+markers", name=f"data of the {NAMES[side]}",
+        line={"color": BLUE, "width": 3}, marker={"size": 3, "color": BLUE},
+        hovertemplate="%{y:,} at %{x:.6f} s<extra>data</extra>"))
+
+
+def _answers(figure: Figure, answers: DataFrame, side: int) -> None:
+    reach, edge = answers["ack_rel"].cummax(), answers["ack_rel"] + answers["window_bytes"]
+    seconds = answers["s"].tolist()
+    if len(answers):
+        figure.add_trace(Scatter(
+            x=seconds, y=edge.where(answers["window_bytes"] >= 0).tolist(), mode="lines",
+            name="edge of the window", line={"color": SKY, "width": 2, "shape": "hv"},
+            hovertemplate="may send up to %{y:,} at %{x:.6f} s<extra></extra>"))
+        figure.add_trace(Scatter(
+            x=seconds, y=reach.tolist(), mode="lines", name=f"acknowledged by the {NAMES[side]}",
+            line={"color": GREEN, "width": 2, "shape": "hv", "dash": "dash"},
+            hovertemplate="acknowledged up to %{y:,} at %{x:.6f} s<extra></extra>"))
+
+
+def _marked(figure: Figure, rows: DataFrame, marked: DataFrame,
+            kinds: tuple[tuple[str, str, str, str], ...], height: Series[int]) -> None:
+    left = marked.loc[rows.index]
+    for column, words, colour, symbol in kinds:
+        chosen = left.index[left[column]]
+        left = left.drop(chosen)
+        if len(chosen):
+            figure.add_trace(Scatter(
+                x=rows.loc[chosen, "s"].tolist(), y=height.loc[chosen].tolist(), mode="markers",
+                name=f"{words} ({len(chosen)})",
+                marker={"color": colour, "symbol": symbol, "size": 9,
+                        "line": {"width": 1.5, "color": colour}},
+                text=[size_in_words(size) for size in rows.loc[chosen, "payload_bytes"]],
+                hovertemplate=f"{words}: %{{text}} at %{{x:.6f}} s<extra></extra>"))

@@ -1,0 +1,212 @@
+"""Requests and what answers them: the steps of each, its silence, and who waited for whom.
+
+A request is what the opener of a connection sends until it is answered; the exchange goes on
+until the next request. Only segments tell: nothing looks into the payload, so that a capture that
+kept the headers alone is enough, and any protocol that asks and answers can be read.
+
+The steps of article 3 (A3.3, A3.4) are `ARTICLE_OFF` and `ARTICLE_ON`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy
+
+from labs.read.capture import tcp_marks as bits
+from labs.read.capture.row_limit import IN_PARTS, must_fit
+from labs.read.flows.connection_state import ACK, FIN, RST, SYN, Sides, sides
+from labs.read.flows.distance import Distances, distances
+from labs.read.flows.reasons import IDLE
+from labs.read.flows.stalls import NOBODY, QUIET_MS, Wait, is_silent, why
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+REQUEST: Final = "request"
+FIRST: Final = "first part"
+REST: Final = "rest"
+WHOLE: Final = "whole answer"
+SILENCE: Final = "silence"
+CLIENT_ACK: Final = "client's ACK"
+SERVER_ACK: Final = "server's ACK"
+AGAIN: Final = "sent again"
+LATE: Final = "out of order"
+PROBE: Final = "probe"
+WINDOW: Final = "window update"
+AND_SO_ON: Final = "and so on"
+
+ARTICLE_OFF: Final = (REQUEST, FIRST, SILENCE, CLIENT_ACK, REST, CLIENT_ACK)
+ARTICLE_ON: Final = (REQUEST, FIRST, REST, CLIENT_ACK)
+MOST_STEPS: Final = 16
+"""Longer lists end with "and so on": an answer of many segments is no list to be compared."""
+
+EXCHANGE_BYTES: Final = 1_200
+"""What a row of `exchanges` takes while the table is made; measured."""
+
+COLUMNS: Final = (
+    "connection", "request", "at_ns", "first_row", "last_row", "segments", "request_bytes",
+    "answer_bytes", "first_byte_ms", "latency_ms", "silence_ms", "silence_before", "reason",
+    "waiting", "waited_for", "steps")
+
+
+@dataclass(frozen=True)
+class Followed:
+    """How many requests follow a list of steps, and what the others do: steps -> how many."""
+
+    steps: tuple[str, ...]
+    follow: int
+    others: dict[tuple[str, ...], int]
+
+    @property
+    def requests(self) -> int:
+        return self.follow + sum(self.others.values())
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1; NaN if there is no request."""
+        return self.follow / self.requests if self.requests else float("nan")
+
+
+def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
+    """A row a request, in the order of time, of a table of segments (`labs.capture.read`).
+
+    `connection`, `request` (its number on the connection, from 0), `at_ns`, `first_row`,
+    `last_row` (labels of the table), `segments`, `request_bytes`, `answer_bytes`,
+    `first_byte_ms` and `latency_ms` (from the request's first segment to the answer's first and
+    last; NaN without an answer), `silence_ms` (the longest gap inside it; a silence, as below,
+    before one that distance explains) and `silence_before` (the label of the segment that ended
+    it), `reason`, `waiting` and `waited_for` (see `labs.read.flows.stalls`), `steps` (a tuple of
+    the names of this module). A gap is a step if it
+    is longer by `quiet_ms` than it takes to hear from the side that ends it.
+    Raises Missing where it takes more memory than there is.
+    """
+    from pandas import DataFrame
+
+    known = sides(segments)
+    bounds = _bounds(known)
+    must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
+    far = distances(known)
+    rows = [_row(known, far, number, first, last, quiet_ms * 1e6)
+            for number, first, last in bounds]
+    found = DataFrame(rows, columns=list(COLUMNS))
+    return found.sort_values("at_ns", kind="stable", ignore_index=True)
+
+
+def followed(table: DataFrame, steps: Sequence[str]) -> Followed:
+    """How many rows of `exchanges` take these steps, and what the others do, most often first."""
+    wanted = tuple(steps)
+    counts = Counter(table["steps"])
+    follow = counts.pop(wanted, 0)
+    return Followed(wanted, follow, dict(counts.most_common()))
+
+
+def in_words(steps: Sequence[str]) -> str:
+    """Steps as one line: request; first part; silence; client's ACK; rest; client's ACK."""
+    return "; ".join(steps)
+
+
+def _bounds(known: Sides) -> list[tuple[int, int, int]]:
+    """Number, first place and end of every exchange.
+
+    The connection's end, and keep-alives, which come when nothing is going on, end it too.
+    """
+    asks = (known.length > 0) & (known.direction == 0) & (known.end > known.sent[0])
+    answers = (known.length > 0) & (known.direction == 1)
+    over = ((known.flags & (FIN | RST | SYN)) != 0) & (known.length == 0)
+    room = numpy.where(known.direction == 0, known.edge[0] - known.sent[0],
+                       known.edge[1] - known.sent[1])
+    over |= ((known.marks & bits.KEEP_ALIVE) != 0) & (room > 0)
+    found = []
+    for first, last in zip(known.starts[:-1], known.starts[1:], strict=True):
+        number, begun, answered = 0, -1, False
+        for at in range(first, last):
+            if begun >= 0 and (over[at] or (asks[at] and answered)):
+                found.append((number, begun, at))
+                number, begun, answered = number + 1, -1, False
+            if asks[at] and begun < 0:
+                begun = at
+            answered = answered or bool(answers[at])
+        if begun >= 0:
+            found.append((number, begun, int(last)))
+    return found
+
+
+def _row(known: Sides, far: Distances, number: int, first: int, last: int, quiet_ns: float
+         ) -> tuple[object, ...]:
+    times = known.time_ns[first:last]
+    payload, direction = known.length[first:last], known.direction[first:last]
+    answer = numpy.flatnonzero((payload > 0) & (direction == 1))
+    begin = int(times[0])
+    longest = _longest(known, far, first, last, quiet_ns)
+    wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, far, longest)
+    return (
+        int(known.connection[first]), number, begin, known.rows[first], known.rows[last - 1],
+        last - first, _new_bytes(known, 0, first, last), _new_bytes(known, 1, first, last),
+        _ms(times[answer[0]] - begin) if len(answer) else float("nan"),
+        _ms(times[answer[-1]] - begin) if len(answer) else float("nan"),
+        0.0 if longest is None else _ms(known.time_ns[longest] - known.time_ns[longest - 1]),
+        None if longest is None else known.rows[longest],
+        wait.reason, wait.waiting, wait.waited_for, _steps(known, far, first, last, quiet_ns))
+
+
+def _longest(known: Sides, far: Distances, first: int, last: int, quiet_ns: float
+             ) -> int | None:
+    """Where the longest silence of an exchange ends; if none is silent, the longest gap."""
+    if last - first < 2:
+        return None
+    gaps = numpy.diff(known.time_ns[first:last])
+    by = known.direction[first + 1:last]
+    beyond = gaps - numpy.where(by == 0, far.far_ns[0][first], far.far_ns[1][first])
+    chosen = beyond if beyond.max() >= quiet_ns else gaps
+    return first + 1 + int(chosen.argmax())
+
+
+def _new_bytes(known: Sides, side: int, first: int, last: int) -> int:
+    """How far a side's data came: repeated bytes count once, those of a hole in the capture too."""
+    own = (known.direction[first:last] == side) & (known.length[first:last] > 0)
+    if not own.any():
+        return 0
+    begin = known.begin[first:last][own]
+    reach = int((begin + known.length[first:last][own]).max())
+    return max(0, reach - max(int(begin.min()), int(known.sent[side][first])))
+
+
+def _ms(length_ns: int) -> float:
+    return float(length_ns) / 1e6
+
+
+def _steps(known: Sides, far: Distances, first: int, last: int, quiet_ns: float
+           ) -> tuple[str, ...]:
+    """What happened, one name after another; what goes on in the same way is told once."""
+    steps: list[str] = []
+    for at in range(first, last):
+        if at > first and is_silent(known, far, at, quiet_ns):
+            steps.append(SILENCE)
+        step = _step(known, at, any(name in steps for name in (FIRST, REST)))
+        goes_on = step == REST and steps[-2:] == [REST, CLIENT_ACK]
+        if step is not None and [step] != steps[-1:] and not goes_on:
+            steps.append(step)
+        if len(steps) > MOST_STEPS:
+            return (*steps[:MOST_STEPS], AND_SO_ON)
+    if FIRST in steps and REST not in steps:
+        steps = [WHOLE if name == FIRST else name for name in steps]
+    return tuple(steps)
+
+
+def _step(known: Sides, at: int, begun: bool) -> str | None:
+    marked, by = int(known.marks[at]), int(known.direction[at])
+    if marked & (bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE):
+        return PROBE
+    if known.length[at]:
+        if known.end[at] <= known.sent[by][at]:
+            return LATE if marked & bits.OUT_OF_ORDER else AGAIN
+        return REQUEST if by == 0 else REST if begun else FIRST
+    if marked & bits.WINDOW_UPDATE:
+        return WINDOW
+    if known.flags[at] & ACK:
+        return CLIENT_ACK if by == 0 else SERVER_ACK
+    return None

@@ -1,0 +1,142 @@
+"""A download as its client saw it: when the body began and ended, and how it grew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from labs.read.readings.counters import received_bytes
+from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SECOND_NS = 1e9
+MILLISECOND_NS = 1_000_000
+FEWEST_POINTS = 3
+
+
+@dataclass(frozen=True)
+class Download:
+    """The body of one reply; times are nanoseconds of the client's CLOCK_REALTIME.
+
+    `timeline` are moments and the bytes had by then, from (first_byte_ns, 0) to (end_ns,
+    bytes). `own_mib_s` is what the client itself says of its speed, in MiB/s, if it says it;
+    `counted`, that the bytes are the kernel's, for a client that was ended before it could say.
+    """
+
+    started_ns: int
+    first_byte_ns: int
+    end_ns: int
+    bytes: int
+    timeline: tuple[tuple[int, int], ...]
+    own_mib_s: float | None = None
+    counted: bool = False
+
+    @property
+    def duration_s(self) -> float:
+        return (self.end_ns - self.first_byte_ns) / SECOND_NS
+
+    @property
+    def goodput_bytes_s(self) -> float | None:
+        """Mean over the body; None if it took no time."""
+        return self.bytes / self.duration_s if self.duration_s > 0 else None
+
+    def third_bytes_s(self, third: int) -> float | None:
+        """Mean over one third of the time (0, 1 or 2); None if the timeline says too little."""
+        length = (self.end_ns - self.first_byte_ns) / 3
+        begin, end = third * length, (third + 1) * length
+        at = numpy.array([at_ns - self.first_byte_ns for at_ns, _ in self.timeline], dtype=float)
+        had = numpy.array([size for _, size in self.timeline], dtype=float)
+        if length <= 0 or int(((at >= begin) & (at <= end)).sum()) < FEWEST_POINTS:
+            return None
+        first, last = numpy.interp([begin, end], at, had)
+        return float(last - first) / (length / SECOND_NS)
+
+    def goodput_over_time(self, step_s: float) -> tuple[list[float], list[float]]:
+        """Goodput of each whole step of the body: seconds since `started_ns` at its end, bytes/s.
+
+        The last step is left out where there are others: the burst that ends a file is no rate.
+        """
+        count = int(self.duration_s / step_s)
+        ends = numpy.arange(count) * step_s if count > 1 else numpy.array([0, self.duration_s])
+        had = numpy.interp(
+            ends, [(at_ns - self.first_byte_ns) / SECOND_NS for at_ns, _ in self.timeline],
+            [size for _, size in self.timeline])
+        offset_s = (self.first_byte_ns - self.started_ns) / SECOND_NS
+        return (ends[1:] + offset_s).tolist(), (numpy.diff(had) / numpy.diff(ends)).tolist()
+
+
+def download(run: Run) -> Download:
+    """Read the download of a run, whoever was the client."""
+    fetched = run.fetch()
+    return from_wget(run) if fetched is None else from_fetch(fetched)
+
+
+def from_fetch(fetched: dict[str, Any]) -> Download:
+    """Read what the discarding client wrote (labs/drive/programs/fetch.py)."""
+    begin, end = fetched["first_byte_ns"], fetched["end_ns"]
+    points = [(at_ns, size) for at_ns, size in fetched["timeline"] if begin < at_ns < end]
+    return Download(
+        started_ns=fetched.get("before_ns", fetched["connect_ns"]), first_byte_ns=begin,
+        end_ns=end, bytes=fetched["bytes"],
+        timeline=((begin, 0), *points, (end, fetched["bytes"])))
+
+
+def from_wget(run: Run) -> Download:
+    """Put a download of wget together: bytes from its log, times from its socket's samples.
+
+    wget writes three digits. The first byte is due one RTT after the request, which the socket
+    dates (tcpi_last_data_sent); the end is reached from the last sample at the rate of the second
+    before it. Without samples (a transfer shorter than their period) wget's own duration holds.
+    """
+    said = run.wget()
+    if said is None:
+        raise AssertionError(f"{run.name}: neither fetch.json nor wget.txt")
+    counted = said.saved_bytes is None
+    size = (received_bytes(run) if counted else said.saved_bytes) or 0
+    rows = own_socket(run.samples("client"), "bytes_received")
+    if len(rows) < FEWEST_POINTS:
+        end = run.marks["end"]
+        begin = end - round((said.duration_s or 0) * SECOND_NS)
+        return Download(begin, begin, end, size, ((begin, 0), (end, size)), said.mean_mib_s,
+                        counted)
+    rtt_ns = round(run.link["measured"]["rtt_ms"] * MILLISECOND_NS)
+    last = rows.iloc[-1]
+    requested = int(last["at_ns"]) - int(last["last_data_sent_ms"]) * MILLISECOND_NS
+    begin = requested + rtt_ns
+    points = [(int(at), int(had)) for at, had
+              in zip(rows["at_ns"], rows["bytes_received"], strict=True) if at > begin and had]
+    end = min(_reached(points, size), run.marks["end"]) if run.ended == "complete" else (
+        run.marks["end"])
+    inside = [(at, had) for at, had in points if at < end and had < size]
+    return Download(requested - rtt_ns, begin, end, size, ((begin, 0), *inside, (end, size)),
+                    said.mean_mib_s, counted)
+
+
+def own_socket(samples: DataFrame, counter: str) -> DataFrame:
+    """The samples of the socket that carried most, by a counter that only grows.
+
+    The check of the link before a run leaves sockets that close while the samplers start.
+    """
+    if counter not in samples:
+        return samples.iloc[:0]
+    known = samples[samples[counter].notna() & (samples["state"] != "SYN-RECV")]
+    if known.empty:
+        return known
+    most = known[known[counter] == known[counter].max()]
+    own: DataFrame = known[known["cookie"] == most["cookie"].iloc[0]]
+    return own
+
+
+def _reached(points: Sequence[tuple[int, int]], size: int) -> int:
+    """When `size` is reached, going on from the last point as over the second before it."""
+    last_ns, last = points[-1]
+    before_ns, before = next((point for point in points if last_ns - point[0] <= SECOND_NS),
+                             points[-1])
+    if last <= before:
+        return last_ns
+    return last_ns + round((size - last) * (last_ns - before_ns) / (last - before))

@@ -1,0 +1,270 @@
+"""Did the result change? Two sides, run by run: same bytes, same results, or moved."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from labs.errors import BadInput
+from labs.read.runs.listing import is_run, open_study, run_folders, runs_folder, study_files
+from labs.read.runs.run import Run, open_run
+from labs.read.runs.unpack import is_packed
+
+SAME_BYTES, SAME_RESULTS, MOVED = "same bytes", "same results", "moved"
+GRADES = (SAME_BYTES, SAME_RESULTS, MOVED)
+# What a row of results says of the run itself; the inputs are compared on their own.
+OF_THE_RUN = frozenset({"lab", "condition", "testbed", "kernel", "source", "key", "digest", "link",
+                        "path"})
+
+Results = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A named value on the two sides; None where a side has none."""
+
+    name: str
+    a: object
+    b: object
+
+    @property
+    def percent(self) -> float | None:
+        """By how much b differs from a, in per cent of a; None if a is 0 or no number."""
+        a, b = _number(self.a), _number(self.b)
+        return None if a is None or b is None or a == 0 else 100.0 * (b - a) / abs(a)
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.name} {_short(self.a)} -> {_short(self.b)}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs of one condition: the `results` that moved, the `inputs` and `files` that differ."""
+
+    a: Run
+    b: Run
+    grade: str
+    results: tuple[Change, ...]
+    inputs: tuple[Change, ...]
+    files: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        yield f"{self.a.lab} {self.a.condition}: {self.grade}"
+        for change in self.results:
+            by = "" if change.percent is None else f" ({change.percent:+.3g} %)"
+            yield f"  {change}{by}"
+        if self.inputs:
+            yield f"  inputs that differ: {', '.join(map(str, self.inputs))}"
+        elif self.grade == MOVED:
+            yield "  the inputs are equal: on this testbed the run is not repeatable"
+        elif self.grade == SAME_RESULTS:
+            yield f"  the inputs are equal; bytes differ in {', '.join(self.files)}"
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "lab": self.a.lab, "condition": self.a.condition, "grade": self.grade,
+            "a": _run_json(self.a), "b": _run_json(self.b),
+            "moved": [{**change.as_json(), "percent": change.percent} for change in self.results],
+            "inputs": [change.as_json() for change in self.inputs],
+            "files": list(self.files),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All pairs of two sides, and the runs that only one side has."""
+
+    pairs: tuple[Pair, ...]
+    only_a: tuple[Run, ...]
+    only_b: tuple[Run, ...]
+
+    @property
+    def grade(self) -> str:
+        """The worst grade of the pairs; a run that only one side has is in no pair."""
+        return max((pair.grade for pair in self.pairs), key=GRADES.index)
+
+    def lines(self) -> list[str]:
+        """Return what a reader wants to see: a line a pair, what moved below it, the worst."""
+        found = [line for pair in self.pairs for line in pair.lines()]
+        for side, runs in (("first", self.only_a), ("second", self.only_b)):
+            found += [f"{run.lab} {run.condition}: only in the {side} ({run.key[:12]})"
+                      for run in runs]
+        count = len(self.pairs)
+        return [*found, f"{count} {'run' if count == 1 else 'runs'} compared: {self.grade}"]
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "grade": self.grade,
+            "pairs": [pair.as_json() for pair in self.pairs],
+            "only_a": [_run_json(run) for run in self.only_a],
+            "only_b": [_run_json(run) for run in self.only_b],
+        }
+
+
+def compare(a: str | Path, b: str | Path,
+            results_of: Callable[[Run], Results] | None = None) -> Comparison:
+    """Compare two sides run by run, paired by lab and condition.
+
+    A side is a run folder, a study file, a RUNS folder (the newest study of each lab; all runs if
+    it holds no study) or a packed file of any of these. `results_of` computes the results of a
+    run; by default the lab's own `results`. Raises BadInput if a side holds no run, if no run is
+    on both sides, or if it is not clear which runs belong together; Damaged for a damaged run.
+    """
+    compute = lab_results if results_of is None else results_of
+    together, only_a, only_b = _paired(side(a), side(b))
+    if not together:
+        raise BadInput(f"{a} and {b} have no condition in common ({_names(only_a)}; "
+                       f"{_names(only_b)}); compare runs of the same conditions")
+    pairs = tuple(_graded(one, other, compute) for one, other in together)
+    return Comparison(pairs, tuple(only_a), tuple(only_b))
+
+
+def lab_results(run: Run) -> Results:
+    """Compute the results of a run as its lab does; BadInput if that lab is not known here."""
+    from labs.catalog import find
+
+    found: Results = find(run.lab).analysis_module().results(run)
+    return found
+
+
+def side(what: str | Path) -> list[Run]:
+    """Open the runs that are meant by one side of a comparison."""
+    path = Path(what)
+    if path.is_file() and not is_packed(path):
+        folders = [folder for folder in open_study(path).folders() if is_run(folder)]
+    elif path.is_dir() and is_run(path):
+        folders = [path]
+    else:
+        folders = _newest(runs_folder(path))
+    if not folders:
+        raise BadInput(f"{what} holds no run yet; name a run, a study file, a folder given to "
+                       "--into or a packed file")
+    return [open_run(folder) for folder in folders]
+
+
+def _newest(runs: Path) -> list[Path]:
+    """The runs of the newest study of each lab, or every run where there is no study."""
+    studies = [study for study in map(open_study, study_files(runs))
+               if study.path.stem == study.lab]
+    planned = [folder for study in studies for folder in study.folders()]
+    if not studies:
+        return run_folders(runs)
+    return sorted({folder for folder in planned if is_run(folder)})
+
+
+def _paired(a: Sequence[Run], b: Sequence[Run]) -> tuple[list[tuple[Run, Run]], list[Run],
+                                                         list[Run]]:
+    """Pairs, what only a has, what only b has. Equal keys belong together in any case."""
+    together: list[tuple[Run, Run]] = []
+    only_a: list[Run] = []
+    only_b: list[Run] = []
+    groups: dict[tuple[str, str], tuple[list[Run], list[Run]]] = defaultdict(lambda: ([], []))
+    for at, runs in enumerate((a, b)):
+        for run in runs:
+            groups[run.lab, run.condition][at].append(run)
+    for (lab, condition), (left, right) in sorted(groups.items()):
+        by_key = {run.key: run for run in right}
+        together += [(run, by_key[run.key]) for run in left if run.key in by_key]
+        both = {run.key for run in left} & set(by_key)
+        rest_a = [run for run in left if run.key not in both]
+        rest_b = [run for run in right if run.key not in both]
+        if len(rest_a) == len(rest_b) == 1:
+            together.append((rest_a[0], rest_b[0]))
+            continue
+        if rest_a and rest_b:
+            raise BadInput(f"it is not clear which of {len(left)} and {len(right)} runs of {lab} "
+                           f"{condition} belong together; name a study file or one run's folder "
+                           "on each side")
+        only_a += rest_a
+        only_b += rest_b
+    return together, only_a, only_b
+
+
+def _graded(a: Run, b: Run, compute: Callable[[Run], Results]) -> Pair:
+    if a.digest == b.digest:
+        return Pair(a, b, SAME_BYTES, (), (), ())
+    results = tuple(changes(_measured(compute(a)), _measured(compute(b))))
+    return Pair(a, b, MOVED if results else SAME_RESULTS, results,
+                tuple(_changed_inputs(a, b)), tuple(_changed_files(a, b)))
+
+
+def _measured(results: Results) -> Results:
+    """What was measured, as plain Python values: an analysis may return numpy's."""
+    return {name: value.item() if hasattr(value, "item") else value
+            for name, value in results.items() if name not in OF_THE_RUN}
+
+
+def _changed_files(a: Run, b: Run) -> list[str]:
+    return [change.name for change in changes(a.seal.files, b.seal.files)]
+
+
+def _changed_inputs(a: Run, b: Run) -> Iterator[Change]:
+    """The inputs that differ; of a tool its version, where that says more than the digest."""
+    differing = changes(a.inputs, b.inputs)
+    if not differing and a.key != b.key:
+        yield Change("key", a.key, b.key)       # null here, and no such entry there
+    for change in differing:
+        tool = change.name.removeprefix("tools.")
+        before, after = a.tools.get(tool), b.tools.get(tool)
+        if change.name.startswith("tools.") and before != after:
+            yield Change(change.name, before, after)
+        else:
+            yield change
+
+
+def changes(a: Mapping[str, object], b: Mapping[str, object]) -> list[Change]:
+    """The values in two nests of them that differ, under dotted names."""
+    left, right = dict(_flat(a)), dict(_flat(b))
+    every = (Change(name, left.get(name), right.get(name))
+             for name in dict.fromkeys([*left, *right]))
+    return [change for change in every if not _equal(change.a, change.b)]
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """The single values in a nest of them, under dotted names."""
+    parts: Iterable[tuple[Any, Any]]
+    if isinstance(value, Mapping):
+        parts = value.items()
+    elif isinstance(value, (list, tuple)):
+        parts = enumerate(value)
+    else:
+        yield name, value
+        return
+    for part, below in parts:
+        yield from _flat(below, f"{name}.{part}" if name else str(part))
+
+
+def _equal(a: object, b: object) -> bool:
+    if a != a and b != b:
+        return True         # no number on both sides
+    return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        return None
+    return float(value)
+
+
+def _short(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    text = str(value)
+    return text[:12] if len(text) == 64 and set(text) <= set("0123456789abcdef") else text
+
+
+def _names(runs: Iterable[Run]) -> str:
+    return ", ".join(f"{run.lab} {run.condition}" for run in runs)
+
+
+def _run_json(run: Run) -> dict[str, object]:
+    return {"path": str(run.path), "lab": run.lab, "condition": run.condition, "key": run.key,
+            "digest": run.digest}

@@ -1,0 +1,277 @@
+"""One run, opened: what was asked, what was done, and its raw output as tables."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labs.errors import BadInput, Damaged
+from labs.drive.record.canonical import key, parse
+from labs.drive.record.run_folder import STUDIES
+from labs.drive.record.schema import RUN_SCHEMA, check_version
+from labs.drive.record.seal import Seal, read_seal, verify
+from labs.read.runs.json_schemas import held_to
+from labs.read.runs.unpack import is_packed, unpacked
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from labs.read.parse.httping import Httping
+    from labs.drive.tc import Queue
+    from labs.read.parse.wget import Download
+
+RUN = "run.json"
+PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
+SECOND_NS = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A sealed run.
+
+    `said` is its run.json (`labs/drive/record/run.schema.json` says what each entry means); times are
+    nanoseconds of the hosts' CLOCK_REALTIME. `digest` is equal for two runs that are the same byte
+    for byte, `key` for two runs that were asked the same.
+    """
+
+    path: Path
+    seal: Seal = field(repr=False)
+    said: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def lab(self) -> str:
+        return str(self.said["lab"])
+
+    @property
+    def condition(self) -> str:
+        return str(self.said["condition"])
+
+    @property
+    def key(self) -> str:
+        return str(self.said["key"])
+
+    @property
+    def digest(self) -> str:
+        return self.seal.digest
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, which is LAB-CONDITION-KEY12."""
+        return self.path.name
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """What the key was computed from."""
+        return dict(self.said["inputs"])
+
+    @property
+    def testbed(self) -> str:
+        return str(self.said["inputs"]["testbed"])
+
+    @property
+    def kernel(self) -> Mapping[str, Any]:
+        """`release`, as the kernel said it, and `hz` where it is known."""
+        return dict(self.said["kernel"])
+
+    @property
+    def tools(self) -> Mapping[str, str]:
+        """The line in which each tool said its version."""
+        return dict(self.said["tools"])
+
+    @property
+    def link(self) -> Mapping[str, Any]:
+        """`asked`, `measured` (rtt_ms, rate_mbit, loss_pct; None: not measured), `verdict`."""
+        return dict(self.said["link"])
+
+    @property
+    def commands(self) -> tuple[Mapping[str, Any], ...]:
+        """Every command issued: `at_ns`, `host`, `argv`, `exit`."""
+        return tuple(self.said["commands"])
+
+    @property
+    def sysctls(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+        """host -> `before`, `after` -> name -> value."""
+        return dict(self.said["sysctls"])
+
+    @property
+    def buffers(self) -> tuple[Mapping[str, Any], ...]:
+        """Socket buffers: `host`, `socket`, `requested_bytes`, `granted_bytes`."""
+        return tuple(self.said["buffers"])
+
+    @property
+    def marks(self) -> Mapping[str, int]:
+        """The named moments, in ns; of a name that was given twice, the first."""
+        return {mark["name"]: mark["at_ns"] for mark in reversed(self.said["marks"])}
+
+    @property
+    def ended(self) -> str:
+        """`complete`, or `limit` for a run that was ended by its time limit."""
+        return str(self.said["ended"])
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that left files here."""
+        return tuple(sorted({name.split("/")[0] for name in self.seal.files if "/" in name}))
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file of the run; BadInput, with those there are, if it has none."""
+        if name in self.seal.files:
+            return self.path / name
+        ending = name.rpartition("/")[2]
+        alike = [have for have in self.seal.files if have.rpartition("/")[2] == ending]
+        there = ", ".join(sorted(alike)) or f"none called {ending}"
+        raise BadInput(f"the run {self.name} has no {name}; it has {there}")
+
+    def text(self, name: str) -> str:
+        """Return a text file of the run."""
+        return self.file(name).read_text("utf-8", "replace")
+
+    def samples(self, host: str) -> DataFrame:
+        """Return what the sampler saw: a row a socket and moment, in the order it was seen.
+
+        Columns: `t_s` (seconds since the mark "start"), `at_ns`, and the fields of
+        `labs.read.parse.inet_diag.Sample.flat`.
+        """
+        from labs.read.parse.inet_diag import samples
+
+        found = samples(self.file(f"{host}/samples.bin").read_bytes())
+        return self._table(sample.flat() for sample in found)
+
+    def ss(self, host: str) -> DataFrame:
+        """Return what `ss` printed: a row a socket and moment.
+
+        Columns: `t_s`, `at_ns`, `mark` ("" where the moment was not marked), and the fields of
+        `labs.read.parse.ss.Socket.flat`.
+        """
+        from labs.read.parse.ss import blocks
+
+        return self._table({"at_ns": block.at_ns, "mark": block.mark, **socket.flat()}
+                           for block in blocks(self.text(f"{host}/ss.txt"))
+                           for socket in block.sockets)
+
+    def nstat(self, host: str, when: str = "delta") -> dict[str, int]:
+        """Return a host's counters by name: `before` or `after` the run, or the `delta`."""
+        from labs.read.parse.nstat import changes, counters
+
+        if when == "delta":
+            return changes(self.text(f"{host}/nstat-before.txt"),
+                           self.text(f"{host}/nstat-after.txt"))
+        moment = _checked(when, ("before", "after", "delta"))
+        return counters(self.text(f"{host}/nstat-{moment}.txt"))
+
+    def tc(self, host: str, when: str = "after") -> tuple[Queue, ...]:
+        """Return the qdiscs and classes of a host's device, `before` or `after` the run."""
+        from labs.drive.tc import queues
+
+        return queues(self.text(f"{host}/tc-{_checked(when, ('before', 'after'))}.txt"))
+
+    def fetch(self) -> dict[str, Any] | None:
+        """Return what the discarding client wrote, or None if another client fetched."""
+        return self._json("client/fetch.json")
+
+    def wget(self) -> Download | None:
+        """Return what wget logged, or None if another client fetched."""
+        from labs.read.parse.wget import download
+
+        name = "client/wget.txt"
+        return download(self.text(name)) if name in self.seal.files else None
+
+    def httping(self) -> Httping | None:
+        """Return what httping printed, or None for a run that did not start it."""
+        from labs.read.parse.httping import httping
+
+        name = "client/httping.txt"
+        return httping(self.text(name)) if name in self.seal.files else None
+
+    def capture(self, host: str) -> Path | None:
+        """Return the path of a host's capture, or None if the run was made without."""
+        name = f"{host}/capture.pcap"
+        return self.path / name if name in self.seal.files else None
+
+    def commands_text(self) -> str:
+        """Return the ip, tc, sysctl and ethtool lines that changed something, to be pasted."""
+        groups: dict[str, list[str]] = {}
+        for command in self.commands:
+            if _is_pasted(command["argv"]):
+                groups.setdefault(command["host"], []).append(shlex.join(command["argv"]))
+        return "\n".join(f"# on the {host}\n" + "".join(f"{line}\n" for line in lines)
+                         for host, lines in groups.items())
+
+    def _json(self, name: str) -> dict[str, Any] | None:
+        if name not in self.seal.files:
+            return None
+        found = parse((self.path / name).read_bytes())
+        assert isinstance(found, dict)
+        return found
+
+    def _table(self, rows: Iterable[Mapping[str, object]]) -> DataFrame:
+        from pandas import DataFrame
+
+        table = DataFrame(list(rows))
+        if table.empty:
+            return DataFrame({"t_s": [], "at_ns": []})
+        table.insert(0, "t_s", (table["at_ns"] - self.marks["start"]) / SECOND_NS)
+        return table
+
+
+def open_run(path: str | Path) -> Run:
+    """Open a run folder, or a packed file that holds one run, and verify it.
+
+    Raises BadInput if there is no run, or one of another schema; Damaged if it was changed after
+    it was sealed or does not fit the schema.
+    """
+    folder = Path(path)
+    if is_packed(folder):
+        folder = _only_run(folder)
+    elif folder.is_dir() and (folder / STUDIES).is_dir():
+        raise BadInput(f"{folder} holds runs and is none itself; name one of them, as "
+                       f"`labs runs list {folder}` shows them")
+    read_seal(folder)
+    said = _read(folder)
+    seal = verify(folder)
+    run = Run(folder, seal, held_to(RUN_SCHEMA, said, folder / RUN))
+    inputs = run.said["inputs"]
+    if key(inputs) != run.key or (inputs["lab"], inputs["condition"]["name"]) != (
+            run.lab, run.condition):
+        raise Damaged(f"{folder / RUN}: its key, lab or condition is not that of its inputs; "
+                      "make the run again with --fresh")
+    return run
+
+
+def _read(folder: Path) -> object:
+    """Read run.json and check the version of its schema, before anything else is said of it."""
+    try:
+        said = parse((folder / RUN).read_bytes())
+    except FileNotFoundError:
+        return None         # the seal names it, or the schema will
+    except (OSError, ValueError):
+        said = None
+    if isinstance(said, dict) and "schema" in said:
+        check_version(said["schema"], f"{folder}")
+    return said
+
+
+def _only_run(packed: Path) -> Path:
+    runs = unpacked(packed)
+    found = sorted(entry.parent for entry in runs.glob(f"*/{RUN}"))
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(run.name for run in found) or "none"
+    raise BadInput(f"{packed} holds {len(found)} runs ({names}); unpack it with tar and name the "
+                   "folder of one")
+
+
+def _checked(when: str, allowed: tuple[str, ...]) -> str:
+    if when in allowed:
+        return when
+    raise BadInput(f"{when!r} is no moment of a run; allowed: {', '.join(allowed)}")
+
+
+def _is_pasted(argv: list[str]) -> bool:
+    if argv[0] not in PASTED:
+        return False
+    reads = {"show", "-s", "-V", "--version", "-n"} if argv[0] != "sysctl" else {"-n", "-a"}
+    return not reads & set(argv[1:])

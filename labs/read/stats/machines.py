@@ -1,0 +1,87 @@
+"""What the machines of a run on real time were and did: from its machines.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from labs.drive.host_load import FILE
+from labs.drive.record.canonical import parse
+from labs.read.parse import proc as machine
+from labs.read.runs.run import Run
+
+STAT, LOAD, TICKS = "/proc/stat", "/proc/loadavg", "/proc/timer_list"
+CPU, RELEASE = "/proc/cpuinfo", "/proc/sys/kernel/osrelease"
+# The mean of fewer says nothing of the period: the first sample of a run may come at any time.
+FEWEST_SAMPLES = 10
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine while a run went on; None for what it did not say.
+
+    `busy_pct` and `stolen_pct` are of all its CPUs, `busiest_pct` of the one that worked most;
+    `load_before` is the load of the minute before. `asked_ms` and `period_ms` are the sampler's
+    period as it was asked and as it was, both None for a machine without one.
+    """
+
+    release: str | None = None
+    cpu: str | None = None
+    cpus: int | None = None
+    busy_pct: float | None = None
+    busiest_pct: float | None = None
+    stolen_pct: float | None = None
+    load_before: float | None = None
+    load_after: float | None = None
+    hz: int | None = None
+    driver: str | None = None
+    offloads: Mapping[str, bool] | None = None
+    asked_ms: float | None = None
+    period_ms: float | None = None
+
+
+@cache
+def machines(run: Run) -> Mapping[str, Machine]:
+    """The machines of a run by name (`here` drives it); empty for a run on virtual time."""
+    if FILE not in run.seal.files:
+        return {}
+    said = parse(run.file(FILE).read_bytes())
+    assert isinstance(said, dict)
+    return {name: _machine(run, name, about) for name, about in said.items()}
+
+
+def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
+    before, after = about["before"], about["after"]
+    worked: dict[str, Any] = {}
+    if STAT in before and STAT in after:
+        then, now = machine.cpu_times(before[STAT]), machine.cpu_times(after[STAT])
+        spent = {cpu: times.since(then[cpu]) for cpu, times in now.items() if cpu in then}
+        single = [times.busy_pct for cpu, times in spent.items() if cpu != "cpu"]
+        worked = {"cpus": len(single), "busy_pct": spent["cpu"].busy_pct,
+                  "stolen_pct": spent["cpu"].stolen_pct,
+                  "busiest_pct": max((busy for busy in single if busy is not None), default=None)}
+    if LOAD in before and LOAD in after:
+        worked |= {"load_before": machine.load(before[LOAD]),
+                   "load_after": machine.load(after[LOAD])}
+    if TICKS in before and TICKS in after:
+        worked["hz"] = machine.hz(before[TICKS], after[TICKS])
+    return Machine(
+        release=about.get(RELEASE, "").strip() or None,
+        cpu=about.get(CPU, "").partition(":")[2].strip().partition("\n")[0] or None,
+        driver=machine.driver(about.get("driver", "")),
+        offloads=machine.offloads(about["offloads"]) if "offloads" in about else None,
+        **worked, **_sampling(run, name))
+
+
+def _sampling(run: Run, host: str) -> dict[str, Any]:
+    """The sampler's period on a host: asked, and as it was in the mean."""
+    name, asked = f"{host}/sampler.json", run.inputs["condition"]["settings"].get("sample_ms")
+    if name not in run.seal.files or asked is None:
+        return {}
+    said = parse(run.file(name).read_bytes().splitlines()[-1])
+    assert isinstance(said, dict)
+    if said["samples"] < FEWEST_SAMPLES:
+        return {}
+    return {"asked_ms": float(asked), "period_ms": float(said["mean_period_ms"])}

@@ -1,0 +1,98 @@
+"""How many payload bytes a buffer lets be under way: the receive window, the send buffer's bound.
+
+Buffers are accounted in true size (payload and the memory around it), windows in payload. How
+much of a buffer the kernel gives to the window changed with 6.6; what a sent segment costs, with
+6.3. Measured figures are in tests/fixtures/theory.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from labs.read.theory.bdp import MSS_BYTES
+from labs.read.theory.kernel_version import series
+
+SEGMENT_TRUESIZE_BYTES = 2408
+"""True size of one received 1448-byte segment over veth on the kernels that are built here (with
+Debian's own configuration 2344: MAX_HEADER, which depends on the configuration, is in it)."""
+
+RATIO_SINCE = (6, 6)
+CLAMP_FOLLOWS_SINCE = (6, 11)
+SMALL_HEADS_SINCE = (6, 3)
+GSO_MAX_BYTES = 65535
+
+
+def scaling_ratio(
+    payload_bytes: int = 2 * MSS_BYTES, truesize_bytes: int = SEGMENT_TRUESIZE_BYTES + MSS_BYTES
+) -> int:
+    """256ths of a receive buffer that become window, from 6.6 on: the payload's share of the
+    first full-sized skb that arrived.
+
+    With offloads that skb holds two segments (net.ipv4.tcp_min_tso_segs), without them one.
+    Source: net/ipv4/tcp_input.c tcp_measure_rcv_mss() (6.6 and later).
+    """
+    return max(1, (payload_bytes << 8) // truesize_bytes)
+
+
+def first_ratio(kernel: str) -> int:
+    """The ratio before any data came. Source: include/net/tcp.h tcp_scaling_ratio_init()."""
+    return 128 if series(kernel) >= (6, 10) else (1200 << 8) // 4672
+
+
+def receive_window_bytes(
+    rcvbuf_bytes: int, kernel: str, *, adv_win_scale: int = 1, offloads: bool = True,
+    locked: bool = False, mss_bytes: int = MSS_BYTES,
+) -> int:
+    """The window a receiver keeps open when its reader keeps up: rcv_ssthresh in the long run.
+
+    `rcvbuf_bytes` is sk_rcvbuf, the granted size: tcp_rmem[2] once automatic sizing has grown
+    there, twice what SO_RCVBUF asked for when it is `locked`.
+    Up to 6.5 tcp_adv_win_scale says how much is kept back (the default 1: half), and one segment
+    is missing. From 6.6 on the setting is ignored and the share is `scaling_ratio`; a locked
+    buffer keeps the first ratio until 6.11. One skb's true size is always missing: the one that
+    was in the queue when the window last grew.
+    Source: include/net/tcp.h tcp_win_from_space(); net/ipv4/tcp_input.c tcp_grow_window().
+    """
+    if series(kernel) < RATIO_SINCE:
+        if adv_win_scale <= 0:
+            return max(0, (rcvbuf_bytes >> -adv_win_scale) - mss_bytes)
+        return max(0, rcvbuf_bytes - (rcvbuf_bytes >> adv_win_scale) - mss_bytes)
+    segments = 2 if offloads else 1
+    # What is around the payload of one segment is the same for every MSS that fits its page.
+    truesize = SEGMENT_TRUESIZE_BYTES + (segments - 1) * mss_bytes
+    ratio = scaling_ratio(segments * mss_bytes, truesize)
+    if locked and series(kernel) < CLAMP_FOLLOWS_SINCE:
+        ratio = first_ratio(kernel)
+    return max(0, (rcvbuf_bytes - SEGMENT_TRUESIZE_BYTES) * ratio >> 8)
+
+
+def segment_overhead_bytes(kernel: str) -> int:
+    """What a sent skb costs beside its payload: 1280 until 6.2 (its head comes from kmalloc-1k),
+    960 from 6.3 on (a cache of small heads, 704 bytes with the MAX_HEADER of a distribution's
+    kernel; 896 where no driver for wireless is configured).
+
+    Source: net/core/skbuff.c __alloc_skb(), SKB_SMALL_HEAD_SIZE; net/ipv4/tcp.c
+    tcp_stream_alloc_skb().
+    """
+    return 960 if series(kernel) >= SMALL_HEADS_SINCE else 1280
+
+
+def send_bound_bytes(sndbuf_bytes: int, kernel: str, *, mss_bytes: int = MSS_BYTES) -> int:
+    """Payload under way when a bulk sender's buffer is what holds it back.
+
+    `sndbuf_bytes` is sk_sndbuf: tcp_wmem[2] once automatic sizing has grown there. A writer that
+    met a full buffer is woken only when no more than two thirds of it are in use, and then fills
+    it. While a flow is held back its acknowledgements come in one burst a round trip, and the
+    amount under way settles where that burst causes exactly two refills of a third each: at two
+    thirds of the buffer, not at the whole of it. A refill begins up to one acknowledgement late
+    and ends up to one skb over: one and a half skbs together, on average.
+    Good to 2 % from 1 MiB on. With a smaller buffer the sender puts more under way than this: a
+    partial segment at the tail of its queue is filled up without asking for room.
+    Source: include/net/sock.h sk_stream_min_wspace(); net/core/stream.c sk_stream_write_space();
+    net/ipv4/tcp.c tcp_sendmsg_locked(), label new_segment.
+    """
+    payload = GSO_MAX_BYTES // mss_bytes * mss_bytes
+    skb = payload + segment_overhead_bytes(kernel)
+    settled = 2 * sndbuf_bytes / 3 + 1.5 * skb
+    whole = ceil(sndbuf_bytes / skb) * skb
+    return int(min(settled, whole) * payload / skb)

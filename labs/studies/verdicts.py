@@ -1,0 +1,35 @@
+"""The verdicts on an article's claims, as a table for a notebook."""
+
+from __future__ import annotations
+
+from labs.read.claims.disputed import disputed
+from labs.read.claims.ledger import article
+from labs.read.claims.verdict import Verdict, shown
+from labs.read.display.notebook import Table
+from labs.read.stats.testbed_comparison import beside
+from labs.studies.study import Study
+
+COLUMNS = ("claim", "what it says", "article", "predicted", "measured", "unit", "verdict",
+           "because", "witness")
+
+
+def verdicts(study: Study, other: Study | None = None) -> Table:
+    """A row a claim of the article that the study's lab is about.
+
+    BadInput for a lab that no article is judged by. Every verdict is computed from the study's
+    runs; one that they cannot judge is `not judged`, and says what is missing. With another study,
+    of a second witness, a verdict on which the two part is `disputed`, with the reason.
+    """
+    claims = study.lab.claims_module()
+    found: tuple[Verdict, ...] = claims.verdicts(study.runs)
+    if other is not None and other.runs:
+        found = disputed(article(claims.ARTICLE), found, claims.verdicts(other.runs),
+                         beside(study.every, other.every))
+    return Table([_row(one) for one in found], columns=list(COLUMNS))
+
+
+def _row(one: Verdict) -> dict[str, str]:
+    return dict(zip(COLUMNS, (
+        one.id, one.statement, shown(one.expected), shown(one.predicted), shown(one.measured),
+        one.unit, one.words, one.reason, "" if one.witness is None else str(one.witness)),
+        strict=True))

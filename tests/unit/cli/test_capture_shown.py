@@ -1,0 +1,206 @@
+"""`labs capture ladder` and `labs capture stalls`, and what does not fit in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labs.cli.__main__ import main
+from labs.cli.capture_shown import place
+from labs.errors import Missing
+from labs.read.capture import connections, read, reader
+from labs.read.capture import row_limit as memory
+from labs.read.flows import connection_state as sides
+from labs.read.flows.exchanges import exchanges
+from labs.read.flows.stalls import stalls
+from tests.captures import without_syns
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "exchanges"
+NAGLE, OUTAGE = FOLDER / "nagle-off.pcap.gz", FOLDER / "outage.pcap"
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, object]:
+    assert main([*map(str, words), "--json"]) == 0
+    said: dict[str, object] = json.loads(capsys.readouterr().out)
+    return said
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object, code: int = 2) -> str:
+    assert main(list(map(str, words))) == code
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    return said.err
+
+
+def test_a_ladder_is_one_page_that_works_offline(capsys: pytest.CaptureFixture[str],
+                                                 tmp_path: Path) -> None:
+    out = tmp_path / "ladder.html"
+    asked = ("capture", "ladder", NAGLE, "--connection", 3, "--out", out)
+    assert told(capsys, *asked, "--dry-run")["written"] is False and not out.exists()
+    said = told(capsys, *asked)
+    rows = said["rows"]
+    assert isinstance(rows, list)
+    own = read(NAGLE).query("connection == 3")
+    assert rows == [0, own.index[39]]
+    page = out.read_text()
+    assert "delayed ACK meets Nagle" in page and "from the file nagle-off.pcap.gz" in page
+    assert 'src="http' not in page
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_graph_is_of_the_longest_connection_or_the_one_named(
+        capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "graph.html"
+    asked = ("capture", "graph", NAGLE, "--out", out)
+    longest = read(NAGLE)["connection"].value_counts().index[0]
+    assert told(capsys, *asked, "--dry-run")["written"] is False and not out.exists()
+    assert told(capsys, *asked)["connection"] == longest
+    assert "what the server sends on connection" in out.read_text()
+    told(capsys, *asked, "--connection", 3, "--sender", "opener", "--to-s", 0.1)
+    page = out.read_text()
+    assert "what the client sends on connection 3" in page and 'src="http' not in page
+    assert "connections 0 to 19" in refused(capsys, *asked, "--connection", 20)
+    for words in (("--from-s", 2, "--to-s", 1), ("--from-s", -1), ("--to-s", "nan")):
+        assert "the first before the last" in refused(capsys, *asked, *words)
+    assert "end it in .html" in refused(capsys, *asked[:-1], tmp_path / "graph.png")
+
+
+def test_a_stretch_is_rows_or_times() -> None:
+    segments = read(OUTAGE)
+    since_ms = (segments["time_ns"] - segments["time_ns"].iloc[0]) / 1e6
+    assert place(segments, "17", "--from") == 17
+    assert place(segments, "0s", "--from") == 0
+    for word, ms in (("0.3s", 300), ("300ms", 300), ("1500us", 1.5)):
+        row = place(segments, word, "--from")
+        assert since_ms[row] >= ms > since_ms[row - 1]
+    assert place(segments, "9000s", "--from") == len(segments)
+    assert place(segments[:0], "1s", "--from") == 0
+
+
+def test_a_ladder_that_cannot_be_drawn_is_not_written(capsys: pytest.CaptureFixture[str],
+                                                      tmp_path: Path) -> None:
+    out = tmp_path / "ladder.html"
+    ladder = ("capture", "ladder", OUTAGE, "--out", out)
+    assert "at most 120 fit" in refused(capsys, "capture", "ladder", FOLDER / "lossy.pcap.gz",
+                                        "--from", 0, "--to", 2000, "--out", out)
+    assert "connections 0 to 0" in refused(capsys, *ladder, "--connection", 4)
+    assert "such as 1.5s or 250ms" in refused(capsys, *ladder, "--from", "soon")
+    assert "end it in .html" in refused(capsys, "capture", "ladder", OUTAGE, "--out", "x.png")
+    assert "no such file" in refused(capsys, "capture", "ladder", tmp_path / "no", "--out", out)
+    assert not out.exists()
+
+
+def test_stalls_are_told_by_reason_and_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    said = told(capsys, "capture", "stalls", NAGLE)
+    reasons, stalls = said["reasons"], said["stalls"]
+    assert isinstance(reasons, list) and isinstance(stalls, list)
+    assert [(one["reason"], one["silences"]) for one in reasons] == [
+        ("delayed ACK meets Nagle", 180)]
+    assert "tcp_nagle_check" in reasons[0]["source"]
+    assert len(stalls) == 180 and {one["waiting"] for one in stalls} == {"server"}
+    assert sum(one["silence_ms"] for one in stalls) == pytest.approx(reasons[0]["together_ms"])
+
+
+def test_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capture", "stalls", str(OUTAGE)]) == 0
+    said = capsys.readouterr().out
+    assert "the longest 10:" in said and "retransmission timer: " in said
+    assert said.splitlines()[1].startswith("retransmission timer")     # the longest together
+    assert main(["capture", "stalls", str(OUTAGE), "--quiet-ms", "5000"]) == 0
+    assert "no silence that is longer than a round trip" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("quiet_ms", ["nan", "-5", "0", "inf"])
+def test_a_length_that_no_silence_has_is_refused(capsys: pytest.CaptureFixture[str],
+                                                 quiet_ms: str) -> None:
+    assert "above 0" in refused(capsys, "capture", "stalls", OUTAGE, f"--quiet-ms={quiet_ms}")
+
+
+def test_what_the_file_lacks_is_said_beside_ladder_and_stalls(
+        capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cut, whole = tmp_path / "cut.pcap", OUTAGE.read_bytes()
+    cut.write_bytes(whole[:-10])
+    for words in (["stalls"], ["ladder", "--from", "0", "--out", str(tmp_path / "x.html")]):
+        assert main(["capture", words[0], str(cut), *words[1:]]) == 0
+        assert "the last record ends early" in capsys.readouterr().err
+    assert told(capsys, "capture", "stalls", cut)["cut_bytes"]
+
+
+def test_stalls_say_where_packets_are_missing(capsys: pytest.CaptureFixture[str],
+                                              tmp_path: Path) -> None:
+    holed, whole = tmp_path / "holed.pcap", OUTAGE.read_bytes()
+    segments = read(OUTAGE)
+    row = int(segments.index[segments["payload_bytes"] > 0][5])
+    begin, end = (int(segments["offset"][one]) for one in (row, row + 1))
+    holed.write_bytes(whole[:begin] + whole[end:])
+    assert main(["capture", "stalls", str(holed)]) == 0
+    assert "ACKs of bytes that are not in the capture: " in capsys.readouterr().err
+    assert told(capsys, "capture", "stalls", OUTAGE)["acks_of_missing"] == 0
+
+
+def test_an_unknown_rtt_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A download with an RTT of 40 ms, captured from after its handshake on."""
+    late = without_syns(FOLDER / "lossy.pcap.gz", tmp_path / "late.pcap")
+    assert main(["capture", "stalls", str(late)]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"{late}: no silence that is certain to be longer than a round trip\n"
+    assert said.err == (
+        "labs: connections without a complete handshake in the capture: 1; their RTT is unknown, "
+        "and no reason is given that depends on it; not listed, as they may be no longer than a "
+        "round trip: 52 of their gaps, the longest of 40.000 ms; start the capture before the "
+        "connection\n")
+    found = told(capsys, "capture", "stalls", late)
+    assert (found["rtt_unknown"], found["undecided"], found["stalls"]) == (1, 52, [])
+    whole = told(capsys, "capture", "stalls", NAGLE)
+    assert (whole["rtt_unknown"], whole["undecided"], whole["longest_undecided_ms"]) == (0, 0, 0)
+    assert isinstance(whole["stalls"], list) and all(one["rtt_ms"] < 1 for one in whole["stalls"])
+    late = without_syns(NAGLE, tmp_path / "late.pcap")
+    stalls = told(capsys, "capture", "stalls", late)["stalls"]
+    assert isinstance(stalls, list) and {one["rtt_ms"] for one in stalls} == {None}
+    assert main(["capture", "ladder", str(late), "--out", str(tmp_path / "x.html")]) == 0
+    assert "so the RTT is unknown" in (tmp_path / "x.html").read_text()
+
+
+def test_a_capture_without_tcp_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bare = tmp_path / "bare.pcap"
+    bare.write_bytes(OUTAGE.read_bytes()[:24])
+    assert main(["capture", "connections", str(bare)]) == 0
+    assert capsys.readouterr().out == f"{bare}: no TCP at all\n"
+    for verb in ("ladder", "graph"):
+        assert "the capture has no TCP at all" in refused(capsys, "capture", verb, bare,
+                                                          "--out", tmp_path / "x.html")
+
+
+@pytest.mark.parametrize(("asked", "what"), [
+    (("stalls", NAGLE), "the two sides of 1,140 segments"),
+    (("ladder", NAGLE, "--out", "x.html"), "the packets of connection 0"),
+    (("connections", NAGLE), "20 connections as a list"),
+    (("connections", NAGLE, "--json"), "20 connections as a list")])
+def test_what_does_not_fit_in_memory_is_refused(
+        asked: tuple[object, ...], what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the table of segments has just gone in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(reader, "ROW_BYTES", 0)
+    (tmp_path / "meminfo").write_text("MemTotal: 4000000 kB\nMemAvailable: 10 kB\n")
+    said = refused(capsys, "capture", *asked, code=3)
+    assert what in said and "tcpdump -r FILE" in said
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_silences_and_requests_have_to_fit_too(tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = read(NAGLE)
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(sides, "ROW_BYTES", 0)
+    (tmp_path / "meminfo").write_text("MemAvailable: 100 kB\n")
+    with pytest.raises(Missing, match="180 silences take 0 MB"):
+        stalls(segments)
+    with pytest.raises(Missing, match="200 requests take 0 MB"):
+        exchanges(segments)
+    (tmp_path / "meminfo").write_text("MemAvailable: 9 kB\n")
+    with pytest.raises(Missing, match="20 connections take 0 MB"):
+        connections(NAGLE)

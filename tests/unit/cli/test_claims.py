@@ -1,0 +1,135 @@
+"""`labs claims`: the verdicts, for a reader and for a program, from whatever runs there are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.cli.__main__ import main
+from labs.drive.record.study_file import Planned, write_study
+from labs.read.claims.verdict import NOT_JUDGED
+from labs.read.runs import open_run, recorded
+from labs.read.runs.unpack import unpacked
+from tests.run_folders import inputs, make_run
+
+RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"
+FIELDS = {"id", "statement", "expected", "unit", "tolerance_pct", "tolerance_reason", "predicted",
+          "measured", "verdict", "factor", "reason", "witness"}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert main(["claims", *words]) == code
+    said = capsys.readouterr()
+    return said.err if code else said.out
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, Any]]:
+    found = json.loads(told(capsys, *words, "--json"))
+    assert isinstance(found, list)
+    return {entry["id"]: entry for entry in found}
+
+
+def study(folder: Path, *conditions: str, **parameters: object) -> Path:
+    """A study of these conditions in a folder of runs of its own; returns the study's file."""
+    chosen = [run for run in sorted(unpacked(RUNS).glob("buffers-*"))
+              if open_run(run).condition in conditions]
+    for run in chosen:
+        shutil.copytree(run, folder / run.name)
+    return write_study(folder, "buffers", {"size": "small", **parameters}, [
+        Planned(run.condition, run.key) for run in map(open_run, chosen)]).path
+
+
+def test_eighteen_entries_each_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, "--from", str(RUNS), "--article", "1")
+    assert list(found) == [f"A1.{number}" for number in range(1, 19)]
+    for entry in found.values():
+        assert set(entry) == FIELDS
+        assert entry["reason"]
+    assert found["A1.6"]["verdict"] == "holds"
+    assert found["A1.11"]["verdict"] == "held until kernel 6.5"
+    assert found["A1.6"]["witness"] == {"testbed": "virtual", "kernel": "6.1.192"}
+
+
+def test_a_reader_s_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    said = told(capsys, "--from", str(RUNS))
+    assert said.startswith("article 1: How socket buffers affect TCP throughput; judged by ")
+    assert "\nA1.2   differs (factor 1.24)\n" in said
+    assert "article 91.6; predicted 114; measured 114 (MiB/s)" in said
+    assert "witness: virtual · Linux 6.1.192" in said
+    assert max(map(len, said.splitlines()[1:])) <= 100
+
+
+def test_the_newest_study_here_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    study(Path("runs"), "default")
+    found = as_json(capsys, "--article", "1")
+    judged = {id_ for id_, entry in found.items() if entry["verdict"] != NOT_JUDGED}
+    assert judged == {"A1.1", "A1.6", "A1.13", "A1.18"}
+    said = told(capsys)
+    assert said.splitlines()[0].endswith("; judged by the runs in runs")
+    assert "\narticle 3: Nagle's algorithm and the delayed ACK" in said
+    assert "; judged by the recorded runs\n" in said
+
+
+def test_a_source_is_judged_by_the_articles_on_its_labs(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    assert {id_[:2] for id_ in as_json(capsys, "--from", str(RUNS))} == {"A1"}
+    found = as_json(capsys, "--from", str(recorded.folder() / "nagle.tar.xz"))
+    assert list(found) == [f"A3.{number}" for number in range(1, 8)]
+    assert {entry["verdict"] for entry in found.values()} == {"holds", "hardware"}
+
+
+def test_what_only_adds_stands_beside_what_was_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """As `labs run buffers` and then `labs run buffers --only httping` leave it."""
+    study(Path("runs"), "default")
+    study(Path("runs"), "httping", only="httping")
+    found = as_json(capsys)
+    assert (found["A1.5"]["verdict"], found["A1.6"]["verdict"]) == ("wrong", "holds")
+    study(Path("runs"), "setsockopt", only="setsockopt", rate_mbit=100.0)   # not the same link
+    found = as_json(capsys)
+    assert (found["A1.14"]["verdict"], found["A1.6"]["verdict"]) == ("holds", NOT_JUDGED)
+
+
+def test_a_study_file_and_a_single_run(capsys: pytest.CaptureFixture[str]) -> None:
+    file = study(Path("mine"), "httping", "default")
+    assert as_json(capsys, "--from", str(file))["A1.5"]["verdict"] == "wrong"
+    run = next(Path("mine").glob("buffers-httping-*"))
+    found = as_json(capsys, "--from", str(run))
+    assert (found["A1.5"]["verdict"], found["A1.6"]["verdict"]) == ("wrong", NOT_JUDGED)
+
+
+def test_recorded_runs_where_nothing_was_run_here(
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    study(Path("data"), "default", "httping")
+    monkeypatch.setattr(recorded, "folder", lambda: Path("data"))
+    assert as_json(capsys, "--article", "1")["A1.4"]["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--from", "nowhere"), "nowhere is no folder of runs"),
+    (("--article", "7"), "there is no ledger of article 7; there are those of: 1, 3"),
+    (("--article", "one"), '--article "one" cannot be read; allowed: a whole number'),
+    (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
+])
+def test_what_is_refused(capsys: pytest.CaptureFixture[str], words: tuple[str, ...],
+                         said: str) -> None:
+    error = told(capsys, *words, code=2)
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_runs_of_another_lab_or_twice_of_one_condition(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(Path("other"), inputs(lab="pings"))
+    assert "holds no run of buffers" in told(capsys, "--from", "other", code=2)
+    make_run(Path("twice"), inputs(seed=1))
+    make_run(Path("twice"), inputs(seed=2))
+    assert "several runs of both and no study" in told(capsys, "--from", "twice", code=2)

@@ -1,0 +1,239 @@
+"""The command line: one line for what is wrong, the right exit code, nothing heavy to start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from labs.cli.__main__ import COMMANDS, main
+from labs.cli.run import lab_word
+from labs.cli.tables import table
+from labs.errors import LabError
+
+ROOT = Path(__file__).resolve().parents[3]
+CLI = ROOT / "labs" / "cli"
+HEAVY = ("numpy", "pandas", "plotly", "jsonschema", "scapy", "pyshark", "asyncio")
+# Modules of the package that are not commands.
+PARTS = {"__init__", "__main__", "arguments", "tables", "new_lab", "capture_shown"}
+
+
+def labs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "labs.cli", *words], cwd=folder, text=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120,
+    )
+
+
+def wrong(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """The exit code and the line of a command that must fail, having printed nothing else."""
+    code = main(words)
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    return code, said.err
+
+
+def loaded(code: str) -> set[str]:
+    """What a fresh interpreter has imported after some lines of Python."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print('\\n' + ' '.join(sys.modules))"],
+        cwd=ROOT, text=True, capture_output=True, check=True,
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_importing_labs_loads_nothing_else() -> None:
+    modules = loaded("import labs")
+    assert not [name for name in modules if name.startswith("labs.")]
+    assert not modules & set(HEAVY)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["parameters", "buffers"], ["run", "bufers"]])
+def test_what_answers_at_once_loads_nothing_heavy(words: list[str]) -> None:
+    modules = loaded(f"from labs.cli.__main__ import main; main({words!r})")
+    assert not modules & set(HEAVY)
+    if words == ["--help"]:
+        assert {name for name in modules if name.startswith("labs.")} == {
+            "labs.cli", "labs.cli.__main__", "labs.errors",
+        }
+
+
+def test_checking_parameters_loads_nothing_heavy() -> None:
+    assert not loaded("import labs; labs.check('buffers', {})") & set(HEAVY)
+
+
+def test_every_command_is_a_module_and_every_module_a_command() -> None:
+    there = {path.stem for path in CLI.glob("*.py")} - PARTS
+    assert there == set(COMMANDS)
+    for name, summary in COMMANDS.items():
+        command = import_module(f"labs.cli.{name}")
+        assert callable(command.configure) and callable(command.main) and command.__doc__
+        assert summary and len(summary) < 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: labs {name}")
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert labs("--version").stdout == f"labs {declared}\n"
+
+
+def test_help_lists_the_commands() -> None:
+    done = labs("--help")
+    assert done.returncode == 0 and done.stderr == ""
+    for name, summary in COMMANDS.items():
+        assert f"{name} " in done.stdout and summary in done.stdout
+    without = labs()
+    assert (without.returncode, without.stdout, without.stderr) == (2, "", done.stdout)
+
+
+def test_the_help_of_run_has_the_lab_s_own_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "buffers", "--help"])
+    text = capsys.readouterr().out
+    assert "--rate-mbit NUMBER" in text and "--into" in text and "--dry-run" in text
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["rn"], "rn is not a command; did you mean run?"),
+    (["run", "buffers", "--jobs", "x"],
+     '--jobs "x" cannot be read; allowed: a whole number'),
+    (["capture", "stalls", "f", "--quiet-ms", "y"],
+     '--quiet-ms "y" cannot be read; allowed: a number'),
+    (["runs", "list", "--zzz"], "--zzz is not a flag of labs runs list; allowed: --help, --json"),
+    (["zork"], "zork is not a command; allowed: run, "),
+    (["run"], "LAB"),
+    (["run", "bufers"], "bufers is not a lab; did you mean buffers?"),
+    (["run", "./nothing.py"], "nothing.py: no such file"),
+    (["run", "buffers", "--rate-mbti", "1"], "did you mean --rate-mbit?"),
+    (["run", "buffers", "--rate-mbit", "0"], "--rate-mbit 0 is out of range"),
+    (["run", "--rate-mbit", "0", "buffers"], "--rate-mbit 0 is out of range"),
+    (["run", "buffers", "--jobs", "0"], "--jobs 0 is out of range"),
+    (["run", "buffers", "--only", "defalt", "--dry-run"], "did you mean default?"),
+    (["run", "buffers", "--testbed", "vm"], "virtual, namespaces, vagrant, recorded"),
+    (["run", "buffers", "--kernel", "six"], '--kernel "six" cannot be read'),
+    (["parameters", "buffers", "--jsn"], "did you mean --json?"),
+    (["doctor", "virtal"], "did you mean virtual?"),
+    (["doctor", "--kernel", "six"], '--kernel "six" cannot be read'),
+    (["new", "Mine"], "small letters"),
+    (["new", "buffers"], "buffers is a lab of the package"),
+    (["runs", "lst"], "lst is not a command of labs runs; did you mean list?"),
+    (["runs", "list", "--jsn"], "did you mean --json?"),
+    (["runs", "list", "nowhere"], "nowhere"),
+    (["runs", "show", "nowhere"], "nowhere"),
+    (["runs", "compare", "nowhere", "elsewhere"], "nowhere"),
+])
+def test_bad_input_is_one_line_and_exit_code_2(
+        words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, line = wrong(capsys, *words)
+    assert code == 2 and line.startswith("labs: ") and said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_with_json_an_error_is_a_json_object_on_one_line(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    code, line = wrong(capsys, "run", "bufers", "--json")
+    said = json.loads(line)
+    assert (code, said["exit_code"], said["error"]) == (2, 2, "BadInput")
+    assert "did you mean buffers?" in said["message"]
+
+
+def own_lab(folder: Path, fault: str) -> str:
+    """A lab of the reader's own whose `conditions` meets a fault."""
+    from labs.cli.new import source
+
+    path = folder / "mine.py"
+    path.write_text(source("mine").replace("    settings = {", f"    {fault}\n    settings = {{"))
+    return str(path)
+
+
+@pytest.mark.parametrize(("fault", "code"), [
+    ("raise KeyboardInterrupt", 130),
+    ("from labs.errors import RunFailed; raise RunFailed('it failed')", 4),
+    ("from labs.errors import Missing; raise Missing('it lacks')", 3),
+    ("from labs.errors import Damaged; raise Damaged('it broke')", 6),
+    ("open('/proc/nothing-is-here')", 3),
+])
+def test_every_branch_has_its_exit_code(
+        fault: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = own_lab(tmp_path, fault)
+    assert wrong(capsys, "run", path, "--testbed", "namespaces", "--dry-run")[0] == code
+
+
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "labs.cli", "parameters", "buffers"], cwd=ROOT, stdout=writing,
+        stderr=subprocess.PIPE,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_dry_run_prints_the_link_and_the_sysctls(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "buffers", "--only", "both", "--rate-mbit", "10", "--delay-ms", "5",
+             "--buffer-mib", "1", "--dry-run"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    for line in ("htb rate 10mbit", "netem delay 5ms", "ip netns add server",
+                 "net.ipv4.tcp_wmem=1048576 1048576 1048576"):
+        assert line in text
+    assert main([*words, "--json"]) == 0
+    (both,) = json.loads(capsys.readouterr().out)["conditions"]
+    assert both["condition"] == "both"
+    shown = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert len(both["commands"]) == len(shown)
+    assert list(tmp_path.iterdir()) == []       # nothing was started, nothing left
+
+
+@pytest.mark.parametrize(("words", "word"), [
+    (["buffers", "--size", "full"], "buffers"),
+    (["--rate-mbit", "10", "buffers"], "buffers"),
+    (["--size", "full", "./mine.py"], "./mine.py"),
+    (["--size", "full"], None),
+    ([], None),
+])
+def test_the_lab_is_found_among_the_words(words: list[str], word: str | None) -> None:
+    assert lab_word(words) == word
+
+
+def test_parameters_come_in_four_shapes(capsys: pytest.CaptureFixture[str]) -> None:
+    for shape, begins in (("--json", "{"), ("--markdown", "| flag"), ("--notebook", "SIZE = ")):
+        assert main(["parameters", "buffers", shape]) == 0
+        assert capsys.readouterr().out.startswith(begins)
+
+
+def test_a_table_is_aligned() -> None:
+    rows = [{"name": "default", "mib_s": 13.4, "settled": True, "note": None},
+            {"name": "both", "mib_s": float("nan"), "settled": False, "note": "ends early"}]
+    assert table(rows, ["name", "mib_s", "settled", "note"]).splitlines() == [
+        "name     mib_s  settled  note",
+        "default   13.4      yes  -",
+        "both         -       no  ends early",
+    ]
+    assert table([], ["name"]) == "name"
+
+
+def test_exit_codes_in_the_help_are_those_of_the_errors() -> None:
+    from labs.cli.__main__ import EXIT_CODES
+
+    codes = {cls.exit_code for cls in LabError.__subclasses__()}
+    assert all(f"{code} " in EXIT_CODES for code in codes)

@@ -1,0 +1,102 @@
+"""`labs runs`: what is kept, told to a reader and to a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs import catalog as catalogue
+from labs.cli.__main__ import main
+from labs.cli.new import source
+from tests.run_folders import inputs, make_run, make_study
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert main(["runs", *words]) == code
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    return json.loads(told(capsys, *words, "--json", code=code))
+
+
+def test_list_names_runs_and_studies(capsys: pytest.CaptureFixture[str]) -> None:
+    study = make_study(Path("runs"))
+    text = told(capsys, "list")
+    for name in (*(folder.name for folder in study.folders()), study.name, "as asked"):
+        assert name in text
+    said = as_json(capsys, "list", "runs")
+    assert [entry["kind"] for entry in said["entries"]] == ["run", "run", "study"]
+
+
+def test_list_names_what_is_damaged_too(capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(Path("runs"))
+    (run / "server" / "nginx.conf").write_text("changed")
+    assert f"{run.name}: " in told(capsys, "list")
+
+
+def test_show_tells_of_one_run_by_name_or_path(capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(Path("runs"))
+    text = told(capsys, "show", run.name)
+    assert text == told(capsys, "show", str(run))
+    for part in ("rtt_ms", "as asked", "client/fetch.json", "6.1.192"):
+        assert part in text
+    said = as_json(capsys, "show", run.name)
+    assert said["run"] == run.name and said["inputs"]["lab"] == "buffers"
+    lines = told(capsys, "show", run.name, "--commands").splitlines()
+    assert "tc qdisc add dev server0 root handle 1: htb" in lines
+    assert as_json(capsys, "show", run.name, "--commands")["commands"] == lines
+
+
+def test_a_damaged_run_is_exit_code_6(capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(Path("runs"))
+    (run / "server" / "nginx.conf").write_text("changed")
+    assert main(["runs", "show", run.name]) == 6
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_compare_says_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    make_study(Path("a"))
+    make_study(Path("b"))
+    assert "same bytes" in told(capsys, "compare", "a", "b")
+    assert as_json(capsys, "compare", "a", "b")["grade"] == "same bytes"
+
+
+def own_runs(folder: str, seconds: float = 11.5, note: bytes = b"") -> None:
+    make_run(Path(folder), inputs("far", lab="mine"), seconds=seconds, note=note)
+
+
+def test_compare_of_an_own_lab_computes_with_its_file(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(catalogue, "_own", {})
+    text = source("mine").replace('fetch["before_ns"]', 'fetch["connect_ns"]')
+    Path("mine.py").write_text(text)
+    own_runs("a")
+    own_runs("b", note=b"other bytes")
+    own_runs("c", seconds=12.5)
+    assert main(["runs", "compare", "a", "b"]) == 2
+    assert "mine is not a lab" in capsys.readouterr().err
+    same = as_json(capsys, "compare", "a", "b", "--lab", "./mine.py")
+    assert same["grade"] == "same results"
+    moved = as_json(capsys, "compare", "a", "c", "--lab", "./mine.py", code=5)
+    assert moved["grade"] == "moved"
+    assert "took_ms" in told(capsys, "compare", "a", "c", "--lab", "./mine.py", code=5)
+
+
+def test_pack_writes_one_file_that_is_read_like_a_folder(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    make_study(Path("runs"))
+    said = as_json(capsys, "pack", "runs", "--out", "kept.tar.gz")
+    assert said["runs"] == 2 and len(said["sha256"]) == 64
+    assert "2 runs" in told(capsys, "pack", "runs", "--out", "kept.tar.gz")
+    assert "same bytes" in told(capsys, "compare", "runs", "kept.tar.gz")

@@ -1,0 +1,160 @@
+"""Where a kernel's source comes from, and what is refused as a source."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import tarfile
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from labs.drive.kernel import kernel_source as source
+from labs.drive.kernel import source_archive as archive
+from labs.drive.kernel.kernel_source import Source, locate, named, offers, unpack
+from labs.drive.kernel.versions import read_wish
+from labs.errors import BadInput, Missing
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "kernel"
+MAKEFILE = b"# SPDX\nVERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 192\nEXTRAVERSION =\n"
+
+
+def packed(path: Path, files: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:xz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"linux-source-6.1/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.fixture
+def tarball(tmp_path: Path) -> Path:
+    names = (
+        "arch/um/Kconfig", "arch/um/kernel/mem.c", "arch/x86/um/delay.c", "arch/Kconfig",
+        "arch/arm/mm/init.c", "arch/arm/crypto/Kconfig", "Documentation/Kconfig",
+        "Documentation/tcp/a.rst", "drivers/gpu/drm/i915/a.c", "drivers/gpu/drm/Kconfig",
+        "drivers/net/veth.c", "sound/core/a.c", "sound/Kconfig",
+    )
+    return packed(tmp_path / "source.tar.xz", {"Makefile": MAKEFILE} | dict.fromkeys(names, b""))
+
+
+def test_what_is_never_compiled_is_left_out(tarball: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    assert unpack(tarball, tree) == "6.1.192"
+    found = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    assert found == {
+        "Makefile", "arch/um/Kconfig", "arch/um/kernel/mem.c", "arch/x86/um/delay.c",
+        "arch/Kconfig", "arch/arm/crypto/Kconfig", "Documentation/Kconfig",
+        "drivers/gpu/drm/Kconfig", "drivers/net/veth.c", "sound/Kconfig",
+    }
+
+
+def test_a_tarball_of_something_else(tmp_path: Path) -> None:
+    other = packed(tmp_path / "other.tar.xz", {"Makefile": MAKEFILE, "README": b""})
+    with pytest.raises(BadInput, match="does not hold the sources of a Linux kernel"):
+        unpack(other, tmp_path / "tree")
+    text = tmp_path / "text.tar.xz"
+    text.write_text("no tarball")
+    with pytest.raises(BadInput, match="cannot be unpacked"):
+        unpack(text, tmp_path / "tree2")
+
+
+def test_a_tarball_that_is_not_there(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.tar.xz"):
+        with pytest.raises(BadInput, match="--source takes a tarball"):
+            locate(read_wish("6.1"), path)
+
+
+def test_a_digest_cannot_be_built() -> None:
+    with pytest.raises(BadInput, match="give the version to build"):
+        locate(read_wish("8a2551657a66"))
+
+
+def test_the_name_of_a_tarballs_kernel(tarball: Path) -> None:
+    for wish, name in (("6.1", "6.1.192"), ("6.1.192", "6.1.192"), ("6.1.192-2", "6.1.192-2")):
+        wanted = read_wish(wish)
+        assert named(locate(wanted, tarball), "6.1.192", wanted) == name
+
+
+@pytest.mark.parametrize("wish", ["6.12", "6.1.191", "6.1.191-1"])
+def test_a_source_that_is_not_what_was_wished(tarball: Path, wish: str) -> None:
+    wanted = read_wish(wish)
+    with pytest.raises(BadInput, match=r"the source is Linux 6\.1\.192, not"):
+        named(locate(wanted, tarball), "6.1.192", wanted)
+
+
+def test_what_apt_offers() -> None:
+    text = (FIXTURES / "madison-linux-source-6.1.txt").read_text()
+    assert offers(text) == (
+        "6.1.192-2", "6.1.192-1", "6.1.190-1", "6.1.187-1", "6.1.176-1", "6.1.170-3",
+    )
+    assert offers("") == offers("W: something is wrong\n") == ()
+
+
+def test_a_source_is_plain_data(tarball: Path) -> None:
+    assert locate(read_wish("6.1.192-2"), tarball) == Source("6.1.192-2", "tarball", "", tarball)
+
+
+def test_a_series_that_this_release_lacks_comes_from_the_release_that_has_it(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(source, "INSTALLED", FIXTURES)
+    own: dict[str, tuple[str, ...]] = {"linux-source-6.12": ("6.12.117-1", "6.12.94-1")}
+    monkeypatch.setattr(source, "_offered", lambda package: own.get(package, ()))
+    asked = []
+
+    def offered_by(release: str, package: str) -> tuple[str, ...]:
+        asked.append((release, package))
+        return ("6.1.192-2", "6.1.170-3")
+
+    monkeypatch.setattr(source, "_offered_by", offered_by)
+    assert locate(read_wish("6.12")) == Source("6.12.117-1", "archive", "linux-source-6.12", None)
+    assert asked == []
+    assert locate(read_wish("6.1.170")) == Source(
+        "6.1.170-3", "archive", "linux-source-6.1", None, "bookworm")
+    assert asked == [("bookworm", "linux-source-6.1")]
+    with pytest.raises(Missing, match=r"6\.1\.99 is not in the package lists of bookworm; there "):
+        locate(read_wish("6.1.99"))
+    with pytest.raises(Missing, match=r"linux-source-5\.10 is not in this machine's package lists"):
+        locate(read_wish("5.10"))
+
+
+class Archive(SimpleHTTPRequestHandler):
+    """Serves a folder, and remembers in it what was asked for."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        with Path(self.directory, "asked").open("a") as asked:
+            asked.write(self.path + "\n")
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt is not here")
+def test_lists_of_another_release_are_taken_from_the_own_mirror_if_it_is_signed(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive without a signature of Debian gives no package."""
+    packages = tmp_path / "dists/bookworm/main/binary-amd64/Packages"
+    packages.parent.mkdir(parents=True)
+    packages.write_text("Package: linux-source-6.1\nVersion: 6.1.666-1\nArchitecture: all\n"
+                        "Filename: a.deb\nSize: 1\n")
+    digest = hashlib.sha256(packages.read_bytes()).hexdigest()
+    (tmp_path / "dists/bookworm/Release").write_text(
+        "Origin: Debian\nSuite: oldstable\nCodename: bookworm\nComponents: main\n"
+        f"Architectures: amd64\nSHA256:\n {digest} {packages.stat().st_size} "
+        "main/binary-amd64/Packages\n")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Archive, directory=str(tmp_path))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        mirror = f"http://127.0.0.1:{server.server_port}/"
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        monkeypatch.setattr(archive, "targets", lambda: f"{mirror} trixie main Debian\n")
+        with archive.lists_of("bookworm") as options:
+            assert source._offered("linux-source-6.1", options) == ()
+            folder = Path(next(word for word in options if "lists=" in word).partition("=")[2])
+        server.shutdown()
+    assert not folder.exists()
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert "/dists/bookworm/InRelease" in asked
+    assert all(path.startswith("/dists/bookworm/") for path in asked)

@@ -1,0 +1,168 @@
+"""Where kernels are kept and how one is found; the files here are small, and no kernels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from labs.drive.kernel import store
+from labs.drive.kernel.install import WORK, keep, work_folder
+from labs.drive.record.locked_tempdir import LOCK
+from labs.errors import BadInput, Damaged, LabError, Missing
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("LABS_KERNELS", raising=False)
+    return store.own_store()
+
+
+def put(folder: Path, source: str, content: bytes) -> str:
+    """Keep a program of these bytes; return its digest."""
+    sha256 = hashlib.sha256(content).hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    with work_folder(folder, 1) as work:
+        program = work / "program"
+        program.write_bytes(content)
+        record = {"schema": 1, "version": source.split("-")[0], "source": source,
+                  "sha256": sha256, "hz": 250}
+        kept = keep(program, record, config="CONFIG_A=y\n", patches={"a.patch": b"p"}, work=work)
+    assert kept.sha256 == sha256
+    return sha256
+
+
+def test_a_kept_kernel_is_found_by_every_name(own: Path) -> None:
+    digest = put(own, "6.1.192-2", b"one")
+    kernel = store.find("6.1")
+    assert kernel == store.Kernel("6.1.192", "6.1.192-2", digest, 250, own / digest / "linux",
+                                  own / digest)
+    for wish in ("6.1.192", "6.1.192-2", digest[:8], digest):
+        assert store.find(wish) == kernel
+    assert sorted(path.name for path in kernel.folder.iterdir()) == [
+        "config", "kernel.json", "linux", "patches",
+    ]
+    assert os.access(kernel.path, os.X_OK)
+    assert [path.name for path in own.iterdir()] == [digest]
+
+
+def test_a_series_means_its_newest(own: Path) -> None:
+    newest = put(own, "6.1.192-2", b"newest")
+    put(own, "6.1.99-1", b"old")
+    put(own, "6.12.1-1", b"other series")
+    assert store.find("6.1").sha256 == newest
+    assert [kernel.source for kernel in store.kernels()] == ["6.12.1-1", "6.1.192-2", "6.1.99-1"]
+
+
+def test_of_one_version_the_last_one_kept_answers(own: Path) -> None:
+    first, second = put(own, "6.1.192-2", b"first"), put(own, "6.1.192-2", b"second")
+    os.utime(own / first / "kernel.json", (1000, 1000))
+    assert store.find("6.1").sha256 == second
+    os.utime(own / second / "kernel.json", (500, 500))
+    assert store.find("6.1").sha256 == first
+
+
+def test_shared_stores_come_first(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(own, "6.1.192-2", b"mine")
+    elsewhere = put(own, "6.12.1-1", b"only mine")
+    theirs = put(tmp_path / "course", "6.1.99-1", b"theirs")
+    monkeypatch.setenv("LABS_KERNELS", f"{tmp_path / 'course'}:")
+    assert store.find("6.1").sha256 == theirs
+    assert store.find("6.12").sha256 == elsewhere
+
+
+def test_a_shared_store_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABS_KERNELS", "/nowhere/at/all")
+    with pytest.raises(BadInput, match="LABS_KERNELS names /nowhere/at/all"):
+        store.kernels()
+
+
+def test_a_kernel_that_is_not_built(own: Path) -> None:
+    with pytest.raises(Missing, match=r"built: none; next step: labs kernel build 6\.1$"):
+        store.find("6.1")
+    digest = put(own, "6.1.192-2", b"one")
+    with pytest.raises(Missing) as refused:
+        store.find("6.12")
+    assert str(refused.value) == (
+        f"no kernel 6.12 is built; built: 6.1.192-2 ({digest[:12]}); "
+        "next step: labs kernel build 6.12"
+    )
+    with pytest.raises(Missing, match="labs kernel list"):
+        store.find("00000000")
+
+
+def test_a_program_that_was_changed(own: Path) -> None:
+    digest = put(own, "6.1.192-2", b"one")
+    (own / digest / "linux").write_bytes(b"two")
+    with pytest.raises(Damaged, match=r"labs kernel build 6\.1\.192-2"):
+        store.find("6.1")
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("{", "cannot be read"), ("[]", "cannot be read"), ("{}", "cannot be read"),
+    ('{"schema": 2}', "has schema 2"), ('{"schema": 1}', "lacks"),
+])
+def test_a_record_that_is_not_whole(own: Path, text: str, says: str) -> None:
+    digest = put(own, "6.1.192-2", b"one")
+    (own / digest / "kernel.json").write_text(text)
+    with pytest.raises(Damaged, match=says):
+        store.find("6.1")
+
+
+def test_keeping_the_same_bytes_again_renews_the_record(own: Path) -> None:
+    digest = put(own, "6.1.192-2", b"one")
+    assert put(own, "6.1.193-1", b"one") == digest
+    assert store.find(digest).source == "6.1.193-1"
+    assert [path.name for path in own.iterdir()] == [digest]
+
+
+def test_nothing_is_left_of_a_work_folder(own: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), work_folder(own, 1) as work:
+        (work / "tree").mkdir()
+        assert store.kernels() == ()
+        raise KeyboardInterrupt
+    assert list(own.iterdir()) == []
+
+
+def test_work_folders_of_killed_builds_are_cleared_and_live_ones_left(own: Path) -> None:
+    own.mkdir(parents=True)
+    killed = own / f"{WORK}killed"
+    (killed / "tree").mkdir(parents=True)
+    (killed / LOCK).touch()
+    with work_folder(own, 1) as live:
+        assert not killed.exists()
+        with work_folder(own, 1) as other:
+            assert live.exists() and other != live
+
+
+def test_too_little_room(own: Path) -> None:
+    with pytest.raises(Missing, match=r"needs 1000000000 MiB .* make room"), \
+            work_folder(own, 10**9):
+        pass
+    assert list(own.iterdir()) == []
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Missing, match="cannot write in"), work_folder(tmp_path / "file" / "x", 1):
+        pass
+
+
+def test_the_record_is_plain_json(own: Path) -> None:
+    digest = put(own, "6.1.192-2", b"one")
+    assert json.loads((own / digest / "kernel.json").read_text())["schema"] == store.SCHEMA
+    assert store.record(own / digest)["hz"] == 250
+
+
+def test_every_refusal_is_one_line(own: Path) -> None:
+    put(own, "6.1.192-2", b"one")
+    for wish in ("6.12", "nonsense", "00000000"):
+        with pytest.raises(LabError) as refused:
+            store.find(wish)
+        assert "\n" not in str(refused.value)

@@ -1,0 +1,122 @@
+"""What ends a guest: CPU time without progress, silence, standing still; and what does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from labs.drive.kernel.process_group import cpu_s, stopped
+from labs.drive.kernel.symbols import addresses
+from labs.drive.kernel.watchdog import Gauges, Limits, Reading, Watchdog
+
+SPINNING, SILENT, STILL = 30, 3600, 600
+LIMITS = Limits(spin_cpu_s=SPINNING, silent_virtual_s=SILENT, still_s=STILL)
+LOOKS = 2000
+
+
+class Guest:
+    """A course of looks, one per second, at a guest that does the same in each."""
+
+    def __init__(self, virtual_s: float = 0.0, softirqs: int = 0, cpu_s: float = 0.0, *,
+                 printed: bool = False, stopped: bool = False, readable: bool = True) -> None:
+        self.watchdog = Watchdog(LIMITS)
+        self.virtual_s, self.softirqs, self.cpu_s = virtual_s, softirqs, cpu_s
+        self.printed, self.stopped, self.readable = printed, stopped, readable
+
+    def ended(self) -> tuple[int, str]:
+        """At which look it is ended, and why; never in 2,000: 0 and nothing."""
+        for look in range(1, LOOKS):
+            reading = Reading(round(1e9 * self.virtual_s * look), self.softirqs * look % 2**32)
+            why = self.watchdog.look(reading if self.readable else None, self.printed,
+                                     partial(float, self.cpu_s * look),
+                                     lambda: self.stopped)
+            if why:
+                return look, why
+        return 0, ""
+
+
+# Measured on 6.1.192 by second of CPU time: virtual seconds and network softirqs.
+GOES_ON = {
+    "a sender at 40 Gbit/s, writes of 2 KB": Guest(0.005, 200, 1.0),
+    "the same without a symbol, with lines": Guest(0.005, 200, 1.0, printed=True, readable=False),
+    "a count that wraps": Guest(0.005, 2**31 + 200, 1.0),
+    "sleeps of 50 us": Guest(1.7, 0, 0.34),
+    "a spin that gets no processor": Guest(0.0, 0, 0.0149),
+    "stopped": Guest(stopped=True),
+}
+
+
+@pytest.mark.parametrize("case", GOES_ON)
+def test_a_guest_that_goes_on(case: str) -> None:
+    assert GOES_ON[case].ended() == (0, "")
+
+
+# The first look is progress and the second the first to know the CPU time.
+ENDED = {
+    "a spin": (Guest(0.0, 0, 1.0), SPINNING + 3, "spins: in 30 s of CPU time the virtual clock "),
+    "a spin on half a processor": (Guest(0.0, 0, 0.5), 2 * SPINNING + 3, "spins"),
+    "a spin that prints": (Guest(0.0, 0, 1.0, printed=True), SPINNING + 3, "spins"),
+    "a poll of a file": (Guest(0.067, 0, 1.0), SPINNING + 3, "polls: in 30 s of CPU time the "),
+    "a poll beside retransmissions": (Guest(0.067, 1, 1.0), SPINNING + 3, "polls"),
+    "a clock that jumps after a pause": (Guest(0.0, 0, 1000.0), SPINNING + 3, "spins"),
+    "a sleep": (Guest(10.0, 0, 0.1), SILENT // 10 + 2, "3600 s of virtual time"),
+    "a kernel that stands still": (Guest(), STILL + 2, "used no CPU time for 600 s"),
+    "a spin without symbols": (Guest(0.0, 0, 1.0, readable=False), SPINNING + 2, "no symbols"),
+}
+
+
+@pytest.mark.parametrize("case", ENDED)
+def test_a_guest_that_is_ended(case: str) -> None:
+    guest, look, why = ENDED[case]
+    ended, said = guest.ended()
+    assert ended == look
+    assert why in said and "\n" not in said
+
+
+def test_what_is_no_program_has_no_addresses(tmp_path: Path) -> None:
+    assert addresses(b"#!/bin/sh\n", ("jiffies",)) == {}
+    program = Path("/bin/sh").read_bytes()
+    for length in (5, 0x28, 0x3F, 1000, len(program) - 64, len(program)):
+        assert addresses(program[:length], ("time_travel_time",)) == {}
+    assert Gauges(tmp_path / "nonsuch").read(os.getpid()) is None
+
+
+@pytest.fixture
+def spinning() -> Iterator[int]:
+    """A process group that spins in a child of its leader."""
+    leader = subprocess.Popen((sys.executable, "-c", "import os\nos.fork()\nwhile True: pass"),
+                              start_new_session=True)
+    try:
+        yield leader.pid
+    finally:
+        os.killpg(leader.pid, signal.SIGKILL)
+        leader.wait()
+
+
+def test_a_group_uses_cpu_time_until_it_is_stopped(spinning: int) -> None:
+    def until_used(used_s: float) -> None:
+        for _ in range(600):
+            if cpu_s(spinning) >= used_s:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"it used {cpu_s(spinning)} s")
+
+    until_used(0.5)
+    assert not stopped(spinning)
+    os.killpg(spinning, signal.SIGSTOP)
+    time.sleep(0.1)
+    assert stopped(spinning)
+    used_s = cpu_s(spinning)
+    time.sleep(0.5)
+    assert cpu_s(spinning) == used_s
+    os.killpg(spinning, signal.SIGCONT)
+    until_used(used_s + 0.2)
+    assert not stopped(spinning)

@@ -1,0 +1,177 @@
+"""Runs whose maker is killed with SIGKILL, and makers side by side."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labs.drive.record.atomic_write import whole_file, write_whole
+from labs.drive.record.run_folder import Staging, clear_stale, verify
+from labs.drive.record.study_file import Planned, read_study, write_study
+from labs.errors import LabError
+
+ROOT = Path(__file__).parents[4]
+# A program that makes the run `run` with the note NEW and is killed at the N-th call of a function
+# of the os module (0: in the middle of writing).
+MAKER = """
+import os, signal, sys
+from pathlib import Path
+from labs.drive.record import run_folder as folder
+
+runs, function, at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+calls, real = 0, getattr(os, function, None)
+
+def deadly(*args, **kwargs):
+    global calls
+    calls += 1
+    if calls == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **kwargs)
+
+staging = folder.Staging(runs, "run")
+staging.write("server/note.txt", b"NEW")
+print("staged", flush=True)
+if at == 0:
+    sys.stdin.read()
+setattr(os, function, deadly)
+staging.seal({"pid": os.getpid()})
+"""
+
+
+def maker(runs: Path, function: str, at: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", MAKER, str(runs), function, str(at)], cwd=ROOT,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def killed(runs: Path, function: str, at: int) -> bool:
+    """Whether a maker came as far as its N-th call and was killed there."""
+    with maker(runs, function, at) as process:
+        process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL)
+    return process.returncode != 0
+
+
+def left(runs: Path) -> list[str]:
+    return sorted(entry.name for entry in runs.iterdir())
+
+
+def note(runs: Path) -> bytes:
+    verify(runs / "run")
+    return (runs / "run/server/note.txt").read_bytes()
+
+
+def old_run(runs: Path) -> None:
+    with Staging(runs, "run") as staging:
+        staging.write("server/note.txt", b"OLD")
+        staging.seal({})
+
+
+def test_a_killed_maker_is_cleared_and_a_live_one_is_not(tmp_path: Path) -> None:
+    with maker(tmp_path, "none", 0) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"staged\n"
+        assert clear_stale(tmp_path) == []
+        assert len(left(tmp_path)) == 2
+        process.kill()
+    assert clear_stale(tmp_path) == ["run"]
+    assert left(tmp_path) == []
+
+
+def test_a_kill_at_any_step_of_sealing_leaves_nothing_half(tmp_path: Path) -> None:
+    for function in ("chmod", "fsync", "rename"):
+        at = 1
+        while killed(tmp_path, function, at):
+            assert left(tmp_path) != []
+            clear_stale(tmp_path)
+            assert left(tmp_path) in ([], ["run"])
+            at += 1
+        assert note(tmp_path) == b"NEW"
+        assert left(tmp_path) == ["run"]
+        assert at > 1
+        for path in sorted((tmp_path / "run").rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        (tmp_path / "run").rmdir()
+
+
+@pytest.mark.parametrize(("function", "at", "expected"), [
+    ("rename", 1, b"OLD"),      # before anything was renamed
+    ("rename", 2, b"OLD"),      # the name was found taken, nothing moved yet
+    ("rename", 3, b"NEW"),      # the old run is away, the new one not in: it is whole, so forward
+    ("rmdir", 1, b"NEW"),       # both renamed, the old one half deleted
+])
+def test_a_kill_while_a_run_is_replaced_is_finished(tmp_path: Path, function: str, at: int,
+                                                    expected: bytes) -> None:
+    old_run(tmp_path)
+    assert killed(tmp_path, function, at)
+    assert clear_stale(tmp_path) == ["run"]
+    assert note(tmp_path) == expected
+    assert left(tmp_path) == ["run"]
+
+
+def test_a_new_run_that_is_not_whole_does_not_replace(tmp_path: Path) -> None:
+    old_run(tmp_path)
+    assert killed(tmp_path, "rename", 3)
+    staged = next(tmp_path.glob(".staging-*"))
+    (staged / "server/note.txt").write_bytes(b"CUT")        # as a power failure may leave it
+    assert clear_stale(tmp_path) == ["run"]
+    assert note(tmp_path) == b"OLD"
+    assert left(tmp_path) == ["run"]
+
+
+def test_the_lock_of_a_folder_that_was_removed_by_hand(tmp_path: Path) -> None:
+    (tmp_path / ".lock-run-1-1").write_bytes(b"")
+    (tmp_path / ".staging-run-2-1").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    assert clear_stale(tmp_path) == ["run"]
+    assert left(tmp_path) == [".hidden"]
+    assert clear_stale(tmp_path / "nothing") == []
+
+
+def test_many_makers_of_one_run_leave_one(tmp_path: Path) -> None:
+    loop = MAKER.replace('staging = folder', 'for _ in range(15):\n  folder.clear_stale(runs)\n'
+                         '  staging = folder').replace('\nstaging.', '\n  staging.') \
+        .replace('\nprint', '\n  print').replace("\nif at == 0:\n    sys.stdin.read()", "") \
+        .replace("\nsetattr(os, function, deadly)", "")
+    processes = [subprocess.Popen([sys.executable, "-c", loop, str(tmp_path), "rename", "-1"],
+                                  cwd=ROOT, stdout=subprocess.DEVNULL) for _ in range(4)]
+    while any(process.poll() is None for process in processes):
+        try:
+            verify(tmp_path / "run")
+        except (LabError, OSError):
+            continue        # not made yet, or replaced while it was read
+    assert [process.returncode for process in processes] == [0, 0, 0, 0]
+    assert note(tmp_path) == b"NEW"
+    assert left(tmp_path) == ["run"]
+
+
+def test_a_killed_writer_of_a_study_is_cleared_by_the_next(tmp_path: Path) -> None:
+    writer = ("import os, signal, sys\nfrom pathlib import Path\n"
+              "from labs.drive.record.atomic_write import whole_file\n"
+              "with whole_file(Path(sys.argv[1])) as file:\n"
+              "    file.write(b'half')\n    file.flush()\n"
+              "    os.kill(os.getpid(), signal.SIGKILL)\n")
+    study = write_study(tmp_path, "buffers", {"seed": 1}, [Planned("both", "0" * 64)])
+    for _ in range(2):
+        path = tmp_path / "studies/buffers.json"
+        done = subprocess.run([sys.executable, "-c", writer, str(path)], cwd=ROOT)
+        assert done.returncode == -signal.SIGKILL
+        assert len(left(path.parent)) == 3
+    assert read_study(tmp_path / "studies/buffers.json").name == study.name
+    write_study(tmp_path, "buffers", {"seed": 2}, [Planned("both", "1" * 64)])
+    assert len(left(tmp_path / "studies")) == 3
+    subprocess.run([sys.executable, "-c", writer, str(tmp_path / "studies/buffers-0.json")],
+                   cwd=ROOT)
+    write_study(tmp_path, "buffers", {"seed": 2}, [Planned("both", "1" * 64)])
+    assert len(left(tmp_path / "studies")) == 3
+
+
+def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
+    write_whole(tmp_path / "file", b"one")
+    assert oct((tmp_path / "file").stat().st_mode)[-3:] == "644"
+    with pytest.raises(RuntimeError), whole_file(tmp_path / "file") as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert (tmp_path / "file").read_bytes() == b"one" and left(tmp_path) == ["file"]

@@ -1,0 +1,119 @@
+"""The doctor: each testbed tried on this machine, and a next step wherever something lacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from labs.cli.__main__ import main
+from labs.drive.kernel import store
+from labs.drive.parameters.base import TESTBEDS
+from labs.drive.testbed import doctor
+from labs.drive.testbed.packages import INSTALL, install_line, packages
+
+
+def test_every_testbed_is_told_of_with_a_next_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [one["testbed"] for one in said["testbeds"]] == list(TESTBEDS)
+    for one in said["testbeds"]:
+        assert one["can_run"] == all(c["ok"] for c in one["checks"] if c["needed"])
+        assert bool(one["next"]) != one["can_run"]
+        for check in one["checks"]:
+            assert check["found"] and "\n" not in check["found"]
+            assert not check["ok"] or check["next"] is None
+    assert any("ping" in note for note in said["notes"])
+
+
+def test_the_text_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    for one in doctor.examine():
+        verdict = "can run" if one.can_run else "cannot run here"
+        assert f"{one.testbed}: {verdict}" in text
+        assert one.first_step() in text
+    assert "ping shows no delay" in text
+
+
+def test_one_testbed_alone_answers_by_exit_code(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("LABS_KERNELS", raising=False)
+    assert main(["doctor", "virtual", "--json"]) == 3
+    (virtual,) = json.loads(capsys.readouterr().out)["testbeds"]
+    kernel = next(check for check in virtual["checks"] if check["name"] == "kernel")
+    assert kernel["next"] == "labs kernel build 6.1"
+    assert virtual["next"] == "labs kernel build 6.1"
+
+
+def test_a_kernel_that_was_changed_by_hand_is_not_taken(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("LABS_KERNELS", raising=False)
+    broken = store.own_store() / ("a" * 64)
+    broken.mkdir(parents=True)
+    (broken / store.RECORD).write_text("{}")
+    found = doctor.built_kernel("6.1")
+    assert not found.ok and "kernel.json" in found.found
+
+
+def test_tracing_is_really_tried() -> None:
+    found = doctor.ptrace()
+    assert found.ok or ("refused" in found.found or "ptrace_scope" in found.found)
+    assert found.ok != bool(found.next_step)
+
+
+def test_memory_that_no_folder_has_is_told() -> None:
+    found = doctor.guest_memory(1 << 40)
+    assert not found.ok and "LABS_MEMORY_DIR" in found.next_step
+
+
+def test_a_missing_tool_comes_with_the_line_that_installs_it(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "TOOL_PATH", str(tmp_path))
+    found = list(doctor.tools(("nginx", "tc")))
+    assert [check.name for check in found if check.needed] == ["nginx", "tc"]
+    assert {check.name for check in found if not check.needed} == set(doctor.OPTIONAL_TOOLS)
+    assert not any(check.ok for check in found)
+    assert "--client wget" in next(check.found for check in found if check.name == "wget")
+    assert not doctor.guest_python().ok
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces of the machine need root")
+def test_a_part_of_the_link_is_tried_as_the_link_uses_it() -> None:
+    if doctor._in_a_namespace("true") is not None:
+        pytest.skip("this machine does not let root make network namespaces")
+    before = subprocess.run(("ip", "link"), capture_output=True).stdout
+    assert doctor.part_of_the_link("veth").ok
+    for name in doctor.LINK_TRIALS:
+        found = doctor.part_of_the_link(name)
+        assert found.ok or (f"has no {name}" in found.found and found.next_step)
+    assert subprocess.run(("ip", "link"), capture_output=True).stdout == before
+
+
+def test_without_root_the_next_step_is_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    rights = next(check for check in doctor.namespaces() if check.name == "rights")
+    assert not rights.ok and rights.next_step.startswith("sudo ")
+
+
+def test_packages_are_named_as_the_system_names_them() -> None:
+    assert packages(("ip", "tc", "ss", "nginx"), "apt-get") == ("iproute2", "nginx")
+    assert packages(("ip", "tc", "ss"), "dnf") == ("iproute", "iproute-tc")
+    assert packages(("setpriv", "taskset"), "zypper") == ("util-linux",)
+
+
+def test_without_a_known_package_manager_the_tools_are_named(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert install_line(["nginx"]) == "install nginx with your system's package manager"
+    manager = tmp_path / "dnf"
+    shutil.copy("/bin/true", manager)
+    line = install_line(["nginx", "ip"])
+    assert line.removeprefix("sudo ") == f"{INSTALL['dnf']} nginx iproute"

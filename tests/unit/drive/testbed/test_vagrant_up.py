@@ -1,0 +1,132 @@
+"""Which machines are up, from what Vagrant says; and its Vagrantfile, read by Vagrant itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from labs.drive.testbed import doctor
+from labs.drive.testbed import vagrant_up as machines_up
+from labs.drive.testbed.vagrant_up import States, next_step, read_states
+from labs.errors import Missing
+
+ROOT = Path(__file__).parents[4]
+# `vagrant status --machine-readable` of Vagrant 2.3.4, the client halted.
+STATUS = (Path(__file__).parents[3] / "fixtures" / "vagrant" / "status-half-up.txt").read_text()
+
+
+def test_states_are_read_from_what_vagrant_prints() -> None:
+    assert read_states(STATUS) == {"server": "running", "client": "shutoff"}
+    assert read_states("") == {}
+
+
+@pytest.mark.parametrize(("server", "client", "step"), [
+    ("running", "running", ""),
+    ("running", "not created", "vagrant up client"),
+    ("shutoff", "running", "vagrant up server"),
+    ("not created", "not created", "vagrant up"),
+])
+def test_the_next_step_is_a_command(server: str, client: str, step: str,
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_BOX", "a box")
+    found = States({"server": server, "client": client})
+    assert next_step(found) == step
+    assert found.up == (step == "")
+    assert str(found) == f"server is {server}, client is {client}"
+
+
+def test_before_the_first_machine_comes_the_box(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines_up, "folder", lambda: tmp_path)
+    monkeypatch.delenv("LAB_BOX", raising=False)
+    monkeypatch.delenv("LAB_BOX_URL", raising=False)
+    absent = States(dict.fromkeys(machines_up.NAMES, machines_up.ABSENT))
+    assert next_step(absent) == "make box && vagrant up"
+    (tmp_path / "vagrant" / "boxes").mkdir(parents=True)
+    (tmp_path / "vagrant" / "boxes" / "bookworm-libvirt.json").write_text("{}")
+    assert next_step(absent) == "vagrant up"
+
+
+def test_absent_machines_are_told_of_without_asking_vagrant(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines_up, "folder", lambda: tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    machines_up.reach.cache_clear()
+    with pytest.raises(Missing) as caught:
+        machines_up.reach()
+    assert str(caught.value) == (
+        "server is not created, client is not created; make box && vagrant up")
+
+
+def test_without_vagrant_the_doctor_says_what_to_install(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (check,) = doctor.vagrant()
+    assert not check.ok and "vagrant" in check.next_step
+
+
+needs_vagrant = pytest.mark.skipif(shutil.which("vagrant") is None,
+                                   reason="vagrant is not installed")
+
+
+RUBY_PROVIDER = ("ruby", "-e", 'require "vagrant"; require "vagrant-libvirt"')
+
+
+def provider_is_known() -> bool:
+    """Whether Debian's vagrant-libvirt is installed; the tests of virtual machines need it."""
+    return shutil.which("ruby") is not None and subprocess.run(
+        RUBY_PROVIDER, capture_output=True, timeout=60).returncode == 0
+
+
+def validate(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Let Vagrant read the Vagrantfile, with nothing of the user's own.
+
+    Vagrant refuses to validate without a provider. Where none is installed the providers' own
+    blocks are left out; `make test-vm` installs libvirt's, and then they are validated too.
+    """
+    keep = {**os.environ, "VAGRANT_HOME": str(tmp_path / "home"),
+            "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"), "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    without = () if provider_is_known() else ("--ignore-provider",)
+    return subprocess.run(("vagrant", "validate", *without), cwd=ROOT, capture_output=True,
+                          text=True, env={**keep, **settings}, timeout=120)
+
+
+@needs_vagrant
+def test_the_vagrantfile_is_valid(tmp_path: Path) -> None:
+    done = validate(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "validated successfully" in done.stdout
+
+
+@needs_vagrant
+def test_box_processors_and_memory_are_those_of_the_environment(tmp_path: Path) -> None:
+    """As Vagrant's own code reads the Vagrantfile; it is a library of Debian's Ruby."""
+    script = """
+        require "vagrant"
+        one = Vagrant::Environment.new.machine(:client, :libvirt)
+        puts one.config.vm.box, one.config.vm.box_url, one.provider_config.cpus,
+             one.provider_config.memory
+    """
+    if not provider_is_known():
+        pytest.skip("vagrant or vagrant-libvirt is not a library of this machine's Ruby: "
+                    "setup/system.sh vm")
+    done = subprocess.run(
+        ("ruby", "-e", script), cwd=ROOT, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "VAGRANT_HOME": str(tmp_path / "home"),
+             "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"), "LAB_BOX": "mine/box",
+             "LAB_BOX_URL": "file:///mine.box", "LAB_CPUS": "3", "LAB_MEM": "1024"})
+    assert done.stdout.split() == ["mine/box", "file:///mine.box", "3", "1024"], done.stderr
+
+
+@needs_vagrant
+@pytest.mark.parametrize(("name", "value"), [
+    ("LAB_RELEASE", "sid"), ("LAB_CPUS", "0"), ("LAB_MEM", "2G"), ("LAB_SSH_PORT", "22"),
+])
+def test_a_setting_that_is_not_allowed_is_refused(tmp_path: Path, name: str, value: str) -> None:
+    done = validate(tmp_path, **{name: value})
+    assert done.returncode != 0
+    assert f"{name} is '{value}'; allowed: " in done.stderr

@@ -1,0 +1,189 @@
+"""The figures of the lab `buffers` beyond the first two, drawn from real studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from plotly.graph_objects import Figure
+
+from labs.experiments.buffers import charts as buffers
+from labs.experiments.buffers.charts.buffer_sweep import ticks
+from labs.experiments.buffers.charts.timeline import timeline
+from labs.experiments.buffers.charts.window_shares import promised
+from tests.real_runs import real, real_study, with_file
+
+TABLE = real_study("6.1").results()
+OTHER = real_study("6.12").results()
+BOTH = pandas.concat([TABLE, OTHER])
+
+
+def named(figure: Figure) -> dict[str, Any]:
+    return {trace.name: trace for trace in figure.data}
+
+
+def texts(figure: Figure) -> str:
+    return " | ".join(str(one.text) for one in figure.layout.annotations)
+
+
+def caption(figure: Figure) -> str:
+    return next(str(one.text) for one in figure.layout.annotations if one.name == "caption")
+
+
+FIGURES = {
+    "conditions": lambda: buffers.by_condition(TABLE),
+    "sweep": lambda: buffers.against_buffer_size(TABLE),
+    "shares": lambda: buffers.adv_win_scale(BOTH),
+    "loss": lambda: buffers.loss(TABLE),
+    "kernels": lambda: buffers.kernels(TABLE, OTHER),
+    "timeline": lambda: timeline(real_study("6.1").run("default")),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_says_what_it_shows_and_where_it_is_from(name: str) -> None:
+    figure = FIGURES[name]()
+    figure.to_json()
+    assert figure.layout.title.text
+    said = caption(figure)
+    assert said.startswith("virtual · Linux 6.1.192") and said.endswith("· live")
+    assert ("6.12.117" in said) == (name in ("shares", "kernels"))
+    units = [axis.title.text or "" for axis in figure.select_yaxes()]
+    assert any("MiB/s" in unit or "bytes" in unit for unit in units) or name == "conditions"
+
+
+def test_conditions_with_a_chart_of_their_own_are_not_among_the_bars() -> None:
+    figure = buffers.by_condition(TABLE)
+    assert figure.layout.yaxis.ticktext == ("shaped", "default", "wmem", "both", "rmem100")
+    alone = buffers.by_condition(TABLE[TABLE["condition"].str.startswith("sweep-set")])
+    assert len(alone.layout.yaxis.ticktext) == 3
+
+
+def test_a_sweep_has_both_series_the_theory_and_its_marks() -> None:
+    figure = buffers.against_buffer_size(TABLE)
+    traces = named(figure)
+    assert {"predicted", "set by sysctl, automatic sizing off", "set by setsockopt"} <= set(traces)
+    rows = TABLE[TABLE["series"] == "sysctl"].sort_values("buffer_bytes")
+    (top,) = [one for one in figure.data if one.name.startswith("set by sysctl") and one.showlegend
+              is not False]
+    assert top.x == tuple(rows["buffer_bytes"]) and top.y == tuple(rows["steady_mib_s"])
+    assert figure.layout.xaxis.type == "log"
+    assert "BDP 48.8 KiB" in texts(figure)
+    assert "95 % of the line from 98 KiB on" in texts(figure)
+    below = [one for one in figure.data if one.yaxis == "y2"]
+    apart = [value for one in below for value in one.y]
+    assert len(apart) == 7 and sum(abs(value) > 5 for value in apart) == 0
+
+
+def test_a_prediction_that_is_far_off_is_drawn() -> None:
+    rows = TABLE.assign(predicted_mib_s=TABLE["predicted_mib_s"] * 1.6)
+    figure = buffers.against_buffer_size(rows)
+    apart = [value for one in figure.data if one.yaxis == "y2" for value in one.y]
+    assert 55 < max(apart) < figure.layout.yaxis2.range[1]
+
+
+def test_goodput_above_the_other_rows_link_is_drawn() -> None:
+    """The axis is not that of the rows' median rate."""
+    rows = BOTH[BOTH["condition"].str.startswith("adv-")].copy()
+    rows["steady_mib_s"] = rows["steady_mib_s"].where(rows.index != rows.index[-1], 500.0)
+    assert buffers.adv_win_scale(rows).layout.yaxis.range[1] > 500
+    rows = TABLE[TABLE["condition"].str.startswith("loss-")].copy()
+    rows["goodput_mib_s"] = [5000.0, *rows["goodput_mib_s"].iloc[1:]]
+    figure = buffers.loss(rows)
+    assert 10 ** figure.layout.yaxis.range[1] > 5000
+    assert max(figure.layout.yaxis.tickvals) == 1000
+
+
+def test_a_sweep_with_the_articles_points() -> None:
+    of_both = TABLE["condition"] == "both"
+    rows = TABLE.assign(article_steady_mib_s=of_both.map({True: 92.7}),
+                        article_claim=of_both.map({True: "A1.8"}))
+    points = named(buffers.against_buffer_size(rows))["the article, near the end"]
+    assert (points.x, points.y) == ((50 * 2**20,), (92.7,))
+    assert "the article, near the end" not in named(buffers.against_buffer_size(TABLE))
+
+
+def test_points_that_had_not_settled_are_faint() -> None:
+    rows = TABLE.copy()
+    rows.loc[rows["condition"] == "sweep-24k", "settled"] = False
+    (top, _) = [one for one in buffers.against_buffer_size(rows).data
+                if one.name.startswith("set by sysctl")]
+    assert sorted(top.marker.opacity) == [0.3, 1, 1, 1]
+
+
+def test_shares_stand_side_by_side_for_each_value() -> None:
+    figure = buffers.adv_win_scale(BOTH)
+    bars = [one for one in figure.data if one.type == "bar"]
+    assert [one.name for one in bars] == ["Linux 6.1.192"] * 2 + ["Linux 6.12.117"] * 2
+    assert "<b>-2</b>" in texts(figure) and "<b>2</b>" in texts(figure)
+    assert "6.6 and later ignore it" in texts(figure)
+    assert "ignored" in texts(buffers.adv_win_scale(OTHER))
+    assert [promised(scale) for scale in (-2, -1, 0, 1, 2, 3)] == [
+        "1/4", "1/2", "all of it", "1/2", "3/4", "7/8"]
+
+
+def test_loss_shows_the_median_and_the_range_of_the_draws() -> None:
+    figure = buffers.loss(TABLE)
+    cubic = named(figure)["cubic"]
+    drawn = TABLE[TABLE["condition"].str.startswith("loss-1-cubic")]["goodput_mib_s"]
+    assert cubic.y[1] == pytest.approx(drawn.median())
+    assert cubic.y[1] + cubic.error_y.array[1] == pytest.approx(drawn.max())
+    assert cubic.y[1] - cubic.error_y.arrayminus[1] == pytest.approx(drawn.min())
+    assert "median and range of 2 draws" in figure.layout.title.text
+    assert figure.layout.xaxis.ticktext[0] == "no loss"
+    assert "dropped: 0.96 to 1.6 %" in figure.layout.xaxis.ticktext[1]
+    assert named(figure)["bbr"].y[0] > 2 * cubic.y[1]
+
+
+def test_two_kernels_stand_side_by_side() -> None:
+    figure = buffers.kernels(TABLE, OTHER)
+    bars = {one.name: one for one in figure.data if one.type == "bar"}
+    assert set(bars) == {"Linux 6.1.192", "Linux 6.12.117"}
+    assert len(bars["Linux 6.1.192"].y) == 3
+    swept = named(figure)
+    assert len(swept["sweep, 6.1.192"].x) == len(swept["sweep, 6.12.117"].x) == 4
+
+
+def test_one_kernel_alone_is_drawn_too() -> None:
+    figure = buffers.kernels(TABLE, pandas.DataFrame())
+    assert [one.name for one in figure.data if one.type == "bar"] == ["Linux 6.1.192"]
+
+
+@pytest.mark.parametrize("draw", [
+    lambda rows: buffers.against_buffer_size(rows), lambda rows: buffers.adv_win_scale(rows),
+    lambda rows: buffers.loss(rows), lambda rows: buffers.kernels(rows, rows)])
+def test_a_table_without_such_runs_gives_a_figure_that_says_so(draw: Any) -> None:
+    figure = draw(TABLE[TABLE["condition"] == "httping"])
+    assert not figure.data
+    assert len(texts(figure)) > 20
+
+
+def test_a_timeline_marks_where_ss_said_the_same(tmp_path: Path) -> None:
+    traces = named(timeline(real("captured")))
+    (rings,) = [trace for name, trace in traces.items() if name.startswith("ss at that moment")]
+    assert set(rings.marker.symbol) == {"circle-open"}
+    run = real("captured")
+    before = next(word for word in run.text("client/ss.txt").split()
+                  if word.startswith("rcv_ssthresh:"))
+    other = timeline(with_file(run, tmp_path, "client/ss.txt", before, "rcv_ssthresh:1"))
+    crossed = [trace for trace in other.data if trace.name.startswith("ss at that moment")
+               and "x" in trace.marker.symbol]
+    assert len(crossed) == 1 and " of " in crossed[0].name
+
+
+def test_a_run_without_download_has_no_timeline() -> None:
+    figure = timeline(real_study("6.1").run("setsockopt"))
+    assert not figure.data and "no download" in texts(figure)
+
+
+def test_the_table_of_buffers_is_in_words() -> None:
+    rows = buffers.buffers_table(real_study("6.1"))
+    assert "50\N{NO-BREAK SPACE}MiB" in rows._repr_html_()
+    assert len(rows) == 2 * 20 + 20 * 2
+
+
+def test_ticks_are_powers_of_two_and_not_too_many() -> None:
+    assert ticks(65536, 2 << 20) == [65536 << step for step in range(6)]
+    assert len(ticks(1024, 1 << 30)) <= 13

@@ -1,0 +1,189 @@
+"""What real runs show: goodput, how far the instruments agree, and what is to be minded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from labs.experiments.buffers.prediction import expected
+from labs.experiments.buffers.results import NO_RATE, marks, results, tell_run
+from labs.experiments.buffers.window import bdp_bytes, window
+from labs.read.parse.pcap import carried
+from labs.read.readings.counters import capture_losses, received_bytes, shaper_drops
+from labs.read.readings.goodput import Download, download
+from labs.read.readings.instruments import goodputs
+from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, TOLERANCE_PCT
+from tests.real_runs import FOLDER, real, with_condition, with_file, with_link
+
+NAMES = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("*.tar.xz"))
+MIB = 1 << 20
+LINE_TOLERANCE = TOLERANCE_PCT[LINE] / 100
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_are_plain_values(name: str) -> None:
+    found = results(real(name))
+    assert json.loads(json.dumps(found)) == found
+    assert found["condition"] == real(name).condition
+
+
+def test_goodput_of_a_slow_link_is_its_payload_rate() -> None:
+    """10 Mbit/s carry 1448 bytes of payload in 1514 of frame (labs.read.theory.bdp)."""
+    found = results(real("captured"))
+    line = 10e6 / 8 * 1448 / 1514
+    assert found["steady_bytes_s"] == pytest.approx(line, rel=LINE_TOLERANCE)
+    assert found["steady_mib_s"] == found["steady_bytes_s"] / MIB
+    assert found["bytes"] == 2 * MIB
+    # The first quarter of so short a file is slow start: the mean is lower, as predicted.
+    assert found["goodput_mib_s"] == pytest.approx(found["predicted_mean_mib_s"], rel=0.01)
+    assert found["bound"] == LINE
+    assert found["settled"] is True
+    assert found["marks"] == []
+
+
+def test_the_articles_run() -> None:
+    """A1.8; the line rate of 1000 Mbit/s, and the mean with slow start in it."""
+    found = results(real("both-1gib"))
+    assert found["steady_mib_s"] == pytest.approx(114.0, rel=LINE_TOLERANCE)
+    assert found["goodput_mib_s"] == pytest.approx(found["predicted_mean_mib_s"], rel=0.005)
+    assert (found["article_mib_s"], found["article_steady_mib_s"], found["article_claim"]) == (
+        77.8, 92.7, "A1.8")
+    assert found["settled"] is True
+
+
+def test_the_counters_count_every_byte() -> None:
+    """Octets less the headers of each packet as the stack saw it: the capture's payload, exactly,
+    and the client's bytes but for the head of the reply."""
+    run = real("captured")
+    counted, captured = received_bytes(run), carried(run.path / "client/capture.pcap", 80)
+    assert counted == captured.payload_bytes
+    head = captured.payload_bytes - download(run).bytes
+    assert 200 < head < 300     # nginx's head: status, date, length, type, Last-Modified, ETag
+
+
+def test_instruments_agree_on_a_complete_run() -> None:
+    found = results(real("captured"))
+    assert set(goodputs(real("captured"), download(real("captured")))) == {
+        "client", "counters", "capture", "capture's own clock"}
+    assert found["agreement_pct"] < 0.05    # the head of the reply in 2 MiB is 0.012 %
+
+
+def test_a_capture_that_was_cut_is_marked() -> None:
+    found = results(real("capture-cut"))
+    assert found["agreement_pct"] > 10
+    assert found["marks"] == [f"instruments disagree by {found['agreement_pct']:.1f} %"]
+
+
+def test_wget_is_read_from_its_log_and_its_socket() -> None:
+    """wget prints three digits: half of the last one is 0.5 % at most."""
+    found = results(real("wget"))
+    assert found["bytes"] == 2 * MIB
+    assert found["goodput_mib_s"] == pytest.approx(found["wget_mib_s"], rel=0.005)
+    discarded = results(real("captured"))
+    assert found["goodput_mib_s"] == pytest.approx(discarded["goodput_mib_s"], rel=0.01)
+    assert found["settled"] is True
+
+
+def test_a_download_that_the_limit_ended() -> None:
+    found = results(real("limit"))
+    assert found["ended"] == "limit"
+    assert found["marks"] == ["ended by the limit"]
+    assert found["bytes"] < 2 * MIB
+    # One second from the request on; the first byte comes one round trip of 40 ms later.
+    assert found["duration_s"] == pytest.approx(0.96, abs=0.001)
+
+
+def test_wget_that_the_limit_ended_is_counted_by_the_kernel() -> None:
+    run = real("wget-limit")
+    assert download(run).counted
+    assert download(run).bytes == received_bytes(run)
+    assert results(run)["agreement_pct"] is None    # nothing is left to hold it against
+    assert results(run)["wget_mib_s"] is None
+
+
+def test_loss_that_was_asked_for_is_no_mark() -> None:
+    run = real("loss")
+    found = results(run)
+    assert shaper_drops(run) > 0
+    assert not [note for note in found["marks"] if "dropped" in note]
+    assert expected(run) is None
+    assert found["predicted_mib_s"] is None
+    assert "segments were sent again" in tell_run(run)
+    # Segments that came twice are counted twice: still within what is allowed.
+    assert found["agreement_pct"] < 0.5
+
+
+def test_drops_that_nobody_asked_for_are_marked() -> None:
+    run = with_link(real("loss"), loss_pct=0)
+    assert f"the shaper dropped {shaper_drops(run)} packets" in marks(run, None, None)
+
+
+def test_no_limit_no_figure() -> None:
+    run = real("unshaped")
+    found = results(run)
+    assert found["marks"] == [NO_RATE]
+    assert found["steady_mib_s"] is found["settled"] is found["predicted_mib_s"] is None
+    assert window(run) is None
+    assert "before the first sample" in tell_run(run)
+
+
+def test_memory_pressure_is_marked(tmp_path: Path) -> None:
+    run = with_file(real("limit"), tmp_path, "server/nstat-after.txt",
+                    "TcpExtTCPMemoryPressures        0", "TcpExtTCPMemoryPressures        3")
+    assert "TCP came under memory pressure" in results(run)["marks"]
+
+
+def test_a_capture_that_lost_packets_is_marked(tmp_path: Path) -> None:
+    run = with_file(real("captured"), tmp_path, "client/tcpdump.txt",
+                    "0 packets dropped by kernel", "17 packets dropped by kernel")
+    assert capture_losses(run) == 17
+    assert "capture lost 17 packets" in results(run)["marks"]
+
+
+def test_a_link_that_is_not_as_asked_is_marked() -> None:
+    run = real("limit")
+    other = {**run.said, "link": {**run.link, "verdict": "not as asked: RTT 41 ms"}}
+    assert "link not as asked" in results(dataclasses.replace(run, said=other))["marks"]
+
+
+@pytest.mark.parametrize("asked", [
+    {"rate_mbit": 999}, {"delay_ms": 100}, {"loss_pct": 1}, {"jitter_ms": 1}, {"at": "router"}])
+def test_the_articles_figures_stand_beside_the_articles_link_only(asked: dict[str, object]) -> None:
+    run = real("both-1gib")
+    assert results(run)["article_claim"] == "A1.8"
+    other = results(with_condition(run, link=asked))
+    assert (other["article_mib_s"], other["article_claim"]) == (None, None)
+
+
+def test_the_window_of_the_articles_run() -> None:
+    """50 MiB of buffer offer half of it, less one segment (tcp_adv_win_scale 1): A1.10."""
+    run = real("both-1gib")
+    found, bdp, theory = window(run), bdp_bytes(run), expected(run)
+    assert found is not None and theory is not None
+    assert bdp == pytest.approx(25e6, rel=0.001)    # measured, not asked: 1000 Mbit/s, 200 ms
+    assert found.receive_buffer_bytes == 50 * MIB
+    assert theory.window_bytes == 25 * MIB - 1448
+    assert found.offered_bytes == pytest.approx(
+        theory.window_bytes, rel=TOLERANCE_PCT[RECEIVE_WINDOW] / 100)
+    assert found.usually_in_flight_bytes <= found.offered_bytes
+    assert "the link was full" in tell_run(real("both-1gib"))
+
+
+def test_thirds_and_steps_of_a_timeline() -> None:
+    """1000 bytes in the first second, 3000 in each of the next two."""
+    points = tuple((second * 10**8, 100 * second) for second in range(11)) + tuple(
+        (10**9 + tenth * 10**8, 1000 + 300 * tenth) for tenth in range(1, 21))
+    seen = Download(0, 0, 3 * 10**9, 7000, points)
+    assert [seen.third_bytes_s(third) for third in range(3)] == pytest.approx([1000, 3000, 3000])
+    assert seen.goodput_bytes_s == pytest.approx(7000 / 3)
+    seconds, bytes_s = seen.goodput_over_time(1.0)
+    assert seconds == pytest.approx([1, 2])
+    assert bytes_s == pytest.approx([1000, 3000])
+
+
+def test_a_timeline_that_is_too_coarse_says_nothing() -> None:
+    seen = Download(0, 0, 3 * 10**9, 7000, ((0, 0), (10**9, 10), (3 * 10**9, 7000)))
+    assert seen.third_bytes_s(2) is None

@@ -1,0 +1,207 @@
+"""Every kind of condition of the lab `buffers` as a row of results, on real runs of two kernels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.catalog import find
+from labs.experiments.buffers import settings as asked
+from labs.experiments.buffers.buffer_table import COLUMNS, buffer_rows, in_words
+from labs.experiments.buffers.charts.conditions import by_condition
+from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.results import DOWNLOAD, results, tell, tell_run
+from labs.read.claims.article_figures import WMEM, figures_by_column
+from labs.read.claims.ledger import article
+from labs.read.readings.ss_agreement import instants
+from labs.studies.study import Study
+from tests.real_runs import real, real_study, with_condition, with_file
+
+KERNELS = ("6.1", "6.12")
+MIB = 1 << 20
+
+
+def row(kernel: str, condition: str) -> dict[str, Any]:
+    return results(real_study(kernel).run(condition))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rows_are_plain_values_and_have_the_same_columns(kernel: str) -> None:
+    rows = [results(run) for run in real_study(kernel).runs]
+    assert json.loads(json.dumps(rows)) == rows
+    assert len({tuple(one) for one in rows}) == 1
+
+
+@pytest.mark.parametrize("condition", ["setsockopt", "setsockopt-raised", "httping"])
+def test_a_run_without_download_leaves_its_columns_empty(condition: str) -> None:
+    found = row("6.1", condition)
+    assert [found[name] for name in DOWNLOAD] == [None] * len(DOWNLOAD)
+    assert found["marks"] == []
+    assert found["rtt_ms"] is not None
+    assert "Nothing is downloaded" in tell_run(real_study("6.1").run(condition))
+
+
+def test_httping_times_two_round_trips() -> None:
+    found = row("6.1", "httping")
+    assert found["httping_ms"] == pytest.approx(2 * found["rtt_ms"], rel=0.01)
+    assert row("6.1", "default")["httping_ms"] is None
+    assert "httping says 80.1 ms" in tell(real_study("6.1").results().query(
+        "condition == 'httping'"))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_sizes_and_the_series_of_a_sweep(kernel: str) -> None:
+    by_sysctl, by_hand = row(kernel, "sweep-98k"), row(kernel, "sweep-set-98k")
+    for found, series in ((by_sysctl, "sysctl"), (by_hand, "setsockopt")):
+        assert (found["series"], found["buffer_bytes"]) == (series, 98 << 10)
+        assert found["receive_most_bytes"] == found["send_most_bytes"] == 98 << 10
+    # The same sizes, so the same prediction, whoever set them.
+    assert by_hand["predicted_mib_s"] == pytest.approx(by_sysctl["predicted_mib_s"], rel=1e-3)
+    default = row(kernel, "default")
+    assert (default["series"], default["buffer_bytes"]) == (None, None)
+    assert (default["receive_most_bytes"], default["send_most_bytes"]) == (6291456, 4194304)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_settled_runs_are_predicted(kernel: str) -> None:
+    """From 32 KiB on; below, what is played is a guess (labs.read.theory.bounds)."""
+    rows = real_study(kernel).results()
+    known = rows[rows["settled"].eq(True) & rows["predicted_mib_s"].notna()
+                 & ~(rows["buffer_bytes"] < 32 << 10)]
+    apart = 100 * (known["predicted_mib_s"] / known["steady_mib_s"] - 1)
+    assert len(known) >= 12
+    assert apart.abs().max() < 5
+
+
+def test_the_share_that_is_kept_back_matters_on_6_1_alone() -> None:
+    speeds = {kernel: [row(kernel, name)["steady_mib_s"] for name in ("adv-m2", "adv-2")]
+              for kernel in KERNELS}
+    assert speeds["6.1"][1] > 2.5 * speeds["6.1"][0]
+    assert speeds["6.12"][1] == pytest.approx(speeds["6.12"][0], rel=0.01)
+    assert [row("6.1", name)["adv_win_scale"] for name in ("adv-m2", "adv-2", "default")] == [
+        -2, 2, 1]
+
+
+def test_loss_is_asked_measured_and_drawn() -> None:
+    first, second = (row("6.1", f"loss-1-cubic-{draw}") for draw in (0, 1))
+    for found in (first, second):
+        assert (found["loss_pct"], found["congestion_control"]) == (1, "cubic")
+        assert 0.2 < found["lost_pct"] < 3
+        assert found["predicted_mib_s"] is None
+    assert (first["draw"], second["draw"]) == (0, 1)
+    assert first["lost_pct"] != second["lost_pct"]
+    assert row("6.1", "loss-1-bbr-0")["congestion_control"] == "bbr"
+    assert row("6.1", "loss-0-cubic-0")["lost_pct"] is None
+
+
+@pytest.mark.parametrize(("name", "delay_ms", "figures"), [
+    ("unshaped", 0, ("A1.1", {"goodput_mib_s": 337.0})),
+    ("shaped", 0, ("A1.2", {"goodput_mib_s": 91.6})),
+    ("default", 200, ("A1.6", {"steady_mib_s": 13.4})),
+    ("wmem", 200, ("A1.7", {"steady_mib_s": 14.9})),
+    ("both", 200, ("A1.8", {"goodput_mib_s": 77.8, "steady_mib_s": 92.7})),
+    ("rmem100", 200, ("A1.9", {"goodput_mib_s": 76.9, "steady_mib_s": 89.2})),
+])
+def test_the_articles_figures(name: str, delay_ms: float, figures: tuple[str, Any]) -> None:
+    """They are compared with a run of the article's size, link and buffers, and with no other."""
+    run = with_condition(real("both-1gib"), name=name, link={"delay_ms": delay_ms})
+    assert figures_by_column(run, 1) == figures
+    claim = article(1).claim(figures[0])
+    others = {
+        "transfer_mib": with_condition(run, settings={"transfer_bytes": 1 << 20}),
+        "delay_ms": with_condition(run, link={"delay_ms": 100}),
+        "buffer_mib": with_condition(run, sysctls={"server": {WMEM: three(49)}}),
+    }
+    for parameter, other in others.items():
+        assert figures_by_column(other, 1) == (
+            None if parameter in claim.parameters else figures), parameter
+    assert figures_by_column(with_condition(run, name="by-hand"), 1) is None
+
+
+def three(mib: int) -> str:
+    return " ".join([str(mib * MIB)] * 3)
+
+
+def test_a_chart_has_the_ledger_s_figure() -> None:
+    """A1.7: 14.9 MiB/s, of the steady state alone."""
+    run = with_condition(real("both-1gib"), name="wmem")
+    study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
+    (bars,) = [one for one in by_condition(study.results()).data if one.name == "the article"]
+    assert (bars.x, bars.text) == ((article(1).claim("A1.7").expected,), ("A1.7",))
+    assert "The article (A1.7) has 14.9 MiB/s in the steady state." in tell(study.results())
+
+
+def test_the_parts_of_the_lab() -> None:
+    names = [run.condition for run in real_study("6.1").runs]
+    parts: dict[str, set[str]] = {}
+    for name in names:
+        parts.setdefault(asked.part(name), set()).add(name)
+    assert parts[asked.ARTICLE] == {"shaped", "default", "wmem", "both", "rmem100"}
+    assert parts[asked.REQUESTS] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
+    assert parts[asked.SHARE] == {"adv-m2", "adv-2"}
+    assert len(parts[asked.SWEEP]) == 7 and len(parts[asked.LOSS]) == 5
+
+
+def test_every_buffer_of_every_run() -> None:
+    rows = buffer_rows(real_study("6.1").runs)
+    assert tuple(rows) == COLUMNS
+    counts = rows["condition"].value_counts()
+    assert counts["setsockopt"] == 20 and counts["both"] == 2 and "httping" not in counts
+    (receiver,) = rows[(rows["condition"] == "adv-2") & (rows["whose"] == "receiver")].to_dict(
+        "records")
+    assert (receiver["set by"], receiver["requested"], receiver["granted"]) == (
+        "sysctl", 50176, 50176)
+    # Three quarters of the buffer, less one segment; windows on the wire are rounded up.
+    assert receiver["may be under way"] == 50176 * 3 // 4 - 1448
+    assert 0 <= receiver["advertised"] - receiver["may be under way"] <= 1448
+    (sender,) = rows[(rows["condition"] == "wmem") & (rows["whose"] == "sender")].to_dict("records")
+    # All of the 2 MiB was written at once; no buffer of 50 MiB fills with that.
+    assert 2 * MIB <= sender["used"] < 3 * MIB
+    assert sender["advertised"] is None
+
+
+def test_what_setsockopt_was_granted_stands_in_the_table() -> None:
+    rows = buffer_rows(real_study("6.1").runs)
+    asked_for = rows[rows["condition"] == "setsockopt"]
+    granted = {(one["whose"], one["requested"]): one["granted"]
+               for one in asked_for.to_dict("records")}
+    assert granted["receiver", 65536] == 131072
+    assert granted["receiver", 52428800] == granted["receiver", 212993] == 2 * 212992
+    assert (granted["receiver", 1], granted["sender", 1]) == (2304, 4608)
+    raised = rows[rows["condition"] == "setsockopt-raised"]
+    assert raised["granted"].max() == 2 * 52428800
+    assert set(raised["core maximum"]) == {64 << 20}
+
+
+def test_a_buffer_set_by_hand_stays() -> None:
+    rows = in_words(buffer_rows(real_study("6.1").runs))
+    by_hand = rows[(rows["condition"] == "by-hand") & (rows["whose"] == "receiver")].iloc[0]
+    assert (by_hand["set by"], by_hand["requested"], by_hand["granted"], by_hand["core maximum"]
+            ) == ("setsockopt", "128\N{NO-BREAK SPACE}KiB", "256\N{NO-BREAK SPACE}KiB",
+                  "208\N{NO-BREAK SPACE}KiB")
+    odd = rows[(rows["condition"] == "setsockopt") & (rows["requested"] == "212,993")]
+    assert len(odd) == 2
+
+
+@pytest.mark.parametrize("host", ["server", "client"])
+def test_ss_and_the_samples_say_the_same(host: str) -> None:
+    counter = "bytes_acked" if host == "server" else "bytes_received"
+    found = instants(real_study("6.1").run("default"), host, counter)
+    assert len(found) >= 2
+    assert set(found["differs"]) == {""}
+
+
+def test_what_ss_says_otherwise_is_named(tmp_path: Path) -> None:
+    run = real("captured")
+    text = run.text("client/ss.txt")
+    before = next(word for word in text.split() if word.startswith("rcv_ssthresh:"))
+    other = with_file(run, tmp_path, "client/ss.txt", before, "rcv_ssthresh:1")
+    found = instants(other, "client", "bytes_received")
+    assert "rcv_ssthresh_bytes" in set(found["differs"])
+
+
+def test_a_run_that_nobody_saw_has_no_instants() -> None:
+    assert instants(real("unshaped"), "server", "bytes_acked").empty

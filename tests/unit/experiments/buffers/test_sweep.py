@@ -1,0 +1,195 @@
+"""The smallest buffer that fills the line, what is made of it in words, and the advice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas
+import pytest
+
+from labs.catalog import find
+from labs.cli.run import as_json, as_text
+from labs.experiments.buffers.advice import ENOUGH, advice, to_paste
+from labs.experiments.buffers.article_reasoning import tell_httping, tell_reckoning
+from labs.experiments.buffers.sweep import curve, points, remarks, smallest, tell_smallest
+from labs.experiments.buffers.two_kernels import tell_kernels
+from labs.read.theory.advice import advise
+from labs.read.theory.bdp import bdp_bytes
+from labs.read.theory.bounds import LINE, predict
+from tests.real_runs import real_study
+
+MB = 1e6
+
+
+def table(*rows: dict[str, Any], kernel: str = "6.1.192") -> pandas.DataFrame:
+    """Rows of a sweep over 1000 Mbit/s and 200 ms."""
+    given = {"kernel": kernel, "series": "sysctl", "rate_mbit": 1000.0, "rtt_ms": 200.0,
+             "settled": True, "httping_ms": None, "adv_win_scale": 1, "condition": "sweep"}
+    made = [{**given, "steady_bytes_s": row["steady_mib_s"] * 2**20,
+             "predicted_mib_s": row["steady_mib_s"], **row} for row in rows]
+    return pandas.DataFrame(made)
+
+
+def swept(*pairs: tuple[float, float], **more: Any) -> pandas.DataFrame:
+    return table(*({"buffer_bytes": int(mb * MB), "steady_mib_s": speed, **more}
+                   for mb, speed in pairs))
+
+
+HTTPING = {"series": None, "buffer_bytes": None, "steady_mib_s": float("nan"), "httping_ms": 400.2,
+           "condition": "httping"}
+
+
+@pytest.mark.parametrize("kernel", ["6.1", "6.12"])
+def test_the_smallest_of_a_real_sweep(kernel: str) -> None:
+    """On a link with a BDP of 48.8 KiB; the sizes were 24, 64, 98 and 256 KiB."""
+    first, second = smallest(real_study(kernel).results())
+    assert (first.series, second.series) == ("sysctl", "setsockopt")
+    assert (first.points, second.points) == (4, 3)
+    assert first.buffer_bytes == second.buffer_bytes == 98 << 10
+    assert first.of_the_bdp == pytest.approx(2.0, abs=0.02)
+    assert (first.below_bytes, second.below_bytes) == (64 << 10, 24 << 10)
+    assert first.of_the_line_pct is not None and first.of_the_line_pct > 95
+    assert first.below_pct is not None and first.below_pct < 95
+
+
+def test_runs_that_had_not_settled_do_not_count() -> None:
+    both = pandas.concat([swept((25, 60), (100, 114)), swept((50, 113.9), settled=False)])
+    assert [one.buffer_bytes for one in smallest(both)] == [100_000_000]
+
+
+def test_where_no_buffer_is_enough() -> None:
+    (found,) = smallest(swept((10, 24.0), (25, 60.0)))
+    assert found.buffer_bytes is found.of_the_bdp is None
+    assert found.below_bytes == 25_000_000
+    (said,) = remarks(swept((10, 24.0), (25, 60.0)))
+    assert "none of the 2 buffers" in said and "53 %" in said
+
+
+def test_the_remarks_say_the_size_its_share_and_the_one_below() -> None:
+    (said,) = remarks(swept((25, 60.0), (43.75, 104.4), (50, 114.0)))
+    assert "47.7 MiB, 2.00 times the BDP of 23.8 MiB" in said
+    assert "41.7 MiB, comes to 92 %" in said
+    assert tell_smallest(swept((25, 60.0)).iloc[:0]) == "No run here is a point of a sweep."
+
+
+def test_points_are_ordered_and_know_their_line() -> None:
+    rows = points(swept((50, 114.0), (25, 60.0)))
+    assert list(rows["buffer_bytes"]) == [25_000_000, 50_000_000]
+    assert rows["bdp_bytes"].iloc[0] == 25e6
+    assert rows["line_mib_s"].iloc[0] == pytest.approx(114.0, abs=0.05)
+
+
+def test_the_curve_is_the_theory_between_the_sizes() -> None:
+    sizes, speeds = curve(points(swept((25, 60.0), (50, 114.0))))
+    assert [sizes[0], sizes[-1]] == pytest.approx([25e6, 50e6])
+    assert speeds[0] == pytest.approx(59.6, abs=0.1) and speeds[-1] == pytest.approx(114, abs=0.1)
+    assert curve(points(swept((25, 60.0), predicted_mib_s=float("nan")))) == ([], [])
+
+
+def test_httping_beside_the_handshake() -> None:
+    said = tell_httping(table(HTTPING))
+    assert "400.2 ms" in said and "200.0 ms" in said and "2.00 times" in said
+    assert tell_httping(swept((25, 60.0))) == "No run here started httping."
+    assert "80.1 ms" in tell_httping(real_study("6.1").results())
+
+
+def test_the_right_number_for_a_wrong_reason() -> None:
+    said = tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0), (50, 114.0))]))
+    assert "would be 50 MB. It is 25 MB." in said
+    assert "50 MB, 2.00 times the BDP (25 MB come to 53 %)" in said
+    assert "2.00 times too long, and of a buffer no more than 50 %" in said
+
+
+def test_a_number_that_is_not_right_on_another_kernel() -> None:
+    said = tell_reckoning(pandas.concat([table(HTTPING), swept((25, 78.0), (37.5, 114.0))]))
+    assert "The number that was reckoned is 33 % more than that." in said
+    assert "needs a run" in tell_reckoning(swept((25, 60.0)))
+    assert "do not say" in tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0))]))
+
+
+def kernel_row(kernel: str, speed: float, bound: str = "receive window") -> pandas.DataFrame:
+    return table({"condition": "wmem", "series": None, "buffer_bytes": None, "steady_mib_s": speed,
+                  "bound": bound, "receive_most_bytes": 6291456}, kernel=kernel)
+
+
+def test_why_two_kernels_differ() -> None:
+    said = tell_kernels(kernel_row("6.1.192", 14.94), kernel_row("6.12.117", 22.31))
+    assert "6.1.192 comes to 14.9 MiB/s and Linux 6.12.117 to 22.3" in said
+    assert "50 % and 74 % of the largest receive buffer, 6 MiB" in said
+    assert "Linux 6.12.117 measures" in said
+    turned = tell_kernels(kernel_row("6.12.117", 22.31), kernel_row("6.1.192", 14.94))
+    assert turned == said
+
+
+@pytest.mark.parametrize(("other", "part"), [
+    (kernel_row("6.1.192", 15.0), "Both tables are of Linux 6.1.192."),
+    (kernel_row("6.12.117", 22.3, "line"), "On the first it is the receive window"),
+    (kernel_row("6.12.117", 22.3).iloc[:0], "no two kernels"),
+    (pandas.DataFrame(), "no two kernels"),
+])
+def test_kernels_that_cannot_be_told_apart(other: pandas.DataFrame, part: str) -> None:
+    assert part in tell_kernels(kernel_row("6.1.192", 14.9), other)
+
+
+def test_two_kernels_that_the_link_holds_back() -> None:
+    said = tell_kernels(kernel_row("6.1.192", 11.4, LINE), kernel_row("6.12.117", 11.4, LINE))
+    assert said.endswith("On both it is the rate of the link that decides.")
+
+
+def test_real_studies_of_two_kernels_are_told() -> None:
+    said = tell_kernels(real_study("6.1").results(), real_study("6.12").results())
+    assert "the rate of the link" in said
+    assert said.count("of the 4 sizes of the sweep") == 2
+
+
+@pytest.mark.parametrize("kernel", ["6.1", "6.8", "6.12"])
+@pytest.mark.parametrize(("rate_mbit", "rtt_ms"), [(1000, 200), (10_000, 80), (200, 300)])
+def test_the_buffers_that_are_advised_fill_the_line(
+    kernel: str, rate_mbit: float, rtt_ms: float
+) -> None:
+    """And with a tenth less at either end they do not."""
+    found = advise(rate_mbit, rtt_ms, kernel)
+    assert found.bdp_bytes == bdp_bytes(rate_mbit, rtt_ms)
+
+    def bound(receive: float, send: float) -> str:
+        seen = predict(rate_mbit=rate_mbit, rtt_ms=rtt_ms, kernel=kernel,
+                       tcp_rmem=(4096, 131072, int(receive)), tcp_wmem=(4096, 16384, int(send)))
+        assert seen is not None
+        return seen.bound
+
+    receive, send = found.receive_bytes, found.send_bytes
+    assert bound(receive, send) == LINE
+    assert LINE not in (bound(0.9 * receive, send), bound(receive, 0.9 * send))
+
+
+def test_advice_for_the_articles_link() -> None:
+    """6.1 keeps back half of a receive buffer, 6.12 a quarter; a third of a send buffer is free."""
+    old, new = advise(1000, 200, "6.1"), advise(1000, 200, "6.12")
+    assert old.receive_bytes / 25e6 == pytest.approx(1.91, abs=0.01)
+    assert new.receive_bytes / 25e6 == pytest.approx(1.28, abs=0.01)
+    assert old.send_bytes / 25e6 == pytest.approx(1.46, abs=0.01)
+    assert old.rmem() == f"4096 131072 {old.receive_bytes}"
+    assert to_paste(1000, 200, "6.1").splitlines()[1] == (
+        f"sysctl -w net.ipv4.tcp_rmem='{old.rmem()}'")
+
+
+def test_short_paths_need_nothing() -> None:
+    rows = advice(100, 20, "6.1", "6.12")
+    assert list(rows["Linux"]) == ["6.1", "6.12"]
+    assert set(rows["on the receiver"]) == set(rows["on the sender"]) == {ENOUGH}
+    assert advise(100, 20, "6.1").wmem() == "4096 16384 4194304"
+    assert to_paste(100, 0, "6.1").count(ENOUGH) == 2
+
+
+def test_labs_run_prints_the_smallest_buffer() -> None:
+    """As text below the table, and among the remarks of the JSON; columns without a figure are
+    left out of the text."""
+    study = real_study("6.1")
+    said = as_json(find("buffers"), study.parameters, study)
+    assert said["remarks"] == remarks(study.results())
+    assert json.loads(json.dumps(said)) == said
+    text = as_text(said, study.lab.hidden_columns())
+    assert "the smallest buffer that reaches 95 % of the line rate is 98 KiB" in text
+    head = text.splitlines()[0].split()
+    assert "httping_ms" in head and "article_mib_s" not in head and "buffer_bytes" not in head

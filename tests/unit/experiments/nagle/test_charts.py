@@ -1,0 +1,228 @@
+"""Figures of the lab `nagle`, from its recorded study."""
+
+from __future__ import annotations
+
+from math import log10
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from plotly.graph_objects import Figure
+
+from labs.errors import BadInput
+from labs.experiments.nagle import charts as nagle
+from labs.experiments.nagle.charts import answer_times
+from labs.experiments.nagle.requests import (
+    own_requests,
+    own_table,
+    packets_of,
+    requests_of,
+    typical,
+)
+from labs.experiments.nagle.tables import beside_wireshark, sequences, waits
+from labs.read.flows.exchanges import ARTICLE_OFF
+from labs.studies.study import Study
+from tests.delayed_answers import STALL_MS, delayed, usual_ms
+from tests.recorded_runs import nagle_run, recorded_nagle
+
+CAPTION = "virtual · Linux 6.1.192 · link as asked (not shaped) · recorded"
+
+
+def table() -> Any:
+    return recorded_nagle().results()
+
+
+def named(figure: Figure) -> dict[str, Any]:
+    return {trace.name: trace for trace in figure.data}
+
+
+def texts(figure: Figure) -> str:
+    return " | ".join(str(one.text) for one in figure.layout.annotations)
+
+
+def test_bars_stand_beside_prediction_and_article() -> None:
+    rows = table()[table()["condition"].isin(["off", "on", "quickack"])]
+    figure = nagle.by_condition(rows)
+    drawn = named(figure)
+    assert list(drawn["measured, mean"].x) == pytest.approx([39.6, 0, 0], abs=0.2)
+    assert drawn["predicted"].x[0] == pytest.approx(39.6, abs=0.05)
+    assert list(drawn["the article"].x) == [44.619, 14.285]
+    assert "<b>39.7 ms</b>  (predicted 39.6 ms, article 44.6 ms), 90 % stall" in texts(figure)
+    assert "<b>below 1 ms</b>" in texts(figure) and CAPTION in texts(figure)
+
+
+def test_on_real_time_short_times_have_bars_too() -> None:
+    rows = table()[table()["condition"] == "on"].assign(testbed="namespaces")
+    assert named(nagle.by_condition(rows))["measured, mean"].x[0] == pytest.approx(
+        float(rows["mean_ms"].iloc[0]))
+
+
+def test_the_matrix_has_a_cell_for_each_of_the_four() -> None:
+    figure = nagle.matrix(recorded_nagle())
+    bars = [trace for trace in figure.data if trace.type == "bar"]
+    assert len(bars) == 4
+    for cell in bars:
+        assert sum(cell.y) == pytest.approx(100)
+    # Nine of ten requests between 43 and 44 ms in the first cell, all below 1 ms in the others.
+    assert max(bars[0].y) == pytest.approx(90, abs=1)
+    assert bars[0].x[list(bars[0].y).index(max(bars[0].y))] == pytest.approx(43.5)
+    assert [cell.y[0] for cell in bars[1:]] == [100, 100, 100]
+    assert texts(figure).count("predicted: below 1 ms") == 3
+    assert "predicted: 44.0 ms for all but the first" in texts(figure)
+
+
+@pytest.mark.parametrize("delay_ms", [20, 200, 2000])
+def test_the_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms: int) -> None:
+    figure = nagle.matrix(delayed(tmp_path, delay_ms))
+    bars = [trace for trace in figure.data if trace.type == "bar"]
+    low, high = figure.layout.xaxis.range
+    for cell, condition in zip(bars, answer_times.MATRIX, strict=True):
+        assert sum(cell.y) == pytest.approx(100)
+        assert low <= min(cell.x) - cell.width / 2 and max(cell.x) + cell.width / 2 <= high
+        usual = cell.x[list(cell.y).index(max(cell.y))]
+        assert abs(usual - usual_ms(condition, delay_ms)) <= cell.width / 2
+        # Without the stall the first of ten requests is in a step of its own if steps are short.
+        assert max(cell.y) == (90 if condition == "off" and cell.width < STALL_MS else 100)
+    assert 30 <= high / bars[0].width <= 60
+    assert f"link as asked ({delay_ms}.0 ms) · " in texts(figure)
+    assert "90 % of the requests stall" in texts(figure)
+    # The theory has no word above a round trip of 40 ms.
+    assert texts(figure).count("no prediction") == (0 if delay_ms == 20 else 4)
+    if delay_ms == 20:
+        assert "predicted: 84.0 ms for all but the first" in texts(figure)
+        lines = [shape.x0 for shape in figure.layout.shapes]
+        assert lines == [84, 40, 20, 20]
+
+
+def test_one_late_request_is_in_the_matrix_too(tmp_path: Path) -> None:
+    figure = nagle.matrix(delayed(tmp_path, 20, late_ms=3000))
+    for cell, condition in zip((trace for trace in figure.data if trace.type == "bar"),
+                               answer_times.MATRIX, strict=True):
+        assert sum(cell.y) == pytest.approx(100) and cell.y[-1] == pytest.approx(5)
+        late = 3000 + usual_ms(condition, 20)
+        assert abs(cell.x[-1] - late) <= cell.width / 2 and late < figure.layout.xaxis.range[1]
+
+
+@pytest.mark.parametrize("delay_ms", [20, 200, 2000])
+def test_shares_of_requests_and_acks_follow_the_delay(tmp_path: Path, delay_ms: int) -> None:
+    study = delayed(tmp_path, delay_ms)
+    for figure in (nagle.distribution(study), nagle.acks(study)):
+        low, high = figure.layout.xaxis.range
+        for line in figure.data:
+            assert low < log10(min(line.x)) <= log10(max(line.x)) < high
+            assert (line.y[0], line.y[-1]) == (0, 100)
+        assert f"link as asked ({delay_ms}.0 ms) · " in texts(figure)
+    longest = [max(line.x) for line in nagle.distribution(study).data]
+    assert longest == pytest.approx([usual_ms(name, delay_ms) for name in study.conditions])
+
+
+def test_the_ladder_says_where_a_delayed_capture_was_taken(tmp_path: Path) -> None:
+    run = delayed(tmp_path, 20).run("off")
+    assert "(20.0 ms) · live · the server's packets are captured after the delay" in texts(
+        nagle.ladder(run))
+    assert "after the delay" not in texts(nagle.ladder(nagle_run("off")))
+
+
+def test_a_matrix_that_lacks_a_cell_says_so() -> None:
+    whole = recorded_nagle()
+    part = Study(whole.parameters, whole.runs[:2], whole.folder, None, False, lab=whole.lab)
+    assert "needs the conditions off, quickack, on, on-quickack" in texts(nagle.matrix(part))
+
+
+def test_the_distribution_has_a_line_a_condition() -> None:
+    figure = nagle.distribution(recorded_nagle(), "off", "on")
+    assert [trace.name.split("<br>")[0] for trace in figure.data] == ["off", "on"]
+    assert figure.data[0].x[-1] == pytest.approx(44, abs=0.1)
+    assert "times below 1 ms are not meaningful in virtual time" in texts(figure)
+    # What has no meaning has no figure, and less than a tenth of the axis.
+    assert "on<br>median below 1 ms, n = 1,000" in named(figure)
+    low, high = figure.layout.xaxis.range
+    assert low < log10(figure.data[1].x[0]) < 0 and (0 - low) / (high - low) < 0.2
+
+
+def test_times_to_the_ack_are_of_the_server_s_segments() -> None:
+    figure = nagle.acks(recorded_nagle(), "off", "quickack")
+    assert [trace.name.split("<br>")[0] for trace in figure.data] == ["off", "quickack"]
+    assert max(figure.data[0].x) == pytest.approx(44, abs=0.1)
+    assert max(figure.data[1].x) < 1
+
+
+def test_a_prediction_beyond_all_segments_is_drawn() -> None:
+    figure = nagle.segments(table()[table()["condition"] == "pieces"].assign(predicted_segments=30))
+    assert figure.layout.xaxis.range[1] > 30
+
+
+def test_segments_have_their_prediction() -> None:
+    rows = table()[table()["condition"].isin(["off", "pieces", "pieces-quickack"])]
+    drawn = named(nagle.segments(rows))
+    assert list(drawn["segments of the server"].x) == pytest.approx([2, 2, 10], rel=0.1)
+    assert drawn["predicted segments, but for the first answer"].x[::3] == (2, 2, 10)
+
+
+def test_the_ladder_of_one_request_has_the_silence_with_its_reason() -> None:
+    figure = nagle.ladder(nagle_run("off"))
+    assert "5 packets" in figure.layout.title.text
+    assert "delayed ACK meets Nagle" in texts(figure)
+    assert "silence" not in texts(nagle.ladder(nagle_run("on")))
+    with pytest.raises(BadInput, match="no request of this capture goes so"):
+        nagle.ladder(nagle_run("on"), ARTICLE_OFF)
+
+
+def test_of_a_long_answer_the_first_packets_are_drawn() -> None:
+    path = Path(__file__).parents[3] / "fixtures" / "parse" / "loss.pcap"
+    segments, requests = own_table(path), own_requests(path)
+    figure = nagle.ladder_of_request(segments, typical(requests), path)
+    assert figure.layout.title.text == (
+        "One request, of 263 packets the first: 120 packets of connection 0")
+    assert "from the file loss.pcap" in texts(figure)
+
+
+def test_the_packets_of_a_request_are_those_of_its_connection() -> None:
+    path = nagle_run("off").file("server/capture.pcap")
+    segments, requests = own_table(path), own_requests(path)
+    one = typical(requests)
+    rows = packets_of(segments, one)
+    assert len(rows) == one["segments"] == 5
+    assert set(segments.loc[rows, "connection"]) == {one["connection"]}
+    assert rows[0] == one["first_row"] and rows[-1] == one["last_row"]
+
+
+def test_sequences_say_which_requests_go_otherwise() -> None:
+    found = sequences({name: requests_of(nagle_run(name)) for name in ("off", "on")})
+    assert list(found["requests"])[:3] == [900, 100, 900]
+    assert found[found["condition"] == "on"]["requests"].sum() == 1000
+    assert list(found["which"] == "the first on their connection") == [
+        False, True, False, True, True]
+
+
+def test_sequences_with_more_packets_say_which_requests_they_are() -> None:
+    rows = requests_of(nagle_run("off"))
+    firsts = rows[rows["request"] == 0]
+    found = sequences({"off": firsts.assign(segments=firsts["segments"] + 1)})
+    assert list(found["requests"]) == [100] and list(found["which"]) == [
+        "the first on their connection"]
+
+
+def test_waits_are_grouped_by_who_waits_for_whom() -> None:
+    found = waits(requests_of(nagle_run("off")))
+    (row,) = found.to_dict("records")
+    assert (row["requests"], row["who waits"], row["for whom"]) == (900, "server", "client")
+    assert 40 < row["least, ms"] < row["median, ms"] < row["most, ms"] < 44.1
+    assert "tcp_nagle_check" in row["rule"]
+    assert waits(requests_of(nagle_run("on"))).empty
+
+
+def test_wireshark_stands_beside_our_marks_or_a_sentence_says_why_not(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    path = nagle_run("ask").file("server/capture.pcap")
+    segments = own_table(path)
+    rows = packets_of(segments, typical(own_requests(path)))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert str(beside_wireshark(path, segments, rows)).startswith("Wireshark cannot be asked here")
+    monkeypatch.undo()
+    found = beside_wireshark(path, segments, rows)
+    if isinstance(found, pandas.DataFrame):
+        assert list(found["from"]) == ["client", "server", "client", "server", "client"]
+        assert found["its ack_rtt, s"].map(lambda it: float(it or 0)).max() == pytest.approx(
+            0.044, abs=0.001)

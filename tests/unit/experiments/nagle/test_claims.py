@@ -1,0 +1,177 @@
+"""Article 3 judged by the recorded runs, and by what they cannot say."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from labs.catalog import find
+from labs.experiments.nagle.claims import JUDGES, verdicts
+from labs.experiments.nagle.claims.stalled_requests import STEPS
+from labs.experiments.nagle.parameters import Nagle
+from labs.read.claims.evidence import Evidence
+from labs.read.claims.judge import judge
+from labs.read.claims.ledger import Claim, article
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
+from labs.read.runs.run import Run
+from tests.recorded_runs import recorded_nagle
+
+LEDGER = article(3)
+ON_6_1 = {"A3.1": HOLDS, "A3.2": HARDWARE, "A3.3": HOLDS, "A3.4": HOLDS, "A3.5": HOLDS,
+          "A3.6": HOLDS, "A3.7": HOLDS}
+
+
+@cache
+def study() -> Mapping[str, Run]:
+    return {run.condition: run for run in recorded_nagle().runs}
+
+
+@cache
+def judged() -> Mapping[str, Verdict]:
+    return {found.id: found for found in verdicts(study().values())}
+
+
+def one(claim: str | Claim, runs: Mapping[str, Run]) -> Verdict:
+    chosen = LEDGER.claim(claim) if isinstance(claim, str) else claim
+    return judge(chosen, Evidence(find(LEDGER.lab), runs), JUDGES, LEDGER.parameters)
+
+
+def test_the_verdicts_on_6_1() -> None:
+    assert {id_: found.verdict for id_, found in judged().items()} == ON_6_1
+
+
+def test_every_verdict_has_its_reason_and_its_witness() -> None:
+    for found in judged().values():
+        assert found.reason and "\n" not in found.reason
+        assert found.witness is not None
+        assert (found.witness.testbed, found.witness.kernel[:4]) == ("virtual", "6.1.")
+
+
+def test_the_ledger_is_the_article_s() -> None:
+    assert LEDGER.lab == "nagle"
+    assert (LEDGER.claim("A3.1").expected, LEDGER.claim("A3.2").expected) == (44.619, 14.285)
+    own = Nagle()
+    assert {name: getattr(own, name) for name in LEDGER.parameters} == dict(LEDGER.parameters)
+    there = [one.name for one in find("nagle").conditions(own)]
+    for claim in LEDGER.claims:
+        assert set(claim.conditions) <= set(there), claim.id
+    assert {claim.judge for claim in LEDGER.claims} == set(JUDGES)
+    assert [claim.id for claim in LEDGER.claims if claim.hardware] == ["A3.2"]
+
+
+def test_the_steps_are_the_article_s() -> None:
+    """Its five arrows with the silence between the second and the third, and its four."""
+    assert STEPS["off"] == ARTICLE_OFF == (
+        "request", "first part", "silence", "client's ACK", "rest", "client's ACK")
+    assert STEPS["on"] == ARTICLE_ON == ("request", "first part", "rest", "client's ACK")
+
+
+def figures(id_: str) -> Any:
+    return judged()[id_].measured
+
+
+def test_the_mean_with_its_prediction() -> None:
+    """Nine stalls of 44 ms in ten requests (tests/unit/test_theory_nagle.py)."""
+    assert figures("A3.1") == pytest.approx(39.6, abs=0.2)
+    assert judged()["A3.1"].predicted == pytest.approx(39.6, abs=0.05)
+    assert "40 to 44 ms with 250 ticks a second, and 9 of 10 requests" in judged()["A3.1"].reason
+
+
+def test_what_a_machine_took_is_not_measured_on_virtual_time() -> None:
+    found = judged()["A3.2"]
+    assert found.measured is None and "nothing below 1 ms" in found.reason
+    here = {"on": dataclasses.replace(study()["on"], said={
+        **study()["on"].said, "inputs": {**study()["on"].inputs, "testbed": "namespaces"}})}
+    assert isinstance(one("A3.2", here).measured, float)
+    assert "nothing was run here" in one("A3.2", {}).reason
+
+
+def test_who_waits_for_whom_stands_in_the_reason() -> None:
+    assert (figures("A3.3"), judged()["A3.3"].predicted) == (90, 90)
+    assert "the server waits for the client: delayed ACK meets Nagle" in judged()["A3.3"].reason
+    assert "900 of 1000 requests: request; first part; rest; client's ACK" in (
+        judged()["A3.4"].reason)
+
+
+def test_what_keeps_the_stall_away() -> None:
+    assert figures("A3.5") == {"with -k": 90, "without": 0}
+    assert "of the first ones on their connection 0 %" in judged()["A3.5"].reason
+    assert "closing sends what was held back" in judged()["A3.5"].reason
+    assert figures("A3.6") == {"no quick ACKs": 90, "by the route": 0, "set once": 95,
+                               "set before each read": 0}
+    assert judged()["A3.6"].predicted == figures("A3.6")
+    assert "set once it does not last" in judged()["A3.6"].reason
+
+
+def test_what_nagle_joins() -> None:
+    """The first answer of ten on a connection meets quick ACKs: work below 1 ms decides how many
+    segments it takes, 2 to 10 of them."""
+    found = figures("A3.7")
+    assert found["two writes, delayed ACK"] == found["two writes, quick ACK"] == 2
+    assert found["10 writes, delayed ACK"] == pytest.approx(2, abs=0.1)
+    assert found["10 writes, quick ACK"] > 9
+
+
+# Nothing is typed in: other figures and other runs, other verdicts.
+
+def swapped(**conditions: str) -> dict[str, Run]:
+    """The study with the run of one condition in the place of another."""
+    return {**study(), **{name.replace("_", "-"): study()[other]
+                          for name, other in conditions.items()}}
+
+
+def test_another_figure_of_the_article_would_not_hold() -> None:
+    claim = dataclasses.replace(LEDGER.claim("A3.1"), expected=80.0)
+    found = one(claim, study())
+    assert found.verdict == DIFFERS
+    assert found.factor == pytest.approx(39.66 / 80, abs=0.01)
+
+
+@pytest.mark.parametrize(("id_", "runs", "verdict"), [
+    ("A3.1", {"off": "on"}, DIFFERS),
+    ("A3.3", {"off": "on"}, WRONG), ("A3.4", {"on": "off"}, WRONG),
+    ("A3.5", {"off_no_k": "off"}, WRONG), ("A3.5", {"off": "on"}, NOT_JUDGED),
+    ("A3.6", {"quickack": "off"}, WRONG), ("A3.6", {"ask_each": "ask"}, WRONG),
+    ("A3.6", {"off": "on"}, NOT_JUDGED), ("A3.7", {"pieces_quickack": "pieces"}, WRONG),
+])
+def test_other_runs_give_other_verdicts(id_: str, runs: dict[str, str], verdict: str) -> None:
+    assert one(id_, swapped(**runs)).verdict == verdict
+
+
+def test_another_silence_than_the_article_s_differs() -> None:
+    arguments = {"silence_ms": 20.0, "least_ms": 19.0, "most_ms": 30.0}
+    found = one(dataclasses.replace(LEDGER.claim("A3.3"), arguments=arguments), study())
+    assert found.verdict == DIFFERS
+    assert found.factor == pytest.approx(44 / 20, rel=0.01)
+
+
+def test_too_few_that_follow_differ() -> None:
+    """A tolerance that asks for more than there are."""
+    claim = dataclasses.replace(LEDGER.claim("A3.3"), tolerance_pct=-1.0)
+    found = one(claim, study())
+    assert (found.verdict, found.factor) == (DIFFERS, 1.0)
+
+
+def test_whoever_writes_twice_gives_the_same_sequence() -> None:
+    for other in ("write-two", "pieces", "ask"):
+        assert one("A3.3", swapped(off=other)).verdict == HOLDS
+
+
+def test_without_runs_only_the_machine_s_own_is_shown() -> None:
+    found = {one.id: one for one in verdicts([])}
+    assert {id_ for id_, one in found.items() if one.verdict != NOT_JUDGED} == {"A3.2"}
+    assert found["A3.1"].reason == "needs the condition off: labs run nagle --only off"
+
+
+def test_other_parameters_than_the_article_s() -> None:
+    run = study()["off"]
+    condition = dict(run.inputs["condition"])
+    condition["settings"] = {**condition["settings"], "concurrency": 10}
+    other = dataclasses.replace(run, said={
+        **run.said, "inputs": {**run.inputs, "condition": condition}})
+    assert one("A3.1", {"off": other}).reason == "other parameters: concurrency 10, not 100"

@@ -1,0 +1,163 @@
+"""The lab `nagle`: its conditions and commands, and the programs that it starts on loopback."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from labs.catalog import find
+from labs.drive.preview import preview
+from labs.drive.programs.respond import HEAD_BYTES, head
+from labs.errors import BadInput
+from labs.experiments.nagle import experiment as nagle
+from labs.experiments.nagle.http import ASK, RESPOND
+from labs.experiments.nagle.parameters import Nagle
+
+BODY = 612
+
+
+def settings(name: str, p: Nagle | None = None) -> dict[str, object]:
+    (found,) = find("nagle").conditions(p or Nagle(only=name))
+    return dict(found.settings)
+
+
+def test_small_is_a_part_of_full_and_machines_have_four() -> None:
+    names = {size: [one.name for one in nagle.conditions(Nagle(size=size))]
+             for size in ("small", "full")}
+    assert set(names["small"]) < set(names["full"])
+    on_machines = [one.name for one in nagle.conditions(Nagle(testbed="vagrant"))]
+    assert on_machines == list(nagle.ON_MACHINES) == ["off", "on", "off-no-k", "quickack"]
+    assert set(on_machines) <= set(names["small"])
+
+
+def test_conditions_differ_in_what_their_name_says() -> None:
+    off = settings("off")
+    assert {"nodelay": off["nodelay"], "keepalive": off["keepalive"],
+            "quickack": off["quickack"]} == {"nodelay": False, "keepalive": True,
+                                             "quickack": "never"}
+    changes: dict[str, dict[str, object]] = {
+        "on": {"nodelay": True}, "off-no-k": {"keepalive": False},
+        "quickack": {"quickack": "route"}, "on-quickack": {"nodelay": True, "quickack": "route"},
+        "write-one": {"server": "writes", "writes": "one"},
+        "body-1447": {"server": "writes", "page_bytes": 1447},
+        "ask-each": {"client": "ask", "quickack": "each"}}
+    for name, change in changes.items():
+        assert settings(name) == {**off, **change}
+    # The whole answer is as long as the name says: what our server writes before the body counts.
+    assert settings("whole-1448", Nagle(only="whole-1448"))["page_bytes"] == 1448 - HEAD_BYTES
+
+
+def test_the_article_s_load_is_the_default() -> None:
+    p = Nagle()
+    assert (p.requests, p.concurrency, p.page_bytes, p.delay_ms) == (1000, 100, 612, 0)
+
+
+def test_more_at_a_time_than_there_are_is_refused() -> None:
+    with pytest.raises(BadInput, match="concurrency 100 is more than the 50 requests"):
+        nagle.conditions(Nagle(requests=50))
+
+
+def test_a_capture_that_is_not_there_is_refused_before_anything_starts() -> None:
+    with pytest.raises(BadInput, match=r"there is no capture nowhere\.pcap; name a pcap"):
+        nagle.conditions(Nagle(capture="nowhere.pcap"))
+
+
+def test_only_a_delay_shapes_the_link() -> None:
+    (plain,) = nagle.conditions(Nagle(only="off"))
+    (far,) = nagle.conditions(Nagle(only="off", delay_ms=20))
+    assert not plain.link.shaped
+    assert far.link.uses_netem and far.link.rate_mbit is None
+
+
+def test_the_route_with_quick_acks_is_among_the_lines_that_are_shown() -> None:
+    (quick,) = nagle.conditions(Nagle(only="quickack"))
+    (off,) = nagle.conditions(Nagle(only="off"))
+    shown, without = (preview(nagle, one) for one in (quick, off))
+    (added,) = shown[len(without):]
+    assert (added.host, " ".join(added.argv)) == (
+        "client", "ip route add 10.77.0.1/32 dev eth0 quickack 1")
+
+
+def test_tools_are_those_that_are_started() -> None:
+    used = {one.name: nagle.tools(one) for one in nagle.conditions(Nagle(size="full"))}
+    assert used["off"] == ("nginx", "ab")
+    assert used["write-two"] == ("ab",)
+    assert used["ask"] == ("nginx",)
+
+
+@contextmanager
+def responding(writes: str, **given: int) -> Iterator[int]:
+    """Our own server on loopback; its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    words = [str(word) for name, value in given.items() for word in (f"--{name}", value)]
+    server = subprocess.Popen((
+        sys.executable, "-I", "-S", str(RESPOND), "--listen", "127.0.0.1", "--port", str(port),
+        "--writes", writes, "--body-bytes", str(BODY), "--pieces", "10", *words))
+    try:
+        while f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text():
+            assert server.poll() is None
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+
+
+def received(port: int, requests: int) -> bytes:
+    """All that the server answers to requests that come in one piece."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(b"GET / HTTP/1.0\r\n\r\n" * requests)
+        connection.shutdown(socket.SHUT_WR)
+        found = b""
+        while piece := connection.recv(65536):
+            found += piece
+        return found
+
+
+@pytest.mark.parametrize("writes", ["two", "one", "cork", "more", "pieces"])
+def test_the_answer_is_the_same_however_it_is_written(writes: str) -> None:
+    with responding(writes) as port:
+        assert received(port, 3) == (head(BODY) + b"x" * BODY) * 3
+
+
+def test_the_head_is_as_long_as_it_says_whatever_the_body() -> None:
+    for size in (1, 612, 1_000_000):
+        assert len(head(size)) == HEAD_BYTES
+        assert head(size).endswith(b"\r\n\r\n")
+        assert f"Content-Length: {size}\r\n".encode() in head(size)
+
+
+@pytest.mark.parametrize("quickack", ["never", "once", "each"])
+def test_our_client_times_every_answer(tmp_path: Path, quickack: str) -> None:
+    out = tmp_path / "ask.json"
+    with responding("two", nodelay=1) as port:
+        done = subprocess.run((sys.executable, "-I", "-S", str(ASK), "--to", "127.0.0.1", "--port",
+                               str(port), "--requests", "7", "--quickack", quickack, "--out",
+                               str(out)), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(out.read_text())
+    assert found["quickack"] == quickack
+    assert len(found["times_ms"]) == 7 and min(found["times_ms"]) > 0
+
+
+def test_our_client_says_a_wrong_answer_in_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = subprocess.Popen(
+            (sys.executable, "-I", "-S", str(ASK), "--to", "127.0.0.1", "--port",
+             str(listener.getsockname()[1]), "--requests", "1", "--quickack", "never", "--out",
+             str(tmp_path / "x")), stderr=subprocess.PIPE, text=True)
+        peer, _ = listener.accept()
+        peer.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        _, said = client.communicate(timeout=30)
+        peer.close()
+    assert client.returncode == 1
+    assert said.startswith("the server answered: ") and len(said.splitlines()) == 1
+    assert not (tmp_path / "x").exists()

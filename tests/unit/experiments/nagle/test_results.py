@@ -1,0 +1,299 @@
+"""What runs of the lab `nagle` show, on its recorded study: times, stalls, segments, sequences."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+from labs.cli.run import as_json
+from labs.errors import BadInput
+from labs.experiments.nagle.narrative import tell_requests
+from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.requests import (
+    answered,
+    figures,
+    following,
+    own_requests,
+    own_table,
+    requests_of,
+    table_of,
+    typical,
+)
+from labs.experiments.nagle.results import MARGIN, figure, results, shows
+from labs.experiments.nagle.settings import asked, expected, hz_of
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
+from labs.read.flows.reasons import APPLICATION, NAGLE
+from labs.read.readings.latency import latency
+from labs.read.runs.run import Run
+from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment
+from tests.real_runs import with_condition, with_file
+from tests.recorded_runs import nagle_run, recorded_nagle
+from tests.repeated_runs import machines, repetition
+
+STALLING = {"off", "write-two", "body-1447", "pieces", "ask", "ask-once"}
+# HZ 250: ten ticks of 4 ms and the one under way (tests/unit/test_theory_nagle.py).
+STALL_MS = (40.0, 44.0)
+
+
+@cache
+def table() -> Any:
+    return recorded_nagle().results().set_index("condition")
+
+
+def test_the_times_are_what_the_issue_of_the_article_is() -> None:
+    """39.6 ms with a stall in nine of ten requests; without one next to nothing."""
+    assert table().loc["off", "mean_ms"] == pytest.approx(39.6, abs=0.2)
+    assert table().loc["off", "p50_ms"] == pytest.approx(44, abs=0.2)
+    for name in ("on", "off-no-k", "quickack"):
+        assert table().loc[name, "p99_ms"] < 2
+    assert table().loc["off", "article_ms"] == 44.619
+
+
+def test_the_stall_of_a_machine_is_predicted_with_its_own_ticks(tmp_path: Path) -> None:
+    """A machine does not say its HZ; it is counted, and the client's timer is what counts."""
+    run = repetition(tmp_path, nagle_run("off"), 1, machines=machines(hz=1000))
+    theory = expected(run)
+    assert hz_of(run) == 1000 and theory is not None
+    assert theory.steady_ms - 2 * run.link["measured"]["rtt_ms"] == pytest.approx(41)
+
+
+def test_the_other_kernel_is_no_other() -> None:
+    rows = recorded_nagle("6.12", "off,on,quickack").results().set_index("condition")
+    assert set(rows["kernel"].str[:5]) == {"6.12."}
+    assert dict(rows["stalled_pct"]) == {"off": 90, "on": 0, "quickack": 0}
+    assert rows.loc["off", "mean_ms"] == pytest.approx(table().loc["off", "mean_ms"], abs=0.1)
+    # Below 1 ms the virtual clock says nothing.
+    assert rows.loc[["on", "quickack"], "mean_ms"].max() < 1
+
+
+def test_around_full_segments_all_is_as_the_theory_has_it() -> None:
+    """Behind a head a body stalls that lacks a byte of a full segment; a whole answer never does,
+    nor a body with a small end behind a full segment: that one is acknowledged at once."""
+    rows = recorded_nagle(size="full").results().set_index("condition")
+    sizes = rows[rows.index.str.match("body-|whole-")]
+    assert len(sizes) == 10
+    assert list(sizes.index[sizes["stalled_pct"] > 0]) == ["body-1447"]
+    assert (sizes["segments_per_answer"] == sizes["predicted_segments"]).all()
+
+
+def test_what_stalls_is_what_the_theory_says() -> None:
+    assert set(table().index[table()["stalled_pct"] > 0]) == STALLING
+    for name in recorded_nagle().conditions:
+        theory = expected(nagle_run(name))
+        assert theory is not None
+        assert theory.stalls == (name in STALLING), name
+
+
+def test_the_mean_is_predicted_within_a_tick_of_the_first_stall() -> None:
+    """The first stall begins anywhere in a tick: up to 4 ms of ten requests; then ab's own time."""
+    for name in recorded_nagle().conditions:
+        row = table().loc[name]
+        assert row["mean_ms"] == pytest.approx(row["predicted_mean_ms"], abs=1.0), name
+
+
+def test_segments_are_predicted_but_for_the_first_answer_of_a_connection() -> None:
+    """One in ten answers is a first one, which may differ by all its pieces but one."""
+    for name in recorded_nagle().conditions:
+        row = table().loc[name]
+        assert row["segments_per_answer"] == pytest.approx(
+            row["predicted_segments"], rel=0.1), name
+
+
+def test_acks_of_an_answer() -> None:
+    """One for both parts, two where each waits for its own, none where the next request carries
+    it; the first answer of a connection has one more."""
+    acks = table()["acks_per_answer"]
+    assert acks["off"] == acks["quickack"] == pytest.approx(2.1)
+    assert acks["on"] == pytest.approx(1.2)
+    assert acks["write-one"] == pytest.approx(0.2)
+
+
+def test_every_silence_is_one_timer_long() -> None:
+    for name in STALLING:
+        rows = requests_of(nagle_run(name))
+        silences = rows[rows["steps"] == ARTICLE_OFF]["silence_ms"]
+        assert silences.between(STALL_MS[0] - 0.1, STALL_MS[1] + 0.1).all()
+
+
+def test_nine_of_ten_requests_follow_the_article_s_sequences() -> None:
+    off, on = (requests_of(nagle_run(name)) for name in ("off", "on"))
+    found = following(off, ARTICLE_OFF)
+    assert (found.follow, found.requests) == (900, 1000)
+    assert (off[off["steps"] == ARTICLE_OFF][["waiting", "waited_for"]].drop_duplicates()
+            .to_numpy().tolist()) == [["server", "client"]]
+    assert following(on, ARTICLE_ON).share == 0.9
+    # Those that go otherwise are the first on their connection: it begins with quick ACKs.
+    assert (off[off["steps"] != ARTICLE_OFF]["request"] == 0).all()
+    assert following(on, ARTICLE_OFF).follow == following(off, ARTICLE_ON).follow == 0
+
+
+def test_a_second_ack_in_the_article_s_place_of_one_is_another_sequence() -> None:
+    rows = requests_of(nagle_run("on"))
+    more = rows.assign(segments=rows["segments"] + (rows["request"] == 1))
+    found = following(more, ARTICLE_ON)
+    assert found.follow == 800
+    assert found.others[(*ARTICLE_ON, "and so on")] == 100
+
+
+def test_three_instruments_count_the_same_requests() -> None:
+    for name in recorded_nagle().conditions:
+        row = table().loc[name]
+        assert row["requests"] == row["captured_requests"]
+        if row["server"] == "nginx":
+            assert row["served_requests"] == row["requests"]
+        assert "disagree" not in row["marks"]
+
+
+def test_instruments_that_disagree_are_said(tmp_path: Path) -> None:
+    run = nagle_run("off")
+    lines = run.text("server/access.log").splitlines(keepends=True)
+    other = with_file(run, tmp_path, "server/access.log", "".join(lines), "".join(lines[3:]))
+    assert ("instruments disagree on the requests: the client 1000, the capture 1000, nginx 997"
+            in results(other)["marks"])
+
+
+def test_what_repetitions_are_compared_by_is_a_mean_that_means_something() -> None:
+    """44.6 ms, the article's, is within the margin of virtual time; half or twice of it is not."""
+    assert figure(results(nagle_run("off"))) == ("mean_ms", latency(nagle_run("off")).mean_ms)
+    assert figure(results(nagle_run("on"))) is None
+    virtual = latency(nagle_run("off")).mean_ms
+    assert MARGIN.low < 44.619 / virtual < MARGIN.high
+    assert not MARGIN.low < 44.619 / 2 / virtual < MARGIN.high
+
+
+def test_failed_requests_are_said(tmp_path: Path) -> None:
+    run = nagle_run("off")
+    other = with_file(run, tmp_path, "client/ab.txt", "Failed requests:        0",
+                      "Failed requests:        7")
+    assert "7 requests failed" in results(other)["marks"]
+
+
+def test_nagle_waits_for_the_small_segment_before_a_full_one() -> None:
+    """A head, full segments and one that is not: the client acknowledges at once, and all answers
+    but the first on each of 100 connections have waited for that (labs.read.theory.nagle.sent)."""
+    study = recorded_nagle(size="full")
+    for name in ("body-1449", "body-2895"):
+        reasons = requests_of(study.run(name))["reason"].value_counts().to_dict()
+        assert reasons == {NAGLE: 900, APPLICATION: 100}
+
+
+def test_percentiles_are_ab_s_to_the_microsecond() -> None:
+    """The lines of its file for 50 and 99 %."""
+    run = nagle_run("off")
+    lines = dict(line.split(",") for line in run.text("client/ab.csv").splitlines()[1:])
+    found = latency(run)
+    assert (found.p50_ms, found.p99_ms) == (float(lines["50"]), float(lines["99"]))
+    assert found.p99_ms != float(lines["98"])
+
+
+def test_our_own_client_s_quantiles_are_of_its_times() -> None:
+    found = latency(nagle_run("ask"))
+    assert (found.requests, found.failed, len(found.quantiles_ms)) == (20, 0, 101)
+    assert list(found.quantiles_ms) == sorted(found.quantiles_ms)
+    assert found.quantiles_ms[0] < 1 < found.p50_ms == pytest.approx(44, abs=0.1)
+
+
+def test_the_article_s_figure_stands_beside_the_article_s_load_alone() -> None:
+    found = [(one["article_ms"], one["article_claim"]) for one in map(results, (
+        nagle_run("off"), nagle_run("on"), with_condition(nagle_run("off"), link={"delay_ms": 20}),
+        with_condition(nagle_run("on"), settings={"concurrency": 10})))]
+    assert found == [(44.619, "A3.1"), (14.285, "A3.2"), (None, None), (None, None)]
+    assert results(nagle_run("off-no-k"))["article_ms"] is None
+
+
+def test_far_away_the_theory_has_no_word() -> None:
+    run = nagle_run("off")
+    far = {**run.said, "link": {**run.link, "measured": {**run.link["measured"], "rtt_ms": 60.0}}}
+    assert expected(Run(run.path, run.seal, far)) is None
+
+
+def test_what_stands_beside_the_results_in_json() -> None:
+    study = recorded_nagle()
+    found = as_json(study.lab, study.parameters, study)
+    assert found["sequence_off"] == list(ARTICLE_OFF)
+    assert found["sequence_on"] == list(ARTICLE_ON)
+    assert found["sequence_off_share"] == found["sequence_on_share"] == 0.9
+    assert sum(one["requests"] for one in found["sequence_on_others"]) == 100
+    assert {"condition", "mean_ms", "p50_ms", "p99_ms"} <= set(found["results"][0])
+    assert any("closed loop" in remark for remark in found["remarks"])
+    assert "on: 900 of 1000 requests: request; first part; rest; client's ACK" in found["remarks"]
+
+
+def test_a_capture_of_one_s_own_is_told_beside_them(tmp_path: Path) -> None:
+    study = recorded_nagle()
+    path = nagle_run("write-two").file("server/capture.pcap")
+    own = dataclasses.replace(study, parameters=Nagle(testbed="recorded", capture=str(path)))
+    found = as_json(study.lab, own.parameters, own)
+    assert (found["sequence_own"], found["sequence_own_share"]) == (list(ARTICLE_OFF), 0.9)
+    empty = dataclasses.replace(study, runs=())
+    assert shows(empty) == {"remarks": []}
+
+
+def test_words_say_who_waits_for_whom() -> None:
+    said = recorded_nagle().tell("off")
+    assert said.startswith("**900 of 1000 requests** go so: request; first part; silence;")
+    assert "the server waits for the client" in said
+    assert "100 go otherwise, each the first one on its connection" in said
+    assert "No request stalls." in recorded_nagle().tell("on")
+    assert "**off**: 39.7 ms on average (predicted: 39.6 ms; the article: 44.619 ms)" in (
+        recorded_nagle().tell())
+
+
+def test_a_capture_of_one_s_own_is_read_the_same_way() -> None:
+    segments = table_of(nagle_run("off"))
+    rows = exchanges(segments)
+    assert figures(segments, rows) == answered(nagle_run("off"))
+    assert "the server waits for the client" in tell_requests(rows)
+
+
+def test_a_capture_without_a_request() -> None:
+    nothing = table_of(nagle_run("ask")).iloc[:0]
+    rows = exchanges(nothing)
+    assert figures(nothing, rows).requests == 0
+    assert tell_requests(rows) == "There is no request in this capture."
+    with pytest.raises(BadInput, match="no request of this capture goes so"):
+        typical(rows)
+
+
+def test_what_the_device_cuts_up_counts_as_the_segments_that_it_becomes() -> None:
+    """With the MSS that the handshake agrees on, less the timestamps."""
+    requests = pandas.DataFrame({"steps": [("request",)], "reason": [""], "request": [0]})
+    for mss, count in ((1460, 2), (1461, 1), (500, 3)):
+        segments = pandas.DataFrame({
+            "connection": [0] * 5, "direction": [0, 1, 0, 1, 0], "mss": [9000, mss, 0, 0, 0],
+            "payload_bytes": [0, 0, 100, 1449, 0], "flags": [0x02, 0x12, 0x18, 0x18, 0x10],
+            "tsval": [7] * 5, "ack_rel": [0, 1, 1, 101, 1450]})
+        found = figures(segments, requests)
+        assert (found.segments, found.acks) == (count, 1)
+
+
+def test_what_was_asked_is_read_from_the_run() -> None:
+    told = asked(nagle_run("pieces-quickack"))
+    assert (told.quick, told.pieces, told.on_a_connection) == ("route", 10, 10)
+    assert sum(told.written_bytes) == 160 + 612 and len(told.written_bytes) == 10
+    assert asked(nagle_run("off-no-k")).on_a_connection == 1
+    assert asked(nagle_run("ask")).on_a_connection == 20
+
+
+def test_a_capture_that_is_recorded_again_is_read_again(tmp_path: Path) -> None:
+    """The reader's own file keeps its name: first 30 ms to the answer, then 70 ms, then two."""
+    def recorded(*answered_us: int) -> Path:
+        at, packets = BEGIN_US, []
+        for number, took in enumerate(answered_us):
+            seq, ack = 1000 + 50 * number, 2000 + 60 * number
+            packets += [(at, segment(20_000, 0, seq, ack, ACK | PSH, length=50)),
+                        (at + took, segment(20_000, 1, ack, seq + 50, ACK | PSH, length=60))]
+            at += 1_000_000
+        return capture(tmp_path / "own.pcap", packets)
+
+    for answered_us in ((30_000,), (70_000,), (70_000, 90_000)):
+        path = recorded(*answered_us)
+        os.utime(path, ns=(0, sum(answered_us)))    # however coarse the file system's clock is
+        assert list(own_requests(path)["latency_ms"]) == [us / 1e3 for us in answered_us]
+        assert len(own_table(path)) == 2 * len(answered_us)

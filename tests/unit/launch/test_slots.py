@@ -1,0 +1,108 @@
+"""Places for runs: bounded over all processes of a machine, and by the memory that is free."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from labs.drive.kernel.memory import TOUCHED_MIB
+from labs.errors import BadInput, Missing
+from labs.launch import slots
+
+ROOT = Path(__file__).parents[3]
+# Holds a place in a process of its own, says which, and ends when its input does.
+HOLDER = """
+import sys
+from labs.launch import slots
+slots.NAME = sys.argv[1]
+held = slots.take()
+print(held and held[0], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Names of this test's own, so that runs of others do not count."""
+    own = f"\0labs-test{tmp_path}-"[:90]
+    monkeypatch.setattr(slots, "NAME", own)
+    return own
+
+
+@pytest.fixture
+def held_elsewhere(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the first of two places."""
+    monkeypatch.setenv("LABS_JOBS", "2")
+    code = HOLDER.replace("sys.argv[1]", repr(name))
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == "0\n"
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "two", "", "1025", "1.5"])
+def test_labs_jobs_is_a_whole_number(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABS_JOBS", said)
+    with pytest.raises(BadInput, match="from 1 to 1024"):
+        slots.limit()
+
+
+def test_without_labs_jobs_there_is_a_place_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LABS_JOBS", raising=False)
+    assert slots.limit() == len(slots.cpus())
+
+
+def test_a_place_is_held_against_another_process(
+        held_elsewhere: subprocess.Popen[str]) -> None:
+    second = slots.take()
+    assert second is not None and second[0] == 1
+    assert slots.take() is None
+    second[1].close()
+
+
+def test_a_killed_process_gives_its_place_back(held_elsewhere: subprocess.Popen[str]) -> None:
+    held_elsewhere.kill()
+    held_elsewhere.wait()
+    first = slots.take()
+    assert first is not None and first[0] == 0
+    first[1].close()
+
+
+def test_who_waits_for_a_place_gets_it_or_is_cancelled(
+        name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABS_JOBS", "1")
+    cancelled = threading.Event()
+    with slots.slot(cancelled.is_set) as cpu:
+        assert cpu == slots.cpus()[0]
+        cancelled.set()
+        with pytest.raises(KeyboardInterrupt), slots.slot(cancelled.is_set):
+            pytest.fail("the only place was given twice")
+    with slots.slot(cancelled.is_set):
+        assert slots.take() is None
+
+
+def test_no_run_begins_without_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "available_mib", lambda: TOUCHED_MIB - 1)
+    with (pytest.raises(Missing, match="close something, or lower LABS_JOBS"),
+          slots.slot(lambda: False)):
+        pytest.fail("a place was given")
+    monkeypatch.setattr(slots, "available_mib", lambda: TOUCHED_MIB)
+    with slots.slot(lambda: False):
+        pass
+
+
+@pytest.mark.parametrize(("asked", "missing", "free_mib", "made"), [
+    (4, 9, 100 * TOUCHED_MIB, 4), (4, 3, 100 * TOUCHED_MIB, 3), (4, 9, 2 * TOUCHED_MIB, 2),
+    (4, 9, 0, 1), (None, 9, 100 * TOUCHED_MIB, 7)])
+def test_runs_side_by_side_share_what_is_free(
+        asked: int | None, missing: int, free_mib: int, made: int,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABS_JOBS", "7")
+    monkeypatch.setattr(slots, "available_mib", lambda: free_mib)
+    assert slots.side_by_side(asked, missing) == made

@@ -1,0 +1,97 @@
+"""pyproject.toml, requirements.lock and environment.yml name the same packages and ranges."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[3]
+PYTHONS = ("3.11.2", "3.12.1", "3.13.0")
+SYSTEMS = ("linux", "darwin", "win32")
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def conda() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "environment.yml").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def lock() -> list[Requirement]:
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    return [Requirement(line.rstrip(" \\")) for line in lines if re.match(r"[a-z0-9]", line)]
+
+
+def ranges(lines: list[str]) -> dict[str, SpecifierSet]:
+    read = [Requirement(line) for line in lines]
+    return {canonicalize_name(it.name): it.specifier for it in read}
+
+
+def test_conda_has_the_packages_and_ranges_of_the_project(
+    project: dict[str, Any], conda: dict[str, Any]
+) -> None:
+    listed = ranges([line for line in conda["dependencies"] if isinstance(line, str)])
+    assert listed.pop("pip") == SpecifierSet()
+    assert listed.pop("python") == SpecifierSet(project["requires-python"])
+    assert listed == ranges(project["dependencies"])
+    assert conda["dependencies"][-1] == {"pip": ["--editable ."]}
+    assert conda["name"] == project["name"]
+
+
+def test_every_line_of_environment_yml_says_why() -> None:
+    lines = (ROOT / "environment.yml").read_text().splitlines()
+    for line in lines[lines.index("dependencies:") + 1 :]:
+        assert re.search(r"# \S.{10}", line) or line.strip() == "- pip:", line
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_lock_has_one_version_in_range_of_every_dependency(
+    project: dict[str, Any], lock: list[Requirement], python: str, system: str
+) -> None:
+    place = {
+        "python_version": python.rpartition(".")[0], "python_full_version": python,
+        "sys_platform": system, "os_name": "nt" if system == "win32" else "posix",
+        "platform_python_implementation": "CPython", "implementation_name": "cpython",
+    }
+    pinned: dict[str, Version] = {}
+    for line in lock:
+        if line.marker is None or line.marker.evaluate(place):
+            assert line.name not in pinned
+            (only,) = line.specifier
+            pinned[line.name] = Version(only.version)
+    asked = ranges(project["dependencies"] + project["optional-dependencies"]["test"])
+    for name, specifier in asked.items():
+        assert pinned[name] in specifier, name
+
+
+def test_lock_has_a_hash_for_every_package_and_names_no_index() -> None:
+    text = (ROOT / "requirements.lock").read_text()
+    assert "://" not in text
+    packages = re.split(r"\n(?=[a-z0-9])", text)[1:]
+    assert len(packages) > 50
+    for package in packages:
+        assert "--hash=sha256:" in package, package
+
+
+def test_citation_agrees_with_the_project(project: dict[str, Any]) -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == project["version"]
+    assert citation["authors"] == project["authors"]
+    assert {"message", "title", "license"} <= citation.keys()

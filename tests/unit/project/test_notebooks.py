@@ -1,0 +1,98 @@
+"""Every notebook has the same skeleton: parameters, check, short cells, nothing left of a run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from labs.catalog import find
+from labs.drive.parameters.notebook_cell import from_globals
+
+NOTEBOOKS = sorted((Path(__file__).parents[3] / "notebooks").glob("*.ipynb"))
+TAGS = {"parameters", "check", "predict", "exercise", "solution"}
+LONGEST_CELL = 10
+# Assignments that `papermill --help-notebook` reads: NAME = literal  # what it is
+PARAMETER = re.compile(r"([A-Z][A-Z0-9_]*) = (.+?)  # \S.+")
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def notebook(request: pytest.FixtureRequest) -> Any:
+    book = nbformat.read(request.param, as_version=4)
+    nbformat.validate(book)
+    return book
+
+
+def code_cells(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tagged(notebook: Any, tag: str) -> list[Any]:
+    return [cell for cell in notebook.cells if tag in cell.metadata.get("tags", [])]
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
+
+
+def test_first_cells_are_title_parameters_and_check(notebook: Any) -> None:
+    assert notebook.cells[0].cell_type == "markdown"
+    assert notebook.cells[0].source.startswith("# ")
+    first, second = code_cells(notebook)[:2]
+    assert tagged(notebook, "parameters") == [first]
+    assert tagged(notebook, "check") == [second]
+    assert {tag for cell in notebook.cells for tag in cell.metadata.get("tags", [])} <= TAGS
+
+
+def test_parameters_are_literals_with_a_comment_each(notebook: Any) -> None:
+    (cell,) = tagged(notebook, "parameters")
+    for line in cell.source.splitlines():
+        read = PARAMETER.fullmatch(line)
+        assert read is not None, line
+        ast.literal_eval(read[2])
+
+
+def test_parameters_are_known_to_the_lab_that_is_checked(notebook: Any) -> None:
+    (cell,) = tagged(notebook, "parameters")
+    (check,) = tagged(notebook, "check")
+    calls = [node for node in ast.walk(ast.parse(check.source))
+             if isinstance(node, ast.Call) and ast.unparse(node.func) == "labs.check"]
+    (call,) = calls
+    assert ast.unparse(call.args[1]) == "globals()"
+    given: dict[str, Any] = {}
+    exec(cell.source, given)
+    from_globals(find(ast.literal_eval(call.args[0])).Parameters(), given)
+
+
+def test_code_is_short_and_defines_nothing(notebook: Any) -> None:
+    for cell in code_cells(notebook):
+        assert len(cell.source.splitlines()) <= LONGEST_CELL, cell.source
+        for node in ast.walk(ast.parse(cell.source)):
+            assert not isinstance(
+                node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+            ), cell.source
+
+
+def test_nothing_is_left_of_a_run(notebook: Any) -> None:
+    for cell in code_cells(notebook):
+        assert cell.outputs == []
+        assert cell.execution_count is None
+    for place in (notebook, *notebook.cells):
+        assert "papermill" not in place.metadata
+
+
+def test_any_python_kernel_will_do(notebook: Any) -> None:
+    assert notebook.metadata.kernelspec == {
+        "display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3",
+    }
+
+
+def test_words_need_no_formula_renderer(notebook: Any) -> None:
+    """A page that works offline carries no MathJax; formulas are written in plain characters."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            assert re.search(r"\$[^$\n]+\$", re.sub(r"`[^`]*`", "", cell.source)) is None

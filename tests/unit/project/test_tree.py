@@ -1,0 +1,70 @@
+"""What must not stand in the tree: the machine it was written on, and where packages come from."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+# Written so that this file does not hold what it looks for.
+REGISTRIES = [
+    re.escape(".".join(parts)) for parts in (
+        ("deb", "debian", "org"), ("snapshot", "debian", "org"), ("pypi", "org"),
+        ("files", "pythonhosted", "org"), ("conda", "anaconda", "org"), ("registry", "npmjs"),
+        ("crates", "io"), ("proxy", "golang", "org"),
+    )
+]
+MACHINE = [r"/home/[a-z]+/", r"/roo[t]/", r"/Users/[a-z]+/", r"/wor[k]/"]
+BIGGEST_FILE_BYTES = 1_000_000
+RECORDED_LAB_BYTES = 3_000_000
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("not a git clone")
+    return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_registry_and_no_path_of_a_machine() -> None:
+    forbidden = re.compile("|".join(REGISTRIES + MACHINE).encode())
+    found = []
+    for file in tracked():
+        content = file.read_bytes()
+        if b"\0" not in content:
+            name = file.relative_to(ROOT)
+            found += [f"{name}: {hit[0]!r}" for hit in forbidden.finditer(content)]
+    assert found == []
+
+
+def test_no_file_is_big_and_recorded_runs_stay_small() -> None:
+    sizes = {file: file.stat().st_size for file in tracked()}
+    data = ROOT / "data"
+    assert [file for file, size in sizes.items()
+            if size > (RECORDED_LAB_BYTES if file.parent == data else BIGGEST_FILE_BYTES)] == []
+
+
+def test_scripts_can_be_run() -> None:
+    scripts = [*(ROOT / "setup").glob("*.sh"), ROOT / ".ci" / "run",
+               *(ROOT / "vagrant").rglob("*.sh"), *(ROOT / "vagrant").rglob("sbin/*")]
+    for script in scripts:
+        assert script.stat().st_mode & 0o111, script
+        subprocess.run(["bash", "-n", script], check=True)
+
+
+def test_every_target_of_the_makefile_is_explained() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^([a-z-]+):", makefile, re.M)
+    assert targets
+    for target in targets:
+        assert re.search(rf"^{target}:[^#\n]*## \S", makefile, re.M), target
+
+
+def test_every_room_is_a_package() -> None:
+    """A folder without __init__.py is imported all the same, but import-linter skips it."""
+    for folder in {file.parent for file in tracked() if file.suffix == ".py"}:
+        if ROOT / "labs" in (folder, *folder.parents):
+            assert (folder / "__init__.py").is_file(), folder

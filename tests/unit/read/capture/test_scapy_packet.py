@@ -1,0 +1,146 @@
+"""One packet in scapy, and Wireshark's opinion of chosen ones beside the marks here."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import shutil
+import threading
+from pathlib import Path
+
+import pandas
+import pytest
+
+from labs.errors import BadInput, Missing, RunFailed
+from labs.read.capture import connections, opinion, packet, read
+from labs.read.capture.scapy_packet import offsets_of, records
+from tests.made_flows import ACK, BEGIN_US, capture, segment
+from tests.tshark import version
+
+FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
+STOPPED = FOLDER / "stopped-reader.pcap"
+tshark = pytest.mark.skipif(not version(), reason="tshark is not here")
+
+
+@pytest.fixture(params=["stopped-reader.pcap", "nagle-no-k.pcapng.gz", "lossy.pcap.gz"])
+def path(request: pytest.FixtureRequest) -> Path:
+    return FOLDER / str(request.param)
+
+
+def test_a_row_is_the_same_packet_in_scapy(path: Path) -> None:
+    table = read(path)
+    for row in (0, len(table) // 2, len(table) - 1):
+        opened, expected = packet(path, row), table.iloc[row].to_dict()
+        tcp = opened["TCP"]
+        assert (tcp.seq, tcp.ack, int(tcp.flags), tcp.window) == tuple(
+            int(expected[name]) for name in ("seq", "ack", "flags", "window"))
+        assert float(opened.time) == pytest.approx(expected["time_ns"] / 1e9, abs=1e-6)
+        known = connections(path).iloc[expected["connection"]]
+        ends = [(known["opener"], known["opener_port"]), (known["listener"],
+                                                          known["listener_port"])]
+        assert (opened["IP"].src, tcp.sport) == ends[expected["direction"]]
+
+
+def test_the_row_itself_does_as_well_as_its_number(path: Path) -> None:
+    table = read(path)
+    expected = bytes(packet(path, 20))
+    assert bytes(packet(path, table.iloc[20])) == bytes(packet(path, table.index[20])) == expected
+
+
+def test_another_link_type_gets_its_own_layer(tmp_path: Path) -> None:
+    """Raw IP is link type 101, Linux cooked 113; a type that nobody knows is bytes."""
+    frame = segment(20_000, 0, 1000, 2000, ACK)
+    cooked = b"\0\0\0\1\0\6" + bytes(8) + frame[12:]
+    for link_type, content, first in ((101, frame[14:], "IP"), (113, cooked, "cooked linux"),
+                                      (147, frame, "Raw")):
+        path = capture(tmp_path / "other.pcap", [(BEGIN_US, content)])
+        whole = path.read_bytes()
+        path.write_bytes(whole[:20] + link_type.to_bytes(4, "little") + whole[24:])
+        opened = packet(path, pandas.Series({"offset": 24}))
+        assert opened.name == first
+        assert first == "Raw" or opened["TCP"].seq == 1000
+
+
+def test_records_are_counted_as_wireshark_counts_frames() -> None:
+    table = read(STOPPED)
+    found = records(STOPPED, table["offset"].tolist())
+    assert [one.number for one in found] == list(range(1, len(table) + 1))
+    assert [one.time_ns for one in found] == table["time_ns"].tolist()
+    assert offsets_of(STOPPED, [3, 1]) == [table["offset"][3], table["offset"][1]]
+
+
+def test_a_record_far_behind_in_a_long_file(tmp_path: Path) -> None:
+    """Behind all that the reader walks at a time."""
+    frame = segment(20_000, 0, 1000, 2000, ACK)
+    path = capture(tmp_path / "long.pcap", [(BEGIN_US + at, frame) for at in range(20_000)])
+    offset = offsets_of(path, [19_000])[0]
+    assert offset == 24 + 19_000 * (16 + len(frame))
+    assert records(path, [offset])[0].number == 19_001
+    assert float(packet(path, 19_000).time) == pytest.approx((BEGIN_US + 19_000) / 1e6)
+
+
+def test_rows_and_offsets_that_are_not_there() -> None:
+    with pytest.raises(BadInput, match="no row 69; its table has rows 0 to 68"):
+        packet(STOPPED, 69)
+    with pytest.raises(BadInput, match="no row -1"):
+        packet(STOPPED, -1)
+    with pytest.raises(BadInput, match="no record begins at byte 25"):
+        records(STOPPED, [24, 25])
+
+
+@tshark
+def test_wireshark_and_the_marks_here_stand_side_by_side() -> None:
+    rows = [7, 8, 14, 23, 55]
+    table = opinion(STOPPED, [*reversed(rows), read(STOPPED).index[7]])
+    assert table["row"].tolist() == rows
+    assert table["record"].tolist() == [row + 1 for row in rows]
+    assert table["marks"].tolist() == table["wireshark"].tolist() == [
+        "retransmission, window_full", "zero_window", "window_update", "", "keep_alive_ack"]
+    assert "TCP Zero Window segment" in table["expert"][1] and not table["expert"][3]
+    assert float(table["tcp.analysis.ack_rtt"][3]) == pytest.approx(0.001122)
+    # Record 8 sends record 7 again, while record 6 is not acknowledged either: tshark 4.0 measures
+    # from the oldest segment in flight, 4.4 from the one that is retransmitted.
+    assert table["tcp.analysis.rto_frame"][0] == ("6" if version() == "4.0" else "7")
+
+
+@tshark
+def test_it_works_where_an_event_loop_runs_as_in_a_notebook() -> None:
+    async def cell() -> int:
+        return len(opinion(gzipped(), [0, 1]))
+
+    assert asyncio.run(cell()) == 2
+    assert "pyshark" not in {thread.name for thread in threading.enumerate()}
+
+
+def gzipped() -> Path:
+    return FOLDER / "lossy.pcap.gz"
+
+
+@tshark
+def test_it_says_that_tshark_could_not_read(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no row 9999"):
+        opinion(STOPPED, [9999])
+    with pytest.raises(RunFailed, match=r"had not answered after 0\.001 s"):
+        opinion(gzipped(), [2000], limit_s=0.001)
+
+
+@pytest.mark.parametrize("rows", [[], list(range(201))])
+def test_how_many_can_be_asked_about(rows: list[int]) -> None:
+    with pytest.raises(BadInput, match="1 to 200 packets at a time"):
+        opinion(STOPPED, rows)
+
+
+def test_without_tshark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(FOLDER))
+    assert shutil.which("tshark") is None
+    with pytest.raises(Missing, match="apt-get install tshark"):
+        opinion(STOPPED, [1])
+
+
+def test_a_damaged_capture_is_refused_as_by_the_reader(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap.gz"
+    cut.write_bytes(gzip.compress(STOPPED.read_bytes())[:600])
+    table = read(cut)
+    assert bytes(packet(cut, len(table) - 1)) == bytes(packet(STOPPED, len(table) - 1))
+    with pytest.raises(BadInput, match=f"no row {len(table)}"):
+        packet(cut, len(table))

@@ -1,0 +1,76 @@
+"""The chart of two witnesses: what is drawn, what is written, and where it is from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plotly.graph_objects import Figure
+
+import labs
+from labs.read.display.notebook import Table
+from labs.read.stats.testbed_comparison import AGREE, COLUMNS, NOT_COMPARED, PART, UNDECIDED
+
+NAN = float("nan")
+
+
+def row(condition: str, verdict: str, ratio: tuple[float, float, float] = (NAN, NAN, NAN),
+        counted: int = 5, disturbed: int = 0) -> dict[str, Any]:
+    low, middle, high = ratio
+    return {"condition": condition, "figure": "goodput_mib_s", "first": 11.4, "second": 11.3,
+            "ratio": middle, "low": low, "high": high, "verdict": verdict, "because": "",
+            "counted": counted, "disturbed": disturbed, "margin_low": 0.9, "margin_high": 1.1,
+            "first_witness": "virtual · Linux 6.1.192", "second_witness": "vagrant · Linux 6.1.0"}
+
+
+ROWS = (row("unshaped", NOT_COMPARED), row("shaped", AGREE, (0.98, 0.99, 1.0), disturbed=2),
+        row("default", UNDECIDED, (0.85, 0.92, 0.95)), row("both", PART, (0.68, 0.73, 0.76)),
+        row("wmem", UNDECIDED, counted=3))
+
+
+def drawn(*rows: dict[str, Any]) -> Figure:
+    return labs.charts.witnesses.ratios(Table(rows, columns=list(COLUMNS)))
+
+
+def texts(figure: Figure) -> list[str]:
+    return [str(one.text) for one in figure.layout.annotations]
+
+
+def test_each_verdict_has_its_own_sign_at_its_own_place() -> None:
+    figure = drawn(*ROWS)
+    found = {trace.name: trace for trace in figure.data}
+    assert {name: list(trace.y) for name, trace in found.items()} == {
+        AGREE: [1], UNDECIDED: [2], PART: [3]}
+    assert len({trace.marker.symbol for trace in found.values()}) == 3
+    assert len({trace.marker.color for trace in found.values()}) == 3
+    part = found[PART]
+    assert list(part.x) == [0.73]
+    assert part.error_x.array[0] == pytest.approx(0.03)
+    assert part.error_x.arrayminus[0] == pytest.approx(0.05)
+
+
+def test_the_margin_is_shaded_and_the_caption_says_who_witnesses() -> None:
+    figure = drawn(*ROWS)
+    band, line = figure.layout.shapes
+    assert (band.x0, band.x1, line.x0) == (0.9, 1.1, 1)
+    (caption,) = [str(one.text) for one in figure.layout.annotations if one.name == "caption"]
+    assert "second: vagrant · Linux 6.1.0 · first: virtual · Linux 6.1.192" in caption
+    assert "0.9 to 1.1" in caption
+
+
+def test_every_condition_has_its_words() -> None:
+    said = texts(drawn(*ROWS))
+    assert "<b>0.99</b> (0.98 to 1), 5 runs, 2 disturbed" in said
+    assert any("not compared" in text for text in said)
+    assert any("undecided: 3 runs count" in text for text in said)
+
+
+def test_all_intervals_lie_in_the_picture() -> None:
+    low, high = drawn(*ROWS).layout.xaxis.range
+    assert low < 0.68 and high > 1.1
+    wide = drawn(*ROWS, row("rmem100", PART, (0.05, 0.06, 0.08)))
+    assert wide.layout.xaxis.type == "log"
+
+
+def test_without_a_second_witness_it_says_so() -> None:
+    assert texts(drawn())[0] == "there is no second witness yet"

@@ -1,0 +1,214 @@
+"""The ledger: the article's figures as they stand in it, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.catalog import find
+from labs.errors import BadInput
+from labs.experiments.buffers.claims import JUDGES
+from labs.experiments.buffers.parameters import Buffers
+from labs.read.claims.article_figures import parameter
+from labs.read.claims.ledger import HERE, LINK, Article, article, articles, read
+from labs.read.claims.verdict import HELD_UNTIL, WORDS
+from labs.read.parse.httping import httping
+from labs.read.theory.kernel_version import before
+from labs.read.theory.windows import RATIO_SINCE
+from tests.real_runs import real
+
+ROOT = Path(__file__).parents[4]
+LEDGER = article(1)
+
+# The article's own figures, in the order in which it has them.
+FIGURES: dict[str, Any] = {
+    "A1.1": 337, "A1.2": 91.6, "A1.4": {"min": 403.7, "mean": 404.2, "max": 404.6},
+    "A1.5": 400, "A1.6": 13.4, "A1.7": 14.9, "A1.8": {"mean": 77.8, "end": 92.7},
+    "A1.9": {"mean": 76.9, "end": 89.2}, "A1.10": 50,
+    "A1.12": {"rcv_space 1": 115840, "rcv_ssthresh 1": 963295,
+              "rcv_space 2": 16550640, "rcv_ssthresh 2": 52423872,
+              "rcv_space 3": 25868520, "rcv_ssthresh 3": 52427352},
+    "A1.13": {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304",
+              "net.core.rmem_default": "212992", "net.core.rmem_max": "212992",
+              "net.core.wmem_default": "212992", "net.core.wmem_max": "212992"},
+    "A1.14": 2, "A1.15": 2, "A1.18": 2.5,
+}
+
+
+def test_eighteen_claims_in_order() -> None:
+    assert articles() == (1, 3)
+    assert [claim.id for claim in LEDGER.claims] == [f"A1.{number}" for number in range(1, 19)]
+    assert LEDGER.lab == "buffers"
+    assert [claim.id for claim in LEDGER.claims if claim.hardware] == ["A1.1"]
+
+
+@pytest.mark.parametrize("id_", FIGURES)
+def test_the_figures_are_the_article_s(id_: str) -> None:
+    assert LEDGER.claim(id_).expected == FIGURES[id_]
+
+
+def test_the_article_s_httping_is_read_as_it_stands() -> None:
+    """Its own five lines; the ledger has its summary."""
+    said = httping("PING 192.168.247.129:80 (/):\n" + "".join(
+        f"connected to 192.168.247.129:80 (426 bytes), seq={seq} time={time} ms\n"
+        for seq, time in enumerate((404.59, 403.72, 404.61, 403.73, 404.16))))
+    expected = LEDGER.claim("A1.4").expected
+    assert isinstance(expected, dict)
+    assert expected == {"min": round(min(said.times_ms), 1), "max": round(max(said.times_ms), 1),
+                        "mean": round(sum(said.times_ms) / 5, 1)}
+
+
+def test_the_article_s_parameters_are_the_lab_s_defaults() -> None:
+    own = Buffers()
+    assert {name: getattr(own, name) for name in LEDGER.parameters} == dict(LEDGER.parameters)
+    assert set(LINK) <= set(LEDGER.parameters)
+
+
+def test_every_condition_of_a_claim_is_one_of_the_lab() -> None:
+    there = [one.name for one in find(LEDGER.lab).conditions(Buffers(size="full"))]
+    for claim in LEDGER.claims:
+        for pattern in claim.conditions:
+            assert any(fnmatchcase(name, pattern) for name in there), (claim.id, pattern)
+
+
+def test_every_judging_function_is_there_and_used() -> None:
+    assert {claim.judge for claim in LEDGER.claims} - {None} == set(JUDGES)
+
+
+def test_what_ends_with_a_kernel_is_what_the_theory_says() -> None:
+    assert LEDGER.claim("A1.11").until == before(RATIO_SINCE) == "6.5"
+
+
+def test_a_run_says_the_parameters_that_claims_rest_on() -> None:
+    run = real("both-1gib")
+    said = {name: parameter(run, name) for name in LEDGER.parameters}
+    assert said == dict(LEDGER.parameters)
+    assert parameter(real("limit"), "buffer_mib") is None      # set by neither side
+    assert parameter(run, "seed") is None
+
+
+# No verdict is written down: not in the data, and not in a notebook.
+
+def texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for each in value.values():
+                yield from texts(each)
+        case list():
+            for each in value:
+                yield from texts(each)
+
+
+def test_no_text_of_the_ledgers_is_a_verdict() -> None:
+    for path in HERE.glob("*/*.toml"):
+        for text in texts(tomllib.loads(path.read_text())):
+            assert text.strip().lower() not in WORDS, (path.name, text)
+            assert HELD_UNTIL not in text.lower(), (path.name, text)
+
+
+def test_no_notebook_has_a_verdict_typed_in() -> None:
+    verdict = re.compile(rf"\bA\d\.\d+\b.*\b({'|'.join([*WORDS, HELD_UNTIL])})\b", re.I)
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        for cell in json.loads(path.read_text())["cells"]:
+            for line in "".join(cell["source"]).splitlines():
+                assert verdict.search(line) is None, (path.name, line)
+
+
+# What it refuses, in one line that names the claim.
+
+HEAD = """
+[article]
+number = 1
+title = "A title"
+lab = "buffers"
+kernels = "5.5"
+[article.parameters]
+rate_mbit = 1000.0
+"""
+CLAIM = {"id": '"A1.1"', "statement": '"It is fast."', "expected": "13.4", "unit": '"MiB/s"',
+         "conditions": '["default"]', "column": '"steady_mib_s"', "tolerance_pct": "3.0",
+         "tolerance_reason": '"three digits"'}
+
+
+def ledger(folder: Path, *claims: dict[str, str], head: str = HEAD) -> Path:
+    path = folder / "article1.toml"
+    path.write_text(head + "".join(
+        "\n[[claim]]\n" + "".join(f"{name} = {value}\n" for name, value in claim.items())
+        for claim in claims))
+    return path
+
+
+def with_(**changed: str | None) -> dict[str, str]:
+    """A claim that is right but for what is changed; None leaves a field out."""
+    return {name: value for name, value in {**CLAIM, **changed}.items() if value is not None}
+
+
+def test_a_claim_that_is_right(tmp_path: Path) -> None:
+    found = read(ledger(tmp_path, with_(), with_(id='"A1.2"', expected="{ mean = 1.0, end = 2.0 }",
+                                                column='{ mean = "a", end = "b" }')))
+    assert isinstance(found, Article)
+    assert [claim.allowed for claim in found.claims] == [0.03, 0.03]
+
+
+@pytest.mark.parametrize(("claim", "said"), [
+    (with_(verdict='"holds"'), "verdict is not written down, it is computed from runs"),
+    (with_(measured="13.5"), "measured is not written down"),
+    (with_(colum='"x"'), "colum is not a field of a claim; did you mean column?"),
+    (with_(zork="1"), "zork is not a field of a claim; allowed: id, statement"),
+    (with_(unit="3"), "unit = 3 is of the wrong type"),
+    (with_(tolerance_pct="true"), "tolerance_pct = True is of the wrong type"),
+    (with_(unit=None, expected=None), "it has no expected and no unit"),
+    (with_(id='"A1.x"'), "its id is no A<article>.<claim>"),
+    (with_(id='"A1.2"'), "the claims of article 1 go from A1.1 on in order"),
+    (with_(statement='" "'), "statement is empty"),
+    (with_(judge='"cap"'), "give column or judge, and not both"),
+    (with_(column=None), "give column or judge, and not both"),
+    (with_(conditions=None), "a column is read from runs; name their conditions"),
+    (with_(expected="{ mean = 1.0 }"), "expected and column must name the same figures"),
+    (with_(expected='"fast"'), "a column needs expected figures that are numbers"),
+    (with_(tolerance_pct=None, tolerance_reason=None), "a column needs a tolerance_pct"),
+    (with_(tolerance_reason=None), "tolerance_pct and tolerance_reason go together"),
+    (with_(tolerance_pct="-1"), "tolerance_pct is below 0"),
+    (with_(reduction='"best"'), "reduction must be one of only, median, mean, min, max"),
+    (with_(conditions='["loss-*"]'), "several runs need a reduction"),
+    (with_(conditions='["a", "b"]'), "several runs need a reduction"),
+    (with_(parameters='["rate_mbits"]'), "rate_mbits is not a parameter; did you mean rate_mbit?"),
+    (with_(until='"6.5"'), "until, changed and source go together"),
+    (with_(until='"six"', changed='"x"', source='"y"'), "'six' is no kernel version"),
+    (with_(column=None, judge='"cap"', expected="{}"), "expected names no figure"),
+])
+def test_a_claim_that_is_refused(tmp_path: Path, claim: dict[str, str], said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)) as caught:
+        read(ledger(tmp_path, claim))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("head", "said"), [
+    ("[article", "article1.toml: "),
+    ("", "one [article] and a [[claim]] for each claim"),
+    (HEAD + "[more]\n", "nothing else"),
+    (HEAD.replace('lab = "buffers"', "lab = 1"), "no lab that is a str"),
+    (HEAD.replace("number = 1", ""), "no number that is a int"),
+])
+def test_a_ledger_that_is_refused(tmp_path: Path, head: str, said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)) as caught:
+        read(ledger(tmp_path, with_(), head=head))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_article_or_a_claim_that_is_not_there() -> None:
+    with pytest.raises(BadInput, match="no ledger of article 9; there are those of: 1"):
+        article(9)
+    with pytest.raises(BadInput, match=r"A1.99 is not a claim of article 1"):
+        LEDGER.claim("A1.99")
+    with pytest.raises(BadInput, match=r"cannot|No such file"):
+        read(HERE / "article99.toml")

@@ -1,0 +1,318 @@
+"""Requests, their steps and silences, from captures of real servers."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from pathlib import Path
+
+import numpy
+import pandas
+import pytest
+
+from labs.read.capture import read
+from labs.read.flows.connection_state import sides
+from labs.read.flows.exchanges import (
+    ARTICLE_OFF,
+    ARTICLE_ON,
+    CLIENT_ACK,
+    FIRST,
+    MOST_STEPS,
+    REQUEST,
+    REST,
+    SERVER_ACK,
+    WHOLE,
+    WINDOW,
+    exchanges,
+    followed,
+    in_words,
+)
+from labs.read.flows.mss import mss_bytes
+from labs.read.flows.reasons import APPLICATION, NAGLE_AND_DELAYED_ACK
+from labs.read.flows.stalls import stalls
+from labs.read.flows.time_to_ack import time_to_ack
+from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
+
+FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
+# ab's report of the run that is recorded: 200 requests on 20 connections, 615 bytes of page and
+# 238 of head, 101 bytes of request.
+REQUESTS, CONNECTIONS = 200, 20
+QUICK = (REQUEST, SERVER_ACK, FIRST, CLIENT_ACK, REST, CLIENT_ACK)
+PORT = 20_000
+# What nginx writes before a file of 2 MiB.
+HEAD_BYTES = 241
+
+
+@cache
+def table(name: str) -> pandas.DataFrame:
+    return exchanges(read(next(FOLDER.glob(f"{name}.pcap*"))))
+
+
+def test_with_nagle_nine_of_ten_requests_follow_the_article() -> None:
+    """The first request of a connection meets a client that still acknowledges at once."""
+    found = followed(table("nagle-off"), ARTICLE_OFF)
+    assert (found.requests, found.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
+    assert found.share == pytest.approx(0.9)
+    assert found.others == {QUICK: CONNECTIONS}
+    first = table("nagle-off")["request"] == 0
+    assert set(table("nagle-off").loc[first, "steps"]) == {QUICK}
+
+
+def test_without_nagle_they_follow_the_other_sequence() -> None:
+    found = followed(table("nagle-on"), ARTICLE_ON)
+    assert (found.requests, found.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
+    assert followed(table("nagle-on"), ARTICLE_OFF).follow == 0
+
+
+def test_a_new_connection_for_each_request_has_no_silence() -> None:
+    """A3.5. The 600 packets that are kept end before the last connections are answered."""
+    rows = table("nagle-no-k")
+    assert (rows["request"] == 0).all() and rows["silence_ms"].max() < 20
+    found = followed(rows, QUICK)
+    assert found.follow > 40 and set(found.others) == {(REQUEST, SERVER_ACK)}
+
+
+def test_the_sequences_are_those_of_the_article() -> None:
+    assert in_words(ARTICLE_OFF) == (
+        "request; first part; silence; client's ACK; rest; client's ACK")
+    assert in_words(ARTICLE_ON) == "request; first part; rest; client's ACK"
+
+
+def test_sizes_and_silences_of_the_stalled() -> None:
+    rows = table("nagle-off")
+    rows = rows[rows["steps"] == ARTICLE_OFF]
+    assert set(rows["request_bytes"]) == {101} and set(rows["answer_bytes"]) == {238 + 615}
+    assert set(rows["segments"]) == {5}
+    assert set(rows["reason"]) == {NAGLE_AND_DELAYED_ACK}
+    assert set(rows["waiting"]) == {"server"} and set(rows["waited_for"]) == {"client"}
+    # TCP_ATO_MIN is HZ/25 = 40 ms; this kernel's HZ is 250, so that a timer may be a tick late.
+    assert rows["silence_ms"].between(40, 48).all()
+    # The answer comes in two parts, the second one at once when the silence ends.
+    assert (rows["latency_ms"] - rows["silence_ms"] - rows["first_byte_ms"]).between(0, 1).all()
+
+
+def test_a_silence_is_found_again_in_the_segments() -> None:
+    segments = read(FOLDER / "nagle-off.pcap.gz")
+    row = table("nagle-off").query("request == 3").iloc[0]
+    own = segments[segments["connection"] == row["connection"]].loc[
+        row["first_row"]:row["last_row"]]
+    gaps = own["time_ns"].diff()
+    assert gaps.idxmax() == row["silence_before"]
+    assert gaps.max() / 1e6 == pytest.approx(row["silence_ms"])
+    assert len(own) == row["segments"]
+
+
+def test_without_a_stall_the_longest_gap_is_the_servers_work() -> None:
+    rows = table("nagle-on")
+    assert rows["reason"].value_counts(normalize=True)[APPLICATION] > 0.9
+    assert rows["latency_ms"].median() < 5
+
+
+def test_a_request_that_is_never_answered_has_no_latency() -> None:
+    rows = table("stopped-reader")
+    assert rows["latency_ms"].isna().all() and (rows["answer_bytes"] == 0).all()
+    # The probes of the closed window belong to it, the keep-alives after it do not.
+    assert rows["silence_ms"].iloc[0] == pytest.approx(863.973)
+
+
+def test_what_is_sent_again_counts_once() -> None:
+    rows = table("outage")
+    assert (rows["answer_bytes"] == 3000).all() and len(rows) == 12
+    assert set(rows["request_bytes"]) == {5, 6}     # ask 0 to ask 11
+    again = rows[rows["steps"].map(lambda steps: "sent again" in steps)]
+    assert len(again) == 1 and again["silence_ms"].iloc[0] == pytest.approx(639.9, abs=0.1)
+    others = followed(rows, (REQUEST, WHOLE, CLIENT_ACK))
+    assert (others.follow, others.others[REQUEST, SERVER_ACK, WHOLE, CLIENT_ACK]) == (9, 2)
+
+
+def test_a_download_is_one_exchange_told_shortly() -> None:
+    rows = table("lossy")
+    assert rows["answer_bytes"].tolist() == [(2 << 20) + HEAD_BYTES]
+    steps = rows["steps"].iloc[0]
+    # Part and ACK in turn, again and again, are told once.
+    assert steps[:7] == (*QUICK, WINDOW) and len(steps) == MOST_STEPS + 1
+
+
+def test_no_request_no_row() -> None:
+    segments = read(FOLDER / "nagle-on.pcap.gz")
+    for none in (segments[:0], segments[segments["payload_bytes"] == 0]):
+        rows = exchanges(none)
+        assert rows.empty and list(rows) == list(table("nagle-on"))
+        assert numpy.isnan(followed(rows, ARTICLE_ON).share)
+
+
+def offer(mss: int, timestamps: bool = True) -> bytes:
+    """The options of a SYN."""
+    return struct.pack(">BBH", 2, 4, mss) + (b"\x08\x0a" + bytes(8) if timestamps else b"")
+
+
+def asked(gap_us: int, parts: list[int], to_client_us: int = 50, to_server_us: int = 50,
+          offers: tuple[bytes, bytes] = (b"", b"")) -> list[Segment]:
+    """A request and the parts of its answer, which wait for an ACK that comes `gap_us` later;
+    seen from a place that lies so far from both, there and back."""
+    at, sent = BEGIN_US, 5000
+    made = [(at, segment(PORT, 0, 999, 0, SYN, options=offers[0])),
+            (at + to_server_us, segment(PORT, 1, 4999, 1000, SYN | ACK, options=offers[1])),
+            (at + to_server_us + to_client_us, segment(PORT, 0, 1000, 5000, ACK))]
+    at += to_server_us + to_client_us
+    made.append((at, segment(PORT, 0, 1000, 5000, PSH | ACK, length=10)))
+    at += to_server_us
+    for length in parts:
+        made.append((at, segment(PORT, 1, sent, 1010, PSH | ACK, length=length)))
+        sent += length
+        at += gap_us
+        made.append((at, segment(PORT, 0, 1010, sent, ACK)))
+    return made
+
+
+@pytest.mark.parametrize(("gap_us", "parts", "reason", "waiting"), [
+    (40_000, [200, 200], NAGLE_AND_DELAYED_ACK, "server"),
+    (40_000, [200], "delayed ACK", "nobody"),
+    # Nagle holds back no full segment, and none behind a full one (tcp_minshall_check).
+    (40_000, [200, 1448], "unexplained", "server"),
+    (40_000, [1448, 200], "unexplained", "server"),
+    (400_000, [200, 200], "unexplained", "server"),     # beyond TCP_DELACK_MAX
+    (4_000, [200, 200], "Nagle waits a round trip", "server"),
+])
+def test_reasons_of_made_answers(gap_us: int, parts: list[int], reason: str, waiting: str,
+                                 tmp_path: Path) -> None:
+    rows = exchanges(read(capture(tmp_path / "made.pcap", asked(gap_us, parts))))
+    assert (rows["reason"].iloc[0], rows["waiting"].iloc[0]) == (reason, waiting)
+
+
+@pytest.mark.parametrize(("client", "server", "full"), [
+    (offer(1360), offer(1360), 1348), (offer(1460), offer(1360), 1348),
+    (offer(1360), offer(1460), 1348), (offer(1360, timestamps=False), offer(1460), 1360),
+    (offer(8960), offer(8960), 8948), (b"", b"", 1448), (offer(1460), b"", 1448)])
+def test_what_is_full_is_said_by_the_handshake(client: bytes, server: bytes, full: int,
+                                               tmp_path: Path) -> None:
+    """Nagle holds back no full segment, and one that lacks a byte (test_theory_nagle)."""
+    path = tmp_path / "made.pcap"
+    for parts, reason in (([full] * 4, "unexplained"), ([full - 1] * 2, NAGLE_AND_DELAYED_ACK),
+                          ([200, full], "unexplained"), ([200, full - 1], NAGLE_AND_DELAYED_ACK)):
+        segments = read(capture(path, asked(44_000, parts, offers=(client, server))))
+        silent = stalls(segments)["reason"].tolist()
+        assert silent == [reason] * (len(parts) - 1) + ["delayed ACK"], parts
+        assert set(exchanges(segments)["reason"]) == {reason}
+        assert set(sides(segments).mss_bytes) == {full}
+
+
+@pytest.mark.parametrize(("sizes", "flags", "full"), [
+    ([1348, 1348], ACK, 1348), ([2696, 2696, 1348, 1348], ACK, 1348),
+    ([8948, 8948], ACK, 8948),
+    ([1348, 1348], ACK | PSH, 1448),        # each ends a write: no sign of a full one
+    ([1348], ACK, 1448), ([100, 100], ACK, 1448)])
+def test_without_a_handshake_what_is_full_is_seen(sizes: list[int], flags: int, full: int,
+                                                  tmp_path: Path) -> None:
+    made, at = [], 1
+    for number, size in enumerate(sizes):
+        made.append((number, segment(PORT, 1, at, 1, flags, length=size)))
+        at += size
+    assert set(mss_bytes(read(capture(tmp_path / "middle.pcap", made)))) == {full}
+
+
+@pytest.mark.parametrize("first", [
+    [160, 1448],        # labs.read.theory.nagle.sent((160, 2895), 1448) holds 1447
+    [2060]])            # 1448 and 612, which the device cuts up (TSO)
+def test_nagle_goes_by_the_last_small_segment(first: list[int], tmp_path: Path) -> None:
+    """Minshall's form: full segments behind a small one, or in one frame with it, hide nothing."""
+    offers = (offer(1460), offer(1460))
+    for gap_us, reason in ((4_000, "Nagle waits a round trip"), (44_000, NAGLE_AND_DELAYED_ACK)):
+        made, sent = asked(gap_us, [], offers=offers), 5000
+        at = made[-1][0] + 50
+        for length in first:
+            made.append((at, segment(PORT, 1, sent, 1010, ACK, length=length)))
+            sent += length
+        made += [(at + gap_us, segment(PORT, 0, 1010, sent, ACK)),
+                 (at + gap_us + 10, segment(PORT, 1, sent, 1010, PSH | ACK, length=200)),
+                 (at + gap_us + 20, segment(PORT, 0, 1010, sent + 200, ACK))]
+        rows = exchanges(read(capture(tmp_path / "made.pcap", made)))
+        assert (rows["reason"].iloc[0], rows["waiting"].iloc[0]) == (reason, "server")
+
+
+def test_a_small_segment_that_is_not_yet_acknowledged_still_holds(tmp_path: Path) -> None:
+    """An ACK of the full one before it frees nothing; what then leaves was not held by Nagle."""
+    made = asked(44_000, [], offers=(offer(1460), offer(1460)))
+    at = made[-1][0] + 50
+    made += [(at, segment(PORT, 1, 5000, 1010, ACK, length=1448)),
+             (at + 10, segment(PORT, 1, 6448, 1010, ACK, length=200)),
+             (at + 44_010, segment(PORT, 0, 1010, 6448, ACK)),
+             (at + 44_020, segment(PORT, 1, 6648, 1010, PSH | ACK, length=200))]
+    rows = exchanges(read(capture(tmp_path / "made.pcap", made)))
+    assert rows["reason"].iloc[0] == "unexplained"
+
+
+@pytest.mark.parametrize(("far", "reason", "silent"), [
+    ("client", "Nagle waits a round trip", False), ("server", NAGLE_AND_DELAYED_ACK, True)])
+def test_a_far_receiver_is_no_slow_one(far: str, reason: str, silent: bool,
+                                       tmp_path: Path) -> None:
+    """An ACK after 205 ms from a client at a distance of 200 is prompt; beside the client it was
+    held back."""
+    near = {"client": (200_000, 50), "server": (50, 200_000)}[far]
+    rows = exchanges(read(capture(tmp_path / "far.pcap", asked(205_000, [200, 200], *near))))
+    assert rows["reason"].iloc[0] == reason
+    assert ("silence" in rows["steps"].iloc[0]) is silent
+
+
+def test_a_held_back_ack_counts_before_a_longer_way() -> None:
+    """The link of this run delays what the server sends by 60 ms, before its tcpdump sees it: the
+    way is longer than the 40 ms that the client holds its ACK back."""
+    rows = table("nagle-delay")
+    stalled = rows[rows["steps"] == ARTICLE_OFF]
+    assert len(rows) == 60 and len(stalled) == 56
+    assert set(stalled["reason"]) == {NAGLE_AND_DELAYED_ACK}
+    assert stalled["silence_ms"].between(40, 48).all()
+    assert (stalled["latency_ms"] > 2 * 60 + 40).all()
+
+
+def test_every_segment_with_data_has_its_ack() -> None:
+    segments = read(FOLDER / "nagle-off.pcap.gz")
+    acks = time_to_ack(segments)
+    answers = acks[acks["direction"] == 1]
+    assert len(acks) == 3 * REQUESTS and acks["ms"].notna().all()
+    # The first part waits for the delayed ACK, the rest for none.
+    assert (answers["ms"] > 40).sum() == REQUESTS - CONNECTIONS
+    one = answers[answers["ms"] > 40].iloc[0]
+    covers = segments.loc[one["acked_by"]]
+    sent = segments.loc[one["row"]]
+    assert covers["ack_rel"] >= sent["seq_rel"] + sent["payload_bytes"]
+    assert (covers["time_ns"] - sent["time_ns"]) / 1e6 == pytest.approx(one["ms"])
+
+
+def test_segments_that_were_sent_again_have_no_time_to_their_ack() -> None:
+    """Karn's algorithm: one of the twelve answers and one of the requests came twice."""
+    acks = time_to_ack(read(FOLDER / "outage.pcap"))
+    assert acks.groupby("direction").size().to_dict() == {0: 11, 1: 11}
+    assert acks["ms"].max() < 1
+
+
+def flow(path: Path, sent: list[tuple[int, int, int]], acked: int) -> Path:
+    """What the opener sends, (ms, relative number, length) each, and the ACK of all, 1 ms later."""
+    made = [(1000 * at, segment(PORT, 0, 1000 + seq, 5001, ACK, length=length))
+            for at, seq, length in sent]
+    at = 1000 * (sent[-1][0] + 1)
+    return capture(path, [(0, segment(PORT, 0, 1000, 0, SYN)),
+                          (0, segment(PORT, 1, 5000, 1001, SYN | ACK)),
+                          *made, (at, segment(PORT, 1, 5001, 1000 + acked, ACK))])
+
+
+@pytest.mark.parametrize("sent", [
+    [(1, 1, 100), (2, 101, 100), (300, 1, 200)],        # two of them, joined
+    [(1, 1, 2896), (300, 1449, 1448)],                  # the second half of what was one for TSO
+    [(1, 1, 100), (300, 51, 150)],                      # with new data behind it
+])
+def test_what_was_sent_again_in_other_pieces_has_no_time_either(
+        sent: list[tuple[int, int, int]], tmp_path: Path) -> None:
+    last = max(begin + length for _, begin, length in sent)
+    assert time_to_ack(read(flow(tmp_path / "again.pcap", sent, last))).empty
+    fresh = [*sent, (400, last, 10)]
+    acks = time_to_ack(read(flow(tmp_path / "fresh.pcap", fresh, last + 10)))
+    assert acks["payload_bytes"].tolist() == [10] and acks["ms"].tolist() == [1.0]
+
+
+def test_what_was_never_acknowledged_is_missing() -> None:
+    segments = read(FOLDER / "nagle-off.pcap.gz")
+    acks = time_to_ack(segments[:len(segments) // 2])
+    assert acks["ms"].isna().any()
+    assert (acks["ms"].isna() == acks["acked_by"].isna()).all()
+    assert time_to_ack(segments[:0]).empty

@@ -1,0 +1,102 @@
+"""Whatever stands in a file, a parser answers with rows or with the error that it documents."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labs.drive import tc
+from labs.errors import BadInput, Damaged
+from labs.read.parse import ab, httping, inet_diag, nstat, pcap, ss, wget
+from labs.read.parse.ss_tokens import GROUPS, LIMITED, PAIRS, RATES, SCALARS
+from labs.read.parse.tcp_info import tcp_info
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
+READERS: dict[str, Callable[[str], object]] = {
+    "ss": ss.rows, "blocks": ss.blocks, "nstat": nstat.counters, "tc": tc.queues,
+    "wget": wget.download, "httping": httping.httping,
+    "ab": ab.report, "ab -e": partial(ab.percentiles, requests=20),
+}
+SAMPLES = {
+    "ss": "ss-all-states.txt", "blocks": "ss-6.1-loss-bbr.txt", "nstat": "nstat-after.txt",
+    "tc": "tc-after.txt", "wget": "wget-stopped.txt",
+    "httping": "httping-split.txt",
+    "ab": "ab-keepalive.txt", "ab -e": "ab-keepalive.csv",
+}
+NAMES = sorted({*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS, "timer", "skmem", "users", "uid"})
+HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 "
+
+
+def read(reader: Callable[[str], object], text: str) -> None:
+    try:
+        reader(text)
+    except Damaged as damaged:
+        assert "\n" not in str(damaged)
+
+
+@pytest.mark.parametrize("name", READERS)
+@given(text=st.text())
+def test_any_text(name: str, text: str) -> None:
+    read(READERS[name], text)
+
+
+@pytest.mark.parametrize("name", READERS)
+@given(cut=st.integers(0, 4000), put=st.text(max_size=20), drop=st.integers(0, 40))
+@settings(max_examples=60)
+def test_real_text_that_was_changed(name: str, cut: int, put: str, drop: int) -> None:
+    text = (FIXTURES / SAMPLES[name]).read_text()
+    cut %= len(text)
+    read(READERS[name], text[:cut] + put + text[cut + drop :])
+
+
+@given(tokens=st.lists(
+    st.one_of(st.text(st.characters(exclude_categories=("Z", "C"))),
+              st.builds("{}:{}".format, st.sampled_from(NAMES), st.text(max_size=30)),
+              st.builds("{}:({})".format, st.sampled_from(NAMES), st.text(max_size=30))),
+    max_size=12,
+))
+def test_any_token_of_ss_is_read_or_reported(tokens: list[str]) -> None:
+    line = HEAD + " ".join(" ".join(token.split()) for token in tokens)
+    read(ss.rows, line.replace("\n", " "))
+
+
+@given(data=st.binary(max_size=600))
+def test_any_bytes_as_records_and_as_tcp_info(data: bytes) -> None:
+    assert tcp_info(data).beyond_bytes >= 0
+    try:
+        inet_diag.samples(data)
+    except Damaged as damaged:
+        assert "\n" not in str(damaged)
+
+
+@given(attributes=st.lists(st.tuples(st.integers(0, 65535), st.binary(max_size=300)), max_size=8),
+       head=st.binary(min_size=72, max_size=72))
+def test_any_attributes(attributes: list[tuple[int, bytes]], head: bytes) -> None:
+    body = b"".join(
+        struct.pack("<HH", 4 + len(payload), kind) + payload + bytes(-len(payload) % 4)
+        for kind, payload in attributes
+    )
+    sample = inet_diag.sample(1, head + body)
+    assert len(sample.unknown_attributes) <= len(attributes)
+    assert sample.flat()["at_ns"] == 1
+
+
+@given(body=st.binary(max_size=400), cut=st.integers(0, 3000), keep=st.booleans())
+@settings(max_examples=60)
+def test_any_bytes_as_a_capture(body: bytes, cut: int, keep: bool) -> None:
+    real = (FIXTURES / "loss.pcap").read_bytes()
+    data = real[:24] + body if keep else real[:cut] + body + real[cut + len(body) : 6000]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "capture"
+        path.write_bytes(data)
+        try:
+            assert pcap.carried(path, 80).payload_bytes >= 0
+        except (BadInput, Damaged) as refused:
+            assert "\n" not in str(refused)

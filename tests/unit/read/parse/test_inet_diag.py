@@ -1,0 +1,172 @@
+"""The decoder of the sampler's records, on messages of real kernels."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from labs.errors import Damaged
+from labs.read.parse import inet_diag
+from labs.read.parse.tcp_info import tcp_info
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
+
+
+def samples(name: str) -> tuple[inet_diag.Sample, ...]:
+    return inet_diag.samples((FIXTURES / name).read_bytes())
+
+
+def attribute(kind: int, payload: bytes) -> bytes:
+    length = 4 + len(payload)
+    return struct.pack("<HH", length, kind) + payload + bytes(-length % 4)
+
+
+def message(*attributes: bytes, family: int = 2, state: int = 1, timer: int = 0) -> bytes:
+    addresses = bytes((10, 0, 0, 1)) + bytes(12) + bytes((10, 0, 0, 2)) + bytes(12)
+    return (
+        bytes((family, state, timer, 0)) + (80).to_bytes(2, "big") + (4000).to_bytes(2, "big")
+        + addresses + struct.pack("<8I", 0, 7, 0, 0, 11, 22, 1000, 99) + b"".join(attributes)
+    )
+
+
+def test_a_run_of_6_1_with_dctcp() -> None:
+    found = samples("samples-6.1-dctcp-server.bin")
+    established = [sample for sample in found if sample.state == "ESTAB"]
+    assert len(established) >= 10
+    last = established[-1]
+    assert last.tcp is not None
+    assert last.memory is not None
+    assert (last.local_address, last.local_port, last.congestion) == ("10.77.0.1", 80, "dctcp")
+    assert last.tcp.snd_mss_bytes == 1448
+    assert last.tcp.min_rtt_us == 40_000
+    assert isinstance(last.algorithm, inet_diag.Dctcp)
+    assert last.algorithm.dctcp_enabled == 1
+    # 6.1 ends with snd_wnd: 232 bytes.
+    assert last.tcp.snd_wnd_bytes is not None
+    assert last.tcp.rcv_wnd_bytes is None
+    assert last.tcp.beyond_bytes == 0
+    assert {sample.unknown_attributes for sample in found} == {()}
+
+
+def test_a_connection_in_the_making_has_no_tcp_info() -> None:
+    first, *_, last = samples("samples-6.1-handshake.bin")
+    assert (first.state, first.tcp, first.memory) == ("SYN-RECV", None, None)
+    assert last.state == "ESTAB"
+
+
+def test_a_run_of_6_1_with_bbr() -> None:
+    rates = [sample.algorithm for sample in samples("samples-6.1-loss-bbr.bin")
+             if isinstance(sample.algorithm, inet_diag.Bbr)]
+    assert rates[-1].bbr_min_rtt_us == 40_000
+    assert 11e6 < rates[-1].bbr_bw_bytes_s < 15e6
+    assert rates[0].bbr_pacing_gain == pytest.approx(2.887, abs=0.001)
+
+
+def test_6_12_tells_the_receiver_s_window_too() -> None:
+    found = [sample for sample in samples("samples-6.12-loss-cubic.bin") if sample.tcp]
+    last = found[-1].tcp
+    assert last is not None
+    assert last.rcv_wnd_bytes is not None
+    assert (last.total_rto, last.received_ce_segments, last.beyond_bytes) == (0, None, 0)
+    assert last.total_retrans_segments
+    assert {sample.unknown_attributes for sample in found} == {()}
+
+
+def test_a_newer_kernel_tells_more() -> None:
+    found = samples("samples-loopback.bin")
+    full = [sample.tcp for sample in found if sample.tcp is not None]
+    assert len(full) == len(found)
+    assert all(info.rcv_wnd_bytes is not None for info in full)
+    assert all(info.accecn_bits is not None for info in full)
+    assert {sample.congestion for sample in found} >= {"bbr", "cubic", "reno"}
+    assert {sample.timer for sample in found} >= {"off", "on", "keepalive", "persist"}
+    assert {sample.state for sample in found} >= {
+        "ESTAB", "FIN-WAIT-2", "CLOSE-WAIT", "SYN-SENT"
+    }
+    assert {sample.unknown_attributes for sample in found} == {()}
+
+
+@pytest.mark.parametrize("length", [0, 7, 104, 136, 192, 232, 248, 280, 300])
+def test_tcp_info_of_any_length(length: int) -> None:
+    info = tcp_info(bytes(range(256)) * 2 if length > 256 else bytes(range(256))[:length])
+    assert tcp_info(bytes(length)).beyond_bytes == max(0, length - 280)
+    assert (info.tcp_state is None) == (length == 0)
+    assert (info.total_retrans_segments is None) == (length < 104)
+    assert (info.bytes_received is None) == (length < 136)
+    assert (info.sndbuf_limited_us is None) == (length < 192)
+    assert (info.snd_wnd_bytes is None) == (length < 232)
+    assert (info.total_rto_time_ms is None) == (length < 248)
+
+
+def test_the_bit_fields_of_tcp_info() -> None:
+    info = tcp_info(bytes((1, 4, 2, 3, 5, 7, 0xA7, 0b101)))
+    assert (info.snd_wscale, info.rcv_wscale) == (7, 10)
+    assert (info.app_limited, info.fastopen_client_fail) == (True, 2)
+    assert info.rto_us is None
+
+
+def test_a_field_that_is_only_half_there_is_not_read() -> None:
+    assert tcp_info(bytes(10)).rto_us is None
+    assert tcp_info(bytes(10)).beyond_bytes == 2
+
+
+def test_small_attributes_and_their_names() -> None:
+    sample = inet_diag.sample(5, message(
+        attribute(5, b"\x10"), attribute(15, struct.pack("<I", 42)), attribute(8, b"\x02"),
+        attribute(21, struct.pack("<Q", 77)), attribute(4, b"cubic\0"), attribute(14, b""),
+    ))
+    assert sample.extra == {"tos": 16, "mark": 42, "cgroup_id": 77}
+    assert (sample.shutdown, sample.congestion, sample.unknown_attributes) == ("<--", "cubic", ())
+    assert (sample.recv_q_bytes, sample.send_q_bytes) == (11, 22)
+    assert (sample.uid, sample.inode, sample.at_ns) == (1000, 99, 5)
+
+
+def test_what_is_not_known_is_reported_by_its_number() -> None:
+    sample = inet_diag.sample(0, message(
+        attribute(99, b"abc"), attribute(20, b""), attribute(7, bytes(8)), attribute(4, b"reno\0"),
+    ))
+    assert sample.unknown_attributes == (99, 20, 7)
+    assert sample.congestion == "reno"
+
+
+def test_vegas_and_an_old_kernels_memory_block() -> None:
+    sample = inet_diag.sample(0, message(
+        attribute(3, struct.pack("<4I", 1, 2, 3, 4)), attribute(1, struct.pack("<4I", 5, 6, 7, 8)),
+    ))
+    assert sample.algorithm == inet_diag.Vegas(1, 2, 3, 4)
+    assert sample.short_memory == inet_diag.ShortMemory(5, 6, 7, 8)
+    assert sample.flat()["wmem_queued_bytes"] == 6
+
+
+def test_six_and_unknown_numbers() -> None:
+    sample = inet_diag.sample(0, message(family=10, state=40, timer=9))
+    assert sample.local_address == "a00:1::"
+    assert (sample.state, sample.timer) == ("40", "9")
+
+
+def test_a_flat_row_has_the_names_of_the_table() -> None:
+    row = samples("samples-6.1-loss-bbr.bin")[-1].flat()
+    assert row["snd_mss_bytes"] == 1448
+    assert "bbr_bw_bytes_s" in row
+    assert "sndbuf_bytes" in row
+    assert row["rcv_wnd_bytes"] is None
+
+
+@pytest.mark.parametrize("cut", [1, 11, 12, 60])
+def test_records_that_were_cut_are_damage(cut: int) -> None:
+    data = (FIXTURES / "samples-6.1-loss-bbr.bin").read_bytes()
+    with pytest.raises(Damaged, match="cut"):
+        inet_diag.samples(data[:cut])
+    with pytest.raises(Damaged, match="cut"):
+        inet_diag.samples(data[:-cut])
+
+
+def test_a_message_that_is_too_short_or_whose_attribute_is_too_long_is_damage() -> None:
+    with pytest.raises(Damaged, match="at least 72"):
+        inet_diag.sample(0, bytes(71))
+    with pytest.raises(Damaged, match="attribute"):
+        inet_diag.sample(0, message(struct.pack("<HH", 40, 2)))
+    with pytest.raises(Damaged, match="attribute"):
+        inet_diag.sample(0, message(struct.pack("<HH", 3, 2)))

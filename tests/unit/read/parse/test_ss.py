@@ -1,0 +1,205 @@
+"""The reader of `ss` text, on what ss printed of real sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labs.errors import Damaged
+from labs.read.parse import ss
+from labs.read.parse.skmem import SocketMemory
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
+BLOCKS = sorted(path.name for path in FIXTURES.glob("ss-6.*.txt"))
+PLAIN = sorted(path.name for path in FIXTURES.glob("ss-*.txt") if path.name not in BLOCKS)
+
+
+def read(name: str) -> str:
+    return (FIXTURES / name).read_text()
+
+
+def by_state(name: str, state: str) -> list[ss.Socket]:
+    return [socket for socket in ss.rows(read(name)) if socket.state == state]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_token_that_ss_printed_is_known(name: str) -> None:
+    rows = ss.rows(read(name))
+    assert len(rows) >= 10
+    assert {token for row in rows for token in row.unknown} == set()
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_token_of_a_virtual_run_is_known(name: str) -> None:
+    sockets = [socket for block in ss.blocks(read(name)) for socket in block.sockets]
+    assert sockets
+    assert {token for row in sockets for token in row.unknown} == set()
+
+
+def test_one_line_and_two_lines_say_the_same() -> None:
+    two = {(row.local_port, row.peer_port): row for row in ss.rows(read("ss-all-states.txt"))}
+    one = {(row.local_port, row.peer_port): row for row in ss.rows(read("ss-one-line.txt"))}
+    assert two.keys() == one.keys()
+    for key, row in two.items():
+        assert row.memory == one[key].memory
+        assert row.info.keys() == one[key].info.keys()
+        assert (row.state, row.congestion, row.flags) == (
+            one[key].state, one[key].congestion, one[key].flags
+        )
+
+
+def test_a_header_and_other_protocols_are_no_sockets_of_ours() -> None:
+    assert "Recv-Q" in read("ss-header.txt")
+    assert all(row.state for row in ss.rows(read("ss-header.txt")))
+    assert len(ss.rows(read("ss-tcp-and-udp.txt"))) == len(ss.rows(read("ss-header.txt")))
+
+
+def test_without_a_state_column_the_state_is_empty() -> None:
+    rows = ss.rows(read("ss-one-state.txt"))
+    assert {row.state for row in rows} == {""}
+    assert all(row.local_port for row in rows)
+
+
+def test_states_and_how_far_each_side_was_shut() -> None:
+    (half_closed,) = by_state("ss-all-states.txt", "FIN-WAIT-2")
+    (closing,) = by_state("ss-all-states.txt", "CLOSE-WAIT")
+    assert (half_closed.shutdown, closing.shutdown) == ("<--", "-->")
+    (waiting,) = by_state("ss-all-states.txt", "TIME-WAIT")
+    assert waiting.memory is None
+    assert waiting.timer is not None
+    assert waiting.timer.name == "timewait"
+    assert 50_000 < waiting.timer.expires_ms <= 60_000
+    assert len(by_state("ss-all-states.txt", "SYN-SENT")) >= 2
+
+
+def test_addresses_of_both_families() -> None:
+    addresses = {row.local_address for row in ss.rows(read("ss-all-states.txt"))}
+    assert {"127.0.0.1", "::1", "::ffff:127.0.0.1", "*"} <= addresses
+    peers = {row.peer_port for row in by_state("ss-all-states.txt", "LISTEN")}
+    assert peers == {None}
+
+
+def test_a_closed_window_runs_the_persist_timer() -> None:
+    (sender,) = [row for row in ss.rows(read("ss-all-states.txt")) if row.congestion == "reno"]
+    assert sender.timer is not None
+    assert sender.timer.name == "persist"
+    assert sender.send_q_bytes > 1_000_000
+    assert sender.info["notsent_bytes"] > 1_000_000
+    assert sender.info["backoff"] >= 1
+
+
+def test_the_figures_of_one_socket_are_in_their_places() -> None:
+    last = ss.blocks(read("ss-6.1-server.txt"))[-1]
+    (socket,) = last.sockets
+    assert (socket.state, socket.local_port, socket.peer_address) == ("ESTAB", 80, "10.77.0.2")
+    assert socket.memory == SocketMemory(0, 131072, 0, 4194304, 3944, 2891928, 0, 0, 0)
+    assert socket.info["snd_wnd_bytes"] == 3144448
+    assert socket.info["unacked_segments"] * socket.info["snd_mss_bytes"] == 2784504
+    assert socket.congestion == "cubic"
+    assert (socket.info["snd_wscale"], socket.info["rcv_wscale"]) == (7, 7)
+    assert socket.info["rwnd_limited_pct"] + socket.info["sndbuf_limited_pct"] < 100
+    assert {"ts", "sack"} <= set(socket.flags)
+
+
+def test_losses_retransmissions_and_bbr() -> None:
+    block = ss.blocks(read("ss-6.1-loss-bbr.txt"))[-2]
+    (socket,) = block.sockets
+    assert socket.congestion == "bbr"
+    assert socket.info["bbr_min_rtt_ms"] == 40
+    assert socket.info["bbr_cwnd_gain"] == 2
+    assert socket.info["retrans_segments"] == socket.info["lost_segments"] == 16
+    assert socket.info["total_retrans_segments"] == 124
+    assert socket.info["sacked_segments"] == 549
+    assert socket.info["bbr_bw_bits_s"] == 106175512
+
+
+def test_dctcp_and_ecn() -> None:
+    (socket,) = ss.blocks(read("ss-6.1-dctcp-server.txt"))[-2].sockets
+    assert socket.congestion == "dctcp"
+    assert {"ecn", "ecnseen"} <= set(socket.flags)
+    assert socket.info["dctcp_alpha"] == 447
+    assert socket.info["dctcp_ab_tot"] == 2590472
+
+
+def test_rates_with_and_without_a_suffix() -> None:
+    rates = [row.info["send_bits_s"] for row in ss.rows(read("ss-rounded-rates.txt"))
+             if "send_bits_s" in row.info]
+    assert max(rates) > 1e11
+    exact = [row.info["send_bits_s"] for row in ss.rows(read("ss-all-states.txt"))
+             if "send_bits_s" in row.info]
+    assert len(exact) == len(rates)
+
+
+def test_blocks_carry_their_moment_and_their_mark() -> None:
+    blocks = ss.blocks(read("ss-6.1-dctcp-client.txt"))
+    assert [block.mark for block in blocks] == ["start", "", "", "end"]
+    assert [block.at_ns for block in blocks] == sorted(block.at_ns for block in blocks)
+    assert blocks[0].sockets[0].state == "SYN-SENT"
+    assert blocks[-1].sockets[0].state == "LAST-ACK"
+
+
+def test_a_flat_row_has_the_names_of_the_table() -> None:
+    (socket,) = ss.blocks(read("ss-6.1-server.txt"))[-1].sockets
+    row = socket.flat()
+    assert row["snd_wnd_bytes"] == 3144448
+    assert row["sndbuf_bytes"] == 4194304
+    assert row["timer_name"] == "on"
+    assert row["unknown"] == ""
+
+
+HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 ino:1 sk:2 <->\n\t"
+
+
+@pytest.mark.parametrize("token", [
+    "newthing:5", "newflag", "rto:abc", "wscale:7", "bbr:(bw:1bps,other:3)", "skmem:(r1,zz5)",
+    "pacing_rate abps", "retrans:1", "delivery_rate 5bps/6bps", "timer:(on)", "rwnd_limited:5",
+    "rto:" + "9" * 5000,
+])
+def test_what_is_not_known_is_reported_and_nothing_else_is_lost(token: str) -> None:
+    (row,) = ss.rows(f"{HEAD}cubic rto:204 {token} cwnd:10")
+    assert " ".join(row.unknown) == token
+    assert row.info == {"rto_ms": 204, "snd_cwnd_segments": 10}
+
+
+def test_a_congestion_control_that_nobody_knows_stands_before_the_first_field() -> None:
+    (row,) = ss.rows(f"{HEAD}skmem:(r0,rb1,t0,tb2,f0,w0,o0,bl0,d0) ts usec_ts myalgo rto:204 word")
+    assert row.congestion == "myalgo"
+    assert row.unknown == ("usec_ts", "word")
+
+
+def test_memory_blocks_of_older_kernels() -> None:
+    (row,) = ss.rows(f"{HEAD}skmem:(r1,rb2,t3,tb4,f5,w6,o7) mem:(r1,w2,f3,t4)")
+    assert row.memory == SocketMemory(1, 2, 3, 4, 5, 6, 7)
+    assert row.info["wmem_queued_bytes"] == 2
+
+
+@pytest.mark.parametrize(("text", "expires_ms"), [
+    ("1min20sec", 80_000), ("9sec", 9_000), ("1.200ms", 1_200), ("008ms", 8), ("119min", 7_140_000),
+    ("", 0),
+])
+def test_timers_as_ss_writes_them(text: str, expires_ms: int) -> None:
+    (row,) = ss.rows(f"ESTAB 0 0 1.2.3.4:80 1.2.3.5:4000 timer:(keepalive,{text},3)")
+    assert row.timer == ss.Timer("keepalive", expires_ms, 3)
+
+
+def test_inner_words_with_spaces_stay_together() -> None:
+    (row,) = ss.rows("ESTAB 0 0 1.2.3.4:80 [::1%lo]:4000 "
+                     'users:(("a b",pid=1,fd=3),("c",pid=2,fd=4))'
+                     " inet-sockopt: ( is_icsk defer_connect) tos:0x10")
+    assert row.details["users"] == '(("a b",pid=1,fd=3),("c",pid=2,fd=4))'
+    assert row.details["inet-sockopt"] == "( is_icsk defer_connect)"
+    assert row.details["tos"] == "0x10"
+    assert row.unknown == ()
+
+
+@pytest.mark.parametrize("text", ["hello", "\tcubic rto:204", "ESTAB 0 0 1.2.3.4 5.6.7.8"])
+def test_a_line_that_is_no_socket_is_damage(text: str) -> None:
+    with pytest.raises(Damaged, match="line 1"):
+        ss.rows(text)
+
+
+@pytest.mark.parametrize("text", ["ESTAB 0 0 1.2.3.4:80 1.2.3.5:4000\n", "@ 5 mark\nESTAB 0 0 1."])
+def test_blocks_that_were_cut_or_changed_are_damage(text: str) -> None:
+    with pytest.raises(Damaged):
+        ss.blocks(text)

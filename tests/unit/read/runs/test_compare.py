@@ -1,0 +1,197 @@
+"""Comparing runs: the three grades, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.errors import BadInput, Damaged
+from labs.drive.record.canonical import digest
+from labs.drive.record.study_file import Planned, write_study
+from labs.read.runs import Run, compare, pack
+from labs.read.runs.compare import MOVED, SAME_BYTES, SAME_RESULTS
+from tests.run_folders import inputs, make_run, make_study
+
+OTHER_KERNEL = {"version": "6.12.95-1", "digest": digest(b"another kernel")}
+
+
+def results(run: Run) -> dict[str, object]:
+    """As a lab computes them: what was measured, and what says which run it is."""
+    fetched: Any = run.fetch()
+    seconds = (run.marks["end"] - run.marks["start"]) / 1e9
+    return {"condition": run.condition, "key": run.key, "digest": run.digest, "link": run.link,
+            "goodput_bytes_s": fetched["bytes"] / seconds, "settled": True, "steady_mib_s": None,
+            "agreement_pct": math.nan}
+
+
+def never(run: Run) -> Mapping[str, object]:
+    raise AssertionError(f"the results of {run.name} were not needed")
+
+
+def test_same_bytes(tmp_path: Path) -> None:
+    make_study(tmp_path / "a")
+    make_study(tmp_path / "b")
+    found = compare(tmp_path / "a", tmp_path / "b", never)
+    assert found.grade == SAME_BYTES
+    assert found.lines() == ["buffers both: same bytes", "buffers default: same bytes",
+                             "2 runs compared: same bytes"]
+    assert found.as_json()["grade"] == "same bytes"
+
+
+def test_same_results_with_the_inputs_that_differ(tmp_path: Path) -> None:
+    one = make_run(tmp_path, inputs(code=digest(b"older code")))
+    tools = {"ip": digest(b"ip"), "nginx": digest(b"another nginx")}
+    other = make_run(tmp_path, inputs(tools=tools, kernel=OTHER_KERNEL))
+    found = compare(one, other, results)
+    (pair,) = found.pairs
+    assert found.grade == pair.grade == SAME_RESULTS
+    assert [change.name for change in pair.inputs] == [
+        "code", "kernel.digest", "kernel.version", "tools.nginx"]
+    assert pair.files == ("run.json",)
+    assert found.lines()[1] == (
+        f"  inputs that differ: code {digest(b'older code')[:12]} -> {digest(b'code')[:12]}, "
+        f"kernel.digest {digest(b'a kernel')[:12]} -> {OTHER_KERNEL['digest'][:12]}, "
+        "kernel.version 6.1.192-2 -> 6.12.95-1, "
+        f"tools.nginx {digest(b'nginx')[:12]} -> {digest(b'another nginx')[:12]}")
+
+
+def test_same_results_of_equal_inputs(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "a", note=b"one")
+    other = make_run(tmp_path / "b", note=b"other")
+    found = compare(one, other, results)
+    assert found.grade == SAME_RESULTS
+    assert found.lines()[1] == "  the inputs are equal; bytes differ in server/note.txt"
+
+
+def test_moved_says_what_and_by_how_much(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "a", seconds=10.0)
+    other = make_run(tmp_path / "b", inputs(kernel=OTHER_KERNEL), seconds=8.0)
+    found = compare(one, other, results)
+    (pair,) = found.pairs
+    (change,) = pair.results
+    assert (found.grade, change.name) == (MOVED, "goodput_bytes_s")
+    assert change.percent == pytest.approx(25)
+    assert found.lines() == [
+        "buffers both: moved",
+        "  goodput_bytes_s 107374182.4 -> 134217728 (+25 %)",
+        "  inputs that differ: " + ", ".join(map(str, pair.inputs)),
+        "1 run compared: moved",
+    ]
+    said: Any = json.loads(json.dumps(found.as_json()))
+    assert said["pairs"][0]["moved"] == [{"name": "goodput_bytes_s", "a": 107374182.4,
+                                          "b": 134217728.0, "percent": change.percent}]
+
+
+def test_moved_with_equal_inputs_is_not_repeatable(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "a", seconds=10.0)
+    other = make_run(tmp_path / "b", seconds=10.001)
+    assert "not repeatable" in compare(one, other, results).lines()[2]
+
+
+@pytest.mark.parametrize(("a", "b", "percent"), [
+    (0, 5, None), (2, -2, -200.0), (-2, -1, 50.0), (None, 1, None), (1, math.nan, None),
+    (True, False, None), (True, 1, None), ("as asked", "not", None),
+    ({"a": [1, 2]}, {"a": [1]}, None),
+])
+def test_changes_of_any_kind(tmp_path: Path, a: object, b: object, percent: float | None) -> None:
+    one, other = make_run(tmp_path / "a"), make_run(tmp_path / "b", note=b"x")
+    found = compare(one, other, lambda run: {"value": a if run.path == one else b})
+    (change,) = found.pairs[0].results
+    assert found.grade == MOVED and change.percent == percent
+    assert found.lines() and json.dumps(found.as_json())
+
+
+def test_the_worst_grade_counts(tmp_path: Path) -> None:
+    make_study(tmp_path / "a")
+    make_study(tmp_path / "b")
+    make_run(tmp_path / "b", inputs("default"), note=b"x")
+    assert compare(tmp_path / "a", tmp_path / "b", results).grade == SAME_RESULTS
+    make_run(tmp_path / "b", inputs("both"), seconds=12)
+    found = compare(tmp_path / "a", tmp_path / "b", results)
+    assert [pair.grade for pair in found.pairs] == [MOVED, SAME_RESULTS]
+    assert found.grade == MOVED
+
+
+def test_what_only_one_side_has(tmp_path: Path) -> None:
+    make_study(tmp_path / "a", ("default", "both"))
+    make_study(tmp_path / "b", ("both", "unshaped"))
+    found = compare(tmp_path / "a", tmp_path / "b", never)
+    assert [run.condition for run in found.only_a] == ["default"]
+    assert [run.condition for run in found.only_b] == ["unshaped"]
+    assert found.lines()[1].startswith("buffers default: only in the first (")
+    assert found.lines()[2].startswith("buffers unshaped: only in the second (")
+
+
+def test_every_kind_of_side(tmp_path: Path) -> None:
+    runs = tmp_path / "a"
+    old = make_study(runs, ("default", "both"), seed=1)
+    new = make_study(runs, ("default", "both"), seed=2, seconds=9)
+    packed = pack(runs, tmp_path / "runs.tar.xz").path
+    packed_old = pack(old.path, tmp_path / "old.tar.gz").path
+    packed_run = pack(new.folders()[0], tmp_path / "run.tgz").path
+    for side in (runs, new.path, packed, runs / "studies/buffers.json"):
+        assert compare(side, packed, never).grade == SAME_BYTES
+        assert len(compare(side, packed_run, never).pairs) == 1
+        assert compare(side, packed_old, results).grade == MOVED
+    assert compare(packed_old, old.folders()[1], never).lines()[0] == "buffers both: same bytes"
+
+
+def test_without_a_study_all_runs_are_meant(tmp_path: Path) -> None:
+    for runs in (tmp_path / "a", tmp_path / "b"):
+        make_run(runs, inputs("both", seed=1))
+        make_run(runs, inputs("both", seed=2))
+    assert len(compare(tmp_path / "a", tmp_path / "b", never).pairs) == 2
+    make_run(tmp_path / "b", inputs("both", seed=3))
+    found = compare(tmp_path / "a", tmp_path / "b", never)
+    assert len(found.pairs) == 2 and len(found.only_b) == 1
+
+
+def test_it_must_be_clear_what_belongs_together(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", inputs("both", seed=1))
+    for seed in (2, 3):
+        make_run(tmp_path / "b", inputs("both", seed=seed))
+    with pytest.raises(BadInput, match="1 and 2 runs of buffers both belong together; name a st"):
+        compare(tmp_path / "a", tmp_path / "b", never)
+
+
+def test_sides_that_cannot_be_compared(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "a", inputs("both"))
+    other = make_run(tmp_path / "b", inputs("default"))
+    (tmp_path / "empty").mkdir()
+    write_study(tmp_path / "planned", "buffers", {}, [Planned("both", "0" * 64)])
+    (tmp_path / "file.txt").write_bytes(b"")
+    with pytest.raises(BadInput, match=r"in common \(buffers both; buffers default\)"):
+        compare(one, other, never)
+    planned = tmp_path / "planned"
+    for side in (tmp_path / "empty", planned, planned / "studies/buffers.json"):
+        with pytest.raises(BadInput, match="holds no run yet"):
+            compare(one, side, never)
+    with pytest.raises(BadInput, match="is no folder of runs"):
+        compare(tmp_path / "nothing", one, never)
+    with pytest.raises(Damaged):
+        compare(one, tmp_path / "file.txt", never)
+    (one / "server/nginx.conf").write_bytes(b"")
+    with pytest.raises(Damaged, match=r"server/nginx\.conf was changed"):
+        compare(other, one, never)
+
+
+def test_runs_of_a_lab_that_is_not_known_here(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "a", inputs(lab="mylab"))
+    other = make_run(tmp_path / "b", inputs(lab="mylab"), note=b"x")
+    assert compare(one, one).grade == SAME_BYTES
+    with pytest.raises(BadInput, match="mylab is not a lab"):
+        compare(one, other)
+
+
+def test_null_and_nothing_are_told_apart_by_the_key(tmp_path: Path) -> None:
+    condition = inputs()["condition"]
+    settings = {**condition["settings"], "buffer_mib": None}
+    one = make_run(tmp_path / "a")
+    other = make_run(tmp_path / "b", inputs(condition={**condition, "settings": settings}))
+    (pair,) = compare(one, other, results).pairs
+    assert [change.name for change in pair.inputs] == ["key"]

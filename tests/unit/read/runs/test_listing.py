@@ -1,0 +1,90 @@
+"""What a RUNS folder holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labs.errors import BadInput, Damaged
+from labs.read.runs import find, index, pack
+from tests.run_folders import inputs, make_run, make_study
+
+
+def test_runs_and_studies_are_listed(tmp_path: Path) -> None:
+    first = make_study(tmp_path, ("both",))
+    second = make_study(tmp_path, ("default", "both"))
+    make_run(tmp_path, inputs("unshaped"))
+    runs = [entry for entry in index(tmp_path) if entry.kind == "run"]
+    studies = {entry.name: entry for entry in index(tmp_path) if entry.kind == "study"}
+    assert [entry.condition for entry in runs] == ["both", "default", "unshaped"]
+    assert {entry.problem for entry in runs} == {None}
+    assert {(entry.testbed, entry.kernel, entry.link) for entry in runs} == {
+        ("virtual", "6.1.192", "as asked")}
+    assert set(studies) == {first.name, second.name}
+    assert studies[second.name].newest and not studies[first.name].newest
+    assert (studies[second.name].runs, studies[second.name].missing) == (2, 0)
+    assert json.dumps([entry.as_json() for entry in index(tmp_path)])
+
+
+def test_what_is_damaged_is_listed_with_why(tmp_path: Path) -> None:
+    study = make_study(tmp_path)
+    one, other = study.folders()
+    (one / "server/nginx.conf").unlink()
+    (other / "run.json").unlink()
+    newest = tmp_path / "studies/buffers.json"
+    newest.write_bytes(newest.read_bytes().replace(b'"seed": 1', b'"seed": 2'))
+    problems = {entry.name: entry.problem for entry in index(tmp_path) if entry.problem}
+    assert set(problems) == {one.name, other.name, "buffers"}
+    assert "server/nginx.conf is missing" in str(problems[one.name])
+    assert "run.json is missing" in str(problems[other.name])
+    assert "was changed" in str(problems["buffers"])
+
+
+def test_what_is_not_ours_is_left_out(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes.txt").write_bytes(b"")
+    (tmp_path / ".staging-buffers-both-1-1").mkdir()
+    (tmp_path / ".staging-buffers-both-1-1/run.json").write_bytes(b"{}")
+    assert [entry.name for entry in index(tmp_path)] == [run.name]
+    (tmp_path / "empty").mkdir()
+    assert index(tmp_path / "empty") == []
+    with pytest.raises(BadInput, match="is no folder of runs"):
+        index(tmp_path / "nothing")
+
+
+def test_a_study_that_goes_on_says_how_much_is_missing(tmp_path: Path) -> None:
+    study = make_study(tmp_path)
+    for path in sorted(study.folders()[0].rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (entry,) = (entry for entry in index(tmp_path) if entry.kind == "study")
+    assert (entry.runs, entry.missing, entry.problem) == (2, 1, None)
+
+
+def test_a_run_is_found_by_condition_name_or_key(tmp_path: Path) -> None:
+    make_study(tmp_path)
+    both = make_run(tmp_path, inputs("both"))
+    run = find(tmp_path, "buffers", "both")
+    assert run.path == both
+    assert find(tmp_path, "buffers", run.key[:8]).path == both
+    assert find(tmp_path, "buffers", both.name).path == both
+    packed = pack(tmp_path, tmp_path / "runs.tar.gz").path
+    assert find(packed, "buffers", "both").digest == run.digest
+
+
+def test_a_run_that_cannot_be_found(tmp_path: Path) -> None:
+    make_run(tmp_path, inputs("both"))
+    make_run(tmp_path, inputs("both", seed=2))
+    damaged = make_run(tmp_path, inputs("default"))
+    with pytest.raises(BadInput, match=r"holds 2 runs of buffers both; name one .* 6\.1\.192\)"):
+        find(tmp_path, "buffers", "both")
+    for lab, what in (("buffers", "bth"), ("buffers", ""), ("buffer", "both")):
+        with pytest.raises(BadInput, match="holds no run of"):
+            find(tmp_path, lab, what)
+    with pytest.raises(BadInput, match=r"it holds both, default$"):
+        find(tmp_path, "buffers", "unshaped")
+    (damaged / "client/fetch.json").write_bytes(b"")
+    with pytest.raises(Damaged, match=r"client/fetch\.json"):
+        find(tmp_path, "buffers", "default")

@@ -1,0 +1,197 @@
+"""Recorded data: read as a RUNS folder, found by condition, checked against its sums."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import labs
+from labs.errors import BadInput, Damaged, Missing
+from labs.read.runs import index, recorded
+from tests.run_folders import LINK, inputs, make_run, make_study
+
+BUDGET_BYTES = 3_000_000     # a lab's; with what later labs add, still a quick clone
+
+
+def wish(condition: str = "both", **changed: Any) -> dict[str, Any]:
+    """A condition as a plan asks for it."""
+    found: dict[str, Any] = inputs(condition)["condition"]
+    return {**found, **changed}
+
+
+def match(data: Path, *wished: dict[str, Any], kernel: str = "6.1", seed: int = 1,
+          memory_mib: int = 4096) -> list[str]:
+    return [run.name for run in recorded.matching(
+        "buffers", wished, kernel=kernel, seed=seed, memory_mib=memory_mib, data=data)]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Recorded data with one study."""
+    recorded.keep(make_study(tmp_path / "runs").path, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def test_the_recorded_data_of_the_project() -> None:
+    try:
+        data = recorded.folder()
+    except Missing as error:
+        pytest.skip(str(error))
+    assert recorded.check(data) > 0
+    runs = recorded.runs_in(data, "buffers")
+    entries = index(runs)
+    assert entries and [entry.problem for entry in entries if entry.problem] == []
+    assert not list(runs.rglob("host.json"))
+    for path in data.glob("*.tar.xz"):
+        assert path.stat().st_size < BUDGET_BYTES
+
+
+def test_a_study_is_kept_without_the_machine_it_was_made_on(tmp_path: Path, data: Path) -> None:
+    runs = recorded.runs_in(data, "buffers")
+    assert [entry.name for entry in index(runs)] == [
+        entry.name for entry in index(tmp_path / "runs")]
+    assert not list(runs.rglob("host.json"))
+    assert recorded.check(data) == sum(path.is_file() for path in data.rglob("*")) - 1
+    subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=data, check=True)
+
+
+def test_keeping_it_again_replaces_what_was_kept_of_the_lab(tmp_path: Path, data: Path) -> None:
+    (data / "DATASETS.md").write_text("prose\n")
+    other = data / "delay.tar.xz"
+    other.write_bytes(b"another lab's")
+    study = make_study(tmp_path / "new", ("unshaped",))
+    recorded.keep(study.path, data)
+    assert sorted((entry.lab, entry.condition) for entry in index(
+        recorded.runs_in(data, "buffers"))) == [("buffers", ""), ("buffers", "unshaped")]
+    assert other.read_bytes() == b"another lab's"
+    assert (data / "DATASETS.md").read_text() == "prose\n"
+    recorded.check(data)
+
+
+def test_changed_data_is_found(data: Path) -> None:
+    packed = data / "buffers.tar.xz"
+    packed.write_bytes(packed.read_bytes() + b"more")
+    with pytest.raises(Damaged, match=r"buffers\.tar\.xz is not as SHA256SUMS says"):
+        recorded.check(data)
+    packed.unlink()
+    with pytest.raises(Damaged, match=r"buffers\.tar\.xz is missing"):
+        recorded.check(data)
+    recorded.write_sums(data)
+    (data / "more.txt").write_bytes(b"")
+    with pytest.raises(Damaged, match=r"more\.txt is not as SHA256SUMS says"):
+        recorded.check(data)
+
+
+@pytest.mark.parametrize("kernel", ["6.1", "6.1.192", "6.1.192-2"])
+def test_a_kernel_may_be_named_in_any_way(data: Path, kernel: str) -> None:
+    assert match(data, wish("both"), kernel=kernel) == [
+        path.name for path in recorded.runs_in(data, "buffers").glob("buffers-both-*")]
+
+
+def test_a_kernel_may_be_named_by_its_digest_or_lack_its_revision(tmp_path: Path) -> None:
+    kernel = {"version": "6.1.192", "digest": inputs()["kernel"]["digest"]}
+    name = make_run(tmp_path, inputs(kernel=kernel)).name
+    for wished in (kernel["digest"][:8], "6.1.192-2", "6.1.192"):
+        assert match(tmp_path, wish(), kernel=wished) == [name]
+    for wished in ("6.1.19", "6.1.193-1", "6.12", "0123456789"):
+        with pytest.raises(BadInput, match=f"with kernel 6.1.192, not {wished}; "):
+            match(tmp_path, wish(), kernel=wished)
+
+
+def test_runs_come_in_the_order_of_the_wishes(data: Path) -> None:
+    found = match(data, wish("both"), wish("default"))
+    assert [name.split("-")[1] for name in found] == ["both", "default"]
+
+
+def test_tools_and_code_of_a_recorded_run_are_its_own(tmp_path: Path) -> None:
+    name = make_run(tmp_path, inputs(tools={}, code="f" * 64)).name
+    assert match(tmp_path, wish()) == [name]
+
+
+def test_numbers_are_compared_as_numbers(data: Path) -> None:
+    link = {**LINK, "delay_ms": 200.0, "rate_mbit": 1000.0}
+    assert match(data, wish(link=link)) == match(data, wish())
+
+
+@pytest.mark.parametrize(("changed", "said"), [
+    ({"link": {**LINK, "rate_mbit": 10}}, "with rate_mbit 1000, not 10; "),
+    ({"link": {**LINK, "rate_mbit": None}}, "with rate_mbit 1000, not none; "),
+    ({"settings": {"transfer_mib": 1, "client": "wget"}},
+     "with transfer_mib 1024, not 1, client discard, not wget; "),
+    ({"sysctls": {}}, "net.ipv4.tcp_wmem=4096 16384 52428800, not none"),
+    ({"name": "bth"}, r"has no run of buffers bth \(it has both, default\); "),
+])
+def test_what_is_not_recorded_is_said(data: Path, changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said) as caught:
+        match(data, wish("default"), wish("both", **changed))
+    assert str(caught.value).endswith('TESTBED = "virtual" runs it here')
+    assert "\n" not in str(caught.value)
+
+
+def test_seed_and_memory_are_conditions_too(data: Path) -> None:
+    with pytest.raises(BadInput, match="seed 1, not 2, memory_mib 4096, not 8192"):
+        match(data, wish(), seed=2, memory_mib=8192)
+
+
+def test_of_several_the_newest_kernel_is_taken(tmp_path: Path) -> None:
+    for version in ("6.1.99-1", "6.1.192-2", "6.1.191-1"):
+        make_run(tmp_path, inputs(kernel={"version": version, "digest": "0" * 64}))
+    make_run(tmp_path, inputs(testbed="vagrant", kernel=None))
+    newest = make_run(tmp_path, inputs(kernel={"version": "6.1.192-2", "digest": "0" * 64}))
+    assert match(tmp_path, wish()) == [newest.name]
+
+
+def test_where_recorded_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labs, "__path__", [str(tmp_path / "site/labs")])
+    with pytest.raises(Missing, match="there is no recorded data beside"):
+        recorded.folder()
+    for place in (tmp_path / "site/labs/recorded", tmp_path / "site/data"):
+        place.mkdir(parents=True)
+        recorded.write_sums(place)
+        assert recorded.folder() == place
+
+
+def test_a_folder_is_kept_with_all_its_studies_if_they_are_of_one_lab(tmp_path: Path) -> None:
+    make_study(tmp_path / "runs", ("both",))
+    make_study(tmp_path / "runs", ("unshaped",))
+    recorded.keep(tmp_path / "runs", tmp_path / "data")
+    assert sorted(entry.condition for entry in index(
+        recorded.runs_in(tmp_path / "data", "buffers")) if entry.condition) == ["both", "unshaped"]
+    make_run(tmp_path / "runs", inputs(lab="delay"))
+    with pytest.raises(BadInput, match="keeps runs of buffers, delay"):
+        recorded.keep(tmp_path / "runs", tmp_path / "data")
+
+
+def test_each_draw_of_a_condition_is_found_with_its_own_seed(tmp_path: Path) -> None:
+    drawn: dict[str, Any] = {"settings": {**inputs("both")["condition"]["settings"], "draw": 3}}
+    kept = make_run(tmp_path / "data", inputs(seed=8, condition=wish(**drawn)))
+    assert match(tmp_path / "data", wish(**drawn), seed=5) == [kept.name]
+    with pytest.raises(BadInput, match="seed 8, not 11"):
+        match(tmp_path / "data", wish(**drawn), seed=8)
+
+
+def test_the_command_that_keeps_a_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study, data = make_study(tmp_path / "runs"), tmp_path / "data"
+    assert recorded.main([str(study.path), str(data)]) == 0
+    assert capsys.readouterr().out.startswith(f"{data}: {recorded.check(data)} files, ")
+    assert recorded.main([str(study.path)]) == 2
+    assert recorded.main([str(tmp_path / "nothing"), str(data)]) == 2
+    next((tmp_path / "runs").glob("buffers-both-*/run.json")).write_bytes(b"{}")
+    assert recorded.main([str(study.path), str(tmp_path / "other")]) == 6
+    assert capsys.readouterr().err.count("\n") == 3
+    assert not list((tmp_path / "other").iterdir())
+
+
+def test_runs_kept_beside_those_of_the_lab(tmp_path: Path, data: Path) -> None:
+    other = make_study(tmp_path / "other", ("wmem",), seed=5)
+    with pytest.raises(BadInput, match="witnesses does not name runs of buffers; begin it with"):
+        recorded.keep(other.path, data, "witnesses")
+    recorded.keep(tmp_path / "other", data, "buffers-witnesses")
+    assert recorded.check(data) == 2
+    assert len(recorded.places("buffers", data)) == 2
+    (found,) = match(data, wish("wmem"), seed=5)
+    assert found.startswith("buffers-wmem-")
+    assert match(data, wish("both"))

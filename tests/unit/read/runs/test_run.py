@@ -1,0 +1,193 @@
+"""Opening a run: refusals in one line, and a real run read as tables."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import labs.read.runs
+from labs.errors import BadInput, Damaged
+from labs.drive.record.canonical import canonical, digest
+from labs.drive.record.run_folder import Staging
+from labs.read.runs import Run, open_run
+from tests.run_folders import inputs, make_run, make_study, run_json
+
+ROOT = Path(__file__).parents[4]
+# labs run buffers --only both --transfer-mib 1, packed: 1 MiB over 1000 Mbit/s and 200 ms.
+REAL = ROOT / "tests/fixtures/runs/both-1mib.tar.xz"
+
+
+@pytest.fixture(scope="module")
+def real() -> Run:
+    return open_run(REAL)
+
+
+def sealed_by_hand(folder: Path) -> None:
+    """What somebody would do who wants the seal to hold: compute it anew."""
+    files = {path.relative_to(folder).as_posix(): digest(path) for path in folder.rglob("*")
+             if path.is_file() and path.name not in ("seal.json", "host.json")}
+    (folder / "seal.json").write_bytes(canonical(
+        {"schema": 1, "files": files, "digest": digest(canonical(files))}))
+
+
+def test_an_opened_run(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, inputs("default"))
+    run = labs.read.runs.open(str(folder))
+    assert (run.lab, run.condition, run.name) == ("buffers", "default", folder.name)
+    assert run.inputs == json.loads(json.dumps(inputs("default")))
+    assert run.key[:12] in run.name and run.ended == "complete"
+    assert run.hosts == ("client", "server") and run.testbed == "virtual"
+    assert run.kernel == {"release": "6.1.192", "hz": 250}
+    assert run.link["verdict"] == "as asked"
+    assert run.marks["end"] - run.marks["start"] == 11_500_000_000
+    assert run.sysctls["client"]["after"]["net.ipv4.tcp_rmem"] == "4096 131072 52428800"
+    assert run.buffers[0]["granted_bytes"] == 131072
+    assert run.commands[1]["argv"][:3] == ["tc", "qdisc", "add"]
+
+
+def test_a_run_without_what_another_has(tmp_path: Path) -> None:
+    run = open_run(make_run(tmp_path))
+    assert run.capture("client") is None and run.wget() is None
+    with pytest.raises(BadInput, match=r"has no server/samples\.bin; it has none called samples"):
+        run.samples("server")
+    with pytest.raises(BadInput, match=r"has no router/nstat-after\.txt; it has client/nstat-"):
+        run.nstat("router", "after")
+    with pytest.raises(BadInput, match="'during' is no moment"):
+        run.nstat("server", "during")
+
+
+def test_the_lines_to_paste(tmp_path: Path) -> None:
+    assert open_run(make_run(tmp_path)).commands_text() == """\
+# on the server
+ip link set server0 up
+tc qdisc add dev server0 root handle 1: htb
+
+# on the client
+sysctl -w 'net.ipv4.tcp_rmem=4096 131072 52428800'
+ip link set client0 up
+"""
+
+
+@pytest.mark.parametrize(("said", "error", "what"), [
+    ({"schema": 2}, BadInput, "schema 2, and this version of labs reads schema 1"),
+    ({"ended": "killed"}, Damaged, r"run\.json: ended: 'killed' is not one of"),
+    ({"key": "0" * 64}, Damaged, "its key, lab or condition is not that of its inputs"),
+    ({"condition": "default"}, Damaged, "its key, lab or condition is not that of its inputs"),
+])
+def test_what_is_wrong_under_a_seal_that_holds(tmp_path: Path, said: dict[str, object],
+                                               error: type[Exception], what: str) -> None:
+    folder = make_run(tmp_path)
+    written = run_json(inputs())
+    (folder / "run.json").write_text(json.dumps({**written, **said}))
+    sealed_by_hand(folder)
+    with pytest.raises(error, match=what) as caught:
+        open_run(folder)
+    assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
+
+
+def test_changed_by_hand(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    text = (folder / "run.json").read_text()
+    for changed in (text.replace("200.1", "100.1"), text.replace('"ended": "complete"', ""), "{"):
+        (folder / "run.json").write_text(changed)
+        with pytest.raises(Damaged, match=r"run\.json was changed after the run was sealed"):
+            open_run(folder)
+    (folder / "run.json").unlink()
+    with pytest.raises(Damaged, match=r"run\.json is missing"):
+        open_run(folder)
+
+
+def test_a_sealed_folder_without_a_run(tmp_path: Path) -> None:
+    with Staging(tmp_path, "x") as staging:
+        staging.write("server/ss.txt", b"")
+        folder = staging.seal({})
+    with pytest.raises(Damaged, match=r"run\.json"):
+        open_run(folder)
+
+
+def test_folders_that_are_no_runs(tmp_path: Path) -> None:
+    study = make_study(tmp_path)
+    for path, what in ((tmp_path / "nothing", "is no folder"), (study.path, "is no folder"),
+                       (tmp_path / "studies", "is no run"),
+                       (tmp_path, "holds runs and is none itself")):
+        with pytest.raises(BadInput, match=what):
+            open_run(path)
+
+
+def test_the_seal_is_looked_at_each_time(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    open_run(folder)
+    (folder / "server/nginx.conf").write_bytes(b"")
+    with pytest.raises(Damaged, match=r"server/nginx\.conf"):
+        open_run(folder)
+
+
+def test_samples_of_a_real_run(real: Run) -> None:
+    table = real.samples("server")
+    assert list(table.columns[:3]) == ["t_s", "at_ns", "state"]
+    seconds = (real.marks["end"] - real.marks["start"]) / 1e9
+    assert table["t_s"].between(0, seconds).all() and table["t_s"].is_monotonic_increasing
+    assert set(table["local_port"]) == {80}
+    assert table["sndbuf_bytes"].max() > 1_000_000
+
+
+def test_ss_of_a_real_run_agrees_with_its_samples(real: Run) -> None:
+    table = real.ss("client")
+    assert set(table["mark"]) > {""}
+    assert (table["unknown"] == "").all()
+    assert table["rcvbuf_bytes"].max() == real.samples("client")["rcvbuf_bytes"].max() == 52428800
+
+
+def test_counters_of_a_real_run(real: Run) -> None:
+    before, after = real.nstat("server", "before"), real.nstat("server", "after")
+    delta = real.nstat("server")
+    assert delta["TcpOutSegs"] == after["TcpOutSegs"] - before["TcpOutSegs"] > 700
+    assert after["TcpExtTCPMemoryPressures"] == 0
+    netem = [queue for queue in real.tc("server") if queue.kind == "netem"]
+    assert [queue.dropped for queue in netem] == [0] and netem[0].sent_bytes > 1 << 20
+    assert real.tc("server", "before") != real.tc("server")
+
+
+def test_the_client_of_a_real_run(real: Run) -> None:
+    fetched = real.fetch()
+    assert fetched is not None and fetched["bytes"] == 1 << 20
+    assert fetched["timeline"][-1][1] == 1 << 20
+    assert real.wget() is None and real.capture("server") is None
+
+
+def test_commands_of_a_real_run(real: Run) -> None:
+    server, client = real.commands_text().split("\n\n")
+    assert server.startswith("# on the server\nip link set dev lo up\n")
+    assert "tc qdisc add dev eth0 parent 1:10 handle 10: netem delay 200ms" in server
+    assert "sysctl -w 'net.ipv4.tcp_wmem=52428800 52428800 52428800'" in server
+    assert client.startswith("# on the client\n") and "tcp_rmem" in client
+    assert "nginx" not in server + client and "show" not in server + client
+
+
+def test_reading_needs_no_file_locks(tmp_path: Path) -> None:
+    program = ("import sys; sys.modules['fcntl'] = None\n"      # as where there is no such module
+               "from labs.read.runs import open_run\n"
+               "print(open_run(sys.argv[1]).condition, open_run(sys.argv[2]).condition)\n")
+    folder = make_run(tmp_path, inputs("default"))
+    done = subprocess.run([sys.executable, "-c", program, str(folder), str(REAL)], cwd=ROOT,
+                          capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("default both\n", "")
+
+
+def test_importing_the_room_loads_nothing_heavy() -> None:
+    program = ("import sys, labs.read.runs; labs.read.runs.index; labs.read.runs.open; labs.read.runs.compare; "
+               "labs.read.runs.pack\n"
+               "print(sorted({'pandas', 'numpy', 'jsonschema', 'plotly'} & set(sys.modules)))")
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_the_face_of_the_room() -> None:
+    assert all(hasattr(labs.read.runs, name) for name in labs.read.runs.__all__)
+    assert dir(labs.read.runs) == sorted(labs.read.runs.__all__)
+    with pytest.raises(AttributeError):
+        labs.read.runs.nothing  # noqa: B018

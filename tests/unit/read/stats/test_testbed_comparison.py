@@ -1,0 +1,312 @@
+"""Two witnesses of the same conditions: agreement, and why they part."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import labs
+from labs.cli.__main__ import main
+from labs.errors import BadInput
+from labs.read.claims.disputed import disputed
+from labs.read.claims.ledger import article
+from labs.read.claims.select_runs import runs_of
+from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS
+from labs.read.runs import Run
+from labs.read.stats.bootstrap import Interval
+from labs.read.stats.disagreement import Facts, in_words, reasons
+from labs.read.stats.machines import Machine
+from labs.read.stats.repetitions import figure, in_the_middle, repeated
+from labs.read.stats.testbed_comparison import (
+    AGREE,
+    NOT_COMPARED,
+    PART,
+    UNDECIDED,
+    Margin,
+    as_table,
+    beside,
+    grade,
+    judge,
+    lines,
+)
+from labs.studies.export import flat_table
+from labs.studies.second_testbed import find
+from labs.studies.study import Study
+from tests.real_runs import real_study
+from tests.repeated_runs import machines, repetition, repetitions, study_file
+
+MARGIN = Margin(0.9, 1.1, "for a test")
+CLOSE = (0.97, 0.98, 0.99, 1.0, 1.01)
+WIDE = (0.85, 0.9, 0.95, 1.0, 1.05)
+SLOW = (0.68, 0.69, 0.7, 0.71, 0.72)
+VIRTUAL = real_study("6.1")
+
+
+def virtual(condition: str) -> Run:
+    return VIRTUAL.run(condition)
+
+
+@pytest.mark.parametrize(("low", "high", "verdict"), [
+    (0.95, 1.05, AGREE), (0.9, 1.1, AGREE), (0.89, 1.0, UNDECIDED), (1.0, 1.11, UNDECIDED),
+    (0.5, 2.0, UNDECIDED), (0.7, 0.89, PART), (1.11, 1.3, PART), (0.7, 0.9, UNDECIDED),
+])
+def test_the_verdict_of_an_interval(low: float, high: float, verdict: str) -> None:
+    assert judge(Interval((low + high) / 2, low, high, 5), MARGIN) == verdict
+
+
+def test_conditions_side_by_side(tmp_path: Path) -> None:
+    runs = [*repetitions(tmp_path, virtual("default"), CLOSE),
+            *repetitions(tmp_path, virtual("wmem"), WIDE),
+            *repetitions(tmp_path, virtual("both"), SLOW, machines=machines(busy_pct=97)),
+            *repetitions(tmp_path, virtual("setsockopt"), (1, 1))]
+    found = beside(VIRTUAL.every, runs)
+    assert {one.condition: one.verdict for one in found} == {
+        "default": AGREE, "wmem": UNDECIDED, "both": PART, "setsockopt": NOT_COMPARED}
+    ratio = found[0].ratio
+    assert ratio is not None
+    assert (ratio.low, ratio.middle, ratio.high) == pytest.approx((0.97, 0.99, 1.01), abs=1e-3)
+    because = {one.condition: one.because for one in found}
+    assert because["default"] == ""
+    assert because["wmem"] == "the interval reaches over the margin, 0.9 to 1.1"
+    assert because["both"] == "CPU: one of the client's was 97 % busy (vagrant)"
+    assert because["setsockopt"] == "virtual has no figure of it to compare"
+    assert grade(found) == PART
+    assert lines(found)[-1] == ("4 conditions: 1 part, 1 undecided, 1 agree, 1 not compared")
+
+
+def test_disturbed_runs_are_counted_and_kept_out(tmp_path: Path) -> None:
+    run = virtual("default")
+    good = repetitions(tmp_path, run, CLOSE)
+    bad = repetition(tmp_path, run, 6, speed=0.2, machines=machines(stolen_pct=40))
+    (one,) = repeated([*good, bad])
+    assert (len(one.runs), len(one.counted), one.disturbed) == (6, 5, 1)
+    assert one.why == ("client: 40.0 % of its CPU time stolen (allowed 2)",)
+    assert one.interval == repeated(good)[0].interval
+    assert one.as_json()["disturbed"] == 1 and json.loads(json.dumps(one.as_json()))
+    (row,) = beside([run], [*good, bad])
+    assert (row.verdict, row.as_json()["disturbed"]) == (AGREE, 1)
+
+
+def test_too_few_that_count_are_undecided_and_say_why(tmp_path: Path) -> None:
+    run = virtual("default")
+    runs = [*repetitions(tmp_path, run, CLOSE[:4]),
+            repetition(tmp_path, run, 5, machines=machines(load=3.2))]
+    (row,) = beside([run], runs)
+    assert (row.verdict, row.ratio) == (UNDECIDED, None)
+    assert row.because == ("4 of 5 runs (vagrant) count, an interval takes 5: client: load 3.2 "
+                           "before the run (allowed 1.5)")
+
+
+def test_the_run_in_the_middle_stands_for_its_condition(tmp_path: Path) -> None:
+    runs = repetitions(tmp_path, virtual("default"), (1.0, 0.6, 0.8, 0.9))
+    disturbed = repetition(tmp_path, virtual("default"), 5, speed=0.7,
+                           machines=machines(stolen_pct=9))
+    assert in_the_middle([*runs, disturbed, virtual("both")]) == (runs[2], virtual("both"))
+    assert in_the_middle([disturbed]) == (disturbed,)
+    assert figure(virtual("setsockopt")) is None
+    timed = figure(virtual("httping"))
+    assert timed is not None and timed[0] == "httping_ms"
+
+
+def test_either_may_be_the_first(tmp_path: Path) -> None:
+    runs = repetitions(tmp_path, virtual("default"), SLOW, machines=machines(busy_pct=99))
+    (row,) = beside(runs, [virtual("default")])
+    ratio = row.ratio
+    assert ratio is not None and row.verdict == PART
+    assert (ratio.low, ratio.high) == pytest.approx((1 / 0.72, 1 / 0.68), abs=1e-3)
+    assert (row.because, ratio.count) == ("CPU: one of the client's was 99 % busy (vagrant)", 5)
+
+
+def test_other_settings_are_no_witness(tmp_path: Path) -> None:
+    run = virtual("default")
+    condition = run.inputs["condition"]
+    settings = {**condition["settings"], "transfer_bytes": 7}
+    other = dataclasses.replace(run, said={**run.said, "inputs": {
+        **run.inputs, "condition": {**condition, "settings": settings}}})
+    (row,) = beside([run], repetitions(tmp_path, other, CLOSE))
+    assert row.verdict == NOT_COMPARED
+    assert row.because == "the conditions differ: settings.transfer_bytes 2097152 -> 7"
+
+
+def test_sides_that_are_no_two_witnesses(tmp_path: Path) -> None:
+    runs = repetitions(tmp_path, virtual("default"), CLOSE)
+    with pytest.raises(BadInput, match="one witness has runs of virtual and vagrant; name a study"):
+        beside([*VIRTUAL.every, *runs], runs)
+    with pytest.raises(BadInput, match="the two have no condition in common"):
+        beside([virtual("both")], runs)
+    assert as_table(beside(VIRTUAL.every, [])).empty
+
+
+ONE = Facts("virtual", "6.1.192", 250, 10.0)
+
+
+def two(**client: Any) -> Facts:
+    given = {"release": "6.1.0-49", "busiest_pct": 40.0, **client}
+    return Facts("vagrant", "6.1.0-49", 250, 10.0, {"client": Machine(**given)})
+
+
+@pytest.mark.parametrize(("other", "said"), [
+    (two(), ()),
+    (two(busiest_pct=91.2), ("CPU: one of the client's was 91 % busy (vagrant)",)),
+    (two(offloads={"tso": False, "gso": True, "gro": True}, driver="virtio_net"),
+     ("driver: tso off on the client (virtio_net, vagrant)",)),
+    (dataclasses.replace(two(), hz=1000), ("HZ: a tick is 1 ms (vagrant), 4 ms (virtual)",)),
+    (dataclasses.replace(two(), release="6.12.1", predicted=15.0),
+     ("kernel: the theory has 15 for Linux 6.12.1 and 10 for 6.1.192, a ratio of 1.50",)),
+    (dataclasses.replace(two(), release="6.12.1", predicted=10.5), ()),
+    (dataclasses.replace(two(), machines={"here": Machine(busy_pct=95.0)}),
+     ("CPU: all of the machine below were 95 % busy (vagrant)",)),
+])
+def test_a_reason_is_a_measurement(other: Facts, said: tuple[str, ...]) -> None:
+    assert reasons(ONE, other, (0.9, 1.1)) == said
+
+
+def test_no_reason_is_told_with_what_was_measured() -> None:
+    assert in_words(ONE, two(), (0.9, 1.1)) == (
+        "no measurement explains it: no CPU was busier than 40 %, Linux 6.1.192 and 6.1.0-49, "
+        "HZ 250 and 250")
+    bare = Facts("vagrant", "6.1.0-49")
+    assert "no CPU was measured" in in_words(ONE, bare, (0.9, 1.1))
+    assert in_words(ONE, bare, (0.9, 1.1)).endswith("HZ 250 and unknown")
+
+
+def second(tmp_path: Path, speeds: tuple[float, ...] = CLOSE) -> Path:
+    """A folder with a study of two conditions on machines."""
+    runs = [run for name in ("default", "both")
+            for run in repetitions(tmp_path / "runs", virtual(name), speeds)]
+    return study_file(VIRTUAL, runs).path
+
+
+def test_compare_has_a_row_a_condition_and_a_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = str(VIRTUAL.file)
+    for speeds, code, word in ((CLOSE, 0, "2 agree"), (SLOW, 5, "2 part"), (WIDE, 5, "2 undecid")):
+        file = second(tmp_path / word[2:], speeds)
+        assert main(["runs", "compare", first, str(file)]) == code
+        printed = capsys.readouterr().out
+        assert printed.splitlines()[-1].startswith(f"2 conditions: {word}")
+        assert "margin 0.9 to 1.1: at rates that both machines carry" in printed
+        assert "\nonly in the first: " in printed and "httping" in printed
+        assert main(["runs", "compare", first, str(file), "--json"]) == code
+        said = json.loads(capsys.readouterr().out)
+        assert (said["margin"]["low"], len(said["conditions"])) == (0.9, 2)
+        assert "httping" in said["only_first"] and not said["only_second"]
+
+
+def test_where_nothing_can_be_compared_nothing_agrees(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = virtual("httping")
+    other = study_file(VIRTUAL, repetitions(
+        tmp_path / "runs", with_link_asked(run, rate_mbit=5), CLOSE)).path
+    assert main(["runs", "compare", str(VIRTUAL.file), str(other)]) == 5
+    assert capsys.readouterr().out.endswith("1 conditions: 1 not compared\n")
+
+
+def test_a_study_of_repetitions_is_itself(tmp_path: Path) -> None:
+    file = str(second(tmp_path))
+    assert main(["runs", "compare", file, file]) == 0
+
+
+def test_two_studies_of_the_same_machines_are_compared_by_their_intervals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = [second(tmp_path / name, speeds) for name, speeds in (("a", CLOSE), ("b", SLOW))]
+    assert main(["runs", "compare", *map(str, files)]) == 5
+    assert capsys.readouterr().out.splitlines()[-1] == "2 conditions: 2 part"
+
+
+def test_the_second_witness_is_found_beside_the_study(tmp_path: Path) -> None:
+    file = second(tmp_path)
+    here = dataclasses.replace(VIRTUAL, folder=file.parent.parent)
+    other = here.witness()
+    assert [run.condition for run in other.runs] == ["default", "both"]
+    assert len(other.every) == 10
+    assert list(other.repetitions()["counted"]) == [5, 5]
+    assert "(0.9, 1.1)" not in repr(other) and "vagrant · Linux 6.1.0-49" in repr(other)
+    table = here.beside(other)
+    assert list(table["verdict"]) == [AGREE, AGREE]
+    assert list(other.results()["condition"]) == ["default", "both"]
+
+
+def test_without_a_second_witness_one_line_says_how_to_make_it(tmp_path: Path) -> None:
+    alone = dataclasses.replace(VIRTUAL, folder=tmp_path, runs=VIRTUAL.runs[:2], every=())
+    other = find(alone, "vagrant")
+    assert other.lacks == (
+        "there is no study of these conditions on vagrant; `make box && vagrant up && labs run "
+        "buffers --testbed vagrant --rate-mbit 10 --delay-ms 40 --transfer-mib 2 "
+        "--only shaped,httping` makes it")
+    assert alone.beside(other).empty and other.repetitions().empty
+    with pytest.raises(BadInput, match="recorded is no second witness; allowed: vagrant"):
+        alone.witness("recorded")
+
+
+def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Path) -> None:
+    runs = [run for name in VIRTUAL.conditions if name in ("default", "wmem", "both", "setsockopt")
+            for run in repetitions(tmp_path, virtual(name), SLOW)]
+    other = dataclasses.replace(VIRTUAL, runs=in_the_middle(runs), every=tuple(runs))
+    alone, both = labs.verdicts(VIRTUAL), labs.verdicts(VIRTUAL, other)
+    changed = both[both["verdict"] != alone["verdict"]]
+    assert set(changed["verdict"]) == {"disputed"}
+    judged = alone.loc[changed.index, "verdict"]
+    assert not set(judged) & {"not judged", "hardware"}
+    for row in changed.to_dict("records"):
+        assert row["witness"] == "virtual, vagrant · Linux 6.1.192, 6.1.0-49-cloud-amd64"
+        assert "ratio 0.70 (0.68 to 0.72): no measurement explains it" in row["because"]
+    assert labs.verdicts(VIRTUAL, Study(VIRTUAL.parameters, (), tmp_path, None, True,
+                                        lab=VIRTUAL.lab)).equals(alone)
+
+
+def test_where_only_the_words_differ_the_ratio_and_what_was_measured_are_the_reason(
+        tmp_path: Path) -> None:
+    near = (0.91, 0.915, 0.92, 0.925, 0.93)
+    runs = [run for name in VIRTUAL.conditions if name in ("default", "wmem", "both")
+            for run in repetitions(tmp_path, virtual(name), near)]
+    rows = beside(VIRTUAL.every, runs)
+    assert {row.verdict for row in rows} == {AGREE}
+    claims = VIRTUAL.lab.claims_module()
+    first = [dataclasses.replace(one, verdict=HOLDS) for one in claims.verdicts(VIRTUAL.runs)]
+    second = [dataclasses.replace(one, verdict=DIFFERS) for one in first]
+    conditions = {one.id: article(claims.ARTICLE).claim(one.id).conditions for one in first}
+    found = [one for one in disputed(article(claims.ARTICLE), first, second, rows)
+             if {"default", "wmem", "both"} & set(conditions[one.id])]
+    assert found
+    for one in found:
+        assert one.verdict == DISPUTED
+        assert ": ratio 0.92 (0.91 to 0.93): no measurement explains" in one.reason
+
+
+def test_claims_take_the_run_in_the_middle(tmp_path: Path) -> None:
+    file = second(tmp_path, SLOW)
+    for where in (file, file.parent.parent):
+        found = {run.condition: run for run in runs_of("buffers", where)}
+        assert {name: run.inputs["repetition"] for name, run in found.items()} == {
+            "default": 3, "both": 3}
+
+
+def test_a_flat_table_says_which_runs_were_disturbed(tmp_path: Path) -> None:
+    good = repetition(tmp_path, virtual("default"), 1)
+    bad = repetition(tmp_path, virtual("default"), 2, machines=machines(stolen_pct=9))
+    table = flat_table([good, bad])
+    assert list(table["inputs.repetition"]) == [1, 2]
+    assert list(table["disturbed"]) == ["", "client: 9.0 % of its CPU time stolen (allowed 2)"]
+    assert "disturbed" not in flat_table([virtual("default")])
+
+
+def test_machines_with_another_link_are_no_witness_of_this_study(tmp_path: Path) -> None:
+    file = second(tmp_path)
+    slower = [with_link_asked(run, rate_mbit=5) for run in VIRTUAL.runs]
+    other = dataclasses.replace(VIRTUAL, folder=file.parent.parent, runs=tuple(slower), every=())
+    assert other.witness().lacks
+
+
+def with_link_asked(run: Run, **asked: Any) -> Run:
+    """The run as if its condition had another link."""
+    condition = run.inputs["condition"]
+    inputs = {**run.inputs, "condition": {**condition, "link": {**condition["link"], **asked}}}
+    return dataclasses.replace(run, said={**run.said, "inputs": inputs})

@@ -1,0 +1,101 @@
+"""Nagle's rule and the delayed ACK by arithmetic, at the edges and against the kernel's source."""
+
+from __future__ import annotations
+
+import pytest
+
+from labs.read.theory.delayed_ack import acknowledged_at_once, rcv_mss_bytes, wait
+from labs.read.theory.nagle import Answer, Sent, answer, held_back, sent
+
+MSS = 1448
+HEAD, PAGE = 238, 612      # what nginx 1.22 writes for the article's page
+
+
+def of(*writes: int, nodelay: bool = False, joined: bool = False, quick: bool = False,
+       closes: bool = False, rtt_ms: float = 0.0, hz: int = 250, requests: int = 10) -> Answer:
+    found = answer(writes, MSS, hz=hz, rtt_ms=rtt_ms, requests=requests, nodelay=nodelay,
+                   joined=joined, quick=quick, closes=closes)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("hz", "least", "most"), [
+    # HZ/25 in whole ticks, and one tick more: 4 of 10 ms, 10 of 4, 12 of 3.33, 40 of 1.
+    (100, 40, 50), (250, 40, 44), (300, 40, 43.333), (1000, 40, 41),
+])
+def test_the_timer_waits_forty_milliseconds_and_up_to_a_tick(hz: int, least: float,
+                                                             most: float) -> None:
+    found = wait(hz)
+    assert (found.least_ms, found.most_ms) == pytest.approx((least, most), abs=0.001)
+
+
+def test_more_than_one_full_segment_is_acknowledged_at_once() -> None:
+    assert rcv_mss_bytes(100) == 536 and rcv_mss_bytes(PAGE) == PAGE
+    assert acknowledged_at_once(HEAD + PAGE, PAGE, quick=False)
+    assert not acknowledged_at_once(PAGE, PAGE, quick=False)
+    assert acknowledged_at_once(1, MSS, quick=True)
+
+
+def test_nagle_s_rule_holds_back_what_is_small_behind_what_is_small() -> None:
+    small = {"partial": True, "nodelay": False, "more_to_come": False, "small_unacked": True}
+    assert held_back(**small)
+    for other in ({"partial": False}, {"nodelay": True}, {"small_unacked": False}):
+        assert not held_back(**{**small, **other})
+    assert held_back(partial=True, nodelay=True, more_to_come=True, small_unacked=False)
+
+
+@pytest.mark.parametrize(("writes", "found"), [
+    ((HEAD, PAGE), Sent((HEAD,), (PAGE,))),
+    ((HEAD + PAGE,), Sent((HEAD + PAGE,), ())),
+    ((HEAD, MSS - 1), Sent((HEAD,), (MSS - 1,))),
+    ((HEAD, MSS), Sent((HEAD, MSS), ())),
+    ((HEAD, MSS + 1), Sent((HEAD, MSS), (1,))),
+    # A small end behind full segments alone is not held: Minshall's form of the rule.
+    ((MSS + 1,), Sent((MSS, 1), ())),
+    ((77,) * 10, Sent((77,), (693,))),
+])
+def test_what_leaves_at_once_and_what_waits(writes: tuple[int, ...], found: Sent) -> None:
+    assert sent(writes, MSS) == found
+
+
+def test_joined_writes_are_one_and_nodelay_keeps_them_apart() -> None:
+    assert sent((HEAD, PAGE), MSS, joined=True) == Sent((HEAD + PAGE,), ())
+    assert sent((HEAD, PAGE), MSS, nodelay=True) == Sent((HEAD, PAGE), ())
+    assert sent((77,) * 10, MSS, acked_between=True) == Sent((77,) * 10, ())
+
+
+def test_the_two_by_two_matrix() -> None:
+    """Only Nagle's algorithm and the delayed ACK together stall: ten requests a connection, of
+    which the first does not, at 250 ticks a second."""
+    assert of(HEAD, PAGE).steady_ms == pytest.approx(44)
+    assert of(HEAD, PAGE).mean_ms == pytest.approx(39.6)
+    for other in (of(HEAD, PAGE, nodelay=True), of(HEAD, PAGE, quick=True),
+                  of(HEAD, PAGE, nodelay=True, quick=True)):
+        assert (other.stalls, other.steady_ms, other.segments) == (False, 0, 2)
+
+
+def test_a_server_that_closes_sends_what_it_held_back() -> None:
+    assert not of(HEAD, PAGE, closes=True).stalls
+
+
+def test_a_round_trip_counts_twice_where_something_was_held_back() -> None:
+    assert of(HEAD, PAGE, rtt_ms=20).steady_ms == pytest.approx(2 * 20 + 44)
+    assert of(HEAD, PAGE, rtt_ms=20, quick=True).steady_ms == pytest.approx(2 * 20)
+    assert of(HEAD, PAGE, rtt_ms=20, nodelay=True).steady_ms == pytest.approx(20)
+    assert of(HEAD, PAGE, rtt_ms=20).first_ms == pytest.approx(3 * 20)
+    assert answer((HEAD, PAGE), MSS, hz=250, rtt_ms=50, requests=10) is None
+
+
+def test_a_full_segment_behind_the_head_is_acknowledged_and_nothing_waits_for_the_timer() -> None:
+    assert of(160, MSS - 1).stalls
+    for body in (MSS, MSS + 1, 2 * MSS - 1, 2 * MSS):
+        assert not of(160, body).stalls
+    assert of(160, MSS + 1, rtt_ms=20).steady_ms == pytest.approx(40)
+
+
+def test_far_away_nagle_joins_what_near_by_it_lets_pass() -> None:
+    pieces = (77,) * 10
+    assert of(*pieces).segments == 2
+    assert of(*pieces, quick=True).segments == 10
+    assert of(*pieces, quick=True, rtt_ms=20).segments == 2
+    assert of(*pieces, nodelay=True).segments == 10

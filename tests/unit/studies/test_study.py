@@ -1,0 +1,160 @@
+"""What a notebook holds: the study, its tables, its words, its progress."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+import labs
+from labs.catalog import find
+from labs.drive.record.study_file import Planned, write_study
+from labs.errors import BadInput
+from labs.experiments.buffers.parameters import Buffers
+from labs.read.display.notebook import Table, Text, Words, shown
+from labs.read.runs import recorded
+from labs.studies.progress import Bar
+from labs.studies.study import Study
+from labs.studies.testbeds import what_runs_here
+from tests.real_runs import real
+
+RECORDED = Buffers(testbed="recorded", only="both", capture=True, rate_mbit=10, delay_ms=40,
+                   transfer_mib=2)
+
+
+@pytest.fixture
+def study() -> Study:
+    runs = (real("unshaped"), real("captured"))
+    return Study(Buffers(), runs, Path("runs"), None, True, lab=find("buffers"))
+
+
+def test_the_link_in_words(study: Study) -> None:
+    assert study.link.to_dict("list") == {
+        "condition": ["unshaped", "both"],
+        "asked": ["not shaped", "10 Mbit/s, 40 ms"],
+        "measured": ["RTT below 0.1 ms", "10.0 Mbit/s, RTT 40.0 ms"],
+        "verdict": ["as asked", "as asked"],
+    }
+
+
+def test_results_are_a_row_a_run(study: Study) -> None:
+    table = study.results()
+    assert list(table["condition"]) == ["unshaped", "both"]
+    assert {"goodput_bytes_s", "steady_bytes_s", "goodput_mib_s", "steady_mib_s", "rtt_ms",
+            "settled", "agreement_pct", "marks", "predicted_mib_s", "article_mib_s", "testbed",
+            "kernel", "source", "key", "digest", "link"} <= set(table)
+    assert set(table["source"]) == {"live"}
+    assert table["article_mib_s"].dtype == float    # no figure is NaN, not an object
+    assert list(table["marks"].str.startswith("no rate")) == [True, False]
+
+
+def test_a_condition_that_is_not_there(study: Study) -> None:
+    with pytest.raises(BadInput, match="bth is not in this study; did you mean both"):
+        study.run("bth")
+
+
+def test_commands_are_text_to_be_pasted(study: Study) -> None:
+    commands = study.commands("both")
+    assert "tc qdisc add dev eth0 parent 1:10 handle 10: netem delay 40ms" in commands
+    assert commands.splitlines()[0] == "# on the server"
+    assert isinstance(commands, Text)
+    assert commands._repr_html_().startswith("<pre># on the server\n")
+    assert repr(commands) == str(commands)
+
+
+def test_words_carry_the_figures_of_the_run(study: Study) -> None:
+    assert "**both**: 1.11 MiB/s over the whole file" in study.tell()
+    assert "**48.8 KiB** must be on their way" in study.tell("both")
+    assert isinstance(study.tell(), Words)
+
+
+def test_a_study_says_what_it_is(study: Study) -> None:
+    many = dataclasses.replace(study, runs=study.runs * 11)
+    assert repr(many).split(" · ")[0].endswith("unshaped, both and 2 more")
+    assert repr(study) == ("<Study of buffers: unshaped, both · virtual · Linux 6.1.192 · live, "
+                           "in runs>")
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A recorded study of one run, opened."""
+    run, runs = real("captured"), tmp_path / "runs"
+    shutil.copytree(run.path, runs / run.path.name)
+    file = write_study(runs, "buffers", {}, [Planned(run.condition, run.key)])
+    recorded.keep(file.path, tmp_path / "data")
+    monkeypatch.setattr(recorded, "folder", lambda: tmp_path / "data")
+    return labs.study(RECORDED)
+
+
+def test_recorded_runs_are_found_and_nothing_is_made(
+    kept: Study, capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (kept.live, kept.conditions) == (False, ("both",))
+    assert list(kept.results()["source"]) == ["recorded"]
+    assert "recorded" in str(labs.charts.buffers.timeline(kept.run("both")).layout.annotations)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("kept")
+def test_recorded_runs_with_another_link_are_refused() -> None:
+    with pytest.raises(BadInput, match="rate_mbit 10, not 100"):
+        labs.study(dataclasses.replace(RECORDED, rate_mbit=100))
+
+
+def test_the_function_and_its_package_have_one_name() -> None:
+    """Importing the package puts it where the function was: both must do."""
+    package = importlib.import_module("labs.studies")
+    assert callable(package) and callable(labs.studies)
+
+
+def test_a_bar_is_shown_for_runs_that_are_made(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bar("buffers", ["default", "both"]) as bar:
+        bar.tell("default", "there already")
+        assert capsys.readouterr().err == ""
+        bar.tell("both", "3 s")
+        assert bar.text().endswith("1 of 2 runs | both: 3 s")
+        bar.tell("both", "made")
+    assert capsys.readouterr().err.endswith("2 of 2 runs\n")
+
+
+def test_nothing_is_shown_if_all_runs_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bar("buffers", ["default"]) as bar:
+        bar.tell("default", "there already")
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("value", "words"), [
+    (13.3850069, "13.39"), (1073741824, "1,073,741,824"), (True, "yes"), (None, ""),
+    (float("nan"), ""), (0.0000229, "<0.001"), (0.0, "0"), ("a & b", "a & b")])
+def test_cells_are_written_to_be_read(value: object, words: str) -> None:
+    assert shown(value) == words
+
+
+def test_a_table_shows_whole_cells_and_escapes_them() -> None:
+    html = Table({"what": ["<b>" + "x" * 200], "how many": [3.14159]})._repr_html_()
+    assert "&lt;b&gt;" + "x" * 200 in html
+    assert ">3.142</td>" in html
+    assert isinstance(Table({"a": [1]})[["a"]], Table)
+
+
+def test_every_testbed_has_a_row() -> None:
+    table = what_runs_here("6.1")
+    assert list(table["testbed"]) == ["virtual", "namespaces", "vagrant", "recorded"]
+    assert set(table["runs here"]) <= {"yes", "no"}
+    assert all(why or here == "yes"
+               for why, here in zip(table["if not, why"], table["runs here"], strict=True))
+
+
+def test_a_study_on_a_kernel_that_is_not_there_has_no_runs_and_says_so(kept: Study) -> None:
+    other = kept.on("6.12", "both")
+    assert other.runs == () and other.results().empty
+    assert other.lacks and "\n" not in other.lacks
+    assert repr(other) == f"<Study of buffers without runs: {other.lacks}>"
+
+
+def test_a_study_on_its_own_kernel_has_the_conditions_that_fit(kept: Study) -> None:
+    assert kept.on("6.1").conditions == kept.on("6.1", "bo*").conditions == ("both",)
+    assert kept.lacks == ""
