@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from labs.drive import host_load as machines
+from labs.drive import tc
 from labs.drive.bench import MACHINES, Bench, Mark
 from labs.drive.condition import Condition, from_json
 from labs.drive.testbed.clocks import apart
@@ -56,8 +57,6 @@ def sysctls(host: Host) -> dict[str, str]:
 
 def loss(before: str, after: str) -> tuple[int, int]:
     """The packets that netem was offered during a run and those it dropped, as it counted."""
-    from labs.drive import tc
-
     def netem(text: str) -> tuple[int, int]:
         rows = [row for row in tc.queues(text) if row.kind == "netem"]
         return sum(row.sent_packets for row in rows), sum(row.dropped for row in rows)

@@ -1,61 +1,105 @@
-"""The copy of the driving code that a run sees, kept by its digest in the user's cache."""
+"""The code that a run can execute: found from its imports, digested, and copied for the run.
+
+A run starts at `labs.drive.guest`, which loads a testbed and an experiment. What these import, and
+what that imports in turn, is all that the run can execute; the copy holds nothing else, so nothing
+else can be loaded. Programs that a run starts on its hosts are named in the code by their file
+(`"probe.py"`), and are part of it too.
+"""
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from labs.drive.record.cache import cache
 from labs.errors import Missing
 
 PACKAGE = Path(__file__).resolve().parent.parent
-# What decides what a run does: the rooms that drive it, and how its kernel is booted. Left out is
-# what only serves people (flags, help) or makes kernels, whose digests are inputs of their own.
-ROOMS = ("drive", "experiments")
-FILES = ("__init__.py", "errors.py")
-LEFT_OUT = frozenset(
-    [f"kernel/{name}.py" for name in ("add", "build", "check", "fragment", "keep", "progress",
-                                      "reproduce", "rig", "source", "store", "versions")]
-    + [f"parameters/{name}.py" for name in ("flags", "describe", "notebook")]
-    + ["testbed/doctor.py", "testbed/packages.py", "testbed/machines_up.py"])
-OWN_LAB = "own_lab.py"
+ENTRY = "labs.drive.guest"
+PROGRAMS = "labs.drive.programs"
+# What has no place in a run, such as what a reader's own lab uses to read its results.
+DRIVING = ("labs.drive.", "labs.experiments.", "labs.errors.")
+OWN_LAB = "own_lab"
+"""The module that a reader's own lab is in a run."""
+
+Code = Mapping[str, bytes]
+"""Files by their path in the copy."""
 
 
-def sources() -> dict[str, Path]:
-    """The files of the driving half by their path in the copy."""
-    found = [PACKAGE / name for name in FILES]
-    for room in ROOMS:
-        found += sorted((PACKAGE / room).rglob("*.py"))
-    names = {str(path.relative_to(PACKAGE)): path for path in found}
-    return {f"labs/{name}": path for name, path in names.items() if name not in LEFT_OUT}
+def code_of(testbed: str, experiment: str, own_lab: Path | None = None,
+            package: Path = PACKAGE) -> Code:
+    """The files of a run on `testbed` (its name) of `experiment` (its module).
+
+    `own_lab` is a reader's own lab, one file, which then is the experiment. The face of the
+    package, `labs/__init__.py`, is empty in a run: it serves notebooks.
+    """
+    found: dict[str, bytes] = {"labs/__init__.py": b""}
+    waiting = [ENTRY, f"labs.drive.testbed.{testbed}"]
+    if own_lab is None:
+        waiting.append(experiment)
+    else:
+        found[f"{OWN_LAB}.py"] = own_lab.read_bytes()
+        waiting += _used(found[f"{OWN_LAB}.py"])
+    while waiting:
+        module = waiting.pop()
+        path = _file(module, package) if f"{module}.".startswith(DRIVING) else None
+        name = "" if path is None else str(path.relative_to(package.parent))
+        if path is None or name in found:
+            continue
+        found[name] = path.read_bytes()
+        waiting += _used(found[name])
+    return dict(sorted(found.items()))
 
 
-@functools.cache
-def _contents() -> dict[str, bytes]:
-    return {name: path.read_bytes() for name, path in sources().items()}
-
-
-def digest_of(own_lab: Path | None) -> str:
-    """The sha256 of the driving code: every file's name and content, and a reader's own lab."""
+def digest(code: Code) -> str:
+    """The sha256 of every file's name and content."""
     total = hashlib.sha256()
-    for name, content in _with(own_lab).items():
+    for name, content in sorted(code.items()):
         total.update(f"{name}\0{len(content)}\0".encode() + content)
     return total.hexdigest()
 
 
-def _with(own_lab: Path | None) -> dict[str, bytes]:
-    own = {OWN_LAB: own_lab.read_bytes()} if own_lab else {}
-    return {**_contents(), **own}
+def _file(module: str, package: Path) -> Path | None:
+    """The file of a module of `labs`; None for a name that is not a module, such as a function."""
+    path = package.parent / module.replace(".", "/")
+    if path.is_dir():
+        return path / "__init__.py" if path != package else None
+    path = path.with_suffix(".py")
+    return path if path.is_file() else None
 
 
-def copy(own_lab: Path | None, interpreter: Path) -> Path:
-    """A folder with the driving code, compiled for `interpreter`; made once a digest."""
+@functools.lru_cache(maxsize=512)
+def _used(content: bytes) -> tuple[str, ...]:
+    """The modules of `labs` that a file may load or start, each with the packages around it."""
+    names = [name for name in _named(ast.parse(content)) if name.split(".")[0] == "labs"]
+    around = [name.rsplit(".", count)[0] for name in names for count in range(name.count(".") + 1)]
+    return tuple(dict.fromkeys([*names, *around]))
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
+        return
+    if isinstance(tree, ast.Import):
+        yield from (one.name for one in tree.names)
+    elif isinstance(tree, ast.ImportFrom) and tree.module:
+        yield from (f"{tree.module}.{one.name}" for one in tree.names)
+    elif isinstance(tree, ast.Constant) and isinstance(tree.value, str) and (
+            tree.value.endswith(".py") and tree.value[:-3].isidentifier()):
+        yield f"{PROGRAMS}.{tree.value[:-3]}"
+    for child in ast.iter_child_nodes(tree):
+        yield from _named(child)
+
+
+def copy(code: Code, interpreter: Path) -> Path:
+    """A folder with the code, compiled for `interpreter`; made once for each digest."""
     tag = hashlib.sha256(str(interpreter.resolve()).encode()).hexdigest()[:8]
-    final = cache() / "code" / f"{digest_of(own_lab)}-{tag}"
+    final = cache() / "code" / f"{digest(code)}-{tag}"
     if final.exists():
         return final
     try:
@@ -65,7 +109,7 @@ def copy(own_lab: Path | None, interpreter: Path) -> Path:
         raise Missing(f"{final.parent} cannot be written ({error.strerror}); "
                       "name a folder that can in XDG_CACHE_HOME") from None
     try:
-        for name, content in _with(own_lab).items():
+        for name, content in code.items():
             path = made / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import Lab
+from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
 from labs.drive.kernel.boot import PATH
 from labs.drive.parameters.base import LabParameters
@@ -27,7 +28,7 @@ from labs.drive.testbed import virtual
 from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
 from labs.launch import slots, tools
-from labs.launch.plan import Planned, ask_anew, plan
+from labs.launch.plan import Planned, ask_anew, code_of, plan
 
 Progress = Callable[[str, str], None]
 """Called with a run's title and a line about it; 'made', 'there already', 'failed' at last."""
@@ -52,10 +53,11 @@ def complete(folder: Path) -> bool:
 def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], None]) -> Path:
     """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
     interpreter = tools.python()
-    own = Path(planned.lab.source) if planned.lab.source else None
-    if code.digest_of(own) != planned.inputs["code"]:
+    driving = code_of(planned.lab, planned.inputs["testbed"])
+    if code.digest(driving) != planned.inputs["code"]:
         raise RunFailed(f"{planned.lab.name} was changed after its runs were planned; run it again")
-    driving = code.copy(own, interpreter)
+    copied = code.copy(driving, interpreter)
+    experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
     with Staging(runs, planned.name) as staging:
         staging.write_json(INPUTS, {
@@ -64,8 +66,6 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
             "versions": planned.there.versions if planned.there else
             tools.versions(planned.inputs["tools"], interpreter),
             "ssh_config": str(planned.there.ssh_config) if planned.there else None,
-            "module": "own_lab" if own else planned.lab.experiment,
-            "source": code.OWN_LAB if own else None,
         })
 
         def on_line(line: str) -> None:
@@ -75,10 +75,12 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
         try:
             if planned.kernel:
                 virtual.run(planned.kernel.path, interpreter=interpreter, staging=staging.folder,
-                            code=driving, memory_mib=planned.inputs["memory_mib"],
+                            code=copied, experiment=experiment,
+                            memory_mib=planned.inputs["memory_mib"],
                             seed=planned.inputs["seed"], cpu=cpu, on_line=on_line)
             else:
-                _here(interpreter, staging.folder, driving, planned.inputs["testbed"], on_line)
+                _here(guest.argv(interpreter, str(copied), planned.inputs["testbed"], experiment),
+                      staging.folder, on_line)
         except RunFailed:
             _raise_failure(planned, staging.folder)
             raise
@@ -86,11 +88,10 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
         return staging.seal(_about_this_machine(started))
 
 
-def _here(interpreter: Path, staging: Path, driving: Path, testbed: str,
-          on_line: Callable[[str], None]) -> None:
+def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) -> None:
     """Make a run with this machine's own kernel, in a process of its own."""
     process = subprocess.Popen(
-        ("setpriv", "--pdeathsig", "TERM", *virtual.argv(interpreter, str(driving), testbed)),
+        ("setpriv", "--pdeathsig", "TERM", *argv),
         cwd=staging, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, start_new_session=True, env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC",
                                                 "HOME": os.environ.get("HOME", "/tmp")})

@@ -68,8 +68,7 @@ def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Pla
     if p.testbed == "namespaces" and any(condition.link.shaped for condition in conditions):
         shaper_of_this_machine()
     interpreter = tools.python()
-    own = Path(lab.source) if lab.source else None
-    driving = code.digest_of(own)
+    driving = code.digest(code_of(lab, p.testbed))
     runs = []
     for condition in conditions:
         used = there.digests if there else tools.digests(
@@ -103,6 +102,11 @@ def shaper_of_this_machine() -> None:
         check = part_of_the_link(name)
         if not check.ok:
             raise Missing(f"{check.found}; {check.next_step}")
+
+
+def code_of(lab: Lab, testbed: str) -> code.Code:
+    """The code that a run of a lab on a testbed can execute."""
+    return code.code_of(testbed, lab.experiment, Path(lab.source) if lab.source else None)
 
 
 def _tools(lab: Lab, condition: Condition) -> tuple[str, ...]:

@@ -261,3 +261,8 @@ def temporary() -> str:
     from tempfile import gettempdir
 
     return gettempdir()
+
+
+def open_testbed(link: Link, ssh_config: str | None) -> Namespaces:
+    """The hosts on this machine's own kernel, not set up yet."""
+    return Namespaces(link, own_kernel=False)

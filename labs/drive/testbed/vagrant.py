@@ -43,3 +43,9 @@ class Vagrant(Machines):
             self.__exit__(type(error), error, None)
             raise
         return self
+
+
+def open_testbed(link: Link, ssh_config: str | None) -> Vagrant:
+    """The two machines, not set up yet."""
+    assert ssh_config is not None
+    return Vagrant(link, Path(ssh_config))
