@@ -33,7 +33,7 @@ AT_LINE_RATE_S = 3
 
 def parameters(runs: str, **given: object) -> LabParameters:
     """The parameters of the lab `buffers` with some of them given."""
-    return find("buffers").Parameters()(runs=runs, **given)  # type: ignore[arg-type]
+    return find("buffers").Parameters(runs=runs, **given)  # type: ignore[arg-type]
 
 
 def clock(**given: object) -> list[tuple[float, int]]:

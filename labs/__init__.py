@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labs import errors
     from labs.drive.parameters.base import LabParameters
-    from labs.read import capture, runs
-    from labs.studies import charts
+    from labs.read import capture
+    from labs.studies import charts, runs
     from labs.studies.study import study
     from labs.studies.verdicts import verdicts
 
 __all__ = ["capture", "charts", "check", "errors", "runs", "study", "verdicts"]
 
 _PLACES = {"capture": "labs.read.capture", "charts": "labs.studies.charts", "errors": "labs.errors",
-           "runs": "labs.read.runs",
+           "runs": "labs.studies.runs",
            "study": "labs.studies.study:study", "verdicts": "labs.studies.verdicts:verdicts"}
 
 
@@ -40,7 +40,7 @@ def check(lab: str, names: Mapping[str, Any]) -> LabParameters:
 
     errors_in_one_line()
     found = find(lab)
-    parameters = from_globals(found.Parameters(), names)
+    parameters = from_globals(found.Parameters, names)
     found.conditions(parameters)
     return parameters
 

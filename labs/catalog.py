@@ -1,117 +1,53 @@
-"""The labs there are, and where the parts of each one live.
+"""The labs: a folder of `labs/experiments` each, or one file of the reader's own.
 
-A lab of the package is one line in `LABS`: names of modules, imported when they are used. A lab
-of the reader's own is one file that holds all parts (`labs new NAME` writes one)::
+A lab of the package is a folder with these modules (`labs/experiments/buffers` has them all)::
 
-    Parameters              a frozen dataclass on LabParameters
-    conditions(p)           what is run: a tuple of Condition
-    measure(bench, c)       one run of one condition, where the hosts are: standard library only
-    results(run)            what a run shows, computed on reading: a dict
+    lab.py          its title (the docstring), and by name: Parameters, conditions, and where it
+                    has them tools, lines, MARGIN
+    parameters.py   a frozen dataclass on LabParameters
+    experiment.py   measure(bench, condition): one run, where the hosts are
+    results.py      Results, a dataclass of declared columns, and results(run)
+    narrative.py    describe(table), describe_run(run), findings(study), remarks(table); optional
+    charts/         its figures; optional
+    articleN.toml   the claims of an article that the lab is about; optional
+    claims/         JUDGES, the functions that judge what no column says; optional
 
-It may also say which figure is to be known well when runs are repeated on real time, and how far
-two testbeds may be apart in it, and which results `labs run` leaves out of its table::
-
-    figure(results)         the name and the value of that figure, or None for a run without it
-    MARGIN                  a Margin of labs.read.stats.testbed_comparison, with its reason
-    HIDDEN                  a tuple of column names; they stay in results() and in --json
+A lab of the reader's own is one file with the names Parameters, conditions, measure, results
+(`labs new NAME` writes one). What runs where the hosts are is standard library and `labs.drive`.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import sys
-from dataclasses import dataclass
+import tomllib
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from labs.drive.imports import imported
 from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import declared, did_you_mean
+from labs.drive.parameters.declare import declared, did_you_mean, unknown
 from labs.errors import BadInput, LabError
+from labs.read.lab import Lab, Margin, columns_of
 
-if TYPE_CHECKING:
-    from labs.drive.condition import Condition
+EXPERIMENTS = Path(__file__).parent / "experiments"
+PACKAGE = "labs.experiments"
+NAMED = ("Parameters", "conditions", "measure", "results")
+FOLDER = ("lab.py", "parameters.py", "experiment.py", "results.py")
+# What a study puts beside the columns of a lab, which therefore cannot have the same names.
+OF_THE_STUDY = frozenset({"condition", "notes", "note_codes", "testbed", "kernel", "source",
+                          "rtt_ms", "rate_mbit", "link", "key", "digest"})
 
-OWN_PARTS = ("Parameters", "conditions", "measure", "results")
+LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/lab.py")))
+"""The names of the package's labs."""
 
-
-@dataclass(frozen=True)
-class Lab:
-    """A lab: `parameters` is MODULE:CLASS, the other parts are modules; `source` is its file if
-    it is the reader's own, which then holds every part."""
-
-    name: str
-    title: str
-    parameters: str
-    experiment: str
-    analysis: str
-    charts: str | None = None
-    claims: str | None = None
-    source: str | None = None
-
-    def Parameters(self) -> type[LabParameters]:
-        """The class of its parameters."""
-        module, _, name = self.parameters.partition(":")
-        cls: type[LabParameters] = getattr(importlib.import_module(module), name)
-        return cls
-
-    def experiment_module(self) -> ModuleType:
-        """The module with `conditions(p)` and `measure(bench, condition)`."""
-        return importlib.import_module(self.experiment)
-
-    def conditions(self, p: LabParameters) -> tuple[Condition, ...]:
-        """What is run for these parameters, `only` applied; BadInput if it names what is not."""
-        asked: tuple[Condition, ...] = self.experiment_module().conditions(p)
-        chosen = p.chosen([condition.name for condition in asked])
-        return tuple(condition for condition in asked if condition.name in chosen)
-
-    def analysis_module(self) -> ModuleType:
-        """The module with `results(run)`."""
-        return importlib.import_module(self.analysis)
-
-    def hidden_columns(self) -> frozenset[str]:
-        """The columns of its results that `labs run` leaves out of the table that it prints."""
-        return frozenset(getattr(self.analysis_module(), "HIDDEN", ()))
-
-    def charts_module(self) -> ModuleType:
-        """The module with its figures; BadInput if the lab has none."""
-        return self._optional("charts", self.charts)
-
-    def claims_module(self) -> ModuleType:
-        """The module with `verdicts(runs)` on an article; BadInput if the lab has none."""
-        return self._optional("claims", self.claims)
-
-    def _optional(self, part: str, module: str | None) -> ModuleType:
-        if module is None:
-            have = [lab.name for lab in LABS.values() if getattr(lab, part) is not None]
-            raise BadInput(f"the lab {self.name} has no {part}; labs that do: {', '.join(have)}")
-        return importlib.import_module(module)
-
-
-def _of_the_package(name: str, cls: str, title: str, *, article: int | None = None) -> Lab:
-    return Lab(
-        name=name,
-        title=title,
-        parameters=f"labs.experiments.{name}.parameters:{cls}",
-        experiment=f"labs.experiments.{name}.experiment",
-        analysis=f"labs.experiments.{name}.results",
-        charts=f"labs.experiments.{name}.charts",
-        claims=f"labs.experiments.{name}.claims" if article else None,
-    )
-
-
-LABS: dict[str, Lab] = {
-    lab.name: lab
-    for lab in (
-        _of_the_package("buffers", "Buffers", "How big socket buffers must be, when, and why",
-                        article=1),
-        _of_the_package("nagle", "Nagle", "Where a stall of 40 ms comes from", article=3),
-    )
-}
-
+_loaded: dict[str, Lab] = {}
 _own: dict[Path, tuple[bytes, Lab]] = {}
 
 
@@ -121,30 +57,75 @@ def find(name_or_path: str) -> Lab:
 
     BadInput: no such lab or file, or a file that is no lab; nearest name, and the list.
     """
-    known = {**{lab.name: lab for _, lab in _own.values()}, **LABS}
+    if name_or_path in LABS:
+        return _of_the_package(name_or_path)
+    known = {lab.name: lab for _, lab in _own.values()}
     if name_or_path in known:
         return known[name_or_path]
     path = Path(name_or_path)
     if path.suffix == ".py" or len(path.parts) > 1:
         return _find_own(path)
     here = Path(f"{name_or_path}.py")
-    hint = (
-        f"; did you mean ./{here}?" if here.is_file() else did_you_mean(name_or_path, LABS)
-    )
-    raise BadInput(
-        f"{name_or_path or 'nothing'} is not a lab{hint}; labs: {', '.join(LABS)}, "
-        "or a file of your own such as ./mylab.py"
-    )
+    hint = f'; did you mean "./{here}"?' if here.is_file() else did_you_mean(name_or_path, LABS)
+    raise BadInput(f'unknown lab "{name_or_path}"{hint}. Available: {", ".join(LABS)}, or a file '
+                   "such as ./mylab.py")
 
 
 def lab_of(parameters: object) -> Lab:
     """The lab that an instance of a parameter class belongs to; BadInput if to none."""
     cls = type(parameters)
-    where = f"{cls.__module__}:{cls.__qualname__}"
-    for lab in (*LABS.values(), *(lab for _, lab in _own.values())):
-        if lab.parameters == where:
+    for lab in (*map(_of_the_package, LABS), *(lab for _, lab in _own.values())):
+        if lab.Parameters is cls:
             return lab
     raise BadInput(f"a {cls.__name__} is not the parameters of a lab; labs.check makes them")
+
+
+def with_ledgers() -> tuple[Lab, ...]:
+    """The package's labs that are about an article."""
+    return tuple(lab for lab in map(_of_the_package, LABS) if lab.ledger is not None)
+
+
+def _of_the_package(name: str) -> Lab:
+    if name not in _loaded:
+        _loaded[name] = load_folder(EXPERIMENTS / name, f"{PACKAGE}.{name}")
+    return _loaded[name]
+
+
+def load_folder(folder: Path, package: str) -> Lab:
+    """The lab in a folder that is the package `package`; BadInput, with the file, if it is none."""
+    missing = [name for name in FOLDER if not (folder / name).is_file()]
+    if missing:
+        raise BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
+    _check_guest(folder / "experiment.py", f"{package}.")
+    _check_columns(folder / "results.py")
+    try:
+        front = importlib.import_module(f"{package}.lab")
+        _check_front(front, ("Parameters", "conditions"))
+    except LabError as error:
+        raise BadInput(f"{folder / 'lab.py'}: {error}") from error
+
+    def part(name: str) -> ModuleType | None:
+        if not ((folder / name).is_dir() or (folder / f"{name}.py").is_file()):
+            return None
+        module = importlib.import_module(f"{package}.{name}")
+        if name == "results" and hasattr(module, "Results"):
+            _check_names(folder / "results.py", module.Results)
+        return module
+
+    ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
+    if ledger is not None:
+        _check_judges(ledger, folder / "claims" / "__init__.py")
+    return _lab(folder.name, front, f"{package}.experiment", part, ledger)
+
+
+def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path | None) -> Lab:
+    parts: dict[str, Any] = vars(front)
+    doc = (front.__doc__ or "").strip().splitlines()
+    lab = Lab(name=name, title=doc[0].rstrip(".") if doc else "", Parameters=parts["Parameters"],
+              all_conditions=parts["conditions"], experiment=experiment, part=part,
+              ledger=ledger, _margin=parts.get("MARGIN"))
+    own = {key: parts[key] for key in ("tools", "lines") if callable(parts.get(key))}
+    return replace(lab, **own)
 
 
 def _find_own(path: Path) -> Lab:
@@ -158,21 +139,20 @@ def _find_own(path: Path) -> Lab:
     if re.fullmatch(r"[a-z][a-z0-9_]*", path.stem) is None or path.stem in LABS:
         taken = "is a lab of the package" if path.stem in LABS else "cannot be a lab's name"
         raise BadInput(
-            f"{path}: {path.stem} {taken}; name the file otherwise, in small letters, digits and _"
+            f"{path}: {path.stem} {taken}. Rename the file: lower-case letters, digits and "
+            "underscores only"
         )
     path = path.resolve()
     if path in _own and _own[path][0] == source:
         return _own[path][1]
     module = _load(path, source)
-    doc = (module.__doc__ or "").strip().splitlines()
-    lab = Lab(
-        name=path.stem,
-        title=doc[0] if doc else "",
-        parameters=f"{module.__name__}:Parameters",
-        experiment=module.__name__,
-        analysis=module.__name__,
-        source=str(path),
-    )
+
+    def part(name: str) -> ModuleType | None:
+        has = {"results": "results", "narrative": "describe", "claims": "JUDGES"}
+        return module if hasattr(module, has.get(name, "")) else None
+
+    ledger = path.with_suffix(".toml") if path.with_suffix(".toml").is_file() else None
+    lab = replace(_lab(path.stem, module, module.__name__, part, ledger), source=path)
     _own[path] = (source, lab)
     return lab
 
@@ -186,26 +166,81 @@ def _load(path: Path, source: bytes) -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses looks its annotations up there
     try:
         exec(compile(source, path, "exec"), module.__dict__)
-        _judge(module)
+        _check_front(module, NAMED)
+        _check_guest(path)
+        _check_columns(path)
+        if hasattr(module, "Results"):
+            _check_names(path, module.Results)
     except (Exception, SystemExit) as error:
         sys.modules.pop(spec.name)
         if before is not None:
             sys.modules[spec.name] = before
-        raise BadInput(f"{path.name}{_line_of(error, path)}: {_in_words(error)}") from error
+        said = str(error).removeprefix(f"{path}: ") if isinstance(error, LabError) else (
+            _in_words(error))
+        raise BadInput(f"{path.name}{_line_of(error, path)}: {said}") from error
     return module
 
 
-def _judge(module: ModuleType) -> None:
+def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
     parts: dict[str, Any] = vars(module)
-    missing = [name for name in OWN_PARTS if not callable(parts.get(name))]
+    missing = [name for name in names if not callable(parts.get(name))]
     if missing:
-        raise BadInput(
-            f"it defines no {' and no '.join(missing)}; a lab has {', '.join(OWN_PARTS)}"
-        )
+        raise BadInput(f"it defines no {' and no '.join(missing)}; a lab has {', '.join(names)}")
     cls = parts["Parameters"]
     if not (isinstance(cls, type) and issubclass(cls, LabParameters)):
         raise BadInput("Parameters must be a class on LabParameters")
     declared(cls)
+    margin = parts.get("MARGIN")
+    if margin is not None and not isinstance(margin, Margin):
+        raise BadInput("MARGIN must be a Margin of labs.read.lab")
+
+
+def _check_guest(path: Path, own: str = "labs.experiments.") -> None:
+    """BadInput if a file that runs where the hosts are imports what is not there."""
+    for name in imported(ast.parse(path.read_bytes()), whole=False):
+        if name.split(".")[0] in sys.stdlib_module_names or name.startswith(
+                ("labs.drive.", "labs.errors.", own)) or name == "labs.errors":
+            continue
+        raise BadInput(f"{path}: it imports {name}, which a run cannot load where the hosts are; "
+                       "allowed: the standard library, labs.drive and labs.errors. Import it in "
+                       "the function that needs it, or under TYPE_CHECKING")
+
+
+def _check_columns(path: Path) -> None:
+    """BadInput if the class `Results` in a file declares a column twice."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ClassDef) and node.name == "Results":
+            names = [line.target.id for line in node.body
+                     if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
+            twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+            if twice:
+                raise BadInput(f"{path}: Results declares {', '.join(twice)} twice. Remove one")
+
+
+def _check_names(path: Path, results: type) -> None:
+    """BadInput if a declared column has a name that is taken, or a prediction that is no column."""
+    columns = {one.name: one for one in columns_of(results)}
+    taken = [name for name in columns if name in OF_THE_STUDY]
+    if taken:
+        raise BadInput(f"{path}: Results declares {', '.join(taken)}, which every study has "
+                       "already. Choose another name")
+    for one in columns.values():
+        if one.predicted_by is not None and one.predicted_by not in columns:
+            raise BadInput(f"{path}: {one.name} is predicted_by {one.predicted_by}, which is no "
+                           f"column{did_you_mean(one.predicted_by, columns)}")
+
+
+def _check_judges(ledger: Path, claims: Path) -> None:
+    """BadInput if a ledger names a judging function that the lab does not have."""
+    wanted = {str(claim["judge"]): str(claim.get("id")) for claim in tomllib.loads(
+        ledger.read_text("utf-8")).get("claim", ()) if "judge" in claim}
+    tree = ast.parse(claims.read_bytes() if claims.is_file() else b"")
+    known = [ast.literal_eval(key) for node in ast.walk(tree)
+             if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "JUDGES"
+             and isinstance(node.value, ast.Dict) for key in node.value.keys if key is not None]
+    for name, claim in wanted.items():
+        if name not in known:
+            raise BadInput(f"{ledger}: {claim}: {unknown(name, known, 'judging function')}")
 
 
 def _line_of(error: BaseException, path: Path) -> str:
@@ -219,7 +254,5 @@ def _line_of(error: BaseException, path: Path) -> str:
 
 
 def _in_words(error: BaseException) -> str:
-    if isinstance(error, LabError):
-        return str(error)
     text = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"

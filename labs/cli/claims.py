@@ -12,9 +12,12 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labs.errors import BadInput
+
 if TYPE_CHECKING:
     from labs.read.claims.ledger import Article
     from labs.read.claims.verdict import Verdict
+    from labs.read.lab import Lab
 
 DEFAULT_FOLDER = "runs"
 WIDTH = 100
@@ -32,10 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Judge, print. Raises BadInput for an article or runs that there are not, and whatever keeps
     runs from being read."""
-    from labs.read.claims.ledger import article
-
-    chosen = _with_runs(args.source) if args.article is None else [article(args.article)]
-    found = [(one, *_judged(one, args.source)) for one in chosen]
+    found = [(article, *_judged(lab, args.source))
+             for lab, article in _chosen(args.article, args.source)]
     if args.json:
         print(json.dumps([verdict.as_json() for _, _, verdicts in found for verdict in verdicts]))
     else:
@@ -43,27 +44,33 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _with_runs(source: str | None) -> list[Article]:
-    """Every article; of a source that has runs of some labs alone, those that are about them."""
-    from labs.read.claims.ledger import article, articles
+def _chosen(number: int | None, source: str | None) -> list[tuple[Lab, Article]]:
+    """The article of that number, or every one; of a source that has runs of some labs alone,
+    those that are about them. BadInput for an article that has no ledger."""
+    from labs.catalog import with_ledgers
+    from labs.read.claims.ledger import read
     from labs.read.claims.select_runs import labs_of
 
-    every = [article(number) for number in articles()]
+    every = [(lab, read(lab.ledger)) for lab in with_ledgers() if lab.ledger is not None]
+    if number is not None:
+        chosen = [(lab, article) for lab, article in every if article.number == number]
+        if not chosen:
+            there = ", ".join(str(article.number) for _, article in every)
+            raise BadInput(f"there is no ledger of article {number}. Available: {there}")
+        return chosen
     if source is None:
         return every
     labs = labs_of(Path(source))
-    return [one for one in every if one.lab in labs] or every
+    return [(lab, article) for lab, article in every if lab.name in labs] or every
 
 
-def _judged(article: Article, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:
-    """Where the runs are from, and the verdicts on an article from them."""
-    from labs.catalog import find
+def _judged(lab: Lab, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:
+    """Where the runs are from, and the verdicts on the lab's article from them."""
+    from labs.read.claims.judge import verdicts
     from labs.read.claims.select_runs import runs_of
 
-    where = Path(source) if source is not None else _newest(article.lab)
-    verdicts: tuple[Verdict, ...] = find(article.lab).claims_module().verdicts(
-        runs_of(article.lab, where))
-    return where, verdicts
+    where = Path(source) if source is not None else _newest(lab.name)
+    return where, verdicts(lab, runs_of(lab, where))
 
 
 def _newest(lab: str) -> Path:

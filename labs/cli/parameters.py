@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    cls = find(args.lab).Parameters()
+    cls = find(args.lab).Parameters
     if args.json:
         print(json.dumps(schema(cls), indent=2))
     elif args.notebook:

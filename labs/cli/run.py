@@ -16,11 +16,12 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from labs.catalog import LABS, Lab, find
+from labs.catalog import LABS, find
 from labs.cli.tables import table
 from labs.drive.parameters.base import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
 from labs.errors import BadInput, Missing
+from labs.read.lab import Lab
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -48,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     """Add the flags of the lab that the words name; those that every lab has if they name none."""
     named = lab_word(words)
-    add_flags(parser, find(named).Parameters() if named is not None else LabParameters)
+    add_flags(parser, find(named).Parameters if named is not None else LabParameters)
 
 
 def lab_word(words: Sequence[str]) -> str | None:
@@ -62,7 +63,7 @@ def main(args: argparse.Namespace) -> int:
     if args.jobs is not None and args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs} is out of range; allowed: 1 or more")
     lab = find(args.lab)
-    parameters = from_flags(lab.Parameters(), args)
+    parameters = from_flags(lab.Parameters, args)
     if args.dry_run:
         steps = preview(lab, parameters)
         print(json.dumps(steps) if args.json else as_script(steps))
@@ -110,8 +111,7 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
                 "run": names.get(condition.name),
                 "commands": [
                     {"host": line.host, "argv": list(line.argv)}
-                    for line in commands_of(lab.experiment_module(), condition,
-                                            parameters.testbed)
+                    for line in commands_of(condition, lab.lines(condition), parameters.testbed)
                 ],
             }
             for condition in lab.conditions(parameters)
@@ -159,14 +159,14 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
 
 def remarks(lab: Lab, results: DataFrame) -> list[str]:
     """What the results show beyond their rows, where the lab has something to say."""
-    say = getattr(lab.analysis_module(), "remarks", None)
+    say = getattr(lab.part("narrative"), "remarks", None)
     return [] if say is None else list(say(results))
 
 
 def beyond(lab: Lab, study: Study) -> dict[str, Any]:
     """What the runs show together, where the lab has such findings; each has a name of its own,
     and those in words are `remarks`."""
-    show = getattr(lab.analysis_module(), "shows", None)
+    show = getattr(lab.part("narrative"), "findings", None)
     return {} if show is None else dict(show(study))
 
 

@@ -122,7 +122,6 @@ def _told(value: object) -> str:
 
 
 def main_compare(args: argparse.Namespace) -> int:
-    from labs.read.runs import compare
     from labs.read.runs.compare import MOVED as GRADE_MOVED
     from labs.read.runs.compare import side
 
@@ -133,6 +132,8 @@ def main_compare(args: argparse.Namespace) -> int:
     first, second = side(args.a), side(args.b)
     if _are_witnesses(first, second):
         return _compare_witnesses(first, second, args.json)
+    from labs.studies.runs import compare
+
     found = compare(args.a, args.b)
     print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
     return MOVED if found.grade == GRADE_MOVED else 0
@@ -148,12 +149,14 @@ def _are_witnesses(first: Sequence[Run], second: Sequence[Run]) -> bool:
 
 def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
     """Two testbeds never give the same bytes: each condition's ratio, and whether they agree."""
-    from labs.read.stats.testbed_comparison import AGREE, alone, beside, grade, lines, margin_of
+    from labs.catalog import find
+    from labs.read.stats.testbed_comparison import AGREE, alone, beside, grade, lines
 
-    found = beside(first, second)
+    lab = find(first[0].lab)
+    found = beside(lab, first, second)
     only_first, only_second = alone(first, second), alone(second, first)
     if as_json:
-        print(json.dumps({"grade": grade(found), "margin": asdict(margin_of(first[0].lab)),
+        print(json.dumps({"grade": grade(found), "margin": asdict(lab.margin),
                           "conditions": [one.as_json() for one in found],
                           "only_first": only_first, "only_second": only_second}))
     else:

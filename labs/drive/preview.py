@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Sequence
 
 from labs.drive.condition import Condition
 from labs.drive.execution import ALWAYS
@@ -13,19 +13,19 @@ from labs.drive.testbed.two_machines import of_machines, unshaping
 from labs.drive.testbed.vagrant import DEVICE
 
 
-def preview(experiment: ModuleType, condition: Condition, testbed: str = "virtual"
-            ) -> tuple[Command, ...]:
+def preview(condition: Condition, own: Sequence[tuple[str, Argv]] = (),
+            testbed: str = "virtual") -> tuple[Command, ...]:
     """Every ip, tc, ethtool and sysctl line of a run in its order; the host of each, '' for the
     machine that lays the namespaces. Times and exit codes are those of no run: 0 and None.
 
-    An experiment that gives such lines itself says them in `lines(condition)`: host and words.
+    `own` are the lines that the lab adds to those of the link: host and words.
     """
     lay = between_machines if testbed == "vagrant" else of_namespaces
     lines = lay(condition.link)
     for host in ("server", "client"):
         settings = {**ALWAYS, **condition.sysctls.get(host, {})}
         lines += [(host, ("sysctl", "-w", f"{name}={value}")) for name, value in settings.items()]
-    lines += getattr(experiment, "lines", lambda _: ())(condition)
+    lines += own
     return tuple(Command(0, host, argv, None) for host, argv in lines)
 
 

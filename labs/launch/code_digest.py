@@ -14,9 +14,10 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from labs.drive.imports import imported, programs
 from labs.drive.record.cache import cache
 from labs.errors import Missing
 
@@ -77,23 +78,11 @@ def _file(module: str, package: Path) -> Path | None:
 @functools.lru_cache(maxsize=512)
 def _used(content: bytes) -> tuple[str, ...]:
     """The modules of `labs` that a file may load or start, each with the packages around it."""
-    names = [name for name in _named(ast.parse(content)) if name.split(".")[0] == "labs"]
+    tree = ast.parse(content)
+    names = [name for name in imported(tree) if name.split(".")[0] == "labs"]
+    names += [f"{PROGRAMS}.{program}" for program in programs(tree)]
     around = [name.rsplit(".", count)[0] for name in names for count in range(name.count(".") + 1)]
     return tuple(dict.fromkeys([*names, *around]))
-
-
-def _named(tree: ast.AST) -> Iterator[str]:
-    if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
-        return
-    if isinstance(tree, ast.Import):
-        yield from (one.name for one in tree.names)
-    elif isinstance(tree, ast.ImportFrom) and tree.module:
-        yield from (f"{tree.module}.{one.name}" for one in tree.names)
-    elif isinstance(tree, ast.Constant) and isinstance(tree.value, str) and (
-            tree.value.endswith(".py") and tree.value[:-3].isidentifier()):
-        yield f"{PROGRAMS}.{tree.value[:-3]}"
-    for child in ast.iter_child_nodes(tree):
-        yield from _named(child)
 
 
 def copy(code: Code, interpreter: Path) -> Path:

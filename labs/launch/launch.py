@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from labs.catalog import Lab
+from labs.read.lab import Lab
 from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
 from labs.drive.kernel.boot import PATH

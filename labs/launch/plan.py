@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labs.catalog import Lab
+from labs.read.lab import Lab
 from labs.drive.condition import Condition, seed_of
 from labs.drive.kernel.store import Kernel, find
 from labs.drive.parameters.base import LabParameters
@@ -106,15 +106,14 @@ def shaper_of_this_machine() -> None:
 
 def code_of(lab: Lab, testbed: str) -> code.Code:
     """The code that a run of a lab on a testbed can execute."""
-    return code.code_of(testbed, lab.experiment, Path(lab.source) if lab.source else None)
+    return code.code_of(testbed, lab.experiment, lab.source)
 
 
 def _tools(lab: Lab, condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts, beyond those of every run."""
-    asked: tuple[str, ...] = getattr(lab.experiment_module(), "tools", lambda _: ())(condition)
     capture = ("tcpdump",) if condition.settings.get("capture") else ()
     router = ("ethtool",) if condition.link.at == "router" else ()
-    return (*asked, *capture, *router)
+    return (*lab.tools(condition), *capture, *router)
 
 
 def _there(lab: Lab, conditions: Sequence[Condition]) -> There:

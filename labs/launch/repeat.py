@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from labs.catalog import Lab
+from labs.read.lab import Lab
 from labs.drive.parameters.base import LabParameters
 from labs.launch.plan import Planned, plan
 from labs.read.runs.run import open_run
@@ -30,7 +30,7 @@ def repeat(lab: Lab, p: LabParameters, runs: Path, make: Make) -> tuple[Planned,
     opened = cache(lambda name: open_run(runs / name))
 
     def known(condition: int) -> bool:
-        (seen,) = repeated(opened(one.name) for one in made[condition])
+        (seen,) = repeated(lab, (opened(one.name) for one in made[condition]))
         return enough(len(seen.runs), seen.values if seen.figure else None, p)
 
     for batch in rounds(len(made), p, known):

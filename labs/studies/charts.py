@@ -17,7 +17,7 @@ SHARED = {"ladder": "ladder", "latency": "ecdf", "time_sequence": "time_sequence
 
 def __getattr__(name: str) -> ModuleType:
     if name in LABS:
-        return find(name).charts_module()
+        return find(name).require("charts")
     if name not in SHARED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"labs.read.charts.{SHARED[name]}")

@@ -11,9 +11,9 @@ import pandas
 
 from labs.drive.record.atomic_write import write_whole
 from labs.errors import BadInput, Missing
-from labs.read.runs.compare import lab_results
 from labs.read.runs.run import Run
 from labs.read.stats.disturbance import disturbances
+from labs.studies.runs import results_of
 
 INPUTS = "inputs"
 CSV, PARQUET = ".csv", ".parquet"
@@ -77,7 +77,7 @@ def _row(run: Run) -> dict[str, Any]:
         "link": run.link["verdict"], "key": run.key, "digest": run.digest}
     if "repetition" in run.inputs:
         of_the_run["disturbed"] = list(disturbances(run))
-    row = {"run": run.name, "lab": run.lab, "condition": run.condition, **lab_results(run),
+    row = {"run": run.name, "lab": run.lab, "condition": run.condition, **results_of(run),
            **of_the_run}
     return {name: _joined(value) for name, value in row.items()} | dict(
         _flattened(run.inputs, INPUTS))

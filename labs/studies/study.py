@@ -7,13 +7,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from labs.catalog import Lab, lab_of
+from labs.catalog import lab_of
 from labs.drive.parameters.base import LabParameters
 from labs.drive.parameters.declare import did_you_mean
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing
 from labs.read.display.notebook import Table, Text, Words
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
+from labs.read.lab import Lab
 from labs.read.runs.run import Run
 from labs.read.stats.disturbance import disturbances
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
@@ -65,7 +66,7 @@ class Study:
     def results(self) -> Table:
         """A row a run: what its lab's `results` finds, and where it is from.
 
-        `marks` are joined with "; "; a figure that there is not is NaN.
+        `notes` are joined with "; ", their codes with " "; a figure that there is not is NaN.
         """
         table = Table([self._row(run) for run in self.runs])
         for name in table:
@@ -76,7 +77,7 @@ class Study:
     @property
     def repeated(self) -> tuple[Repeated, ...]:
         """The conditions that were repeated; none of a study on virtual time."""
-        return repeated(run for run in self.every if "repetition" in run.inputs)
+        return repeated(self.lab, (run for run in self.every if "repetition" in run.inputs))
 
     def repetitions(self) -> Table:
         """A row a repeated condition: the median of its figure, the 95 % interval, the runs."""
@@ -100,13 +101,12 @@ class Study:
 
         BadInput if the lab has no words of its own for that.
         """
-        analysis = self.lab.analysis_module()
-        name = "tell" if condition is None else "tell_run"
-        if not hasattr(analysis, name):
-            raise BadInput(f"the lab {self.lab.name} tells nothing in words; look at results()")
-        told = analysis.tell(self.results()) if condition is None else (
-            analysis.tell_run(self.run(condition)))
-        return Words(told)
+        narrative = self.lab.part("narrative")
+        name = "describe" if condition is None else "describe_run"
+        if not hasattr(narrative, name):
+            raise BadInput(f"the lab {self.lab.name} has no text summary; use study.results()")
+        return Words(getattr(narrative, name)(
+            self.results() if condition is None else self.run(condition)))
 
     def on(self, kernel: str, *conditions: str) -> Study:
         """The same study on another kernel, of it the conditions that fit one of the patterns.
@@ -139,22 +139,22 @@ class Study:
         the ratio with its 95 % interval, and whether they agree."""
         from labs.read.stats.testbed_comparison import as_table, beside
 
-        return as_table(beside(self.every, other.every))
+        return as_table(beside(self.lab, self.every, other.every))
 
     def _row(self, run: Run) -> dict[str, Any]:
-        found = {"condition": run.condition, **self.lab.analysis_module().results(run)}
-        notes = found.get("marks", ())
-        notes = [notes] if isinstance(notes, str) else list(notes)
+        found = self.lab.results(run)
+        notes = [note.text for note in found.notes]
         disturbed = [f"disturbed: {what}" for what in disturbances(run)]
         of_the_run = {
-            "marks": "; ".join(filter(None, [*notes, *disturbed])),
+            "notes": "; ".join([*notes, *disturbed]),
+            "note_codes": " ".join(note.code for note in found.notes if note.code),
             "testbed": run.testbed, "kernel": run.kernel["release"], "source": self.source,
             "rtt_ms": run.link["measured"]["rtt_ms"],
             "rate_mbit": run.link["measured"]["rate_mbit"],
             "link": run.link["verdict"], "link_asked": asked(run.link["asked"]),
             "key": run.key, "digest": run.digest,
         }
-        return {**found, **of_the_run}
+        return {"condition": run.condition, **found.values, **of_the_run}
 
     def __repr__(self) -> str:
         return f"<Study {self._words()}>"
@@ -202,7 +202,7 @@ def opened(file: StudyFile, p: LabParameters, lab: Lab, *, live: bool) -> Study:
     from labs.read.runs.run import open_run
 
     every = tuple(map(open_run, file.folders()))
-    return Study(p, in_the_middle(every), file.runs, file.path, live, lab=lab, every=every)
+    return Study(p, in_the_middle(lab, every), file.runs, file.path, live, lab=lab, every=every)
 
 
 def _recorded(p: LabParameters) -> Study:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from labs.read.claims.disputed import disputed
-from labs.read.claims.ledger import article
+from labs.read.claims.judge import verdicts as judged
+from labs.read.claims.ledger import read
 from labs.read.claims.verdict import Verdict, shown
 from labs.read.display.notebook import Table
 from labs.read.stats.testbed_comparison import beside
@@ -20,11 +21,11 @@ def verdicts(study: Study, other: Study | None = None) -> Table:
     runs; one that they cannot judge is `not judged`, and says what is missing. With another study,
     of a second witness, a verdict on which the two part is `disputed`, with the reason.
     """
-    claims = study.lab.claims_module()
-    found: tuple[Verdict, ...] = claims.verdicts(study.runs)
+    found = judged(study.lab, study.runs)
     if other is not None and other.runs:
-        found = disputed(article(claims.ARTICLE), found, claims.verdicts(other.runs),
-                         beside(study.every, other.every))
+        assert study.lab.ledger is not None
+        found = disputed(read(study.lab.ledger), found, judged(study.lab, other.runs),
+                         beside(study.lab, study.every, other.every))
     return Table([_row(one) for one in found], columns=list(COLUMNS))
 
 

@@ -51,7 +51,8 @@ def _of_both(claim: Claim, one: Verdict, other: Verdict | None, rows: Sequence[B
 
 def _measured(row: Beside) -> str:
     """What may explain that the figures of a condition are not the same, though near."""
-    return in_words(facts(row.first.middle), facts(row.second.middle),
+    return in_words(facts(row.first.lab, row.first.middle),
+                    facts(row.second.lab, row.second.middle),
                     (row.margin.low, row.margin.high))
 
 

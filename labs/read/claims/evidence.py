@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from labs.catalog import Lab
+from labs.read.lab import Found, Lab
 from labs.read.claims.verdict import Witness
 from labs.read.runs.run import Run
 
@@ -20,7 +19,6 @@ class Evidence:
     def __init__(self, lab: Lab, runs: Mapping[str, Run]) -> None:
         self.lab = lab
         self.runs = runs
-        self._rows: dict[str, Mapping[str, Any]] = {}
 
     def matching(self, *patterns: str) -> tuple[str, ...]:
         """The conditions there are that fit any of the patterns, in the order of the runs."""
@@ -35,11 +33,31 @@ class Evidence:
         """The run of a condition that is there."""
         return self.runs[name]
 
+    def found(self, name: str) -> Found:
+        """What the lab finds in the run of a condition."""
+        return self.lab.results(self.runs[name])
+
     def row(self, name: str) -> Mapping[str, Any]:
-        """What the lab's `results` find in the run of a condition."""
-        if name not in self._rows:
-            self._rows[name] = self.lab.analysis_module().results(self.runs[name])
-        return self._rows[name]
+        """The figures that the lab finds in the run of a condition, with what the run was."""
+        run = self.runs[name]
+        return {"condition": name, "rtt_ms": run.link["measured"]["rtt_ms"],
+                "rate_mbit": run.link["measured"]["rate_mbit"], **self.found(name).values}
+
+    def hook(self, name: str) -> Callable[..., Any] | None:
+        """A function of the lab's claims that shared code calls, or None if it has none."""
+        found: Callable[..., Any] | None = getattr(self.lab.part("claims"), name, None)
+        return found
+
+    def parameter(self, name: str, parameter: str) -> float | str | None:
+        """A parameter of the lab as a run was asked for it; None if the run does not say it."""
+        condition = self.runs[name].inputs["condition"]
+        for place in (condition["link"], condition["settings"]):
+            if parameter in place:
+                value: float | str | None = place[parameter]
+                return value
+        own = self.hook("parameter")
+        said: float | str | None = None if own is None else own(self.runs[name], parameter)
+        return said
 
     def witness(self, names: Sequence[str]) -> Witness | None:
         """The testbed and the kernel of these runs; None without runs."""
@@ -54,8 +72,3 @@ def bad_link(run: Run) -> str | None:
     """What is wrong with a run's link, or None."""
     said = str(run.link["verdict"])
     return None if said == AS_ASKED else said.removeprefix("not as asked: ")
-
-
-def as_on(run: Run, kernel: str) -> Run:
-    """The run as if it had been made on another kernel: for what the theory says of it there."""
-    return replace(run, said={**run.said, "kernel": {**run.kernel, "release": kernel}})

@@ -1,45 +1,59 @@
-"""From a claim and the evidence to a verdict."""
+"""From a claim and the evidence to a verdict.
+
+A lab's `claims` may have, beside JUDGES, what only it can say:
+
+    parameter(run, name)            a parameter that is neither of the link nor a setting, or None
+    changed_since(claim, run)       (the last kernel series, what came) where the theory has the
+                                    article's figure on an earlier kernel and not on the run's
+    explain(run, measured)          why the measured figure is another than the article's
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from statistics import mean, median
 from typing import Any
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
-from labs.experiments.buffers.prediction import expected as theory_of
-from labs.read.claims.article_figures import parameter
-from labs.read.claims.evidence import Evidence, as_on, bad_link
-from labs.read.claims.ledger import WILD, Claim, Figure
+from labs.read.claims.evidence import Evidence, bad_link
+from labs.read.claims.ledger import WILD, Claim, read
 from labs.read.claims.verdict import (
     DIFFERS,
     HARDWARE,
     HOLDS,
     NOT_JUDGED,
+    Figure,
     Finding,
     Verdict,
     held_until,
-    in_digits,
 )
+from labs.read.lab import Lab
 from labs.read.runs.run import Run
-from labs.read.theory.bounds import LINE, Prediction
-from labs.read.theory.kernel_version import before, series
-from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE
 
 Judge = Callable[[Claim, Evidence], Finding]
 
-MIB = 1 << 20
+NOT_SETTLED = "not_settled"
+"""The code of the note that a run had not reached a steady state."""
+
 REDUCE: Mapping[str, Callable[[list[float]], float]] = {
     "only": lambda values: values[0], "median": median, "mean": mean, "min": min, "max": max,
 }
-PREDICTED = {"goodput_mib_s": "predicted_mean_mib_s", "steady_mib_s": "predicted_mib_s"}
-# What of the theory changed, and when: it may say why an article's figure is no longer measured.
-CHANGES = {
-    RATIO_SINCE: "from 6.6 on the share of a receive buffer that becomes window follows from the "
-                 "packets, and is larger",
-    SMALL_HEADS_SINCE: "from 6.3 on a packet takes less of the send buffer",
-}
+
+
+def verdicts(lab: Lab, runs: Iterable[Run]) -> tuple[Verdict, ...]:
+    """A verdict on each claim of the article that a lab is about, from the runs of one study.
+
+    Of two runs of a condition the last counts. What the runs cannot say is "not judged", and why.
+    BadInput for a lab without a ledger.
+    """
+    if lab.ledger is None:
+        raise BadInput(f"the lab {lab.name} has no claims to judge")
+    article = read(lab.ledger)
+    judges = getattr(lab.part("claims"), "JUDGES", {})
+    seen = Evidence(lab, {run.condition: run for run in runs})
+    return tuple(judge(claim, seen, judges, article.parameters) for claim in article.claims)
+
 
 
 def judge(claim: Claim, seen: Evidence, judges: Mapping[str, Judge],
@@ -96,7 +110,7 @@ def _other_parameters(claim: Claim, seen: Evidence,
     found: dict[str, None] = {}
     for name in claim.parameters:
         for condition in seen.matching(*claim.conditions):
-            asked = parameter(seen.run(condition), name)
+            asked = seen.parameter(condition, name)
             if asked is not None and asked != articles_own[name]:
                 found[f"{name} {_said(asked)}, not {_said(articles_own[name])}"] = None
     return list(found)
@@ -112,18 +126,20 @@ def by_column(claim: Claim, seen: Evidence) -> Finding:
     columns = claim.column if isinstance(claim.column, Mapping) else {"": str(claim.column)}
     rows = [seen.row(name) for name in names]
     measured = {name: _reduced(claim.reduction, column, rows) for name, column in columns.items()}
-    predicted = {name: _reduced(claim.reduction, PREDICTED[column], rows)
-                 for name, column in columns.items() if column in PREDICTED}
+    declared = {name: seen.lab.columns[column] for name, column in columns.items()
+                if column in seen.lab.columns}
+    predicted = {name: _reduced(claim.reduction, one.predicted_by, rows)
+                 for name, one in declared.items() if one.predicted_by is not None}
     if claim.hardware:
         return _hardware(measured, names, seen)
     for name, column in columns.items():
         if measured[name] is None:
             return not_judged(f"the run of {', '.join(names)} gives no {column}")
-        unsettled = [one for one, row in zip(names, rows, strict=True) if row["settled"] is False]
-        if unsettled and column.startswith("steady"):
+        unsettled = [one for one in names if seen.found(one).has_note(NOT_SETTLED)]
+        if unsettled and name in declared and declared[name].steady:
             return not_judged(f"{', '.join(unsettled)} had not settled when it ended")
     known = {name: value for name, value in measured.items() if value is not None}
-    return compared(claim, known, _complete(predicted), seen.run(names[0]))
+    return compared(claim, known, _complete(predicted), seen, names[0])
 
 
 def _reduced(reduction: str, column: str, rows: list[Mapping[str, Any]]) -> float | None:
@@ -143,7 +159,7 @@ def _complete(figures: Mapping[str, float | None]) -> dict[str, float] | None:
 def _hardware(measured: Mapping[str, float | None], names: tuple[str, ...],
               seen: Evidence) -> Finding:
     """A figure of the author's own machine: shown beside ours, with no pass or fail."""
-    no_rate = [name for name in names if "no rate" in " ".join(seen.row(name)["marks"])]
+    no_rate = [name for name in names if any(note.excludes for note in seen.found(name).notes)]
     if not names or no_rate:
         reason = ("it is the speed of the author's machines; " + (
             "on virtual time nothing limits a link that is not shaped" if no_rate else
@@ -155,7 +171,7 @@ def _hardware(measured: Mapping[str, float | None], names: tuple[str, ...],
 
 
 def compared(claim: Claim, measured: Mapping[str, float],
-             predicted: Mapping[str, float] | None, run: Run) -> Finding:
+             predicted: Mapping[str, float] | None, seen: Evidence, name: str) -> Finding:
     """The measured figures beside the article's: within its tolerance, or by what factor not, and
     what the theory says to that."""
     wanted = _by_name(claim.expected)
@@ -165,11 +181,15 @@ def compared(claim: Claim, measured: Mapping[str, float],
         "measured": _one(measured), "predicted": None if predicted is None else _one(predicted)}
     if abs(factor - 1) <= claim.allowed:
         return Finding(verdict=HOLDS, reason=_apart(factor, claim), **figures)
-    until = _changed_since(claim, run)
+    run, until = seen.run(name), None
+    if (changed_since := seen.hook("changed_since")) is not None:
+        until = changed_since(claim, run)
     if until is not None:
-        verdict, what = until
-        return Finding(verdict=verdict, reason=what, **figures)
-    return Finding(verdict=DIFFERS, factor=factor, reason=_why(run, measured), **figures)
+        last, what = until
+        return Finding(verdict=held_until(last), reason=what, **figures)
+    explain = seen.hook("explain")
+    reason = f"{100 * (factor - 1):+.1f} %" if explain is None else explain(run, measured)
+    return Finding(verdict=DIFFERS, factor=factor, reason=reason, **figures)
 
 
 def _by_name(figure: Figure) -> dict[str, float]:
@@ -185,52 +205,3 @@ def _one(figures: Mapping[str, float]) -> Figure:
 def _apart(factor: float, claim: Claim) -> str:
     return (f"within {claim.tolerance_pct:g} %: {100 * (factor - 1):+.1f} %"
             if abs(factor - 1) >= 0.0005 else f"within {claim.tolerance_pct:g} %: the same")
-
-
-def _changed_since(claim: Claim, run: Run) -> tuple[str, str] | None:
-    """The verdict and the reason if the theory has the article's figure on earlier kernels and
-    the measured one on the run's; None if it does not say so."""
-    steady = [column for column in _columns(claim) if column == "steady_mib_s"]
-    here = theory_of(run)
-    wanted = list(_by_name(claim.expected).values())
-    if len(steady) != 1 or len(wanted) != 1 or here is None:
-        return None
-    kernel = series(str(run.kernel["release"]))
-    for since, what in CHANGES.items():
-        then = theory_of(as_on(run, before(since)))
-        if kernel >= since and then is not None and (
-                abs(then.goodput_mib_s / wanted[0] - 1) <= claim.allowed
-                < abs(here.goodput_mib_s / wanted[0] - 1)):
-            return held_until(before(since)), (
-                f"{what}: the theory has {in_digits(then.goodput_mib_s)} MiB/s up to "
-                f"{before(since)} and {in_digits(here.goodput_mib_s)} on "
-                f"{run.kernel['release']}")
-    return None
-
-
-def _columns(claim: Claim) -> tuple[str, ...]:
-    if isinstance(claim.column, Mapping):
-        return tuple(claim.column.values())
-    return () if claim.column is None else (claim.column,)
-
-
-def _why(run: Run, measured: Mapping[str, float]) -> str:
-    """Why a speed is another than the article's, as far as the theory of this run can say."""
-    theory = theory_of(run)
-    if theory is None:
-        return "the theory has no word on it"
-    best = max(measured.values())
-    if not _agrees(theory, best):
-        return (f"not explained: the theory has {in_digits(theory.goodput_mib_s)} MiB/s, held "
-                f"there by the {theory.bound}")
-    if theory.bound == LINE:
-        return (f"the run reaches what the line carries, {in_digits(theory.goodput_mib_s)} MiB/s "
-                "of payload" + ("; on virtual time no machine stands in its way"
-                                if run.testbed == "virtual" else ""))
-    return (f"as the theory has it on {run.kernel['release']}: "
-            f"{in_digits(theory.goodput_mib_s)} MiB/s, held there by the {theory.bound}")
-
-
-def _agrees(theory: Prediction, mib_s: float) -> bool:
-    allowed = theory.tolerance_pct
-    return allowed is not None and abs(mib_s / theory.goodput_mib_s - 1) <= allowed / 100

@@ -29,7 +29,6 @@ from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 from labs.read.theory.kernel_version import series
 
-HERE = Path(__file__).parents[2] / "experiments"
 LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "at")
 REDUCTIONS = ("only", "median", "mean", "min", "max")
 WILD = "*?"
@@ -95,21 +94,6 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "hardware": bool, "until": str, "changed": str, "source": str,
 }
 _REQUIRED = ("id", "statement", "expected", "unit")
-
-
-def article(number: int) -> Article:
-    """Read the ledger of an article of the package; BadInput, with those there are, if none."""
-    path = next(HERE.glob(f"*/article{number}.toml"), None)
-    if path is None:
-        there = ", ".join(map(str, articles()))
-        raise BadInput(f"there is no ledger of article {number}; there are those of: {there}")
-    return read(path)
-
-
-def articles() -> tuple[int, ...]:
-    """The numbers of the articles that have a ledger."""
-    return tuple(sorted(int(path.stem.removeprefix("article"))
-                        for path in HERE.glob("*/article*.toml")))
 
 
 def read(path: Path) -> Article:

@@ -8,6 +8,7 @@ from pathlib import Path
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput
+from labs.read.lab import Lab
 from labs.read.runs.compare import side
 from labs.read.runs.listing import is_run, open_study, runs_folder, study_files
 from labs.read.runs.run import Run, open_run
@@ -18,7 +19,7 @@ from labs.read.stats.repetitions import in_the_middle
 HOW_MUCH = frozenset({"size", "only", "repetitions_min", "repetitions_max", "width_pct"})
 
 
-def runs_of(lab: str, where: Path) -> list[Run]:
+def runs_of(lab: Lab, where: Path) -> list[Run]:
     """The runs of a lab in a study file, a run, a folder of runs or a packed file.
 
     Of a folder it is the newest study, and what studies of the same parameters have beyond it:
@@ -26,17 +27,17 @@ def runs_of(lab: str, where: Path) -> list[Run]:
     middle. BadInput if there are no runs, or
     several of one condition in a folder without a study.
     """
-    runs = _of_a_folder(lab, where)
+    runs = _of_a_folder(lab.name, where)
     if runs is None:
-        runs = [run for run in side(where) if run.lab == lab]
+        runs = [run for run in side(where) if run.lab == lab.name]
     if not runs:
-        raise BadInput(f"{where} holds no run of {lab}; `labs run {lab} --into DIR` makes them")
+        raise BadInput(f"{where} holds no run of {lab.name}; `labs run {lab.name} --into DIR` makes them")
     twice = [name for name, count in Counter(
         run.condition for run in runs if "repetition" not in run.inputs).items() if count > 1]
     if twice:
         raise BadInput(f"{where} holds several runs of {', '.join(twice)} and no study that says "
                        "which belong together; name a study file")
-    return list(in_the_middle(runs))
+    return list(in_the_middle(lab, runs))
 
 
 def labs_of(where: Path) -> frozenset[str]:

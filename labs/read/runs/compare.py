@@ -108,29 +108,20 @@ class Comparison:
 
 
 def compare(a: str | Path, b: str | Path,
-            results_of: Callable[[Run], Results] | None = None) -> Comparison:
+            results_of: Callable[[Run], Results]) -> Comparison:
     """Compare two sides run by run, paired by lab and condition.
 
     A side is a run folder, a study file, a RUNS folder (the newest study of each lab; all runs if
     it holds no study) or a packed file of any of these. `results_of` computes the results of a
-    run; by default the lab's own `results`. Raises BadInput if a side holds no run, if no run is
+    run as its lab does. Raises BadInput if a side holds no run, if no run is
     on both sides, or if it is not clear which runs belong together; Damaged for a damaged run.
     """
-    compute = lab_results if results_of is None else results_of
     together, only_a, only_b = _paired(side(a), side(b))
     if not together:
         raise BadInput(f"{a} and {b} have no condition in common ({_names(only_a)}; "
                        f"{_names(only_b)}); compare runs of the same conditions")
-    pairs = tuple(_graded(one, other, compute) for one, other in together)
+    pairs = tuple(_graded(one, other, results_of) for one, other in together)
     return Comparison(pairs, tuple(only_a), tuple(only_b))
-
-
-def lab_results(run: Run) -> Results:
-    """Compute the results of a run as its lab does; BadInput if that lab is not known here."""
-    from labs.catalog import find
-
-    found: Results = find(run.lab).analysis_module().results(run)
-    return found
 
 
 def side(what: str | Path) -> list[Run]:

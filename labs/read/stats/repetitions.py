@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from labs.catalog import find
+from labs.read.lab import Lab
 from labs.read.runs.run import Run
 from labs.read.stats.bootstrap import Interval, of_median
 from labs.read.stats.disturbance import disturbances
@@ -18,6 +17,7 @@ class Repeated:
     """All runs of a condition. `figure` names what is compared ("" where the lab names nothing);
     `values` are those of the runs that count, in the order of the runs."""
 
+    lab: Lab
     condition: str
     figure: str
     runs: tuple[Run, ...]
@@ -43,7 +43,7 @@ class Repeated:
         """The run in the middle of those that count (of all, if none does)."""
         among = self.counted or self.runs
         valued = [(found[1], place) for place, run in enumerate(among)
-                  if (found := figure(run)) is not None]
+                  if (found := self.lab.headline(run)) is not None]
         return among[sorted(valued)[(len(valued) - 1) // 2][1]] if valued else among[0]
 
     def as_json(self) -> dict[str, Any]:
@@ -58,23 +58,14 @@ class Repeated:
         }
 
 
-@cache
-def figure(run: Run) -> tuple[str, float] | None:
-    """The name and value of the figure that a lab compares of a run; None where there is none."""
-    analysis = find(run.lab).analysis_module()
-    chosen = getattr(analysis, "figure", None)
-    found: tuple[str, float] | None = chosen and chosen(analysis.results(run))
-    return found
+def repeated(lab: Lab, runs: Iterable[Run]) -> tuple[Repeated, ...]:
+    """The conditions of some runs of a lab, in the order in which they first come."""
+    return tuple(_repeated(lab, name, found) for name, found in _by_condition(runs).items())
 
 
-def repeated(runs: Iterable[Run]) -> tuple[Repeated, ...]:
-    """The conditions of some runs, in the order in which they first come."""
-    return tuple(_repeated(name, found) for name, found in _by_condition(runs).items())
-
-
-def in_the_middle(runs: Iterable[Run]) -> tuple[Run, ...]:
+def in_the_middle(lab: Lab, runs: Iterable[Run]) -> tuple[Run, ...]:
     """A run for each condition: the only one, or of repetitions the one in the middle."""
-    return tuple(found[0] if len(found) == 1 else _repeated(name, found).middle
+    return tuple(found[0] if len(found) == 1 else _repeated(lab, name, found).middle
                  for name, found in _by_condition(runs).items())
 
 
@@ -85,9 +76,9 @@ def _by_condition(runs: Iterable[Run]) -> dict[str, list[Run]]:
     return together
 
 
-def _repeated(condition: str, runs: Sequence[Run]) -> Repeated:
+def _repeated(lab: Lab, condition: str, runs: Sequence[Run]) -> Repeated:
     counted = tuple(run for run in runs if not disturbances(run))
-    figures = [found for run in counted if (found := figure(run)) is not None]
-    name = next((found[0] for run in runs if (found := figure(run)) is not None), "")
-    return Repeated(condition, name, tuple(runs), counted,
+    figures = [found for run in counted if (found := lab.headline(run)) is not None]
+    name = next((found[0] for run in runs if (found := lab.headline(run)) is not None), "")
+    return Repeated(lab, condition, name, tuple(runs), counted,
                     tuple(value for its_name, value in figures if its_name == name))

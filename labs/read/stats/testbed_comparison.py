@@ -12,30 +12,20 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from labs.catalog import find
 from labs.errors import BadInput
 from labs.read.display.notebook import Table, Words
+from labs.read.lab import Lab, Margin
 from labs.read.runs.compare import changes
 from labs.read.runs.run import Run
 from labs.read.stats.bootstrap import FEWEST, Interval, of_ratio
 from labs.read.stats.disagreement import Facts, in_words
 from labs.read.stats.machines import machines
-from labs.read.stats.repetitions import Repeated, figure, repeated
+from labs.read.stats.repetitions import Repeated, repeated
 
 AGREE, UNDECIDED, PART, NOT_COMPARED = "agree", "undecided", "part", "not compared"
-PREDICTED = "predicted_mean_mib_s"
 GRADES = (NOT_COMPARED, AGREE, UNDECIDED, PART)
 COLUMNS = ("condition", "figure", "first", "second", "ratio", "low", "high", "verdict", "because",
            "counted", "disturbed", "margin_low", "margin_high", "first_witness", "second_witness")
-
-
-@dataclass(frozen=True)
-class Margin:
-    """How far the ratio of two witnesses may be from 1, written down before any run, and why."""
-
-    low: float
-    high: float
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -64,28 +54,18 @@ class Beside:
         }
 
 
-def margin_of(lab: str) -> Margin:
-    """The margin that a lab has written down; BadInput if it has none."""
-    found = getattr(find(lab).analysis_module(), "MARGIN", None)
-    if isinstance(found, Margin):
-        return found
-    raise BadInput(f"the lab {lab} has no margin within which two witnesses agree; write it into "
-                   "the lab: MARGIN = Margin(0.9, 1.1, reason) of "
-                   "labs.read.stats.testbed_comparison")
-
-
-def tell_margin(lab: str) -> Words:
+def tell_margin(lab: Lab) -> Words:
     """The margin of a lab, and why it is as wide as it is."""
-    margin = margin_of(lab)
+    margin = lab.margin
     return Words(f"The margin is {margin.low:g} to {margin.high:g}: {margin.reason}.")
 
 
-def beside(first: Iterable[Run], second: Iterable[Run]) -> tuple[Beside, ...]:
-    """Each condition that both witnesses have, in the order of the first.
+def beside(lab: Lab, first: Iterable[Run], second: Iterable[Run]) -> tuple[Beside, ...]:
+    """Each condition of a lab that both witnesses have, in the order of the first.
 
     BadInput if one has runs of several testbeds, or they have no condition in common.
     """
-    ones, others = repeated(first), repeated(second)
+    ones, others = repeated(lab, first), repeated(lab, second)
     for side in (ones, others):
         testbeds = dict.fromkeys(run.testbed for one in side for run in one.runs)
         if len(testbeds) > 1:
@@ -144,7 +124,7 @@ def witness(side: Repeated) -> str:
 
 
 def _judged(one: Repeated, other: Repeated) -> Beside:
-    margin = margin_of(other.runs[0].lab)
+    margin = other.lab.margin
 
     def found(verdict: str, because: str, ratio: Interval | None = None) -> Beside:
         return Beside(one.condition, one, other, ratio, verdict, because, margin)
@@ -167,7 +147,7 @@ def _judged(one: Repeated, other: Repeated) -> Beside:
         AGREE: "",
         UNDECIDED: f"the interval reaches over the margin, {margin.low:g} to {margin.high:g}",
     }.get(verdict) if verdict != PART else in_words(
-        facts(one.middle), facts(other.middle), (margin.low, margin.high))
+        facts(one.lab, one.middle), facts(other.lab, other.middle), (margin.low, margin.high))
     return found(verdict, because or "", ratio)
 
 
@@ -185,14 +165,14 @@ def _too_few(side: Repeated) -> str:
 
 
 def _middle(side: Repeated) -> float | None:
-    found = figure(side.middle)
+    found = side.lab.headline(side.middle)
     return median(side.values) if side.values else found and found[1]
 
 
-def facts(run: Run) -> Facts:
+def facts(lab: Lab, run: Run) -> Facts:
     """What of a run may explain its figure."""
     seen = machines(run)
     measured = [one.hz for one in seen.values() if one.hz is not None]
-    theory = find(run.lab).analysis_module().results(run).get(PREDICTED)
     return Facts(run.testbed, str(run.kernel["release"]),
-                 run.kernel["hz"] or (measured[-1] if measured else None), theory, seen)
+                 run.kernel["hz"] or (measured[-1] if measured else None), lab.prediction(run),
+                 seen)

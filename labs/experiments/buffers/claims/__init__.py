@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from labs.experiments.buffers.claims import (
-    granted as buffers_set,
-)
-from labs.experiments.buffers.claims import (
-    receive_window as windows,
-)
-from labs.experiments.buffers.claims import (
-    round_trips,
-    sweeps,
-)
+from labs.experiments.buffers.claims import granted, receive_window, round_trips, sweeps
 from labs.read.claims.judge import Judge
-from labs.read.claims.of_article import verdicts_on
-from labs.read.claims.verdict import Verdict
-from labs.read.runs.run import Run
+from labs.experiments.buffers.claims.explain import changed_since, explain, parameter
 
-ARTICLE = 1
+__all__ = ["JUDGES", "changed_since", "explain", "parameter"]
 
 JUDGES: Mapping[str, Judge] = {
     "no_effect": sweeps.no_effect,
     "httping_times": round_trips.httping_times,
     "round_trip": round_trips.round_trip,
     "buffer_needed": sweeps.buffer_needed,
-    "window_share": windows.window_share,
-    "growth": windows.growth,
-    "defaults": buffers_set.defaults,
-    "doubling": buffers_set.doubling,
-    "cap": buffers_set.cap,
-    "by_hand": buffers_set.by_hand,
+    "window_share": receive_window.window_share,
+    "growth": receive_window.growth,
+    "defaults": granted.defaults,
+    "doubling": granted.doubling,
+    "cap": granted.cap,
+    "by_hand": granted.by_hand,
     "loss_and_control": sweeps.loss_and_control,
     "stop_and_wait": round_trips.stop_and_wait,
 }
 
-
-def verdicts(runs: Iterable[Run]) -> tuple[Verdict, ...]:
-    """A verdict on each claim of the article, in its order: see `verdicts_on`."""
-    return verdicts_on(ARTICLE, JUDGES, runs)

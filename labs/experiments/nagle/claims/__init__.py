@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from labs.experiments.nagle.claims import stalled_requests as stalls
+from labs.experiments.nagle.claims import stalled_requests
 from labs.read.claims.judge import Judge
-from labs.read.claims.of_article import verdicts_on
-from labs.read.claims.verdict import Verdict
-from labs.read.runs.run import Run
-
-ARTICLE = 3
 
 JUDGES: Mapping[str, Judge] = {
-    "mean_time": stalls.mean_time,
-    "on_the_machine": stalls.on_the_machine,
-    "sequence": stalls.sequence,
-    "kept_connections": stalls.kept_connections,
-    "quick_acks": stalls.quick_acks,
-    "joined": stalls.joined,
+    "mean_time": stalled_requests.mean_time,
+    "on_the_machine": stalled_requests.on_the_machine,
+    "sequence": stalled_requests.sequence,
+    "kept_connections": stalled_requests.kept_connections,
+    "quick_acks": stalled_requests.quick_acks,
+    "joined": stalled_requests.joined,
 }
 
-
-def verdicts(runs: Iterable[Run]) -> tuple[Verdict, ...]:
-    """A verdict on each claim of the article, in its order: see `verdicts_on`."""
-    return verdicts_on(ARTICLE, JUDGES, runs)

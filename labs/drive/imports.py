@@ -1,0 +1,31 @@
+"""What a file of Python code may load or start, read from its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def imported(tree: ast.AST, *, whole: bool = True) -> Iterator[str]:
+    """The names that a file imports, `a.b.c` for `from a.b import c`; not those for type checking.
+
+    Without `whole`, those of functions are left out: only what importing the file itself loads.
+    """
+    if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
+        return
+    if not whole and isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        return
+    if isinstance(tree, ast.Import):
+        yield from (one.name for one in tree.names)
+    elif isinstance(tree, ast.ImportFrom) and tree.module:
+        yield from (f"{tree.module}.{one.name}" for one in tree.names)
+    for child in ast.iter_child_nodes(tree):
+        yield from imported(child, whole=whole)
+
+
+def programs(tree: ast.AST) -> Iterator[str]:
+    """The files of programs that the code names, such as `probe` for "probe.py"."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (
+                node.value.endswith(".py") and node.value[:-3].isidentifier()):
+            yield node.value[:-3]

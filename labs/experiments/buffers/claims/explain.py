@@ -1,0 +1,81 @@
+"""What only the theory of buffers can say of a figure that is another than the article's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from labs.experiments.buffers.prediction import expected as theory_of
+from labs.read.claims.ledger import Claim
+from labs.read.claims.verdict import in_digits
+from labs.read.runs.run import Run
+from labs.read.theory.bounds import LINE, Prediction
+from labs.read.theory.kernel_version import before, series
+from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE
+
+MIB = 1 << 20
+WMEM = "net.ipv4.tcp_wmem"
+# What of the theory changed, and when: it may say why an article's figure is no longer measured.
+CHANGES = {
+    RATIO_SINCE: "from 6.6 on the share of a receive buffer that becomes window follows from the "
+                 "packets, and is larger",
+    SMALL_HEADS_SINCE: "from 6.3 on a packet takes less of the send buffer",
+}
+
+
+def parameter(run: Run, name: str) -> float | None:
+    """The size of the file or of the raised buffer, in MiB; None for what the run does not say."""
+    condition = run.inputs["condition"]
+    if name == "transfer_mib":
+        return float(condition["settings"]["transfer_bytes"]) / MIB
+    if name == "buffer_mib":
+        raised = condition["sysctls"].get("server", {}).get(WMEM)
+        return None if raised is None else int(raised.split()[-1]) / MIB
+    return None
+
+
+def changed_since(claim: Claim, run: Run) -> tuple[str, str] | None:
+    """The last series and what came after it, if the theory has the article's figure on earlier
+    kernels and the measured one on the run's; None if it does not say so."""
+    here = theory_of(run)
+    if claim.column != "steady_mib_s" or not isinstance(claim.expected, float | int) or (
+            here is None):
+        return None
+    kernel = series(str(run.kernel["release"]))
+    for since, what in CHANGES.items():
+        then = theory_of(as_on(run, before(since)))
+        if kernel >= since and then is not None and (
+                abs(then.goodput_mib_s / claim.expected - 1) <= claim.allowed
+                < abs(here.goodput_mib_s / claim.expected - 1)):
+            return before(since), (
+                f"{what}: the theory has {in_digits(then.goodput_mib_s)} MiB/s up to "
+                f"{before(since)} and {in_digits(here.goodput_mib_s)} on "
+                f"{run.kernel['release']}")
+    return None
+
+
+def as_on(run: Run, kernel: str) -> Run:
+    """The run as if it had been made on another kernel: for what the theory says of it there."""
+    return replace(run, said={**run.said, "kernel": {**run.kernel, "release": kernel}})
+
+
+def explain(run: Run, measured: Mapping[str, float]) -> str:
+    """Why a speed is another than the article's, as far as the theory of this run can say."""
+    theory = theory_of(run)
+    if theory is None:
+        return "no prediction for this run (loss, jitter or no rate limit)"
+    best = max(measured.values())
+    if not _agrees(theory, best):
+        return (f"not explained: the theory has {in_digits(theory.goodput_mib_s)} MiB/s, held "
+                f"there by the {theory.bound}")
+    if theory.bound == LINE:
+        return (f"the run reaches what the line carries, {in_digits(theory.goodput_mib_s)} MiB/s "
+                "of payload" + ("; on virtual time no machine stands in its way"
+                                if run.testbed == "virtual" else ""))
+    return (f"as the theory has it on {run.kernel['release']}: "
+            f"{in_digits(theory.goodput_mib_s)} MiB/s, held there by the {theory.bound}")
+
+
+def _agrees(theory: Prediction, mib_s: float) -> bool:
+    allowed = theory.tolerance_pct
+    return allowed is not None and abs(mib_s / theory.goodput_mib_s - 1) <= allowed / 100
