@@ -70,7 +70,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     study = make(lab, parameters, args)
     said = as_json(lab, parameters, study)
-    print(json.dumps(said) if args.json else as_text(said, lab.hidden_columns()))
+    print(json.dumps(said) if args.json else as_text(said, hidden_columns(lab)))
     return 0
 
 
@@ -167,7 +167,8 @@ def beyond(lab: Lab, study: Study) -> dict[str, Any]:
     """What the runs show together, where the lab has such findings; each has a name of its own,
     and those in words are `remarks`."""
     show = getattr(lab.part("narrative"), "findings", None)
-    return {} if show is None else dict(show(study))
+    return {} if show is None else dict(
+        show({run.condition: run for run in study.runs}, study.parameters))
 
 
 def plain(value: object) -> object:

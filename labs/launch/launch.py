@@ -16,7 +16,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from labs.read.lab import Lab
 from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
 from labs.drive.kernel.boot import PATH
@@ -29,6 +28,7 @@ from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
 from labs.launch import slots, tools
 from labs.launch.plan import Planned, ask_anew, code_of, plan
+from labs.read.lab import Lab
 
 Progress = Callable[[str, str], None]
 """Called with a run's title and a line about it; 'made', 'there already', 'failed' at last."""

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labs.read.lab import Lab
 from labs.drive.condition import Condition, seed_of
 from labs.drive.kernel.store import Kernel, find
 from labs.drive.parameters.base import LabParameters
@@ -23,6 +22,7 @@ from labs.errors import Missing
 from labs.launch import code_digest as code
 from labs.launch import tools
 from labs.launch.remote_inventory import There, look
+from labs.read.lab import Lab
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from labs.read.lab import Lab
 from labs.drive.parameters.base import LabParameters
 from labs.launch.plan import Planned, plan
+from labs.read.lab import Lab
 from labs.read.runs.run import open_run
 from labs.read.stats.bootstrap import of_median
 from labs.read.stats.repetitions import repeated

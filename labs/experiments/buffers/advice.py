@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labs.experiments.buffers.narrative import size_in_words
+from labs.read.display.format import size_in_words
 from labs.read.display.notebook import Table, Text
 from labs.read.theory.advice import Advice, advise
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, smallest
+from labs.read.display.format import milliseconds
 from labs.read.display.notebook import Words
-from labs.read.display.provenance import milliseconds
 from labs.read.theory.bdp import bdp_bytes
 
 if TYPE_CHECKING:

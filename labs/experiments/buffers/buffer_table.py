@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from labs.experiments.buffers import settings as asked
-from labs.experiments.buffers.narrative import in_three_digits, size_in_words
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.settings import Buffer
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.notebook import Table
 from labs.read.readings.goodput import download, own_socket
 from labs.read.runs.run import Run

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.buffers.settings import ARTICLE, is_download, part
+from labs.experiments.buffers.results import NO_RATE
+from labs.experiments.buffers.settings import ARTICLE, is_download
+from labs.experiments.buffers.sweep import remarks
 from labs.experiments.buffers.window import Window, bdp_bytes, window
-from labs.read.display.provenance import milliseconds
+from labs.read.display.format import in_three_digits, is_known, milliseconds, size_in_words
 from labs.read.readings.goodput import download
 from labs.read.runs.run import Run
 from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER
@@ -14,7 +16,8 @@ from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-KIB, MIB = 1 << 10, 1 << 20
+__all__ = ["describe", "describe_run", "remarks"]
+
 MOST_PCT = 50.0
 # Shares of the BDP: from here on the link is full, and from there on a queue holds more than it.
 FULL, QUEUED = 0.95, 2.0
@@ -27,39 +30,39 @@ HELD = {
 }
 
 
-def tell(table: DataFrame) -> str:
+def describe(table: DataFrame) -> str:
     """A line a run: what was measured, what was predicted, what the article has, what to mind.
 
     Of a study with many runs those of the article's own conditions are told of; the others have
     charts.
     """
-    own = table[table["condition"].map(part) == ARTICLE]
+    own = table[table["group"] == ARTICLE]
     rows = (table if own.empty else own).to_dict("records")
     return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in rows)
 
 
 def _one(row: dict[Any, Any]) -> str:
-    if not _is_known(row["bytes"]):
+    if not is_known(row["bytes"]):
         return "no download." + (f" httping says {milliseconds(row['httping_ms'])}."
-                                 if _is_known(row["httping_ms"]) else "")
-    if "no rate" in row["marks"]:
+                                 if is_known(row["httping_ms"]) else "")
+    if NO_RATE in row["note_codes"].split():
         said = "no figure: on virtual time nothing limits a link that is not shaped."
-        if _is_known(row["article_mib_s"]):
+        if is_known(row["article_mib_s"]):
             said += (f" The article has {row['article_mib_s']:g} MiB/s ({row['article_claim']}), "
                      "the speed of its machines.")
         return said
     said = f"{in_three_digits(row['goodput_mib_s'])} MiB/s over the whole file"
-    if _is_known(row["steady_mib_s"]):
+    if is_known(row["steady_mib_s"]):
         said += f", {in_three_digits(row['steady_mib_s'])} in the last third of the time"
     said += "."
-    if _is_known(row["predicted_mib_s"]):
+    if is_known(row["predicted_mib_s"]):
         said += (f" Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in the long run "
                  f"{in_three_digits(row['predicted_mib_s'])}, held there by "
                  f"{BOUNDS[row['bound']]}.")
     theirs = _of_the_article(row)
     if theirs:
         said += f" The article ({row['article_claim']}) has {theirs}."
-    return said + (f" Mind: {row['marks']}." if row["marks"] else "")
+    return said + (f" Note: {row['notes']}." if row["notes"] else "")
 
 
 def _of_the_article(row: dict[Any, Any]) -> str:
@@ -67,10 +70,10 @@ def _of_the_article(row: dict[Any, Any]) -> str:
     known = {"over the whole file": row["article_mib_s"],
              "in the steady state": row["article_steady_mib_s"]}
     return " and ".join(f"{figure:g} MiB/s {of}" for of, figure in known.items()
-                        if _is_known(figure))
+                        if is_known(figure))
 
 
-def tell_run(run: Run) -> str:
+def describe_run(run: Run) -> str:
     """What one download shows: the link's BDP, what was in flight, what held the sender back."""
     if not is_download(run):
         return f"Nothing is downloaded under the condition {run.condition}."
@@ -105,23 +108,3 @@ def _held_back(found: Window) -> list[str]:
     """What held the sender back for most of the time, by its kernel's own clocks."""
     return [f"For {share:.0f} % of the time {HELD[name]}."
             for name, share in found.limited_pct.items() if share >= MOST_PCT]
-
-
-def in_three_digits(value: float) -> str:
-    """A figure as one reads it: 13.4, 114, 2,140."""
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}"
-
-
-def size_in_words(size: float) -> str:
-    """A size as one reads it: 64 KiB, 23.8 MiB; nothing for NaN."""
-    if size != size:
-        return ""
-    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
-        if size >= unit:
-            share = size / unit
-            return f"{share:,.0f} {name}" if share >= 999.5 else f"{share:.3g} {name}"
-    return f"{size:.0f} bytes"
-
-
-def _is_known(value: float | None) -> bool:
-    return value is not None and value == value

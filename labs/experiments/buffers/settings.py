@@ -9,6 +9,7 @@ from typing import Any
 from labs.read.runs.run import Run
 from labs.read.theory.granted import granted_bytes
 
+MIB = 1 << 20
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
 SYSCTL, SETSOCKOPT = "sysctl", "setsockopt"
 # Longer names first: the second series begins like the first.
@@ -98,3 +99,14 @@ def three(words: str) -> tuple[int, int, int]:
 def _settings(run: Run) -> Mapping[str, Any]:
     settings: Mapping[str, Any] = run.inputs["condition"]["settings"]
     return settings
+
+
+def parameter(run: Run, name: str) -> float | None:
+    """The size of the file or of the raised buffer, in MiB; None for what the run does not say."""
+    condition = run.inputs["condition"]
+    if name == "transfer_mib":
+        return float(condition["settings"]["transfer_bytes"]) / MIB
+    if name == "buffer_mib":
+        raised = condition["sysctls"].get("server", {}).get(WMEM)
+        return None if raised is None else int(raised.split()[-1]) / MIB
+    return None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.nagle.requests import requests_of, stalls_in, usual
+from labs.experiments.nagle.requests import own_requests, requests_of, stalls_in, usual
+from labs.experiments.nagle.results import BELOW_1_MS
+from labs.read.display.format import milliseconds
 from labs.read.display.notebook import Words
 from labs.read.flows.exchanges import in_words
 from labs.read.flows.reasons import explained
@@ -15,39 +18,40 @@ from labs.read.runs.run import Run
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from labs.experiments.nagle.parameters import Nagle
+
 MOST_OTHERS = 3
+CLOSED_LOOP = ("ab is a closed-loop client: while a request stalls it sends no others, so its "
+               "percentiles count requests, not time (coordinated omission)")
+SEQUENCES = {"sequence_off": "off", "sequence_on": "on"}
 
 
-def milliseconds(value: float) -> str:
-    """A time as one reads it: 39.7 ms; what is shorter than a millisecond is only that."""
-    return f"{value:.1f} ms" if value >= SMALLEST_MS else "below 1 ms"
-
-
-def tell(table: DataFrame) -> str:
+def describe(table: DataFrame) -> str:
     """A line a run: what was measured, what was predicted, how many requests stalled."""
     return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in table.to_dict("records"))
 
 
 def _one(row: dict[Any, Any]) -> str:
-    said = f"{milliseconds(row['mean_ms'])} on average"
+    said = f"{milliseconds(row['mean_ms'], SMALLEST_MS)} on average"
     if row["predicted_mean_ms"] == row["predicted_mean_ms"]:
-        said += f" (predicted: {milliseconds(row['predicted_mean_ms'])}"
+        said += f" (predicted: {milliseconds(row['predicted_mean_ms'], SMALLEST_MS)}"
         said += f"; the article: {row['article_ms']:g} ms)" if (
             row["article_ms"] == row["article_ms"]) else ")"
     said += f", {row['stalled_pct']:.3g} % of the requests stall" if row["stalled_pct"] else (
         ", no request stalls")
     said += (f"; {row['segments_per_answer']:.3g} segments and {row['acks_per_answer']:.3g} ACKs "
-             "an answer.")
-    odd = [note for note in str(row["marks"]).split("; ") if note and not note.startswith("below")]
-    return said + (f" Mind: {'; '.join(odd)}." if odd else "")
+             "per response.")
+    if row["notes"] and row["note_codes"] != BELOW_1_MS:
+        said += f" Note: {row['notes']}."
+    return said
 
 
-def tell_run(run: Run) -> str:
+def describe_run(run: Run) -> str:
     """What one run shows: the usual sequence, its silence and its reason, what the others do."""
     return _told(requests_of(run))
 
 
-def tell_requests(requests: DataFrame) -> Words:
+def describe_requests(requests: DataFrame) -> Words:
     """The same of any capture, from its exchanges (`labs.read.flows.exchanges.exchanges`)."""
     return Words(_told(requests))
 
@@ -57,7 +61,7 @@ def _told(requests: DataFrame) -> str:
         return "There is no request in this capture."
     steps = usual(requests).steps
     follow = requests["steps"] == steps
-    said = [f"**{int(follow.sum())} of {len(requests)} requests** go so: {in_words(steps)}."]
+    said = [f"**{int(follow.sum())} of {len(requests)} requests** follow this sequence: {in_words(steps)}."]
     stalled = requests[stalls_in(requests)]
     if len(stalled):
         one = stalled.iloc[0]
@@ -73,3 +77,31 @@ def _told(requests: DataFrame) -> str:
         where = ", each the first one on its connection" if first else ""
         said.append(f"{count} go otherwise{where}: {in_words(other)}.")
     return " ".join(said)
+
+
+def findings(runs: Mapping[str, Run], parameters: Nagle) -> dict[str, Any]:
+    """What a study shows beyond a row per run: the sequence of steps with Nagle's algorithm
+    (`off`) and without (`on`), and the share of the requests that follow it; the same of a capture
+    of the reader's own, if the parameters name one. `remarks` says the same in a line each.
+
+    `runs` are those of a study by condition.
+    """
+    seen = {name: (condition, requests_of(runs[condition]))
+            for name, condition in SEQUENCES.items() if condition in runs}
+    own = parameters.capture
+    if own:
+        seen["sequence_own"] = (str(own), own_requests(str(own)))
+    found: dict[str, Any] = {"remarks": []}
+    for name, (what, requests) in seen.items():
+        most = usual(requests)
+        found |= {name: list(most.steps), f"{name}_share": most.share if most.requests else None,
+                  f"{name}_others": [{"steps": list(steps), "requests": count}
+                                     for steps, count in most.others.items()]}
+        found["remarks"].append(f"{what}: {most.follow} of {most.requests} requests: "
+                                f"{in_words(most.steps)}")
+    return found
+
+
+def remarks(table: DataFrame) -> list[str]:
+    """What the results show beyond their rows."""
+    return [CLOSED_LOOP] if (table["requests"] > 0).any() else []

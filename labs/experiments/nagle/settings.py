@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from labs.drive.programs.respond import HEAD_BYTES
-from labs.experiments.nagle.experiment import MSS_BYTES
+from labs.experiments.nagle.conditions import MSS_BYTES
 from labs.experiments.nagle.http import ASKED
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines

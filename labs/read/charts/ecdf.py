@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy
 from plotly.graph_objects import Figure, Scatter
 
-from labs.experiments.buffers.narrative import in_three_digits
 from labs.read.charts.caption import Source, where_from
 from labs.read.charts.log_ticks import log_ticks
 from labs.read.charts.style import (
@@ -24,6 +23,7 @@ from labs.read.charts.style import (
     dressed,
     nothing,
 )
+from labs.read.display.format import in_three_digits
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
-from labs.experiments.buffers.narrative import size_in_words
 from labs.read.capture.tcp_marks import marks
 from labs.read.charts.caption import Source, where_from
 from labs.read.charts.style import (
@@ -21,6 +20,7 @@ from labs.read.charts.style import (
     dressed,
     nothing,
 )
+from labs.read.display.format import size_in_words
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

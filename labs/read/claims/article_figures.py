@@ -2,59 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 
-from labs.read.claims.ledger import Article, Claim, article
+from labs.read.claims.ledger import Article, Claim
 from labs.read.runs.run import Run
 
-MIB = 1 << 20
-WMEM = "net.ipv4.tcp_wmem"
+Value = float | str | None
+OwnParameter = Callable[[Run, str], Value]
+"""What a lab says of a parameter that is neither of the link nor a setting; None if nothing."""
 
 
-def parameter(run: Run, name: str) -> float | str | None:
+def parameter(run: Run, name: str, own: OwnParameter | None = None) -> Value:
     """The value of a lab parameter that a run was requested with; None if it does not say it."""
     condition = run.inputs["condition"]
-    if name in condition["link"]:
-        value: float | str | None = condition["link"][name]
-        return value
-    if name in condition["settings"]:
-        setting: float | str | None = condition["settings"][name]
-        return setting
-    if name == "transfer_mib":
-        return float(condition["settings"]["transfer_bytes"]) / MIB
-    if name == "buffer_mib":
-        raised = condition["sysctls"].get("server", {}).get(WMEM)
-        return None if raised is None else int(raised.split()[-1]) / MIB
-    return None
+    for place in (condition["link"], condition["settings"]):
+        if name in place:
+            value: Value = place[name]
+            return value
+    return None if own is None else own(run, name)
 
 
-def figures_by_column(run: Run, number: int) -> tuple[str, Mapping[str, float]] | None:
+def figures_by_column(article: Article, run: Run, own: OwnParameter | None = None
+                      ) -> tuple[str, Mapping[str, float]] | None:
     """The claim that has figures for columns of this run's results, and these figures.
 
     None if no claim is about the run's condition, or the run's parameters are not the article's.
     """
-    ledger = _article(number)
-    for claim in ledger.claims:
+    for claim in article.claims:
         if claim.column is not None and claim.conditions == (run.condition,):
-            return (claim.id, _by_column(claim)) if _fits(claim, run, ledger) else None
+            fits = _fits(claim, run, article, own)
+            return (claim.id, _by_column(claim)) if fits else None
     return None
 
 
-def figure_of_claim(run: Run, number: int, id_: str) -> float | None:
+def figure_of_claim(article: Article, run: Run, id_: str) -> float | None:
     """The one figure of a claim; None where the claim's conditions do not include the run's, or
     the run's parameters are not the article's."""
-    ledger = _article(number)
-    claim = ledger.claim(id_)
-    if run.condition not in claim.conditions or not _fits(claim, run, ledger):
+    claim = article.claim(id_)
+    if run.condition not in claim.conditions or not _fits(claim, run, article, None):
         return None
     assert isinstance(claim.expected, int | float)
     return float(claim.expected)
-
-
-@cache
-def _article(number: int) -> Article:
-    return article(number)
 
 
 def _by_column(claim: Claim) -> dict[str, float]:
@@ -64,5 +52,6 @@ def _by_column(claim: Claim) -> dict[str, float]:
     return {str(claim.column): float(claim.expected)}
 
 
-def _fits(claim: Claim, run: Run, ledger: Article) -> bool:
-    return all(parameter(run, name) == ledger.parameters[name] for name in claim.parameters)
+def _fits(claim: Claim, run: Run, article: Article, own: OwnParameter | None) -> bool:
+    return all(parameter(run, name, own) == article.parameters[name]
+               for name in claim.parameters)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from labs.read.lab import Found, Lab
+from labs.read.claims.article_figures import parameter as requested
 from labs.read.claims.verdict import Witness
+from labs.read.lab import Found, Lab
 from labs.read.runs.run import Run
 
 AS_ASKED = "as asked"
@@ -50,14 +51,7 @@ class Evidence:
 
     def parameter(self, name: str, parameter: str) -> float | str | None:
         """A parameter of the lab as a run was asked for it; None if the run does not say it."""
-        condition = self.runs[name].inputs["condition"]
-        for place in (condition["link"], condition["settings"]):
-            if parameter in place:
-                value: float | str | None = place[parameter]
-                return value
-        own = self.hook("parameter")
-        said: float | str | None = None if own is None else own(self.runs[name], parameter)
-        return said
+        return requested(self.runs[name], parameter, self.hook("parameter"))
 
     def witness(self, names: Sequence[str]) -> Witness | None:
         """The testbed and the kernel of these runs; None without runs."""

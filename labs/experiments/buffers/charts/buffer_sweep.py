@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
-from labs.experiments.buffers.narrative import in_three_digits, size_in_words
 from labs.experiments.buffers.settings import SETSOCKOPT, SYSCTL
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, curve, points, smallest
 from labs.read.charts.style import (
@@ -22,6 +21,7 @@ from labs.read.charts.style import (
     dressed,
     nothing,
 )
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pandas
 from plotly.graph_objects import Bar, Figure, Scatter
 
 from labs.experiments.buffers import settings as asked
-from labs.experiments.buffers.narrative import in_three_digits
 from labs.experiments.buffers.results import NO_RATE
 from labs.read.charts.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, dressed
+from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
 from labs.experiments.buffers.charts.buffer_sweep import ticks
-from labs.experiments.buffers.narrative import in_three_digits, size_in_words
 from labs.experiments.buffers.settings import SYSCTL
 from labs.experiments.buffers.sweep import curve, points, smallest
 from labs.read.charts.style import BLACK, BLUE, ORANGE, PURPLE, dressed, nothing
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:

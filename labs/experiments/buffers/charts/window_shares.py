@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
-from labs.experiments.buffers.narrative import in_three_digits, size_in_words
 from labs.experiments.buffers.settings import SHARE, part
 from labs.read.charts.style import BLUE, GREY, SKY, VERMILION, dressed, nothing
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.kernel_version import series

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from labs.experiments.buffers.claims import granted, receive_window, round_trips, sweeps
+from labs.experiments.buffers.claims.explain import changed_since, explain
+from labs.experiments.buffers.settings import parameter
 from labs.read.claims.judge import Judge
-from labs.experiments.buffers.claims.explain import changed_since, explain, parameter
 
 __all__ = ["JUDGES", "changed_since", "explain", "parameter"]
 

@@ -13,25 +13,12 @@ from labs.read.theory.bounds import LINE, Prediction
 from labs.read.theory.kernel_version import before, series
 from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE
 
-MIB = 1 << 20
-WMEM = "net.ipv4.tcp_wmem"
 # What of the theory changed, and when: it may say why an article's figure is no longer measured.
 CHANGES = {
     RATIO_SINCE: "from 6.6 on the share of a receive buffer that becomes window follows from the "
                  "packets, and is larger",
     SMALL_HEADS_SINCE: "from 6.3 on a packet takes less of the send buffer",
 }
-
-
-def parameter(run: Run, name: str) -> float | None:
-    """The size of the file or of the raised buffer, in MiB; None for what the run does not say."""
-    condition = run.inputs["condition"]
-    if name == "transfer_mib":
-        return float(condition["settings"]["transfer_bytes"]) / MIB
-    if name == "buffer_mib":
-        raised = condition["sysctls"].get("server", {}).get(WMEM)
-        return None if raised is None else int(raised.split()[-1]) / MIB
-    return None
 
 
 def changed_since(claim: Claim, run: Run) -> tuple[str, str] | None:

@@ -6,7 +6,6 @@ from statistics import median
 
 from pandas import DataFrame
 
-from labs.experiments.buffers.narrative import size_in_words
 from labs.experiments.buffers.settings import SYSCTL
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, smallest
 from labs.experiments.buffers.window import window
@@ -14,6 +13,7 @@ from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, in_digits
+from labs.read.display.format import size_in_words
 
 MB = 1e6
 CONTROLS = ("reno", "cubic", "bbr")

@@ -9,9 +9,9 @@ import pandas
 from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
-from labs.experiments.nagle.narrative import milliseconds
 from labs.experiments.nagle.requests import requests_of
 from labs.read.charts.style import BLUE, ORANGE, VERMILION, dressed, nothing
+from labs.read.display.format import milliseconds
 from labs.read.display.provenance import of_table
 from labs.read.readings.latency import SMALLEST_MS
 

@@ -1,0 +1,182 @@
+"""What the lab `buffers` runs: every condition, from the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from labs.drive.condition import Condition, Setting, Sysctls
+from labs.drive.testbed.link import Link, queue_packets
+from labs.errors import BadInput
+from labs.experiments.buffers.experiment import steps
+from labs.experiments.buffers.parameters import Buffers
+
+KIB, MIB = 1 << 10, 1 << 20
+# The article's own link: its commands are kept to the letter, netem's default queue included.
+ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS = 1000.0, 200.0
+
+RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
+CORE = {"server": "net.core.wmem_max", "client": "net.core.rmem_max"}
+
+SHAPED_SIZES_KIB = (256, 4096, 51200)
+SWEEP_KIB = tuple(64 << step for step in range(12))
+"""64 KiB to 128 MiB; between them stand multiples of the BDP, where the curve bends."""
+SWEEP_BDP = (0.5, 1.0, 1.5, 1.75, 2.0, 2.25, 2.5)
+SWEEP_BDP_SMALL = (0.5, 1.0, 2.25)
+ADV_WIN_SCALES = (-2, -1, 0, 1, 2, 3)
+ADV_BUFFER_BDP = 1.0
+LOSSES_PCT = (0.0, 0.1, 1.0)
+ALGORITHMS = ("reno", "cubic", "bbr")
+# The loss series has its own link: at the article's, one loss in a thousand would take an hour.
+LOSS_RATE_MBIT, LOSS_DELAY_MS, LOSS_S = 100.0, 40.0, 20.0
+LOSS_QUEUE_PACKETS = 10_000
+HAND_S = 15.0
+DRAWS = {"small": 2, "full": 5}
+
+SMALL = ("unshaped", "shaped", "shaped-256k", "httping", "default", "wmem", "both", "rmem100",
+         "adv-m2", "adv-2", "setsockopt", "by-hand")
+
+# What tells two machines from the virtual kernel, in minutes: no delay and delay, no shaper, the
+# buffers of the article.
+SMALL_ON_MACHINES = ("unshaped", "shaped", "default", "wmem", "both", "rmem100")
+
+
+def conditions(p: Buffers) -> tuple[Condition, ...]:
+    """The conditions that parameters ask for: those of `only`, or those of the size."""
+    every = {condition.name: condition for condition in _every(p)}
+    if p.only or p.size == "full":
+        return tuple(every[name] for name in p.chosen(tuple(every)))
+    if p.testbed == "vagrant":
+        return tuple(every[name] for name in SMALL_ON_MACHINES)
+    sweep = [name_of_size(bytes_) for bytes_ in _of_bdp(p, SWEEP_BDP_SMALL)]
+    # Where the BDP is next to nothing, its multiples are one size.
+    return tuple(every[name] for name in dict.fromkeys((*SMALL, *sweep)))
+
+
+def _every(p: Buffers) -> Iterator[Condition]:
+    base = _settings(p)
+    yield from _article(p, base)
+    yield from _sweep(p, base)
+    yield from _adv_win_scale(p, base)
+    yield from _setsockopt(p, base)
+    yield from _loss(p, base)
+
+
+def _settings(p: Buffers) -> dict[str, Setting]:
+    return {"client": p.client, "read_bytes": p.read_bytes,
+            "transfer_bytes": p.transfer_mib * MIB, "limit_s": p.limit_s, "sample_ms": 100,
+            "capture": p.capture}
+
+
+def _article(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
+    """The article's own rows, in its order."""
+    shaped, undelayed = link(p), replace(link(p), delay_ms=0.0, jitter_ms=0.0, loss_pct=0.0,
+                                         queue_packets=None)
+    raised = round(p.buffer_mib * MIB)
+    yield Condition("unshaped", Link(at=p.at), {}, base)
+    yield Condition("shaped", undelayed, {}, base)
+    for size in SHAPED_SIZES_KIB:
+        yield Condition(f"shaped-{size}k", undelayed, fixed(size * KIB, size * KIB), base)
+    yield Condition("httping", shaped, {}, {**base, "steps": "httping", "transfer_bytes": KIB})
+    yield Condition("default", shaped, {}, base)
+    yield Condition("wmem", shaped, fixed(raised, None), base)
+    yield Condition("both", shaped, fixed(raised, raised), base)
+    yield Condition("rmem100", shaped, fixed(raised, 2 * raised), base)
+
+
+def _sweep(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
+    """One size at both ends, automatic sizing off: by sysctl, then by setsockopt."""
+    sizes = sorted({*(kib * KIB for kib in SWEEP_KIB), *_of_bdp(p, SWEEP_BDP)})
+    for size in sizes:
+        yield Condition(name_of_size(size), link(p), fixed(size, size), base)
+    for size in sizes:
+        # setsockopt doubles what is asked for, so half of it is asked.
+        wish = {"server_sndbuf_bytes": size // 2, "client_rcvbuf_bytes": size // 2}
+        caps = {host: {name: str(max(size // 2, 212992))} for host, name in CORE.items()}
+        yield Condition(name_of_size(size).replace("sweep", "sweep-set"), link(p), caps,
+                        {**base, **wish, "client": "discard"})
+
+
+def _adv_win_scale(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
+    """One receive buffer, and the share of it that the kernel is told to keep back."""
+    size = _of_bdp(p, (ADV_BUFFER_BDP,))[0]
+    for scale in ADV_WIN_SCALES:
+        sysctls = {"server": {WMEM: three(4 * size)}, "client": {
+            RMEM: three(size), "net.ipv4.tcp_moderate_rcvbuf": "0",
+            "net.ipv4.tcp_adv_win_scale": str(scale)}}
+        name = f"adv-{scale}" if scale >= 0 else f"adv-m{-scale}"
+        yield Condition(name, link(p), sysctls, base)
+
+
+def _setsockopt(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
+    """What setsockopt grants, with the default cap and a raised one; a buffer set by hand."""
+    grants: dict[str, Setting] = {**base, "steps": "grants"}
+    yield Condition("setsockopt", Link(at=p.at), {}, grants)
+    yield Condition("setsockopt-raised", Link(at=p.at), {"client": {
+        "net.core.rmem_max": str(64 << 20), "net.core.wmem_max": str(64 << 20)}}, grants)
+    yield Condition("by-hand", link(p), {}, {
+        **base, "client": "discard", "client_rcvbuf_bytes": 131072, "limit_s": HAND_S})
+
+
+def _loss(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
+    """Congestion controls under loss, behind a router with offloads off: netem drops whole skbs."""
+    for loss_pct in LOSSES_PCT:
+        for algorithm in ALGORITHMS:
+            for draw in range(DRAWS[p.size]):
+                path = Link(LOSS_RATE_MBIT, LOSS_DELAY_MS, loss_pct, at="router",
+                            queue_packets=LOSS_QUEUE_PACKETS)
+                yield Condition(
+                    f"loss-{loss_pct:g}-{algorithm}-{draw}", path,
+                    {"server": {"net.ipv4.tcp_congestion_control": algorithm}},
+                    {**base, "client": "discard", "limit_s": LOSS_S, "draw": draw})
+
+
+def three(size_bytes: int) -> str:
+    """A size as minimum, default and maximum of tcp_rmem or tcp_wmem."""
+    return " ".join([str(size_bytes)] * 3)
+
+
+def fixed(send_bytes: int | None, receive_bytes: int | None) -> Sysctls:
+    """The sysctls that fix the sender's and the receiver's buffers; None leaves one as it is."""
+    sysctls: dict[str, dict[str, str]] = {}
+    if send_bytes is not None:
+        sysctls["server"] = {WMEM: three(send_bytes)}
+    if receive_bytes is not None:
+        sysctls["client"] = {RMEM: three(receive_bytes)}
+    return sysctls
+
+
+def name_of_size(size_bytes: int) -> str:
+    """The name of a sweep's point."""
+    return f"sweep-{size_bytes // KIB}k"
+
+
+def _of_bdp(p: Buffers, shares: tuple[float, ...]) -> list[int]:
+    """Multiples of the BDP in whole KiB, at least 16 KiB."""
+    bdp_bytes = p.rate_mbit * 1e6 / 8 * p.delay_ms / 1e3
+    return [max(16, round(share * bdp_bytes / KIB)) * KIB for share in shares]
+
+
+def link(p: Buffers) -> Link:
+    """The shaped link; the article's own keeps netem's default queue, others get one and a half
+    BDP (packets are counted one by one behind a router, so there too).
+
+    BadInput for loss on the sender itself: there netem drops what TCP hands down in one piece, up
+    to 45 packets at a time, whatever the offloads (net/ipv4/tcp_output.c builds them so).
+    """
+    if p.loss_pct and p.at == "server":
+        raise BadInput(f"loss_pct {p.loss_pct:g} at the server would drop up to 45 packets at "
+                       "once; set at to router, where they pass one by one")
+    literal = (p.rate_mbit, p.delay_ms, p.at) == (ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS, "server")
+    return Link(rate_mbit=p.rate_mbit, delay_ms=p.delay_ms, loss_pct=p.loss_pct,
+                jitter_ms=p.jitter_ms, at=p.at,
+                queue_packets=None if literal else queue_packets(p.rate_mbit, p.delay_ms))
+
+
+def tools(condition: Condition) -> tuple[str, ...]:
+    """The programs that a condition starts."""
+    if steps(condition) == "grants":
+        return ()
+    if steps(condition) == "httping":
+        return ("nginx", "httping")
+    return ("nginx", "wget") if condition.settings["client"] == "wget" else ("nginx",)

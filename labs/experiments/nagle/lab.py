@@ -1,0 +1,13 @@
+"""Where a stall of 40 ms comes from."""
+
+from __future__ import annotations
+
+from labs.experiments.nagle.conditions import conditions, lines, tools
+from labs.experiments.nagle.parameters import Nagle as Parameters
+from labs.read.lab import Margin
+
+__all__ = ["MARGIN", "Parameters", "conditions", "lines", "tools"]
+
+MARGIN = Margin(0.95, 1.5, (
+    "the wait is the kernel's timer on both; a machine adds the time that a hundred requests side "
+    "by side take it, 14 ms in the article, and its tick may be longer or shorter"))
