@@ -42,7 +42,7 @@ NAMED = ("Parameters", "conditions", "measure", "results")
 FOLDER = ("lab.py", "parameters.py", "experiment.py", "results.py")
 # What a study puts beside the columns of a lab, which therefore cannot have the same names.
 OF_THE_STUDY = frozenset({"condition", "notes", "note_codes", "testbed", "kernel", "source",
-                          "rtt_ms", "rate_mbit", "link", "key", "digest"})
+                          "rtt_ms", "rate_mbit", "link", "link_asked", "key", "digest"})
 
 LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/lab.py")))
 """The names of the package's labs."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Columns that every study adds and that are printed otherwise, or are for programs.
 OF_EVERY_STUDY = frozenset({"testbed", "kernel", "source", "key", "digest", "link",
-                            "link_asked"})
+                            "link_asked", "note_codes"})
 
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
 
@@ -70,7 +70,8 @@ def main(args: argparse.Namespace) -> int:
         return 0
     study = make(lab, parameters, args)
     said = as_json(lab, parameters, study)
-    print(json.dumps(said) if args.json else as_text(said, hidden_columns(lab)))
+    hidden = [name for name, one in lab.columns.items() if one.hidden]
+    print(json.dumps(said) if args.json else as_text(said, hidden))
     return 0
 
 
@@ -183,7 +184,7 @@ def as_text(said: Mapping[str, Any], hidden: Collection[str]) -> str:
     rows: list[dict[str, Any]] = said["results"]
     columns = [name for name in rows[0] if name not in OF_EVERY_STUDY
                and name not in hidden and any(row[name] is not None for row in rows)]
-    columns.sort(key="marks".__eq__)  # notes may be long: last
+    columns.sort(key="notes".__eq__)  # notes may be long: last
     kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
     lines = [table(rows, columns), "", f"{said['testbed']}{kernel}; runs are in {said['into']}"]
     lines += [

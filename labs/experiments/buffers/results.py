@@ -77,7 +77,7 @@ def results(run: Run) -> Results:
         send_most_bytes=sends.most_bytes, series=asked.series(run),
         adv_win_scale=asked.adv_win_scale(run), congestion_control=asked.congestion_control(run),
         loss_pct=run.link["asked"]["loss_pct"], lost_pct=run.link["measured"]["loss_pct"],
-        draw=asked.draw(run), httping_ms=timed and timed.mean_ms,
+        draw=asked.draw(run), httping_ms=timed.mean_ms if timed else None,
         group=asked.part(run.condition), ended=run.ended,
         notes=tuple(notes(run, found.get("settled"), found.get("agreement_pct"))))
 

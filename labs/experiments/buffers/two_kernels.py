@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.buffers.narrative import BOUNDS, in_three_digits, size_in_words
+from labs.experiments.buffers.narrative import BOUNDS
 from labs.experiments.buffers.sweep import in_words, smallest
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.notebook import Words
 from labs.read.theory.bounds import RECEIVE_WINDOW
 from labs.read.theory.kernel_version import series

@@ -61,7 +61,8 @@ def _told(requests: DataFrame) -> str:
         return "There is no request in this capture."
     steps = usual(requests).steps
     follow = requests["steps"] == steps
-    said = [f"**{int(follow.sum())} of {len(requests)} requests** follow this sequence: {in_words(steps)}."]
+    said = [f"**{int(follow.sum())} of {len(requests)} requests** follow this sequence: "
+            f"{in_words(steps)}."]
     stalled = requests[stalls_in(requests)]
     if len(stalled):
         one = stalled.iloc[0]

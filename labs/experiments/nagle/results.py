@@ -62,11 +62,11 @@ def results(run: Run) -> Results:
     served = served_requests(run)
     return Results(
         mean_ms=took.mean_ms, p50_ms=took.p50_ms, p99_ms=took.p99_ms,
-        predicted_mean_ms=theory and theory.mean_ms,
-        predicted_p50_ms=theory and theory.steady_ms,
+        predicted_mean_ms=theory.mean_ms if theory else None,
+        predicted_p50_ms=theory.steady_ms if theory else None,
         article_ms=articles_own or None, article_claim=claim if articles_own else None,
-        stalled_pct=seen.stalled_pct, predicted_stalls=theory and theory.stalls,
-        segments_per_answer=seen.segments, predicted_segments=theory and theory.segments,
+        stalled_pct=seen.stalled_pct, predicted_stalls=theory.stalls if theory else None,
+        segments_per_answer=seen.segments, predicted_segments=theory.segments if theory else None,
         acks_per_answer=seen.acks, requests=took.requests, failed=took.failed,
         captured_requests=seen.requests, served_requests=served,
         nodelay=told.nodelay, keepalive=told.keepalive, quickack=told.quick, server=told.server,

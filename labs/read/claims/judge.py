@@ -17,13 +17,12 @@ from typing import Any
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence, bad_link
-from labs.read.claims.ledger import WILD, Claim, read
+from labs.read.claims.ledger import WILD, Claim, Figure, read
 from labs.read.claims.verdict import (
     DIFFERS,
     HARDWARE,
     HOLDS,
     NOT_JUDGED,
-    Figure,
     Finding,
     Verdict,
     held_until,

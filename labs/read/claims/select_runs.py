@@ -31,7 +31,8 @@ def runs_of(lab: Lab, where: Path) -> list[Run]:
     if runs is None:
         runs = [run for run in side(where) if run.lab == lab.name]
     if not runs:
-        raise BadInput(f"{where} holds no run of {lab.name}; `labs run {lab.name} --into DIR` makes them")
+        raise BadInput(f"{where} holds no run of {lab.name}; `labs run {lab.name} --into DIR` "
+                       "makes them")
     twice = [name for name, count in Counter(
         run.condition for run in runs if "repetition" not in run.inputs).items() if count > 1]
     if twice:

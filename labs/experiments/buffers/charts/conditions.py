@@ -64,7 +64,7 @@ def by_condition(table: DataFrame) -> Figure:
     at the edge, with its figure.
     """
     rows = _own_rows(table).reset_index(drop=True)
-    free = rows["marks"].str.contains(NO_RATE, regex=False)
+    free = rows["note_codes"].str.split().map(lambda codes: NO_RATE in codes).astype(bool)
     edge = _edge(rows[~free])
     figure = Figure()
     drawn = []

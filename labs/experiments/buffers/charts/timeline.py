@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
-from labs.experiments.buffers.narrative import KIB, MIB, in_three_digits, size_in_words
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.settings import is_download
 from labs.experiments.buffers.window import bdp_bytes
@@ -22,6 +21,7 @@ from labs.read.charts.style import (
     dressed,
     nothing,
 )
+from labs.read.display.format import KIB, MIB, in_three_digits, size_in_words
 from labs.read.display.provenance import of_run
 from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.ss_agreement import OF_SS, instants

@@ -18,11 +18,11 @@ def httping_times(claim: Claim, seen: Evidence) -> Finding:
     name = seen.matching(*claim.conditions)[0]
     run, said = seen.run(name), seen.run(name).httping()
     found = {} if said is None else {"min": said.min_ms, "mean": said.mean_ms, "max": said.max_ms}
-    measured = {name: value for name, value in found.items() if value is not None}
+    measured = {what: value for what, value in found.items() if value is not None}
     if len(measured) < 3:
         return not_judged(NO_ANSWER)
     twice = TRIPS * float(run.link["measured"]["rtt_ms"])
-    return compared(claim, measured, dict.fromkeys(measured, twice), run)
+    return compared(claim, measured, dict.fromkeys(measured, twice), seen, name)
 
 
 def round_trip(claim: Claim, seen: Evidence) -> Finding:
