@@ -36,13 +36,26 @@ LEAST_PACKETS_S = 20e6
 LEAST_TIMES_TSHARK = 400
 MOST_PROCESS_S = 1.2
 MOST_TIMES_TABLE = 3
-FIELDS = ("frame.time_epoch", "tcp.stream", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags",
-          "tcp.window_size_value", "tcp.window_size", "tcp.len", "tcp.seq", "tcp.ack",
-          "tcp.options.timestamp.tsval", "tcp.options.timestamp.tsecr", "tcp.options.sack_le",
-          "tcp.options.sack_re")
+FIELDS = (
+    "frame.time_epoch",
+    "tcp.stream",
+    "tcp.seq_raw",
+    "tcp.ack_raw",
+    "tcp.flags",
+    "tcp.window_size_value",
+    "tcp.window_size",
+    "tcp.len",
+    "tcp.seq",
+    "tcp.ack",
+    "tcp.options.timestamp.tsval",
+    "tcp.options.timestamp.tsecr",
+    "tcp.options.sack_le",
+    "tcp.options.sack_re",
+)
 # Processes keep their compiled modules, as they do for whoever works here.
-ENVIRONMENT = {name: value for name, value in os.environ.items()
-               if name != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
 # Not what getrusage says: a process begins with the most that its parent ever had.
 MEMORY = """
 import re, sys
@@ -61,20 +74,47 @@ def timed(does: Callable[[], object]) -> float:
 
 def process(*argv: str, **environment: str) -> float:
     """How long a whole process takes."""
-    return timed(lambda: subprocess.run(argv, check=True, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, env=ENVIRONMENT | environment))
+    return timed(
+        lambda: subprocess.run(
+            argv,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=ENVIRONMENT | environment,
+        )
+    )
 
 
 def labs(path: Path, out: Path, **environment: str) -> float:
-    return process(sys.executable, "-m", "labs.cli", "capture", "table", str(path), "--out",
-                   str(out), **environment)
+    return process(
+        sys.executable,
+        "-m",
+        "labs.cli",
+        "capture",
+        "table",
+        str(path),
+        "--out",
+        str(out),
+        **environment,
+    )
 
 
 def tshark(path: Path) -> None:
     with (path.parent / "tshark.txt").open("wb") as file:
-        subprocess.run(["tshark", "-n", "-r", str(path), "-T", "fields",
-                        *(word for field in FIELDS for word in ("-e", field))],
-                       check=True, stdout=file, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                "tshark",
+                "-n",
+                "-r",
+                str(path),
+                "-T",
+                "fields",
+                *(word for field in FIELDS for word in ("-e", field)),
+            ],
+            check=True,
+            stdout=file,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 def dpkt(path: Path) -> int:
@@ -86,9 +126,22 @@ def dpkt(path: Path) -> int:
             ip = dpkt.ethernet.Ethernet(frame).data
             tcp = ip.data
             options = dict(dpkt.tcp.parse_opts(tcp.opts))
-            rows.append((at, ip.src, ip.dst, tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags,
-                         tcp.win, ip.len - ip.hl * 4 - tcp.off * 4, options.get(8),
-                         options.get(5)))
+            rows.append(
+                (
+                    at,
+                    ip.src,
+                    ip.dst,
+                    tcp.sport,
+                    tcp.dport,
+                    tcp.seq,
+                    tcp.ack,
+                    tcp.flags,
+                    tcp.win,
+                    ip.len - ip.hl * 4 - tcp.off * 4,
+                    options.get(8),
+                    options.get(5),
+                )
+            )
     return len(rows)
 
 
@@ -101,8 +154,21 @@ def scapy(path: Path) -> int:
     with PcapReader(str(path)) as packets:
         for packet in packets:
             ip, tcp = packet[IP], packet[TCP]
-            rows.append((packet.time, ip.src, ip.dst, tcp.sport, tcp.dport, tcp.seq, tcp.ack,
-                         int(tcp.flags), tcp.window, ip.len, dict(tcp.options)))
+            rows.append(
+                (
+                    packet.time,
+                    ip.src,
+                    ip.dst,
+                    tcp.sport,
+                    tcp.dport,
+                    tcp.seq,
+                    tcp.ack,
+                    int(tcp.flags),
+                    tcp.window,
+                    ip.len,
+                    dict(tcp.options),
+                )
+            )
     return len(rows)
 
 
@@ -111,21 +177,37 @@ def pyshark(path: Path) -> int:
 
     asyncio.set_event_loop(asyncio.new_event_loop())
     capture = pyshark.FileCapture(str(path), keep_packets=False)
-    rows = [(packet.sniff_time, packet.tcp.stream, packet.tcp.seq_raw, packet.tcp.ack_raw,
-             packet.tcp.flags, packet.tcp.window_size, packet.tcp.len) for packet in capture]
+    rows = [
+        (
+            packet.sniff_time,
+            packet.tcp.stream,
+            packet.tcp.seq_raw,
+            packet.tcp.ack_raw,
+            packet.tcp.flags,
+            packet.tcp.window_size,
+            packet.tcp.len,
+        )
+        for packet in capture
+    ]
     capture.close()
     return len(rows)
 
 
 def tcptrace(path: Path) -> None:
-    subprocess.run(["tcptrace", "-n", str(path)], check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
+    subprocess.run(
+        ["tcptrace", "-n", str(path)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 # Reader, what it needs beside Python, how many packets it is given at most.
 OTHERS: tuple[tuple[str, Callable[[Path], object], str | None, int], ...] = (
-    ("tshark", tshark, "tshark", PACKETS), ("dpkt", dpkt, None, 100_000),
-    ("scapy", scapy, None, 20_000), ("pyshark", pyshark, "tshark", 2_000),
+    ("tshark", tshark, "tshark", PACKETS),
+    ("dpkt", dpkt, None, 100_000),
+    ("scapy", scapy, None, 20_000),
+    ("pyshark", pyshark, "tshark", 2_000),
     ("tcptrace", tcptrace, "tcptrace", PACKETS),
 )
 
@@ -136,14 +218,23 @@ def this_project(path: Path, folder: Path, packets: int) -> dict[str, Any]:
     read(path)
     warm = [timed(lambda: read(path)) for _ in range(REPEATS)]
     whole = [labs(path, folder / "again.parquet") for _ in range(5)]
-    for _ in range(2):      # the first has pandas to compile
-        said = subprocess.run([sys.executable, "-c", MEMORY, str(path)], check=True, text=True,
-                              capture_output=True, env=ENVIRONMENT).stdout
+    for _ in range(2):  # the first has pandas to compile
+        said = subprocess.run(
+            [sys.executable, "-c", MEMORY, str(path)],
+            check=True,
+            text=True,
+            capture_output=True,
+            env=ENVIRONMENT,
+        ).stdout
     peak, table = map(int, said.split())
     return {
-        "packets_s": packets / statistics.median(warm), "best_packets_s": packets / min(warm),
-        "process_s": statistics.median(whole), "first_use_process_s": cold,
-        "peak_bytes": peak, "table_bytes": table, "memory_times_table": peak / table,
+        "packets_s": packets / statistics.median(warm),
+        "best_packets_s": packets / min(warm),
+        "process_s": statistics.median(whole),
+        "first_use_process_s": cold,
+        "peak_bytes": peak,
+        "table_bytes": table,
+        "memory_times_table": peak / table,
     }
 
 
@@ -152,8 +243,12 @@ def compare(packets: int) -> dict[str, Any]:
         folder = Path(name)
         path = folder / "all.pcap"
         write_capture(path, packets)
-        result: dict[str, Any] = {"packets": packets, "bytes": path.stat().st_size,
-                                  "labs": this_project(path, folder, packets), "others": []}
+        result: dict[str, Any] = {
+            "packets": packets,
+            "bytes": path.stat().st_size,
+            "labs": this_project(path, folder, packets),
+            "others": [],
+        }
         for reader, does, needs, most in OTHERS:
             if needs is not None and shutil.which(needs) is None:
                 result["others"].append({"reader": reader, "missing": needs})
@@ -163,8 +258,14 @@ def compare(packets: int) -> dict[str, Any]:
             if not part.exists():
                 write_capture(part, given)
             packets_s = given / timed(lambda does=does, part=part: does(part))  # type: ignore[misc]
-            result["others"].append({"reader": reader, "packets": given, "packets_s": packets_s,
-                                     "ratio": result["labs"]["packets_s"] / packets_s})
+            result["others"].append(
+                {
+                    "reader": reader,
+                    "packets": given,
+                    "packets_s": packets_s,
+                    "ratio": result["labs"]["packets_s"] / packets_s,
+                }
+            )
         return result
 
 
@@ -184,15 +285,18 @@ def shown(result: dict[str, Any]) -> str:
             lines.append(f"{other['reader']:<9} not here: install {other['missing']}")
         else:
             least = f" (at least {LEAST_TIMES_TSHARK})" if other["reader"] == "tshark" else ""
-            lines.append(f"{other['reader']:<9} {other['packets_s']:>12,.0f} packets/s on "
-                         f"{other['packets']:,}; labs is {other['ratio']:,.0f} times as "
-                         f"fast{least}")
+            lines.append(
+                f"{other['reader']:<9} {other['packets_s']:>12,.0f} packets/s on "
+                f"{other['packets']:,}; labs is {other['ratio']:,.0f} times as "
+                f"fast{least}"
+            )
     return "\n".join(lines)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--packets", type=int, default=PACKETS)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()

@@ -55,18 +55,24 @@ def clock(**given: object) -> list[tuple[float, int]]:
 
 def one_request() -> dict[str, object]:
     """A whole run that fetches one MiB: boot, link, check, request, halt, seal."""
+
     def once() -> float:
         begun = time.monotonic()
         clock(only="both", transfer_mib=1)
         return time.monotonic() - begun
 
     once()
-    return {"figure": "a run that sends one request, warm", "unit": "s real",
-            "measured": statistics.median(once() for _ in range(REPEATS)), "at_most": 2.0}
+    return {
+        "figure": "a run that sends one request, warm",
+        "unit": "s real",
+        "measured": statistics.median(once() for _ in range(REPEATS)),
+        "at_most": 2.0,
+    }
 
 
 def download(client: str, repeats: int, **given: object) -> dict[str, object]:
     """Virtual seconds a real second while 1 GiB goes over 1000 Mbit/s, 200 ms, 50 MiB buffers."""
+
     def once() -> float:
         told = clock(only="both", client=client, **given)
         (first, started_s), (last, ended_s) = told[0], told[-1]
@@ -76,7 +82,8 @@ def download(client: str, repeats: int, **given: object) -> dict[str, object]:
         "figure": f"a download at the line rate, client {client}"
         + "".join(f", {name} {value}" for name, value in given.items()),
         "unit": "virtual s per real s",
-        "measured": statistics.median(once() for _ in range(repeats))}
+        "measured": statistics.median(once() for _ in range(repeats)),
+    }
     if client == "discard":
         found["at_least"] = 10.0
     return found
@@ -93,8 +100,10 @@ def side_by_side() -> dict[str, object]:
     cpus = sorted(os.sched_getaffinity(0))[:2]
 
     def spin(count: int) -> None:
-        processes = [subprocess.Popen(("taskset", "-c", str(cpu), sys.executable, "-c", SPIN))
-                     for cpu in cpus[:count]]
+        processes = [
+            subprocess.Popen(("taskset", "-c", str(cpu), sys.executable, "-c", SPIN))
+            for cpu in cpus[:count]
+        ]
         for process in processes:
             process.wait()
 
@@ -110,34 +119,58 @@ def side_by_side() -> dict[str, object]:
         return 2 * elapsed(lambda: work(1)) / elapsed(lambda: work(2))
 
     ratios = [gain(runs) / gain(wall_spin) for wall_spin in [spin] * 3]
-    return {"figure": "gain of two runs side by side over that of two busy processes",
-            "unit": "ratio", "measured": statistics.median(ratios), "at_least": 0.9}
+    return {
+        "figure": "gain of two runs side by side over that of two busy processes",
+        "unit": "ratio",
+        "measured": statistics.median(ratios),
+        "at_least": 0.9,
+    }
 
 
 def run_all_again() -> dict[str, object]:
     """Run All of the first notebook when its runs are all there: the time of its cells."""
     with tempfile.TemporaryDirectory() as folder:
-        words = (sys.executable, "-m", "papermill", str(NOTEBOOK), f"{folder}/out.ipynb",
-                 "-p", "RUNS", f"{folder}/runs")
+        words = (
+            sys.executable,
+            "-m",
+            "papermill",
+            str(NOTEBOOK),
+            f"{folder}/out.ipynb",
+            "-p",
+            "RUNS",
+            f"{folder}/runs",
+        )
         for _ in range(2):
             subprocess.run(words, check=True, capture_output=True)
         cells = json.loads(Path(folder, "out.ipynb").read_text())["cells"]
     spent_s = sum(cell["metadata"].get("papermill", {}).get("duration") or 0.0 for cell in cells)
-    return {"figure": "Run All a second time", "unit": "s real", "measured": spent_s,
-            "at_most": 5.0}
+    return {
+        "figure": "Run All a second time",
+        "unit": "s real",
+        "measured": spent_s,
+        "at_most": 5.0,
+    }
 
 
 def line(found: dict[str, object]) -> str:
     """One figure as a line, with the bound that it is held to."""
-    bound = "".join(f"  ({name.replace('_', ' ')} {found[name]})"
-                    for name in ("at_least", "at_most") if name in found)
+    bound = "".join(
+        f"  ({name.replace('_', ' ')} {found[name]})"
+        for name in ("at_least", "at_most")
+        if name in found
+    )
     return f"{found['figure']}: {found['measured']:.2f} {found['unit']}{bound}"
 
 
 def main() -> int:
-    figures = [one_request, lambda: download("discard", 3),
-               lambda: download("discard", 3, read_bytes=1 << 20),
-               lambda: download("wget", 1), side_by_side, run_all_again]
+    figures = [
+        one_request,
+        lambda: download("discard", 3),
+        lambda: download("discard", 3, read_bytes=1 << 20),
+        lambda: download("wget", 1),
+        side_by_side,
+        run_all_again,
+    ]
     found = []
     for figure in figures:
         found.append(figure())

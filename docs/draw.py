@@ -32,18 +32,28 @@ def draw(picture: Path) -> None:
     html = figure.to_html(full_html=False, include_plotlyjs=True, config={"staticPlot": True})
     browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if browser is None:
-        raise Missing(f"no browser to draw with ({', '.join(BROWSERS)}); "
-                      "on Debian: apt-get install chromium")
+        raise Missing(
+            f"no browser to draw with ({', '.join(BROWSERS)}); on Debian: apt-get install chromium"
+        )
     with tempfile.TemporaryDirectory() as work:
         page, shot = Path(work, "page.html"), Path(work, "shot.png")
         page.write_text(PAGE.format(figure=html), encoding="utf-8")
         argv = [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            "--hide-scrollbars", "--virtual-time-budget=10000", f"--user-data-dir={work}/profile",
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--hide-scrollbars",
+            "--virtual-time-budget=10000",
+            f"--user-data-dir={work}/profile",
             f"--force-device-scale-factor={SCALE}",
             f"--window-size={WIDTH_PX},{int(figure.layout.height)}",
-            f"--screenshot={shot}", page.as_uri(),
+            f"--screenshot={shot}",
+            page.as_uri(),
         ]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
         if done.returncode or not shot.is_file():

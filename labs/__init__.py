@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["capture", "charts", "check", "errors", "runs", "study", "verdicts"]
 
-_PLACES = {"capture": "labs.read.capture", "charts": "labs.studies.charts", "errors": "labs.errors",
-           "runs": "labs.studies.runs",
-           "study": "labs.studies.study:study", "verdicts": "labs.studies.verdicts:verdicts"}
+_PLACES = {
+    "capture": "labs.read.capture",
+    "charts": "labs.studies.charts",
+    "errors": "labs.errors",
+    "runs": "labs.studies.runs",
+    "study": "labs.studies.study:study",
+    "verdicts": "labs.studies.verdicts:verdicts",
+}
 
 
 def check(lab: str, names: Mapping[str, Any]) -> LabParameters:

@@ -41,8 +41,22 @@ PACKAGE = "labs.experiments"
 NAMED = ("Parameters", "conditions", "measure", "results")
 FOLDER = ("lab.py", "parameters.py", "experiment.py", "results.py")
 # What a study puts beside the columns of a lab, which therefore cannot have the same names.
-OF_THE_STUDY = frozenset({"condition", "notes", "note_codes", "testbed", "kernel", "source",
-                          "rtt_ms", "rate_mbit", "link", "link_asked", "key", "digest"})
+OF_THE_STUDY = frozenset(
+    {
+        "condition",
+        "notes",
+        "note_codes",
+        "testbed",
+        "kernel",
+        "source",
+        "rtt_ms",
+        "rate_mbit",
+        "link",
+        "link_asked",
+        "key",
+        "digest",
+    }
+)
 
 LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/lab.py")))
 """The names of the package's labs."""
@@ -67,8 +81,10 @@ def find(name_or_path: str) -> Lab:
         return _find_own(path)
     here = Path(f"{name_or_path}.py")
     hint = f'; did you mean "./{here}"?' if here.is_file() else did_you_mean(name_or_path, LABS)
-    raise BadInput(f'unknown lab "{name_or_path}"{hint}. Available: {", ".join(LABS)}, or a file '
-                   "such as ./mylab.py")
+    raise BadInput(
+        f'unknown lab "{name_or_path}"{hint}. Available: {", ".join(LABS)}, or a file '
+        "such as ./mylab.py"
+    )
 
 
 def lab_of(parameters: object) -> Lab:
@@ -121,9 +137,16 @@ def load_folder(folder: Path, package: str) -> Lab:
 def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path | None) -> Lab:
     parts: dict[str, Any] = vars(front)
     doc = (front.__doc__ or "").strip().splitlines()
-    lab = Lab(name=name, title=doc[0].rstrip(".") if doc else "", Parameters=parts["Parameters"],
-              all_conditions=parts["conditions"], experiment=experiment, part=part,
-              ledger=ledger, _margin=parts.get("MARGIN"))
+    lab = Lab(
+        name=name,
+        title=doc[0].rstrip(".") if doc else "",
+        Parameters=parts["Parameters"],
+        all_conditions=parts["conditions"],
+        experiment=experiment,
+        part=part,
+        ledger=ledger,
+        _margin=parts.get("MARGIN"),
+    )
     own = {key: parts[key] for key in ("tools", "lines") if callable(parts.get(key))}
     return replace(lab, **own)
 
@@ -175,8 +198,11 @@ def _load(path: Path, source: bytes) -> ModuleType:
         sys.modules.pop(spec.name)
         if before is not None:
             sys.modules[spec.name] = before
-        said = str(error).removeprefix(f"{path}: ") if isinstance(error, LabError) else (
-            _in_words(error))
+        said = (
+            str(error).removeprefix(f"{path}: ")
+            if isinstance(error, LabError)
+            else (_in_words(error))
+        )
         raise BadInput(f"{path.name}{_line_of(error, path)}: {said}") from error
     return module
 
@@ -198,20 +224,28 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
 def _check_guest(path: Path, own: str = "labs.experiments.") -> None:
     """BadInput if a file that runs where the hosts are imports what is not there."""
     for name in imported(ast.parse(path.read_bytes()), whole=False):
-        if name.split(".")[0] in sys.stdlib_module_names or name.startswith(
-                ("labs.drive.", "labs.errors.", own)) or name == "labs.errors":
+        if (
+            name.split(".")[0] in sys.stdlib_module_names
+            or name.startswith(("labs.drive.", "labs.errors.", own))
+            or name == "labs.errors"
+        ):
             continue
-        raise BadInput(f"{path}: it imports {name}, which a run cannot load where the hosts are; "
-                       "allowed: the standard library, labs.drive and labs.errors. Import it in "
-                       "the function that needs it, or under TYPE_CHECKING")
+        raise BadInput(
+            f"{path}: it imports {name}, which a run cannot load where the hosts are; "
+            "allowed: the standard library, labs.drive and labs.errors. Import it in "
+            "the function that needs it, or under TYPE_CHECKING"
+        )
 
 
 def _check_columns(path: Path) -> None:
     """BadInput if the class `Results` in a file declares a column twice."""
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ClassDef) and node.name == "Results":
-            names = [line.target.id for line in node.body
-                     if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
+            names = [
+                line.target.id
+                for line in node.body
+                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+            ]
             twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
             if twice:
                 raise BadInput(f"{path}: Results declares {', '.join(twice)} twice. Remove one")
@@ -222,22 +256,35 @@ def _check_names(path: Path, results: type) -> None:
     columns = {one.name: one for one in columns_of(results)}
     taken = [name for name in columns if name in OF_THE_STUDY]
     if taken:
-        raise BadInput(f"{path}: Results declares {', '.join(taken)}, which every study has "
-                       "already. Choose another name")
+        raise BadInput(
+            f"{path}: Results declares {', '.join(taken)}, which every study has "
+            "already. Choose another name"
+        )
     for one in columns.values():
         if one.predicted_by is not None and one.predicted_by not in columns:
-            raise BadInput(f"{path}: {one.name} is predicted_by {one.predicted_by}, which is no "
-                           f"column{did_you_mean(one.predicted_by, columns)}")
+            raise BadInput(
+                f"{path}: {one.name} is predicted_by {one.predicted_by}, which is no "
+                f"column{did_you_mean(one.predicted_by, columns)}"
+            )
 
 
 def _check_judges(ledger: Path, claims: Path) -> None:
     """BadInput if a ledger names a judging function that the lab does not have."""
-    wanted = {str(claim["judge"]): str(claim.get("id")) for claim in tomllib.loads(
-        ledger.read_text("utf-8")).get("claim", ()) if "judge" in claim}
+    wanted = {
+        str(claim["judge"]): str(claim.get("id"))
+        for claim in tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
+        if "judge" in claim
+    }
     tree = ast.parse(claims.read_bytes() if claims.is_file() else b"")
-    known = [ast.literal_eval(key) for node in ast.walk(tree)
-             if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "JUDGES"
-             and isinstance(node.value, ast.Dict) for key in node.value.keys if key is not None]
+    known = [
+        ast.literal_eval(key)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign)
+        and ast.unparse(node.target) == "JUDGES"
+        and isinstance(node.value, ast.Dict)
+        for key in node.value.keys
+        if key is not None
+    ]
     for name, claim in wanted.items():
         if name not in known:
             raise BadInput(f"{ledger}: {claim}: {unknown(name, known, 'judging function')}")

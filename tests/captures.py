@@ -17,16 +17,7 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrRouting,
 )
 from scapy.layers.ipsec import AH
-from scapy.layers.l2 import (
-    ARP,
-    GRE,
-    CookedLinux,
-    CookedLinuxV2,
-    Dot1AD,
-    Dot1Q,
-    Ether,
-    Loopback,
-)
+from scapy.layers.l2 import ARP, GRE, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether, Loopback
 from scapy.layers.ppp import HDLC, PPP
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
@@ -38,13 +29,23 @@ STEP_NS = 1_234_567
 ETHERNET = 1
 MAC = "02:00:00:00:00:01"
 ETHER = Ether(src=MAC, dst=MAC)
-VLAN_TAG = b"\0\7\x08\0"            # VLAN 7, and IPv4 behind it
+VLAN_TAG = b"\0\7\x08\0"  # VLAN 7, and IPv4 behind it
 Frames = list[bytes]
 
-CLIENT_OPTIONS = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (1000, 0)), ("NOP", None),
-                  ("WScale", 7)]
-SERVER_OPTIONS = [("MSS", 1440), ("SAckOK", b""), ("Timestamp", (5000, 1000)), ("NOP", None),
-                  ("WScale", 3)]
+CLIENT_OPTIONS = [
+    ("MSS", 1460),
+    ("SAckOK", b""),
+    ("Timestamp", (1000, 0)),
+    ("NOP", None),
+    ("WScale", 7),
+]
+SERVER_OPTIONS = [
+    ("MSS", 1440),
+    ("SAckOK", b""),
+    ("Timestamp", (5000, 1000)),
+    ("NOP", None),
+    ("WScale", 3),
+]
 
 
 def dialogue(**given: Any) -> list[Any]:
@@ -59,19 +60,46 @@ def dialogue(**given: Any) -> list[Any]:
         return [("NOP", None), ("NOP", None), ("Timestamp", (value, echo))]
 
     def up(flags: str, seq: int, ack: int, options: list[Any], payload: bytes = b"") -> Any:
-        made = TCP(sport=port, dport=peer, flags=flags, seq=seq % 2**32, ack=ack % 2**32,
-                   window=502, options=options)
+        made = TCP(
+            sport=port,
+            dport=peer,
+            flags=flags,
+            seq=seq % 2**32,
+            ack=ack % 2**32,
+            window=502,
+            options=options,
+        )
         return True, made / Raw(payload) if payload else made
 
     def down(flags: str, seq: int, ack: int, options: list[Any], payload: bytes = b"") -> Any:
-        made = TCP(sport=peer, dport=port, flags=flags, seq=seq % 2**32, ack=ack % 2**32,
-                   window=1000, options=options)
+        made = TCP(
+            sport=peer,
+            dport=port,
+            flags=flags,
+            seq=seq % 2**32,
+            ack=ack % 2**32,
+            window=1000,
+            options=options,
+        )
         return False, made / Raw(payload) if payload else made
 
     data = bytes(600)
-    sack = [("NOP", None), ("NOP", None), ("Timestamp", (1003, 5001)), ("NOP", None),
-            ("NOP", None), ("SAck", ((server + 601) % 2**32, (server + 1201) % 2**32,
-                                     (server + 1801) % 2**32, (server + 2401) % 2**32))]
+    sack = [
+        ("NOP", None),
+        ("NOP", None),
+        ("Timestamp", (1003, 5001)),
+        ("NOP", None),
+        ("NOP", None),
+        (
+            "SAck",
+            (
+                (server + 601) % 2**32,
+                (server + 1201) % 2**32,
+                (server + 1801) % 2**32,
+                (server + 2401) % 2**32,
+            ),
+        ),
+    ]
     return [
         up("S", client, 0, first),
         down("SA", server, client + 1, second),
@@ -90,9 +118,18 @@ def dialogue(**given: Any) -> list[Any]:
 
 
 def over_ipv4(link: Any, segments: Iterable[Any], **options: Any) -> Frames:
-    return [bytes(link / IP(src="10.0.0.2" if up else "10.0.0.1",
-                            dst="10.0.0.1" if up else "10.0.0.2", **options) / segment)
-            for up, segment in segments]
+    return [
+        bytes(
+            link
+            / IP(
+                src="10.0.0.2" if up else "10.0.0.1",
+                dst="10.0.0.1" if up else "10.0.0.2",
+                **options,
+            )
+            / segment
+        )
+        for up, segment in segments
+    ]
 
 
 def behind(head: bytes) -> Frames:
@@ -109,8 +146,15 @@ def over_ipv6(link: Any, segments: Iterable[Any], extension: Any = None) -> Fram
     return made
 
 
-def pcap(path: Path, frames: Frames, link: int = ETHERNET, order: str = "<",
-         nanoseconds: bool = True, snap: int = 262_144, modified: bool = False) -> Path:
+def pcap(
+    path: Path,
+    frames: Frames,
+    link: int = ETHERNET,
+    order: str = "<",
+    nanoseconds: bool = True,
+    snap: int = 262_144,
+    modified: bool = False,
+) -> Path:
     """Write frames as a pcap file, one every STEP_NS."""
     magic = 0xA1B2CD34 if modified else 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snap, link)]
@@ -139,15 +183,20 @@ def section(order: str) -> bytes:
     return block(order, 0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
 
 
-def interface(order: str, link: int, resolution: int | None = None, offset_s: int | None = None,
-              snap: int = 0) -> bytes:
+def interface(
+    order: str, link: int, resolution: int | None = None, offset_s: int | None = None, snap: int = 0
+) -> bytes:
     options = b""
     if resolution is not None:
         options += option(order, 9, bytes([resolution]))
     if offset_s is not None:
         options += option(order, 14, struct.pack(order + "q", offset_s))
-    return block(order, 1, struct.pack(order + "HHI", link, 0, snap)
-                 + (options + option(order, 0, b"") if options else b""))
+    return block(
+        order,
+        1,
+        struct.pack(order + "HHI", link, 0, snap)
+        + (options + option(order, 0, b"") if options else b""),
+    )
 
 
 def units(at_ns: int, resolution: int) -> int:
@@ -159,13 +208,23 @@ def units(at_ns: int, resolution: int) -> int:
 
 def enhanced(order: str, number: int, stamp: int, frame: bytes, snap: int = 262_144) -> bytes:
     kept = frame[:snap]
-    return block(order, 6, struct.pack(order + "IIIII", number, stamp >> 32, stamp & 0xFFFFFFFF,
-                                       len(kept), len(frame)) + kept)
+    return block(
+        order,
+        6,
+        struct.pack(order + "IIIII", number, stamp >> 32, stamp & 0xFFFFFFFF, len(kept), len(frame))
+        + kept,
+    )
 
 
 def obsolete(order: str, number: int, stamp: int, frame: bytes) -> bytes:
-    return block(order, 2, struct.pack(order + "HHIIII", number, 0, stamp >> 32,
-                                       stamp & 0xFFFFFFFF, len(frame), len(frame)) + frame)
+    return block(
+        order,
+        2,
+        struct.pack(
+            order + "HHIIII", number, 0, stamp >> 32, stamp & 0xFFFFFFFF, len(frame), len(frame)
+        )
+        + frame,
+    )
 
 
 def simple(order: str, frame: bytes) -> bytes:
@@ -181,8 +240,13 @@ def every_pcapng(path: Path) -> Path:
     for order in "<>":
         resolutions = (6, 9, 128 | 20)
         offset_s = 86_400
-        parts += [section(order), interface(order, ETHERNET), interface(order, 101, 9, offset_s),
-                  interface(order, ETHERNET, 128 | 20), block(order, 0x0BAD, b"to step over")]
+        parts += [
+            section(order),
+            interface(order, ETHERNET),
+            interface(order, 101, 9, offset_s),
+            interface(order, ETHERNET, 128 | 20),
+            block(order, 0x0BAD, b"to step over"),
+        ]
         for number, (one, other) in enumerate(zip(ethernet, raw, strict=True)):
             at_ns = BEGIN_NS + number * STEP_NS + (10**12 if order == ">" else 0)
             which = 0 if number % 3 else 2
@@ -196,8 +260,11 @@ def every_pcapng(path: Path) -> Path:
 def reused_ports() -> Frames:
     """The same pair of ends three times over, the second without a SYN-ACK in the capture."""
     second = [it for number, it in enumerate(dialogue(client=9_000_000, server=77)) if number != 1]
-    return [frame for one in (dialogue(), second, dialogue(client=123, server=456))
-            for frame in over_ipv4(ETHER, one)]
+    return [
+        frame
+        for one in (dialogue(), second, dialogue(client=123, server=456))
+        for frame in over_ipv4(ETHER, one)
+    ]
 
 
 def others() -> Frames:
@@ -206,14 +273,15 @@ def others() -> Frames:
     whole = bytes(ends / TCP(sport=80, dport=40000, flags="A", seq=1, ack=1) / Raw(bytes(100)))
     head = bytes(ETHER / IP())[:14]
     return [
-        bytes(ETHER / ARP()), bytes(ETHER / ends / UDP(sport=1, dport=2) / Raw(b"x")),
+        bytes(ETHER / ARP()),
+        bytes(ETHER / ends / UDP(sport=1, dport=2) / Raw(b"x")),
         bytes(ETHER / ends / ICMP()),
         bytes(ETHER / IP(src="10.0.0.1", dst="10.0.0.2", frag=10, proto=6) / Raw(bytes(64))),
-        head + b"\x41" + whole[1:],                   # an IPv4 header of 4 bytes
-        head + whole[:2] + b"\0\x10" + whole[4:],     # a total of 16 bytes
-        head + whole[:32] + b"\x40" + whole[33:],     # a TCP header of 16 bytes
-        head + whole[:32] + b"\xf0" + whole[33:52],   # one longer than its packet
-        head + b"\x71" + whole[1:],                   # version 7
+        head + b"\x41" + whole[1:],  # an IPv4 header of 4 bytes
+        head + whole[:2] + b"\0\x10" + whole[4:],  # a total of 16 bytes
+        head + whole[:32] + b"\x40" + whole[33:],  # a TCP header of 16 bytes
+        head + whole[:32] + b"\xf0" + whole[33:52],  # one longer than its packet
+        head + b"\x71" + whole[1:],  # version 7
         bytes(Ether(type=0x1234, src=MAC, dst=MAC)) + whole,
         b"\0" * 9,
         b"",
@@ -224,7 +292,7 @@ def tunnels() -> dict[str, Frames]:
     """The dialogue of 13 segments inside tunnels, by their kind."""
     four, six = IP(src="10.9.0.1", dst="10.9.0.2"), IPv6(src="fd09::1", dst="fd09::2")
     udp = UDP(sport=50000, dport=4789)
-    geneve = b"\x02\0\x65\x58\0\0\x07\0" + bytes(8)      # two words of options
+    geneve = b"\x02\0\x65\x58\0\0\x07\0" + bytes(8)  # two words of options
     plain = [frame[14:] for frame in over_ipv4(ETHER, dialogue())]
     plain_6 = [frame[14:] for frame in over_ipv6(ETHER, dialogue())]
     framed = over_ipv4(ETHER, dialogue())
@@ -234,9 +302,10 @@ def tunnels() -> dict[str, Frames]:
         return [bytes(ETHER / outer / Raw(frame)) for frame in frames]
 
     return {
-        "ip-in-ip": inside(IP(proto=4), plain), "6in4": inside(IP(proto=41), plain_6),
-        "ip-in-ipv6": inside(IPv6(nh=4), plain), "ip-in-ip-in-ip": inside(
-            IP(proto=4) / IP(proto=4), plain),
+        "ip-in-ip": inside(IP(proto=4), plain),
+        "6in4": inside(IP(proto=41), plain_6),
+        "ip-in-ipv6": inside(IPv6(nh=4), plain),
+        "ip-in-ip-in-ip": inside(IP(proto=4) / IP(proto=4), plain),
         "gre": inside(four / GRE(proto=0x0800), plain),
         "gre-over-ipv6": inside(six / GRE(proto=0x86DD), plain_6),
         "gre-key": inside(four / GRE(proto=0x0800, key_present=1, key=5, seqnum_present=1), plain),
@@ -255,7 +324,7 @@ def without_syns(path: Path, to: Path) -> Path:
     syn = set(whole["offset"][whole["flags"] & 2 != 0])
     at, parts = 24, [kept[:24]]
     while at < len(kept):
-        end = at + 16 + int.from_bytes(kept[at + 8:at + 12], "little")
+        end = at + 16 + int.from_bytes(kept[at + 8 : at + 12], "little")
         parts += [] if at in syn else [kept[at:end]]
         at = end
     to.write_bytes(b"".join(parts))
@@ -276,8 +345,10 @@ def made(path: Path) -> dict[str, Path]:
     hop = IPv6ExtHdrHopByHop() / IPv6ExtHdrRouting() / IPv6ExtHdrDestOpt()
     plain: dict[str, tuple[Frames, int]] = {
         "ethernet": (over_ipv4(ETHER, dialogue()), ETHERNET),
-        "ipv4-options": (over_ipv4(ETHER, dialogue(), options=IPOption_RR(
-            routers=["1.2.3.4", "5.6.7.8"])), ETHERNET),
+        "ipv4-options": (
+            over_ipv4(ETHER, dialogue(), options=IPOption_RR(routers=["1.2.3.4", "5.6.7.8"])),
+            ETHERNET,
+        ),
         "vlan": (over_ipv4(ETHER / Dot1Q(vlan=7), dialogue()), ETHERNET),
         "qinq": (over_ipv4(ETHER / Dot1AD(vlan=7) / Dot1Q(vlan=8), dialogue()), ETHERNET),
         "qinq-ipv6": (over_ipv6(ETHER / Dot1Q(vlan=7) / Dot1Q(vlan=8), dialogue()), ETHERNET),
@@ -305,28 +376,39 @@ def made(path: Path) -> dict[str, Path]:
         "ppp-hdlc": (over_ipv4(HDLC() / PPP(proto=0x0021), dialogue()), 50),
         "ipv6": (over_ipv6(ETHER, dialogue()), ETHERNET),
         "ipv6-extensions": (over_ipv6(ETHER, dialogue(), hop), ETHERNET),
-        "ipv6-authentication": (over_ipv6(ETHER, dialogue(), AH(nh=6, payloadlen=4, icv=bytes(12))),
-                                ETHERNET),
-        "ipv6-fragments": (over_ipv6(ETHER, dialogue(), IPv6ExtHdrFragment(m=1))
-                           + over_ipv6(ETHER, dialogue(port=3), IPv6ExtHdrFragment(offset=5)),
-                           ETHERNET),
-        "fragments": (over_ipv4(ETHER, dialogue(), flags="MF")
-                      + over_ipv4(ETHER, dialogue(port=3), frag=5), ETHERNET),
+        "ipv6-authentication": (
+            over_ipv6(ETHER, dialogue(), AH(nh=6, payloadlen=4, icv=bytes(12))),
+            ETHERNET,
+        ),
+        "ipv6-fragments": (
+            over_ipv6(ETHER, dialogue(), IPv6ExtHdrFragment(m=1))
+            + over_ipv6(ETHER, dialogue(port=3), IPv6ExtHdrFragment(offset=5)),
+            ETHERNET,
+        ),
+        "fragments": (
+            over_ipv4(ETHER, dialogue(), flags="MF") + over_ipv4(ETHER, dialogue(port=3), frag=5),
+            ETHERNET,
+        ),
         "reused-ports": (reused_ports(), ETHERNET),
         "no-scaling": (over_ipv4(ETHER, dialogue(client_options=[])), ETHERNET),
         "server-without-scaling": (over_ipv4(ETHER, dialogue(server_options=[])), ETHERNET),
-        "scale-too-large": (over_ipv4(ETHER, dialogue(server_options=[("WScale", 40)])),
-                            ETHERNET),
-        "without-syn-ack": ([frame for number, frame in enumerate(
-            over_ipv4(ETHER, dialogue())) if number != 1], ETHERNET),
+        "scale-too-large": (over_ipv4(ETHER, dialogue(server_options=[("WScale", 40)])), ETHERNET),
+        "without-syn-ack": (
+            [frame for number, frame in enumerate(over_ipv4(ETHER, dialogue())) if number != 1],
+            ETHERNET,
+        ),
         "without-syn": (over_ipv4(ETHER, dialogue())[1:], ETHERNET),
         "from-the-middle": (over_ipv4(ETHER, dialogue())[4:], ETHERNET),
-        "syn-after-syn-ack": ([over_ipv4(ETHER, dialogue())[number] for number in (
-            1, 0, 2, 3, 4)], ETHERNET),
+        "syn-after-syn-ack": (
+            [over_ipv4(ETHER, dialogue())[number] for number in (1, 0, 2, 3, 4)],
+            ETHERNET,
+        ),
         "larger-than-the-mtu": ([bytes(ETHER / IP() / tcp / Raw(large))], ETHERNET),
-        "without-length": ([without_length(frame) for frame in over_ipv4(
-            ETHER, dialogue())] + [without_length(bytes(ETHER / IP() / tcp / Raw(large)))],
-            ETHERNET),
+        "without-length": (
+            [without_length(frame) for frame in over_ipv4(ETHER, dialogue())]
+            + [without_length(bytes(ETHER / IP() / tcp / Raw(large)))],
+            ETHERNET,
+        ),
         "others": (over_ipv4(ETHER, dialogue()) + others(), ETHERNET),
         "other-link": ([bytes(60)], 147),
         "nothing": ([], ETHERNET),
@@ -334,7 +416,8 @@ def made(path: Path) -> dict[str, Path]:
     found = {name: pcap(path / f"{name}.pcap", *it) for name, it in plain.items()}
     frames = over_ipv4(ETHER, dialogue())
     forms: dict[str, dict[str, Any]] = {
-        "big-endian": {"order": ">"}, "microseconds": {"nanoseconds": False},
+        "big-endian": {"order": ">"},
+        "microseconds": {"nanoseconds": False},
         "big-endian-microseconds": {"order": ">", "nanoseconds": False},
         "modified": {"modified": True},
         **{f"first-{snap}-bytes": {"snap": snap} for snap in (14, 34, 40, 54, 60, 66, 80)},
@@ -345,4 +428,3 @@ def made(path: Path) -> dict[str, Path]:
     found["gzip"] = path / "again.pcap.gz"
     found["gzip"].write_bytes(gzip.compress(found["ethernet"].read_bytes()))
     return found
-

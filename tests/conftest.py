@@ -94,14 +94,19 @@ def required() -> tuple[str, ...]:
     if named is not None:
         tiers = tuple(name.strip() for name in named.split(",") if name.strip())
         if unknown := [name for name in tiers if name not in TIERS]:
-            raise pytest.UsageError(f"LABS_REQUIRE names no tier: {', '.join(unknown)}; "
-                                    f"allowed: {', '.join(TIERS)}, separated by commas")
+            raise pytest.UsageError(
+                f"LABS_REQUIRE names no tier: {', '.join(unknown)}; "
+                f"allowed: {', '.join(TIERS)}, separated by commas"
+            )
         return tiers
     if not os.environ.get("CI"):
         return ()
     linux = (platform.system(), platform.machine()) == ("Linux", "x86_64")
-    return ("unit", *(("virtual",) if linux else ()),
-            *(("namespaces",) if linux and os.geteuid() == 0 else ()))
+    return (
+        "unit",
+        *(("virtual",) if linux else ()),
+        *(("namespaces",) if linux and os.geteuid() == 0 else ()),
+    )
 
 
 def check_required(tiers: Iterable[str]) -> None:
@@ -111,13 +116,16 @@ def check_required(tiers: Iterable[str]) -> None:
         if tier in wanted and (why := TIERS[tier]()):
             raise pytest.UsageError(
                 f"the tier {tier} must run here and cannot: {why}. Fix that, or name the tiers "
-                f"that must run: LABS_REQUIRE={','.join(one for one in wanted if one != tier)}")
+                f"that must run: LABS_REQUIRE={','.join(one for one in wanted if one != tier)}"
+            )
 
 
 def pytest_report_header() -> list[str]:
     """One line per tier: what runs here, and what does not, and why."""
-    lines = [f"{tier}: {f'skipped, {why}' if (why := why_not()) else 'runs'}"
-             for tier, why_not in TIERS.items()]
+    lines = [
+        f"{tier}: {f'skipped, {why}' if (why := why_not()) else 'runs'}"
+        for tier, why_not in TIERS.items()
+    ]
     if no_namespaces() is None:
         lines += [f"namespaces: in part, {why}" for name in LINK if (why := no_qdisc(name))]
     return lines

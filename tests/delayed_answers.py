@@ -19,8 +19,12 @@ CONNECTIONS, REQUESTS = 2, 10
 REQUEST_BYTES, HEAD_BYTES, PAGE_BYTES = 100, 238, 612
 STALL_MS = 44
 # Whether Nagle's algorithm is on, and whether the client always acknowledges at once.
-WAYS = {"off": (True, False), "quickack": (True, True), "on": (False, False),
-        "on-quickack": (False, True)}
+WAYS = {
+    "off": (True, False),
+    "quickack": (True, True),
+    "on": (False, False),
+    "on-quickack": (False, True),
+}
 
 
 def usual_ms(condition: str, delay_ms: int) -> int:

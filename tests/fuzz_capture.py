@@ -41,7 +41,7 @@ from tests import captures
 ROOT = Path(__file__).parents[1]
 FIXTURES = ROOT / "tests" / "fixtures"
 CRASHES = FIXTURES / "capture" / "crashes"
-SEED_BYTES = 6_000              # as much of a real capture as is worth changing
+SEED_BYTES = 6_000  # as much of a real capture as is worth changing
 AT_ONCE = 10_000
 COMMAND = (sys.executable, "-m", "tests.fuzz_capture")
 SECONDS_EACH = 20
@@ -49,8 +49,31 @@ SECONDS_EACH = 20
 EXPLAINED_EACH = 100
 EXPLAINED_ROWS = 2_000
 MEMORY_BYTES = 4 << 30
-LENGTHS = (0, 1, 3, 4, 8, 11, 12, 15, 16, 20, 24, 28, 32, 60, 255, 256, 65535, 65536, 1 << 24,
-           (1 << 24) + 1, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+LENGTHS = (
+    0,
+    1,
+    3,
+    4,
+    8,
+    11,
+    12,
+    15,
+    16,
+    20,
+    24,
+    28,
+    32,
+    60,
+    255,
+    256,
+    65535,
+    65536,
+    1 << 24,
+    (1 << 24) + 1,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+)
 
 
 def seeds(folder: Path) -> list[bytes]:
@@ -161,9 +184,14 @@ def outcomes(seed: int, first: int, count: int, current: Path) -> Counter[str]:
         chance = random.Random(seed * 1_000_003 + number)
         current.write_bytes(mutated(chance.choice(sources), sources, chance))
         _number_of(current).write_text(str(number))
-        signal.alarm(SECONDS_EACH)          # its default is death: compiled code hears nothing else
-        found[judge(current, rows=chance.randrange(1, 40) if number % 16 == 0 else None,
-                    deep=number % EXPLAINED_EACH == 0)] += 1
+        signal.alarm(SECONDS_EACH)  # its default is death: compiled code hears nothing else
+        found[
+            judge(
+                current,
+                rows=chance.randrange(1, 40) if number % 16 == 0 else None,
+                deep=number % EXPLAINED_EACH == 0,
+            )
+        ] += 1
     signal.alarm(0)
     return found
 
@@ -172,16 +200,28 @@ def _number_of(current: Path) -> Path:
     return current.with_suffix(".number")
 
 
-def worked(command: tuple[str, ...], seed: int, first: int, count: int, current: Path,
-           crashes: Path) -> list[Path]:
+def worked(
+    command: tuple[str, ...], seed: int, first: int, count: int, current: Path, crashes: Path
+) -> list[Path]:
     """Judge these inputs in processes of this command, and keep those that break one: the next
     process goes on behind them. The kept files."""
     kept, end = [], first + count
     while first < end:
         _number_of(current).unlink(missing_ok=True)
         done = subprocess.run(
-            [*command, "--seed", str(seed), "--first", str(first), "--work", str(end - first),
-             str(current)], cwd=ROOT, check=False)
+            [
+                *command,
+                "--seed",
+                str(seed),
+                "--first",
+                str(first),
+                "--work",
+                str(end - first),
+                str(current),
+            ],
+            cwd=ROOT,
+            check=False,
+        )
         if done.returncode == 0:
             break
         if done.returncode == -signal.SIGTERM:
@@ -198,8 +238,9 @@ def worked(command: tuple[str, ...], seed: int, first: int, count: int, current:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the number of the first input")
@@ -215,8 +256,11 @@ def main() -> int:
         for first in range(args.first, args.first + args.inputs, AT_ONCE):
             count = min(AT_ONCE, args.first + args.inputs - first)
             crashes += len(worked(COMMAND, args.seed, first, count, current, CRASHES))
-            print(f"{first + count - args.first:,} inputs, {crashes} crashes, "
-                  f"{time.monotonic() - begun:.0f} s", flush=True)
+            print(
+                f"{first + count - args.first:,} inputs, {crashes} crashes, "
+                f"{time.monotonic() - begun:.0f} s",
+                flush=True,
+            )
     return 1 if crashes else 0
 
 

@@ -34,15 +34,23 @@ def with_link(run: Run, **asked: Any) -> Run:
     return dataclasses.replace(run, said=said)
 
 
-def with_condition(run: Run, *, link: Mapping[str, Any] | None = None,
-                   settings: Mapping[str, Any] | None = None, **changed: Any) -> Run:
+def with_condition(
+    run: Run,
+    *,
+    link: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **changed: Any,
+) -> Run:
     """The run as if its condition had been another; its files stay as they are."""
     inputs = dict(run.inputs)
     condition = {**inputs["condition"], **changed}
     condition["link"] = {**condition["link"], **(link or {})}
     condition["settings"] = {**condition["settings"], **(settings or {})}
-    said = {**run.said, "condition": condition["name"],
-            "inputs": {**inputs, "condition": condition}}
+    said = {
+        **run.said,
+        "condition": condition["name"],
+        "inputs": {**inputs, "condition": condition},
+    }
     return dataclasses.replace(run, said=said)
 
 
@@ -54,10 +62,14 @@ def with_file(run: Run, folder: Path, name: str, old: str, new: str) -> Run:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
-    files = {one.relative_to(copy).as_posix(): digest(one) for one in copy.rglob("*")
-             if one.is_file() and one.name not in ("seal.json", "host.json")}
-    (copy / "seal.json").write_bytes(canonical(
-        {"schema": 1, "files": files, "digest": digest(canonical(files))}))
+    files = {
+        one.relative_to(copy).as_posix(): digest(one)
+        for one in copy.rglob("*")
+        if one.is_file() and one.name not in ("seal.json", "host.json")
+    }
+    (copy / "seal.json").write_bytes(
+        canonical({"schema": 1, "files": files, "digest": digest(canonical(files))})
+    )
     return open_run(copy)
 
 

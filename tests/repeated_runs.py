@@ -31,8 +31,15 @@ large-receive-offload: off [fixed]
 TICKS_S = 20
 
 
-def machine(*, busy_pct: float = 20, stolen_pct: float = 0, load: float = 0.4, hz: int = 250,
-            release: str = "6.1.0-49-cloud-amd64", tso: str = "on") -> dict[str, Any]:
+def machine(
+    *,
+    busy_pct: float = 20,
+    stolen_pct: float = 0,
+    load: float = 0.4,
+    hz: int = 250,
+    release: str = "6.1.0-49-cloud-amd64",
+    tso: str = "on",
+) -> dict[str, Any]:
     """A machine as `machines.json` has it: one CPU, looked at for 20 seconds."""
     ticks = 100 * TICKS_S
     busy, stolen = round(ticks * busy_pct / 100), round(ticks * stolen_pct / 100)
@@ -40,15 +47,21 @@ def machine(*, busy_pct: float = 20, stolen_pct: float = 0, load: float = 0.4, h
     def moment(part: int) -> dict[str, str]:
         times = (busy * part, 0, 0, (ticks - busy - stolen) * part, 0, 0, 0, stolen * part, 0, 0)
         words = " ".join(map(str, times))
-        return {"/proc/stat": f"cpu  {words}\ncpu0 {words}\n",
-                "/proc/loadavg": f"{load} 0.10 0.05 1/90 4711\n",
-                "/proc/timer_list": f"now at {10**9 + part * TICKS_S * 10**9} nsecs\n"
-                                    f"jiffies: {4294900000 + part * TICKS_S * hz}\n"}
+        return {
+            "/proc/stat": f"cpu  {words}\ncpu0 {words}\n",
+            "/proc/loadavg": f"{load} 0.10 0.05 1/90 4711\n",
+            "/proc/timer_list": f"now at {10**9 + part * TICKS_S * 10**9} nsecs\n"
+            f"jiffies: {4294900000 + part * TICKS_S * hz}\n",
+        }
 
-    return {"before": moment(0), "after": moment(1),
-            "/proc/cpuinfo": "model name\t: QEMU Virtual CPU\n",
-            "/proc/sys/kernel/osrelease": f"{release}\n",
-            "driver": "driver: virtio_net\nversion: 1.0.0\n", "offloads": OFFLOADS.format(tso=tso)}
+    return {
+        "before": moment(0),
+        "after": moment(1),
+        "/proc/cpuinfo": "model name\t: QEMU Virtual CPU\n",
+        "/proc/sys/kernel/osrelease": f"{release}\n",
+        "driver": "driver: virtio_net\nversion: 1.0.0\n",
+        "offloads": OFFLOADS.format(tso=tso),
+    }
 
 
 def machines(**client: Any) -> dict[str, Any]:
@@ -56,9 +69,17 @@ def machines(**client: Any) -> dict[str, Any]:
     return {"here": machine(), "server": machine(), "client": machine(**client)}
 
 
-def repetition(runs: Path, run: Run, number: int, *, testbed: str = "vagrant", speed: float = 1.0,
-               machines: dict[str, Any] | None = None, release: str = "6.1.0-49-cloud-amd64",
-               verdict: str = "as asked") -> Run:
+def repetition(
+    runs: Path,
+    run: Run,
+    number: int,
+    *,
+    testbed: str = "vagrant",
+    speed: float = 1.0,
+    machines: dict[str, Any] | None = None,
+    release: str = "6.1.0-49-cloud-amd64",
+    verdict: str = "as asked",
+) -> Run:
     """Write and seal one repetition, and open it."""
     said = deepcopy(dict(run.said))
     said["inputs"] |= {"testbed": testbed, "kernel": None, "repetition": number}
@@ -83,18 +104,27 @@ def _slower(fetched: dict[str, Any], speed: float) -> dict[str, Any]:
     def moved(at_ns: int) -> int:
         return int(first + round((at_ns - first) / speed))
 
-    return {**fetched, "end_ns": moved(fetched["end_ns"]),
-            "timeline": [[moved(at_ns), size] for at_ns, size in fetched["timeline"]]}
+    return {
+        **fetched,
+        "end_ns": moved(fetched["end_ns"]),
+        "timeline": [[moved(at_ns), size] for at_ns, size in fetched["timeline"]],
+    }
 
 
 def repetitions(runs: Path, run: Run, speeds: Sequence[float], **same: Any) -> tuple[Run, ...]:
     """A repetition for each speed, from the first on."""
-    return tuple(repetition(runs, run, number, speed=speed, **same)
-                 for number, speed in enumerate(speeds, start=1))
+    return tuple(
+        repetition(runs, run, number, speed=speed, **same)
+        for number, speed in enumerate(speeds, start=1)
+    )
 
 
 def study_file(study: Study, runs: Sequence[Run], testbed: str = "vagrant") -> StudyFile:
     """The study of some repetitions, as `labs run` leaves it beside them."""
     parameters = json.loads(json.dumps({**asdict(study.parameters), "testbed": testbed}))
-    return write_study(runs[0].path.parent, study.lab.name, parameters,
-                       [Planned(run.condition, run.key) for run in runs])
+    return write_study(
+        runs[0].path.parent,
+        study.lab.name,
+        parameters,
+        [Planned(run.condition, run.key) for run in runs],
+    )

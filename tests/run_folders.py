@@ -13,10 +13,19 @@ from labs.drive.record.study_file import Planned, StudyFile, write_study
 
 START_NS = 1_790_000_000_000_000_000
 SECOND_NS = 1_000_000_000
-LINK = {"rate_mbit": 1000, "delay_ms": 200, "loss_pct": 0, "jitter_ms": 0, "at": "server",
-        "queue_packets": 100_000, "port": 8000}
-SYSCTLS = {"server": {"net.ipv4.tcp_wmem": "4096 16384 52428800"},
-           "client": {"net.ipv4.tcp_rmem": "4096 131072 52428800"}}
+LINK = {
+    "rate_mbit": 1000,
+    "delay_ms": 200,
+    "loss_pct": 0,
+    "jitter_ms": 0,
+    "at": "server",
+    "queue_packets": 100_000,
+    "port": 8000,
+}
+SYSCTLS = {
+    "server": {"net.ipv4.tcp_wmem": "4096 16384 52428800"},
+    "client": {"net.ipv4.tcp_rmem": "4096 131072 52428800"},
+}
 COMMANDS = [
     ("server", "ip", "link", "set", "server0", "up"),
     ("server", "tc", "qdisc", "add", "dev", "server0", "root", "handle", "1:", "htb"),
@@ -36,8 +45,12 @@ def inputs(condition: str = "both", /, **changed: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "schema": 1,
         "lab": "buffers",
-        "condition": {"name": condition, "link": dict(LINK), "sysctls": deepcopy(SYSCTLS),
-                      "settings": {"transfer_mib": 1024, "client": "discard"}},
+        "condition": {
+            "name": condition,
+            "link": dict(LINK),
+            "sysctls": deepcopy(SYSCTLS),
+            "settings": {"transfer_mib": 1024, "client": "discard"},
+        },
         "testbed": "virtual",
         "kernel": {"version": "6.1.192-2", "digest": digest(b"a kernel")},
         "memory_mib": 4096,
@@ -61,35 +74,55 @@ def run_json(given: Mapping[str, Any], seconds: float = 11.5) -> dict[str, Any]:
         "inputs": dict(given),
         "kernel": {"release": release, "hz": 250},
         "tools": {"nginx": "nginx version: nginx/1.22.1", "ip": "ip utility, iproute2-6.1.0"},
-        "link": {"asked": given["condition"]["link"],
-                 "measured": {"rtt_ms": 200.1, "rate_mbit": 957.2, "loss_pct": 0.0},
-                 "verdict": "as asked"},
-        "commands": [{"at_ns": START_NS, "host": host, "argv": list(argv), "exit": 0}
-                     for host, *argv in COMMANDS],
-        "sysctls": {host: {"before": dict.fromkeys(values, "4096 131072 6291456"),
-                           "after": values}
-                    for host, values in given["condition"]["sysctls"].items()},
-        "buffers": [{"host": "client", "socket": "client", "requested_bytes": None,
-                     "granted_bytes": 131072}],
+        "link": {
+            "asked": given["condition"]["link"],
+            "measured": {"rtt_ms": 200.1, "rate_mbit": 957.2, "loss_pct": 0.0},
+            "verdict": "as asked",
+        },
+        "commands": [
+            {"at_ns": START_NS, "host": host, "argv": list(argv), "exit": 0}
+            for host, *argv in COMMANDS
+        ],
+        "sysctls": {
+            host: {"before": dict.fromkeys(values, "4096 131072 6291456"), "after": values}
+            for host, values in given["condition"]["sysctls"].items()
+        },
+        "buffers": [
+            {"host": "client", "socket": "client", "requested_bytes": None, "granted_bytes": 131072}
+        ],
         "marks": [{"at_ns": START_NS, "name": "start"}, {"at_ns": end_ns, "name": "end"}],
         "ended": "complete",
     }
 
 
-def make_run(runs: Path, given: Mapping[str, Any] | None = None, *, seconds: float = 11.5,
-             note: bytes = b"", host: Mapping[str, object] | None = None) -> Path:
+def make_run(
+    runs: Path,
+    given: Mapping[str, Any] | None = None,
+    *,
+    seconds: float = 11.5,
+    note: bytes = b"",
+    host: Mapping[str, object] | None = None,
+) -> Path:
     """Write and seal one run; `seconds` moves its results, `note` only its bytes."""
     given = inputs() if given is None else given
     said = run_json(given, seconds)
     end_ns = said["marks"][1]["at_ns"]
     with Staging(runs, run_name(said["lab"], said["condition"], said["key"])) as staging:
         staging.write_json("run.json", said)
-        staging.write_json("client/fetch.json", {
-            "connect_ns": START_NS, "request_ns": START_NS + 200_000_000,
-            "first_byte_ns": START_NS + 400_000_000, "end_ns": end_ns, "bytes": 2**30,
-            "status": 200, "ended": "complete", "reads": 16384,
-            "timeline": [[START_NS + SECOND_NS, 2**20], [end_ns, 2**30]],
-        })
+        staging.write_json(
+            "client/fetch.json",
+            {
+                "connect_ns": START_NS,
+                "request_ns": START_NS + 200_000_000,
+                "first_byte_ns": START_NS + 400_000_000,
+                "end_ns": end_ns,
+                "bytes": 2**30,
+                "status": 200,
+                "ended": "complete",
+                "reads": 16384,
+                "timeline": [[START_NS + SECOND_NS, 2**20], [end_ns, 2**30]],
+            },
+        )
         for name in ("server", "client"):
             staging.write(f"{name}/nstat-before.txt", NSTAT.format(segments=10).encode())
             staging.write(f"{name}/nstat-after.txt", NSTAT.format(segments=23710).encode())
@@ -99,11 +132,21 @@ def make_run(runs: Path, given: Mapping[str, Any] | None = None, *, seconds: flo
         return staging.seal(host if host is not None else {"real_s": 2.1, "pid": 4711})
 
 
-def make_study(runs: Path, conditions: tuple[str, ...] = ("default", "both"), *,
-               seconds: float = 11.5, note: bytes = b"", **changed: Any) -> StudyFile:
+def make_study(
+    runs: Path,
+    conditions: tuple[str, ...] = ("default", "both"),
+    *,
+    seconds: float = 11.5,
+    note: bytes = b"",
+    **changed: Any,
+) -> StudyFile:
     """Write a study and all of its runs."""
     every = [inputs(condition, **changed) for condition in conditions]
     for given in every:
         make_run(runs, given, seconds=seconds, note=note)
-    return write_study(runs, "buffers", {"size": "small", "seed": 1, "runs": str(runs)},
-                       [Planned(given["condition"]["name"], key(given)) for given in every])
+    return write_study(
+        runs,
+        "buffers",
+        {"size": "small", "seed": 1, "runs": str(runs)},
+        [Planned(given["condition"]["name"], key(given)) for given in every],
+    )

@@ -44,8 +44,9 @@ def sshd(folder: Path, namespace: str, *, first: str = "") -> Iterator[Sshd]:
     folder.mkdir()
     folder.chmod(0o755)
     for key in ("host", "user"):
-        subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key),
-                       check=True)
+        subprocess.run(
+            ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key), check=True
+        )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -61,8 +62,7 @@ PermitRootLogin prohibit-password
 PasswordAuthentication no
 ForceCommand {first} exec nsenter --net=/run/netns/{namespace} sh -c "$SSH_ORIGINAL_COMMAND"
 """)
-    (folder / "known_hosts").write_text(
-        f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
     (folder / "ssh_config").write_text(f"""\
 Host lab
     HostName 127.0.0.1
@@ -76,10 +76,24 @@ Host lab
     login = Login("lab", ("-F", str(folder / "ssh_config")))
     with _separation(), (folder / "log").open("wb") as log:
         # It goes with the tests also when these are killed.
-        argv = ("setpriv", "--pdeathsig", "TERM",
-                SSHD, "-D", "-e", "-f", str(folder / "sshd_config"))
-        daemon = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                  start_new_session=True, env={"PATH": os.environ["PATH"]})
+        argv = (
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            SSHD,
+            "-D",
+            "-e",
+            "-f",
+            str(folder / "sshd_config"),
+        )
+        daemon = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={"PATH": os.environ["PATH"]},
+        )
         try:
             _await_listening(daemon, port, folder / "log")
             yield Sshd(login, daemon.pid, folder / "log")

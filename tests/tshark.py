@@ -15,16 +15,29 @@ from pathlib import Path
 import pandas as pd
 
 FIELDS = (
-    "frame.time_epoch", "tcp.stream", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags",
-    "tcp.window_size_value", "tcp.window_size", "tcp.window_size_scalefactor", "tcp.len",
-    "tcp.seq", "tcp.ack", "tcp.options.mss_val",
-    "tcp.options.timestamp.tsval", "tcp.options.timestamp.tsecr",
-    "tcp.options.sack.count", "tcp.options.sack_le", "tcp.options.sack_re", "tcp.srcport",
+    "frame.time_epoch",
+    "tcp.stream",
+    "tcp.seq_raw",
+    "tcp.ack_raw",
+    "tcp.flags",
+    "tcp.window_size_value",
+    "tcp.window_size",
+    "tcp.window_size_scalefactor",
+    "tcp.len",
+    "tcp.seq",
+    "tcp.ack",
+    "tcp.options.mss_val",
+    "tcp.options.timestamp.tsval",
+    "tcp.options.timestamp.tsecr",
+    "tcp.options.sack.count",
+    "tcp.options.sack_le",
+    "tcp.options.sack_re",
+    "tcp.srcport",
     "tcp.analysis.initial_rtt",
 )
 SETTINGS = ("ip.defragment:FALSE", "ipv6.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE")
 WRAP = 1 << 32
-TWO_SECTIONS = "sections.pcapng"    # of tests.captures
+TWO_SECTIONS = "sections.pcapng"  # of tests.captures
 
 
 def available() -> bool:
@@ -39,12 +52,24 @@ def version() -> str:
     return ".".join(done.stdout.split("Wireshark) ")[-1].split(".")[:2])
 
 
-def asked(path: Path, fields: tuple[str, ...], chosen: str = "tcp && !icmp && !icmpv6"
-          ) -> list[list[str]]:
+def asked(
+    path: Path, fields: tuple[str, ...], chosen: str = "tcp && !icmp && !icmpv6"
+) -> list[list[str]]:
     """The fields of the chosen frames as tshark prints them."""
-    argv = ["tshark", "-n", "-r", str(path), "-Y", chosen, "-T", "fields", "-E", "separator=/t",
-            *(word for setting in SETTINGS for word in ("-o", setting)),
-            *(word for field in fields for word in ("-e", field))]
+    argv = [
+        "tshark",
+        "-n",
+        "-r",
+        str(path),
+        "-Y",
+        chosen,
+        "-T",
+        "fields",
+        "-E",
+        "separator=/t",
+        *(word for setting in SETTINGS for word in ("-o", setting)),
+        *(word for field in fields for word in ("-e", field)),
+    ]
     # A capture that ends early is an error to tshark, after it has printed what it read.
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
     return [line.split("\t") for line in done.stdout.splitlines()]
@@ -80,33 +105,39 @@ def segments(path: Path, fragments: bool = False) -> pd.DataFrame:
     for words in asked(path, FIELDS):
         found = dict(zip(FIELDS, words, strict=True))
         if not found["tcp.window_size_value"] or not (found["tcp.len"] or fragments):
-            continue                # not captured whole, or longer than its packet says it is
+            continue  # not captured whole, or longer than its packet says it is
         scaled = number(found["tcp.window_size"])
         is_syn = number(found["tcp.flags"]) & 2
         unknown = found["tcp.window_size_scalefactor"] == "-1" and not is_syn
         row = {
             "time_ns": nanoseconds(found["frame.time_epoch"]),
             "connection": connection(path, found["tcp.stream"]),
-            "seq": number(found["tcp.seq_raw"]), "ack": number(found["tcp.ack_raw"]),
+            "seq": number(found["tcp.seq_raw"]),
+            "ack": number(found["tcp.ack_raw"]),
             "flags": number(found["tcp.flags"]) & 0x1FF,
             "window": number(found["tcp.window_size_value"]),
             "window_bytes": -1 if unknown else scaled,
             "payload_bytes": number(found["tcp.len"]),
-            "seq_rel": number(found["tcp.seq"]), "ack_rel": number(found["tcp.ack"]),
+            "seq_rel": number(found["tcp.seq"]),
+            "ack_rel": number(found["tcp.ack"]),
             "mss": max(number(found["tcp.options.mss_val"]), 0),
             # The first half of an option whose second was not captured is no option.
-            "tsval": number(found["tcp.options.timestamp.tsecr"] and
-                            found["tcp.options.timestamp.tsval"]),
+            "tsval": number(
+                found["tcp.options.timestamp.tsecr"] and found["tcp.options.timestamp.tsval"]
+            ),
             "tsecr": number(found["tcp.options.timestamp.tsecr"]),
             "sack_blocks": max(number(found["tcp.options.sack.count"]), 0),
         }
-        edges = [list(map(number, found[f"tcp.options.sack_{side}"].split(",")))
-                 if found[f"tcp.options.sack_{side}"] else [] for side in ("le", "re")]
+        edges = [
+            list(map(number, found[f"tcp.options.sack_{side}"].split(",")))
+            if found[f"tcp.options.sack_{side}"]
+            else []
+            for side in ("le", "re")
+        ]
         for block in range(4):
             for side, of_side in zip(("left", "right"), edges, strict=True):
-                of_side = of_side if row["sack_blocks"] else []     # of an option that was cut
-                row[f"sack_{side}_{block + 1}_rel"] = \
-                    of_side[block] if block < len(of_side) else -1
+                of_side = of_side if row["sack_blocks"] else []  # of an option that was cut
+                row[f"sack_{side}_{block + 1}_rel"] = of_side[block] if block < len(of_side) else -1
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -114,7 +145,7 @@ def segments(path: Path, fragments: bool = False) -> pd.DataFrame:
 def as_tshark(table: pd.DataFrame) -> pd.DataFrame:
     """A table of labs.capture.read in tshark's terms, to be equal to `segments` of the file."""
     found = table.drop(columns=["direction", "offset"]).astype("int64")
-    base = found["ack"] - found["ack_rel"]          # of the numbers that are acknowledged
+    base = found["ack"] - found["ack_rel"]  # of the numbers that are acknowledged
     for block in range(1, 5):
         for side in ("left", "right"):
             edge = found.pop(f"sack_{side}_{block}")

@@ -11,6 +11,8 @@ from tests.tshark import asked
 def marked_by_tshark(path: Path) -> dict[str, list[int]]:
     """For each mark that there is the rows that have it, counted over TCP segments from 0."""
     lines = asked(path, tuple(f"tcp.analysis.{name}" for name in MARKS))
-    found = {name: [row for row, values in enumerate(lines) if values[place]]
-             for place, name in enumerate(MARKS)}
+    found = {
+        name: [row for row, values in enumerate(lines) if values[place]]
+        for place, name in enumerate(MARKS)
+    }
     return {name: rows for name, rows in found.items() if rows}

@@ -31,9 +31,28 @@ AGAIN = "; LAB_ACCELERATOR=retry tries again"
 
 def trial_argv(kernel: Path) -> tuple[str, ...]:
     """The boot that is tried: it ends by itself, with what the kernel said on standard output."""
-    return (QEMU, "-machine", "q35,accel=kvm", "-cpu", "host", "-m", "256", "-smp", "1",
-            "-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio",
-            "-no-reboot", "-kernel", str(kernel), "-append", "console=ttyS0 panic=-1")
+    return (
+        QEMU,
+        "-machine",
+        "q35,accel=kvm",
+        "-cpu",
+        "host",
+        "-m",
+        "256",
+        "-smp",
+        "1",
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-serial",
+        "stdio",
+        "-no-reboot",
+        "-kernel",
+        str(kernel),
+        "-append",
+        "console=ttyS0 panic=-1",
+    )
 
 
 def trial(kernel: Path) -> tuple[str, str]:
@@ -45,18 +64,21 @@ def trial(kernel: Path) -> tuple[str, str]:
     if shutil.which(QEMU) is None:
         return EMULATION, f"{QEMU} is not installed"
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(trial_argv(kernel), stdin=subprocess.DEVNULL, stdout=said,
-                                   stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            trial_argv(kernel), stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.DEVNULL
+        )
         try:
             exit_code = process.wait(TRIAL_S)
         except subprocess.TimeoutExpired:
-            process.kill()      # and no waiting: what hangs in the device may not be ended
+            process.kill()  # and no waiting: what hangs in the device may not be ended
             return EMULATION, f"a kernel booted with {DEVICE} did not come up in {TRIAL_S} s{AGAIN}"
         said.seek(0)
         if BOOTED.encode() in said.read():
             return KVM, "a kernel booted with it came up"
-    return EMULATION, (f"a kernel booted with {DEVICE} did not come up: QEMU ended with exit code "
-                       f"{exit_code}{AGAIN}")
+    return EMULATION, (
+        f"a kernel booted with {DEVICE} did not come up: QEMU ended with exit code "
+        f"{exit_code}{AGAIN}"
+    )
 
 
 def remembered(cache: Path, here: Mapping[str, str]) -> tuple[str, str] | None:
@@ -73,10 +95,17 @@ def remembered(cache: Path, here: Mapping[str, str]) -> tuple[str, str] | None:
 def this_host() -> dict[str, str]:
     """What a remembered answer holds for."""
     program = shutil.which(QEMU)
-    said = subprocess.run((program, "--version"), capture_output=True, text=True).stdout \
-        if program else ""
-    return {"kernel": platform.release(), "qemu": said.split("\n")[0],
-            "device": str(DEVICE.exists()), "open": str(os.access(DEVICE, os.R_OK | os.W_OK))}
+    said = (
+        subprocess.run((program, "--version"), capture_output=True, text=True).stdout
+        if program
+        else ""
+    )
+    return {
+        "kernel": platform.release(),
+        "qemu": said.split("\n")[0],
+        "device": str(DEVICE.exists()),
+        "open": str(os.access(DEVICE, os.R_OK | os.W_OK)),
+    }
 
 
 def decide(kernel: Path, asked: str, cache: Path) -> tuple[str, str]:
@@ -88,8 +117,10 @@ def decide(kernel: Path, asked: str, cache: Path) -> tuple[str, str]:
     if known:
         return known
     if not kernel.is_file():
-        return EMULATION, (f"there is no kernel to try KVM with ({kernel}); LAB_ACCELERATOR=kvm "
-                           "takes it without a trial")
+        return EMULATION, (
+            f"there is no kernel to try KVM with ({kernel}); LAB_ACCELERATOR=kvm "
+            "takes it without a trial"
+        )
     accelerator, why = trial(kernel)
     cache.parent.mkdir(parents=True, exist_ok=True)
     part = cache.with_name(f".{cache.name}.{os.getpid()}")
@@ -106,8 +137,7 @@ def cache_file() -> Path:
 def main(argv: Sequence[str]) -> int:
     asked = os.environ.get("LAB_ACCELERATOR", "")
     if asked not in ("", KVM, EMULATION, "retry"):
-        print(f"LAB_ACCELERATOR is '{asked}'; allowed: {KVM}, {EMULATION}, retry",
-              file=sys.stderr)
+        print(f"LAB_ACCELERATOR is '{asked}'; allowed: {KVM}, {EMULATION}, retry", file=sys.stderr)
         return 2
     accelerator, why = decide(Path(argv[0]), asked, cache_file())
     print(json.dumps({"accelerator": accelerator, "why": why}))

@@ -38,8 +38,19 @@ PROVIDERS = ("libvirt", "virtualbox")
 BUILD_TOOLS = ("mmdebstrap", "qemu-img", "sfdisk", "mke2fs", "mkfs.fat", "mcopy", "syslinux")
 MBR = Path("/usr/lib/syslinux/mbr/mbr.bin")
 # What makes a root file system a machine that starts, is reached and is asked for its addresses.
-SYSTEM = ("linux-image-cloud-amd64", "initramfs-tools", "systemd-sysv", "udev", "dbus",
-          "openssh-server", "sudo", "qemu-guest-agent", "kmod", "procps", "netbase")
+SYSTEM = (
+    "linux-image-cloud-amd64",
+    "initramfs-tools",
+    "systemd-sysv",
+    "udev",
+    "dbus",
+    "openssh-server",
+    "sudo",
+    "qemu-guest-agent",
+    "kmod",
+    "procps",
+    "netbase",
+)
 MIB = 1 << 20
 BOOT_AT, BOOT_MIB, ROOT_MIB = 1, 96, 3072
 ROOT_LABEL = "labs-root"
@@ -61,12 +72,15 @@ start={(BOOT_AT + BOOT_MIB) * 2048}, size={ROOT_MIB * 2048}, type=83
 
 def run(argv: Sequence[str | Path], *, stdin: str = "") -> str:
     """Run a program to its end and return what it printed; RunFailed with its last line."""
-    done = subprocess.run(argv, input=stdin, capture_output=True, text=True,
-                          env={**os.environ, "LC_ALL": "C"})
+    done = subprocess.run(
+        argv, input=stdin, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}
+    )
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise RunFailed(f"{argv[0]} ended with exit code {done.returncode}: "
-                        f"{said[-1] if said else 'it said nothing'}")
+        raise RunFailed(
+            f"{argv[0]} ended with exit code {done.returncode}: "
+            f"{said[-1] if said else 'it said nothing'}"
+        )
     return done.stdout
 
 
@@ -74,27 +88,36 @@ def mirrors(release: str, found: str) -> tuple[str, ...]:
     """The sources that a box of `release` is built from; Missing where this machine has none."""
     lines = archive.sources(release, found)
     if not lines:
-        raise Missing("this machine has no package source of Debian (apt-get indextargets); build "
-                      "the box on one that has, and name it here: LAB_BOX_URL=URL vagrant up")
+        raise Missing(
+            "this machine has no package source of Debian (apt-get indextargets); build "
+            "the box on one that has, and name it here: LAB_BOX_URL=URL vagrant up"
+        )
     return lines
 
 
 def bootstrap(release: str, root: Path, sources: Iterable[str]) -> tuple[str | Path, ...]:
     """The mmdebstrap line that makes the root file system."""
-    here = shlex.quote(str(HERE))       # the hooks go to a shell
+    here = shlex.quote(str(HERE))  # the hooks go to a shell
     included = (*SYSTEM, *packages(MACHINE_TOOLS, "apt-get"))
-    return ("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
-            f"--include={','.join(dict.fromkeys(included))}",
-            # A server that is installed here starts in a run, not now.
-            '--essential-hook=printf "#!/bin/sh\\nexit 101\\n" >"$1/usr/sbin/policy-rc.d"; '
-            'chmod +x "$1/usr/sbin/policy-rc.d"',
-            f"--customize-hook=cp -rT {here}/root \"$1\"",
-            f"--customize-hook=cp {here}/first-key.pub \"$1/etc/labs/\"",
-            f"--customize-hook=cp {here}/provision.sh \"$1/tmp/\"",
-            '--customize-hook=chroot "$1" /bin/sh /tmp/provision.sh',
-            '--customize-hook=rm "$1/tmp/provision.sh" "$1/usr/sbin/policy-rc.d"',
-            "--skip=cleanup/reproducible",
-            release, root, *(f"deb {line}" for line in sources))
+    return (
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        "--format=directory",
+        f"--include={','.join(dict.fromkeys(included))}",
+        # A server that is installed here starts in a run, not now.
+        '--essential-hook=printf "#!/bin/sh\\nexit 101\\n" >"$1/usr/sbin/policy-rc.d"; '
+        'chmod +x "$1/usr/sbin/policy-rc.d"',
+        f'--customize-hook=cp -rT {here}/root "$1"',
+        f'--customize-hook=cp {here}/first-key.pub "$1/etc/labs/"',
+        f'--customize-hook=cp {here}/provision.sh "$1/tmp/"',
+        '--customize-hook=chroot "$1" /bin/sh /tmp/provision.sh',
+        '--customize-hook=rm "$1/tmp/provision.sh" "$1/usr/sbin/policy-rc.d"',
+        "--skip=cleanup/reproducible",
+        release,
+        root,
+        *(f"deb {line}" for line in sources),
+    )
 
 
 def disk_of(root: Path, work: Path) -> Path:
@@ -110,7 +133,7 @@ def disk_of(root: Path, work: Path) -> Path:
     run(("syslinux", "--install", boot))
     for name in ("vmlinuz", "initrd.img", "syslinux.cfg"):
         run(("mcopy", "-i", boot, work / name, "::"))
-    for path in (root / "boot").iterdir():      # it is in the boot partition now
+    for path in (root / "boot").iterdir():  # it is in the boot partition now
         if path.name.startswith(("vmlinuz-", "initrd.img-")):
             path.unlink()
     sized(system, ROOT_MIB)
@@ -131,16 +154,30 @@ def sized(path: Path, size_mib: int) -> None:
 
 def overlay(part: Path, disk: Path, at_mib: int) -> None:
     """Write a part onto a disk, holes left out."""
-    run(("dd", f"if={part}", f"of={disk}", "bs=1M", f"seek={at_mib}", "conv=notrunc,sparse",
-         "status=none"))
+    run(
+        (
+            "dd",
+            f"if={part}",
+            f"of={disk}",
+            "bs=1M",
+            f"seek={at_mib}",
+            "conv=notrunc,sparse",
+            "status=none",
+        )
+    )
 
 
 def box_files(provider: str, disk: Path, work: Path) -> dict[str, Path]:
     """The files of a box, by their name in it."""
     if provider == "libvirt":
-        image, told = work / "box.img", {
-            "provider": "libvirt", "format": "qcow2",
-            "virtual_size": -(-(BOOT_AT + BOOT_MIB + ROOT_MIB) // 1024)}
+        image, told = (
+            work / "box.img",
+            {
+                "provider": "libvirt",
+                "format": "qcow2",
+                "virtual_size": -(-(BOOT_AT + BOOT_MIB + ROOT_MIB) // 1024),
+            },
+        )
         run(("qemu-img", "convert", "-c", "-O", "qcow2", disk, image))
         files = {"box.img": image}
     else:
@@ -160,8 +197,10 @@ def box_files(provider: str, disk: Path, work: Path) -> dict[str, Path]:
 
 def pack(files: Mapping[str, Path], into: Path) -> None:
     """Write a box; its disk is compressed already, so gzip need not try hard."""
-    with gzip.open(into, "wb", compresslevel=1) as zipped, \
-            tarfile.open(fileobj=zipped, mode="w|", format=tarfile.GNU_FORMAT) as box:
+    with (
+        gzip.open(into, "wb", compresslevel=1) as zipped,
+        tarfile.open(fileobj=zipped, mode="w|", format=tarfile.GNU_FORMAT) as box,
+    ):
         for name, path in files.items():
             box.add(path, name)
 
@@ -174,26 +213,41 @@ def digest(path: Path) -> str:
 def catalogue(release: str, version: str, boxes: Mapping[str, Path]) -> dict[str, Any]:
     """What Vagrant reads of a box: its name, its version, for each provider file and sha256."""
     return {
-        "name": f"labs/{release}", "description": f"{RELEASES[release]}: a machine of the labs",
-        "versions": [{"version": version, "providers": [
-            {"name": provider, "url": path.as_uri(), "checksum_type": "sha256",
-             "checksum": digest(path)} for provider, path in boxes.items()]}],
+        "name": f"labs/{release}",
+        "description": f"{RELEASES[release]}: a machine of the labs",
+        "versions": [
+            {
+                "version": version,
+                "providers": [
+                    {
+                        "name": provider,
+                        "url": path.as_uri(),
+                        "checksum_type": "sha256",
+                        "checksum": digest(path),
+                    }
+                    for provider, path in boxes.items()
+                ],
+            }
+        ],
     }
 
 
 def check_here() -> None:
     """Missing if a box cannot be built here, with the next step."""
     if shutil.which("apt-get") is None:
-        raise Missing("a box is made of Debian's packages, and there is no apt-get here; build it "
-                      "where there is, and name it here: LAB_BOX_URL=URL vagrant up")
+        raise Missing(
+            "a box is made of Debian's packages, and there is no apt-get here; build it "
+            "where there is, and name it here: LAB_BOX_URL=URL vagrant up"
+        )
     lacking = [tool for tool in BUILD_TOOLS if shutil.which(tool) is None]
     if not MBR.is_file():
         lacking.append("syslinux-common")
     if lacking:
         raise Missing(f"building a box needs {', '.join(lacking)}; {install_line(lacking)}")
     if os.geteuid():
-        raise Missing("building a box needs root, to make a system with all its owners; "
-                      "sudo make box")
+        raise Missing(
+            "building a box needs root, to make a system with all its owners; sudo make box"
+        )
 
 
 def build(release: str, provider: str) -> Path:
@@ -218,8 +272,9 @@ def build(release: str, provider: str) -> Path:
         shutil.copy(work / "vmlinuz", BOXES / f"{release}-vmlinuz")
         version = time.strftime("%Y%m%d.%H%M%S.0", time.gmtime())
         made_list = work / listed.name
-        made_list.write_text(json.dumps(catalogue(release, version, {provider: final}), indent=1)
-                             + "\n")
+        made_list.write_text(
+            json.dumps(catalogue(release, version, {provider: final}), indent=1) + "\n"
+        )
         made_list.replace(listed)
     return final
 
@@ -235,8 +290,10 @@ def main(argv: Sequence[str]) -> int:
     except LabError as error:
         print(f"box: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"{box.relative_to(HERE.parent)}: {box.stat().st_size // MIB} MiB, "
-          f"{time.monotonic() - started:.0f} s")
+    print(
+        f"{box.relative_to(HERE.parent)}: {box.stat().st_size // MIB} MiB, "
+        f"{time.monotonic() - started:.0f} s"
+    )
     return 0
 
 

@@ -54,8 +54,10 @@ def start() -> int:
     os.wait()
     for _ in range(STARTED_S * 10):
         if answers():
-            return _say("started libvirtd and virtlogd, which did not run; "
-                        "they end with the last machine", 0)
+            return _say(
+                "started libvirtd and virtlogd, which did not run; they end with the last machine",
+                0,
+            )
         time.sleep(0.1)
     _end_keeper()
     return _say(f"libvirtd did not start within {STARTED_S} s; see /var/log/libvirt", 3)
@@ -90,8 +92,15 @@ def _keep(programs: Sequence[str]) -> None:
 
 def stop() -> int:
     """End the daemons that `start` started, unless a machine is still defined."""
-    listed = subprocess.run(("virsh", "-c", "qemu:///system", "list", "--all", "--name"),
-                            capture_output=True, text=True) if KEEPER.exists() else None
+    listed = (
+        subprocess.run(
+            ("virsh", "-c", "qemu:///system", "list", "--all", "--name"),
+            capture_output=True,
+            text=True,
+        )
+        if KEEPER.exists()
+        else None
+    )
     if listed is None or listed.returncode or listed.stdout.strip():
         return 0
     return _say("stopped libvirtd and virtlogd again", 0) if _end_keeper() else 0

@@ -27,15 +27,20 @@ UNITS = {"RATE": "mbit", "DELAY": "ms", "PORT": ""}
 def asked(settings: str) -> Link:
     """The link that a server's settings ask for; ValueError for units that are not the file's."""
     lines = [line.partition("=") for line in settings.splitlines() if not line.startswith("#")]
-    found = {name: float(value.strip().removesuffix(UNITS[name]))
-             for name, _, value in lines if name in UNITS}
+    found = {
+        name: float(value.strip().removesuffix(UNITS[name]))
+        for name, _, value in lines
+        if name in UNITS
+    }
     return Link(rate_mbit=found["RATE"], delay_ms=found["DELAY"], port=int(found["PORT"]))
 
 
 def report(ssh_config: Path) -> str:
     """Measure the link that the server has; one line."""
-    with Vagrant(Link(), ssh_config, as_found=True) as testbed, \
-            tempfile.TemporaryDirectory() as folder:
+    with (
+        Vagrant(Link(), ssh_config, as_found=True) as testbed,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         # ssh may answer before the link is laid.
         testbed.server.run(("systemctl", "start", "lab-link"))
         settings = testbed.server.read(SETTINGS).decode()
@@ -46,9 +51,11 @@ def report(ssh_config: Path) -> str:
         bench = Bench(testbed, Condition("link", link), Path(folder), lambda line: None)
         found = bench.check_link(link)
     rate = found["measured"]["rate_mbit"]
-    return (f"the link: asked {link.rate_mbit:g} Mbit/s and {link.delay_ms:g} ms; measured "
-            f"{'no rate' if rate is None else f'{rate:.0f} Mbit/s'} and "
-            f"{found['measured']['rtt_ms']:.1f} ms: {found['verdict']}")
+    return (
+        f"the link: asked {link.rate_mbit:g} Mbit/s and {link.delay_ms:g} ms; measured "
+        f"{'no rate' if rate is None else f'{rate:.0f} Mbit/s'} and "
+        f"{found['measured']['rtt_ms']:.1f} ms: {found['verdict']}"
+    )
 
 
 def main() -> int:

@@ -80,10 +80,19 @@ def _dispatch(words: list[str]) -> int:
 def _help() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name.ljust(width)}  {summary}" for name, summary in COMMANDS.items()]
-    return "\n".join([
-        "usage: labs COMMAND [...]", "", "Experiments with TCP on real Linux kernels.", "",
-        "commands:", *lines, "", "labs COMMAND --help tells more; labs --version", EXIT_CODES,
-    ])
+    return "\n".join(
+        [
+            "usage: labs COMMAND [...]",
+            "",
+            "Experiments with TCP on real Linux kernels.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "labs COMMAND --help tells more; labs --version",
+            EXIT_CODES,
+        ]
+    )
 
 
 def _report(error: Exception, code: int, words: list[str]) -> int:

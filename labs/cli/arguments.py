@@ -18,11 +18,13 @@ class Arguments(argparse.ArgumentParser):
     """An argument parser that knows no abbreviations and raises where argparse would exit."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{
-            "allow_abbrev": False,
-            "formatter_class": argparse.RawDescriptionHelpFormatter,
-            **settings,
-        })
+        super().__init__(
+            **{
+                "allow_abbrev": False,
+                "formatter_class": argparse.RawDescriptionHelpFormatter,
+                **settings,
+            }
+        )
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """The words as arguments. BadInput for what is unknown (with the nearest flag) or lacks;
@@ -51,7 +53,8 @@ class Arguments(argparse.ArgumentParser):
         """The parsers of the command's own verbs (`labs runs list`), if it has any."""
         return {
             name: parser
-            for action in self._actions if isinstance(action, argparse._SubParsersAction)
+            for action in self._actions
+            if isinstance(action, argparse._SubParsersAction)
             for name, parser in action.choices.items()
         }
 

@@ -14,9 +14,21 @@ from pathlib import Path
 from labs.cli import capture_shown
 from labs.errors import BadInput
 
-SHOWN = ("connection", "opener", "opener_port", "listener", "listener_port", "handshake_rtt_ms",
-         "opener_bytes", "listener_bytes", "opener_segments", "listener_segments",
-         "opener_retransmissions", "listener_retransmissions", "ended")
+SHOWN = (
+    "connection",
+    "opener",
+    "opener_port",
+    "listener",
+    "listener_port",
+    "handshake_rtt_ms",
+    "opener_bytes",
+    "listener_bytes",
+    "opener_segments",
+    "listener_segments",
+    "opener_retransmissions",
+    "listener_retransmissions",
+    "ended",
+)
 LISTED_BYTES = 3_600
 """What a connection takes while it is listed, as rows and as text, measured."""
 KINDS = (".parquet", ".csv")
@@ -25,20 +37,28 @@ KINDS = (".parquet", ".csv")
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     table = verbs.add_parser(
-        "table", help="write the TCP segments as a table, a row each",
+        "table",
+        help="write the TCP segments as a table, a row each",
         description="Write the TCP segments of a capture as a table, a row each.\n\n"
-                    "  labs capture table FILE --out segments.parquet\n"
-                    "  labs capture table FILE.pcapng.gz --out segments.csv\n\n"
-                    "The columns are those of labs.capture.read, whose help tells their units.")
+        "  labs capture table FILE --out segments.parquet\n"
+        "  labs capture table FILE.pcapng.gz --out segments.csv\n\n"
+        "The columns are those of labs.capture.read, whose help tells their units.",
+    )
     table.add_argument("file", metavar="FILE", help="a pcap or pcapng file")
-    table.add_argument("--out", type=Path, required=True, metavar="X.parquet|X.csv",
-                       help="the file to write; its ending says which kind")
-    table.add_argument("--dry-run", action="store_true",
-                       help="read, and say what would be written")
+    table.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="X.parquet|X.csv",
+        help="the file to write; its ending says which kind",
+    )
+    table.add_argument("--dry-run", action="store_true", help="read, and say what would be written")
     ends = verbs.add_parser(
-        "connections", help="list the connections",
+        "connections",
+        help="list the connections",
         description="List the connections of a capture: ends, handshake, bytes, how each ended.\n"
-                    "With --json every column of labs.capture.connections.")
+        "With --json every column of labs.capture.connections.",
+    )
     ends.add_argument("file", metavar="FILE", help="a pcap or pcapng file")
     for verb, answer in ((table, main_table), (ends, main_connections)):
         verb.add_argument("--json", action="store_true", help="print one JSON object")
@@ -65,15 +85,22 @@ def main_table(args: argparse.Namespace) -> int:
         from labs.read.capture.table_file import write
 
         write(columns, out)
-    said = {"file": args.file, "out": str(out), "written": not args.dry_run,
-            "rows": columns.rows, "connections": len(reader.connections), **found.as_json()}
+    said = {
+        "file": args.file,
+        "out": str(out),
+        "written": not args.dry_run,
+        "rows": columns.rows,
+        "connections": len(reader.connections),
+        **found.as_json(),
+    }
     if args.json:
         print(json.dumps(said))
     else:
         capture_shown.say(found)
         would = "would write" if args.dry_run else "wrote"
-        print(f"{would} {columns.rows:,} segments of {len(reader.connections):,} connections "
-              f"to {out}")
+        print(
+            f"{would} {columns.rows:,} segments of {len(reader.connections):,} connections to {out}"
+        )
     return 0
 
 

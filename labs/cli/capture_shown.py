@@ -25,53 +25,97 @@ if TYPE_CHECKING:
 UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
 COLUMNS = ("reason", "silences", "longest_ms", "together_ms")
-SENDERS = ("opener", "listener")        # direction 0 and 1
+SENDERS = ("opener", "listener")  # direction 0 and 1
 LONGEST = 10
 WIDTH = 100
-LONGEST_COLUMNS = ("connection", "at_s", "silence_ms", "rtt_ms", "reason", "waiting",
-                   "waited_for", "before", "after")
+LONGEST_COLUMNS = (
+    "connection",
+    "at_s",
+    "silence_ms",
+    "rtt_ms",
+    "reason",
+    "waiting",
+    "waited_for",
+    "before",
+    "after",
+)
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs to those of `labs capture`."""
     drawn = verbs.add_parser(
-        "ladder", help="draw a stretch of packets between two lines, with its silences",
+        "ladder",
+        help="draw a stretch of packets between two lines, with its silences",
         description="Draw the packets of one connection as a ladder: a page that works offline.\n\n"
-                    "  labs capture ladder FILE --connection 3 --out ladder.html\n"
-                    "  labs capture ladder FILE --from 1.5s --to 1.6s --out ladder.html")
-    drawn.add_argument("--connection", type=int, metavar="N",
-                       help="as `labs capture connections` numbers them (default: that of the "
-                            "first packet of the stretch)")
-    drawn.add_argument("--from", dest="begin", default="0", metavar="ROW|TIME",
-                       help="the first packet: a row of the table (120), or a time since the "
-                            "first segment (1.5s, 250ms)")
-    drawn.add_argument("--to", dest="end", metavar="ROW|TIME",
-                       help="the last packet, likewise (default: 40 packets of the connection)")
+        "  labs capture ladder FILE --connection 3 --out ladder.html\n"
+        "  labs capture ladder FILE --from 1.5s --to 1.6s --out ladder.html",
+    )
+    drawn.add_argument(
+        "--connection",
+        type=int,
+        metavar="N",
+        help="as `labs capture connections` numbers them (default: that of the "
+        "first packet of the stretch)",
+    )
+    drawn.add_argument(
+        "--from",
+        dest="begin",
+        default="0",
+        metavar="ROW|TIME",
+        help="the first packet: a row of the table (120), or a time since the "
+        "first segment (1.5s, 250ms)",
+    )
+    drawn.add_argument(
+        "--to",
+        dest="end",
+        metavar="ROW|TIME",
+        help="the last packet, likewise (default: 40 packets of the connection)",
+    )
     graph = verbs.add_parser(
-        "graph", help="draw sequence numbers, ACKs and the window against time",
+        "graph",
+        help="draw sequence numbers, ACKs and the window against time",
         description="Draw the time-sequence graph of one connection: a page that works offline.\n"
-                    "Bars are segments, below them the line of ACKs, above them the edge of the\n"
-                    "window; what was sent again is marked.\n\n"
-                    "  labs capture graph FILE --out graph.html\n"
-                    "  labs capture graph FILE --connection 3 --from-s 1.5 --to-s 2 --out g.html")
-    graph.add_argument("--connection", type=int, metavar="N",
-                       help="as `labs capture connections` numbers them (default: the one with "
-                            "most segments)")
-    graph.add_argument("--sender", choices=SENDERS,
-                       help="whose segments (default: those of the end that sent more)")
+        "Bars are segments, below them the line of ACKs, above them the edge of the\n"
+        "window; what was sent again is marked.\n\n"
+        "  labs capture graph FILE --out graph.html\n"
+        "  labs capture graph FILE --connection 3 --from-s 1.5 --to-s 2 --out g.html",
+    )
+    graph.add_argument(
+        "--connection",
+        type=int,
+        metavar="N",
+        help="as `labs capture connections` numbers them (default: the one with most segments)",
+    )
+    graph.add_argument(
+        "--sender",
+        choices=SENDERS,
+        help="whose segments (default: those of the end that sent more)",
+    )
     for flag, default, which in (("--from-s", 0.0, "first"), ("--to-s", inf, "last")):
-        graph.add_argument(flag, type=float, default=default, metavar="SECONDS",
-                           help=f"the {which} moment, since the connection's first segment")
+        graph.add_argument(
+            flag,
+            type=float,
+            default=default,
+            metavar="SECONDS",
+            help=f"the {which} moment, since the connection's first segment",
+        )
     for verb in (drawn, graph):
-        verb.add_argument("--out", type=page_path, required=True, metavar="X.html",
-                          help="the page to write")
+        verb.add_argument(
+            "--out", type=page_path, required=True, metavar="X.html", help="the page to write"
+        )
         verb.add_argument("--dry-run", action="store_true", help="say what would be drawn")
     silent = verbs.add_parser(
-        "stalls", help="say why nothing was sent: each silence and its reason",
-        description="Find the silences of a capture: why, and who waited for whom.")
-    silent.add_argument("--quiet-ms", type=float, default=20.0, metavar="NUMBER",
-                        help="how much longer than a round trip a silence is (default: "
-                             "%(default)g ms)")
+        "stalls",
+        help="say why nothing was sent: each silence and its reason",
+        description="Find the silences of a capture: why, and who waited for whom.",
+    )
+    silent.add_argument(
+        "--quiet-ms",
+        type=float,
+        default=20.0,
+        metavar="NUMBER",
+        help="how much longer than a round trip a silence is (default: %(default)g ms)",
+    )
     for verb, answer in ((drawn, main_ladder), (graph, main_graph), (silent, main_stalls)):
         verb.add_argument("file", type=Path, metavar="FILE", help="a pcap or pcapng file")
         verb.add_argument("--json", action="store_true", help="print one JSON object")
@@ -95,8 +139,10 @@ def main_ladder(args: argparse.Namespace) -> int:
 def main_graph(args: argparse.Namespace) -> int:
     """Draw it, write it. BadInput for a connection, or a stretch of time, that is not there."""
     if not 0 <= args.from_s < args.to_s:
-        raise BadInput(f"--from-s {args.from_s:g} --to-s {args.to_s:g}: give seconds from 0 on, "
-                       "the first before the last")
+        raise BadInput(
+            f"--from-s {args.from_s:g} --to-s {args.to_s:g}: give seconds from 0 on, "
+            "the first before the last"
+        )
     from labs.read.capture.counts import remarks
     from labs.read.capture.reader import read_columns
     from labs.read.charts.time_sequence import time_sequence
@@ -108,13 +154,18 @@ def main_graph(args: argparse.Namespace) -> int:
     if chosen is None:
         chosen = int(segments["connection"].mode().iloc[0])
     figure = time_sequence(
-        segments, chosen, direction=SENDERS.index(args.sender) if args.sender else None,
-        seconds=(args.from_s, args.to_s), source=args.file)
+        segments,
+        chosen,
+        direction=SENDERS.index(args.sender) if args.sender else None,
+        seconds=(args.from_s, args.to_s),
+        source=args.file,
+    )
     return _page(args, figure, held, {"connection": chosen}, f"connection {chosen}")
 
 
-def _page(args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any],
-          in_words: str) -> int:
+def _page(
+    args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any], in_words: str
+) -> int:
     """Write the figure as one page, unless it is a dry run; say what it shows."""
     from labs.drive.record.atomic_write import write_whole
 
@@ -122,8 +173,17 @@ def _page(args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[st
         page: str = figure.to_html(include_plotlyjs=True, full_html=True)
         write_whole(args.out, page.encode())
     if args.json:
-        print(json.dumps({"file": str(args.file), "out": str(args.out),
-                          "written": not args.dry_run, **what, **held.as_json()}))
+        print(
+            json.dumps(
+                {
+                    "file": str(args.file),
+                    "out": str(args.out),
+                    "written": not args.dry_run,
+                    **what,
+                    **held.as_json(),
+                }
+            )
+        )
     else:
         say(held)
         print(f"{'would draw' if args.dry_run else 'drew'} {in_words} in {args.out}")
@@ -148,8 +208,9 @@ def page_path(word: str) -> Path:
     return Path(word)
 
 
-def stretch(segments: DataFrame, connection: int | None, begin: str, end: str | None
-            ) -> tuple[int, int]:
+def stretch(
+    segments: DataFrame, connection: int | None, begin: str, end: str | None
+) -> tuple[int, int]:
     """The first and the last row between two words, each a row or a time."""
     from labs.read.charts.ladder import USUAL_PACKETS
 
@@ -167,8 +228,10 @@ def place(segments: DataFrame, word: str, flag: str) -> int:
     """A row by its number, or the first one at or after a time."""
     found = PLACE.fullmatch(word)
     if found is None:
-        raise BadInput(f"{flag} {word}: give a row of the table, such as 120, or a time since the "
-                       "first segment, such as 1.5s or 250ms")
+        raise BadInput(
+            f"{flag} {word}: give a row of the table, such as 120, or a time since the "
+            "first segment, such as 1.5s or 250ms"
+        )
     if found[1] is not None:
         return int(found[1])
     if segments.empty:
@@ -181,8 +244,9 @@ def place(segments: DataFrame, word: str, flag: str) -> int:
 def main_stalls(args: argparse.Namespace) -> int:
     """Find every silence and say why. BadInput for a length that no silence is longer by."""
     if not 0 < args.quiet_ms < inf:
-        raise BadInput(f"--quiet-ms {args.quiet_ms:g}: give a number of milliseconds above 0, "
-                       "such as 20")
+        raise BadInput(
+            f"--quiet-ms {args.quiet_ms:g}: give a number of milliseconds above 0, such as 20"
+        )
     from labs.read.capture.counts import remarks
     from labs.read.capture.reader import read_columns
     from labs.read.capture.tcp_marks import marks
@@ -194,25 +258,45 @@ def main_stalls(args: argparse.Namespace) -> int:
     missed = int(marks(segments)["ack_lost_segment"].sum())
     begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
     rows: list[dict[str, Any]] = [
-        {**{str(name): value for name, value in row.items()},
-         "rtt_ms": None if isnan(row["rtt_ms"]) else row["rtt_ms"],
-         "at_s": (row["at_ns"] - begin_ns) / 1e9} for row in found.table.to_dict("records")]
+        {
+            **{str(name): value for name, value in row.items()},
+            "rtt_ms": None if isnan(row["rtt_ms"]) else row["rtt_ms"],
+            "at_s": (row["at_ns"] - begin_ns) / 1e9,
+        }
+        for row in found.table.to_dict("records")
+    ]
     reasons = by_reason(rows)
     if args.json:
-        print(json.dumps({"file": str(args.file), "segments": len(segments), "reasons": reasons,
-                          "stalls": rows, "acks_of_missing": missed,
-                          "rtt_unknown": found.rtt_unknown, "undecided": found.undecided,
-                          "longest_undecided_ms": found.longest_undecided_ms, **held.as_json()}))
+        print(
+            json.dumps(
+                {
+                    "file": str(args.file),
+                    "segments": len(segments),
+                    "reasons": reasons,
+                    "stalls": rows,
+                    "acks_of_missing": missed,
+                    "rtt_unknown": found.rtt_unknown,
+                    "undecided": found.undecided,
+                    "longest_undecided_ms": found.longest_undecided_ms,
+                    **held.as_json(),
+                }
+            )
+        )
     else:
         say(held)
         if missed:
-            print(f"labs: ACKs of bytes that are not in the capture: {missed:,}; packets are "
-                  "missing in it, so a silence beside them may have another reason",
-                  file=sys.stderr)
+            print(
+                f"labs: ACKs of bytes that are not in the capture: {missed:,}; packets are "
+                "missing in it, so a silence beside them may have another reason",
+                file=sys.stderr,
+            )
         if found.rtt_unknown:
             print(f"labs: {of_unknown_rtt(found)}", file=sys.stderr)
-        print(as_text(args.file, rows, reasons, bool(found.rtt_unknown)) if held.segments
-              else f"{args.file}: {without_tcp(held)}")
+        print(
+            as_text(args.file, rows, reasons, bool(found.rtt_unknown))
+            if held.segments
+            else f"{args.file}: {without_tcp(held)}"
+        )
     return 0
 
 
@@ -224,11 +308,15 @@ def say(held: Remarks) -> None:
 
 def of_unknown_rtt(found: Silences) -> str:
     """What is not known of connections whose handshake is missing."""
-    said = (f"connections without a complete handshake in the capture: {found.rtt_unknown:,}; "
-            "their RTT is unknown, and no reason is given that depends on it")
+    said = (
+        f"connections without a complete handshake in the capture: {found.rtt_unknown:,}; "
+        "their RTT is unknown, and no reason is given that depends on it"
+    )
     if found.undecided:
-        said += (f"; not listed, as they may be no longer than a round trip: {found.undecided:,} "
-                 f"of their gaps, the longest of {found.longest_undecided_ms:.3f} ms")
+        said += (
+            f"; not listed, as they may be no longer than a round trip: {found.undecided:,} "
+            f"of their gaps, the longest of {found.longest_undecided_ms:.3f} ms"
+        )
     return f"{said}; start the capture before the connection"
 
 
@@ -239,21 +327,38 @@ def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     lengths: dict[str, list[float]] = {}
     for row in rows:
         lengths.setdefault(row["reason"], []).append(row["silence_ms"])
-    return [{"reason": reason, "silences": len(ms), "longest_ms": max(ms),
-             "together_ms": sum(ms), "words": explained(reason).words,
-             "source": explained(reason).source}
-            for reason, ms in sorted(lengths.items(), key=lambda one: -sum(one[1]))]
+    return [
+        {
+            "reason": reason,
+            "silences": len(ms),
+            "longest_ms": max(ms),
+            "together_ms": sum(ms),
+            "words": explained(reason).words,
+            "source": explained(reason).source,
+        }
+        for reason, ms in sorted(lengths.items(), key=lambda one: -sum(one[1]))
+    ]
 
 
-def as_text(path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]],
-            rtt_unknown: bool) -> str:
+def as_text(
+    path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]], rtt_unknown: bool
+) -> str:
     if not rows:
         certain = "certain to be " if rtt_unknown else ""
         return f"{path}: no silence that is {certain}longer than a round trip"
     longest = sorted(rows, key=lambda row: -row["silence_ms"])[:LONGEST]
-    said = ["\n".join(textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent="  ")
-                      for text, indent in ((f"{one['reason']}: {one['words']}", ""),
-                                           (one["source"], "  "))) for one in reasons]
-    return "\n\n".join([
-        table(reasons, COLUMNS), f"the longest {len(longest)}:",
-        table(longest, LONGEST_COLUMNS), *said])
+    said = [
+        "\n".join(
+            textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent="  ")
+            for text, indent in ((f"{one['reason']}: {one['words']}", ""), (one["source"], "  "))
+        )
+        for one in reasons
+    ]
+    return "\n\n".join(
+        [
+            table(reasons, COLUMNS),
+            f"the longest {len(longest)}:",
+            table(longest, LONGEST_COLUMNS),
+            *said,
+        ]
+    )

@@ -25,18 +25,27 @@ INDENT = " " * 7
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--article", type=int, metavar="N",
-                        help="the claims of this article alone (default: every one with a ledger)")
-    parser.add_argument("--from", dest="source", metavar="STUDY|RUNS",
-                        help="a study file, a folder given to --into, a run, or a packed file")
+    parser.add_argument(
+        "--article",
+        type=int,
+        metavar="N",
+        help="the claims of this article alone (default: every one with a ledger)",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="STUDY|RUNS",
+        help="a study file, a folder given to --into, a run, or a packed file",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
 
 
 def main(args: argparse.Namespace) -> int:
     """Judge, print. Raises BadInput for an article or runs that there are not, and whatever keeps
     runs from being read."""
-    found = [(article, *_judged(lab, args.source))
-             for lab, article in _chosen(args.article, args.source)]
+    found = [
+        (article, *_judged(lab, args.source)) for lab, article in _chosen(args.article, args.source)
+    ]
     if args.json:
         print(json.dumps([verdict.as_json() for _, _, verdicts in found for verdict in verdicts]))
     else:
@@ -97,13 +106,34 @@ def as_text(article: Article, where: Path, verdicts: tuple[Verdict, ...]) -> str
 def _lines(found: Verdict) -> str:
     from labs.read.claims.verdict import shown
 
-    figures = [f"{name} {shown(figure)}" for name, figure in (
-        ("article", found.expected), ("predicted", found.predicted),
-        ("measured", found.measured)) if figure is not None]
-    said = [f"{found.id:<6} {found.words}", found.statement,
-            f"{'; '.join(figures)} ({found.unit})", found.reason,
-            *([f"witness: {found.witness}"] if found.witness is not None else [])]
-    return "\n".join([said[0], *(
-        textwrap.fill(line, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT,
-                      break_on_hyphens=False)
-        for line in said[1:])])
+    figures = [
+        f"{name} {shown(figure)}"
+        for name, figure in (
+            ("article", found.expected),
+            ("predicted", found.predicted),
+            ("measured", found.measured),
+        )
+        if figure is not None
+    ]
+    said = [
+        f"{found.id:<6} {found.words}",
+        found.statement,
+        f"{'; '.join(figures)} ({found.unit})",
+        found.reason,
+        *([f"witness: {found.witness}"] if found.witness is not None else []),
+    ]
+    return "\n".join(
+        [
+            said[0],
+            *(
+                textwrap.fill(
+                    line,
+                    WIDTH,
+                    initial_indent=INDENT,
+                    subsequent_indent=INDENT,
+                    break_on_hyphens=False,
+                )
+                for line in said[1:]
+            ),
+        ]
+    )

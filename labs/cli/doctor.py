@@ -16,10 +16,15 @@ MISSING = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("testbed", nargs="?", metavar="TESTBED",
-                        help=f"this one alone: {', '.join(TESTBEDS)}")
-    parser.add_argument("--kernel", default=LabParameters().kernel, metavar="VERSION",
-                        help="the kernel to look for (default: %(default)s)")
+    parser.add_argument(
+        "testbed", nargs="?", metavar="TESTBED", help=f"this one alone: {', '.join(TESTBEDS)}"
+    )
+    parser.add_argument(
+        "--kernel",
+        default=LabParameters().kernel,
+        metavar="VERSION",
+        help="the kernel to look for (default: %(default)s)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -30,9 +35,7 @@ def main(args: argparse.Namespace) -> int:
     parameters = check(
         LabParameters, asked, spell=lambda one: "TESTBED" if one.name == "testbed" else one.flag
     )
-    found = [
-        one for one in examine(parameters.kernel) if args.testbed in (None, one.testbed)
-    ]
+    found = [one for one in examine(parameters.kernel) if args.testbed in (None, one.testbed)]
     if args.json:
         print(json.dumps({"testbeds": [as_json(one) for one in found], "notes": NOTES}, indent=2))
     else:
@@ -48,7 +51,10 @@ def as_json(found: Diagnosis) -> dict[str, object]:
         "next": found.first_step() or None,
         "checks": [
             {
-                "name": one.name, "ok": one.ok, "found": one.found, "needed": one.needed,
+                "name": one.name,
+                "ok": one.ok,
+                "found": one.found,
+                "needed": one.needed,
                 "next": None if one.ok else one.next_step or None,
             }
             for one in found.checks
@@ -58,8 +64,9 @@ def as_json(found: Diagnosis) -> dict[str, object]:
 
 def as_text(found: Diagnosis) -> str:
     """A testbed's diagnosis as lines: verdict, then what was found, with the steps to take."""
-    lines = [f"{found.testbed}: {'can run' if found.can_run else 'cannot run here'}  "
-             f"({found.what})"]
+    lines = [
+        f"{found.testbed}: {'can run' if found.can_run else 'cannot run here'}  ({found.what})"
+    ]
     width = max(len(one.name) for one in found.checks)
     for one in found.checks:
         mark = "ok" if one.ok else ("no" if one.needed else "--")

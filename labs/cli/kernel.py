@@ -22,30 +22,52 @@ COLUMNS = ("version", "source", "hz", "digest", "store")
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
-    def verb(name: str, does: str, more: str, answer: Callable[[argparse.Namespace], int]
-             ) -> argparse.ArgumentParser:
+    def verb(
+        name: str, does: str, more: str, answer: Callable[[argparse.Namespace], int]
+    ) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=does, description=f"{does}\n\n{more}")
         made.add_argument("--json", action="store_true", help="print one JSON object")
         made.set_defaults(answer=answer)
         return made
 
     _configure_build(verb)
-    verb("list", "the kernels that are built",
-         "In the order in which they are searched: LABS_KERNELS, then your own cache.", main_list)
-    add = verb("add", "keep a kernel that was built elsewhere",
-               "The file must have the digest that you give, and pass the check.", main_add)
+    verb(
+        "list",
+        "the kernels that are built",
+        "In the order in which they are searched: LABS_KERNELS, then your own cache.",
+        main_list,
+    )
+    add = verb(
+        "add",
+        "keep a kernel that was built elsewhere",
+        "The file must have the digest that you give, and pass the check.",
+        main_add,
+    )
     add.add_argument("file", type=Path, metavar="FILE", help="a User-Mode Linux kernel")
     add.add_argument("--sha256", required=True, metavar="DIGEST", help="all 64 hex digits")
     _into(add)
     _dry_run(add)
-    check = verb("check", "boot a kernel and hold it to its figures",
-                 "Boots it twice, which must give the same; measures a link of 200 ms, and how a\n"
-                 "receive buffer of 32 KiB fills (article 4). Nothing is changed.", main_check)
-    check.add_argument("wish", nargs="?", default=DEFAULT, metavar="VERSION",
-                       help="a version or a digest (default: %(default)s)")
-    again = verb("reproduce", "build twice and compare",
-                 "Two builds in two folders, the second by another user if you are root: one\n"
-                 "digest, or exit code 5. Nothing of it is kept.", main_reproduce)
+    check = verb(
+        "check",
+        "boot a kernel and hold it to its figures",
+        "Boots it twice, which must give the same; measures a link of 200 ms, and how a\n"
+        "receive buffer of 32 KiB fills (article 4). Nothing is changed.",
+        main_check,
+    )
+    check.add_argument(
+        "wish",
+        nargs="?",
+        default=DEFAULT,
+        metavar="VERSION",
+        help="a version or a digest (default: %(default)s)",
+    )
+    again = verb(
+        "reproduce",
+        "build twice and compare",
+        "Two builds in two folders, the second by another user if you are root: one\n"
+        "digest, or exit code 5. Nothing of it is kept.",
+        main_reproduce,
+    )
     _version(again)
     _jobs(again)
     _dry_run(again)
@@ -53,16 +75,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
     build = verb(
-        "build", "build a kernel, check it, keep it",
+        "build",
+        "build a kernel, check it, keep it",
         "The source is the package linux-source-VERSION if it is installed; else it is fetched\n"
         "with apt, which needs no root and installs nothing; or it is your own TARBALL.\n\n"
         "  labs kernel build                   the default\n"
         "  labs kernel build 6.12 --dry-run    what would be done\n"
-        "  labs kernel build 6.1.190-1         one version of the source package", main_build,
+        "  labs kernel build 6.1.190-1         one version of the source package",
+        main_build,
     )
     _version(build)
-    build.add_argument("--source", type=Path, metavar="TARBALL",
-                       help="kernel sources from elsewhere; VERSION says which they are")
+    build.add_argument(
+        "--source",
+        type=Path,
+        metavar="TARBALL",
+        help="kernel sources from elsewhere; VERSION says which they are",
+    )
     build.add_argument("--fresh", action="store_true", help="build even if it is built already")
     _jobs(build)
     _into(build)
@@ -70,18 +98,25 @@ def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _version(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("wish", nargs="?", default=DEFAULT, metavar="VERSION",
-                        help="a series or a source version (default: %(default)s)")
+    parser.add_argument(
+        "wish",
+        nargs="?",
+        default=DEFAULT,
+        metavar="VERSION",
+        help="a series or a source version (default: %(default)s)",
+    )
 
 
 def _jobs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--jobs", type=int, metavar="N",
-                        help="compilers at a time (default: one for each CPU)")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="compilers at a time (default: one for each CPU)"
+    )
 
 
 def _into(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--into", type=Path, metavar="DIR",
-                        help="keep it in this store, not in the cache")
+    parser.add_argument(
+        "--into", type=Path, metavar="DIR", help="keep it in this store, not in the cache"
+    )
 
 
 def _dry_run(parser: argparse.ArgumentParser) -> None:
@@ -100,8 +135,14 @@ def main_build(args: argparse.Namespace) -> int:
     wish = read_wish(args.wish)
     if args.dry_run:
         return _say(plan(wish, tarball=args.source, into=args.into), args.json)
-    done = build(wish, tarball=args.source, fresh=args.fresh, jobs=_checked_jobs(args),
-                 into=args.into, progress=Progress())
+    done = build(
+        wish,
+        tarball=args.source,
+        fresh=args.fresh,
+        jobs=_checked_jobs(args),
+        into=args.into,
+        progress=Progress(),
+    )
     content = _as_json(done.kernel) | {"built": done.fresh, "checked": done.checked}
     if args.json:
         print(json.dumps(content))
@@ -116,11 +157,19 @@ def main_list(args: argparse.Namespace) -> int:
 
     found = store.kernels()
     if args.json:
-        print(json.dumps({"stores": [str(one) for one in store.stores()],
-                          "kernels": [_as_json(kernel) for kernel in found]}))
+        print(
+            json.dumps(
+                {
+                    "stores": [str(one) for one in store.stores()],
+                    "kernels": [_as_json(kernel) for kernel in found],
+                }
+            )
+        )
     elif found:
-        rows = [_as_json(one) | {"digest": one.sha256[:12], "store": str(one.folder.parent)}
-                for one in found]
+        rows = [
+            _as_json(one) | {"digest": one.sha256[:12], "store": str(one.folder.parent)}
+            for one in found
+        ]
         print(table(rows, COLUMNS))
     else:
         print(f"no kernel is built; next step: labs kernel build {DEFAULT}")
@@ -148,11 +197,14 @@ def main_check(args: argparse.Namespace) -> int:
     faults = check.judge(measured, kernel.version)
     rows = check.compared(measured)
     if args.json:
-        print(json.dumps(_as_json(kernel) | {"measured": measured, "figures": rows,
-                                             "faults": faults}))
+        print(
+            json.dumps(_as_json(kernel) | {"measured": measured, "figures": rows, "faults": faults})
+        )
     else:
-        print(f"Linux {kernel.source}, {kernel.sha256[:12]}: two boots "
-              f"{'differ' if measured['differs'] else 'alike'}, {measured['hz']} Hz")
+        print(
+            f"Linux {kernel.source}, {kernel.sha256[:12]}: two boots "
+            f"{'differ' if measured['differs'] else 'alike'}, {measured['hz']} Hz"
+        )
         print(table(rows, ("figure", "measured", "expected")))
         if not check.judged(kernel.version):
             print("no figures are published for this series: measured, not judged")
@@ -189,8 +241,13 @@ def _checked_jobs(args: argparse.Namespace) -> int | None:
 
 
 def _as_json(kernel: Any) -> dict[str, Any]:
-    return {"version": kernel.version, "source": kernel.source, "sha256": kernel.sha256,
-            "hz": kernel.hz, "path": str(kernel.path)}
+    return {
+        "version": kernel.version,
+        "source": kernel.source,
+        "sha256": kernel.sha256,
+        "hz": kernel.hz,
+        "path": str(kernel.path),
+    }
 
 
 def _say(plan: dict[str, Any], as_json: bool) -> int:

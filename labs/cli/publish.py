@@ -18,7 +18,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK", help="an .ipynb file")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", dest="given",
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="given",
         help="a parameter of the notebook, such as RATE_MBIT=100; may be given several times",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="PAGE.html", help="the page")
@@ -36,8 +40,11 @@ def main(args: argparse.Namespace) -> int:
     said = {"notebook": str(args.notebook), "parameters": values, "out": str(args.out)}
     if args.dry_run:
         words = " ".join(f"{name}={value!r}" for name, value in values.items()) or "its defaults"
-        print(json.dumps(said) if args.json else
-              f"would run {args.notebook} with {words} and write {args.out}")
+        print(
+            json.dumps(said)
+            if args.json
+            else f"would run {args.notebook} with {words} and write {args.out}"
+        )
         return 0
 
     from labs.drive.record.atomic_write import write_whole

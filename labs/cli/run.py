@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from labs.studies.study import Study
 
 # Columns that every study adds and that are printed otherwise, or are for programs.
-OF_EVERY_STUDY = frozenset({"testbed", "kernel", "source", "key", "digest", "link",
-                            "link_asked", "note_codes"})
+OF_EVERY_STUDY = frozenset(
+    {"testbed", "kernel", "source", "key", "digest", "link", "link_asked", "note_codes"}
+)
 
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
 
@@ -39,10 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "labs run LAB [parameters of the lab] [--fresh] [--jobs N] [--dry-run] [--json]"
     parser.add_argument("lab", metavar="LAB", help=f"{', '.join(LABS)}, or a file ./mylab.py")
     parser.add_argument("--fresh", action="store_true", help="make also the runs that are there")
-    parser.add_argument("--jobs", type=int, metavar="N",
-                        help="runs side by side (default: LABS_JOBS, or one a CPU)")
-    parser.add_argument("--dry-run", action="store_true",
-                        help="print every ip, tc and sysctl line; start nothing")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="runs side by side (default: LABS_JOBS, or one a CPU)"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print every ip, tc and sysctl line; start nothing"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -103,9 +106,12 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
         "testbed": parameters.testbed,
         "into": parameters.runs,
         "parameters": dataclasses.asdict(parameters),
-        "repetitions": None if parameters.testbed == "virtual" else [
+        "repetitions": None
+        if parameters.testbed == "virtual"
+        else [
             parameters.repetitions_min,
-            max(parameters.repetitions_min, parameters.repetitions_max)],
+            max(parameters.repetitions_min, parameters.repetitions_max),
+        ],
         "conditions": [
             {
                 "condition": condition.name,
@@ -124,10 +130,15 @@ def as_script(steps: Mapping[str, Any]) -> str:
     """The commands of each condition, in order, under the host that they are for."""
     lines = []
     for one in steps["conditions"]:
-        often = "" if steps["repetitions"] is None else "; {} to {} times, shuffled".format(
-            *steps["repetitions"])
-        lines += ["", f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}"
-                      f"{often}"]
+        often = (
+            ""
+            if steps["repetitions"] is None
+            else "; {} to {} times, shuffled".format(*steps["repetitions"])
+        )
+        lines += [
+            "",
+            f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}{often}",
+        ]
         first = "machines" if steps["testbed"] == "vagrant" else "kernel"
         lines.append(f"# run: {one['run'] or f'needs the {first} first'}")
         for host, group in groupby(one["commands"], key=lambda line: line["host"]):
@@ -168,8 +179,11 @@ def beyond(lab: Lab, study: Study) -> dict[str, Any]:
     """What the runs show together, where the lab has such findings; each has a name of its own,
     and those in words are `remarks`."""
     show = getattr(lab.part("narrative"), "findings", None)
-    return {} if show is None else dict(
-        show({run.condition: run for run in study.runs}, study.parameters))
+    return (
+        {}
+        if show is None
+        else dict(show({run.condition: run for run in study.runs}, study.parameters))
+    )
 
 
 def plain(value: object) -> object:
@@ -182,18 +196,30 @@ def as_text(said: Mapping[str, Any], hidden: Collection[str]) -> str:
     """The results as a table without the hidden columns; below it, where they are from and what
     is wrong."""
     rows: list[dict[str, Any]] = said["results"]
-    columns = [name for name in rows[0] if name not in OF_EVERY_STUDY
-               and name not in hidden and any(row[name] is not None for row in rows)]
+    columns = [
+        name
+        for name in rows[0]
+        if name not in OF_EVERY_STUDY
+        and name not in hidden
+        and any(row[name] is not None for row in rows)
+    ]
     columns.sort(key="notes".__eq__)  # notes may be long: last
     kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
     lines = [table(rows, columns), "", f"{said['testbed']}{kernel}; runs are in {said['into']}"]
     lines += [
         f"{row['condition']}: the link is {row['link']['verdict']}"
-        for row in rows if row["link"]["verdict"] != "as asked"
+        for row in rows
+        if row["link"]["verdict"] != "as asked"
     ]
     if said["repeated"]:
-        lines += ["", "repeated: the median, and its 95 % interval over the runs that count",
-                  table(said["repeated"], REPEATED)]
-        lines += [f"{one['condition']}: disturbed: {what}"
-                  for one in said["repeated"] for what in one["disturbances"]]
+        lines += [
+            "",
+            "repeated: the median, and its 95 % interval over the runs that count",
+            table(said["repeated"], REPEATED),
+        ]
+        lines += [
+            f"{one['condition']}: disturbed: {what}"
+            for one in said["repeated"]
+            for what in one["disturbances"]
+        ]
     return "\n".join([*lines, *said["remarks"]])

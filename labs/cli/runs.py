@@ -25,46 +25,77 @@ if TYPE_CHECKING:
 DEFAULT_FOLDER = "runs"
 MOVED = 5
 RUN_COLUMNS = ("run", "testbed", "kernel", "ended", "link", "digest")
-WITNESS_COLUMNS = ("condition", "figure", "first", "second", "ratio", "low", "high", "counted",
-                   "disturbed", "verdict")
+WITNESS_COLUMNS = (
+    "condition",
+    "figure",
+    "first",
+    "second",
+    "ratio",
+    "low",
+    "high",
+    "counted",
+    "disturbed",
+    "verdict",
+)
 STUDY_COLUMNS = ("study", "newest", "runs", "missing")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
-    def verb(name: str, does: str, answer: Callable[[argparse.Namespace], int]
-             ) -> argparse.ArgumentParser:
+    def verb(
+        name: str, does: str, answer: Callable[[argparse.Namespace], int]
+    ) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=does, description=does)
         made.add_argument("--json", action="store_true", help="print one JSON object")
         made.set_defaults(answer=answer)
         return made
 
     listing = verb("list", "the runs and studies in a folder", main_list)
-    listing.add_argument("folder", nargs="?", default=DEFAULT_FOLDER, metavar="FOLDER",
-                         help="a folder given to --into, or a packed file (default: %(default)s)")
+    listing.add_argument(
+        "folder",
+        nargs="?",
+        default=DEFAULT_FOLDER,
+        metavar="FOLDER",
+        help="a folder given to --into, or a packed file (default: %(default)s)",
+    )
     show = verb("show", "one run: inputs, link, marks, files", main_show)
     show.add_argument("run", metavar="RUN", help="its folder, or its name as list shows it")
-    show.add_argument("--from", dest="folder", default=DEFAULT_FOLDER, metavar="FOLDER",
-                      help="where a name is looked for (default: %(default)s)")
-    show.add_argument("--commands", action="store_true",
-                      help="the ip, tc and sysctl lines of the run, to be pasted")
-    compare = verb("compare", "did the result change? same bytes, same results, or moved",
-                   main_compare)
+    show.add_argument(
+        "--from",
+        dest="folder",
+        default=DEFAULT_FOLDER,
+        metavar="FOLDER",
+        help="where a name is looked for (default: %(default)s)",
+    )
+    show.add_argument(
+        "--commands",
+        action="store_true",
+        help="the ip, tc and sysctl lines of the run, to be pasted",
+    )
+    compare = verb(
+        "compare", "did the result change? same bytes, same results, or moved", main_compare
+    )
     compare.add_argument("a", metavar="A")
     compare.add_argument("b", metavar="B")
     compare.add_argument("--lab", metavar="FILE", help="the lab of the runs, if it is your own")
     pack = verb("pack", "runs as one file, the same bytes wherever it is packed", main_pack)
     pack.add_argument("what", metavar="WHAT")
-    pack.add_argument("--out", type=Path, required=True, metavar="FILE",
-                      help="ends in .tar.gz or .tar.xz")
-    pack.add_argument("--with-host", action="store_true",
-                      help="with host.json, which tells of the machine")
+    pack.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="ends in .tar.gz or .tar.xz"
+    )
+    pack.add_argument(
+        "--with-host", action="store_true", help="with host.json, which tells of the machine"
+    )
     flat = verb("table", "a row a run, with all inputs and results, for other programs", main_table)
-    flat.add_argument("what", metavar="STUDY", help="a study file, a folder given to --into, a "
-                                                    "run, or a packed file")
-    flat.add_argument("--out", type=Path, required=True, metavar="FILE",
-                      help="ends in .parquet or .csv")
+    flat.add_argument(
+        "what",
+        metavar="STUDY",
+        help="a study file, a folder given to --into, a run, or a packed file",
+    )
+    flat.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="ends in .parquet or .csv"
+    )
     flat.add_argument("--lab", metavar="FILE", help="the lab of the runs, if it is your own")
 
 
@@ -80,12 +111,21 @@ def main_list(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"folder": args.folder, "entries": [one.as_json() for one in found]}))
         return 0
-    runs = [{**one.as_json(), "run": one.name, "digest": one.digest[:12]} for one in found
-            if one.kind == "run" and one.problem is None]
-    studies = [{**one.as_json(), "study": one.name} for one in found
-               if one.kind == "study" and one.problem is None]
-    parts = [table(rows, columns)
-             for rows, columns in ((runs, RUN_COLUMNS), (studies, STUDY_COLUMNS)) if rows]
+    runs = [
+        {**one.as_json(), "run": one.name, "digest": one.digest[:12]}
+        for one in found
+        if one.kind == "run" and one.problem is None
+    ]
+    studies = [
+        {**one.as_json(), "study": one.name}
+        for one in found
+        if one.kind == "study" and one.problem is None
+    ]
+    parts = [
+        table(rows, columns)
+        for rows, columns in ((runs, RUN_COLUMNS), (studies, STUDY_COLUMNS))
+        if rows
+    ]
     parts += [f"{one.name}: {one.problem}" for one in found if one.problem is not None]
     print("\n\n".join(parts) or f"{args.folder} holds no runs")
     return 0
@@ -100,10 +140,20 @@ def main_show(args: argparse.Namespace) -> int:
         text = run.commands_text()
         print(json.dumps({"commands": text.splitlines()}) if args.json else text.rstrip())
         return 0
-    said = {"run": run.name, "path": str(run.path), "key": run.key, "digest": run.digest,
-            "kernel": run.kernel, "link": run.link, "marks": run.marks, "ended": run.ended,
-            "buffers": run.buffers, "tools": run.tools, "inputs": run.inputs,
-            "files": sorted(run.seal.files)}
+    said = {
+        "run": run.name,
+        "path": str(run.path),
+        "key": run.key,
+        "digest": run.digest,
+        "kernel": run.kernel,
+        "link": run.link,
+        "marks": run.marks,
+        "ended": run.ended,
+        "buffers": run.buffers,
+        "tools": run.tools,
+        "inputs": run.inputs,
+        "files": sorted(run.seal.files),
+    }
     if args.json:
         print(json.dumps(said))
     else:
@@ -116,8 +166,10 @@ def _told(value: object) -> str:
     if isinstance(value, dict):
         return "".join(f"\n  {name}: {json.dumps(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
-        return "".join(f"\n  {part if isinstance(part, str) else json.dumps(part)}"
-                       for part in value) or "none"
+        return (
+            "".join(f"\n  {part if isinstance(part, str) else json.dumps(part)}" for part in value)
+            or "none"
+        )
     return str(value)
 
 
@@ -143,8 +195,9 @@ def _are_witnesses(first: Sequence[Run], second: Sequence[Run]) -> bool:
     """Whether the two are of two testbeds, or were made one by one on real time."""
     if {run.testbed for run in first} != {run.testbed for run in second}:
         return True
-    return ({run.digest for run in first} != {run.digest for run in second}
-            and any("repetition" in run.inputs for run in (*first, *second)))
+    return {run.digest for run in first} != {run.digest for run in second} and any(
+        "repetition" in run.inputs for run in (*first, *second)
+    )
 
 
 def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
@@ -156,13 +209,24 @@ def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: boo
     found = beside(lab, first, second)
     only_first, only_second = alone(first, second), alone(second, first)
     if as_json:
-        print(json.dumps({"grade": grade(found), "margin": asdict(lab.margin),
-                          "conditions": [one.as_json() for one in found],
-                          "only_first": only_first, "only_second": only_second}))
+        print(
+            json.dumps(
+                {
+                    "grade": grade(found),
+                    "margin": asdict(lab.margin),
+                    "conditions": [one.as_json() for one in found],
+                    "only_first": only_first,
+                    "only_second": only_second,
+                }
+            )
+        )
     else:
         rows = [one.as_json() for one in found]
-        missing = [f"only in the {side}: {', '.join(names)}" for side, names in (
-            ("first", only_first), ("second", only_second)) if names]
+        missing = [
+            f"only in the {side}: {', '.join(names)}"
+            for side, names in (("first", only_first), ("second", only_second))
+            if names
+        ]
         print("\n".join([table(rows, WITNESS_COLUMNS), "", *missing, *lines(found)]))
     return 0 if grade(found) == AGREE else MOVED
 
@@ -174,8 +238,10 @@ def main_pack(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(packed.as_json()))
     else:
-        print(f"{packed.path}: {packed.runs} {'run' if packed.runs == 1 else 'runs'}, "
-              f"{packed.size_bytes} bytes, sha256 {packed.sha256}")
+        print(
+            f"{packed.path}: {packed.runs} {'run' if packed.runs == 1 else 'runs'}, "
+            f"{packed.size_bytes} bytes, sha256 {packed.sha256}"
+        )
     return 0
 
 
@@ -192,6 +258,9 @@ def main_table(args: argparse.Namespace) -> int:
     write_table(table, args.out)
     rows, columns = table.shape
     said = {"path": str(args.out), "rows": rows, "columns": columns}
-    print(json.dumps(said) if args.json else
-          f"{args.out}: {rows} {'run' if rows == 1 else 'runs'}, {columns} columns")
+    print(
+        json.dumps(said)
+        if args.json
+        else f"{args.out}: {rows} {'run' if rows == 1 else 'runs'}, {columns} columns"
+    )
     return 0

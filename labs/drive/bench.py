@@ -61,8 +61,9 @@ class Buffer:
 class Bench:
     """One run's hosts, watchers, marks and files. `say` gets a line for the one who waits."""
 
-    def __init__(self, testbed: Testbed, condition: Condition, folder: Path,
-                 say: Callable[[str], None]) -> None:
+    def __init__(
+        self, testbed: Testbed, condition: Condition, folder: Path, say: Callable[[str], None]
+    ) -> None:
         self.testbed = testbed
         self.condition = condition
         self.folder = folder
@@ -113,8 +114,11 @@ class Bench:
             return said.splitlines()[-1]
         asked = ("df", "--output=avail", str(host.folder))
         free = host.run(asked, check=False, log=False).text.split()[-1:]
-        return (f"No space left on device: the disk of {host.name} is full" if free == ["0"]
-                else "it said nothing")
+        return (
+            f"No space left on device: the disk of {host.name} is full"
+            if free == ["0"]
+            else "it said nothing"
+        )
 
     def until(self, ready: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
         """Sleep in steps until `ready()`; RunFailed, naming `what`, when it takes too long."""
@@ -160,15 +164,37 @@ class Bench:
         machines = self.testbed.kind in MACHINES
         packets = train_of_machines(link.rate_mbit) if machines else TRAIN_PACKETS
         beside = ("--beside", str(link.port + BESIDE)) if machines else ()
-        serve = self.server.program(PROBE, (
-            "serve", "--listen", self.server.address, "--port", str(link.port),
-            "--packets", str(packets), *beside))
+        serve = self.server.program(
+            PROBE,
+            (
+                "serve",
+                "--listen",
+                self.server.address,
+                "--port",
+                str(link.port),
+                "--packets",
+                str(packets),
+                *beside,
+            ),
+        )
         self.until(lambda: self.listening(self.server, link.port), "the link's check")
         out = self.path(self.client, "probe.json")
-        measure = self.client.program(PROBE, (
-            "measure", "--to", self.server.address, "--port", str(link.port),
-            "--packets", str(packets), "--out", out, *beside),
-            stdout=self.path(self.client, "probe.txt"))
+        measure = self.client.program(
+            PROBE,
+            (
+                "measure",
+                "--to",
+                self.server.address,
+                "--port",
+                str(link.port),
+                "--packets",
+                str(packets),
+                "--out",
+                out,
+                *beside,
+            ),
+            stdout=self.path(self.client, "probe.txt"),
+        )
         # The handshakes, their ends, and the train.
         exit_code = self.finish(measure, 30 + 20 * (link.delay_ms + 3 * link.jitter_ms) / 1000)
         if exit_code == 0:
@@ -180,19 +206,36 @@ class Bench:
         found = json.loads(self.client.read(out))
         self.keep(self.client, out, "probe.json")
         rate = found["rate_mbit"] if link.rate_mbit is not None else None
-        measured = Measured(round(found["rtt_ms"], 4), None if rate is None else round(rate, 3),
-                            beside_ms=round(found["beside_ms"], 4) if machines else None)
-        return {"asked": asdict(link), "measured": measured.as_json(),
-                "verdict": verdict(link, measured)}
+        measured = Measured(
+            round(found["rtt_ms"], 4),
+            None if rate is None else round(rate, 3),
+            beside_ms=round(found["beside_ms"], 4) if machines else None,
+        )
+        return {
+            "asked": asdict(link),
+            "measured": measured.as_json(),
+            "verdict": verdict(link, measured),
+        }
 
     def watch(self, port: int, sample_ms: int, capture: Sequence[Host]) -> None:
         """Start the samplers on both hosts, and tcpdump where packets are to be captured."""
         for host in capture:
             self._capture(host, port)
         for host in (self.server, self.client):
-            args = ("--port", str(port), "--interval-ms", str(sample_ms),
-                    "--ss-interval-ms", "1000", "--samples", self.path(host, "samples.bin"),
-                    "--ss", self.path(host, "ss.txt"), "--stats", self.path(host, "sampler.json"))
+            args = (
+                "--port",
+                str(port),
+                "--interval-ms",
+                str(sample_ms),
+                "--ss-interval-ms",
+                "1000",
+                "--samples",
+                self.path(host, "samples.bin"),
+                "--ss",
+                self.path(host, "ss.txt"),
+                "--stats",
+                self.path(host, "sampler.json"),
+            )
             watcher = host.program(SAMPLER, args, stdout=self.path(host, "sampler.txt"))
             self._watchers.append((host, watcher))
         for host in (self.server, self.client):
@@ -208,9 +251,24 @@ class Bench:
     def _capture(self, host: Host, port: int) -> None:
         said = self.path(host, "tcpdump.txt")
         process = host.start(
-            ("tcpdump", "-i", host.device, "-n", "-s", "128", "-B", "65536", "-Z", "root",
-             "--time-stamp-precision=nano", "-w", self.path(host, "capture.pcap"),
-             f"tcp port {port}"), stdout=said)
+            (
+                "tcpdump",
+                "-i",
+                host.device,
+                "-n",
+                "-s",
+                "128",
+                "-B",
+                "65536",
+                "-Z",
+                "root",
+                "--time-stamp-precision=nano",
+                "-w",
+                self.path(host, "capture.pcap"),
+                f"tcp port {port}",
+            ),
+            stdout=said,
+        )
         self._watchers.append((host, process))
         self.until(lambda: b"listening on" in host.read(said), f"tcpdump on {host.name}")
 
@@ -236,6 +294,8 @@ class Bench:
         """Read every host's TCP counters, and the shaper's, as `nstat-` and `tc-<when>.txt`."""
         for host in self.testbed.hosts().values():
             self.note(host, f"nstat-{when}.txt", host.run(("nstat", "-asz"), log=False).text)
-            blocks = [f"$ {' '.join(argv)}\n{host.run(argv, log=False).text}"
-                      for argv in counters(host.device)]
+            blocks = [
+                f"$ {' '.join(argv)}\n{host.run(argv, log=False).text}"
+                for argv in counters(host.device)
+            ]
             self.note(host, f"tc-{when}.txt", "".join(blocks))

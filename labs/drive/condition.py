@@ -23,9 +23,12 @@ class Condition:
 
     def as_json(self) -> dict[str, Any]:
         """The condition as it stands in a run's inputs."""
-        return {"name": self.name, "link": asdict(self.link),
-                "sysctls": {host: dict(values) for host, values in self.sysctls.items()},
-                "settings": dict(self.settings)}
+        return {
+            "name": self.name,
+            "link": asdict(self.link),
+            "sysctls": {host: dict(values) for host, values in self.sysctls.items()},
+            "settings": dict(self.settings),
+        }
 
 
 def seed_of(settings: Mapping[str, Setting], seed: int) -> int:

@@ -14,8 +14,11 @@ def download(bench: Bench) -> None:
     """Serve a file, watch both ends, fetch it once, as the condition's settings say."""
     settings, port = bench.settings, bench.condition.link.port
     server = serve_file(bench, int(str(settings["transfer_bytes"])), port)
-    bench.watch(port, int(str(settings["sample_ms"])),
-                capture=(bench.client,) if settings["capture"] else ())
+    bench.watch(
+        port,
+        int(str(settings["sample_ms"])),
+        capture=(bench.client,) if settings["capture"] else (),
+    )
     limit_s = float(str(settings["limit_s"]))
     if settings["client"] == "wget":
         fetch_with_wget(bench, limit_s)
@@ -33,8 +36,9 @@ def serve_file(bench: Bench, size_bytes: int, port: int) -> Process:
     server.write(file, b"")
     server.run(("truncate", "-s", str(size_bytes), file))
     server.run(("touch", "-d", "2020-04-13T14:01:33Z", file))
-    return nginx.serve(bench, port, DIRECTIVES, connections=64,
-                       options=f" sndbuf={wish}" if wish else "")
+    return nginx.serve(
+        bench, port, DIRECTIVES, connections=64, options=f" sndbuf={wish}" if wish else ""
+    )
 
 
 def fetch_and_discard(bench: Bench, limit_s: float) -> None:
@@ -42,11 +46,25 @@ def fetch_and_discard(bench: Bench, limit_s: float) -> None:
     client = bench.client
     out = bench.path(client, "fetch.json")
     wish = bench.settings.get("client_rcvbuf_bytes")
-    process = client.program(FETCH, (
-        "--to", bench.server.address, "--port", str(bench.condition.link.port),
-        "--path", "/bigfile", "--read-bytes", str(bench.settings["read_bytes"]),
-        "--limit-s", str(limit_s), "--out", out,
-        *(("--rcvbuf", str(wish)) if wish else ())), stdout=bench.path(client, "fetch.txt"))
+    process = client.program(
+        FETCH,
+        (
+            "--to",
+            bench.server.address,
+            "--port",
+            str(bench.condition.link.port),
+            "--path",
+            "/bigfile",
+            "--read-bytes",
+            str(bench.settings["read_bytes"]),
+            "--limit-s",
+            str(limit_s),
+            "--out",
+            out,
+            *(("--rcvbuf", str(wish)) if wish else ()),
+        ),
+        stdout=bench.path(client, "fetch.txt"),
+    )
     exit_code = bench.finish(process, limit_s + 30)
     process.stop()
     if exit_code != 0:
@@ -61,14 +79,26 @@ def fetch_with_wget(bench: Bench, limit_s: float) -> None:
     client = bench.client
     log = bench.path(client, "wget.txt")
     url = f"http://{bench.server.address}:{bench.condition.link.port}/bigfile"
-    process = client.start((
-        "wget", "--no-config", "--no-proxy", "--progress=dot:giga", "--tries=1",
-        "-O", "/dev/null", "-o", log, url))
+    process = client.start(
+        (
+            "wget",
+            "--no-config",
+            "--no-proxy",
+            "--progress=dot:giga",
+            "--tries=1",
+            "-O",
+            "/dev/null",
+            "-o",
+            log,
+            url,
+        )
+    )
     exit_code = bench.finish(process, limit_s)
     if exit_code is None:
         process.stop()
         bench.ended = "limit"
     elif exit_code:
-        raise RunFailed(f"wget ended with exit code {exit_code}: "
-                        f"{bench.last_word(client, 'wget.txt')}")
+        raise RunFailed(
+            f"wget ended with exit code {exit_code}: {bench.last_word(client, 'wget.txt')}"
+        )
     bench.keep(client, log, "wget.txt")

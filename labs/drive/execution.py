@@ -25,16 +25,48 @@ CLOCKS = "clocks.json"
 
 # What a reader wants to know about a host; those that a kernel or namespace lacks are left out.
 RECORDED_SYSCTLS = tuple(
-    [f"net.core.{name}" for name in ("rmem_default", "rmem_max", "wmem_default", "wmem_max",
-                                     "default_qdisc", "netdev_max_backlog", "optmem_max")]
-    + [f"net.ipv4.{name}" for name in (
-        "ip_forward", "tcp_adv_win_scale", "tcp_app_win", "tcp_autocorking",
-        "tcp_congestion_control", "tcp_available_congestion_control", "tcp_ecn",
-        "tcp_limit_output_bytes", "tcp_mem", "tcp_min_tso_segs", "tcp_moderate_rcvbuf",
-        "tcp_no_metrics_save", "tcp_notsent_lowat", "tcp_pacing_ca_ratio", "tcp_pacing_ss_ratio",
-        "tcp_pingpong_thresh", "tcp_rmem", "tcp_sack", "tcp_shrink_window",
-        "tcp_slow_start_after_idle", "tcp_timestamps", "tcp_tso_win_divisor",
-        "tcp_window_scaling", "tcp_wmem")])
+    [
+        f"net.core.{name}"
+        for name in (
+            "rmem_default",
+            "rmem_max",
+            "wmem_default",
+            "wmem_max",
+            "default_qdisc",
+            "netdev_max_backlog",
+            "optmem_max",
+        )
+    ]
+    + [
+        f"net.ipv4.{name}"
+        for name in (
+            "ip_forward",
+            "tcp_adv_win_scale",
+            "tcp_app_win",
+            "tcp_autocorking",
+            "tcp_congestion_control",
+            "tcp_available_congestion_control",
+            "tcp_ecn",
+            "tcp_limit_output_bytes",
+            "tcp_mem",
+            "tcp_min_tso_segs",
+            "tcp_moderate_rcvbuf",
+            "tcp_no_metrics_save",
+            "tcp_notsent_lowat",
+            "tcp_pacing_ca_ratio",
+            "tcp_pacing_ss_ratio",
+            "tcp_pingpong_thresh",
+            "tcp_rmem",
+            "tcp_sack",
+            "tcp_shrink_window",
+            "tcp_slow_start_after_idle",
+            "tcp_timestamps",
+            "tcp_tso_win_divisor",
+            "tcp_window_scaling",
+            "tcp_wmem",
+        )
+    ]
+)
 
 
 class Experiment(Protocol):
@@ -57,6 +89,7 @@ def sysctls(host: Host) -> dict[str, str]:
 
 def loss(before: str, after: str) -> tuple[int, int]:
     """The packets that netem was offered during a run and those it dropped, as it counted."""
+
     def netem(text: str) -> tuple[int, int]:
         rows = [row for row in tc.queues(text) if row.kind == "netem"]
         return sum(row.sent_packets for row in rows), sum(row.dropped for row in rows)
@@ -66,8 +99,13 @@ def loss(before: str, after: str) -> tuple[int, int]:
     return sent_1 - sent_0 + dropped, dropped
 
 
-def drive(order: Mapping[str, Any], experiment: Experiment, testbed: Testbed,
-          folder: Path, say: Callable[[str], None]) -> None:
+def drive(
+    order: Mapping[str, Any],
+    experiment: Experiment,
+    testbed: Testbed,
+    folder: Path,
+    say: Callable[[str], None],
+) -> None:
     """Make one run in `folder`; what it writes depends on the order alone.
 
     The order: `inputs` and their `key`, the kernel's `hz` (None: not known), and the line in which
@@ -97,24 +135,43 @@ def drive(order: Mapping[str, Any], experiment: Experiment, testbed: Testbed,
             machines.keep(testbed, machines_before, folder)
         if own_clocks:
             clocks.append(apart(testbed.server, testbed.client))
-            (folder / CLOCKS).write_text(json.dumps(
-                dict(zip(("before", "after"), map(asdict, clocks), strict=True)), indent=1) + "\n")
+            (folder / CLOCKS).write_text(
+                json.dumps(
+                    dict(zip(("before", "after"), map(asdict, clocks), strict=True)), indent=1
+                )
+                + "\n"
+            )
         bench.count("after")
         if condition.link.loss_pct:
             shaped = testbed.router or testbed.server
-            offered, dropped = loss(*((folder / shaped.name / f"tc-{when}.txt").read_text()
-                                      for when in ("before", "after")))
+            offered, dropped = loss(
+                *(
+                    (folder / shaped.name / f"tc-{when}.txt").read_text()
+                    for when in ("before", "after")
+                )
+            )
             link["measured"]["loss_pct"] = round(100 * dropped / offered, 4) if offered else None
             link["verdict"] = verdict(condition.link, Measured(**link["measured"]), offered)
         after = {name: sysctls(host) for name, host in testbed.hosts().items()}
         release = testbed.server.run(("uname", "-r"), log=False).text.strip()
         record = {
-            "schema": inputs["schema"], "lab": inputs["lab"], "condition": condition.name,
-            "key": order["key"], "inputs": inputs,
+            "schema": inputs["schema"],
+            "lab": inputs["lab"],
+            "condition": condition.name,
+            "key": order["key"],
+            "inputs": inputs,
             "kernel": {"release": release, "hz": order["hz"]},
-            "tools": order["versions"], "link": link,
-            "commands": [{"at_ns": line.at_ns, "host": line.host, "argv": list(line.argv),
-                          "exit": line.exit_code} for line in testbed.log],
+            "tools": order["versions"],
+            "link": link,
+            "commands": [
+                {
+                    "at_ns": line.at_ns,
+                    "host": line.host,
+                    "argv": list(line.argv),
+                    "exit": line.exit_code,
+                }
+                for line in testbed.log
+            ],
             "sysctls": {name: {"before": before[name], "after": after[name]} for name in before},
             "buffers": [asdict(buffer) for buffer in bench.buffers],
             "marks": [asdict(mark) for mark in bench.marks],

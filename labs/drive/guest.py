@@ -20,8 +20,10 @@ from labs.errors import LabError
 INPUTS = "inputs.json"
 FAILURE = "failure.json"
 # -c, not -m: isolated mode keeps the working folder off the path.
-_START = ("import sys; sys.path.insert(0, sys.argv[1]); "
-          "from labs.drive.guest import main; raise SystemExit(main(*sys.argv[2:]))")
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from labs.drive.guest import main; raise SystemExit(main(*sys.argv[2:]))"
+)
 
 
 def argv(interpreter: Path, code: str, testbed: str, experiment: str) -> tuple[str, ...]:
@@ -29,8 +31,16 @@ def argv(interpreter: Path, code: str, testbed: str, experiment: str) -> tuple[s
 
     `testbed` is a testbed's name, `experiment` the module that has `measure`.
     """
-    return (str(interpreter), "-I", "-S", "-c", _START, code,
-            f"labs.drive.testbed.{testbed}", experiment)
+    return (
+        str(interpreter),
+        "-I",
+        "-S",
+        "-c",
+        _START,
+        code,
+        f"labs.drive.testbed.{testbed}",
+        experiment,
+    )
 
 
 def main(testbed: str, experiment: str) -> int:
@@ -48,11 +58,16 @@ def main(testbed: str, experiment: str) -> int:
     except BaseException as error:
         kind = type(error).__name__ if isinstance(error, LabError) else "RunFailed"
         where = traceback.extract_tb(error.__traceback__)[-1]
-        message = str(error) if isinstance(error, LabError) else (
-            f"{type(error).__name__}: {error} ({Path(where.filename).name}, line {where.lineno})")
+        message = (
+            str(error)
+            if isinstance(error, LabError)
+            else (
+                f"{type(error).__name__}: {error} ({Path(where.filename).name}, line "
+                f"{where.lineno})"
+            )
+        )
         if isinstance(error, KeyboardInterrupt):
             message = "stopped by ^C; nothing is kept of this run, and running again goes on"
         (folder / FAILURE).write_text(json.dumps({"kind": kind, "message": message}))
         return 1
     return 0
-

@@ -21,8 +21,11 @@ from labs.errors import LabError
 FILE = "machines.json"
 HERE = "here"
 # What is read at a moment, and how the lines begin that are kept ("": all).
-AT_A_MOMENT = {"/proc/stat": ("cpu",), "/proc/loadavg": ("",),
-               "/proc/timer_list": ("now at", "jiffies:")}
+AT_A_MOMENT = {
+    "/proc/stat": ("cpu",),
+    "/proc/loadavg": ("",),
+    "/proc/timer_list": ("now at", "jiffies:"),
+}
 ALWAYS_SO = {"/proc/cpuinfo": ("model name",), "/proc/sys/kernel/osrelease": ("",)}
 ABOUT_A_DEVICE = {"driver": "-i", "offloads": "-k"}
 
@@ -32,8 +35,10 @@ Read = Callable[[str], bytes]
 
 def moments(testbed: Testbed) -> Kept:
     """What every machine says of its work till now."""
-    return {HERE: _said(_read_here, AT_A_MOMENT),
-            **{name: _said(host.read, AT_A_MOMENT) for name, host in testbed.hosts().items()}}
+    return {
+        HERE: _said(_read_here, AT_A_MOMENT),
+        **{name: _said(host.read, AT_A_MOMENT) for name, host in testbed.hosts().items()},
+    }
 
 
 def keep(testbed: Testbed, before: Kept, folder: Path) -> None:
@@ -53,7 +58,7 @@ def _said(read: Read, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
         try:
             lines = read(path).decode("utf-8", "replace").splitlines()
         except (LabError, OSError):
-            continue        # another system than Linux, or a file for root alone
+            continue  # another system than Linux, or a file for root alone
         kept = dict.fromkeys(line for line in lines if line.startswith(begins))
         found[path] = "".join(f"{line}\n" for line in kept)
     return found
@@ -69,5 +74,5 @@ def _device(host: Host) -> dict[str, str]:
         try:
             found[name] = host.run(("ethtool", word, host.device), log=False).text
         except LabError:
-            continue        # no ethtool there, or a device that says nothing of it
+            continue  # no ethtool there, or a device that says nothing of it
     return found

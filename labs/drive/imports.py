@@ -26,6 +26,9 @@ def imported(tree: ast.AST, *, whole: bool = True) -> Iterator[str]:
 def programs(tree: ast.AST) -> Iterator[str]:
     """The files of programs that the code names, such as `probe` for "probe.py"."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (
-                node.value.endswith(".py") and node.value[:-3].isidentifier()):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and (node.value.endswith(".py") and node.value[:-3].isidentifier())
+        ):
             yield node.value[:-3]

@@ -27,17 +27,27 @@ http {{
 """
 
 
-def serve(bench: Bench, port: int, directives: tuple[str, ...], *, connections: int,
-          options: str = "") -> Process:
+def serve(
+    bench: Bench, port: int, directives: tuple[str, ...], *, connections: int, options: str = ""
+) -> Process:
     """Start nginx on what lies in the folder www, and keep its configuration.
 
     `directives` are lines of the block http, `options` those of the directive listen.
     """
     server = bench.server
     path = bench.path(server, "nginx.conf")
-    server.write(path, _CONFIG.format(
-        folder=server.folder, address=server.address, port=port, connections=connections,
-        options=options, directives="\n".join(f"    {line};" for line in directives)).encode())
+    server.write(
+        path,
+        _CONFIG.format(
+            folder=server.folder,
+            address=server.address,
+            port=port,
+            connections=connections,
+            options=options,
+            directives="\n".join(f"    {line};" for line in directives),
+        ).encode(),
+    )
     bench.keep(server, path, "nginx.conf")
-    return bench.serve(server, ("nginx", "-p", str(server.folder), "-c", path,
-                                "-e", "stderr"), port, "nginx.txt")
+    return bench.serve(
+        server, ("nginx", "-p", str(server.folder), "-c", path, "-e", "stderr"), port, "nginx.txt"
+    )

@@ -13,8 +13,9 @@ from labs.drive.testbed.two_machines import of_machines, unshaping
 from labs.drive.testbed.vagrant import DEVICE
 
 
-def preview(condition: Condition, own: Sequence[tuple[str, Argv]] = (),
-            testbed: str = "virtual") -> tuple[Command, ...]:
+def preview(
+    condition: Condition, own: Sequence[tuple[str, Argv]] = (), testbed: str = "virtual"
+) -> tuple[Command, ...]:
     """Every ip, tc, ethtool and sysctl line of a run in its order; the host of each, '' for the
     machine that lays the namespaces. Times and exit codes are those of no run: 0 and None.
 
@@ -38,7 +39,8 @@ def of_namespaces(link: Link) -> list[tuple[str, Argv]]:
     """The lines that lay the hosts and the link on one machine."""
     plan = layout(link)
     lines: list[tuple[str, Argv]] = [
-        ("", argv) for argv in wiring(plan, {host: host for host in plan.hosts})]
+        ("", argv) for argv in wiring(plan, {host: host for host in plan.hosts})
+    ]
     for host in plan.hosts:
         lines += [(host, argv) for argv in addressing(plan, host)]
     if link.at == "router":

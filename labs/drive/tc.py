@@ -14,9 +14,7 @@ from labs.errors import Damaged
 
 _HEAD = re.compile(r"(?:deleted )?(qdisc|class) (\S+) (\S+)((?: .*)?)", re.ASCII)
 _SENT = re.compile(r"Sent (\d{1,20}) bytes (\d{1,20}) pkts?", re.ASCII)
-_LOST = re.compile(
-    r"\(dropped (\d{1,20}), overlimits (\d{1,20}) requeues (\d{1,20})\)", re.ASCII
-)
+_LOST = re.compile(r"\(dropped (\d{1,20}), overlimits (\d{1,20}) requeues (\d{1,20})\)", re.ASCII)
 _BACKLOG = re.compile(r"backlog (\d{1,20})(Kb|Mb|b) (\d{1,20})p(?: requeues (\d{1,20}))?", re.ASCII)
 _SIZE = {"b": 1, "Kb": 1 << 10, "Mb": 1 << 20}
 _PLACES = ("dev", "parent", "leaf")
@@ -126,9 +124,7 @@ def _counters(line: str) -> dict[str, int]:
     if sent is not None:
         found |= {"sent_bytes": int(sent[1]), "sent_packets": int(sent[2])}
     if lost is not None:
-        found |= {
-            "dropped": int(lost[1]), "overlimits": int(lost[2]), "requeues": int(lost[3])
-        }
+        found |= {"dropped": int(lost[1]), "overlimits": int(lost[2]), "requeues": int(lost[3])}
     if backlog is not None:
         found |= {
             "backlog_bytes": int(backlog[1]) * _SIZE[backlog[2]],

@@ -33,8 +33,9 @@ Code = Mapping[str, bytes]
 """Files by their path in the copy."""
 
 
-def code_of(testbed: str, experiment: str, own_lab: Path | None = None,
-            package: Path = PACKAGE) -> Code:
+def code_of(
+    testbed: str, experiment: str, own_lab: Path | None = None, package: Path = PACKAGE
+) -> Code:
     """The files of a run on `testbed` (its name) of `experiment` (its module).
 
     `own_lab` is a reader's own lab, one file, which then is the experiment. The face of the
@@ -95,18 +96,34 @@ def copy(code: Code, interpreter: Path) -> Path:
         final.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=".making-", dir=final.parent))
     except OSError as error:
-        raise Missing(f"{final.parent} cannot be written ({error.strerror}); "
-                      "name a folder that can in XDG_CACHE_HOME") from None
+        raise Missing(
+            f"{final.parent} cannot be written ({error.strerror}); "
+            "name a folder that can in XDG_CACHE_HOME"
+        ) from None
     try:
         for name, content in code.items():
             path = made / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         # Compiled by content, not by time, so that inside nothing is compiled again.
-        subprocess.run((interpreter, "-I", "-m", "compileall", "-q", "-s", str(made),
-                        "--invalidation-mode", "unchecked-hash", str(made)),
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            (
+                interpreter,
+                "-I",
+                "-m",
+                "compileall",
+                "-q",
+                "-s",
+                str(made),
+                "--invalidation-mode",
+                "unchecked-hash",
+                str(made),
+            ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
         made.chmod(0o755)
         made.rename(final)
     except OSError:

@@ -60,13 +60,18 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
     experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
     with Staging(runs, planned.name) as staging:
-        staging.write_json(INPUTS, {
-            "inputs": planned.inputs, "key": planned.key,
-            "hz": planned.kernel.hz if planned.kernel else None,
-            "versions": planned.there.versions if planned.there else
-            tools.versions(planned.inputs["tools"], interpreter),
-            "ssh_config": str(planned.there.ssh_config) if planned.there else None,
-        })
+        staging.write_json(
+            INPUTS,
+            {
+                "inputs": planned.inputs,
+                "key": planned.key,
+                "hz": planned.kernel.hz if planned.kernel else None,
+                "versions": planned.there.versions
+                if planned.there
+                else tools.versions(planned.inputs["tools"], interpreter),
+                "ssh_config": str(planned.there.ssh_config) if planned.there else None,
+            },
+        )
 
         def on_line(line: str) -> None:
             if line.startswith(PREFIX):
@@ -74,13 +79,23 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
 
         try:
             if planned.kernel:
-                virtual.run(planned.kernel.path, interpreter=interpreter, staging=staging.folder,
-                            code=copied, experiment=experiment,
-                            memory_mib=planned.inputs["memory_mib"],
-                            seed=planned.inputs["seed"], cpu=cpu, on_line=on_line)
+                virtual.run(
+                    planned.kernel.path,
+                    interpreter=interpreter,
+                    staging=staging.folder,
+                    code=copied,
+                    experiment=experiment,
+                    memory_mib=planned.inputs["memory_mib"],
+                    seed=planned.inputs["seed"],
+                    cpu=cpu,
+                    on_line=on_line,
+                )
             else:
-                _here(guest.argv(interpreter, str(copied), planned.inputs["testbed"], experiment),
-                      staging.folder, on_line)
+                _here(
+                    guest.argv(interpreter, str(copied), planned.inputs["testbed"], experiment),
+                    staging.folder,
+                    on_line,
+                )
         except RunFailed:
             _raise_failure(planned, staging.folder)
             raise
@@ -92,9 +107,14 @@ def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) 
     """Make a run with this machine's own kernel, in a process of its own."""
     process = subprocess.Popen(
         ("setpriv", "--pdeathsig", "TERM", *argv),
-        cwd=staging, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, start_new_session=True, env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC",
-                                                "HOME": os.environ.get("HOME", "/tmp")})
+        cwd=staging,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC", "HOME": os.environ.get("HOME", "/tmp")},
+    )
     assert process.stdout is not None
     said = []
     try:
@@ -121,13 +141,23 @@ def _raise_failure(planned: Planned, folder: Path) -> None:
 
 def _about_this_machine(started: float) -> dict[str, Any]:
     """What may differ between two equal runs."""
-    return {"started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-            "real_s": round(time.time() - started, 3), "uname": list(platform.uname()),
-            "cpus": os.cpu_count(), "load": list(os.getloadavg())}
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "real_s": round(time.time() - started, 3),
+        "uname": list(platform.uname()),
+        "cpus": os.cpu_count(),
+        "load": list(os.getloadavg()),
+    }
 
 
-def run(lab: Lab, p: LabParameters, *, fresh: bool = False, jobs: int | None = None,
-        progress: Progress | None = None) -> studies.StudyFile:
+def run(
+    lab: Lab,
+    p: LabParameters,
+    *,
+    fresh: bool = False,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> studies.StudyFile:
     """Make what is missing of the study that the parameters ask for, and return the study.
 
     Runs go side by side up to `jobs` (default: one a CPU), in places that all users of the machine
@@ -157,8 +187,11 @@ def run(lab: Lab, p: LabParameters, *, fresh: bool = False, jobs: int | None = N
 
         planned = repeat(lab, p, runs, make_missing)
     return studies.write_study(
-        runs, lab.name, dataclasses.asdict(p),
-        [studies.Planned(one.condition.name, one.key) for one in planned])
+        runs,
+        lab.name,
+        dataclasses.asdict(p),
+        [studies.Planned(one.condition.name, one.key) for one in planned],
+    )
 
 
 def _jobs(testbed: str, asked: int | None, missing: int) -> int:
@@ -211,5 +244,7 @@ def check_room(runs: Path) -> None:
         folder = folder.parent
     free_mib = shutil.disk_usage(folder).free // MIB
     if free_mib < ROOM_MIB:
-        raise Missing(f"{folder} has {free_mib} MiB free and a run may need {ROOM_MIB}; "
-                      "make room, or name another folder with --into")
+        raise Missing(
+            f"{folder} has {free_mib} MiB free and a run may need {ROOM_MIB}; "
+            "make room, or name another folder with --into"
+        )

@@ -71,16 +71,22 @@ def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Pla
     driving = code.digest(code_of(lab, p.testbed))
     runs = []
     for condition in conditions:
-        used = there.digests if there else tools.digests(
-            (*tools.ALWAYS, *_tools(lab, condition)), interpreter)
+        used = (
+            there.digests
+            if there
+            else tools.digests((*tools.ALWAYS, *_tools(lab, condition)), interpreter)
+        )
         inputs = {
-            "schema": VERSION, "lab": lab.name, "condition": condition.as_json(),
+            "schema": VERSION,
+            "lab": lab.name,
+            "condition": condition.as_json(),
             "testbed": p.testbed,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
             # Machines have the memory that they have, which is among their digests.
             "memory_mib": None if there else p.memory_mib,
             "seed": seed_of(condition.settings, p.seed),
-            "tools": used, "code": driving,
+            "tools": used,
+            "code": driving,
         }
         if p.testbed != "virtual":
             inputs["repetition"] = repetition or 1

@@ -42,8 +42,10 @@ def look(ssh_config: Path, names: tuple[str, ...]) -> There:
         host.open()
         try:
             said = {"linux": host.run(("uname", "-srv")).text.strip(), "machine": hardware(host)}
-            digests |= {f"{name}.{what}": hashlib.sha256(text.encode()).hexdigest()
-                        for what, text in said.items()}
+            digests |= {
+                f"{name}.{what}": hashlib.sha256(text.encode()).hexdigest()
+                for what, text in said.items()
+            }
             found = paths(host, dict.fromkeys((*ALWAYS, *names)))
             digests |= {f"{name}.{tool}": digest for tool, digest in hashed(host, found).items()}
             said |= {tool: version(host, tool, path) for tool, path in found.items()}
@@ -60,8 +62,10 @@ def paths(host: Host, names: Iterable[str]) -> dict[str, str]:
     found = {PurePosixPath(line).name: line for line in done.text.splitlines()}
     lacking = [name for name in wanted if name not in found]
     if lacking:
-        raise Missing(f"{host.name} lacks {', '.join(lacking)}, which the box of the labs has; "
-                      "make box && vagrant destroy -f && vagrant up")
+        raise Missing(
+            f"{host.name} lacks {', '.join(lacking)}, which the box of the labs has; "
+            "make box && vagrant destroy -f && vagrant up"
+        )
     return {name: found[name] for name in wanted}
 
 
@@ -80,9 +84,11 @@ def version(host: Host, tool: str, path: str) -> str:
 
 def hardware(host: Host) -> str:
     """A machine's processors and memory, as its kernel tells them."""
-    models = [line.partition(":")[2].strip()
-              for line in host.read("/proc/cpuinfo").decode().splitlines()
-              if line.startswith("model name")]
+    models = [
+        line.partition(":")[2].strip()
+        for line in host.read("/proc/cpuinfo").decode().splitlines()
+        if line.startswith("model name")
+    ]
     total_kib = int(host.read("/proc/meminfo").decode().split()[1])
     memory_mib = round(total_kib / 1024 / MEMORY_STEP_MIB) * MEMORY_STEP_MIB
     return f"{len(models)} x {models[0] if models else 'unknown'}, {memory_mib} MiB"

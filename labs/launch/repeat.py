@@ -41,16 +41,18 @@ def repeat(lab: Lab, p: LabParameters, runs: Path, make: Make) -> tuple[Planned,
     return tuple(one for found in made.values() for one in found)
 
 
-def rounds(conditions: int, p: LabParameters, known: Callable[[int], bool]
-           ) -> Iterator[list[tuple[int, int]]]:
+def rounds(
+    conditions: int, p: LabParameters, known: Callable[[int], bool]
+) -> Iterator[list[tuple[int, int]]]:
     """What is to be run, round by round: pairs of a condition's place and the repetition, from 1.
 
     The next round is asked for when all of the last one is made; `known` then says of a condition
     whether it needs no more.
     """
     chance = random.Random(p.seed)
-    batch = [(place, number + 1) for place in range(conditions)
-             for number in range(p.repetitions_min)]
+    batch = [
+        (place, number + 1) for place in range(conditions) for number in range(p.repetitions_min)
+    ]
     number = p.repetitions_min
     while batch:
         chance.shuffle(batch)

@@ -61,8 +61,10 @@ def slot(cancelled: Callable[[], bool]) -> Iterator[int]:
     try:
         free_mib = available_mib()
         if free_mib < TOUCHED_MIB:
-            raise Missing(f"a run needs {TOUCHED_MIB} MiB of memory and {free_mib} are free; "
-                          "close something, or lower LABS_JOBS")
+            raise Missing(
+                f"a run needs {TOUCHED_MIB} MiB of memory and {free_mib} are free; "
+                "close something, or lower LABS_JOBS"
+            )
         allowed = cpus()
         yield allowed[number % len(allowed)]
     finally:

@@ -25,8 +25,9 @@ def find(name: str) -> Path:
     """The path of a program among the system's folders; Missing with the package that has it."""
     found = shutil.which(name, path=PATH)
     if found is None:
-        raise Missing(f"{name} is not installed; on Debian: "
-                      f"apt-get install {PACKAGES.get(name, name)}")
+        raise Missing(
+            f"{name} is not installed; on Debian: apt-get install {PACKAGES.get(name, name)}"
+        )
     return Path(found)
 
 
@@ -40,8 +41,10 @@ def python() -> Path:
 
 
 def _version(interpreter: str) -> tuple[int, ...]:
-    done = subprocess.run((interpreter, "-I", "-S", "-c",
-                           "import sys; print(*sys.version_info[:2])"), capture_output=True)
+    done = subprocess.run(
+        (interpreter, "-I", "-S", "-c", "import sys; print(*sys.version_info[:2])"),
+        capture_output=True,
+    )
     return tuple(int(word) for word in done.stdout.split())
 
 
@@ -70,15 +73,21 @@ def _libc() -> list[tuple[str, Path]]:
 
 def versions(names: Iterable[str], interpreter: Path) -> dict[str, str]:
     """What each of a run's tools says of its version, in its first line."""
-    said = {"libc": lambda: os.confstr("CS_GNU_LIBC_VERSION") or "",
-            "python3": lambda: version(interpreter)}
+    said = {
+        "libc": lambda: os.confstr("CS_GNU_LIBC_VERSION") or "",
+        "python3": lambda: version(interpreter),
+    }
     return {name: said[name]() if name in said else version(find(name)) for name in names}
 
 
 @functools.cache
 def version(path: Path) -> str:
     """What a program says of its version, in its first line."""
-    done = subprocess.run((path, ASKED.get(path.name, "--version")), capture_output=True,
-                          stdin=subprocess.DEVNULL, env={"PATH": PATH, "LC_ALL": "C"})
+    done = subprocess.run(
+        (path, ASKED.get(path.name, "--version")),
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={"PATH": PATH, "LC_ALL": "C"},
+    )
     said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
     return said.splitlines()[0] if said else ""

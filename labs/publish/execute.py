@@ -90,8 +90,14 @@ def execute(path: Path, values: Mapping[str, Scalar], *, progress: bool) -> Any:
     try:
         with _surroundings():
             return papermill.execute_notebook(
-                path, None, parameters=dict(values), kernel_name="python3", language="python",
-                cwd=Path.cwd(), progress_bar=progress, config=encrypted,
+                path,
+                None,
+                parameters=dict(values),
+                kernel_name="python3",
+                language="python",
+                cwd=Path.cwd(),
+                progress_bar=progress,
+                config=encrypted,
                 # It reports, as an error, that it was told to stop.
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
             )

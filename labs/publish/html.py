@@ -73,7 +73,10 @@ def embed_charts(notebook: Any) -> int:
             html = plotly.io.to_html(
                 {"data": figure["data"], "layout": figure["layout"]},
                 config=CHART,
-                include_plotlyjs=False, full_html=False, validate=False, div_id=f"chart-{count}",
+                include_plotlyjs=False,
+                full_html=False,
+                validate=False,
+                div_id=f"chart-{count}",
                 default_height=f"{figure['layout'].get('height', 450)}px",
             )
             output["data"] = {"text/html": html}
@@ -91,14 +94,21 @@ def align_tables(notebook: Any) -> None:
 
 def _aligned(html: str) -> str:
     rows = [[found[2] for found in CELL.findall(row)] for row in ROW.findall(html)]
-    wordy = [any(NUMBER.fullmatch(text.strip()) is None for text in column)
-             for column in zip(*rows[1:], strict=False)]
+    wordy = [
+        any(NUMBER.fullmatch(text.strip()) is None for text in column)
+        for column in zip(*rows[1:], strict=False)
+    ]
 
     def mark(row: re.Match[str]) -> str:
         columns = iter(wordy)
         return CELL.sub(
-            lambda it: f'<{it[1]} class="words"{it[2]}>{it[3]}</{it[1]}>'
-            if next(columns, False) else it[0], row[0])
+            lambda it: (
+                f'<{it[1]} class="words"{it[2]}>{it[3]}</{it[1]}>'
+                if next(columns, False)
+                else it[0]
+            ),
+            row[0],
+        )
 
     return ROW.sub(mark, html)
 

@@ -64,18 +64,34 @@ class Column:
     steady: bool = False
 
 
-def column(meaning: str, *, unit: str = "", predicted_by: str | None = None, hidden: bool = False,
-           headline: bool = False, steady: bool = False) -> Any:
+def column(
+    meaning: str,
+    *,
+    unit: str = "",
+    predicted_by: str | None = None,
+    hidden: bool = False,
+    headline: bool = False,
+    steady: bool = False,
+) -> Any:
     """Declare one field of a lab's class `Results`; see `Column`."""
-    return dataclasses.field(default=None, metadata={
-        "unit": unit, "meaning": meaning, "predicted_by": predicted_by, "hidden": hidden,
-        "headline": headline, "steady": steady})
+    return dataclasses.field(
+        default=None,
+        metadata={
+            "unit": unit,
+            "meaning": meaning,
+            "predicted_by": predicted_by,
+            "hidden": hidden,
+            "headline": headline,
+            "steady": steady,
+        },
+    )
 
 
 def columns_of(results: type) -> tuple[Column, ...]:
     """The declared columns of a class `Results`, in order."""
-    return tuple(Column(one.name, **one.metadata) for one in dataclasses.fields(results)
-                 if one.metadata)
+    return tuple(
+        Column(one.name, **one.metadata) for one in dataclasses.fields(results) if one.metadata
+    )
 
 
 @dataclass(frozen=True)
@@ -144,8 +160,14 @@ class Lab:
         found = self.results(run)
         if any(note.excludes for note in found.notes):
             return None
-        return next(((name, float(found.values[name])) for name, one in self.columns.items()
-                     if one.headline and found.values.get(name) is not None), None)
+        return next(
+            (
+                (name, float(found.values[name]))
+                for name, one in self.columns.items()
+                if one.headline and found.values.get(name) is not None
+            ),
+            None,
+        )
 
     def prediction(self, run: Run) -> float | None:
         """What the theory has for the headline figure of a run; None where it has nothing."""
@@ -158,9 +180,11 @@ class Lab:
     def margin(self) -> Margin:
         """Within what two testbeds agree; BadInput if the lab has not written it down."""
         if self._margin is None:
-            raise BadInput(f"the lab {self.name} has no margin within which two testbeds agree. "
-                           "Add one to the lab: MARGIN = Margin(0.9, 1.1, reason), from "
-                           "labs.read.lab")
+            raise BadInput(
+                f"the lab {self.name} has no margin within which two testbeds agree. "
+                "Add one to the lab: MARGIN = Margin(0.9, 1.1, reason), from "
+                "labs.read.lab"
+            )
         return self._margin
 
 
@@ -172,5 +196,6 @@ def _as_found(results: Any) -> Found:
         values = dict(results)
     notes = values.pop(NOTES, ()) or ()
     notes = (notes,) if isinstance(notes, (str, Note)) else tuple(notes)
-    return Found(values, tuple(
-        note if isinstance(note, Note) else Note("", str(note)) for note in notes))
+    return Found(
+        values, tuple(note if isinstance(note, Note) else Note("", str(note)) for note in notes)
+    )

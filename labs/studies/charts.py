@@ -1,7 +1,7 @@
 """The figures, as notebooks reach them: a lab's own by its name, and those of any capture.
 
-    labs.charts.buffers.by_condition(study.results())
-    labs.charts.ladder.of_capture("capture.pcapng")
+labs.charts.buffers.by_condition(study.results())
+labs.charts.ladder.of_capture("capture.pcapng")
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ from types import ModuleType
 
 from labs.catalog import LABS, find
 
-SHARED = {"ladder": "ladder", "latency": "ecdf", "time_sequence": "time_sequence",
-          "witnesses": "ratios"}
+SHARED = {
+    "ladder": "ladder",
+    "latency": "ecdf",
+    "time_sequence": "time_sequence",
+    "witnesses": "ratios",
+}
 
 
 def __getattr__(name: str) -> ModuleType:

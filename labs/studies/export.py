@@ -19,7 +19,11 @@ INPUTS = "inputs"
 CSV, PARQUET = ".csv", ".parquet"
 ENDINGS = (PARQUET, CSV)
 TYPES: tuple[tuple[set[type], Literal["boolean", "Int64", "Float64"]], ...] = (
-    (set(), "Float64"), ({bool}, "boolean"), ({int}, "Int64"), ({int, float}, "Float64"))
+    (set(), "Float64"),
+    ({bool}, "boolean"),
+    ({int}, "Int64"),
+    ({int, float}, "Float64"),
+)
 
 
 def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
@@ -31,8 +35,10 @@ def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
     rows = [_row(run) for run in runs]
     names = dict.fromkeys(name for row in rows for name in row)
     # False before True: the results, in their order, then the inputs.
-    order = sorted(names, key=lambda name: (name.startswith(f"{INPUTS}."),
-                                            name * name.startswith(f"{INPUTS}.")))
+    order = sorted(
+        names,
+        key=lambda name: (name.startswith(f"{INPUTS}."), name * name.startswith(f"{INPUTS}.")),
+    )
     return pandas.DataFrame({name: _column([row.get(name) for row in rows]) for name in order})
 
 
@@ -47,16 +53,18 @@ def _column(values: list[Any]) -> pandas.Series[Any]:
 
 
 def check_ending(out: Path) -> None:
-    """BadInput for a file that is neither of the two formats; Missing where one cannot be written.
-    """
+    """BadInput for a file that is neither of the two formats; Missing where one cannot be "
+    "written."""
     if out.suffix not in ENDINGS:
         raise BadInput(f"{out}: a table ends in {' or '.join(ENDINGS)}")
     if out.suffix == PARQUET:
         try:
             import pyarrow  # noqa: F401
         except ImportError:
-            raise Missing(f"{out}: {PARQUET} needs the package pyarrow, which is not installed; "
-                          f"{CSV} needs nothing") from None
+            raise Missing(
+                f"{out}: {PARQUET} needs the package pyarrow, which is not installed; "
+                f"{CSV} needs nothing"
+            ) from None
 
 
 def write_table(table: pandas.DataFrame, out: Path) -> None:
@@ -73,14 +81,25 @@ def write_table(table: pandas.DataFrame, out: Path) -> None:
 
 def _row(run: Run) -> dict[str, Any]:
     of_the_run: dict[str, Any] = {
-        "ended": run.ended, "testbed": run.testbed, "kernel": run.kernel["release"],
-        "link": run.link["verdict"], "key": run.key, "digest": run.digest}
+        "ended": run.ended,
+        "testbed": run.testbed,
+        "kernel": run.kernel["release"],
+        "link": run.link["verdict"],
+        "key": run.key,
+        "digest": run.digest,
+    }
     if "repetition" in run.inputs:
         of_the_run["disturbed"] = list(disturbances(run))
-    row = {"run": run.name, "lab": run.lab, "condition": run.condition, **results_of(run),
-           **of_the_run}
+    row = {
+        "run": run.name,
+        "lab": run.lab,
+        "condition": run.condition,
+        **results_of(run),
+        **of_the_run,
+    }
     return {name: _joined(value) for name, value in row.items()} | dict(
-        _flattened(run.inputs, INPUTS))
+        _flattened(run.inputs, INPUTS)
+    )
 
 
 def _flattened(value: object, name: str) -> Iterator[tuple[str, Any]]:

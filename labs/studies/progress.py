@@ -38,8 +38,9 @@ class Bar:
         """`buffers ████████░░░░ 2 of 3 runs | both: 4 s`."""
         ready = sum(line in READY for line in self._at.values())
         full = round(CELLS * ready / max(1, len(self._at)))
-        under_way = [f"{name}: {line}" for name, line in self._at.items()
-                     if line and line not in READY]
+        under_way = [
+            f"{name}: {line}" for name, line in self._at.items() if line and line not in READY
+        ]
         bar = "█" * full + "░" * (CELLS - full)
         parts = [f"{self._lab} {bar} {ready} of {len(self._at)} runs", *under_way]
         return " | ".join(parts)[:LONGEST_LINE]

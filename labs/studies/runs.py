@@ -11,8 +11,17 @@ from labs.read.runs.listing import Entry, index
 from labs.read.runs.pack import Packed, pack
 from labs.read.runs.run import Run, open_run
 
-__all__ = ["Comparison", "Entry", "Packed", "Run", "compare", "index", "open_run", "pack",
-           "results_of"]
+__all__ = [
+    "Comparison",
+    "Entry",
+    "Packed",
+    "Run",
+    "compare",
+    "index",
+    "open_run",
+    "pack",
+    "results_of",
+]
 
 
 def results_of(run: Run) -> Results:

@@ -33,14 +33,23 @@ def find(study: Study, testbed: str) -> Study:
     if testbed not in FIRST:
         raise BadInput(f"{testbed} is no second witness; allowed: {', '.join(FIRST)}")
     for folder, live in _places(study):
-        found = [(_shared(study, file), file.path.stat().st_mtime_ns, file.path.name, file)
-                 for file in _on(folder, study.lab.name, testbed)]
+        found = [
+            (_shared(study, file), file.path.stat().st_mtime_ns, file.path.name, file)
+            for file in _on(folder, study.lab.name, testbed)
+        ]
         shared, _, _, file = max(found, key=lambda one: one[:3], default=(0, 0, "", None))
         if shared and file is not None:
             return opened(file, _parameters(study, file, testbed), study.lab, live=live)
-    return Study(study.parameters, (), study.folder, None, study.live, lab=study.lab,
-                 lacks=f"there is no study of these conditions on {testbed}; "
-                       f"`{how_to_make(study, testbed)}` makes it")
+    return Study(
+        study.parameters,
+        (),
+        study.folder,
+        None,
+        study.live,
+        lab=study.lab,
+        lacks=f"there is no study of these conditions on {testbed}; "
+        f"`{how_to_make(study, testbed)}` makes it",
+    )
 
 
 def _places(study: Study) -> Iterator[tuple[Path, bool]]:
@@ -58,18 +67,25 @@ def _on(folder: Path, lab: str, testbed: str) -> Iterator[StudyFile]:
         try:
             file = open_study(path)
         except LabError:
-            continue        # `labs runs list` says what is wrong with it
-        if (file.lab, file.parameters.get("testbed")) == (lab, testbed) and path.stem != lab and (
-                all(map(is_run, file.folders()))):
+            continue  # `labs runs list` says what is wrong with it
+        if (
+            (file.lab, file.parameters.get("testbed")) == (lab, testbed)
+            and path.stem != lab
+            and (all(map(is_run, file.folders())))
+        ):
             yield file
 
 
 def _shared(study: Study, file: StudyFile) -> int:
     """How many conditions of the study are the same in a study file."""
-    conditions = {planned.condition: folder for planned, folder in
-                  zip(file.plan, file.folders(), strict=True)}
-    return sum(_asked(run) == _asked(open_run(conditions[run.condition]))
-               for run in study.runs if run.condition in conditions)
+    conditions = {
+        planned.condition: folder for planned, folder in zip(file.plan, file.folders(), strict=True)
+    }
+    return sum(
+        _asked(run) == _asked(open_run(conditions[run.condition]))
+        for run in study.runs
+        if run.condition in conditions
+    )
 
 
 def _asked(run: Run) -> bytes:
@@ -79,8 +95,9 @@ def _asked(run: Run) -> bytes:
 def _parameters(study: Study, file: StudyFile, testbed: str) -> LabParameters:
     """What the file says of the parameters that there are today."""
     known = {one.name for one in fields(study.parameters)}
-    given: dict[str, Any] = {name: value for name, value in file.parameters.items()
-                             if name in known}
+    given: dict[str, Any] = {
+        name: value for name, value in file.parameters.items() if name in known
+    }
     return type(study.parameters)(**{**given, "testbed": testbed, "runs": str(file.runs)})
 
 
@@ -95,6 +112,16 @@ def how_to_make(study: Study, testbed: str) -> Text:
         if one.name in NOT_TOLD or usual or one.name == "only":
             continue
         flags += [one.flag, plain(value)] if not isinstance(value, bool) else [one.flag]
-    words = shlex.join(["labs", "run", study.lab.name, "--testbed", testbed, *flags,
-                        "--only", ",".join(study.conditions)])
+    words = shlex.join(
+        [
+            "labs",
+            "run",
+            study.lab.name,
+            "--testbed",
+            testbed,
+            *flags,
+            "--only",
+            ",".join(study.conditions),
+        ]
+    )
     return Text(FIRST[testbed] + words)

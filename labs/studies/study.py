@@ -56,12 +56,14 @@ class Study:
     @property
     def link(self) -> Table:
         """The link of each run: what was asked, what was measured before it, and the verdict."""
-        return Table({
-            "condition": self.conditions,
-            "asked": [asked(run.link["asked"]) for run in self.runs],
-            "measured": [measured(run.link["measured"]) for run in self.runs],
-            "verdict": [run.link["verdict"] for run in self.runs],
-        })
+        return Table(
+            {
+                "condition": self.conditions,
+                "asked": [asked(run.link["asked"]) for run in self.runs],
+                "measured": [measured(run.link["measured"]) for run in self.runs],
+                "verdict": [run.link["verdict"] for run in self.runs],
+            }
+        )
 
     def results(self) -> Table:
         """A row a run: what its lab's `results` finds, and where it is from.
@@ -89,8 +91,10 @@ class Study:
         for run in self.runs:
             if run.condition == condition:
                 return run
-        raise BadInput(f"{condition} is not in this study{did_you_mean(condition, self.conditions)}"
-                       f"; it has {', '.join(self.conditions)}")
+        raise BadInput(
+            f"{condition} is not in this study{did_you_mean(condition, self.conditions)}"
+            f"; it has {', '.join(self.conditions)}"
+        )
 
     def commands(self, condition: str) -> str:
         """The ip, tc, sysctl and ethtool lines of a run, a host at a time, to be pasted."""
@@ -105,8 +109,9 @@ class Study:
         name = "describe" if condition is None else "describe_run"
         if not hasattr(narrative, name):
             raise BadInput(f"the lab {self.lab.name} has no text summary; use study.results()")
-        return Words(getattr(narrative, name)(
-            self.results() if condition is None else self.run(condition)))
+        return Words(
+            getattr(narrative, name)(self.results() if condition is None else self.run(condition))
+        )
 
     def on(self, kernel: str, *conditions: str) -> Study:
         """The same study on another kernel, of it the conditions that fit one of the patterns.
@@ -114,8 +119,11 @@ class Study:
         Runs that are missing are made. Where that cannot be (the kernel is not built, or not among
         the recorded runs) the study has no runs, and `lacks` says what to do.
         """
-        names = [name for name in self.conditions
-                 if any(fnmatchcase(name, pattern) for pattern in conditions or ("*",))]
+        names = [
+            name
+            for name in self.conditions
+            if any(fnmatchcase(name, pattern) for pattern in conditions or ("*",))
+        ]
         wished = replace(self.parameters, kernel=kernel, only=",".join(names))
         try:
             found = study(wished)
@@ -123,8 +131,12 @@ class Study:
             return Study(wished, (), self.folder, None, self.live, lab=self.lab, lacks=str(error))
         if self.live and self.file is not None:
             # It stays the newest one of its folder: the other only stands beside it.
-            write_study(self.folder, self.lab.name, asdict(self.parameters),
-                        [Planned(run.condition, run.key) for run in self.every])
+            write_study(
+                self.folder,
+                self.lab.name,
+                asdict(self.parameters),
+                [Planned(run.condition, run.key) for run in self.every],
+            )
         return found
 
     def witness(self, testbed: str = "vagrant") -> Study:
@@ -148,11 +160,15 @@ class Study:
         of_the_run = {
             "notes": "; ".join([*notes, *disturbed]),
             "note_codes": " ".join(note.code for note in found.notes if note.code),
-            "testbed": run.testbed, "kernel": run.kernel["release"], "source": self.source,
+            "testbed": run.testbed,
+            "kernel": run.kernel["release"],
+            "source": self.source,
             "rtt_ms": run.link["measured"]["rtt_ms"],
             "rate_mbit": run.link["measured"]["rate_mbit"],
-            "link": run.link["verdict"], "link_asked": asked(run.link["asked"]),
-            "key": run.key, "digest": run.digest,
+            "link": run.link["verdict"],
+            "link_asked": asked(run.link["asked"]),
+            "key": run.key,
+            "digest": run.digest,
         }
         return {"condition": run.condition, **found.values, **of_the_run}
 
@@ -173,8 +189,7 @@ class Study:
         named = ", ".join(self.conditions[:NAMED])
         if len(self.conditions) > NAMED:
             named += f" and {len(self.conditions) - NAMED} more"
-        return (f"of {self.lab.name}: {named} · {testbeds} · {kernels} · "
-                f"{self.source}{kept}")
+        return f"of {self.lab.name}: {named} · {testbeds} · {kernels} · {self.source}{kept}"
 
 
 def study(p: LabParameters) -> Study:
@@ -212,7 +227,8 @@ def _recorded(p: LabParameters) -> Study:
     lab = lab_of(p)
     folder = recorded.runs_of(lab.name)
     wished = [condition.as_json() for condition in lab.conditions(p)]
-    runs = recorded.matching(lab.name, wished, kernel=p.kernel, seed=p.seed,
-                             memory_mib=p.memory_mib)
+    runs = recorded.matching(
+        lab.name, wished, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib
+    )
     file = folder / STUDIES / f"{lab.name}.json"
     return Study(p, tuple(runs), folder, file if file.is_file() else None, False, lab=lab)

@@ -10,8 +10,17 @@ from labs.read.display.notebook import Table
 from labs.read.stats.testbed_comparison import beside
 from labs.studies.study import Study
 
-COLUMNS = ("claim", "what it says", "article", "predicted", "measured", "unit", "verdict",
-           "because", "witness")
+COLUMNS = (
+    "claim",
+    "what it says",
+    "article",
+    "predicted",
+    "measured",
+    "unit",
+    "verdict",
+    "because",
+    "witness",
+)
 
 
 def verdicts(study: Study, other: Study | None = None) -> Table:
@@ -24,13 +33,30 @@ def verdicts(study: Study, other: Study | None = None) -> Table:
     found = judged(study.lab, study.runs)
     if other is not None and other.runs:
         assert study.lab.ledger is not None
-        found = disputed(read(study.lab.ledger), found, judged(study.lab, other.runs),
-                         beside(study.lab, study.every, other.every))
+        found = disputed(
+            read(study.lab.ledger),
+            found,
+            judged(study.lab, other.runs),
+            beside(study.lab, study.every, other.every),
+        )
     return Table([_row(one) for one in found], columns=list(COLUMNS))
 
 
 def _row(one: Verdict) -> dict[str, str]:
-    return dict(zip(COLUMNS, (
-        one.id, one.statement, shown(one.expected), shown(one.predicted), shown(one.measured),
-        one.unit, one.words, one.reason, "" if one.witness is None else str(one.witness)),
-        strict=True))
+    return dict(
+        zip(
+            COLUMNS,
+            (
+                one.id,
+                one.statement,
+                shown(one.expected),
+                shown(one.predicted),
+                shown(one.measured),
+                one.unit,
+                one.words,
+                one.reason,
+                "" if one.witness is None else str(one.witness),
+            ),
+            strict=True,
+        )
+    )

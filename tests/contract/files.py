@@ -11,8 +11,20 @@ from labs.errors import RunFailed
 from tests.contract.setting import equal, path, refused
 
 LARGE = hashlib.sha512(b"a block that does not compress").digest() * (20_000_000 // 64)
-ODD_NAMES = ("with blanks", "it's", 'a "name"', "$HOME", "a\nb", "-rf", "*", "grüße", "a\\b",
-             "\udcff\udcfe", "a;b", "#")
+ODD_NAMES = (
+    "with blanks",
+    "it's",
+    'a "name"',
+    "$HOME",
+    "a\nb",
+    "-rf",
+    "*",
+    "grüße",
+    "a\\b",
+    "\udcff\udcfe",
+    "a;b",
+    "#",
+)
 
 
 def check_each_host_has_a_folder(testbed: Testbed) -> None:
@@ -76,8 +88,10 @@ def check_fetching_leaves_all_or_nothing(testbed: Testbed) -> None:
             client.fetch("/nonsuch", Path(here, "new"))
         with refused(RunFailed, there, "client"):
             client.fetch(there, Path(here, "no", "folder"))
-        equal([(file.name, file.read_bytes()) for file in Path(here).iterdir()],
-              [("kept", b"from before")])
+        equal(
+            [(file.name, file.read_bytes()) for file in Path(here).iterdir()],
+            [("kept", b"from before")],
+        )
         client.fetch(there, kept)
         assert kept.read_bytes() == LARGE
     equal(client.run(("echo", "still here")).stdout, b"still here\n")

@@ -39,8 +39,11 @@ def programs() -> list[str]:
 
 @contextlib.contextmanager
 def namespaces() -> Iterator[Setting]:
-    yield Setting(open=lambda link: Namespaces(link, own_kernel=True),
-                  left=lambda folders: files() + programs(), virtual_time=True)
+    yield Setting(
+        open=lambda link: Namespaces(link, own_kernel=True),
+        left=lambda folders: files() + programs(),
+        virtual_time=True,
+    )
 
 
 @contextlib.contextmanager
@@ -53,25 +56,37 @@ def ssh() -> Iterator[Setting]:
     process.run(("ip", "link", "set", "dev", "lo", "up"), stdin=b"", timeout_s=60)
     with contextlib.ExitStack() as stack:
         ground = stack.enter_context(Namespaces(Link(), own_kernel=True))
-        ground.server.set_sysctl(ALLOWED, ground.server.sysctl(AVAILABLE))   # as on a machine
+        ground.server.set_sysctl(ALLOWED, ground.server.sysctl(AVAILABLE))  # as on a machine
         server, client = (
-            Machine(stack.enter_context(sshd(root / name, name)).login, host.address, host.device,
-                    PurePosixPath(root, name, "folder"))
-            for name, host in ground.hosts().items())
+            Machine(
+                stack.enter_context(sshd(root / name, name)).login,
+                host.address,
+                host.device,
+                PurePosixPath(root, name, "folder"),
+            )
+            for name, host in ground.hosts().items()
+        )
         before = set(files())
 
         def left(folders: set[str]) -> list[str]:
             there = [folder for folder in folders if Path(folder).exists()]
             return there + sorted(set(files()) - before)
 
-        yield Setting(open=lambda link: Machines(link, server, client), left=left,
-                      virtual_time=True, routers=False, whole_kernel=False)
+        yield Setting(
+            open=lambda link: Machines(link, server, client),
+            left=left,
+            virtual_time=True,
+            routers=False,
+            whole_kernel=False,
+        )
 
 
 def main(argv: list[str]) -> int:
     where, *names = argv
-    with {"namespaces": namespaces, "ssh": ssh}[where]() as setting, \
-            open(RESULTS, "w", encoding="utf-8") as results:
+    with (
+        {"namespaces": namespaces, "ssh": ssh}[where]() as setting,
+        open(RESULTS, "w", encoding="utf-8") as results,
+    ):
         for name in names:
             print(f"{time.time_ns()} {name}", flush=True)
             outcome, why = "passed", ""

@@ -54,7 +54,13 @@ def check_a_testbed_is_laid_again_and_again(setting: Setting) -> None:
     for _ in range(3):
         with setting.testbed() as testbed:
             server = testbed.server
-            seen.append((server.address, testbed.client.address, server.device,
-                         server.run(("ls", str(server.folder))).stdout))
+            seen.append(
+                (
+                    server.address,
+                    testbed.client.address,
+                    server.device,
+                    server.run(("ls", str(server.folder))).stdout,
+                )
+            )
     equal(len(set(seen)), 1)
     equal(seen[0][3].strip(), b"")

@@ -17,16 +17,20 @@ PORT, OTHER_PORT = 8080, 8081
 PACKETS = 60
 
 
-def measured(testbed: Testbed, port: int, packets: int = PACKETS,
-             beside: tuple[str, ...] = ()) -> dict[str, Any]:
+def measured(
+    testbed: Testbed, port: int, packets: int = PACKETS, beside: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """What the probe finds of the path from the server's port."""
     server, client = testbed.server, testbed.client
     train = ("--port", str(port), "--packets", str(packets), *beside)
     serve = server.program(PROBE, ("serve", "--listen", server.address, *train))
     await_text(server, "/proc/net/tcp", f":{port:04X} 00000000:0000 0A".encode())
     out = path(client, f"probe-{port}.json")
-    measure = client.program(PROBE, (
-        "measure", "--to", server.address, *train, "--out", out), stdout=path(client, "probe.txt"))
+    measure = client.program(
+        PROBE,
+        ("measure", "--to", server.address, *train, "--out", out),
+        stdout=path(client, "probe.txt"),
+    )
     said = measure.wait(60), client.read(path(client, "probe.txt"))
     equal(said, (0, b""))
     equal(serve.wait(60), 0)
@@ -71,7 +75,7 @@ def check_the_link_has_its_rate(setting: Setting) -> None:
         assert f"match {PORT:04x}0000/ffff0000" in shown, shown
         shaped, other = measured(testbed, PORT), measured(testbed, OTHER_PORT)
         equal((shaped["arrived"], other["arrived"]), (PACKETS, PACKETS))
-        if setting.virtual_time:    # elsewhere the machine has a say
+        if setting.virtual_time:  # elsewhere the machine has a say
             assert 9.5 < shaped["rate_mbit"] < 10.5, shaped
             assert not other["rate_mbit"] or other["rate_mbit"] > 100, other
     with setting.testbed() as testbed:
@@ -87,9 +91,10 @@ def check_the_link_delays_its_port_alone(setting: Setting) -> None:
         if setting.virtual_time:
             assert shaped["rtt_ms"] < 151, shaped
             assert other["rtt_ms"] < 1, other
-            if testbed.kind in MACHINES:    # their shaper has bursts that a short train fits in
-                shaped = measured(testbed, PORT, train_of_machines(100),
-                                  ("--beside", str(OTHER_PORT)))
+            if testbed.kind in MACHINES:  # their shaper has bursts that a short train fits in
+                shaped = measured(
+                    testbed, PORT, train_of_machines(100), ("--beside", str(OTHER_PORT))
+                )
             assert 95 < shaped["rate_mbit"] < 105, shaped
 
 

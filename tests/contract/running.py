@@ -9,8 +9,28 @@ from labs.drive.testbed.contract import Testbed
 from labs.errors import Missing, RunFailed
 from tests.contract.setting import Setting, await_text, equal, lives, path, refused
 
-ODD_WORDS = ("", " ", "two words", "it's", 'say "no"', "$HOME", "$(id)", "`id`", "*", "a\nb",
-             "a\\b", "#", ";", "&", "-n", "~", "grüße", "\udcff", "%s", "!")
+ODD_WORDS = (
+    "",
+    " ",
+    "two words",
+    "it's",
+    'say "no"',
+    "$HOME",
+    "$(id)",
+    "`id`",
+    "*",
+    "a\nb",
+    "a\\b",
+    "#",
+    ";",
+    "&",
+    "-n",
+    "~",
+    "grüße",
+    "\udcff",
+    "%s",
+    "!",
+)
 
 
 def check_the_exit_code_is_the_programs(testbed: Testbed) -> None:
@@ -34,15 +54,17 @@ def check_a_command_that_fails_is_an_error_with_its_last_words(testbed: Testbed)
 
 def check_words_stay_words(testbed: Testbed) -> None:
     done = testbed.server.run(("printf", "%s\\0", *ODD_WORDS))
-    equal(done.stdout, b"".join(word.encode(errors="surrogateescape") + b"\0"
-                                for word in ODD_WORDS))
+    equal(
+        done.stdout, b"".join(word.encode(errors="surrogateescape") + b"\0" for word in ODD_WORDS)
+    )
 
 
 def check_what_is_printed_comes_byte_for_byte(testbed: Testbed) -> None:
     every = bytes(range(256)) * 4096
     equal(testbed.client.run(("cat",), stdin=every).stdout, every)
-    done = testbed.client.run(("sh", "-c", "printf out; printf err >&2; cat; printf more >&2"),
-                              stdin=b"\r\n\0")
+    done = testbed.client.run(
+        ("sh", "-c", "printf out; printf err >&2; cat; printf more >&2"), stdin=b"\r\n\0"
+    )
     equal((done.stdout, done.stderr), (b"out\r\n\0", b"errmore"))
     assert testbed.server.run(("sh", "-c", "cat >&2"), stdin=every).stderr == every
 
@@ -82,9 +104,14 @@ def check_the_log_has_every_command(testbed: Testbed) -> None:
     testbed.client.run(("sh", "-c", "exit 4"), log=False, check=False)
     with refused(RunFailed):
         testbed.server.run(("sh", "-c", "exit 5"))
-    equal([(line.host, line.argv, line.exit_code) for line in testbed.log[before:]],
-          [("server", ("true",), 0), ("client", ("false",), 1),
-           ("server", ("sh", "-c", "exit 5"), 5)])
+    equal(
+        [(line.host, line.argv, line.exit_code) for line in testbed.log[before:]],
+        [
+            ("server", ("true",), 0),
+            ("client", ("false",), 1),
+            ("server", ("sh", "-c", "exit 5"), 5),
+        ],
+    )
 
 
 def check_the_log_is_in_the_hosts_time(testbed: Testbed) -> None:
@@ -99,20 +126,27 @@ def check_a_batch_runs_in_order_and_logs_line_by_line(testbed: Testbed) -> None:
     link = ("ip", "link", "set", "dev", "lo", "mtu")
     lines = [(*link, "1400"), (*link, "1300"), ("tc", "qdisc", "show"), (*link, "65536")]
     testbed.client.batch(lines)
-    equal([(line.host, line.argv, line.exit_code) for line in testbed.log[before:]],
-          [("client", line, 0) for line in lines])
+    equal(
+        [(line.host, line.argv, line.exit_code) for line in testbed.log[before:]],
+        [("client", line, 0) for line in lines],
+    )
     assert "mtu 65536" in testbed.client.run(("ip", "link", "show", "lo")).text
 
 
 def check_a_batch_that_fails_names_the_line(testbed: Testbed) -> None:
     before = len(testbed.log)
     set_up = ("ip", "link", "set", "dev")
-    lines = [(*set_up, "lo", "mtu", "1400"), (*set_up, "nonsuch", "up"),
-             (*set_up, "lo", "mtu", "1200")]
+    lines = [
+        (*set_up, "lo", "mtu", "1400"),
+        (*set_up, "nonsuch", "up"),
+        (*set_up, "lo", "mtu", "1200"),
+    ]
     with refused(RunFailed, "`ip link set dev nonsuch up`", "server", "nonsuch"):
         testbed.server.batch(lines)
-    equal([(line.argv, line.exit_code) for line in testbed.log[before:]],
-          [(lines[0], 0), (lines[1], 1)])
+    equal(
+        [(line.argv, line.exit_code) for line in testbed.log[before:]],
+        [(lines[0], 0), (lines[1], 1)],
+    )
     assert "mtu 1400" in testbed.server.run(("ip", "link", "show", "lo")).text
     testbed.server.run((*set_up, "lo", "mtu", "65536"))
     with refused(RunFailed, "`tc qdisc del dev lo root`", "server"):

@@ -26,8 +26,9 @@ def check_starting_does_not_wait(testbed: Testbed) -> None:
 
 def check_waiting_gives_the_exit_code_again_and_again(testbed: Testbed) -> None:
     process = testbed.client.start(("sh", "-c", "exit 9"))
-    equal([process.wait(), process.wait(0), process.wait(1), process.stop(), process.wait(0)],
-          [9] * 5)
+    equal(
+        [process.wait(), process.wait(0), process.wait(1), process.stop(), process.wait(0)], [9] * 5
+    )
 
 
 def check_output_goes_to_files_of_the_host(testbed: Testbed) -> None:
@@ -38,8 +39,10 @@ def check_output_goes_to_files_of_the_host(testbed: Testbed) -> None:
     client.start(said, stdout=both).wait()
     client.start(said, stdout=out, stderr=err).wait()
     equal(client.start(said).wait(), 0)
-    equal([client.read(name) for name in (both, out, err)],
-          [b"to out\nto err\n", b"to out\n", b"to err\n"])
+    equal(
+        [client.read(name) for name in (both, out, err)],
+        [b"to out\nto err\n", b"to out\n", b"to err\n"],
+    )
 
 
 def check_a_program_that_was_started_reads_nothing(testbed: Testbed) -> None:
@@ -62,8 +65,10 @@ def check_starting_what_cannot_be_is_refused(testbed: Testbed) -> None:
 def check_started_words_stay_words(testbed: Testbed) -> None:
     out = path(testbed.client, "words")
     equal(testbed.client.start(("printf", "%s\\0", *ODD_WORDS), stdout=out).wait(), 0)
-    equal(testbed.client.read(out), b"".join(word.encode(errors="surrogateescape") + b"\0"
-                                             for word in ODD_WORDS))
+    equal(
+        testbed.client.read(out),
+        b"".join(word.encode(errors="surrogateescape") + b"\0" for word in ODD_WORDS),
+    )
 
 
 def check_a_signal_goes_to_the_program_alone(testbed: Testbed) -> None:
@@ -115,8 +120,10 @@ def check_starts_stand_in_the_log(testbed: Testbed) -> None:
     testbed.client.program(PROGRAM, ("exit", "0")).wait()
     end_ns = testbed.client.clock_ns()
     lines = testbed.log[before:]
-    equal([(line.host, line.argv, line.exit_code) for line in lines],
-          [("client", ("true",), None), ("client", ("program.py", "exit", "0"), None)])
+    equal(
+        [(line.host, line.argv, line.exit_code) for line in lines],
+        [("client", ("true",), None), ("client", ("program.py", "exit", "0"), None)],
+    )
     assert begin_ns <= lines[0].at_ns <= lines[1].at_ns <= end_ns
 
 

@@ -17,8 +17,9 @@ def check_values_have_single_blanks(testbed: Testbed) -> None:
     for host in testbed.hosts().values():
         value = host.sysctl(RMEM)
         assert all(part.isdigit() for part in value.split(" ")), repr(value)
-        equal(host.sysctl("net/ipv4/conf/lo/forwarding"),
-              host.sysctl("net.ipv4.conf.lo.forwarding"))
+        equal(
+            host.sysctl("net/ipv4/conf/lo/forwarding"), host.sysctl("net.ipv4.conf.lo.forwarding")
+        )
 
 
 def check_a_value_is_set_and_read_back(testbed: Testbed) -> None:
@@ -27,8 +28,10 @@ def check_a_value_is_set_and_read_back(testbed: Testbed) -> None:
     testbed.server.set_sysctl(RMEM, "4096\t50000   6000000")
     equal(testbed.server.sysctl(RMEM), "4096 50000 6000000")
     equal(testbed.client.sysctl(RMEM), other)
-    equal([(line.host, line.argv, line.exit_code) for line in testbed.log[before:]],
-          [("server", ("sysctl", "-w", f"{RMEM}=4096 50000 6000000"), 0)])
+    equal(
+        [(line.host, line.argv, line.exit_code) for line in testbed.log[before:]],
+        [("server", ("sysctl", "-w", f"{RMEM}=4096 50000 6000000"), 0)],
+    )
 
 
 def check_a_sysctl_of_the_whole_kernel_is_set(setting: Setting) -> None:

@@ -36,19 +36,24 @@ def controls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def daemons(tmp_path_factory: pytest.TempPathFactory, alone: None, controls: Path
-            ) -> Iterator[dict[str, tuple[Sshd, Machine]]]:
+def daemons(
+    tmp_path_factory: pytest.TempPathFactory, alone: None, controls: Path
+) -> Iterator[dict[str, tuple[Sshd, Machine]]]:
     """For server and client an sshd, and the machine that it leads to."""
     if reason := no_sshd():
         pytest.skip(reason)
     root = tmp_path_factory.mktemp("ssh")
     with contextlib.ExitStack() as stack:
         ground = stack.enter_context(Namespaces(Link(), own_kernel=False))
-        ground.server.set_sysctl(ALLOWED, ground.server.sysctl(AVAILABLE))   # as on a machine
+        ground.server.set_sysctl(ALLOWED, ground.server.sysctl(AVAILABLE))  # as on a machine
         found = {}
         for name, host in ground.hosts().items():
             namespace = f"{Path(host.folder).parent.name}-{name}"
             daemon = stack.enter_context(sshd(root / name, namespace))
-            found[name] = (daemon, Machine(daemon.login, host.address, host.device,
-                                           PurePosixPath(root, name, "folder")))
+            found[name] = (
+                daemon,
+                Machine(
+                    daemon.login, host.address, host.device, PurePosixPath(root, name, "folder")
+                ),
+            )
         yield found

@@ -24,15 +24,17 @@ def left(folders: set[str]) -> list[str]:
     """What is there of testbeds that are gone: folders, namespaces, journals."""
     found = [folder for folder in folders if Path(folder).parent.exists()]
     for tag in {Path(folder).parent.name for folder in folders}:
-        found += [str(path) for root in ("/run/netns", "/run/labs")
-                  for path in Path(root).glob(f"{tag}*")]
+        found += [
+            str(path) for root in ("/run/netns", "/run/labs") for path in Path(root).glob(f"{tag}*")
+        ]
     return found
 
 
 @pytest.fixture(scope="module")
 def setting() -> Setting:
-    return Setting(open=lambda link: Namespaces(link, own_kernel=False), left=left,
-                   missing=missing_here())
+    return Setting(
+        open=lambda link: Namespaces(link, own_kernel=False), left=left, missing=missing_here()
+    )
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -17,12 +17,18 @@ from tests.sshd import Sshd
 def setting(daemons: dict[str, tuple[Sshd, Machine]], controls: Path) -> Setting:
     def left(folders: set[str]) -> list[str]:
         """What is there of testbeds that are gone: folders on the hosts, control sockets here."""
-        return ([folder for folder in folders if Path(folder).exists()]
-                + [str(path) for path in controls.iterdir()])
+        return [folder for folder in folders if Path(folder).exists()] + [
+            str(path) for path in controls.iterdir()
+        ]
 
     server, client = (machine for _, machine in daemons.values())
-    return Setting(open=lambda link: Machines(link, server, client), left=left, routers=False,
-                   whole_kernel=False, missing=missing_here())
+    return Setting(
+        open=lambda link: Machines(link, server, client),
+        left=left,
+        routers=False,
+        whole_kernel=False,
+        missing=missing_here(),
+    )
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -35,16 +35,24 @@ with Namespaces(Link(), own_kernel=False) as testbed:
 
 def own(*paths: str) -> list[Path]:
     """What there is of a testbed with this tag."""
-    return [path for root in ("/run/netns", "/run/labs", "/tmp") for tag in paths
-            for path in Path(root).glob(f"{tag}*")]
+    return [
+        path
+        for root in ("/run/netns", "/run/labs", "/tmp")
+        for tag in paths
+        for path in Path(root).glob(f"{tag}*")
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_an_owner_that_is_killed(number: int) -> None:
     """After ^C nothing is left; after kill -9 nothing is left by the next testbed."""
     before = lasting()
-    owner = subprocess.Popen((sys.executable, "-c", OWNER), stdout=subprocess.PIPE,
-                             stderr=subprocess.DEVNULL, start_new_session=True)
+    owner = subprocess.Popen(
+        (sys.executable, "-c", OWNER),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     assert owner.stdout is not None
     folder, *pids = owner.stdout.readline().decode().split()
     tag = Path(folder).name
@@ -89,11 +97,11 @@ def test_a_journal_cut_short_is_cleared_too() -> None:
 
 def test_a_process_that_leaves_its_group_goes_with_its_namespace() -> None:
     with Namespaces(Link(), own_kernel=False) as testbed:
-        daemon = ("import os, time; os.setsid(); print(os.getpid(), flush=True); "
-                  "time.sleep(1000)")
+        daemon = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(1000)"
         out = f"{testbed.server.folder}/pid"
         process = testbed.server.start(
-            ("python3", "-c", f"import os; os.fork() or exec({daemon!r})"), stdout=out)
+            ("python3", "-c", f"import os; os.fork() or exec({daemon!r})"), stdout=out
+        )
         assert process.wait() == 0
         pid = int(await_text(testbed.server, out))
         process.stop()

@@ -50,8 +50,9 @@ def test_it_can_be_left_as_it_is(machines: tuple[Machine, Machine]) -> None:
         assert f"{OWN} 7:" in text
 
 
-def test_it_comes_back_when_the_connection_drops(daemons: Daemons,
-                                                 machines: tuple[Machine, Machine]) -> None:
+def test_it_comes_back_when_the_connection_drops(
+    daemons: Daemons, machines: tuple[Machine, Machine]
+) -> None:
     (daemon, _), _ = daemons.values()
     with pytest.raises(RunFailed, match="was lost"), Machines(Link(), *machines) as testbed:
         for pid in sessions(daemon):
@@ -79,7 +80,8 @@ def test_one_clock_is_not_apart_from_itself(machines: tuple[Machine, Machine]) -
 
 
 def test_tools_of_a_machine_are_told_by_digest_and_version(
-        machines: tuple[Machine, Machine]) -> None:
+    machines: tuple[Machine, Machine],
+) -> None:
     with opened(machines[0]) as host:
         found = there.paths(host, ["ip", "tc"])
         assert [Path(path).name for path in found.values()] == ["ip", "tc"]

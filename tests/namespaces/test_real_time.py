@@ -39,8 +39,15 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Buffers:
     """A download that is over in no time, and an interval that is never narrow enough."""
     if shutil.which("nginx") is None:
         pytest.skip("nginx is not installed")
-    return Buffers(testbed="namespaces", only="unshaped", transfer_mib=8, repetitions_min=LEAST,
-                   repetitions_max=MOST, width_pct=0, runs=str(tmp_path_factory.mktemp("runs")))
+    return Buffers(
+        testbed="namespaces",
+        only="unshaped",
+        transfer_mib=8,
+        repetitions_min=LEAST,
+        repetitions_max=MOST,
+        width_pct=0,
+        runs=str(tmp_path_factory.mktemp("runs")),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +59,8 @@ def made(asked: Buffers, alone: None) -> tuple[StudyFile, list[tuple[str, str]]]
 def test_runs_are_repeated_up_to_the_limit(made: tuple[StudyFile, list[tuple[str, str]]]) -> None:
     study, told = made
     assert sorted(title for title, line in told if line == "made") == [
-        f"unshaped {number}" for number in range(1, MOST + 1)]
+        f"unshaped {number}" for number in range(1, MOST + 1)
+    ]
     opened = [open_run(folder) for folder in study.folders()]
     assert [one.inputs["repetition"] for one in opened] == list(range(1, MOST + 1))
     assert len({one.key for one in opened}) == MOST
@@ -74,7 +82,7 @@ def test_every_run_says_what_its_machines_did(
 
 
 def test_the_same_call_goes_on_where_the_study_stopped(
-    asked: Buffers, made: tuple[StudyFile, list[tuple[str, str]]],
+    asked: Buffers, made: tuple[StudyFile, list[tuple[str, str]]]
 ) -> None:
     gone = made[0].folders()[2]
     shutil.rmtree(gone)
@@ -85,12 +93,26 @@ def test_the_same_call_goes_on_where_the_study_stopped(
 
 
 def test_the_command_line_tells_interval_and_counts(
-    asked: Buffers, made: tuple[StudyFile, list[tuple[str, str]]],
+    asked: Buffers,
+    made: tuple[StudyFile, list[tuple[str, str]]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["run", "buffers", "--testbed", "namespaces", "--only", "unshaped",
-             "--transfer-mib", "8", "--repetitions-max", str(MOST), "--width-pct", "0",
-             "--into", asked.runs]
+    words = [
+        "run",
+        "buffers",
+        "--testbed",
+        "namespaces",
+        "--only",
+        "unshaped",
+        "--transfer-mib",
+        "8",
+        "--repetitions-max",
+        str(MOST),
+        "--width-pct",
+        "0",
+        "--into",
+        asked.runs,
+    ]
     assert main([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     (row,) = said["results"]
@@ -104,8 +126,11 @@ def test_the_command_line_tells_interval_and_counts(
 
 
 @pytest.fixture(scope="module")
-def over_ssh(asked: Buffers, daemons: dict[str, tuple[Sshd, Machine]],
-             tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+def over_ssh(
+    asked: Buffers,
+    daemons: dict[str, tuple[Sshd, Machine]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> list[Run]:
     """The same condition, driven over ssh."""
     server, client = (machine for _, machine in daemons.values())
     runs = tmp_path_factory.mktemp("over-ssh")
@@ -113,8 +138,12 @@ def over_ssh(asked: Buffers, daemons: dict[str, tuple[Sshd, Machine]],
     for number in range(1, LEAST + 1):
         (planned,) = plan(LAB, asked, number)
         inputs = {**planned.inputs, "testbed": "ssh"}
-        order = {"inputs": inputs, "key": key(inputs), "hz": None,
-                 "versions": versions(inputs["tools"], python())}
+        order = {
+            "inputs": inputs,
+            "key": key(inputs),
+            "hz": None,
+            "versions": versions(inputs["tools"], python()),
+        }
         with Staging(runs, f"run-{number}") as staging:
             testbed = Machines(planned.condition.link, server, client)
             drive(order, buffers, cast(Testbed, testbed), staging.folder, lambda line: None)
@@ -122,8 +151,9 @@ def over_ssh(asked: Buffers, daemons: dict[str, tuple[Sshd, Machine]],
     return found
 
 
-def test_a_second_witness_over_ssh(made: tuple[StudyFile, list[tuple[str, str]]],
-                                   over_ssh: list[Run]) -> None:
+def test_a_second_witness_over_ssh(
+    made: tuple[StudyFile, list[tuple[str, str]]], over_ssh: list[Run]
+) -> None:
     """Nothing is said of how fast it is: only that what is said is one of the words, and why."""
     for one in over_ssh:
         seen = machines(one)
@@ -136,12 +166,26 @@ def test_a_second_witness_over_ssh(made: tuple[StudyFile, list[tuple[str, str]]]
 
 
 def test_a_link_that_this_kernel_cannot_make_is_told_before_anything_begins(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lacking = [name for name in LINK_TRIALS if not part_of_the_link(name).ok]
     if not lacking:
         pytest.skip("this machine's kernel can make every link")
-    assert main(["run", "buffers", "--testbed", "namespaces", "--only", "default", "--into",
-                 str(tmp_path)]) == 3
+    assert (
+        main(
+            [
+                "run",
+                "buffers",
+                "--testbed",
+                "namespaces",
+                "--only",
+                "default",
+                "--into",
+                str(tmp_path),
+            ]
+        )
+        == 3
+    )
     said = capsys.readouterr().err
     assert f"has no {lacking[0]}" in said and said.count("\n") == 1
     assert not list(tmp_path.iterdir())

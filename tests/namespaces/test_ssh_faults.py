@@ -83,14 +83,18 @@ def refusal(machine: Machine) -> LabError:
     return caught.value
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    (("-p", "1"), "Connection refused"),
-    (("-o", "PubkeyAuthentication=no"), "Permission denied"),
-    (("-o", "UserKnownHostsFile=/dev/null"), "Host key verification failed"),
-    (("-o", "HostName=no.such.name.invalid"), "Could not resolve hostname"),
-])
-def test_a_machine_that_cannot_be_reached(machine: Machine, options: tuple[str, ...], words: str
-                                          ) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("-p", "1"), "Connection refused"),
+        (("-o", "PubkeyAuthentication=no"), "Permission denied"),
+        (("-o", "UserKnownHostsFile=/dev/null"), "Host key verification failed"),
+        (("-o", "HostName=no.such.name.invalid"), "Could not resolve hostname"),
+    ],
+)
+def test_a_machine_that_cannot_be_reached(
+    machine: Machine, options: tuple[str, ...], words: str
+) -> None:
     error = refusal(login(machine, options=(*options, *machine.login.options)))
     assert isinstance(error, Missing)
     assert words in str(error)
@@ -132,8 +136,10 @@ def test_a_machine_in_use_by_another_run(machine: Machine) -> None:
 def test_a_login_shell_that_says_something(tmp_path: Path, machine: Machine) -> None:
     tmp_path.chmod(0o755)
     namespace = next(path.name for path in Path("/run/netns").glob("labs-*-server"))
-    with sshd(tmp_path / "noisy", namespace, first='echo "Welcome to {}";') as daemon, \
-            opened(dataclasses.replace(machine, login=daemon.login)) as noisy:
+    with (
+        sshd(tmp_path / "noisy", namespace, first='echo "Welcome to {}";') as daemon,
+        opened(dataclasses.replace(machine, login=daemon.login)) as noisy,
+    ):
         assert noisy.run(("echo", "hello")).stdout == b"hello\n"
         assert noisy.start(("sh", "-c", "exit 3")).wait() == 3
 
@@ -211,16 +217,24 @@ def test_a_connection_that_drops(daemons: Daemons, way: str) -> None:
         pids += in_the_middle(testbed)
         assert lasting() == "41"
         if blocked:
-            subprocess.Popen((sys.executable, "-c", "import os, sys, time; time.sleep(1);"
-                              "[os.kill(int(pid), 9) for pid in sys.argv[1:]]",
-                              *map(str, sessions(daemon))))
+            subprocess.Popen(
+                (
+                    sys.executable,
+                    "-c",
+                    "import os, sys, time; time.sleep(1);"
+                    "[os.kill(int(pid), 9) for pid in sys.argv[1:]]",
+                    *map(str, sessions(daemon)),
+                )
+            )
         else:
             drop(daemon)
         WAYS[way](testbed)
     assert "\n" not in str(caught.value)
     assert "the connection to server (lab) was lost: " in str(caught.value)
-    assert any(reason in str(caught.value) for reason in (
-        "closed by remote host", "Broken pipe", "Connection reset")), str(caught.value)
+    assert any(
+        reason in str(caught.value)
+        for reason in ("closed by remote host", "Broken pipe", "Connection reset")
+    ), str(caught.value)
     until(lambda: not any(map(runs, pids)), "programs still run on the machine")
     until(lambda: lasting() == before, "the sysctl is not put back")
     until(lambda: not Path(server.folder).exists(), "the folder is left")
@@ -236,8 +250,7 @@ def test_a_machine_that_freezes(daemons: Daemons) -> None:
     stopped: list[int] = []
     try:
         lost = r"was lost: Timeout, server 127\.0\.0\.1 not responding"
-        with pytest.raises(RunFailed, match=lost), \
-                Machines(Link(), server, client) as testbed:
+        with pytest.raises(RunFailed, match=lost), Machines(Link(), server, client) as testbed:
             pids = in_the_middle(testbed)
             stopped += sessions(daemon)
             for pid in stopped:
@@ -285,11 +298,18 @@ with Machines(Link(), *machines) as testbed:
 def test_an_owner_that_is_killed(daemons: Daemons, number: int) -> None:
     (daemon, server), (_, client) = daemons.values()
     before = lasting()
-    given = json.dumps([[(one.login.destination, one.login.options), one.address, one.device,
-                         str(one.folder)] for one in (server, client)])
+    given = json.dumps(
+        [
+            [(one.login.destination, one.login.options), one.address, one.device, str(one.folder)]
+            for one in (server, client)
+        ]
+    )
     owner = subprocess.Popen(
         (sys.executable, "-c", OWNER, given, str(ssh.CONTROL_FOLDERS)),
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     assert owner.stdout is not None
     pids = [int(pid) for pid in owner.stdout.readline().split()]
     assert len(pids) == 2 and all(map(runs, pids)) and lasting() == "41"
@@ -301,5 +321,5 @@ def test_an_owner_that_is_killed(daemons: Daemons, number: int) -> None:
     until(lambda: not Path(server.folder).exists(), "the folder is left")
     until(lambda: not sessions(daemon), "a connection is left")
     with Machines(Link(), server, client):
-        assert len(list(ssh.CONTROL_FOLDERS.iterdir())) == 2    # those of this testbed
+        assert len(list(ssh.CONTROL_FOLDERS.iterdir())) == 2  # those of this testbed
     assert list(ssh.CONTROL_FOLDERS.iterdir()) == []

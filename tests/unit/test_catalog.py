@@ -77,7 +77,8 @@ def test_every_lab_has_a_title_and_parameters_of_its_own() -> None:
 
 
 def test_an_unknown_lab_is_told_with_the_nearest_and_the_list(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "did you mean buffers?" in refused("bufers")
     assert "labs: buffers, nagle, or a file of your own" in refused("zork")
     assert "no such file" in refused("./nothing.py")
@@ -94,7 +95,7 @@ def test_an_own_file_is_a_lab(tmp_path: Path) -> None:
     assert catalogue.lab_of(p) is lab
     assert [one.name for one in lab.conditions(p)] == ["far"]
     assert callable(lab.experiment_module().measure) and callable(lab.analysis_module().results)
-    assert catalogue.find("mine") is lab        # from now on by name, as its runs call it
+    assert catalogue.find("mine") is lab  # from now on by name, as its runs call it
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.py"]
     with pytest.raises(BadInput, match="the lab mine has no charts"):
         lab.charts_module()
@@ -109,28 +110,37 @@ def test_an_own_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
     assert vars(changed.Parameters()())["file_kib"] == 200
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("def (", "mine.py, line 1: SyntaxError"),
-    ("x = 1\ny = 1 / 0\n", "mine.py, line 2: ZeroDivisionError: division by zero"),
-    ("import zork\n", "mine.py, line 1: ModuleNotFoundError"),
-    ("raise SystemExit('stop')\n", "mine.py, line 1: SystemExit: stop"),
-    ("\0", "mine.py"),
-    ("x = 1\n", "defines no Parameters and no conditions and no measure and no results"),
-    (new.source("mine").replace("def results", "def result"), "defines no results"),
-    (new.source("mine").replace("@dataclass(frozen=True, kw_only=True)\n", ""), "@dataclass"),
-    (new.source("mine").replace("(LabParameters)", ""), "a class on LabParameters"),
-    (new.source("mine").replace("low=1", "low=200"), "Parameters.file_kib: default = 100 is out"),
-    (new.source("mine").replace("frozen=True, ", ""), "cannot inherit non-frozen"),
-])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def (", "mine.py, line 1: SyntaxError"),
+        ("x = 1\ny = 1 / 0\n", "mine.py, line 2: ZeroDivisionError: division by zero"),
+        ("import zork\n", "mine.py, line 1: ModuleNotFoundError"),
+        ("raise SystemExit('stop')\n", "mine.py, line 1: SystemExit: stop"),
+        ("\0", "mine.py"),
+        ("x = 1\n", "defines no Parameters and no conditions and no measure and no results"),
+        (new.source("mine").replace("def results", "def result"), "defines no results"),
+        (new.source("mine").replace("@dataclass(frozen=True, kw_only=True)\n", ""), "@dataclass"),
+        (new.source("mine").replace("(LabParameters)", ""), "a class on LabParameters"),
+        (
+            new.source("mine").replace("low=1", "low=200"),
+            "Parameters.file_kib: default = 100 is out",
+        ),
+        (new.source("mine").replace("frozen=True, ", ""), "cannot inherit non-frozen"),
+    ],
+)
 def test_a_file_that_is_no_lab_is_told_so(tmp_path: Path, text: str, said: str) -> None:
     assert said in refused(own(tmp_path, text))
     assert "labs_own_mine" not in sys.modules
 
 
-@pytest.mark.parametrize(("name", "said"), [
-    ("My-Lab.py", "small letters, digits and _"),
-    ("buffers.py", "buffers is a lab of the package"),
-])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("My-Lab.py", "small letters, digits and _"),
+        ("buffers.py", "buffers is a lab of the package"),
+    ],
+)
 def test_a_file_needs_a_name_that_a_lab_can_have(tmp_path: Path, name: str, said: str) -> None:
     assert said in refused(own(tmp_path, new.source("mine"), name))
 
@@ -157,8 +167,11 @@ def test_adding_a_lab_touches_the_catalogue_and_its_own_files_only(tmp_path: Pat
 
     def labs(*words: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "labs.cli", *words], cwd=tmp_path, text=True,
-            capture_output=True, env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+            [sys.executable, "-m", "labs.cli", *words],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

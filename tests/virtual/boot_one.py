@@ -25,14 +25,21 @@ PERSONALITY = 135
 
 def refuse_personality() -> None:
     """A seccomp filter that this process and all it starts live under."""
-    code = b"".join(struct.pack("HBBI", *line) for line in (
-        (LOAD, 0, 0, 0), (EQUAL, 0, 1, PERSONALITY), (RETURN, 0, 0, ERRNO | errno.EPERM),
-        (RETURN, 0, 0, ALLOW)))
+    code = b"".join(
+        struct.pack("HBBI", *line)
+        for line in (
+            (LOAD, 0, 0, 0),
+            (EQUAL, 0, 1, PERSONALITY),
+            (RETURN, 0, 0, ERRNO | errno.EPERM),
+            (RETURN, 0, 0, ALLOW),
+        )
+    )
     lines = ctypes.create_string_buffer(code, len(code))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 4, ctypes.addressof(lines)))
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
-            PR_SET_SECCOMP, FILTER, ctypes.c_void_p(ctypes.addressof(program)), 0, 0):
+        PR_SET_SECCOMP, FILTER, ctypes.c_void_p(ctypes.addressof(program)), 0, 0
+    ):
         raise OSError(ctypes.get_errno(), "seccomp")
     assert libc.personality(0xFFFFFFFF) == -1 and ctypes.get_errno() == errno.EPERM
 
@@ -42,8 +49,14 @@ def main(argv: list[str]) -> int:
         refuse_personality()
     kernel, staging, code, memory_mib, *words = argv
     try:
-        boot(Path(kernel), staging=Path(staging), code=Path(code), argv=tuple(words),
-             memory_mib=int(memory_mib), on_line=lambda line: print(line, flush=True))
+        boot(
+            Path(kernel),
+            staging=Path(staging),
+            code=Path(code),
+            argv=tuple(words),
+            memory_mib=int(memory_mib),
+            on_line=lambda line: print(line, flush=True),
+        )
     except LabError as error:
         print(f"{type(error).__name__}: {error}")
         return error.exit_code

@@ -29,12 +29,24 @@ def segments(text: str) -> int:
 
 def converse(bench: Bench) -> None:
     """A few handshakes and goodbyes between client and server."""
-    serve = bench.server.program(PROBE, ("serve", "--listen", bench.server.address, "--port",
-                                         str(PORT), "--packets", "2"))
+    serve = bench.server.program(
+        PROBE, ("serve", "--listen", bench.server.address, "--port", str(PORT), "--packets", "2")
+    )
     bench.until(lambda: bench.listening(bench.server, PORT), "the server")
-    measure = bench.client.program(PROBE, (
-        "measure", "--to", bench.server.address, "--port", str(PORT), "--packets", "2",
-        "--out", bench.path(bench.client, "probe.json")))
+    measure = bench.client.program(
+        PROBE,
+        (
+            "measure",
+            "--to",
+            bench.server.address,
+            "--port",
+            str(PORT),
+            "--packets",
+            "2",
+            "--out",
+            bench.path(bench.client, "probe.json"),
+        ),
+    )
     assert (measure.wait(60), serve.wait(60)) == (0, 0)
 
 

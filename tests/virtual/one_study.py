@@ -1,6 +1,6 @@
 """Make a study with the driving half alone and print each run's digest: standard library only.
 
-    python3 one_study.py RUNS NAME=VALUE ...
+python3 one_study.py RUNS NAME=VALUE ...
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ def main(argv: list[str]) -> int:
     for word in argv[1:]:
         name, _, value = word.partition("=")
         named[name] = {"True": True, "False": False}.get(
-            value, int(value) if value.isdigit() else value)
+            value, int(value) if value.isdigit() else value
+        )
     study = run(lab, lab.Parameters()(runs=str(Path(argv[0])), **named), fresh=True)  # type: ignore[arg-type]
     for folder in study.folders():
         print(folder.name, read_seal(folder).digest)

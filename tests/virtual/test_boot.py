@@ -87,8 +87,10 @@ def until(true: Callable[[], bool], what: str) -> None:
 @pytest.fixture
 def canaries() -> Iterator[list[Path]]:
     """Files outside of staging, in places that the guest sees: the home folder and another."""
-    folders = [Path(tempfile.mkdtemp(prefix="labs-canary-", dir=where))
-               for where in (Path.home(), Path("/var/tmp"))]
+    folders = [
+        Path(tempfile.mkdtemp(prefix="labs-canary-", dir=where))
+        for where in (Path.home(), Path("/var/tmp"))
+    ]
     found = [folder / "canary" for folder in folders]
     for canary in found:
         canary.write_text("sings\n")
@@ -99,15 +101,23 @@ def canaries() -> Iterator[list[Path]]:
             shutil.rmtree(folder)
 
 
-def test_only_staging_can_be_written(kernel: Path, memory: Path, staging: Path,
-                                     canaries: list[Path]) -> None:
+def test_only_staging_can_be_written(
+    kernel: Path, memory: Path, staging: Path, canaries: list[Path]
+) -> None:
     tries = "".join(
         f"cat {one}; echo x >{one.parent}/new; rm -f {one}; echo x >>{one}; mv {one} {one}2; "
-        f"chmod 0 {one}; ln {one} {INSIDE_RUN}/link; " for one in canaries)
-    lines = inside(kernel, staging, tries + f"""
+        f"chmod 0 {one}; ln {one} {INSIDE_RUN}/link; "
+        for one in canaries
+    )
+    lines = inside(
+        kernel,
+        staging,
+        tries
+        + f"""
         echo x >{INSIDE_CODE}/new; rm {INSIDE_CODE}/README.md; echo x >/run/labs/boot/init
         for made in /run /tmp /var/log {INSIDE_RUN}; do echo kept >$made/labs-made; done
-        pwd; cat /tmp/labs-made; cat /proc/mounts >mounts""")
+        pwd; cat /tmp/labs-made; cat /proc/mounts >mounts""",
+    )
     for one in canaries:
         assert one.read_text() == "sings\n"
         assert sorted(one.parent.iterdir()) == [one]
@@ -117,23 +127,37 @@ def test_only_staging_can_be_written(kernel: Path, memory: Path, staging: Path,
     assert sorted(path.name for path in staging.iterdir()) == ["labs-made", "mounts"]
     assert not any(Path(folder, "labs-made").exists() for folder in ("/run", "/tmp", "/var/log"))
     mounts = [line.split() for line in (staging / "mounts").read_text().splitlines()]
-    of_the_host = {where: options.split(",")[0] for _, where, kind, options, *_ in mounts
-                   if kind == "hostfs"}
+    of_the_host = {
+        where: options.split(",")[0] for _, where, kind, options, *_ in mounts if kind == "hostfs"
+    }
     assert of_the_host == {"/": "ro", "/run/labs/boot": "ro", INSIDE_RUN: "rw", INSIDE_CODE: "ro"}
 
 
 def test_the_environment_and_the_words_are_constant(
-        kernel: Path, memory: Path, staging: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel: Path, memory: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LABS_TEST_STRAY", "1")
     words = ("", "two words", "$HOME", "a\nb", "grüße", "'")
-    boot(kernel, staging=staging, code=ROOT, memory_mib=MEMORY_MIB, argv=(
-        "/bin/bash", "-c", 'env >env; printf "%s\\0" "$@" >words', *("bash", *words)))
+    boot(
+        kernel,
+        staging=staging,
+        code=ROOT,
+        memory_mib=MEMORY_MIB,
+        argv=("/bin/bash", "-c", 'env >env; printf "%s\\0" "$@" >words', *("bash", *words)),
+    )
     assert (staging / "words").read_bytes().split(b"\0")[:-1] == [word.encode() for word in words]
     known = dict(line.split("=", 1) for line in (staging / "env").read_text().splitlines())
-    for name in ("PWD", "SHLVL", "_", "TERM", "OLDPWD"):     # the shell's own
+    for name in ("PWD", "SHLVL", "_", "TERM", "OLDPWD"):  # the shell's own
         known.pop(name, None)
-    assert known == {"HOME": "/tmp", "PATH": booting.PATH, "LC_ALL": "C", "TZ": "UTC",
-                     "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "mem": "256M"}
+    assert known == {
+        "HOME": "/tmp",
+        "PATH": booting.PATH,
+        "LC_ALL": "C",
+        "TZ": "UTC",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "mem": "256M",
+    }
 
 
 def test_lines_come_whole(kernel: Path, memory: Path, staging: Path) -> None:
@@ -146,27 +170,50 @@ def test_lines_come_whole(kernel: Path, memory: Path, staging: Path) -> None:
 
 # --- where it works ----------------------------------------------------------------------
 
-RANDOM = ("grep MemTotal /proc/meminfo; cat /proc/sys/kernel/random/uuid; "
-          "head -c 64 /dev/urandom | od -A x -t x1")
+RANDOM = (
+    "grep MemTotal /proc/meminfo; cat /proc/sys/kernel/random/uuid; "
+    "head -c 64 /dev/urandom | od -A x -t x1"
+)
 
 
 def drawn_in(lines: list[str]) -> list[str]:
     """The amount of memory, then what was drawn at random, out of a console."""
-    found = [line for line in lines
-             if line.startswith(("MemTotal", "0000")) or line.count("-") == 4]
+    found = [
+        line for line in lines if line.startswith(("MemTotal", "0000")) or line.count("-") == 4
+    ]
     found.remove("000040")
     assert len(found) == 6, found
     return found
 
 
-def boot_one(kernel: Path, staging: Path, script: str, *prefix: str, code: Path = ROOT,
-             memory_mib: int = 4096, **env: str) -> str:
+def boot_one(
+    kernel: Path,
+    staging: Path,
+    script: str,
+    *prefix: str,
+    code: Path = ROOT,
+    memory_mib: int = 4096,
+    **env: str,
+) -> str:
     """The console of a boot in a process of its own, started by a command, in an environment."""
     done = subprocess.run(
-        (*prefix, str(python()), str(code / BOOT_ONE.relative_to(ROOT)), str(kernel), str(staging),
-         str(code), str(memory_mib), "/bin/bash", "-c", script),
-        capture_output=True, text=True, timeout=300,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(code), **env})
+        (
+            *prefix,
+            str(python()),
+            str(code / BOOT_ONE.relative_to(ROOT)),
+            str(kernel),
+            str(staging),
+            str(code),
+            str(memory_mib),
+            "/bin/bash",
+            "-c",
+            script,
+        ),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(code), **env},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -174,8 +221,14 @@ def boot_one(kernel: Path, staging: Path, script: str, *prefix: str, code: Path 
 def mounted(options: str) -> tuple[str, ...]:
     """A command that starts another with a tmpfs of these options over /dev/shm."""
     rights = ("--mount",) if os.geteuid() == 0 else ("--mount", "--map-root-user")
-    prefix = ("unshare", *rights, "sh", "-c",
-              f'mount -t tmpfs -o {options} none /dev/shm && exec "$@"', "sh")
+    prefix = (
+        "unshare",
+        *rights,
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o {options} none /dev/shm && exec "$@"',
+        "sh",
+    )
     if subprocess.run((*prefix, "true"), capture_output=True).returncode:
         pytest.skip("this machine does not let the user mount in a namespace")
     return prefix
@@ -183,7 +236,8 @@ def mounted(options: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("options", ["noexec", "size=64m"])
 def test_shared_memory_as_containers_have_it_is_passed_over(
-        kernel: Path, staging: Path, options: str) -> None:
+    kernel: Path, staging: Path, options: str
+) -> None:
     home = tempfile.mkdtemp(prefix="labs-home-", dir="/var/tmp")
     try:
         said = boot_one(kernel, staging, "echo fine", *mounted(options), HOME=home)
@@ -205,8 +259,10 @@ def test_where_personality_is_refused(kernel: Path, staging: Path) -> None:
     """The host places heap and stack at random, nobody may turn that off, and bytes are equal."""
     if Path("/proc/sys/kernel/randomize_va_space").read_text().strip() == "0":
         pytest.skip("this machine does not place memory at random")
-    drawn = [drawn_in(boot_one(kernel, staging, RANDOM, LABS_TEST_REFUSE=refuse).splitlines())
-             for refuse in ("", "1", "1")]
+    drawn = [
+        drawn_in(boot_one(kernel, staging, RANDOM, LABS_TEST_REFUSE=refuse).splitlines())
+        for refuse in ("", "1", "1")
+    ]
     assert drawn[0] == drawn[1] == drawn[2]
 
 
@@ -244,8 +300,9 @@ def records(capture: bytes) -> int:
     return count
 
 
-@pytest.mark.skipif(shutil.which("tcpdump", path=booting.PATH) is None,
-                    reason="tcpdump is not installed")
+@pytest.mark.skipif(
+    shutil.which("tcpdump", path=booting.PATH) is None, reason="tcpdump is not installed"
+)
 def test_a_capture_of_an_ordinary_user_is_complete(kernel: Path, shared: Path) -> None:
     """As root this test turns into a user without name, home or rights."""
     staging = shared / "staging"
@@ -256,10 +313,13 @@ def test_a_capture_of_an_ordinary_user_is_complete(kernel: Path, shared: Path) -
     if os.geteuid() == 0:
         os.chown(staging, UNLISTED, UNLISTED)
         prefix = ("setpriv", f"--reuid={UNLISTED}", f"--regid={UNLISTED}", "--clear-groups")
-    program = (f"import sys; sys.path.insert(0, '{INSIDE_CODE}'); "
-               "from tests.virtual.capturing import main; raise SystemExit(main())")
-    boot_one(Path(own_kernel), staging, f'/usr/bin/python3 -I -S -c "{program}"', *prefix,
-             code=shared)
+    program = (
+        f"import sys; sys.path.insert(0, '{INSIDE_CODE}'); "
+        "from tests.virtual.capturing import main; raise SystemExit(main())"
+    )
+    boot_one(
+        Path(own_kernel), staging, f'/usr/bin/python3 -I -S -c "{program}"', *prefix, code=shared
+    )
     counted = json.loads((staging / "counted.json").read_text())
     assert counted > 50
     assert records((staging / "client" / "capture.pcap").read_bytes()) == counted
@@ -273,8 +333,10 @@ SPIN = "echo about to spin; while :; do :; done"
 POLL = "echo about to poll; while [ ! -e /nonsuch ]; do :; done"
 TICKS = "while sleep 0.01; do echo about to tick; done & while [ ! -e /nonsuch ]; do :; done"
 SHORT = Limits(spin_cpu_s=2.0, silent_virtual_s=600.0, still_s=2.0)
-PANIC = ("echo about to panic; echo 1 >/proc/sys/vm/panic_on_oom; "
-         "mount -o remount,size=1g /tmp; cat /dev/zero >/tmp/large")
+PANIC = (
+    "echo about to panic; echo 1 >/proc/sys/vm/panic_on_oom; "
+    "mount -o remount,size=1g /tmp; cat /dev/zero >/tmp/large"
+)
 # RB_HALT_SYSTEM of reboot(2): the program `halt` comes with an init system, which need not be here.
 HALT = "/usr/bin/python3 -ISc 'import ctypes; ctypes.CDLL(None).reboot(0xcdef0123)'"
 ENDINGS = {
@@ -289,21 +351,31 @@ NO_ENDINGS = {
     "a spin": (SPIN, "spins: in 2 s of CPU time the virtual clock stood still", "about to spin"),
     "a poll": (POLL, "polls: in 2 s of CPU time the virtual clock advanced by 0.", "about to poll"),
     "a poll beside a line per 10 ms": (TICKS, "polls: in 2 s of CPU time", "about to tick"),
-    "a sleep": ("echo asleep; sleep infinity", "nothing was printed for 600 s of virtual time",
-                "asleep"),
+    "a sleep": (
+        "echo asleep; sleep infinity",
+        "nothing was printed for 600 s of virtual time",
+        "asleep",
+    ),
 }
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_bad_end_is_told_in_one_line(kernel: Path, memory: Path, staging: Path, ending: str,
-                                       monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_end_is_told_in_one_line(
+    kernel: Path, memory: Path, staging: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(booting, "CONSOLE_BYTES", 1 << 20)
     script, *words = ENDINGS[ending]
     ends_badly(kernel, memory, staging, script, *words)
 
 
-def ends_badly(kernel: Path, memory: Path, staging: Path, script: str, *words: str,
-               limits: Limits = booting.LIMITS) -> None:
+def ends_badly(
+    kernel: Path,
+    memory: Path,
+    staging: Path,
+    script: str,
+    *words: str,
+    limits: Limits = booting.LIMITS,
+) -> None:
     """Boot a script that fails, in one line that has these words, and leaves nothing."""
     with pytest.raises(RunFailed) as caught:
         inside(kernel, staging, script, limits=limits)
@@ -319,8 +391,9 @@ def ends_badly(kernel: Path, memory: Path, staging: Path, script: str, *words: s
 
 
 @pytest.mark.parametrize("ending", NO_ENDINGS)
-def test_what_never_ends_is_ended_and_told_apart(kernel: Path, memory: Path, staging: Path,
-                                                 ending: str) -> None:
+def test_what_never_ends_is_ended_and_told_apart(
+    kernel: Path, memory: Path, staging: Path, ending: str
+) -> None:
     script, *words = NO_ENDINGS[ending]
     ends_badly(kernel, memory, staging, script, *words, limits=SHORT)
 
@@ -333,8 +406,15 @@ def test_a_spin_may_take_less_than_a_minute() -> None:
 def test_a_kernel_that_stands_still_is_ended(memory: Path, staging: Path, tmp_path: Path) -> None:
     (tmp_path / "linux").write_text("#!/bin/sh\necho I wait\nexec sleep 1000\n")
     (tmp_path / "linux").chmod(0o755)
-    ends_badly(tmp_path / "linux", memory, staging, "true", "used no CPU time for 2 s", "I wait",
-               limits=SHORT)
+    ends_badly(
+        tmp_path / "linux",
+        memory,
+        staging,
+        "true",
+        "used no CPU time for 2 s",
+        "I wait",
+        limits=SHORT,
+    )
 
 
 # Writes of 2 KB on the loopback device cost much CPU time and next to no virtual time.
@@ -361,8 +441,9 @@ def test_a_run_that_works_may_be_slow(kernel: Path, memory: Path, staging: Path)
     before = os.times()
     inside(kernel, staging, "ip link set lo up; exec python3 -IS busy.py", limits=limits)
     after = os.times()
-    used_s = (after.children_user - before.children_user
-              + after.children_system - before.children_system)
+    used_s = (
+        after.children_user - before.children_user + after.children_system - before.children_system
+    )
     assert used_s > 2 * limits.spin_cpu_s
 
 
@@ -379,30 +460,49 @@ def test_a_paused_run_goes_on(kernel: Path, memory: Path, staging: Path) -> None
             threading.Timer(3 * SHORT.still_s, os.kill, (program, signal.SIGCONT)).start()
 
     begin = time.monotonic()
-    inside(kernel, staging, "echo about to be stopped; for i in {1..100}; do sleep 1; done; "
-           "echo went on", on_line=on_line, limits=SHORT)
+    inside(
+        kernel,
+        staging,
+        "echo about to be stopped; for i in {1..100}; do sleep 1; done; echo went on",
+        on_line=on_line,
+        limits=SHORT,
+    )
     assert "went on" in lines
     assert time.monotonic() - begin > 3 * SHORT.still_s
 
 
-def test_a_kernel_without_symbols_is_judged_by_its_lines(kernel: Path, memory: Path, staging: Path,
-                                                         tmp_path: Path) -> None:
+def test_a_kernel_without_symbols_is_judged_by_its_lines(
+    kernel: Path, memory: Path, staging: Path, tmp_path: Path
+) -> None:
     stripped = tmp_path / "linux"
     subprocess.run(("strip", "-o", str(stripped), str(kernel)), check=True)
-    ends_badly(stripped, memory, staging, SPIN, "printed nothing for 2 s of CPU time",
-               "about to spin", limits=SHORT)
+    ends_badly(
+        stripped,
+        memory,
+        staging,
+        SPIN,
+        "printed nothing for 2 s of CPU time",
+        "about to spin",
+        limits=SHORT,
+    )
     assert "fine" in inside(stripped, staging, "echo fine", limits=SHORT)
 
 
-def test_the_clock_and_the_network_are_read_from_outside(kernel: Path, memory: Path, staging: Path
-                                                         ) -> None:
+def test_the_clock_and_the_network_are_read_from_outside(
+    kernel: Path, memory: Path, staging: Path
+) -> None:
     """`/proc/uptime` and `/proc/softirqs` show the same figures inside."""
     listed = subprocess.run(("nm", str(kernel)), capture_output=True, text=True, check=True).stdout
-    symbols = {name: int(address, 16) for address, _, name in
-               (line.split() for line in listed.splitlines() if len(line.split()) == 3)}
+    symbols = {
+        name: int(address, 16)
+        for address, _, name in (
+            line.split() for line in listed.splitlines() if len(line.split()) == 3
+        )
+    }
     with kernel.open("rb") as program:
         assert addresses(program.read(), (CLOCK, COUNTS, "nonsuch")) == {
-            name: symbols[name] for name in (CLOCK, COUNTS)}
+            name: symbols[name] for name in (CLOCK, COUNTS)
+        }
     read: list[Reading | None] = []
 
     def on_line(line: str) -> None:
@@ -411,9 +511,14 @@ def test_the_clock_and_the_network_are_read_from_outside(kernel: Path, memory: P
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        inside(kernel, staging, "ip link set lo up; sleep 100; echo x >/dev/udp/127.0.0.1/9; "
-               "cat /proc/uptime >uptime; cat /proc/softirqs >softirqs; echo read me; "
-               "while :; do :; done", on_line=on_line)
+        inside(
+            kernel,
+            staging,
+            "ip link set lo up; sleep 100; echo x >/dev/udp/127.0.0.1/9; "
+            "cat /proc/uptime >uptime; cat /proc/softirqs >softirqs; echo read me; "
+            "while :; do :; done",
+            on_line=on_line,
+        )
     uptime_s = float((staging / "uptime").read_text().split()[0])
     counts = [line.split() for line in (staging / "softirqs").read_text().splitlines()]
     network = sum(int(count) for name, count in counts[1:] if name.startswith("NET_"))
@@ -451,8 +556,9 @@ def test_interrupting_ends_the_kernel(kernel: Path, memory: Path, staging: Path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_owner_takes_its_kernel_along(kernel: Path, memory: Path, staging: Path,
-                                               number: int) -> None:
+def test_a_killed_owner_takes_its_kernel_along(
+    kernel: Path, memory: Path, staging: Path, number: int
+) -> None:
     """What it leaves in the memory's folder the next boot clears."""
     with owned(kernel, staging, SPIN, b"about to spin") as owner:
         assert processes(memory)
@@ -466,13 +572,26 @@ def test_a_killed_owner_takes_its_kernel_along(kernel: Path, memory: Path, stagi
 
 
 @contextlib.contextmanager
-def owned(kernel: Path, staging: Path, script: str, line: bytes
-          ) -> Iterator[subprocess.Popen[bytes]]:
+def owned(
+    kernel: Path, staging: Path, script: str, line: bytes
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process that boots a kernel, once the console shows a line; killed at the end."""
     owner = subprocess.Popen(
-        (sys.executable, str(BOOT_ONE), str(kernel), str(staging), str(ROOT), str(MEMORY_MIB),
-         "/bin/bash", "-c", script), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT)})
+        (
+            sys.executable,
+            str(BOOT_ONE),
+            str(kernel),
+            str(staging),
+            str(ROOT),
+            str(MEMORY_MIB),
+            "/bin/bash",
+            "-c",
+            script,
+        ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     try:
         assert owner.stdout is not None
         with owner.stdout as lines:
@@ -483,16 +602,18 @@ def owned(kernel: Path, staging: Path, script: str, line: bytes
         owner.wait()
 
 
-def test_no_program_of_the_guest_outlives_its_kernel(memory: Path, staging: Path,
-                                                     canaries: list[Path]) -> None:
+def test_no_program_of_the_guest_outlives_its_kernel(
+    memory: Path, staging: Path, canaries: list[Path]
+) -> None:
     """The kernel alone is killed while its owner can do nothing: a program that tries to write
     into the host's files would now do so, were it not killed with the kernel."""
     kernel = store.find(DEFAULT_KERNEL)
     there = canaries[1].parent
     script = f"echo ready; i=0; while :; do i=$((i+1)); echo x >{there}/$i; done 2>/dev/null"
     with owned(kernel.path, staging, script, b"ready") as owner:
-        programs = [pid for pid in processes(memory)
-                    if Path(f"/proc/{pid}/comm").read_text() != "sh\n"]
+        programs = [
+            pid for pid in processes(memory) if Path(f"/proc/{pid}/comm").read_text() != "sh\n"
+        ]
         assert len(programs) > 1
         owner.send_signal(signal.SIGSTOP)
         os.kill(min(programs), signal.SIGKILL)
@@ -500,8 +621,9 @@ def test_no_program_of_the_guest_outlives_its_kernel(memory: Path, staging: Path
         assert list(there.iterdir()) == [canaries[1]]
 
 
-def test_a_boot_leaves_another_alone(kernel: Path, memory: Path, staging: Path, tmp_path: Path
-                                     ) -> None:
+def test_a_boot_leaves_another_alone(
+    kernel: Path, memory: Path, staging: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
 

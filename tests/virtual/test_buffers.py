@@ -49,8 +49,9 @@ def downloads(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[
     return {**own, **{f"wget-{name}": made for name, made in wget.items()}}
 
 
-def test_default_buffers_give_the_articles_figure(downloads: Mapping[str, Run],
-                                                  kernel: str) -> None:
+def test_default_buffers_give_the_articles_figure(
+    downloads: Mapping[str, Run], kernel: str
+) -> None:
     found = results(downloads["wget-default"])
     if kernel == "6.1":
         # A1.6: 13.4 MB/s as wget counts. 3 %: its figure has three digits, and the flow breathes
@@ -104,13 +105,24 @@ def test_ss_is_read_without_an_unknown_field_and_agrees_with_the_samples(
             texts, samples = made.ss(host), made.samples(host)
             assert len(texts) > 5
             assert all(not unknown for unknown in texts["unknown"])
-            both = texts.merge(samples, on=["at_ns", "local_port", "peer_port"],
-                               suffixes=("", "_sampled"))
+            both = texts.merge(
+                samples, on=["at_ns", "local_port", "peer_port"], suffixes=("", "_sampled")
+            )
             assert len(both) == len(texts)
-            shared = [name for name in ("rcv_ssthresh_bytes", "snd_cwnd_segments",
-                                        "rcv_space_bytes", "unacked_segments", "bytes_received",
-                                        "bytes_acked", "rcvbuf_bytes", "sndbuf_bytes")
-                      if f"{name}_sampled" in both]
+            shared = [
+                name
+                for name in (
+                    "rcv_ssthresh_bytes",
+                    "snd_cwnd_segments",
+                    "rcv_space_bytes",
+                    "unacked_segments",
+                    "bytes_received",
+                    "bytes_acked",
+                    "rcvbuf_bytes",
+                    "sndbuf_bytes",
+                )
+                if f"{name}_sampled" in both
+            ]
             assert len(shared) >= 4, list(both)
             for name in shared:
                 said = both[both[name].notna()]
@@ -129,23 +141,35 @@ def test_a_study_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     assert {f: (f / "seal.json").stat().st_mtime_ns for f in again.folders()} == seals
     one_more = dataclasses.replace(p, only="both,unshaped,default", limit_s=1.0)
     lines.clear()
-    make(BUFFERS, dataclasses.replace(one_more, limit_s=90.0), progress=lambda _, line:
-         lines.append(line))
+    make(
+        BUFFERS,
+        dataclasses.replace(one_more, limit_s=90.0),
+        progress=lambda _, line: lines.append(line),
+    )
     assert lines.count("there already") == 2 and lines.count("made") == 1
 
 
 @pytest.mark.parametrize(("given", "measured_pct"), [({"loss_pct": 2.0}, 2.0)])
-def test_loss_is_read_from_the_shapers_own_counters(tmp_path: Path, given: dict[str, float],
-                                                    measured_pct: float) -> None:
-    found = study(tmp_path, only="default", rate_mbit=20, delay_ms=20, transfer_mib=16,
-                  at="router", **given)["default"]
+def test_loss_is_read_from_the_shapers_own_counters(
+    tmp_path: Path, given: dict[str, float], measured_pct: float
+) -> None:
+    found = study(
+        tmp_path, only="default", rate_mbit=20, delay_ms=20, transfer_mib=16, at="router", **given
+    )["default"]
     # 11,600 packets at 2 %: one standard deviation is 0.13 points; four of them.
     assert found.link["measured"]["loss_pct"] == pytest.approx(measured_pct, abs=0.52)
 
 
 def test_a_router_carries_real_packets_with_offloads_off(tmp_path: Path) -> None:
-    found = study(tmp_path, only="both", rate_mbit=100, delay_ms=20, transfer_mib=16, at="router",
-                  capture=True)["both"]
+    found = study(
+        tmp_path,
+        only="both",
+        rate_mbit=100,
+        delay_ms=20,
+        transfer_mib=16,
+        at="router",
+        capture=True,
+    )["both"]
     shown = results(found)
     assert found.link["verdict"] == "as asked"
     assert set(found.hosts) >= {"server", "client", "router"}
@@ -156,5 +180,6 @@ def test_a_router_carries_real_packets_with_offloads_off(tmp_path: Path) -> None
 def test_guest_memory_that_is_too_small_is_marked_or_said(tmp_path: Path) -> None:
     found = study(tmp_path, only="both", memory_mib=1024, transfer_mib=64)["both"]
     pressed = int(found.nstat("client")["TcpExtTCPMemoryPressures"]) + int(
-        found.nstat("server")["TcpExtTCPMemoryPressures"])
+        found.nstat("server")["TcpExtTCPMemoryPressures"]
+    )
     assert ("TCP came under memory pressure" in results(found)["marks"]) is (pressed > 0)

@@ -14,14 +14,23 @@ from labs.read.runs.run import open_run
 
 # Short ones: a few seconds of transfer, or none at all; and wmem, which the kernels differ in.
 CONDITIONS = "httping,wmem,adv-m2,adv-2,setsockopt"
-ALIKE = {"A1.4": "holds", "A1.5": "wrong", "A1.11": "held until kernel 6.5",
-         "A1.13": "held until kernel 6.15", "A1.14": "holds", "A1.15": "holds"}
+ALIKE = {
+    "A1.4": "holds",
+    "A1.5": "wrong",
+    "A1.11": "held until kernel 6.5",
+    "A1.13": "held until kernel 6.15",
+    "A1.14": "holds",
+    "A1.15": "holds",
+}
 
 
-@pytest.mark.parametrize(("kernel", "wmem"), [
-    pytest.param("6.1", "holds"),
-    pytest.param("6.12", "held until kernel 6.5", marks=pytest.mark.kernel("6.12")),
-])
+@pytest.mark.parametrize(
+    ("kernel", "wmem"),
+    [
+        pytest.param("6.1", "holds"),
+        pytest.param("6.12", "held until kernel 6.5", marks=pytest.mark.kernel("6.12")),
+    ],
+)
 def test_article_1_is_judged_by_fresh_runs(tmp_path: Path, kernel: str, wmem: str) -> None:
     study = make(find("buffers"), Buffers(runs=str(tmp_path), kernel=kernel, only=CONDITIONS))
     found = {one.id: one for one in verdicts(map(open_run, study.folders()))}

@@ -19,8 +19,10 @@ from tests.contract import CHECKS
 from tests.contract.inside import RESULTS
 from tests.sshd import no_sshd
 
-PROGRAM = (f"import sys; sys.path.insert(0, '{INSIDE_CODE}'); "
-           "from tests.contract.inside import main; raise SystemExit(main(sys.argv[1:]))")
+PROGRAM = (
+    f"import sys; sys.path.insert(0, '{INSIDE_CODE}'); "
+    "from tests.contract.inside import main; raise SystemExit(main(sys.argv[1:]))"
+)
 ROOT = Path(__file__).resolve().parents[2]
 LINKS = ("check_the_link_has_its_rate", "check_the_link_delays_its_port_alone")
 
@@ -31,9 +33,13 @@ def made_inside(staging: Path, *words: str) -> Outcomes:
     """What became of each check; a boot that ended early tells so for those that it did not run."""
     ended = "the kernel halted"
     try:
-        boot(store.find(DEFAULT_KERNEL).path, staging=staging, code=ROOT,
-             argv=(str(python()), "-I", "-S", "-c", PROGRAM, *words),
-             cpu=max(os.sched_getaffinity(0)))
+        boot(
+            store.find(DEFAULT_KERNEL).path,
+            staging=staging,
+            code=ROOT,
+            argv=(str(python()), "-I", "-S", "-c", PROGRAM, *words),
+            cpu=max(os.sched_getaffinity(0)),
+        )
     except LabError as error:
         ended = str(error)
     results = staging / RESULTS

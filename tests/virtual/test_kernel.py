@@ -48,10 +48,9 @@ def test_a_kernel_is_added_and_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [path.name for path in store.own_store().iterdir()] == [built.sha256]
 
 
-@pytest.mark.parametrize(("program", "says"), [
-    ("/bin/true", "fails its check"),
-    ("/etc/passwd", "fails its check"),
-])
+@pytest.mark.parametrize(
+    ("program", "says"), [("/bin/true", "fails its check"), ("/etc/passwd", "fails its check")]
+)
 def test_a_file_that_is_no_kernel_is_not_kept(
     program: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,11 @@ def test_only_nagle_with_kept_connections_and_delayed_acks_stalls(kernel: str) -
     assert found["on"]["mean_ms"] < 2
     assert found["off-no-k"]["mean_ms"] < 5 and found["quickack"]["mean_ms"] < 5
     assert {name: row["stalled_pct"] for name, row in found.items()} == {
-        "off": 90, "on": 0, "off-no-k": 0, "quickack": 0}
+        "off": 90,
+        "on": 0,
+        "off-no-k": 0,
+        "quickack": 0,
+    }
     for row in found.values():
         assert row["mean_ms"] == pytest.approx(row["predicted_mean_ms"], abs=1.0)
         assert row["requests"] == row["captured_requests"] == row["served_requests"] == 1000
@@ -60,8 +64,9 @@ def test_the_article_is_judged_by_fresh_runs(kernel: str) -> None:
 
 def test_what_is_joined_before_it_is_sent_is_one_segment_and_does_not_stall() -> None:
     """A last write that says more is to come would wait 200 ms in the kernel."""
-    for row in map(results, runs(only="write-one,write-cork,write-more", requests=100,
-                                 concurrency=10).values()):
+    for row in map(
+        results, runs(only="write-one,write-cork,write-more", requests=100, concurrency=10).values()
+    ):
         assert (row["segments_per_answer"], row["stalled_pct"]) == (1, 0)
         assert row["p99_ms"] < 1
 
@@ -69,8 +74,12 @@ def test_what_is_joined_before_it_is_sent_is_one_segment_and_does_not_stall() ->
 def test_from_far_away_a_round_trip_more_is_waited() -> None:
     """20 ms: the rest of the answer waits for the timer and a round trip, with quick ACKs for the
     round trip alone (labs.read.theory.nagle)."""
-    found = {name: results(run) for name, run in runs(
-        only="off,on,quickack", delay_ms=20.0, requests=100, concurrency=10).items()}
+    found = {
+        name: results(run)
+        for name, run in runs(
+            only="off,on,quickack", delay_ms=20.0, requests=100, concurrency=10
+        ).items()
+    }
     for name, steady_ms in (("off", 84.0), ("on", 20.0), ("quickack", 40.0)):
         assert found[name]["p50_ms"] == pytest.approx(steady_ms, abs=1.0)
         assert found[name]["predicted_p50_ms"] == pytest.approx(steady_ms, abs=0.1)
@@ -79,8 +88,9 @@ def test_from_far_away_a_round_trip_more_is_waited() -> None:
 
 def test_the_same_request_leaves_the_same_bytes(tmp_path: Path) -> None:
     wished: dict[str, Any] = {"only": "off,pieces-quickack,ask", "requests": 200, "concurrency": 20}
-    one, other = (make(find("nagle"), Nagle(runs=str(tmp_path / name), **wished))
-                  for name in ("one", "other"))
+    one, other = (
+        make(find("nagle"), Nagle(runs=str(tmp_path / name), **wished)) for name in ("one", "other")
+    )
     for a, b in zip(one.folders(), other.folders(), strict=True):
         assert open_run(a).digest == open_run(b).digest
         capture = "server/capture.pcap"

@@ -11,8 +11,8 @@ from labs.cli.__main__ import main
 
 
 def test_a_new_lab_runs_as_it_was_written(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["new", "mylab"]) == 0
     capsys.readouterr()
@@ -29,5 +29,5 @@ def test_a_new_lab_runs_as_it_was_written(
     made = sorted(folder.name for folder in Path("kept").iterdir())
     assert main([*words, "--only", "far"]) == 0
     (again,) = json.loads(capsys.readouterr().out)["results"]
-    assert again == far                                     # read, not made once more
+    assert again == far  # read, not made once more
     assert sorted(folder.name for folder in Path("kept").iterdir()) == made

@@ -27,13 +27,23 @@ WHAT = ("only=both", "transfer_mib=256", "capture=True")
 PACKAGE = Path(labs.__file__).parent
 
 
-def made(code: Path, runs: Path, *prefix: str, cwd: Path | None = None,
-         interpreter: str = sys.executable, **env: str) -> str:
+def made(
+    code: Path,
+    runs: Path,
+    *prefix: str,
+    cwd: Path | None = None,
+    interpreter: str = sys.executable,
+    **env: str,
+) -> str:
     """The line `NAME DIGEST` of one run made in a process of its own."""
     done = subprocess.run(
         (*prefix, interpreter, str(code / STUDY.name), str(runs), *WHAT),
-        capture_output=True, text=True, timeout=300, cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(code), **env})
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(code), **env},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -61,21 +71,34 @@ def as_another_user(code: Path) -> str:
     own = code / "own"
     own.mkdir()
     os.chown(own, 65534, 65534)
-    return made(code, own / "runs", "setpriv", "--reuid", "65534", "--regid", "65534",
-                "--clear-groups", cwd=own, interpreter="/usr/bin/python3",
-                HOME="/nonexistent", XDG_CACHE_HOME=str(own), TMPDIR="/tmp",
-                LABS_KERNELS=str(code / "kernels"))
+    return made(
+        code,
+        own / "runs",
+        "setpriv",
+        "--reuid",
+        "65534",
+        "--regid",
+        "65534",
+        "--clear-groups",
+        cwd=own,
+        interpreter="/usr/bin/python3",
+        HOME="/nonexistent",
+        XDG_CACHE_HOME=str(own),
+        TMPDIR="/tmp",
+        LABS_KERNELS=str(code / "kernels"),
+    )
 
 
-def test_twenty_runs_leave_one_digest(code: Path,
-                                      tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_twenty_runs_leave_one_digest(code: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     base = tmp_path_factory.mktemp("repeat")
     folders = [base / f"run{number}" for number in range(16)]
     with ThreadPoolExecutor(2) as pool:
         lines = list(pool.map(partial(made, code), folders))
 
-    busy = [subprocess.Popen((sys.executable, "-c", "while True: pass"))
-            for _ in range(os.cpu_count() or 1)]
+    busy = [
+        subprocess.Popen((sys.executable, "-c", "while True: pass"))
+        for _ in range(os.cpu_count() or 1)
+    ]
     try:
         lines.append(made(code, base / "busy"))
     finally:
@@ -107,13 +130,27 @@ def test_twenty_runs_leave_one_digest(code: Path,
 
 
 def test_another_seed_gives_other_bytes(code: Path, tmp_path: Path) -> None:
-    one, other = (subprocess.run(
-        (sys.executable, str(code / STUDY.name), str(tmp_path / seed), "only=both",
-         "transfer_mib=1", "capture=True", f"seed={seed}"), capture_output=True, text=True,
-        check=True, env={**os.environ, "PYTHONPATH": str(code)}).stdout.split()
-        for seed in ("1", "2"))
+    one, other = (
+        subprocess.run(
+            (
+                sys.executable,
+                str(code / STUDY.name),
+                str(tmp_path / seed),
+                "only=both",
+                "transfer_mib=1",
+                "capture=True",
+                f"seed={seed}",
+            ),
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(code)},
+        ).stdout.split()
+        for seed in ("1", "2")
+    )
     # Ports and sequence numbers are drawn: the same experiment, other packets.
-    captures = [next(tmp_path.glob(f"{seed}/*/client/capture.pcap")).read_bytes()
-                for seed in ("1", "2")]
+    captures = [
+        next(tmp_path.glob(f"{seed}/*/client/capture.pcap")).read_bytes() for seed in ("1", "2")
+    ]
     assert one != other
     assert captures[0] != captures[1]

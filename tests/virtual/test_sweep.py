@@ -30,8 +30,17 @@ def built(version: str) -> str:
 @pytest.mark.parametrize("kernel", ["6.1", "6.12"])
 def test_every_point_is_predicted_and_twice_the_bdp_is_enough(kernel: str, tmp_path: Path) -> None:
     """6.1 needs twice the BDP, 6.12 one and a half times: then it is the writer that waits."""
-    study = labs.study(Buffers(kernel=built(kernel), rate_mbit=100, delay_ms=50, limit_s=20,
-                               size="full", only=POINTS, runs=str(tmp_path)))
+    study = labs.study(
+        Buffers(
+            kernel=built(kernel),
+            rate_mbit=100,
+            delay_ms=50,
+            limit_s=20,
+            size="full",
+            only=POINTS,
+            runs=str(tmp_path),
+        )
+    )
     table = study.results()
     assert table["settled"].all()
     apart = 100 * (table["predicted_mib_s"] / table["steady_mib_s"] - 1)
@@ -44,6 +53,14 @@ def test_every_point_is_predicted_and_twice_the_bdp_is_enough(kernel: str, tmp_p
 def test_the_advised_buffers_fill_the_link(kernel: str, tmp_path: Path) -> None:
     wished = advise(1000, 100, built(kernel))
     needed_mib = max(wished.receive_bytes, wished.send_bytes) / MIB
-    study = labs.study(Buffers(kernel=kernel, delay_ms=100, buffer_mib=needed_mib, only="both",
-                               transfer_mib=512, runs=str(tmp_path)))
+    study = labs.study(
+        Buffers(
+            kernel=kernel,
+            delay_ms=100,
+            buffer_mib=needed_mib,
+            only="both",
+            transfer_mib=512,
+            runs=str(tmp_path),
+        )
+    )
     assert study.results()["steady_mib_s"].iloc[0] == pytest.approx(114, rel=0.01)

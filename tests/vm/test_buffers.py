@@ -28,14 +28,31 @@ INTERRUPTED = 130
 
 
 # The smallest that is under way for as long as a fault takes to come.
-ONCE = ("run", "buffers", "--testbed", "vagrant", "--rate-mbit", "100", "--transfer-mib", "128",
-        "--repetitions-min", "1", "--repetitions-max", "1")
+ONCE = (
+    "run",
+    "buffers",
+    "--testbed",
+    "vagrant",
+    "--rate-mbit",
+    "100",
+    "--transfer-mib",
+    "128",
+    "--repetitions-min",
+    "1",
+    "--repetitions-max",
+    "1",
+)
 
 
 def labs(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen((sys.executable, "-m", "labs.cli", *words), text=True,
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, cwd=folder())
+    return subprocess.Popen(
+        (sys.executable, "-m", "labs.cli", *words),
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder(),
+    )
 
 
 def answer(*words: str) -> dict[str, Any]:
@@ -51,12 +68,23 @@ def answer(*words: str) -> dict[str, Any]:
 def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """Size small, a little shorter than it may be: what it answers, and where its runs are."""
     runs = tmp_path_factory.mktemp("machines")
-    return runs, answer("run", "buffers", "--testbed", "vagrant", "--size", "small",
-                        "--repetitions-max", "6", "--into", str(runs))
+    return runs, answer(
+        "run",
+        "buffers",
+        "--testbed",
+        "vagrant",
+        "--size",
+        "small",
+        "--repetitions-max",
+        "6",
+        "--into",
+        str(runs),
+    )
 
 
 def test_size_small_has_six_conditions_at_a_rate_that_machines_carry(
-        study: tuple[Path, dict[str, Any]]) -> None:
+    study: tuple[Path, dict[str, Any]],
+) -> None:
     _, said = study
     assert [row["condition"] for row in said["results"]] == CONDITIONS
     shaped = [row["link"]["asked"] for row in said["results"] if row["condition"] != "unshaped"]
@@ -87,8 +115,18 @@ def test_the_two_witnesses_agree(study: tuple[Path, dict[str, Any]], tmp_path: P
     if reason := no_kernel(DEFAULT_KERNEL):
         pytest.skip(reason)
     runs, _ = study
-    answer("run", "buffers", "--only", ",".join(CONDITIONS), "--rate-mbit", "100",
-           "--transfer-mib", "128", "--into", str(tmp_path))
+    answer(
+        "run",
+        "buffers",
+        "--only",
+        ",".join(CONDITIONS),
+        "--rate-mbit",
+        "100",
+        "--transfer-mib",
+        "128",
+        "--into",
+        str(tmp_path),
+    )
     process = labs("runs", "compare", str(tmp_path), str(runs), "--json")
     printed, said = process.communicate()
     rows = {row["condition"]: row for row in json.loads(printed)["conditions"]}
@@ -96,8 +134,9 @@ def test_the_two_witnesses_agree(study: tuple[Path, dict[str, Any]], tmp_path: P
     assert rows.pop("unshaped")["verdict"] == "not compared"
     assert rows["default"]["verdict"] == "agree", rows["default"]
     assert not [row for row in rows.values() if row["verdict"] == "part"]
-    assert process.returncode == (0 if all(
-        row["verdict"] == "agree" for row in rows.values()) else 5)
+    assert process.returncode == (
+        0 if all(row["verdict"] == "agree" for row in rows.values()) else 5
+    )
 
 
 def in_the_middle(process: subprocess.Popen[str], on: On) -> None:
@@ -137,8 +176,14 @@ def interrupt(process: subprocess.Popen[str], on: On) -> None:
 
 def fill_the_disk(process: subprocess.Popen[str], on: On) -> None:
     """At once what everybody may have, then what is kept for root."""
-    on("client", "sudo", "sh", "-c", "fallocate -l $(df --output=avail -B1 /var/tmp | tail -1) "
-       "/var/tmp/filler; dd if=/dev/zero of=/var/tmp/filler bs=1M oflag=append conv=notrunc")
+    on(
+        "client",
+        "sudo",
+        "sh",
+        "-c",
+        "fallocate -l $(df --output=avail -B1 /var/tmp | tail -1) "
+        "/var/tmp/filler; dd if=/dev/zero of=/var/tmp/filler bs=1M oflag=append conv=notrunc",
+    )
 
 
 FAULTS: dict[str, tuple[Callable[..., None], int, str]] = {
@@ -157,8 +202,9 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_goes_wrong_is_told_and_put_back(fault: str, on: On, shaped: Path,
-                                              tmp_path: Path) -> None:
+def test_what_goes_wrong_is_told_and_put_back(
+    fault: str, on: On, shaped: Path, tmp_path: Path
+) -> None:
     """The run before stays, one line says what happened, and the same command goes on."""
     cause, code, words = FAULTS[fault]
     shutil.copytree(shaped, tmp_path, dirs_exist_ok=True)
@@ -187,14 +233,24 @@ def test_a_machine_that_dies(on: On, tmp_path: Path) -> None:
     one = (*ONCE, "--only", "both", "--into", str(tmp_path))
     process = labs(*one)
     in_the_middle(process, on)
-    subprocess.run(("vagrant", "halt", "--force", "client"), cwd=folder(), check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ("vagrant", "halt", "--force", "client"),
+        cwd=folder(),
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
     _, said = process.communicate(timeout=180)
     assert process.returncode == 4
     assert "the connection to client (client) was lost" in said.strip().splitlines()[-1]
     doctor = labs("doctor", "vagrant", "--json").communicate()[0]
     assert json.loads(doctor)["testbeds"][0]["next"] == "vagrant up client"
-    subprocess.run(("vagrant", "up", "client"), cwd=folder(), check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ("vagrant", "up", "client"),
+        cwd=folder(),
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
     put_back(on, folders=False)
     answer(*one)

@@ -32,8 +32,11 @@ def test_the_first_key_is_gone_and_passwords_open_nothing(name: str, on: On) -> 
     keys = on(name, "cat", ".ssh/authorized_keys")
     assert keys.startswith("ssh-") and first not in keys
     settings = on(name, "sudo", "sshd", "-T").splitlines()
-    assert {"passwordauthentication no", "permitrootlogin no",
-            "kbdinteractiveauthentication no"} <= set(settings)
+    assert {
+        "passwordauthentication no",
+        "permitrootlogin no",
+        "kbdinteractiveauthentication no",
+    } <= set(settings)
     assert on(name, "sudo", "passwd", "--status", "vagrant").split()[1] == "L"
 
 
@@ -49,8 +52,11 @@ def test_a_machine_has_its_place_and_its_tools(name: str, on: On) -> None:
 
 @pytest.mark.skipif(shutil.which("ss") is None, reason="ss is not installed")
 def test_on_this_machine_the_way_in_is_at_127_0_0_1(ssh_config: Path) -> None:
-    ports = [line.split()[1] for line in ssh_config.read_text().splitlines()
-             if line.split()[:1] == ["Port"]]
+    ports = [
+        line.split()[1]
+        for line in ssh_config.read_text().splitlines()
+        if line.split()[:1] == ["Port"]
+    ]
     shown = subprocess.run(("ss", "-H", "-tlnp"), capture_output=True, text=True).stdout
     of_qemu = [line.split()[3] for line in shown.splitlines() if "qemu" in line]
     assert of_qemu and all(one.startswith("127.0.0.1:") for one in of_qemu)
@@ -59,10 +65,17 @@ def test_on_this_machine_the_way_in_is_at_127_0_0_1(ssh_config: Path) -> None:
 
 def test_the_link_that_the_server_lays_is_measured_and_reported() -> None:
     """As Vagrant has it done at the end of `up`; the rate is what such machines carry."""
-    done = subprocess.run((sys.executable, folder() / "vagrant" / "report.py"), cwd=folder(),
-                          capture_output=True, text=True)
-    said = re.fullmatch(r"the link: asked 1000 Mbit/s and 200 ms; measured (\d+) Mbit/s and "
-                        r"([\d.]+) ms: .+\n", done.stdout)
+    done = subprocess.run(
+        (sys.executable, folder() / "vagrant" / "report.py"),
+        cwd=folder(),
+        capture_output=True,
+        text=True,
+    )
+    said = re.fullmatch(
+        r"the link: asked 1000 Mbit/s and 200 ms; measured (\d+) Mbit/s and "
+        r"([\d.]+) ms: .+\n",
+        done.stdout,
+    )
     assert said and int(said[1]) > 0 and 200 <= float(said[2]) < 300, done
 
 

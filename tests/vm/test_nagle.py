@@ -16,13 +16,31 @@ AT_LEAST_LESS = 5.0
 
 
 def test_the_stall_is_there_and_goes_without_nagle(tmp_path: Path) -> None:
-    said = answer("run", "nagle", "--testbed", "vagrant", "--size", "small",
-                  "--repetitions-min", "1", "--repetitions-max", "1", "--into", str(tmp_path))
+    said = answer(
+        "run",
+        "nagle",
+        "--testbed",
+        "vagrant",
+        "--size",
+        "small",
+        "--repetitions-min",
+        "1",
+        "--repetitions-max",
+        "1",
+        "--into",
+        str(tmp_path),
+    )
     found = {row["condition"]: row for row in said["results"]}
     assert list(found) == CONDITIONS
     low, high = STALL_MS
     assert low <= found["off"]["p50_ms"] <= high
     for name in ("on", "off-no-k", "quickack"):
         assert found[name]["p50_ms"] * AT_LEAST_LESS <= found["off"]["p50_ms"], name
-    assert said["sequence_off"] == ["request", "first part", "silence", "client's ACK", "rest",
-                                    "client's ACK"]
+    assert said["sequence_off"] == [
+        "request",
+        "first part",
+        "silence",
+        "client's ACK",
+        "rest",
+        "client's ACK",
+    ]

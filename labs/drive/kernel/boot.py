@@ -38,7 +38,7 @@ INSIDE_CODE = "/run/labs/code"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 LEFTOVER = "labs-boot-"
 EXIT_LINE = "labs-exit "
-CONSOLE_S = 0.05             # how long the console is left unread
+CONSOLE_S = 0.05  # how long the console is left unread
 CONSOLE_BYTES = 64 << 20
 TAIL_BYTES = 8192
 LIMITS = Limits()
@@ -90,16 +90,33 @@ exec "$@"
 def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
     """The kernel's words: constant but for the memory and the seed, which are a run's inputs."""
     return (
-        "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"mem={memory_mib}M",
-        "time-travel=inf-cpu", f"time-travel-start={EPOCH_NS}",
-        "con=null", "con0=fd:0,fd:1", f"labs.seed={seed}",
-        "init=/bin/bash", "--", "-c", f'"{_INIT}"',
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "ro",
+        f"mem={memory_mib}M",
+        "time-travel=inf-cpu",
+        f"time-travel-start={EPOCH_NS}",
+        "con=null",
+        "con0=fd:0,fd:1",
+        f"labs.seed={seed}",
+        "init=/bin/bash",
+        "--",
+        "-c",
+        f'"{_INIT}"',
     )
 
 
 def boot(
-    kernel: Path, *, staging: Path, code: Path, argv: tuple[str, ...], memory_mib: int = 4096,
-    seed: int = 1, cpu: int | None = None, on_line: Callable[[str], None] | None = None,
+    kernel: Path,
+    *,
+    staging: Path,
+    code: Path,
+    argv: tuple[str, ...],
+    memory_mib: int = 4096,
+    seed: int = 1,
+    cpu: int | None = None,
+    on_line: Callable[[str], None] | None = None,
     limits: Limits = LIMITS,
 ) -> None:
     """Boot `kernel`, run `argv` inside as its root, halt; return when it ended with exit code 0.
@@ -120,22 +137,31 @@ def boot(
         (inner / "argv").write_bytes(b"\0".join(word.encode() for word in argv) + b"\0")
         console = folder / "console"
         # A regular file as console: a pipe could fill and make the guest wait on real time.
-        with console.open("wb") as output, _started(
-                kernel, command_line(memory_mib, seed), folder, cpu, output.fileno()) as process:
+        with (
+            console.open("wb") as output,
+            _started(
+                kernel, command_line(memory_mib, seed), folder, cpu, output.fileno()
+            ) as process,
+        ):
             _watch(process.pid, Gauges(kernel), limits, console, on_line or _ignore)
         _judge(console)
 
 
 @contextlib.contextmanager
-def _started(kernel: Path, words: tuple[str, ...], folder: Path, cpu: int | None,
-             output: int) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    kernel: Path, words: tuple[str, ...], folder: Path, cpu: int | None, output: int
+) -> Iterator[subprocess.Popen[bytes]]:
     """A kernel that runs in a process group of its own, all of which is gone afterwards."""
     pinned = () if cpu is None else ("taskset", "-c", str(cpu))
     watched, held = os.pipe()
     try:
         process = subprocess.Popen(
-            ("sh", "-c", _GUARD, "sh", *pinned, str(kernel.resolve()), *words), cwd=folder,
-            stdin=watched, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            ("sh", "-c", _GUARD, "sh", *pinned, str(kernel.resolve()), *words),
+            cwd=folder,
+            stdin=watched,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
             env={"HOME": str(folder), "TMPDIR": str(folder), "PATH": PATH},
         )
         try:
@@ -153,8 +179,9 @@ def _ignore(line: str) -> None:
     pass
 
 
-def _watch(pid: int, gauges: Gauges, limits: Limits, console: Path,
-           on_line: Callable[[str], None]) -> None:
+def _watch(
+    pid: int, gauges: Gauges, limits: Limits, console: Path, on_line: Callable[[str], None]
+) -> None:
     """Follow the console until the kernel ends; RunFailed when the watchdog ends it, or when it
     prints far too much."""
     seen, begun = 0, b""
@@ -172,15 +199,23 @@ def _watch(pid: int, gauges: Gauges, limits: Limits, console: Path,
                     for line in whole:
                         on_line(line.decode("utf-8", "replace").rstrip("\r"))
                 if seen > CONSOLE_BYTES:
-                    raise RunFailed("the program inside the virtual kernel printed more than "
-                                    f"{CONSOLE_BYTES >> 20} MiB and was ended; its console ends: "
-                                    f"{tail(console)}")
+                    raise RunFailed(
+                        "the program inside the virtual kernel printed more than "
+                        f"{CONSOLE_BYTES >> 20} MiB and was ended; its console ends: "
+                        f"{tail(console)}"
+                    )
                 if waited_s >= LOOK_S and not over:
-                    reason = watchdog.look(gauges.read(pid), seen > seen_before,
-                                           lambda: cpu_s(pid), lambda: stopped(pid))
+                    reason = watchdog.look(
+                        gauges.read(pid),
+                        seen > seen_before,
+                        lambda: cpu_s(pid),
+                        lambda: stopped(pid),
+                    )
                     if reason:
-                        raise RunFailed(f"the virtual kernel was ended because {reason}. Its "
-                                        f"console ends: {tail(console)}")
+                        raise RunFailed(
+                            f"the virtual kernel was ended because {reason}. Its "
+                            f"console ends: {tail(console)}"
+                        )
                     seen_before, waited_s = seen, 0.0
     finally:
         os.close(ended)
@@ -194,8 +229,10 @@ def _judge(console: Path) -> None:
     if status == "0":
         return
     if status:
-        raise RunFailed(f"the program inside the virtual kernel ended with exit code {status}; "
-                        f"the console ends: {tail(console)}")
+        raise RunFailed(
+            f"the program inside the virtual kernel ended with exit code {status}; "
+            f"the console ends: {tail(console)}"
+        )
     raise RunFailed(f"the virtual kernel ended without a result; its console ends: {tail(console)}")
 
 

@@ -36,8 +36,16 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 OBJECTS = {"6.1": 607, "6.12": 636}
 
 _TOOLS = {
-    "gcc": "gcc", "ld": "binutils", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc",
-    "xz": "xz-utils", "tar": "tar", "patch": "patch", "setpriv": "util-linux",
+    "gcc": "gcc",
+    "ld": "binutils",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "xz": "xz-utils",
+    "tar": "tar",
+    "patch": "patch",
+    "setpriv": "util-linux",
 }
 
 
@@ -73,20 +81,30 @@ def needs() -> None:
     """Missing, naming the packages, if a tool of the build is not on this machine, or if the
     machine is not one that User-Mode Linux is built for."""
     if (machine := os.uname().machine) != "x86_64":
-        raise Missing(f"User-Mode Linux runs on x86-64, this machine is {machine}: read recorded "
-                      "runs here, which needs no kernel")
-    absent = sorted({package for tool, package in _TOOLS.items()
-                     if not shutil.which(tool, path=PATH)})
+        raise Missing(
+            f"User-Mode Linux runs on x86-64, this machine is {machine}: read recorded "
+            "runs here, which needs no kernel"
+        )
+    absent = sorted(
+        {package for tool, package in _TOOLS.items() if not shutil.which(tool, path=PATH)}
+    )
     if not Path("/usr/include/stdio.h").exists():
         absent.append("libc6-dev")
     if absent:
-        raise Missing(f"to build a kernel this machine lacks {', '.join(absent)}; on Debian, as "
-                      f"root: apt-get install {' '.join(absent)}")
+        raise Missing(
+            f"to build a kernel this machine lacks {', '.join(absent)}; on Debian, as "
+            f"root: apt-get install {' '.join(absent)}"
+        )
 
 
 def build(
-    wish: Wish, *, tarball: Path | None = None, fresh: bool = False, jobs: int | None = None,
-    into: Path | None = None, progress: Progress | None = None,
+    wish: Wish,
+    *,
+    tarball: Path | None = None,
+    fresh: bool = False,
+    jobs: int | None = None,
+    into: Path | None = None,
+    progress: Progress | None = None,
 ) -> Built:
     """Build the kernel that `wish` names, check it and keep it in `into` (the user's store).
 
@@ -124,8 +142,11 @@ def build(
         finally:
             show.close()
         content = {
-            "schema": store.SCHEMA, "version": release, "source": version,
-            "sha256": store.digest_of(program), **_recipe(series_of(release)),
+            "schema": store.SCHEMA,
+            "version": release,
+            "source": version,
+            "sha256": store.digest_of(program),
+            **_recipe(series_of(release)),
             "checked": checked,
         }
         kept = keep(program, content, config=config, patches=_patches(), work=work)
@@ -173,31 +194,49 @@ def _patches() -> dict[str, bytes]:
 
 
 def _first_line(argv: tuple[str, ...]) -> str:
-    answer = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": PATH,
-                            "LC_ALL": "C"}).stdout
+    answer = subprocess.run(
+        argv, capture_output=True, text=True, check=False, env={"PATH": PATH, "LC_ALL": "C"}
+    ).stdout
     return (answer.splitlines() or [""])[0]
 
 
 def _apply(tree: Path) -> None:
     for patch in sorted(PATCHES.glob("*.patch")):
-        words = ("patch", "--strip=1", "--batch", "--forward", "--no-backup-if-mismatch",
-                 f"--input={patch}")
+        words = (
+            "patch",
+            "--strip=1",
+            "--batch",
+            "--forward",
+            "--no-backup-if-mismatch",
+            f"--input={patch}",
+        )
         done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
         if done.returncode:
             said = done.stdout.splitlines() or ["patch said nothing"]
             lines = [line for line in said if "FAILED" in line or "can't" in line]
-            raise RunFailed(f"{patch.name} does not fit this source: {(lines or said)[0]}; build "
-                            f"a series that it fits ({', '.join(OBJECTS)}), or mend the patch")
+            raise RunFailed(
+                f"{patch.name} does not fit this source: {(lines or said)[0]}; build "
+                f"a series that it fits ({', '.join(OBJECTS)}), or mend the patch"
+            )
 
 
 def environment(tree: Path) -> dict[str, str]:
     """The whole environment of the build: nothing of the user's own comes through."""
     mapped = f"-ffile-prefix-map={tree}=/kernel"
     return {
-        "PATH": PATH, "HOME": str(tree), "LC_ALL": "C", "TZ": "UTC",
-        "SOURCE_DATE_EPOCH": "1767225600", "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
-        "KBUILD_BUILD_USER": "labs", "KBUILD_BUILD_HOST": "labs", "KBUILD_BUILD_VERSION": "1",
-        "LOCALVERSION": "", "KCFLAGS": mapped, "KAFLAGS": mapped, "HOSTCFLAGS": mapped,
+        "PATH": PATH,
+        "HOME": str(tree),
+        "LC_ALL": "C",
+        "TZ": "UTC",
+        "SOURCE_DATE_EPOCH": "1767225600",
+        "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
+        "KBUILD_BUILD_USER": "labs",
+        "KBUILD_BUILD_HOST": "labs",
+        "KBUILD_BUILD_VERSION": "1",
+        "LOCALVERSION": "",
+        "KCFLAGS": mapped,
+        "KAFLAGS": mapped,
+        "HOSTCFLAGS": mapped,
     }
 
 
@@ -233,9 +272,17 @@ def _make(tree: Path, *words: str, on_line: Callable[[str], None] | None = None)
     # If this process is killed outright, make gets SIGTERM, which it hands on to its children.
     argv = ("setpriv", "--pdeathsig", "TERM", "make", "ARCH=um", *words)
     last: list[str] = []
-    process = subprocess.Popen(argv, cwd=tree, env=environment(tree), start_new_session=True,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True, errors="replace")
+    process = subprocess.Popen(
+        argv,
+        cwd=tree,
+        env=environment(tree),
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
     try:
         assert process.stdout is not None
         for line in process.stdout:

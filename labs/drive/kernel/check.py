@@ -58,8 +58,10 @@ def check(program: Path, release: str = "") -> dict[str, Any]:
 
 def failure(faults: tuple[str, ...]) -> RunFailed:
     """The error that says in what a kernel failed."""
-    return RunFailed(f"this kernel fails its check: {'; '.join(faults)}; an option or a patch of "
-                     "its build changed something, see labs/drive/kernel/fragment.config")
+    return RunFailed(
+        f"this kernel fails its check: {'; '.join(faults)}; an option or a patch of "
+        "its build changed something, see labs/drive/kernel/fragment.config"
+    )
 
 
 def measure(program: Path) -> dict[str, Any]:
@@ -73,11 +75,22 @@ def _measure_once(program: Path) -> dict[str, Any]:
     from labs.drive.kernel.boot import EPOCH_NS, INSIDE_CODE, INSIDE_RUN, boot
 
     with tempfile.TemporaryDirectory(prefix="labs-check-") as staging:
-        argv = ("/usr/bin/python3", "-I", "-S", f"{INSIDE_CODE}/rig.py",
-                f"{INSIDE_RUN}/measured.json", str(EPOCH_NS // 10**9))
+        argv = (
+            "/usr/bin/python3",
+            "-I",
+            "-S",
+            f"{INSIDE_CODE}/rig.py",
+            f"{INSIDE_RUN}/measured.json",
+            str(EPOCH_NS // 10**9),
+        )
         try:
-            boot(program, staging=Path(staging), code=Path(__file__).parent, argv=argv,
-                 memory_mib=MEMORY_MIB)
+            boot(
+                program,
+                staging=Path(staging),
+                code=Path(__file__).parent,
+                argv=argv,
+                memory_mib=MEMORY_MIB,
+            )
         except RunFailed as error:
             raise RunFailed(f"this kernel fails its check: {error}") from None
         return dict(json.loads((Path(staging) / "measured.json").read_text("utf-8")))
@@ -85,14 +98,25 @@ def _measure_once(program: Path) -> dict[str, Any]:
 
 def needs() -> None:
     """Missing, naming the packages, if a tool of the check is not on this machine."""
-    tools = {"/usr/bin/python3": "python3", "ip": "iproute2", "tc": "iproute2",
-             "ethtool": "ethtool"}
+    tools = {
+        "/usr/bin/python3": "python3",
+        "ip": "iproute2",
+        "tc": "iproute2",
+        "ethtool": "ethtool",
+    }
     folders = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
-    absent = sorted({package for tool, package in tools.items()
-                     if not any((Path(folder) / tool).exists() for folder in folders)})
+    absent = sorted(
+        {
+            package
+            for tool, package in tools.items()
+            if not any((Path(folder) / tool).exists() for folder in folders)
+        }
+    )
     if absent:
-        raise Missing(f"to check a kernel this machine lacks {', '.join(absent)}; on Debian, as "
-                      f"root: apt-get install {' '.join(absent)}")
+        raise Missing(
+            f"to check a kernel this machine lacks {', '.join(absent)}; on Debian, as "
+            f"root: apt-get install {' '.join(absent)}"
+        )
 
 
 def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:
@@ -116,8 +140,10 @@ def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:
 def compared(measured: dict[str, Any]) -> list[dict[str, Any]]:
     """The figures as rows: what was measured beside what should come out (None: not judged)."""
     wanted = {"rtt_ms": DELAY_MS, **EXPECTED.get(series_of(measured["release"]), {})}
-    return [{"figure": name, "measured": value, "expected": wanted.get(name)}
-            for name, value in flat(measured).items()]
+    return [
+        {"figure": name, "measured": value, "expected": wanted.get(name)}
+        for name, value in flat(measured).items()
+    ]
 
 
 def flat(measured: dict[str, Any]) -> dict[str, Any]:
@@ -132,5 +158,3 @@ def flat(measured: dict[str, Any]) -> dict[str, Any]:
 def judged(release: str) -> bool:
     """True if figures are published for this release's series."""
     return series_of(release) in EXPECTED
-
-

@@ -16,8 +16,14 @@ from labs.errors import Missing
 WORK = ".work-"
 
 
-def keep(program: Path, content: dict[str, Any], *, config: str | None, patches: dict[str, bytes],
-         work: Path) -> Kernel:
+def keep(
+    program: Path,
+    content: dict[str, Any],
+    *,
+    config: str | None,
+    patches: dict[str, bytes],
+    work: Path,
+) -> Kernel:
     """Keep a kernel program with its record, configuration and patches in the store of `work`.
 
     The folder gets its name when all of it is written. A kernel with the same digest that is
@@ -46,7 +52,7 @@ def keep(program: Path, content: dict[str, Any], *, config: str | None, patches:
 
 @contextlib.contextmanager
 def work_folder(
-    store: Path, room_mib: int, elsewhere: str = "in XDG_CACHE_HOME or with --into",
+    store: Path, room_mib: int, elsewhere: str = "in XDG_CACHE_HOME or with --into"
 ) -> Iterator[Path]:
     """A folder inside the store to build in; gone afterwards, whatever happens.
 
@@ -60,10 +66,14 @@ def work_folder(
             clear_stale(WORK, store)
             free_mib = shutil.disk_usage(store).free >> 20
             if free_mib < room_mib:
-                raise Missing(f"a build needs {room_mib} MiB below {store}, free are {free_mib}; "
-                              f"make room, or name another folder {elsewhere}")
+                raise Missing(
+                    f"a build needs {room_mib} MiB below {store}, free are {free_mib}; "
+                    f"make room, or name another folder {elsewhere}"
+                )
             folder = stack.enter_context(held_folder(WORK, store))
         except OSError as error:
-            raise Missing(f"cannot write in {store} ({error.strerror}); name a folder that can be "
-                          f"written {elsewhere}") from None
+            raise Missing(
+                f"cannot write in {store} ({error.strerror}); name a folder that can be "
+                f"written {elsewhere}"
+            ) from None
         yield folder

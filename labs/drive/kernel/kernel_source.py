@@ -23,13 +23,30 @@ RELEASES = {"6.1": "bookworm", "6.12": "trixie"}
 # Never compiled for User-Mode Linux on x86, and two thirds of the tree. The Kconfig files among
 # them stay: every configuration reads all of them. Patterns match slashes.
 _LEFT_OUT = (
-    "*/Documentation/*/*", "*/arch/[a-tvwyz]*/*.[chS]", "*/arch/[a-tvwyz]*/*.dts*",
-    "*/sound/*.[ch]", "*/samples/*.[ch]",
-    "*/tools/testing/*", "*/tools/perf/*",
-    *(f"*/drivers/{name}/*.[ch]" for name in (
-        "gpu", "media", "infiniband", "staging", "scsi", "crypto", "iio", "clk", "pinctrl",
-        "net/ethernet", "net/wireless", "accel",
-    )),
+    "*/Documentation/*/*",
+    "*/arch/[a-tvwyz]*/*.[chS]",
+    "*/arch/[a-tvwyz]*/*.dts*",
+    "*/sound/*.[ch]",
+    "*/samples/*.[ch]",
+    "*/tools/testing/*",
+    "*/tools/perf/*",
+    *(
+        f"*/drivers/{name}/*.[ch]"
+        for name in (
+            "gpu",
+            "media",
+            "infiniband",
+            "staging",
+            "scsi",
+            "crypto",
+            "iio",
+            "clk",
+            "pinctrl",
+            "net/ethernet",
+            "net/wireless",
+            "accel",
+        )
+    ),
 )
 
 
@@ -149,11 +166,20 @@ def fetch(source: Source, work: Path) -> Path:
         )
     tarball = work / "source.tar.xz"
     inside = f"./usr/src/{source.package}.tar.xz"
-    with tarball.open("wb") as output, subprocess.Popen(
-        ("dpkg-deb", "--fsys-tarfile", str(debs[0])), stdout=subprocess.PIPE
-    ) as deb:
-        taken = subprocess.run(("tar", "-xO", inside), stdin=deb.stdout, stdout=output,
-                               stderr=subprocess.PIPE, text=True, check=False)
+    with (
+        tarball.open("wb") as output,
+        subprocess.Popen(
+            ("dpkg-deb", "--fsys-tarfile", str(debs[0])), stdout=subprocess.PIPE
+        ) as deb,
+    ):
+        taken = subprocess.run(
+            ("tar", "-xO", inside),
+            stdin=deb.stdout,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
     if taken.returncode or not tarball.stat().st_size:
         raise RunFailed(f"{debs[0].name} does not hold {inside}: {taken.stderr.strip()}")
     shutil.rmtree(download)
@@ -166,8 +192,18 @@ def unpack(tarball: Path, tree: Path) -> str:
     What User-Mode Linux never compiles is left out. BadInput if it is no kernel source.
     """
     tree.mkdir()
-    words = ["tar", "--extract", "--file", str(tarball), "--directory", str(tree),
-             "--strip-components=1", "--no-same-owner", "--anchored", "--wildcards"]
+    words = [
+        "tar",
+        "--extract",
+        "--file",
+        str(tarball),
+        "--directory",
+        str(tree),
+        "--strip-components=1",
+        "--no-same-owner",
+        "--anchored",
+        "--wildcards",
+    ]
     if tarball.name.endswith(".xz"):
         words.append("--use-compress-program=xz -T0")
     words += [f"--exclude={pattern}" for pattern in _LEFT_OUT]
@@ -178,10 +214,13 @@ def unpack(tarball: Path, tree: Path) -> str:
         said = (done.stderr.strip().splitlines() or ["tar failed"])[0]
         raise BadInput(f"{tarball} cannot be unpacked: {said}")
     makefile = tree / "Makefile"
-    numbers = dict(re.findall(
-        r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$",
-        makefile.read_text("utf-8", "replace") if makefile.is_file() else "", re.MULTILINE,
-    ))
+    numbers = dict(
+        re.findall(
+            r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$",
+            makefile.read_text("utf-8", "replace") if makefile.is_file() else "",
+            re.MULTILINE,
+        )
+    )
     if len(numbers) < 3 or not (tree / "arch/um/Kconfig").is_file():
         raise BadInput(f"{tarball} does not hold the sources of a Linux kernel with arch/um")
     return f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.{numbers['SUBLEVEL']}"

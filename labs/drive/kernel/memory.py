@@ -28,11 +28,14 @@ def candidates() -> tuple[tuple[str, Path], ...]:
     if named:
         return (("LABS_MEMORY_DIR", Path(named).absolute()),)
     # Without HOME, and for a user that no list knows, the cache would be a relative path.
-    found = [("shared memory", Path("/dev/shm")),
-             ("XDG_RUNTIME_DIR", Path(os.environ.get("XDG_RUNTIME_DIR", ""))),
-             ("TMPDIR", Path(os.environ.get("TMPDIR", ""))),
-             (CACHE, cache_folder()),
-             ("temporary files", Path("/tmp")), ("temporary files", Path("/var/tmp"))]
+    found = [
+        ("shared memory", Path("/dev/shm")),
+        ("XDG_RUNTIME_DIR", Path(os.environ.get("XDG_RUNTIME_DIR", ""))),
+        ("TMPDIR", Path(os.environ.get("TMPDIR", ""))),
+        (CACHE, cache_folder()),
+        ("temporary files", Path("/tmp")),
+        ("temporary files", Path("/var/tmp")),
+    ]
     return tuple((what, folder) for what, folder in found if folder.is_absolute())
 
 
@@ -49,8 +52,11 @@ def refusal(folder: Path, memory_mib: int) -> str | None:
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.truncate(mmap.PAGESIZE)
-            mmap.mmap(probe.fileno(), mmap.PAGESIZE,
-                      prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
+            mmap.mmap(
+                probe.fileno(),
+                mmap.PAGESIZE,
+                prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC,
+            ).close()
             # A file on tmpfs is sparse: room is what can still be touched.
             space = os.fstatvfs(probe.fileno())
     except PermissionError:

@@ -36,8 +36,12 @@ _DEEPER = "deeper/and/deeper"
 def plan(wish: Wish) -> dict[str, Any]:
     """What `reproduce` would do, as plain data."""
     found = source.locate(wish)
-    return {"source": found.version, "from": found.kind,
-            "folders": [str(folder / _place()) for folder in _folders()], "users": list(_users())}
+    return {
+        "source": found.version,
+        "from": found.kind,
+        "folders": [str(folder / _place()) for folder in _folders()],
+        "users": list(_users()),
+    }
 
 
 def reproduce(wish: Wish, *, jobs: int | None = None) -> list[dict[str, Any]]:
@@ -79,8 +83,9 @@ def _work(folder: Path) -> Iterator[Path]:
     place.mkdir(exist_ok=True)
     try:
         if place.is_symlink() or place.stat().st_uid != os.geteuid():
-            raise Missing(f"{place} belongs to somebody else; remove it, or name another folder "
-                          "in TMPDIR")
+            raise Missing(
+                f"{place} belongs to somebody else; remove it, or name another folder in TMPDIR"
+            )
         with work_folder(place, ROOM_MIB, "in TMPDIR") as work:
             yield work
     finally:
@@ -88,8 +93,9 @@ def _work(folder: Path) -> Iterator[Path]:
             place.rmdir()
 
 
-def _build(version: str, tarball: Path, folder: Path, user: str, jobs: int | None
-           ) -> dict[str, Any]:
+def _build(
+    version: str, tarball: Path, folder: Path, user: str, jobs: int | None
+) -> dict[str, Any]:
     """One build in a process of its own, as `user`."""
     folder.mkdir(parents=True)
     code = folder / "code"
@@ -101,17 +107,35 @@ def _build(version: str, tarball: Path, folder: Path, user: str, jobs: int | Non
         words += (f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups")
         _open_to(folder, owner)
     # A virtual environment may lie where the other user cannot go.
-    words += (SYSTEM_PYTHON if other else sys.executable, "-m", "labs.cli", "kernel", "build",
-              version, "--source", str(tarball), "--fresh", "--json",
-              "--into", str(folder / "store"))
+    words += (
+        SYSTEM_PYTHON if other else sys.executable,
+        "-m",
+        "labs.cli",
+        "kernel",
+        "build",
+        version,
+        "--source",
+        str(tarball),
+        "--fresh",
+        "--json",
+        "--into",
+        str(folder / "store"),
+    )
     if jobs:
         words += ("--jobs", str(jobs))
     print(f"build by {user} in {folder}", file=sys.stderr)
     begin = time.monotonic()
     process = subprocess.Popen(
-        words, cwd=code, stdout=subprocess.PIPE, stderr=None, start_new_session=True,
-        env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder),
-             "PYTHONDONTWRITEBYTECODE": "1"},
+        words,
+        cwd=code,
+        stdout=subprocess.PIPE,
+        stderr=None,
+        start_new_session=True,
+        env={
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(folder),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
     )
     try:
         answer, _ = process.communicate()
@@ -121,10 +145,16 @@ def _build(version: str, tarball: Path, folder: Path, user: str, jobs: int | Non
         process.wait()
         raise
     if process.returncode:
-        raise RunFailed(f"the build by {user} in {folder} ended with exit code "
-                        f"{process.returncode}; what it said stands above")
-    return {"user": user, "folder": str(folder), "seconds": round(time.monotonic() - begin, 1),
-            "sha256": json.loads(answer)["sha256"]}
+        raise RunFailed(
+            f"the build by {user} in {folder} ended with exit code "
+            f"{process.returncode}; what it said stands above"
+        )
+    return {
+        "user": user,
+        "folder": str(folder),
+        "seconds": round(time.monotonic() - begin, 1),
+        "sha256": json.loads(answer)["sha256"],
+    }
 
 
 def _open_to(folder: Path, owner: pwd.struct_passwd) -> None:
@@ -136,5 +166,3 @@ def _open_to(folder: Path, owner: pwd.struct_passwd) -> None:
             parent.chmod(parent.stat().st_mode | 0o011)
         if parent.name == _place():
             return
-
-

@@ -56,22 +56,31 @@ def inside(namespace: str) -> Iterator[None]:
 def shaped() -> dict[str, float]:
     """A path through htb and netem on a veth: `rtt_ms`, the round trip of a TCP handshake, and
     `packet_overhead`, the bytes that a sent packet takes in memory beside its data."""
-    tool(("ip", "-batch", "-"), """\
+    tool(
+        ("ip", "-batch", "-"),
+        """\
 netns add near
 netns add far
 link add near netns near type veth peer name far netns far
-""")
+""",
+    )
     for name, address in (("near", "10.9.0.1"), ("far", "10.9.0.2")):
-        tool(("ip", "-netns", name, "-batch", "-"), f"""\
+        tool(
+            ("ip", "-netns", name, "-batch", "-"),
+            f"""\
 address add {address}/24 dev {name}
 link set {name} up
 link set lo up
-""")
-    tool(("tc", "-netns", "near", "-batch", "-"), f"""\
+""",
+        )
+    tool(
+        ("tc", "-netns", "near", "-batch", "-"),
+        f"""\
 qdisc add dev near root handle 1: htb default 10
 class add dev near parent 1: classid 1:10 htb rate 100mbit quantum 1514
 qdisc add dev near parent 1:10 handle 10: netem delay {DELAY_MS}ms limit 10000
-""")
+""",
+    )
     with inside("far"):
         listener = socket.create_server(("10.9.0.2", 5001))
     with inside("near"):
@@ -100,15 +109,61 @@ def receive_buffer(scale: int) -> dict[str, int]:
     name = f"full{scale}"
     tool(("ip", "netns", "add", name))
     tool(("ip", "-netns", name, "link", "set", "lo", "up"))
-    tool(("ip", "netns", "exec", name, "ethtool", "-K", "lo",
-          "tso", "off", "gso", "off", "gro", "off"))
-    tool(("ip", "-netns", name, "route", "change", "local", "127.0.0.0/8", "dev", "lo",
-          "initcwnd", "10000"))
-    tool(("tc", "-netns", name, "qdisc", "add", "dev", "lo", "root", "netem",
-          "limit", "100000", "delay", "100ms"))
+    tool(
+        (
+            "ip",
+            "netns",
+            "exec",
+            name,
+            "ethtool",
+            "-K",
+            "lo",
+            "tso",
+            "off",
+            "gso",
+            "off",
+            "gro",
+            "off",
+        )
+    )
+    tool(
+        (
+            "ip",
+            "-netns",
+            name,
+            "route",
+            "change",
+            "local",
+            "127.0.0.0/8",
+            "dev",
+            "lo",
+            "initcwnd",
+            "10000",
+        )
+    )
+    tool(
+        (
+            "tc",
+            "-netns",
+            name,
+            "qdisc",
+            "add",
+            "dev",
+            "lo",
+            "root",
+            "netem",
+            "limit",
+            "100000",
+            "delay",
+            "100ms",
+        )
+    )
     with inside(name):
-        for knob, value in (("tcp_timestamps", 0), ("tcp_adv_win_scale", scale),
-                            ("tcp_no_metrics_save", 1)):
+        for knob, value in (
+            ("tcp_timestamps", 0),
+            ("tcp_adv_win_scale", scale),
+            ("tcp_no_metrics_save", 1),
+        ):
             with open(f"/proc/sys/net/ipv4/{knob}", "w") as sysctl:
                 sysctl.write(str(value))
         listener, sender = socket.socket(), socket.socket()

@@ -16,8 +16,13 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 def targets() -> str:
     """What apt reads packages from: per line an address, a suite, a component and an origin."""
-    words = ("apt-get", "indextargets", "--format",
-             "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)", "Created-By: Packages")
+    words = (
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)",
+        "Created-By: Packages",
+    )
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 
@@ -46,15 +51,18 @@ def lists_of(release: str) -> Iterator[tuple[str, ...]]:
     with tempfile.TemporaryDirectory(prefix="labs-apt-") as folder:
         work = Path(folder)
         signed = f"[signed-by={KEYRING}] " if KEYRING.is_file() else ""
-        (work / "sources.list").write_text("".join(
-            f"deb {signed}{line}\n" for line in sources(release, targets())))
+        (work / "sources.list").write_text(
+            "".join(f"deb {signed}{line}\n" for line in sources(release, targets()))
+        )
         (work / "lists").mkdir()
         (work / "cache").mkdir()
         set_to = {
-            "Dir::Etc::sourcelist": work / "sources.list", "Dir::Etc::sourceparts": "/dev/null",
-            "Dir::State::lists": work / "lists", "Dir::Cache": work / "cache",
+            "Dir::Etc::sourcelist": work / "sources.list",
+            "Dir::Etc::sourceparts": "/dev/null",
+            "Dir::State::lists": work / "lists",
+            "Dir::Cache": work / "cache",
             "Acquire::Languages": "none",
-            "APT::Sandbox::User": "root",       # its user _apt may not enter the folder
+            "APT::Sandbox::User": "root",  # its user _apt may not enter the folder
         }
         options = tuple(f"--option={name}={value}" for name, value in set_to.items())
         subprocess.run(("apt-get", *options, "update"), capture_output=True, check=False)

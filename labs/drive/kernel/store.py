@@ -67,11 +67,15 @@ def record(folder: Path) -> dict[str, Any]:
         content = json.loads((folder / RECORD).read_text("utf-8"))
         schema = content["schema"]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise Damaged(f"{folder / RECORD} cannot be read ({error}); remove {folder} and build "
-                      "the kernel again") from None
+        raise Damaged(
+            f"{folder / RECORD} cannot be read ({error}); remove {folder} and build "
+            "the kernel again"
+        ) from None
     if schema != SCHEMA:
-        raise Damaged(f"{folder / RECORD} has schema {schema}, this program reads {SCHEMA}; "
-                      f"remove {folder} and build the kernel again")
+        raise Damaged(
+            f"{folder / RECORD} has schema {schema}, this program reads {SCHEMA}; "
+            f"remove {folder} and build the kernel again"
+        )
     return dict(content)
 
 
@@ -80,13 +84,17 @@ def read(folder: Path) -> Kernel:
     content = record(folder)
     try:
         return Kernel(
-            version=str(content["version"]), source=str(content["source"]),
-            sha256=str(content["sha256"]), hz=int(content["hz"]),
-            path=folder / PROGRAM, folder=folder,
+            version=str(content["version"]),
+            source=str(content["source"]),
+            sha256=str(content["sha256"]),
+            hz=int(content["hz"]),
+            path=folder / PROGRAM,
+            folder=folder,
         )
     except (KeyError, ValueError, TypeError) as error:
-        raise Damaged(f"{folder / RECORD} lacks {error}; remove {folder} and build the kernel "
-                      "again") from None
+        raise Damaged(
+            f"{folder / RECORD} lacks {error}; remove {folder} and build the kernel again"
+        ) from None
 
 
 def kernels_of(store: Path) -> tuple[Kernel, ...]:
@@ -120,15 +128,15 @@ def find(wish: str) -> Kernel:
     if not fitting:
         built = ", ".join(f"{kernel.source} ({kernel.sha256[:12]})" for kernel in there)
         step = "labs kernel list" if wanted.form == "digest" else f"labs kernel build {wish}"
-        raise Missing(
-            f"no kernel {wish} is built; built: {built or 'none'}; next step: {step}"
-        )
+        raise Missing(f"no kernel {wish} is built; built: {built or 'none'}; next step: {step}")
     if wanted.form == "digest" and len(fitting) > 1:
         raise BadInput(f"{wish} begins {len(fitting)} digests: give more of it")
     kernel = fitting[0]
     if not kernel.path.is_file() or digest_of(kernel.path) != kernel.sha256:
-        raise Damaged(f"{kernel.path} is not the kernel that its digest names; remove "
-                      f"{kernel.folder} and run labs kernel build {kernel.source}")
+        raise Damaged(
+            f"{kernel.path} is not the kernel that its digest names; remove "
+            f"{kernel.folder} and run labs kernel build {kernel.source}"
+        )
     return kernel
 
 

@@ -26,13 +26,14 @@ def addresses(program: bytes, names: Iterable[str]) -> dict[str, int]:
         for _, kind, _, _, at, length, strings, _, _, _ in sections:
             if kind == SHT_SYMTAB:
                 text_at, text_length = sections[strings][4:6]
-                text = program[text_at:text_at + text_length]
+                text = program[text_at : text_at + text_length]
                 # A linker may share the tail of another name, so the names are not searched for.
                 wanted = {name.encode(): name for name in names}
-                return {wanted[name]: address
-                        for offset, _, _, _, address, _ in
-                        SYMBOL.iter_unpack(program[at:at + length])
-                        if (name := text[offset:text.find(b"\0", offset)]) in wanted}
+                return {
+                    wanted[name]: address
+                    for offset, _, _, _, address, _ in SYMBOL.iter_unpack(program[at : at + length])
+                    if (name := text[offset : text.find(b"\0", offset)]) in wanted
+                }
     except (struct.error, IndexError):
         pass
     return {}

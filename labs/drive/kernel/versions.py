@@ -1,9 +1,9 @@
 """Names of kernels: what a user may ask for, and which of two versions is the newer.
 
-    6.1            a series: the newest of it
-    6.1.192        a release: whatever revision of the source package it was built from
-    6.1.192-2      one version of the source package
-    3f9a2c41...    a digest, or at least its first 8 digits
+6.1            a series: the newest of it
+6.1.192        a release: whatever revision of the source package it was built from
+6.1.192-2      one version of the source package
+3f9a2c41...    a digest, or at least its first 8 digits
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ CLOCK_NS = struct.Struct("<Q")
 class Limits:
     """What a guest may use before it is ended."""
 
-    spin_cpu_s: float = 30.0                    # CPU time without progress
-    silent_virtual_s: float = 4 * 3600.0        # virtual time without a line on the console
-    still_s: float = 600.0                      # time without CPU time, unless it is stopped
+    spin_cpu_s: float = 30.0  # CPU time without progress
+    silent_virtual_s: float = 4 * 3600.0  # virtual time without a line on the console
+    still_s: float = 600.0  # time without CPU time, unless it is stopped
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,13 @@ class Watchdog:
         self._used_s = 0.0
         self._still_s = 0.0
 
-    def look(self, reading: Reading | None, printed: bool, cpu_s: Callable[[], float],
-             stopped: Callable[[], bool]) -> str | None:
+    def look(
+        self,
+        reading: Reading | None,
+        printed: bool,
+        cpu_s: Callable[[], float],
+        stopped: Callable[[], bool],
+    ) -> str | None:
         """Why the guest is to be ended, or None.
 
         `printed`: the console has grown since the last look. `cpu_s` gives the CPU time of the
@@ -104,9 +109,11 @@ class Watchdog:
         if reading and (printed or not last):
             self._printed_ns = reading.clock_ns
         if reading and reading.clock_ns - self._printed_ns > self._limits.silent_virtual_s * 1e9:
-            return ("everything inside waits: nothing was printed for "
-                    f"{self._limits.silent_virtual_s:g} s of virtual time. Give every wait inside "
-                    "a timeout")
+            return (
+                "everything inside waits: nothing was printed for "
+                f"{self._limits.silent_virtual_s:g} s of virtual time. Give every wait inside "
+                "a timeout"
+            )
         if self._has_progress(reading, printed):
             self._progress, self._cpu_s, self._used_s, self._still_s = reading, None, 0.0, 0.0
             return None
@@ -119,11 +126,18 @@ class Watchdog:
         if self._progress is None:
             return True
         softirqs = (reading.softirqs - self._progress.softirqs) % 2**32
-        return (reading.clock_ns - self._progress.clock_ns >= PROGRESS_NS
-                or softirqs >= PROGRESS_SOFTIRQS)
+        return (
+            reading.clock_ns - self._progress.clock_ns >= PROGRESS_NS
+            or softirqs >= PROGRESS_SOFTIRQS
+        )
 
-    def _without_progress(self, reading: Reading | None, last: Reading | None, cpu_s: float,
-                          stopped: Callable[[], bool]) -> str | None:
+    def _without_progress(
+        self,
+        reading: Reading | None,
+        last: Reading | None,
+        cpu_s: float,
+        stopped: Callable[[], bool],
+    ) -> str | None:
         used_s = 0.0 if self._cpu_s is None else cpu_s - self._cpu_s
         self._cpu_s = cpu_s
         if used_s > 0 or stopped():
@@ -132,18 +146,26 @@ class Watchdog:
             self._still_s += LOOK_S
         self._used_s += min(max(used_s, 0.0), LOOK_S)
         if self._still_s > self._limits.still_s:
-            return (f"it stands still: it used no CPU time for {self._limits.still_s:g} s. Check "
-                    "that the file systems of this machine answer")
+            return (
+                f"it stands still: it used no CPU time for {self._limits.still_s:g} s. Check "
+                "that the file systems of this machine answer"
+            )
         if self._used_s <= self._limits.spin_cpu_s:
             return None
         limit = f"{self._limits.spin_cpu_s:g} s of CPU time"
         if reading is None or self._progress is None:
-            return (f"it printed nothing for {limit}, and its clock cannot be read because the "
-                    "kernel has no symbols. A program inside may spin")
+            return (
+                f"it printed nothing for {limit}, and its clock cannot be read because the "
+                "kernel has no symbols. A program inside may spin"
+            )
         if last and last.clock_ns == reading.clock_ns:
-            return (f"a program inside spins: in {limit} the virtual clock stood still. Only a "
-                    "sleep advances it: wait with sleep() or with the timeout of poll()")
+            return (
+                f"a program inside spins: in {limit} the virtual clock stood still. Only a "
+                "sleep advances it: wait with sleep() or with the timeout of poll()"
+            )
         moved_s = (reading.clock_ns - self._progress.clock_ns) / 1e9
-        return (f"a program inside polls: in {limit} the virtual clock advanced by {moved_s:.2g} s "
-                "and the network was all but idle. Wait with sleep() or with the timeout of "
-                "poll()")
+        return (
+            f"a program inside polls: in {limit} the virtual clock advanced by {moved_s:.2g} s "
+            "and the network was all but idle. Wait with sleep() or with the timeout of "
+            "poll()"
+        )

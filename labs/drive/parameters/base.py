@@ -23,7 +23,8 @@ class LabParameters:
         "small", choices=SIZES, help="how much is run: a few conditions, or all of them"
     )
     only: str = parameter(
-        "", form="names with commas between, or nothing for all",
+        "",
+        form="names with commas between, or nothing for all",
         help="the conditions to run, instead of all that the size has",
     )
     testbed: str = parameter("virtual", choices=TESTBEDS, help="where the hosts are")
@@ -34,7 +35,10 @@ class LabParameters:
         help="the kernel that the virtual testbed boots",
     )
     runs: str = parameter(
-        "runs", pattern=r"[^\x00\n]*[^\x00\s][^\x00\n]*", form="a folder", flag="--into",
+        "runs",
+        pattern=r"[^\x00\n]*[^\x00\s][^\x00\n]*",
+        form="a folder",
+        flag="--into",
         help="the folder that keeps runs and studies",
     )
     seed: int = parameter(
@@ -45,16 +49,23 @@ class LabParameters:
     )
     capture: bool = parameter(False, help="keep every packet of both hosts too")
     repetitions_min: int = parameter(
-        5, low=1, high=1000,
+        5,
+        low=1,
+        high=1000,
         help="on real time: how often a condition is run at least; below 5 has no interval",
     )
     repetitions_max: int = parameter(
-        10, low=1, high=1000,
+        10,
+        low=1,
+        high=1000,
         help="on real time: how often a condition is run at most, disturbed runs included, "
-             "unless the least is more",
+        "unless the least is more",
     )
     width_pct: float = parameter(
-        10.0, unit="%", low=0, high=1000,
+        10.0,
+        unit="%",
+        low=0,
+        high=1000,
         help="on real time: a condition is run again until its interval is this narrow",
     )
 

@@ -29,8 +29,11 @@ class Cell:
     def misspelt(self, parameters: Collection[str]) -> tuple[str, ...]:
         """The names that are refused: in capitals and similar to a parameter. In papermill's cell
         every name must be a parameter."""
-        return tuple(name for name in self.names if name not in parameters
-                     and (self.injected or _meant(name, parameters) is not None))
+        return tuple(
+            name
+            for name in self.names
+            if name not in parameters and (self.injected or _meant(name, parameters) is not None)
+        )
 
 
 def parameter_cells(history: Iterable[str], parameters: Collection[str]) -> list[Cell]:

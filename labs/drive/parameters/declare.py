@@ -190,9 +190,7 @@ def _read(cls: type[Any], field: dataclasses.Field[Any]) -> Parameter:
 def settle(instance: object) -> None:
     """Judge every value of an instance in the making, and keep numbers in their own kind."""
     for one in declared(type(instance)).values():
-        object.__setattr__(
-            instance, one.name, one.judge(getattr(instance, one.name), one.name)
-        )
+        object.__setattr__(instance, one.name, one.judge(getattr(instance, one.name), one.name))
 
 
 def check(cls: type[P], values: Mapping[str, object], *, spell: Spell | None = None) -> P:
@@ -206,8 +204,9 @@ def check(cls: type[P], values: Mapping[str, object], *, spell: Spell | None = N
     for name in values:
         if name not in known:
             raise BadInput(unknown(name, [spelt(one) for one in known.values()]))
-    return cls(**{name: known[name].judge(value, spelt(known[name]))
-                  for name, value in values.items()})
+    return cls(
+        **{name: known[name].judge(value, spelt(known[name])) for name, value in values.items()}
+    )
 
 
 def unknown(name: str, names: Iterable[str], what: str = "parameter") -> str:

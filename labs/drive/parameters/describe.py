@@ -59,7 +59,9 @@ def schema(cls: type[Any]) -> dict[str, Any]:
 
 def _property(one: Parameter) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "type": JSON_TYPES[one.kind], "description": one.help, "default": one.default,
+        "type": JSON_TYPES[one.kind],
+        "description": one.help,
+        "default": one.default,
     }
     if one.unit:
         described["unit"] = one.unit
@@ -85,8 +87,10 @@ def literals(cls: type[Any], names: Iterable[str] | None = None) -> str:
     for name in wanted:
         if name not in known:
             raise BadInput(unknown(name, known))
-    lines = [(f"{known[name].notebook_name} = {_literal(known[name].default)}", known[name])
-             for name in wanted]
+    lines = [
+        (f"{known[name].notebook_name} = {_literal(known[name].default)}", known[name])
+        for name in wanted
+    ]
     width = max((len(line) for line, _ in lines), default=0)
     return "\n".join(f"{line.ljust(width)}  # {_comment(one)}" for line, one in lines)
 

@@ -36,15 +36,17 @@ def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
             if name in names:
                 raise BadInput(unknown(name, known) + ("" if cell.injected else OWN_NAMES))
     assigned = {name for cell in cells for name in cell.names} if cells else set(known)
-    values = {field: names[name] for name, field in known.items()
-              if name in assigned and name in names}
+    values = {
+        field: names[name] for name, field in known.items() if name in assigned and name in names
+    }
     values["runs"] = beside_the_notebooks(values.get("runs", "runs"))
     return check(cls, values, spell=notebook_name)
 
 
 def _no_cells(names: Mapping[str, Any]) -> Cell:
-    return Cell(tuple(name for name, value in names.items()
-                      if not isinstance(value, ModuleType | type)))
+    return Cell(
+        tuple(name for name, value in names.items() if not isinstance(value, ModuleType | type))
+    )
 
 
 def beside_the_notebooks(runs: Any) -> Any:
@@ -67,8 +69,9 @@ def errors_in_one_line() -> None:
     if shell is None or LabError in shell.custom_exceptions:
         return
 
-    def show(shell: Any, kind: type[LabError], error: LabError, trace: Any,
-             tb_offset: int | None = None) -> list[str]:
+    def show(
+        shell: Any, kind: type[LabError], error: LabError, trace: Any, tb_offset: int | None = None
+    ) -> list[str]:
         line = [f"{kind.__name__}: {error}"]
         # The front end, and so papermill, learns of an error from this call alone.
         shell._showtraceback(kind, error, line)

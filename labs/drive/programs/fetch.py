@@ -95,11 +95,23 @@ def main(argv: list[str]) -> int:
     if total < length and not over:
         raise SystemExit(f"the server closed after {total} of {length} bytes")
     with open(given["out"], "w", encoding="ascii") as out:
-        json.dump({"before_ns": before_ns, "connect_ns": connect_ns, "request_ns": connect_ns,
-                   "first_byte_ns": first_byte_ns, "end_ns": end_ns, "bytes": total,
-                   "length": length, "status": status, "rcvbuf_bytes": rcvbuf_bytes,
-                   "ended": "complete" if total == length else "limit", "reads": reads,
-                   "timeline": timeline}, out)
+        json.dump(
+            {
+                "before_ns": before_ns,
+                "connect_ns": connect_ns,
+                "request_ns": connect_ns,
+                "first_byte_ns": first_byte_ns,
+                "end_ns": end_ns,
+                "bytes": total,
+                "length": length,
+                "status": status,
+                "rcvbuf_bytes": rcvbuf_bytes,
+                "ended": "complete" if total == length else "limit",
+                "reads": reads,
+                "timeline": timeline,
+            },
+            out,
+        )
         out.write("\n")
     return 0
 

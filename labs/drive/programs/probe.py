@@ -54,8 +54,7 @@ def serve(given: dict[str, str]) -> None:
     open_ports = [listener]
     if "beside" in given:
         # The kernel answers its handshakes; nobody takes the connections.
-        open_ports.append(
-            socket.create_server((given["listen"], int(given["beside"])), backlog=16))
+        open_ports.append(socket.create_server((given["listen"], int(given["beside"])), backlog=16))
     while True:
         connection, peer = listener.accept()
         with connection:
@@ -69,8 +68,12 @@ def serve(given: dict[str, str]) -> None:
                 train.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, PAYLOAD_BYTES)
             for first in range(0, packets, piece):
                 numbers = range(first, min(first + piece, packets))
-                train.sendto(b"".join(struct.pack("!I", index) + bytes(PAYLOAD_BYTES - 4)
-                                      for index in numbers), (peer[0], port))
+                train.sendto(
+                    b"".join(
+                        struct.pack("!I", index) + bytes(PAYLOAD_BYTES - 4) for index in numbers
+                    ),
+                    (peer[0], port),
+                )
             # Until the client has closed: nothing of the check may still be on the wire in the run.
             connection.recv(1)
             return
@@ -153,8 +156,13 @@ def measure(given: dict[str, str]) -> None:
         passed = len(behind) - 1 if "beside" in given else numbers[-1] - numbers[skipped]
     rate_mbit = passed * FRAME_BYTES * 8e3 / span_ns if span_ns else None
     with open(given["out"], "w", encoding="ascii") as out:
-        found = {"handshakes_ms": handshakes_ms, "rtt_ms": min(handshakes_ms),
-                 "rate_mbit": rate_mbit, "arrived": len(arrivals_ns), "sent": packets}
+        found = {
+            "handshakes_ms": handshakes_ms,
+            "rtt_ms": min(handshakes_ms),
+            "rate_mbit": rate_mbit,
+            "arrived": len(arrivals_ns),
+            "sent": packets,
+        }
         json.dump(found if beside is None else {**found, "beside_ms": beside}, out)
         out.write("\n")
 

@@ -23,8 +23,10 @@ def options(argv: list[str]) -> dict[str, str]:
 
 def head(body_bytes: int) -> bytes:
     """The head of the answer, filled up to its length."""
-    said = (f"HTTP/1.1 200 OK\r\nServer: labs\r\nContent-Type: text/plain\r\n"
-            f"Connection: keep-alive\r\nContent-Length: {body_bytes}\r\nFill: ")
+    said = (
+        f"HTTP/1.1 200 OK\r\nServer: labs\r\nContent-Type: text/plain\r\n"
+        f"Connection: keep-alive\r\nContent-Length: {body_bytes}\r\nFill: "
+    )
     return said.encode().ljust(HEAD_BYTES - 4, b".") + b"\r\n\r\n"
 
 
@@ -69,7 +71,7 @@ def main(argv: list[str]) -> int:
                 asked[peer] = b""
                 continue
             came = b""
-            with contextlib.suppress(ConnectionError):      # the client may go at any moment
+            with contextlib.suppress(ConnectionError):  # the client may go at any moment
                 came = peer.recv(65536)
                 asked[peer] += came
                 while b"\r\n\r\n" in asked[peer]:

@@ -154,8 +154,11 @@ class Sampler:
         write_all(self.kept, HEADER.pack(HEADER.size + 4, NLMSG_DONE, 2, 1, 0) + bytes(4))
         printed = os.open(self.ss_path + ".all", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         pid = os.posix_spawn(
-            self.ss_argv[0], self.ss_argv, {**os.environ, "TCPDIAG_FILE": self.ss_path + ".dump"},
-            file_actions=[(os.POSIX_SPAWN_DUP2, printed, 1)], setsigmask=(),
+            self.ss_argv[0],
+            self.ss_argv,
+            {**os.environ, "TCPDIAG_FILE": self.ss_path + ".dump"},
+            file_actions=[(os.POSIX_SPAWN_DUP2, printed, 1)],
+            setsigmask=(),
         )
         failed = os.waitpid(pid, 0)[1]
         sockets = rows(os.pread(printed, os.fstat(printed).st_size, 0))

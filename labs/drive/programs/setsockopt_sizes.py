@@ -24,8 +24,13 @@ def main(argv: list[str]) -> int:
         for name, option in BUFFERS.items():
             with socket.socket() as fresh:
                 fresh.setsockopt(socket.SOL_SOCKET, option, size)
-                found.append({"socket": name, "requested_bytes": size,
-                              "granted_bytes": fresh.getsockopt(socket.SOL_SOCKET, option)})
+                found.append(
+                    {
+                        "socket": name,
+                        "requested_bytes": size,
+                        "granted_bytes": fresh.getsockopt(socket.SOL_SOCKET, option),
+                    }
+                )
     with open(given["out"], "w", encoding="ascii") as out:
         json.dump(found, out)
         out.write("\n")

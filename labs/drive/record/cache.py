@@ -14,6 +14,8 @@ def cache() -> Path:
     # The specification of XDG_CACHE_HOME ignores relative paths.
     base = named if named.is_absolute() else Path(os.path.expanduser("~")) / ".cache"
     if not base.is_absolute():
-        raise Missing("this user has no home folder; name a folder for built kernels and copies "
-                      "of code in XDG_CACHE_HOME")
+        raise Missing(
+            "this user has no home folder; name a folder for built kernels and copies "
+            "of code in XDG_CACHE_HOME"
+        )
     return base / "labs"

@@ -40,8 +40,10 @@ def normalised(value: object, where: str = "") -> object:
     if isinstance(value, float):
         return _number(value, where)
     if isinstance(value, Mapping):
-        return {_name(name, where): normalised(item, _below(where, name))
-                for name, item in value.items()}
+        return {
+            _name(name, where): normalised(item, _below(where, name))
+            for name, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [normalised(item, _below(where, at)) for at, item in enumerate(value)]
     raise BadInput(
@@ -52,8 +54,10 @@ def normalised(value: object, where: str = "") -> object:
 
 def _number(value: float, where: str) -> int | float:
     if value != value or value in (float("inf"), float("-inf")):
-        raise BadInput(f"{where or 'the value'} is {value}, which JSON does not have; "
-                       "give a finite number, or null for none")
+        raise BadInput(
+            f"{where or 'the value'} is {value}, which JSON does not have; "
+            "give a finite number, or null for none"
+        )
     return int(value) if value.is_integer() else float(value)
 
 

@@ -11,24 +11,35 @@ from labs.errors import BadInput, Missing
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP}
-REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR,
-           errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
+REFUSED = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
 
 
 @contextmanager
-def written_to(folder: Path, next_step: str = "write to another folder with --into DIR",
-               ) -> Iterator[None]:
+def written_to(
+    folder: Path, next_step: str = "write to another folder with --into DIR"
+) -> Iterator[None]:
     """Turn an OSError of writing below `folder` into Missing (no room) or BadInput (no right)."""
     try:
         yield
     except OSError as error:
         if error.errno in NO_ROOM:
-            raise Missing(f"no room is left on the disk of {folder}; free some, or "
-                          f"{next_step}") from error
+            raise Missing(
+                f"no room is left on the disk of {folder}; free some, or {next_step}"
+            ) from error
         if error.errno in NO_LOCKS:
-            raise Missing(f"the file system of {folder} has no file locks; {next_step}, on a "
-                          "local disk") from error
+            raise Missing(
+                f"the file system of {folder} has no file locks; {next_step}, on a local disk"
+            ) from error
         if error.errno in REFUSED:
-            raise BadInput(f"{folder} cannot be written ({error.strerror}); {next_step}"
-                           ) from error
+            raise BadInput(f"{folder} cannot be written ({error.strerror}); {next_step}") from error
         raise

@@ -50,7 +50,7 @@ def _locked(descriptor: int, wait: bool) -> bool:
     try:
         import fcntl
     except ImportError:
-        return wait     # where files have no such locks (Windows), what is held is never seized
+        return wait  # where files have no such locks (Windows), what is held is never seized
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

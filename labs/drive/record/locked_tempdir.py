@@ -56,5 +56,6 @@ def _is_ours(folder: Path) -> bool:
         about = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(about.st_mode) and (not hasattr(os, "getuid")
-                                            or about.st_uid == os.getuid())
+    return stat.S_ISDIR(about.st_mode) and (
+        not hasattr(os, "getuid") or about.st_uid == os.getuid()
+    )

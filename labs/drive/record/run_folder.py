@@ -91,7 +91,7 @@ class Staging:
         assert self._open, "a staging folder is sealed or discarded once"
         final = self.runs / self.name
         with written_to(self.runs):
-            _fix_modes(self.folder)     # a tool may have left a file that its owner cannot read
+            _fix_modes(self.folder)  # a tool may have left a file that its owner cannot read
             self.write_json(SEAL, compute(self.folder).as_json())
             self.write_json(HOST, host)
             _fix_modes(self.folder)
@@ -114,8 +114,12 @@ class Staging:
     def __enter__(self) -> Staging:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.discard()
 
 
@@ -169,8 +173,10 @@ def _holds(folder: Path) -> bool:
 def _checked(name: str) -> str:
     if NAME.fullmatch(name) and name != STUDIES:
         return name
-    raise BadInput(f"{name!r} cannot name a run folder; use letters, digits and . _ + - only, "
-                   "beginning with a letter or digit")
+    raise BadInput(
+        f"{name!r} cannot name a run folder; use letters, digits and . _ + - only, "
+        "beginning with a letter or digit"
+    )
 
 
 def _take(runs: Path, name: str) -> tuple[str, int]:

@@ -16,5 +16,7 @@ def check_version(found: object, what: str) -> None:
     if type(found) is int and found == VERSION:
         return
     said = f"schema {found}" if type(found) is int else "no schema version"
-    raise BadInput(f"{what} has {said}, and this version of labs reads schema {VERSION}; read it "
-                   "with the version that wrote it, or make the run again with --fresh")
+    raise BadInput(
+        f"{what} has {said}, and this version of labs reads schema {VERSION}; read it "
+        "with the version that wrote it, or make the run again with --fresh"
+    )

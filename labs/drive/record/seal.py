@@ -32,8 +32,10 @@ def compute(folder: Path) -> Seal:
     files: dict[str, str] = {}
     for name, plain in _contents(folder):
         if not plain:
-            raise RunFailed(f"{folder.name}/{name} is a link, socket or device; a run folder "
-                            "keeps plain files only, so write it elsewhere on the host")
+            raise RunFailed(
+                f"{folder.name}/{name} is a link, socket or device; a run folder "
+                "keeps plain files only, so write it elsewhere on the host"
+            )
         files[name] = digest(folder / name)
     return Seal(files, digest(canonical(files)))
 
@@ -45,8 +47,10 @@ def read_seal(folder: Path) -> Seal:
     contradicts itself.
     """
     if not folder.is_dir():
-        raise BadInput(f"{folder} is no folder; a run is a folder with run.json and {SEAL}: "
-                       "`labs runs list` shows those you have")
+        raise BadInput(
+            f"{folder} is no folder; a run is a folder with run.json and {SEAL}: "
+            "`labs runs list` shows those you have"
+        )
     try:
         found = parse((folder / SEAL).read_bytes())
     except FileNotFoundError:
@@ -105,10 +109,14 @@ def _contents(folder: Path, below: str = "") -> Iterator[tuple[str, bool]]:
 def _without_seal(folder: Path) -> BadInput | Damaged:
     if (folder / "run.json").exists():
         return _broken(folder, SEAL, "is missing")
-    return BadInput(f"{folder} is no run: it has no run.json and no {SEAL}; "
-                    "`labs runs list` shows the runs you have")
+    return BadInput(
+        f"{folder} is no run: it has no run.json and no {SEAL}; "
+        "`labs runs list` shows the runs you have"
+    )
 
 
 def _broken(folder: Path, name: str, what: str) -> Damaged:
-    return Damaged(f"{folder}: {name} {what}; take the folder from where it came once more, "
-                   "or make the run again with --fresh")
+    return Damaged(
+        f"{folder}: {name} {what}; take the folder from where it came once more, "
+        "or make the run again with --fresh"
+    )

@@ -61,8 +61,9 @@ class StudyFile:
         }
 
 
-def write_study(runs: Path, lab: str, parameters: Mapping[str, object],
-                plan: Iterable[Planned]) -> StudyFile:
+def write_study(
+    runs: Path, lab: str, parameters: Mapping[str, object], plan: Iterable[Planned]
+) -> StudyFile:
     """Write a study under its own name and as the newest of its lab; return it.
 
     The parameter `runs` is left out. Raises BadInput or Missing if RUNS cannot be written.
@@ -73,7 +74,7 @@ def write_study(runs: Path, lab: str, parameters: Mapping[str, object],
     content = pretty(study.as_json())
     clear_unfinished(named.parent, "*.json")
     write_whole(named, content)
-    write_whole(study.path, content)        # the second: the newest is always there by its name
+    write_whole(study.path, content)  # the second: the newest is always there by its name
     return StudyFile(named, lab, kept, study.plan)
 
 
@@ -86,8 +87,10 @@ def read_study(path: Path) -> StudyFile:
     try:
         found = parse(path.read_bytes())
     except (FileNotFoundError, IsADirectoryError):
-        raise BadInput(f"{path} is no study file; a study is RUNS/{STUDIES}/LAB.json: "
-                       "`labs runs list` shows those you have") from None
+        raise BadInput(
+            f"{path} is no study file; a study is RUNS/{STUDIES}/LAB.json: "
+            "`labs runs list` shows those you have"
+        ) from None
     except OSError as error:
         raise _broken(path, f"cannot be read ({error.strerror})") from error
     except ValueError as error:
@@ -116,5 +119,7 @@ def _planned(path: Path, run: object) -> Planned:
 
 
 def _broken(path: Path, what: str) -> Damaged:
-    return Damaged(f"{path} {what}; take it from where it came once more, or make the study again "
-                   "with `labs run`")
+    return Damaged(
+        f"{path} {what}; take it from where it came once more, or make the study again "
+        "with `labs run`"
+    )

@@ -42,16 +42,16 @@ class Channel:
         if self.closed:
             raise BrokenPipeError
         while left:
-            left = left[os.write(self._write_fd, left):]
+            left = left[os.write(self._write_fd, left) :]
 
     def skip_behind(self, mark: bytes, timeout_s: float) -> bool:
-        """Skip what is no message up to `mark`; False when the time is over; EOFError at the end.
-        """
+        """Skip what is no message up to `mark`; False when the time is over; EOFError at "
+        "the end."""
         deadline = time.monotonic() + timeout_s
         while (at := self._buffer.find(mark)) < 0:
             if not self._more(deadline):
                 return False
-        del self._buffer[:at + len(mark)]
+        del self._buffer[: at + len(mark)]
         return True
 
     def receive(self, timeout_s: float | None = None) -> tuple[Message, bytes] | None:
@@ -84,8 +84,8 @@ class Channel:
         size = message.get("bytes", 0)
         if len(self._buffer) < end + 1 + size:
             return None
-        content = bytes(self._buffer[end + 1:end + 1 + size])
-        del self._buffer[:end + 1 + size]
+        content = bytes(self._buffer[end + 1 : end + 1 + size])
+        del self._buffer[: end + 1 + size]
         return message, content
 
     @property

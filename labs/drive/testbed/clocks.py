@@ -14,8 +14,10 @@ from labs.drive.testbed.contract import Host
 READINGS = 8
 NEAR_NS = 5_000_000
 # Relative, so it does not matter how long the command takes to start.
-STEP = ("import sys, time; clock = time.CLOCK_REALTIME; "
-        "time.clock_settime_ns(clock, time.clock_gettime_ns(clock) + int(sys.argv[1]))")
+STEP = (
+    "import sys, time; clock = time.CLOCK_REALTIME; "
+    "time.clock_settime_ns(clock, time.clock_gettime_ns(clock) + int(sys.argv[1]))"
+)
 
 
 @dataclass(frozen=True)

@@ -19,19 +19,30 @@ from labs.errors import BRANCHES, LabError, Missing, RunFailed
 CONNECT_S = 30
 ANSWER_S = 60.0
 OPTIONS = {
-    "BatchMode": "yes", "ConnectTimeout": str(CONNECT_S),
+    "BatchMode": "yes",
+    "ConnectTimeout": str(CONNECT_S),
     # Less would hide that the other side does not answer any more.
     "LogLevel": "INFO",
     # A machine that does not answer for 15 seconds is taken for dead.
-    "ServerAliveInterval": "5", "ServerAliveCountMax": "3",
-    "ForwardAgent": "no", "ForwardX11": "no", "ClearAllForwardings": "yes",
-    "PermitLocalCommand": "no", "RemoteCommand": "none", "RequestTTY": "no", "EscapeChar": "none",
+    "ServerAliveInterval": "5",
+    "ServerAliveCountMax": "3",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "ClearAllForwardings": "yes",
+    "PermitLocalCommand": "no",
+    "RemoteCommand": "none",
+    "RequestTTY": "no",
+    "EscapeChar": "none",
     "ControlPersist": "no",
 }
 # What ssh says along with a reason: of a key that it sees for the first time, and of a session that
 # lost the connection which it was to share.
-NO_REASON = ("Warning: Permanently added", "kex_exchange_identification", "UNKNOWN port 65535",
-             "Shared connection to")
+NO_REASON = (
+    "Warning: Permanently added",
+    "kex_exchange_identification",
+    "UNKNOWN port 65535",
+    "Shared connection to",
+)
 # Receives the modules and runs the far end; one line, since not every login shell takes more.
 BOOTSTRAP = r"""exec('import json, os, sys, types
 text = b""
@@ -44,9 +55,14 @@ for name, source in json.loads(text):
 sys.exit(module.main(sys.argv[2:]))')""".replace("\n", r"\n")
 # What the far end consists of, each after what it imports.
 PACKAGES = ("labs", "labs.drive", "labs.drive.kernel", "labs.drive.testbed")
-MODULES = ("labs.errors", "labs.drive.kernel.process_group", "labs.drive.testbed.contract",
-           "labs.drive.testbed.process", "labs.drive.testbed.channel",
-           "labs.drive.testbed.far_end")
+MODULES = (
+    "labs.errors",
+    "labs.drive.kernel.process_group",
+    "labs.drive.testbed.contract",
+    "labs.drive.testbed.process",
+    "labs.drive.testbed.channel",
+    "labs.drive.testbed.far_end",
+)
 
 
 @dataclass(frozen=True)
@@ -63,15 +79,16 @@ class Login:
         """The ssh command of a session over the connection at `control`; the first makes it."""
         given = {**OPTIONS, "ControlMaster": "yes" if first else "no", "ControlPath": str(control)}
         if not first:
-            given["ProxyCommand"] = "false"     # never a connection of its own
+            given["ProxyCommand"] = "false"  # never a connection of its own
         words = [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
         return ("ssh", *words, *self.options, "-T", self.destination, self.far_end(mode))
 
     def far_end(self, mode: str) -> str:
         """The command for the login shell: the one place where words are quoted for a shell."""
         sudo = ("sudo", "-n", "--") if self.sudo else ()
-        return shlex.join((*sudo, self.python, "-I", "-S", "-c", BOOTSTRAP, str(len(modules())),
-                           mode))
+        return shlex.join(
+            (*sudo, self.python, "-I", "-S", "-c", BOOTSTRAP, str(len(modules())), mode)
+        )
 
 
 @functools.cache
@@ -92,8 +109,9 @@ class Session:
     The first session of a connection makes it, the others go `over` that one.
     """
 
-    def __init__(self, host: str, login: Login, control: Path, mode: str, *,
-                 over: Session | None = None) -> None:
+    def __init__(
+        self, host: str, login: Login, control: Path, mode: str, *, over: Session | None = None
+    ) -> None:
         self._over = over
         self._at_work = False
         self._there = f"{host} ({login.destination})"
@@ -103,8 +121,12 @@ class Session:
         ours_in, theirs_out = os.pipe()
         self._channel = Channel(ours_in, ours_out)
         try:
-            self._ssh = process.spawn(login.argv(control, mode, first=over is None),
-                                      stdin=theirs_in, stdout=theirs_out, stderr=self._said)
+            self._ssh = process.spawn(
+                login.argv(control, mode, first=over is None),
+                stdin=theirs_in,
+                stdout=theirs_out,
+                stderr=self._said,
+            )
         except BaseException:
             self._channel.close()
             os.close(self._said)
@@ -113,7 +135,7 @@ class Session:
             os.close(theirs_in)
             os.close(theirs_out)
         try:
-            with contextlib.suppress(BrokenPipeError):      # `ready` tells of it
+            with contextlib.suppress(BrokenPipeError):  # `ready` tells of it
                 self._channel.write(modules())
         except BaseException:
             self.close()
@@ -142,14 +164,20 @@ class Session:
         exit_code = self._end()
         said = self._last_words()
         if exit_code == 127 or "command not found" in said:
-            return Missing(f"{self._there} lacks a program that is needed to work there: {said}; "
-                           f"install {self._login.python}{' and sudo' * self._login.sudo} there")
+            return Missing(
+                f"{self._there} lacks a program that is needed to work there: {said}; "
+                f"install {self._login.python}{' and sudo' * self._login.sudo} there"
+            )
         if "Session open refused" in said:
-            return Missing(f"{self._there} carries no more programs at once over one connection; "
-                           "raise MaxSessions in its sshd_config")
+            return Missing(
+                f"{self._there} carries no more programs at once over one connection; "
+                "raise MaxSessions in its sshd_config"
+            )
         if said.startswith("sudo:"):
-            return Missing(f"{self._there} does not let its user become root without a password: "
-                           f"{said}; allow it in sudoers, or log in as root")
+            return Missing(
+                f"{self._there} does not let its user become root without a password: "
+                f"{said}; allow it in sudoers, or log in as root"
+            )
         retry = shlex.join(("ssh", *self._login.options, self._login.destination, "true"))
         return Missing(f"{self._there} cannot be reached: {said}; `{retry}` tries alone")
 
@@ -160,8 +188,11 @@ class Session:
 
     def _last_words(self) -> str:
         said = os.pread(self._said, 1 << 16, 0).decode("utf-8", "replace")
-        lines = [line.strip() for line in said.splitlines() if line.strip()
-                 and not any(noise in line for noise in NO_REASON)]
+        lines = [
+            line.strip()
+            for line in said.splitlines()
+            if line.strip() and not any(noise in line for noise in NO_REASON)
+        ]
         if not lines and self._over:
             self._over.ended(2)
             return self._over._last_words()
@@ -171,9 +202,11 @@ class Session:
         """The error for a connection that ended before its time."""
         self._channel.close()
         exit_code = self._end()
-        return RunFailed(f"the connection to {self._there} was lost: {self._last_words()} (ssh "
-                         f"ended with exit code {exit_code}); see that the machine runs, and "
-                         "start this run again")
+        return RunFailed(
+            f"the connection to {self._there} was lost: {self._last_words()} (ssh "
+            f"ended with exit code {exit_code}); see that the machine runs, and "
+            "start this run again"
+        )
 
     @property
     def closed(self) -> bool:
@@ -209,8 +242,9 @@ class Session:
             raise self.lost()
         return received
 
-    def ask(self, message: Message, content: bytes = b"", *, timeout_s: float = ANSWER_S
-            ) -> tuple[Message, bytes]:
+    def ask(
+        self, message: Message, content: bytes = b"", *, timeout_s: float = ANSWER_S
+    ) -> tuple[Message, bytes]:
         """Send an order and return its answer."""
         try:
             self._channel.send(message, content)

@@ -76,8 +76,13 @@ class Host(Protocol):
     folder: PurePosixPath
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 60.0,
-        check: bool = True, log: bool = True,
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+        check: bool = True,
+        log: bool = True,
     ) -> Completed:
         """Run a command to its end. RunFailed if `check` and the exit code is not 0; Missing if
         the program is not on the host; RunFailed, and its whole group killed, past `timeout_s`."""
@@ -86,8 +91,9 @@ class Host(Protocol):
         """Run ip, tc, ethtool lines in order; neighbours of one tool share a process (`-batch`).
         Each line stands in the log by itself. RunFailed names the line that failed."""
 
-    def start(self, argv: Sequence[str], *, stdout: str = "/dev/null",
-              stderr: str | None = None) -> Process:
+    def start(
+        self, argv: Sequence[str], *, stdout: str = "/dev/null", stderr: str | None = None
+    ) -> Process:
         """Start a command and return at once; `stdout` is a path on the host, and `stderr`
         another, or None for the same."""
 
@@ -137,9 +143,7 @@ class Testbed(AbstractContextManager["Testbed"], Protocol):
         """The hosts by name: server, client and, where there is one, router."""
 
 
-def batches(
-    lines: Sequence[Sequence[str]],
-) -> list[tuple[str, list[tuple[str, ...]]]]:
+def batches(lines: Sequence[Sequence[str]]) -> list[tuple[str, list[tuple[str, ...]]]]:
     """Lines grouped into runs of one tool, in order: what `Host.batch` gives to one process."""
     groups: list[tuple[str, list[tuple[str, ...]]]] = []
     for line in lines:

@@ -22,9 +22,7 @@ GUEST_MEMORY_MIB = 4096
 DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "python3")
 BOOT_TOOLS = ("bash", "mount", "setpriv", "taskset")
 # Tools without which all but one option runs.
-OPTIONAL_TOOLS = {
-    "wget": "--client wget", "tcpdump": "--capture", "ethtool": "--at router",
-}
+OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--at router"}
 HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
 READING_MODULES = ("numpy", "pandas", "plotly")
 USE_VIRTUAL = "labs run buffers --testbed virtual"
@@ -41,8 +39,11 @@ LINK_TRIALS = {
     "htb": ("sch_htb", "tc qdisc add dev lo root handle 1: htb"),
     "netem": ("sch_netem", "tc qdisc add dev lo root netem delay 1ms"),
     "fq_codel": ("sch_fq_codel", "tc qdisc add dev lo root fq_codel"),
-    "u32": ("cls_u32", "tc qdisc add dev lo root handle 1: htb && "
-            "tc filter add dev lo protocol ip parent 1: u32 match ip sport 80 0xffff flowid 1:1"),
+    "u32": (
+        "cls_u32",
+        "tc qdisc add dev lo root handle 1: htb && "
+        "tc filter add dev lo protocol ip parent 1: u32 match ip sport 80 0xffff flowid 1:1",
+    ),
 }
 
 PTRACE_TRIAL = """
@@ -92,14 +93,16 @@ class Diagnosis:
 def examine(kernel: str = "6.1") -> tuple[Diagnosis, ...]:
     """Every testbed in turn; `kernel` is the one that the virtual testbed is to boot."""
     return (
-        Diagnosis("virtual", "a Linux kernel as a process, on virtual time; no root",
-                  tuple(virtual(kernel))),
-        Diagnosis("namespaces", "two hosts on this machine's own kernel; root",
-                  tuple(namespaces())),
-        Diagnosis("vagrant", "two virtual machines with kernels of their own",
-                  tuple(vagrant())),
-        Diagnosis("recorded", "runs that were made before; nothing but Python",
-                  tuple(recorded())),
+        Diagnosis(
+            "virtual",
+            "a Linux kernel as a process, on virtual time; no root",
+            tuple(virtual(kernel)),
+        ),
+        Diagnosis(
+            "namespaces", "two hosts on this machine's own kernel; root", tuple(namespaces())
+        ),
+        Diagnosis("vagrant", "two virtual machines with kernels of their own", tuple(vagrant())),
+        Diagnosis("recorded", "runs that were made before; nothing but Python", tuple(recorded())),
     )
 
 
@@ -123,8 +126,12 @@ def namespaces() -> Iterator[Check]:
         return
     yield from tools((*DRIVING_TOOLS, "unshare"))
     if os.geteuid() != 0:
-        yield Check("rights", False, "not root",
-                    'sudo env "PATH=$PATH" labs run buffers --testbed namespaces')
+        yield Check(
+            "rights",
+            False,
+            "not root",
+            'sudo env "PATH=$PATH" labs run buffers --testbed namespaces',
+        )
         return
     failed = _in_a_namespace("true")
     if failed is not None:
@@ -138,14 +145,18 @@ def namespaces() -> Iterator[Check]:
 def vagrant() -> Iterator[Check]:
     """What running on two virtual machines needs: Vagrant, a hypervisor, both machines up."""
     program = shutil.which("vagrant")
-    yield Check("vagrant", program is not None, program or "not installed",
-                install_line(machines_up.NEEDED))
+    yield Check(
+        "vagrant", program is not None, program or "not installed", install_line(machines_up.NEEDED)
+    )
     if program is None:
         return
     hypervisor = next((name for name in HYPERVISORS if _find(name)), None)
-    yield Check("hypervisor", hypervisor is not None,
-                hypervisor or f"none of {', '.join(HYPERVISORS)} is installed",
-                install_line(machines_up.NEEDED))
+    yield Check(
+        "hypervisor",
+        hypervisor is not None,
+        hypervisor or f"none of {', '.join(HYPERVISORS)} is installed",
+        install_line(machines_up.NEEDED),
+    )
     try:
         found = machines_up.states()
     except LabError as error:
@@ -163,28 +174,49 @@ def reached() -> Check:
     except LabError as error:
         return Check("ssh", False, str(error), "vagrant reload")
     for name in machines_up.NAMES:
-        argv = ("ssh", "-F", str(config), "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR",
-                name, "true")
+        argv = (
+            "ssh",
+            "-F",
+            str(config),
+            "-o",
+            "ConnectTimeout=10",
+            "-o",
+            "LogLevel=ERROR",
+            name,
+            "true",
+        )
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
             said = done.stderr.strip().splitlines()
-            return Check("ssh", False, f"{name} is not reached: {said[-1] if said else 'no word'}",
-                         f"vagrant reload {name}")
+            return Check(
+                "ssh",
+                False,
+                f"{name} is not reached: {said[-1] if said else 'no word'}",
+                f"vagrant reload {name}",
+            )
     return Check("ssh", True, "reaches both")
 
 
 def recorded() -> Iterator[Check]:
     """What reading recorded runs needs; modules are looked for, not imported."""
     lacking = [name for name in READING_MODULES if find_spec(name) is None]
-    yield Check("modules", not lacking,
-                "not installed: " + ", ".join(lacking) if lacking else ", ".join(READING_MODULES),
-                "pip install .")
+    yield Check(
+        "modules",
+        not lacking,
+        "not installed: " + ", ".join(lacking) if lacking else ", ".join(READING_MODULES),
+        "pip install .",
+    )
     package = Path(__file__).resolve().parents[1]
     clone = package.parent / "data"
-    found = next((place for place in (clone, package / "recorded")
-                  if (place / "SHA256SUMS").is_file()), None)
-    yield Check("studies", found is not None, str(found) if found else f"no {clone} here",
-                "git checkout -- data")
+    found = next(
+        (place for place in (clone, package / "recorded") if (place / "SHA256SUMS").is_file()), None
+    )
+    yield Check(
+        "studies",
+        found is not None,
+        str(found) if found else f"no {clone} here",
+        "git checkout -- data",
+    )
 
 
 def _find(name: str) -> str | None:
@@ -237,11 +269,19 @@ def ptrace() -> Check:
         return Check("ptrace", True, "a process may trace its child")
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
     if scope.is_file() and scope.read_text("ascii").strip() == "3":
-        return Check("ptrace", False, "kernel.yama.ptrace_scope is 3, until the next start",
-                     "echo kernel.yama.ptrace_scope=1 | sudo tee /etc/sysctl.d/99-ptrace.conf "
-                     "&& sudo reboot")
-    return Check("ptrace", False, f"refused: {os.strerror(max(code, 1)).lower()}",
-                 "docker run --cap-add SYS_PTRACE ... (when in a container)")
+        return Check(
+            "ptrace",
+            False,
+            "kernel.yama.ptrace_scope is 3, until the next start",
+            "echo kernel.yama.ptrace_scope=1 | sudo tee /etc/sysctl.d/99-ptrace.conf "
+            "&& sudo reboot",
+        )
+    return Check(
+        "ptrace",
+        False,
+        f"refused: {os.strerror(max(code, 1)).lower()}",
+        "docker run --cap-add SYS_PTRACE ... (when in a container)",
+    )
 
 
 def guest_memory(memory_mib: int) -> Check:
@@ -263,8 +303,12 @@ def part_of_the_link(name: str) -> Check:
     if failed is None:
         return Check(name, True, f"this kernel ({release}) has it")
     here = any(Path("/lib/modules", release).glob(f"kernel/**/{module}.ko*"))
-    return Check(name, False, f"this kernel ({release}) has no {name}: {failed}",
-                 f"modprobe {module}" if here else USE_VIRTUAL)
+    return Check(
+        name,
+        False,
+        f"this kernel ({release}) has no {name}: {failed}",
+        f"modprobe {module}" if here else USE_VIRTUAL,
+    )
 
 
 def _in_a_namespace(command: str) -> str | None:

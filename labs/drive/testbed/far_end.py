@@ -62,11 +62,15 @@ def keep(channel: Channel) -> None:
         with contextlib.ExitStack() as files:
             nothing = files.enter_context(open("/dev/null", "rb"))
             out = files.enter_context(_output(order["stdout"], order["host"]))
-            err = out if order["stderr"] is None else files.enter_context(
-                _output(order["stderr"], order["host"]))
+            err = (
+                out
+                if order["stderr"] is None
+                else files.enter_context(_output(order["stderr"], order["host"]))
+            )
             at_ns = time.time_ns()
-            started = process.spawn(order["argv"], stdin=nothing.fileno(), stdout=out, stderr=err,
-                                    host=order["host"])
+            started = process.spawn(
+                order["argv"], stdin=nothing.fileno(), stdout=out, stderr=err, host=order["host"]
+            )
     except LabError as error:
         channel.send({"error": type(error).__name__, "message": str(error)})
         return
@@ -125,8 +129,13 @@ def serve(channel: Channel) -> None:
             except OSError as error:
                 if isinstance(error, BrokenPipeError):
                     raise
-                channel.send({"error": "OSError", "errno": error.errno,
-                              "message": error.strerror or str(error)})
+                channel.send(
+                    {
+                        "error": "OSError",
+                        "errno": error.errno,
+                        "message": error.strerror or str(error),
+                    }
+                )
     finally:
         server.undo()
 
@@ -142,8 +151,13 @@ class Server:
         self._undo: list[Callable[[], object]] = []
         self._found: set[str] = set()
         self.orders: dict[str, Callable[[Message, bytes], None]] = {
-            "open": self._open, "run": self._run, "read": self._read, "write": self._write,
-            "sysctl": self._sysctl, "clock": self._clock, "undo": self._undo_later,
+            "open": self._open,
+            "run": self._run,
+            "read": self._read,
+            "write": self._write,
+            "sysctl": self._sysctl,
+            "clock": self._clock,
+            "undo": self._undo_later,
             "bye": self._bye,
         }
 
@@ -154,15 +168,18 @@ class Server:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         names = os.listdir(folder)
         if folder.stat().st_uid != os.geteuid() or (names and LOCK not in names):
-            raise RunFailed(f"{folder} on {self._host} holds files that are not a testbed's; "
-                            "remove it, or name another folder")
+            raise RunFailed(
+                f"{folder} on {self._host} holds files that are not a testbed's; "
+                "remove it, or name another folder"
+            )
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            raise RunFailed(f"{self._host} is in use by another run (it holds {folder}); "
-                            "wait for its end") from None
+            raise RunFailed(
+                f"{self._host} is in use by another run (it holds {folder}); wait for its end"
+            ) from None
         self._folder = folder
         _clear(folder)
         self._channel.send({"pid": os.getpid()})
@@ -181,10 +198,13 @@ class Server:
             return bool(ready)
 
         at_ns = time.time_ns()
-        done = process.run(order["argv"], stdin=content, timeout_s=timeout_s, host=self._host,
-                           watch=watch)
-        self._channel.send({"at_ns": at_ns, "exit": done.exit_code, "stdout": len(done.stdout)},
-                           done.stdout + done.stderr)
+        done = process.run(
+            order["argv"], stdin=content, timeout_s=timeout_s, host=self._host, watch=watch
+        )
+        self._channel.send(
+            {"at_ns": at_ns, "exit": done.exit_code, "stdout": len(done.stdout)},
+            done.stdout + done.stderr,
+        )
 
     def _read(self, order: Message, content: bytes) -> None:
         with open(order["path"], "rb", buffering=0) as file:

@@ -23,8 +23,15 @@ class LoggedHost(ABC):
     back in the reverse order over all of them.
     """
 
-    def __init__(self, name: str, address: str, device: str, folder: PurePosixPath,
-                 log: list[Command], found: Found) -> None:
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        device: str,
+        folder: PurePosixPath,
+        log: list[Command],
+        found: Found,
+    ) -> None:
         self.name = name
         self.address = address
         self.device = device
@@ -34,8 +41,9 @@ class LoggedHost(ABC):
         self._started: list[Process] = []
 
     @abstractmethod
-    def _execute(self, argv: Sequence[str], stdin: bytes, timeout_s: float
-                 ) -> tuple[int, Completed]:
+    def _execute(
+        self, argv: Sequence[str], stdin: bytes, timeout_s: float
+    ) -> tuple[int, Completed]:
         """Run a command: when it began, how it ended."""
 
     @abstractmethod
@@ -49,8 +57,15 @@ class LoggedHost(ABC):
     @abstractmethod
     def clock_ns(self) -> int: ...
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 60.0,
-            check: bool = True, log: bool = True) -> Completed:
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+        check: bool = True,
+        log: bool = True,
+    ) -> Completed:
         at_ns, done = self._execute(argv, stdin, timeout_s)
         if log:
             self._log.append(Command(at_ns, self.name, tuple(argv), done.exit_code))
@@ -66,8 +81,10 @@ class LoggedHost(ABC):
             text = "".join(" ".join(words[1:]) + "\n" for words in group)
             at_ns, done = self._execute((tool, "-batch", "-"), text.encode(), 60)
             codes = exit_codes(done, len(group))
-            self._log += [Command(at_ns, self.name, words, code)
-                          for words, code in zip(group, codes, strict=False)]
+            self._log += [
+                Command(at_ns, self.name, words, code)
+                for words, code in zip(group, codes, strict=False)
+            ]
             if done.exit_code:
                 raise failed(self.name, group[len(codes) - 1], done)
 
@@ -75,8 +92,9 @@ class LoggedHost(ABC):
         try:
             return " ".join(self._read_sysctl(sysctl_path(name)).split())
         except FileNotFoundError:
-            raise Missing(f"{self.name} has no sysctl {name}; `sysctl -a` lists what there is"
-                          ) from None
+            raise Missing(
+                f"{self.name} has no sysctl {name}; `sysctl -a` lists what there is"
+            ) from None
         except OSError as error:
             raise RunFailed(f"{name} of {self.name} cannot be read: {error.strerror}") from None
 
@@ -88,9 +106,10 @@ class LoggedHost(ABC):
         try:
             self._write_sysctl(sysctl_path(name), wished)
         except OSError as error:
-            self._found.pop()   # nothing was changed
-            raise RunFailed(f"{name} of {self.name} does not take '{wished}': "
-                            f"{error.strerror}") from None
+            self._found.pop()  # nothing was changed
+            raise RunFailed(
+                f"{name} of {self.name} does not take '{wished}': {error.strerror}"
+            ) from None
         self._log.append(Command(at_ns, self.name, ("sysctl", "-w", f"{name}={wished}"), 0))
         after = self.sysctl(name)
         if after != wished:
@@ -149,8 +168,11 @@ def failed(host: str, argv: Sequence[str], done: Completed) -> RunFailed:
     said = [line.strip() for line in said if FAILED_LINE not in line]
     tail = f": {said[-1]}" if said else ""
     first = f" ({said[0]})" if len(said) > 1 else ""
-    ended = (f"ended with exit code {done.exit_code}" if done.exit_code >= 0
-             else f"was ended by signal {-done.exit_code}")
+    ended = (
+        f"ended with exit code {done.exit_code}"
+        if done.exit_code >= 0
+        else f"was ended by signal {-done.exit_code}"
+    )
     return RunFailed(f"`{' '.join(argv)}` on {host} {ended}{tail}{first}")
 
 

@@ -59,7 +59,7 @@ def _undo(line: str) -> None:
     try:
         entry = json.loads(line)
     except ValueError:
-        return      # its owner was killed in the middle of the line, before it did anything
+        return  # its owner was killed in the middle of the line, before it did anything
     undo: dict[str, Callable[[], None]] = {
         "folder": lambda: remove_folder(Path(entry["folder"])),
         "namespace": lambda: remove_namespace(entry["namespace"]),

@@ -46,16 +46,26 @@ class Layout:
         return self.wires[-1][0]
 
 
-DIRECT = Layout(((
-    Port("server", DEVICE, "10.77.0.1", "02:00:00:00:00:01"),
-    Port("client", DEVICE, "10.77.0.2", "02:00:00:00:00:02"),
-),))
-ROUTED = Layout((
-    (Port("server", DEVICE, "10.77.1.1", "02:00:00:00:01:01", gateway="10.77.1.254"),
-     Port("router", "eth0", "10.77.1.254", "02:00:00:00:01:fe")),
-    (Port("router", "eth1", "10.77.2.254", "02:00:00:00:02:fe"),
-     Port("client", DEVICE, "10.77.2.1", "02:00:00:00:02:01", gateway="10.77.2.254")),
-))
+DIRECT = Layout(
+    (
+        (
+            Port("server", DEVICE, "10.77.0.1", "02:00:00:00:00:01"),
+            Port("client", DEVICE, "10.77.0.2", "02:00:00:00:00:02"),
+        ),
+    )
+)
+ROUTED = Layout(
+    (
+        (
+            Port("server", DEVICE, "10.77.1.1", "02:00:00:00:01:01", gateway="10.77.1.254"),
+            Port("router", "eth0", "10.77.1.254", "02:00:00:00:01:fe"),
+        ),
+        (
+            Port("router", "eth1", "10.77.2.254", "02:00:00:00:02:fe"),
+            Port("client", DEVICE, "10.77.2.1", "02:00:00:00:02:01", gateway="10.77.2.254"),
+        ),
+    )
+)
 
 
 def layout(link: Link) -> Layout:
@@ -67,9 +77,27 @@ def wiring(plan: Layout, names: dict[str, str]) -> tuple[Argv, ...]:
     """The ip lines that make the namespaces and the wires; `names` maps hosts to namespaces."""
     lines: list[Argv] = [("ip", "netns", "add", names[host]) for host in plan.hosts]
     for left, right in plan.wires:
-        lines.append(("ip", "link", "add", left.device, "address", left.mac,
-                      "netns", names[left.host], "type", "veth", "peer", "name", right.device,
-                      "address", right.mac, "netns", names[right.host]))
+        lines.append(
+            (
+                "ip",
+                "link",
+                "add",
+                left.device,
+                "address",
+                left.mac,
+                "netns",
+                names[left.host],
+                "type",
+                "veth",
+                "peer",
+                "name",
+                right.device,
+                "address",
+                right.mac,
+                "netns",
+                names[right.host],
+            )
+        )
     return tuple(lines)
 
 

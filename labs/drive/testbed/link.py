@@ -96,13 +96,37 @@ def shaping(link: Link, device: str, late_ms: float = 0.0) -> tuple[Argv, ...]:
     return (
         add("qdisc", "root", "handle", "1:", "htb", "default", "100"),
         add("class", "parent", "1:", "classid", "1:1", "htb", "rate", unshaped, "burst", "20k"),
-        add("class", "parent", "1:1", "classid", "1:10", "htb", "rate", rate,
-            *bursts(link.rate_mbit, late_ms)),
+        add(
+            "class",
+            "parent",
+            "1:1",
+            "classid",
+            "1:10",
+            "htb",
+            "rate",
+            rate,
+            *bursts(link.rate_mbit, late_ms),
+        ),
         add("class", "parent", "1:1", "classid", "1:100", "htb", "rate", unshaped, "burst", "20k"),
         add("qdisc", "parent", "1:10", "handle", "10:", *queue(link)),
         add("qdisc", "parent", "1:100", "handle", "100:", "fq_codel"),
-        add("filter", "protocol", "ip", "parent", "1:0", "prio", "1", "u32", "match", "ip",
-            "sport", str(link.port), "0xffff", "flowid", "1:10"),
+        add(
+            "filter",
+            "protocol",
+            "ip",
+            "parent",
+            "1:0",
+            "prio",
+            "1",
+            "u32",
+            "match",
+            "ip",
+            "sport",
+            str(link.port),
+            "0xffff",
+            "flowid",
+            "1:10",
+        ),
     )
 
 
@@ -113,8 +137,10 @@ def offloads_off(device: str) -> Argv:
 
 def counters(device: str) -> tuple[Argv, ...]:
     """The lines that read what the shaper counted."""
-    return (("tc", "-s", "qdisc", "show", "dev", device),
-            ("tc", "-s", "class", "show", "dev", device))
+    return (
+        ("tc", "-s", "qdisc", "show", "dev", device),
+        ("tc", "-s", "class", "show", "dev", device),
+    )
 
 
 @dataclass(frozen=True)
@@ -131,8 +157,11 @@ class Measured:
 
     def as_json(self) -> dict[str, float | None]:
         """What stands in a run: the path's own RTT only where it was measured."""
-        return {name: value for name, value in asdict(self).items()
-                if name != "beside_ms" or value is not None}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name != "beside_ms" or value is not None
+        }
 
 
 # netem works in ticks of 64 ns and htb in 8 ns per byte steps; what is left is one frame's time
@@ -156,18 +185,23 @@ def verdict(link: Link, measured: Measured, packets: int = 0) -> str:
     allowed_ms = max(RTT_FLOOR_MS, RTT_TOLERANCE * link.delay_ms, own_ms) + 3 * link.jitter_ms
     if abs(beyond_ms) > allowed_ms:
         own = f" above the path's own {beside_ms:.2f}" if beside_ms else ""
-        complaints.append(f"RTT {measured.rtt_ms:.2f} ms, asked {link.delay_ms:g} "
-                          f"within {allowed_ms:.2g} ms{own}")
+        complaints.append(
+            f"RTT {measured.rtt_ms:.2f} ms, asked {link.delay_ms:g} within {allowed_ms:.2g} ms{own}"
+        )
     if link.rate_mbit is not None and not link.jitter_ms:
         allowed = RATE_TOLERANCE * link.rate_mbit
         if measured.rate_mbit is None:
             complaints.append("the rate could not be measured")
         elif abs(measured.rate_mbit - link.rate_mbit) > allowed:
-            complaints.append(f"rate {measured.rate_mbit:.1f} Mbit/s, asked {link.rate_mbit:g} "
-                              f"within {100 * RATE_TOLERANCE:g} %")
+            complaints.append(
+                f"rate {measured.rate_mbit:.1f} Mbit/s, asked {link.rate_mbit:g} "
+                f"within {100 * RATE_TOLERANCE:g} %"
+            )
     if packets and measured.loss_pct is not None:
         allowed = 400 * sqrt(link.loss_pct / 100 * (1 - link.loss_pct / 100) / packets)
         if abs(measured.loss_pct - link.loss_pct) > allowed:
-            complaints.append(f"{measured.loss_pct:.3g} % lost, asked {link.loss_pct:g} "
-                              f"within {allowed:.2g} points")
+            complaints.append(
+                f"{measured.loss_pct:.3g} % lost, asked {link.loss_pct:g} "
+                f"within {allowed:.2g} points"
+            )
     return "not as asked: " + "; ".join(complaints) if complaints else "as asked"

@@ -22,23 +22,33 @@ from labs.errors import LabError, Missing, RunFailed
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 COPIED_BYTES = 1 << 20
-CONTROL, AVAILABLE, ALLOWED = (f"net.ipv4.tcp_{which}congestion_control"
-                               for which in ("", "available_", "allowed_"))
+CONTROL, AVAILABLE, ALLOWED = (
+    f"net.ipv4.tcp_{which}congestion_control" for which in ("", "available_", "allowed_")
+)
 
 
 def _enter(namespace_fd: int) -> None:
     """Move this thread into a network namespace; what it starts from now on is born there."""
     if _libc.setns(namespace_fd, _CLONE_NEWNET):
         number = ctypes.get_errno()
-        raise Missing(f"cannot enter a network namespace ({os.strerror(number)}); "
-                      "this testbed needs root")
+        raise Missing(
+            f"cannot enter a network namespace ({os.strerror(number)}); this testbed needs root"
+        )
 
 
 class NamespaceHost(LoggedHost):
     """A host that is a network namespace; it shares files, clock and kernel with this process."""
 
-    def __init__(self, name: str, namespace: str, plan: Layout, folder: Path,
-                 log: list[Command], found: Found, journal: Journal | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        namespace: str,
+        plan: Layout,
+        folder: Path,
+        log: list[Command],
+        found: Found,
+        journal: Journal | None,
+    ) -> None:
         port = plan.port(name)
         super().__init__(name, port.address, port.device, PurePosixPath(folder), log, found)
         self._journal = journal
@@ -53,28 +63,32 @@ class NamespaceHost(LoggedHost):
         finally:
             _enter(self._home)
 
-    def _execute(self, argv: Sequence[str], stdin: bytes, timeout_s: float
-                 ) -> tuple[int, Completed]:
+    def _execute(
+        self, argv: Sequence[str], stdin: bytes, timeout_s: float
+    ) -> tuple[int, Completed]:
         at_ns = self.clock_ns()
         with self._inside():
             return at_ns, process.run(argv, stdin=stdin, timeout_s=timeout_s, host=self.name)
 
-    def start(self, argv: Sequence[str], *, stdout: str = "/dev/null",
-              stderr: str | None = None) -> process.LocalProcess:
+    def start(
+        self, argv: Sequence[str], *, stdout: str = "/dev/null", stderr: str | None = None
+    ) -> process.LocalProcess:
         with contextlib.ExitStack() as files:
             out = files.enter_context(self._output(stdout))
             err = out if stderr is None else files.enter_context(self._output(stderr))
             nothing = files.enter_context(open("/dev/null", "rb"))
             at_ns = self.clock_ns()
             with self._inside():
-                started = process.spawn(argv, stdin=nothing.fileno(), stdout=out, stderr=err,
-                                        host=self.name)
+                started = process.spawn(
+                    argv, stdin=nothing.fileno(), stdout=out, stderr=err, host=self.name
+                )
         self._started.append(started)
         self._log.append(Command(at_ns, self.name, tuple(argv), None))
         return started
 
-    def program(self, source: Path, args: Sequence[str], *,
-                stdout: str = "/dev/null") -> process.LocalProcess:
+    def program(
+        self, source: Path, args: Sequence[str], *, stdout: str = "/dev/null"
+    ) -> process.LocalProcess:
         if not source.is_file():
             raise RunFailed(f"there is no program {source} to start on {self.name}")
         with self._output(stdout) as out:
@@ -112,8 +126,12 @@ class NamespaceHost(LoggedHost):
 
     def fetch(self, path: str, into: Path) -> None:
         try:
-            with whole(into) as part, self._inside(), open(path, "rb") as source, \
-                    part.open("wb") as copy:
+            with (
+                whole(into) as part,
+                self._inside(),
+                open(path, "rb") as source,
+                part.open("wb") as copy,
+            ):
                 while some := source.read(COPIED_BYTES):
                     copy.write(some)
         except OSError as error:
@@ -174,8 +192,9 @@ class Namespaces:
         self._plan = layout(link)
         # Plain names are constant: they stand in configurations and commands, which must repeat.
         self._tag = "labs" if own_kernel else f"labs-{os.urandom(4).hex()}"
-        self._names = {host: host if own_kernel else f"{self._tag}-{host}"
-                       for host in self._plan.hosts}
+        self._names = {
+            host: host if own_kernel else f"{self._tag}-{host}" for host in self._plan.hosts
+        }
         self._hosts: dict[str, NamespaceHost] = {}
         self._found: Found = []
         self._own_kernel = own_kernel
@@ -183,8 +202,10 @@ class Namespaces:
 
     def __enter__(self) -> Namespaces:
         if os.geteuid():
-            raise Missing("the namespaces testbed needs root; run as root, "
-                          "or use --testbed virtual, which needs no rights")
+            raise Missing(
+                "the namespaces testbed needs root; run as root, "
+                "or use --testbed virtual, which needs no rights"
+            )
         self._folder = Path("/tmp" if self._own_kernel else temporary()) / self._tag
         try:
             self._lay()
@@ -208,8 +229,9 @@ class Namespaces:
         for host in self._plan.hosts:
             folder = self._folder / host
             folder.mkdir()
-            self._hosts[host] = NamespaceHost(host, self._names[host], self._plan, folder, self.log,
-                                              self._found, self._journal)
+            self._hosts[host] = NamespaceHost(
+                host, self._names[host], self._plan, folder, self.log, self._found, self._journal
+            )
         for host, opened in self._hosts.items():
             opened.batch(addressing(self._plan, host))
         if "router" in self._hosts:
@@ -217,12 +239,16 @@ class Namespaces:
         for host, lines in linking(self._plan, self.link).items():
             self._hosts[host].batch(lines)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
             self._take_away()
         except LabError:
-            if error is None:   # else what went wrong first is what is told
+            if error is None:  # else what went wrong first is what is told
                 raise
 
     def _take_away(self) -> None:

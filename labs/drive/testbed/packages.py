@@ -16,20 +16,46 @@ INSTALL = {
 }
 # The same name everywhere, unless the table below it says otherwise.
 PACKAGES = {
-    "ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "nstat": "iproute2",
-    "setpriv": "util-linux", "taskset": "util-linux", "unshare": "util-linux",
-    "mount": "util-linux", "ab": "apache2-utils",
-    "qemu-img": "qemu-utils", "qemu-system-x86_64": "qemu-system-x86", "sfdisk": "fdisk",
-    "mke2fs": "e2fsprogs", "mkfs.fat": "dosfstools", "mcopy": "mtools",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ss": "iproute2",
+    "nstat": "iproute2",
+    "setpriv": "util-linux",
+    "taskset": "util-linux",
+    "unshare": "util-linux",
+    "mount": "util-linux",
+    "ab": "apache2-utils",
+    "qemu-img": "qemu-utils",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "sfdisk": "fdisk",
+    "mke2fs": "e2fsprogs",
+    "mkfs.fat": "dosfstools",
+    "mcopy": "mtools",
 }
 # What the labs start on a machine of their own; the boxes of virtual machines are built with it.
-MACHINE_TOOLS = ("python3", "ip", "tc", "ss", "nstat", "nginx", "wget", "curl", "httping", "ab",
-                 "iperf3", "tcpdump", "ethtool")
+MACHINE_TOOLS = (
+    "python3",
+    "ip",
+    "tc",
+    "ss",
+    "nstat",
+    "nginx",
+    "wget",
+    "curl",
+    "httping",
+    "ab",
+    "iperf3",
+    "tcpdump",
+    "ethtool",
+)
 OTHERWISE = {
     ("apt-get", "mount"): "mount",
-    ("dnf", "ip"): "iproute", ("dnf", "ss"): "iproute", ("dnf", "nstat"): "iproute",
+    ("dnf", "ip"): "iproute",
+    ("dnf", "ss"): "iproute",
+    ("dnf", "nstat"): "iproute",
     ("dnf", "tc"): "iproute-tc",
-    ("dnf", "ab"): "httpd-tools", ("pacman", "ab"): "apache",
+    ("dnf", "ab"): "httpd-tools",
+    ("pacman", "ab"): "apache",
     ("pacman", "python3"): "python",
     ("apk", "setpriv"): "setpriv",
 }

@@ -19,15 +19,27 @@ from labs.drive.kernel.process_group import KILLED_S, await_group, readable, sig
 from labs.drive.testbed.contract import Completed
 from labs.errors import Missing, RunFailed
 
-PACKAGES = {"ss": "iproute2", "ip": "iproute2", "tc": "iproute2", "nstat": "iproute2",
-            "nginx": "nginx-light", "tcpdump": "tcpdump", "wget": "wget", "ethtool": "ethtool",
-            "ab": "apache2-utils", "iperf3": "iperf3", "ssh": "openssh-client"}
+PACKAGES = {
+    "ss": "iproute2",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nstat": "iproute2",
+    "nginx": "nginx-light",
+    "tcpdump": "tcpdump",
+    "wget": "wget",
+    "ethtool": "ethtool",
+    "ab": "apache2-utils",
+    "iperf3": "iperf3",
+    "ssh": "openssh-client",
+}
 
 
 def missing(program: str, host: str = "this machine") -> Missing:
     """The error for a program that is not there."""
-    return Missing(f"{program} is not installed on {host}; on Debian: "
-                   f"apt-get install {PACKAGES.get(program, program)}")
+    return Missing(
+        f"{program} is not installed on {host}; on Debian: "
+        f"apt-get install {PACKAGES.get(program, program)}"
+    )
 
 
 class LocalProcess:
@@ -93,15 +105,24 @@ class LocalProcess:
                 raise RunFailed(f"{self.argv[0]} left processes that do not die: {rest}")
 
 
-def spawn(argv: Sequence[str], *, stdin: int, stdout: int, stderr: int,
-          host: str = "this machine") -> LocalProcess:
+def spawn(
+    argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, host: str = "this machine"
+) -> LocalProcess:
     """Start a program by its name in PATH; Missing if it is not there or cannot be executed."""
     words = tuple(argv)
-    actions = [(os.POSIX_SPAWN_DUP2, fd, target)
-               for target, fd in enumerate((stdin, stdout, stderr))]
+    actions = [
+        (os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate((stdin, stdout, stderr))
+    ]
     try:
-        pid = os.posix_spawnp(words[0], words, os.environ, file_actions=actions, setsid=True,
-                              setsigmask=[], setsigdef=[signal.SIGPIPE, signal.SIGINT])
+        pid = os.posix_spawnp(
+            words[0],
+            words,
+            os.environ,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGPIPE, signal.SIGINT],
+        )
     except FileNotFoundError:
         raise missing(words[0], host) from None
     except OSError as error:
@@ -109,20 +130,29 @@ def spawn(argv: Sequence[str], *, stdin: int, stdout: int, stderr: int,
     return LocalProcess(words, pid)
 
 
-def run(argv: Sequence[str], *, stdin: bytes, timeout_s: float, host: str = "this machine",
-        watch: Callable[[LocalProcess], bool] | None = None) -> Completed:
+def run(
+    argv: Sequence[str],
+    *,
+    stdin: bytes,
+    timeout_s: float,
+    host: str = "this machine",
+    watch: Callable[[LocalProcess], bool] | None = None,
+) -> Completed:
     """Run a program to its end, and what it left of its group; RunFailed past `timeout_s`.
 
     `watch` may do the waiting: it returns whether the program ended.
     """
     # Kept in memory: a pipe would have to be read while the program runs.
     with contextlib.ExitStack() as files:
-        given, out, err = (files.enter_context(open(os.memfd_create(name), "w+b"))
-                           for name in ("stdin", "stdout", "stderr"))
+        given, out, err = (
+            files.enter_context(open(os.memfd_create(name), "w+b"))
+            for name in ("stdin", "stdout", "stderr")
+        )
         given.write(stdin)
         given.seek(0)
-        process = spawn(argv, stdin=given.fileno(), stdout=out.fileno(), stderr=err.fileno(),
-                        host=host)
+        process = spawn(
+            argv, stdin=given.fileno(), stdout=out.fileno(), stderr=err.fileno(), host=host
+        )
         try:
             ended = watch(process) if watch else process.wait(timeout_s) is not None
         except BaseException:
@@ -139,12 +169,14 @@ def run(argv: Sequence[str], *, stdin: bytes, timeout_s: float, host: str = "thi
 
 def late(argv: Sequence[str], host: str, timeout_s: float) -> RunFailed:
     """The error for a command that took too long."""
-    return RunFailed(f"`{' '.join(argv)}` on {host} did not end within {timeout_s:g} s "
-                     "and was killed")
+    return RunFailed(
+        f"`{' '.join(argv)}` on {host} did not end within {timeout_s:g} s and was killed"
+    )
 
 
-def fork(source: Path, args: Sequence[str], *, stdout: int,
-         enter: Callable[[], None]) -> LocalProcess:
+def fork(
+    source: Path, args: Sequence[str], *, stdout: int, enter: Callable[[], None]
+) -> LocalProcess:
     """Run `main(args)` of a single-file program in a child of this process, after `enter()`."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -159,8 +191,9 @@ def fork(source: Path, args: Sequence[str], *, stdout: int,
     return LocalProcess((str(source), *args), pid)
 
 
-def _be_the_program(source: Path, args: Sequence[str], stdout: int,
-                    enter: Callable[[], None]) -> NoReturn:
+def _be_the_program(
+    source: Path, args: Sequence[str], stdout: int, enter: Callable[[], None]
+) -> NoReturn:
     exit_code = 1
     try:
         os.setsid()
@@ -169,7 +202,8 @@ def _be_the_program(source: Path, args: Sequence[str], stdout: int,
         for target, fd in enumerate((os.open("/dev/null", os.O_RDONLY), stdout, stdout)):
             os.dup2(fd, target)
         sys.stdout = io.TextIOWrapper(
-            io.BufferedWriter(io.FileIO(1, "w", closefd=False)), line_buffering=True)
+            io.BufferedWriter(io.FileIO(1, "w", closefd=False)), line_buffering=True
+        )
         sys.stderr = sys.stdout
         enter()
         # What this process has open is not the program's; among it is the pipe that says it began.

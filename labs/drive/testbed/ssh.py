@@ -73,8 +73,16 @@ class SshHost(LoggedHost):
     """A machine as a host; its `folder` there is empty or not there before `open`, gone after
     `close`. `log` and `found` belong to the testbed."""
 
-    def __init__(self, name: str, address: str, device: str, login: Login, folder: PurePosixPath,
-                 log: list[Command], found: Found) -> None:
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        device: str,
+        login: Login,
+        folder: PurePosixPath,
+        log: list[Command],
+        found: Found,
+    ) -> None:
         super().__init__(name, address, device, folder, log, found)
         self._login = login
         self._programs: set[str] = set()
@@ -85,8 +93,9 @@ class SshHost(LoggedHost):
     def connect(self) -> None:
         """Begin to connect, and do not wait: other hosts may be connected to meanwhile."""
         with contextlib.ExitStack() as opened:
-            self._control = opened.enter_context(
-                held_folder("labs-ssh-", CONTROL_FOLDERS)) / "control"
+            self._control = (
+                opened.enter_context(held_folder("labs-ssh-", CONTROL_FOLDERS)) / "control"
+            )
             self._coming = Session(self.name, self._login, self._control, "serve")
             opened.callback(self._coming.close)
             self._closing = opened.pop_all()
@@ -133,42 +142,50 @@ class SshHost(LoggedHost):
             raise RunFailed(f"{self.name} is not connected")
         return self._session
 
-    def _ask(self, message: Message, content: bytes = b"", timeout_s: float = ANSWER_S
-             ) -> tuple[Message, bytes]:
+    def _ask(
+        self, message: Message, content: bytes = b"", timeout_s: float = ANSWER_S
+    ) -> tuple[Message, bytes]:
         return self._serving().ask(message, content, timeout_s=timeout_s)
 
-    def _execute(self, argv: Sequence[str], stdin: bytes, timeout_s: float
-                 ) -> tuple[int, Completed]:
+    def _execute(
+        self, argv: Sequence[str], stdin: bytes, timeout_s: float
+    ) -> tuple[int, Completed]:
         order = {"order": "run", "argv": list(argv), "timeout_s": timeout_s}
         answer, printed = self._ask(order, stdin, timeout_s + ANSWER_S)
         cut = answer["stdout"]
         return answer["at_ns"], Completed(tuple(argv), answer["exit"], printed[:cut], printed[cut:])
 
-    def start(self, argv: Sequence[str], *, stdout: str = "/dev/null",
-              stderr: str | None = None) -> SshProcess:
+    def start(
+        self, argv: Sequence[str], *, stdout: str = "/dev/null", stderr: str | None = None
+    ) -> SshProcess:
         return self._keep(tuple(argv), tuple(argv), stdout, stderr)
 
-    def program(self, source: Path, args: Sequence[str], *,
-                stdout: str = "/dev/null") -> SshProcess:
+    def program(
+        self, source: Path, args: Sequence[str], *, stdout: str = "/dev/null"
+    ) -> SshProcess:
         try:
             content = source.read_bytes()
         except OSError:
             raise RunFailed(f"there is no program {source} to start on {self.name}") from None
-        there = str(self.folder / "programs" / hashlib.sha256(content).hexdigest()[:16]
-                    / source.name)
+        there = str(
+            self.folder / "programs" / hashlib.sha256(content).hexdigest()[:16] / source.name
+        )
         if there not in self._programs:
             self.write(there, content)
             self._programs.add(there)
-        return self._keep((source.name, *args),
-                          (self._login.python, "-u", "-I", "-S", there, *args), stdout, None)
+        return self._keep(
+            (source.name, *args), (self._login.python, "-u", "-I", "-S", there, *args), stdout, None
+        )
 
-    def _keep(self, shown: tuple[str, ...], argv: tuple[str, ...], stdout: str,
-              stderr: str | None) -> SshProcess:
+    def _keep(
+        self, shown: tuple[str, ...], argv: tuple[str, ...], stdout: str, stderr: str | None
+    ) -> SshProcess:
         session = Session(self.name, self._login, self._control, "keep", over=self._serving())
         try:
             session.ready()
-            answer, _ = session.ask({"host": self.name, "argv": list(argv), "stdout": stdout,
-                                     "stderr": stderr})
+            answer, _ = session.ask(
+                {"host": self.name, "argv": list(argv), "stdout": stdout, "stderr": stderr}
+            )
         except BaseException:
             session.close()
             raise
@@ -192,8 +209,11 @@ class SshHost(LoggedHost):
 
     def fetch(self, path: str, into: Path) -> None:
         try:
-            with whole(into) as part, part.open("wb") as copy, \
-                    contextlib.closing(self._parts(path)) as parts:
+            with (
+                whole(into) as part,
+                part.open("wb") as copy,
+                contextlib.closing(self._parts(path)) as parts,
+            ):
                 for some in parts:
                     copy.write(some)
         except OSError as error:

@@ -46,8 +46,9 @@ def unshaping(device: str) -> Argv:
 
 def is_shaped(qdiscs: str) -> bool:
     """Whether `tc qdisc show dev X root` tells of a shaper; the kernel's own have handle 0."""
-    return any(line.split()[:1] == ["qdisc"] and line.split()[2] != "0:"
-               for line in qdiscs.splitlines())
+    return any(
+        line.split()[:1] == ["qdisc"] and line.split()[2] != "0:" for line in qdiscs.splitlines()
+    )
 
 
 class Machines:
@@ -56,8 +57,15 @@ class Machines:
     With `as_found` the link is not laid: it stays the one that the server has.
     """
 
-    def __init__(self, link: Link, server: Machine, client: Machine, *, kind: str = "ssh",
-                 as_found: bool = False) -> None:
+    def __init__(
+        self,
+        link: Link,
+        server: Machine,
+        client: Machine,
+        *,
+        kind: str = "ssh",
+        as_found: bool = False,
+    ) -> None:
         if link.at != "server":
             raise BadInput(f"two machines have no {link.at} between them: `at` is server here")
         self.kind = kind
@@ -68,9 +76,17 @@ class Machines:
         self._own_link = server.own_link
         self._as_found = as_found
         self.server, self.client = (
-            SshHost(name, machine.address, machine.device, machine.login, machine.folder,
-                    self.log, self._found)
-            for name, machine in (("server", server), ("client", client)))
+            SshHost(
+                name,
+                machine.address,
+                machine.device,
+                machine.login,
+                machine.folder,
+                self.log,
+                self._found,
+            )
+            for name, machine in (("server", server), ("client", client))
+        )
         self._leaving = contextlib.ExitStack()
 
     def hosts(self) -> Mapping[str, SshHost]:
@@ -111,15 +127,22 @@ class Machines:
         if not self.server.undoes_itself():
             self.server.run(argv, log=False)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         # A connection that ended brings other failures, which may be told of before it.
-        lost = [one for host in self.hosts().values() if (one := host.connection_lost())] \
-            if isinstance(error, RunFailed) else []
+        lost = (
+            [one for host in self.hosts().values() if (one := host.connection_lost())]
+            if isinstance(error, RunFailed)
+            else []
+        )
         try:
             self._leaving.close()
         except LabError:
-            if error is None:   # else what went wrong first is what is told
+            if error is None:  # else what went wrong first is what is told
                 raise
         if lost:
             raise lost[0] from error

@@ -24,16 +24,26 @@ OWN_LINK = ("/usr/local/sbin/lab-link", "start")
 def machine(name: str, ssh_config: Path) -> Machine:
     """One of the two, reached as `vagrant ssh-config` says in a file."""
     login = Login(name, ("-F", str(ssh_config)), sudo=True)
-    return Machine(login, ADDRESSES[name], DEVICE, PurePosixPath(FOLDER.format(name)),
-                   OWN_LINK if name == "server" else ())
+    return Machine(
+        login,
+        ADDRESSES[name],
+        DEVICE,
+        PurePosixPath(FOLDER.format(name)),
+        OWN_LINK if name == "server" else (),
+    )
 
 
 class Vagrant(Machines):
     """Two machines whose clocks are near each other, and whose server has a link of its own."""
 
     def __init__(self, link: Link, ssh_config: Path, *, as_found: bool = False) -> None:
-        super().__init__(link, machine("server", ssh_config), machine("client", ssh_config),
-                         kind="vagrant", as_found=as_found)
+        super().__init__(
+            link,
+            machine("server", ssh_config),
+            machine("client", ssh_config),
+            kind="vagrant",
+            as_found=as_found,
+        )
 
     def __enter__(self) -> Vagrant:
         super().__enter__()

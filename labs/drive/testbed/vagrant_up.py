@@ -42,12 +42,20 @@ def ask(*words: str) -> subprocess.CompletedProcess[str]:
     if not (where / VAGRANTFILE).is_file():
         raise Missing(f"there is no {VAGRANTFILE} in {where}; it comes with the clone: go there")
     try:
-        return subprocess.run((program(), *words), cwd=where, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=ANSWER_S,
-                              env={**os.environ, "LC_ALL": "C.UTF-8"})
+        return subprocess.run(
+            (program(), *words),
+            cwd=where,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=ANSWER_S,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+        )
     except subprocess.TimeoutExpired:
-        raise Missing(f"vagrant {' '.join(words)} did not answer in {ANSWER_S} s; see whether "
-                      "libvirt or VirtualBox runs") from None
+        raise Missing(
+            f"vagrant {' '.join(words)} did not answer in {ANSWER_S} s; see whether "
+            "libvirt or VirtualBox runs"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -90,16 +98,20 @@ def states() -> States:
     done = ask("status", "--machine-readable")
     found = read_states(done.stdout)
     if done.returncode or set(found) != set(NAMES):
-        raise Missing(f"vagrant cannot tell of its machines: {last_word(done)}; `vagrant status` "
-                      "says more")
+        raise Missing(
+            f"vagrant cannot tell of its machines: {last_word(done)}; `vagrant status` says more"
+        )
     return States(found)
 
 
 def read_states(text: str) -> dict[str, str]:
     """The states in `vagrant status --machine-readable`: time, machine, kind, value."""
     rows = (line.split(",") for line in text.splitlines())
-    return {row[1]: row[3].replace("_", " ") for row in rows
-            if len(row) > 3 and row[1] in NAMES and row[2] == "state"}
+    return {
+        row[1]: row[3].replace("_", " ")
+        for row in rows
+        if len(row) > 3 and row[1] in NAMES and row[2] == "state"
+    }
 
 
 @functools.cache
@@ -107,14 +119,19 @@ def reach() -> Path:
     """A file for `ssh -F` that reaches both machines. Missing, with the next step, if not both
     are up."""
     done = ask("ssh-config") if all(created().values()) else None
-    hosts = [line.split()[1] for line in done.stdout.splitlines()
-             if line.startswith("Host ")] if done else []
+    hosts = (
+        [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Host ")]
+        if done
+        else []
+    )
     if done is None or done.returncode or sorted(hosts) != sorted(NAMES):
         found = states()
         if found.up:
             assert done is not None
-            raise Missing(f"vagrant cannot tell how its machines are reached: {last_word(done)}; "
-                          "vagrant reload")
+            raise Missing(
+                f"vagrant cannot tell how its machines are reached: {last_word(done)}; "
+                "vagrant reload"
+            )
         raise Missing(f"{found}; {next_step(found)}")
     path = machines_folder().parent / SSH_CONFIG
     write_whole(path, done.stdout.encode())
@@ -133,4 +150,3 @@ def next_step(found: States) -> str:
 def last_word(done: subprocess.CompletedProcess[str]) -> str:
     said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
     return said[0] if said else f"it ended with exit code {done.returncode}"
-

@@ -13,12 +13,29 @@ from labs.drive.testbed.namespaces import Namespaces
 from labs.errors import RunFailed
 
 
-def run(kernel: Path, *, interpreter: Path, staging: Path, code: Path, experiment: str,
-        memory_mib: int, seed: int, cpu: int | None, on_line: Callable[[str], None]) -> None:
+def run(
+    kernel: Path,
+    *,
+    interpreter: Path,
+    staging: Path,
+    code: Path,
+    experiment: str,
+    memory_mib: int,
+    seed: int,
+    cpu: int | None,
+    on_line: Callable[[str], None],
+) -> None:
     """Boot `kernel` and make the run that `staging`/inputs.json asks for; as `kernel.boot.boot`."""
-    boot(kernel, staging=staging, code=code,
-         argv=guest.argv(interpreter, INSIDE_CODE, "virtual", experiment),
-         memory_mib=memory_mib, seed=seed, cpu=cpu, on_line=on_line)
+    boot(
+        kernel,
+        staging=staging,
+        code=code,
+        argv=guest.argv(interpreter, INSIDE_CODE, "virtual", experiment),
+        memory_mib=memory_mib,
+        seed=seed,
+        cpu=cpu,
+        on_line=on_line,
+    )
 
 
 def open_testbed(link: Link, ssh_config: str | None) -> Namespaces:
@@ -37,5 +54,7 @@ def await_fine_timers() -> None:
         if int(Path("/proc/net/psched").read_text().split()[3], 16) == 1_000_000_000:
             return
         time.sleep(0.01)
-    raise RunFailed("the kernel's timers did not become fine ones within 5 s; "
-                    "it needs CONFIG_HIGH_RES_TIMERS: labs kernel check")
+    raise RunFailed(
+        "the kernel's timers did not become fine ones within 5 s; "
+        "it needs CONFIG_HIGH_RES_TIMERS: labs kernel check"
+    )

@@ -18,8 +18,19 @@ if TYPE_CHECKING:
 
 KIB, MIB = 1 << 10, 1 << 20
 NBSP = "\N{NO-BREAK SPACE}"
-COLUMNS = ("condition", "whose", "set by", "requested", "core maximum", "granted", "used",
-           "advertised", "may be under way", "allows MiB/s", "measured MiB/s")
+COLUMNS = (
+    "condition",
+    "whose",
+    "set by",
+    "requested",
+    "core maximum",
+    "granted",
+    "used",
+    "advertised",
+    "may be under way",
+    "allows MiB/s",
+    "measured MiB/s",
+)
 WHOSE = {"receive": "receiver", "send": "sender"}
 CAPS = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
 # Below this the round trip is the machine's, and says nothing of a buffer.
@@ -35,8 +46,9 @@ def buffer_rows(runs: Iterable[Run]) -> Table:
     buffer lets be sent and not yet acknowledged; `allows MiB/s` is that over the round trip.
     """
     rows = [row for run in runs for row in _rows(run)]
-    return Table([[row.get(name) for name in COLUMNS] for row in rows], columns=list(COLUMNS),
-                 dtype=object)
+    return Table(
+        [[row.get(name) for name in COLUMNS] for row in rows], columns=list(COLUMNS), dtype=object
+    )
 
 
 def in_words(rows: Table) -> Table:
@@ -44,9 +56,11 @@ def in_words(rows: Table) -> Table:
     exact = ("requested", "core maximum", "granted")
     rounded = ("used", "advertised", "may be under way")
     speeds = ("allows MiB/s", "measured MiB/s")
-    words = {**{name: rows[name].map(_exactly) for name in exact},
-             **{name: rows[name].map(_rounded) for name in rounded},
-             **{name: rows[name].map(_speed) for name in speeds}}
+    words = {
+        **{name: rows[name].map(_exactly) for name in exact},
+        **{name: rows[name].map(_rounded) for name in rounded},
+        **{name: rows[name].map(_speed) for name in speeds},
+    }
     return Table(rows.assign(**words))
 
 
@@ -71,9 +85,14 @@ def _rounded(size: int | None) -> str:
 def _rows(run: Run) -> Iterator[dict[str, Any]]:
     for one in run.buffers:
         # Programs that ask for a buffer leave a line each.
-        yield {"condition": run.condition, "whose": WHOSE[one["socket"]], "set by": "setsockopt",
-               "requested": one["requested_bytes"], "granted": one["granted_bytes"],
-               "core maximum": int(run.sysctls[one["host"]]["after"][CAPS[one["socket"]]])}
+        yield {
+            "condition": run.condition,
+            "whose": WHOSE[one["socket"]],
+            "set by": "setsockopt",
+            "requested": one["requested_bytes"],
+            "granted": one["granted_bytes"],
+            "core maximum": int(run.sysctls[one["host"]]["after"][CAPS[one["socket"]]]),
+        }
     if asked.is_download(run):
         steady = download(run).third_bytes_s(2)
         speed = None if steady is None else steady / MIB
@@ -84,27 +103,41 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
 def _sender(run: Run) -> dict[str, Any]:
     rows = own_socket(run.samples("server"), "bytes_acked")
     theory = expected(run)
-    return {**_set(run, "server", "send", asked.send_buffer(run)),
-            **_seen(rows, granted="sndbuf_bytes", used="wmem_queued_bytes"),
-            **_allows(run, None if theory is None else theory.send_bytes)}
+    return {
+        **_set(run, "server", "send", asked.send_buffer(run)),
+        **_seen(rows, granted="sndbuf_bytes", used="wmem_queued_bytes"),
+        **_allows(run, None if theory is None else theory.send_bytes),
+    }
 
 
 def _receiver(run: Run) -> dict[str, Any]:
     rows = own_socket(run.samples("client"), "bytes_received")
     offered = own_socket(run.samples("server"), "bytes_acked")
     theory = expected(run)
-    return {**_set(run, "client", "receive", asked.receive_buffer(run)),
-            **_seen(rows, granted="rcvbuf_bytes", used="rmem_alloc_bytes"),
-            "advertised": _most(offered, "snd_wnd_bytes"),
-            **_allows(run, None if theory is None else theory.window_bytes)}
+    return {
+        **_set(run, "client", "receive", asked.receive_buffer(run)),
+        **_seen(rows, granted="rcvbuf_bytes", used="rmem_alloc_bytes"),
+        "advertised": _most(offered, "snd_wnd_bytes"),
+        **_allows(run, None if theory is None else theory.window_bytes),
+    }
 
 
 def _set(run: Run, host: str, socket: str, buffer: Buffer) -> dict[str, Any]:
-    by = "setsockopt" if buffer.by_hand else "the kernel" if buffer.fixed_bytes is None else (
-        "sysctl")
+    by = (
+        "setsockopt"
+        if buffer.by_hand
+        else "the kernel"
+        if buffer.fixed_bytes is None
+        else ("sysctl")
+    )
     cap = int(run.sysctls[host]["after"][CAPS[socket]]) if buffer.by_hand else None
-    return {"condition": run.condition, "whose": WHOSE[socket], "set by": by,
-            "requested": buffer.requested_bytes, "core maximum": cap}
+    return {
+        "condition": run.condition,
+        "whose": WHOSE[socket],
+        "set by": by,
+        "requested": buffer.requested_bytes,
+        "core maximum": cap,
+    }
 
 
 def _seen(rows: DataFrame, *, granted: str, used: str) -> dict[str, Any]:

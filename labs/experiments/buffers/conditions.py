@@ -33,8 +33,20 @@ LOSS_QUEUE_PACKETS = 10_000
 HAND_S = 15.0
 DRAWS = {"small": 2, "full": 5}
 
-SMALL = ("unshaped", "shaped", "shaped-256k", "httping", "default", "wmem", "both", "rmem100",
-         "adv-m2", "adv-2", "setsockopt", "by-hand")
+SMALL = (
+    "unshaped",
+    "shaped",
+    "shaped-256k",
+    "httping",
+    "default",
+    "wmem",
+    "both",
+    "rmem100",
+    "adv-m2",
+    "adv-2",
+    "setsockopt",
+    "by-hand",
+)
 
 # What tells two machines from the virtual kernel, in minutes: no delay and delay, no shaper, the
 # buffers of the article.
@@ -63,15 +75,22 @@ def _every(p: Buffers) -> Iterator[Condition]:
 
 
 def _settings(p: Buffers) -> dict[str, Setting]:
-    return {"client": p.client, "read_bytes": p.read_bytes,
-            "transfer_bytes": p.transfer_mib * MIB, "limit_s": p.limit_s, "sample_ms": 100,
-            "capture": p.capture}
+    return {
+        "client": p.client,
+        "read_bytes": p.read_bytes,
+        "transfer_bytes": p.transfer_mib * MIB,
+        "limit_s": p.limit_s,
+        "sample_ms": 100,
+        "capture": p.capture,
+    }
 
 
 def _article(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
     """The article's own rows, in its order."""
-    shaped, undelayed = link(p), replace(link(p), delay_ms=0.0, jitter_ms=0.0, loss_pct=0.0,
-                                         queue_packets=None)
+    shaped, undelayed = (
+        link(p),
+        replace(link(p), delay_ms=0.0, jitter_ms=0.0, loss_pct=0.0, queue_packets=None),
+    )
     raised = round(p.buffer_mib * MIB)
     yield Condition("unshaped", Link(at=p.at), {}, base)
     yield Condition("shaped", undelayed, {}, base)
@@ -93,17 +112,26 @@ def _sweep(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
         # setsockopt doubles what is asked for, so half of it is asked.
         wish = {"server_sndbuf_bytes": size // 2, "client_rcvbuf_bytes": size // 2}
         caps = {host: {name: str(max(size // 2, 212992))} for host, name in CORE.items()}
-        yield Condition(name_of_size(size).replace("sweep", "sweep-set"), link(p), caps,
-                        {**base, **wish, "client": "discard"})
+        yield Condition(
+            name_of_size(size).replace("sweep", "sweep-set"),
+            link(p),
+            caps,
+            {**base, **wish, "client": "discard"},
+        )
 
 
 def _adv_win_scale(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
     """One receive buffer, and the share of it that the kernel is told to keep back."""
     size = _of_bdp(p, (ADV_BUFFER_BDP,))[0]
     for scale in ADV_WIN_SCALES:
-        sysctls = {"server": {WMEM: three(4 * size)}, "client": {
-            RMEM: three(size), "net.ipv4.tcp_moderate_rcvbuf": "0",
-            "net.ipv4.tcp_adv_win_scale": str(scale)}}
+        sysctls = {
+            "server": {WMEM: three(4 * size)},
+            "client": {
+                RMEM: three(size),
+                "net.ipv4.tcp_moderate_rcvbuf": "0",
+                "net.ipv4.tcp_adv_win_scale": str(scale),
+            },
+        }
         name = f"adv-{scale}" if scale >= 0 else f"adv-m{-scale}"
         yield Condition(name, link(p), sysctls, base)
 
@@ -112,10 +140,18 @@ def _setsockopt(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
     """What setsockopt grants, with the default cap and a raised one; a buffer set by hand."""
     grants: dict[str, Setting] = {**base, "steps": "grants"}
     yield Condition("setsockopt", Link(at=p.at), {}, grants)
-    yield Condition("setsockopt-raised", Link(at=p.at), {"client": {
-        "net.core.rmem_max": str(64 << 20), "net.core.wmem_max": str(64 << 20)}}, grants)
-    yield Condition("by-hand", link(p), {}, {
-        **base, "client": "discard", "client_rcvbuf_bytes": 131072, "limit_s": HAND_S})
+    yield Condition(
+        "setsockopt-raised",
+        Link(at=p.at),
+        {"client": {"net.core.rmem_max": str(64 << 20), "net.core.wmem_max": str(64 << 20)}},
+        grants,
+    )
+    yield Condition(
+        "by-hand",
+        link(p),
+        {},
+        {**base, "client": "discard", "client_rcvbuf_bytes": 131072, "limit_s": HAND_S},
+    )
 
 
 def _loss(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
@@ -123,12 +159,19 @@ def _loss(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
     for loss_pct in LOSSES_PCT:
         for algorithm in ALGORITHMS:
             for draw in range(DRAWS[p.size]):
-                path = Link(LOSS_RATE_MBIT, LOSS_DELAY_MS, loss_pct, at="router",
-                            queue_packets=LOSS_QUEUE_PACKETS)
+                path = Link(
+                    LOSS_RATE_MBIT,
+                    LOSS_DELAY_MS,
+                    loss_pct,
+                    at="router",
+                    queue_packets=LOSS_QUEUE_PACKETS,
+                )
                 yield Condition(
-                    f"loss-{loss_pct:g}-{algorithm}-{draw}", path,
+                    f"loss-{loss_pct:g}-{algorithm}-{draw}",
+                    path,
                     {"server": {"net.ipv4.tcp_congestion_control": algorithm}},
-                    {**base, "client": "discard", "limit_s": LOSS_S, "draw": draw})
+                    {**base, "client": "discard", "limit_s": LOSS_S, "draw": draw},
+                )
 
 
 def three(size_bytes: int) -> str:
@@ -165,12 +208,19 @@ def link(p: Buffers) -> Link:
     to 45 packets at a time, whatever the offloads (net/ipv4/tcp_output.c builds them so).
     """
     if p.loss_pct and p.at == "server":
-        raise BadInput(f"loss_pct {p.loss_pct:g} at the server would drop up to 45 packets at "
-                       "once; set at to router, where they pass one by one")
+        raise BadInput(
+            f"loss_pct {p.loss_pct:g} at the server would drop up to 45 packets at "
+            "once; set at to router, where they pass one by one"
+        )
     literal = (p.rate_mbit, p.delay_ms, p.at) == (ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS, "server")
-    return Link(rate_mbit=p.rate_mbit, delay_ms=p.delay_ms, loss_pct=p.loss_pct,
-                jitter_ms=p.jitter_ms, at=p.at,
-                queue_packets=None if literal else queue_packets(p.rate_mbit, p.delay_ms))
+    return Link(
+        rate_mbit=p.rate_mbit,
+        delay_ms=p.delay_ms,
+        loss_pct=p.loss_pct,
+        jitter_ms=p.jitter_ms,
+        at=p.at,
+        queue_packets=None if literal else queue_packets(p.rate_mbit, p.delay_ms),
+    )
 
 
 def tools(condition: Condition) -> tuple[str, ...]:

@@ -26,8 +26,7 @@ def steps(condition: Condition) -> str:
 def grants(bench: Bench) -> None:
     """Ask for buffers on the client, and write down what was granted."""
     out = bench.path(bench.client, "grants.json")
-    process = bench.client.program(GRANTS, (
-        "--sizes", ",".join(map(str, REQUESTS)), "--out", out))
+    process = bench.client.program(GRANTS, ("--sizes", ",".join(map(str, REQUESTS)), "--out", out))
     bench.finish(process, 30)
     process.stop()
     bench.keep(bench.client, out, "grants.json")

@@ -8,7 +8,14 @@ from labs.read.lab import Margin
 
 __all__ = ["MARGIN", "Parameters", "conditions", "tools"]
 
-MARGIN = Margin(0.9, 1.1, (
-    "at rates that both machines carry, the check before a run lets the rate be 5 % off and the "
-    "round trip 2 %, and the size of the client's reads moves goodput by 2 %; what is off by more "
-    "than all of these together is no longer the same experiment"))
+MARGIN = Margin(
+    0.9,
+    1.1,
+    (
+        "at rates that both machines carry, the check before a run lets the rate be 5 % off "
+        "and the "
+        "round trip 2 %, and the size of the client's reads moves goodput by 2 %; what is "
+        "off by more "
+        "than all of these together is no longer the same experiment"
+    ),
+)

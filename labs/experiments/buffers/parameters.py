@@ -29,14 +29,16 @@ class Buffers(LabParameters):
         0.0, unit="ms", low=0, high=10_000, help="how far the delay may move to either side"
     )
     at: str = parameter(
-        "server", choices=("server", "router"),
+        "server",
+        choices=("server", "router"),
         help="where the link is shaped: on the sender itself, or on a router between the two",
     )
     buffer_mib: float = parameter(
         50.0, unit="MiB", low=0.01, high=1024, help="the size of a socket buffer that was raised"
     )
     client: str = parameter(
-        "discard", choices=("discard", "wget"),
+        "discard",
+        choices=("discard", "wget"),
         help="who downloads: a program that discards in the kernel, or wget",
     )
     read_bytes: int = parameter(

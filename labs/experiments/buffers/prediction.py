@@ -25,8 +25,10 @@ def expected(run: Run) -> Prediction | None:
     receives, sends = receive_buffer(run), send_buffer(run)
     return predict(
         rate_mbit=link["rate_mbit"] if found["rate_mbit"] is None else found["rate_mbit"],
-        rtt_ms=found["rtt_ms"], kernel=run.kernel["release"],
-        tcp_rmem=three(client[RMEM]), tcp_wmem=three(server[WMEM]),
+        rtt_ms=found["rtt_ms"],
+        kernel=run.kernel["release"],
+        tcp_rmem=three(client[RMEM]),
+        tcp_wmem=three(server[WMEM]),
         rcvbuf_bytes=receives.most_bytes if receives.by_hand else None,
         sndbuf_bytes=sends.most_bytes if sends.by_hand else None,
         adv_win_scale=int(client.get("net.ipv4.tcp_adv_win_scale", "1")),
@@ -41,6 +43,7 @@ def expected_mean_bytes_s(run: Run, size: int) -> float | None:
         return None
     rtt_ms = run.link["measured"]["rtt_ms"]
     from_request_s = size / mean_goodput_bytes_s(
-        steady.goodput_bytes_s, rtt_ms, transfer_bytes=size)
+        steady.goodput_bytes_s, rtt_ms, transfer_bytes=size
+    )
     took_s = from_request_s - rtt_ms / 1e3
     return size / took_s if took_s > 0 else None

@@ -28,32 +28,43 @@ class Results:
     """The figures of one run; None where it has none, as for a run without a download."""
 
     goodput_mib_s: float | None = column(
-        "mean over the body of the file", unit="MiB/s", predicted_by="predicted_mean_mib_s",
-        headline=True)
+        "mean over the body of the file",
+        unit="MiB/s",
+        predicted_by="predicted_mean_mib_s",
+        headline=True,
+    )
     steady_mib_s: float | None = column(
-        "mean over the last third of the time; none if the timeline is too coarse", unit="MiB/s",
-        predicted_by="predicted_mib_s", steady=True)
+        "mean over the last third of the time; none if the timeline is too coarse",
+        unit="MiB/s",
+        predicted_by="predicted_mib_s",
+        steady=True,
+    )
     predicted_mean_mib_s: float | None = column("the theory's mean, with slow start", unit="MiB/s")
     predicted_mib_s: float | None = column("the theory's steady goodput", unit="MiB/s")
     bound: str | None = column("what limits the steady goodput in theory")
     article_mib_s: float | None = column("the article's mean, on its own link", unit="MiB/s")
     article_steady_mib_s: float | None = column(
-        "the article's figure near the end", unit="MiB/s", hidden=True)
+        "the article's figure near the end", unit="MiB/s", hidden=True
+    )
     article_claim: str | None = column("the claim with the article's figures", hidden=True)
     wget_mib_s: float | None = column("what wget said itself", unit="MiB/s", hidden=True)
     settled: bool | None = column("the last third is within 5 % of the one before")
     agreement_pct: float | None = column(
-        "how far counters and capture are from the client at most", unit="%", hidden=True)
+        "how far counters and capture are from the client at most", unit="%", hidden=True
+    )
     duration_s: float | None = column("from the request to the last byte", unit="s", hidden=True)
     bytes: int | None = column("the body of the file", unit="bytes", hidden=True)
     goodput_bytes_s: float | None = column("as goodput_mib_s", unit="bytes/s", hidden=True)
     steady_bytes_s: float | None = column("as steady_mib_s", unit="bytes/s", hidden=True)
     buffer_bytes: int | None = column(
-        "the receiver's buffer where it does not grow", unit="bytes", hidden=True)
+        "the receiver's buffer where it does not grow", unit="bytes", hidden=True
+    )
     receive_most_bytes: int | None = column(
-        "the largest size of the receive buffer", unit="bytes", hidden=True)
+        "the largest size of the receive buffer", unit="bytes", hidden=True
+    )
     send_most_bytes: int | None = column(
-        "the largest size of the send buffer", unit="bytes", hidden=True)
+        "the largest size of the send buffer", unit="bytes", hidden=True
+    )
     series: str | None = column("how a point of the sweep was set", hidden=True)
     adv_win_scale: int | None = column("tcp_adv_win_scale of the client", hidden=True)
     congestion_control: str | None = column("that of the server", hidden=True)
@@ -73,13 +84,20 @@ def results(run: Run) -> Results:
     found = _of_the_download(run) if asked.is_download(run) else {}
     return Results(
         **found,
-        buffer_bytes=receives.fixed_bytes, receive_most_bytes=receives.most_bytes,
-        send_most_bytes=sends.most_bytes, series=asked.series(run),
-        adv_win_scale=asked.adv_win_scale(run), congestion_control=asked.congestion_control(run),
-        loss_pct=run.link["asked"]["loss_pct"], lost_pct=run.link["measured"]["loss_pct"],
-        draw=asked.draw(run), httping_ms=timed.mean_ms if timed else None,
-        group=asked.part(run.condition), ended=run.ended,
-        notes=tuple(notes(run, found.get("settled"), found.get("agreement_pct"))))
+        buffer_bytes=receives.fixed_bytes,
+        receive_most_bytes=receives.most_bytes,
+        send_most_bytes=sends.most_bytes,
+        series=asked.series(run),
+        adv_win_scale=asked.adv_win_scale(run),
+        congestion_control=asked.congestion_control(run),
+        loss_pct=run.link["asked"]["loss_pct"],
+        lost_pct=run.link["measured"]["loss_pct"],
+        draw=asked.draw(run),
+        httping_ms=timed.mean_ms if timed else None,
+        group=asked.part(run.condition),
+        ended=run.ended,
+        notes=tuple(notes(run, found.get("settled"), found.get("agreement_pct"))),
+    )
 
 
 @cache
@@ -94,16 +112,23 @@ def _of_the_download(run: Run) -> dict[str, Any]:
     theory = expected(run)
     claim, articles_own = figures_by_column(article(), run, asked.parameter) or (None, {})
     return {
-        "goodput_mib_s": _mib(seen.goodput_bytes_s), "steady_mib_s": _mib(steady),
+        "goodput_mib_s": _mib(seen.goodput_bytes_s),
+        "steady_mib_s": _mib(steady),
         "predicted_mean_mib_s": _mib(expected_mean_bytes_s(run, seen.bytes)),
-        "predicted_mib_s": theory and theory.goodput_mib_s, "bound": theory and theory.bound,
+        "predicted_mib_s": theory and theory.goodput_mib_s,
+        "bound": theory and theory.bound,
         "article_mib_s": articles_own.get("goodput_mib_s"),
-        "article_steady_mib_s": articles_own.get("steady_mib_s"), "article_claim": claim,
+        "article_steady_mib_s": articles_own.get("steady_mib_s"),
+        "article_claim": claim,
         "wget_mib_s": seen.own_mib_s,
-        "settled": None if steady is None or not before else (
-            abs(steady / before - 1) <= SETTLED_PCT / 100),
-        "agreement_pct": apart_pct(goodputs(run, seen)), "duration_s": seen.duration_s,
-        "bytes": seen.bytes, "goodput_bytes_s": seen.goodput_bytes_s, "steady_bytes_s": steady,
+        "settled": None
+        if steady is None or not before
+        else (abs(steady / before - 1) <= SETTLED_PCT / 100),
+        "agreement_pct": apart_pct(goodputs(run, seen)),
+        "duration_s": seen.duration_s,
+        "bytes": seen.bytes,
+        "goodput_bytes_s": seen.goodput_bytes_s,
+        "steady_bytes_s": steady,
     }
 
 
@@ -112,8 +137,11 @@ def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]
     if run.link["verdict"] != "as asked":
         yield Note("link", "link not as asked")
     if no_rate(run):
-        yield Note(NO_RATE, "no meaningful rate: an unshaped link is unlimited in virtual time",
-                   excludes=True)
+        yield Note(
+            NO_RATE,
+            "no meaningful rate: an unshaped link is unlimited in virtual time",
+            excludes=True,
+        )
     if settled is False:
         yield Note(NOT_SETTLED, "no steady state was reached")
     if run.ended == "limit":
@@ -133,8 +161,11 @@ def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]
 def no_rate(run: Run) -> bool:
     """Whether a download's speed means nothing: on virtual time work takes next to no time, so
     only the link can limit."""
-    return (run.testbed == "virtual" and run.link["asked"]["rate_mbit"] is None
-            and asked.is_download(run))
+    return (
+        run.testbed == "virtual"
+        and run.link["asked"]["rate_mbit"] is None
+        and asked.is_download(run)
+    )
 
 
 def _mib(bytes_s: float | None) -> float | None:

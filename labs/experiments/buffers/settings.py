@@ -15,8 +15,14 @@ SYSCTL, SETSOCKOPT = "sysctl", "setsockopt"
 # Longer names first: the second series begins like the first.
 SERIES = {"sweep-set-": SETSOCKOPT, "sweep-": SYSCTL}
 ARTICLE, SWEEP, SHARE, LOSS, REQUESTS = "article", "sweep", "share", "loss", "requests"
-PARTS = {"sweep-": SWEEP, "adv-": SHARE, "loss-": LOSS, "setsockopt": REQUESTS,
-         "by-hand": REQUESTS, "httping": REQUESTS}
+PARTS = {
+    "sweep-": SWEEP,
+    "adv-": SHARE,
+    "loss-": LOSS,
+    "setsockopt": REQUESTS,
+    "by-hand": REQUESTS,
+    "httping": REQUESTS,
+}
 
 
 @dataclass(frozen=True)

@@ -54,33 +54,42 @@ def points(table: DataFrame) -> DataFrame:
     # By sysctl first.
     rows = rows.sort_values(["kernel", "series", "buffer_bytes"], ascending=[True, False, True])
     line = rows["rate_mbit"].map(line_goodput_bytes_s) / MIB
-    bdp = [bdp_bytes(rate, rtt) for rate, rtt in zip(rows["rate_mbit"], rows["rtt_ms"],
-                                                     strict=True)]
-    return rows.assign(line_mib_s=line, bdp_bytes=bdp,
-                       of_the_line_pct=100 * rows["steady_mib_s"] / line)
+    bdp = [
+        bdp_bytes(rate, rtt) for rate, rtt in zip(rows["rate_mbit"], rows["rtt_ms"], strict=True)
+    ]
+    return rows.assign(
+        line_mib_s=line, bdp_bytes=bdp, of_the_line_pct=100 * rows["steady_mib_s"] / line
+    )
 
 
 def smallest(table: DataFrame) -> list[Smallest]:
     """The answer of each sweep in a table: one a kernel and series; only settled points count."""
     rows = points(table)
     rows = rows[rows["steady_mib_s"].notna() & (rows["settled"] != False)]  # noqa: E712
-    return [_smallest(str(kernel), str(series), some)
-            for (kernel, series), some in rows.groupby(["kernel", "series"], sort=False)]
+    return [
+        _smallest(str(kernel), str(series), some)
+        for (kernel, series), some in rows.groupby(["kernel", "series"], sort=False)
+    ]
 
 
 def _smallest(kernel: str, series: str, rows: DataFrame) -> Smallest:
     ordered: list[dict[Any, Any]] = rows.sort_values("buffer_bytes").to_dict("records")
-    first = next((place for place, row in enumerate(ordered)
-                  if row["of_the_line_pct"] >= FULL_PCT), None)
+    first = next(
+        (place for place, row in enumerate(ordered) if row["of_the_line_pct"] >= FULL_PCT), None
+    )
     below = (ordered if first is None else ordered[:first])[-1:]
     return Smallest(
-        kernel=kernel, series=series, points=len(ordered),
-        rate_mbit=float(ordered[-1]["rate_mbit"]), bdp_bytes=ordered[-1]["bdp_bytes"],
+        kernel=kernel,
+        series=series,
+        points=len(ordered),
+        rate_mbit=float(ordered[-1]["rate_mbit"]),
+        bdp_bytes=ordered[-1]["bdp_bytes"],
         buffer_bytes=None if first is None else int(ordered[first]["buffer_bytes"]),
         of_the_line_pct=None if first is None else ordered[first]["of_the_line_pct"],
         below_bytes=int(below[0]["buffer_bytes"]) if below else None,
         below_pct=below[0]["of_the_line_pct"] if below else None,
-        below_share_pct=_share_pct(below[0]) if below else None)
+        below_share_pct=_share_pct(below[0]) if below else None,
+    )
 
 
 def _share_pct(row: dict[Any, Any]) -> float:
@@ -93,17 +102,23 @@ def in_words(found: Smallest) -> str:
     """One sentence on the smallest buffer, with the size below it."""
     how = "" if found.series == SYSCTL else " set by setsockopt"
     if found.buffer_bytes is None:
-        return (f"Linux {found.kernel}: none of the {found.points} buffers of the sweep{how} "
-                f"fills the link; the largest, {size_in_words(found.below_bytes or 0)}, comes to "
-                f"{found.below_pct or 0:.0f} % of the line rate.")
-    said = (f"Linux {found.kernel}: of the {found.points} sizes of the sweep{how}, the smallest "
-            f"buffer that reaches {FULL_PCT:.0f} % of the line rate is "
-            f"{size_in_words(found.buffer_bytes)}, {found.of_the_bdp:.2f} times the BDP of "
-            f"{size_in_words(found.bdp_bytes)}")
+        return (
+            f"Linux {found.kernel}: none of the {found.points} buffers of the sweep{how} "
+            f"fills the link; the largest, {size_in_words(found.below_bytes or 0)}, comes to "
+            f"{found.below_pct or 0:.0f} % of the line rate."
+        )
+    said = (
+        f"Linux {found.kernel}: of the {found.points} sizes of the sweep{how}, the smallest "
+        f"buffer that reaches {FULL_PCT:.0f} % of the line rate is "
+        f"{size_in_words(found.buffer_bytes)}, {found.of_the_bdp:.2f} times the BDP of "
+        f"{size_in_words(found.bdp_bytes)}"
+    )
     if found.below_bytes is None:
         return said + "."
-    return (said + f"; the next smaller one, {size_in_words(found.below_bytes)}, comes to "
-            f"{found.below_pct:.0f} %.")
+    return (
+        said + f"; the next smaller one, {size_in_words(found.below_bytes)}, comes to "
+        f"{found.below_pct:.0f} %."
+    )
 
 
 def tell_smallest(table: DataFrame) -> Words:
@@ -128,13 +143,19 @@ def curve(rows: DataFrame, points_a_doubling: int = 8) -> tuple[list[float], lis
     one = known.iloc[0]
     smallest_bytes, largest = float(known["buffer_bytes"].min()), float(known["buffer_bytes"].max())
     steps = max(1, ceil(points_a_doubling * log2(largest / smallest_bytes)))
-    sizes = [smallest_bytes * (largest / smallest_bytes) ** (step / steps)
-             for step in range(steps + 1)]
+    sizes = [
+        smallest_bytes * (largest / smallest_bytes) ** (step / steps) for step in range(steps + 1)
+    ]
     speeds = []
     for size in sizes:
         both = (4096, round(size), round(size))
-        found = predict(rate_mbit=float(one["rate_mbit"]), rtt_ms=float(one["rtt_ms"]),
-                        tcp_rmem=both, tcp_wmem=both, kernel=str(one["kernel"]),
-                        adv_win_scale=int(one["adv_win_scale"]))
+        found = predict(
+            rate_mbit=float(one["rate_mbit"]),
+            rtt_ms=float(one["rtt_ms"]),
+            tcp_rmem=both,
+            tcp_wmem=both,
+            kernel=str(one["kernel"]),
+            adv_win_scale=int(one["adv_win_scale"]),
+        )
         speeds.append(found.goodput_mib_s if found else float("nan"))
     return sizes, speeds

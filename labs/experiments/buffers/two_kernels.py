@@ -41,9 +41,11 @@ def tell_kernels(table: DataFrame, other: DataFrame) -> Words:
     Both are `study.results()`; every figure is from their runs. Says so where a run is missing.
     """
     found = [_seen(one) for one in (table, other)]
-    told = [_why(*sorted(filter(None, found), key=lambda one: one.speed_mib_s))
-            if None not in found else
-            f"There are no two kernels here with a run of “{SENDERS_ONLY}” that had settled."]
+    told = [
+        _why(*sorted(filter(None, found), key=lambda one: one.speed_mib_s))
+        if None not in found
+        else f"There are no two kernels here with a run of “{SENDERS_ONLY}” that had settled."
+    ]
     told += [in_words(one) for one in _sweeps(table, other)]
     return Words("\n\n".join(told))
 
@@ -62,31 +64,49 @@ def _seen(table: DataFrame) -> _Seen | None:
         return None
     row = rows.iloc[0]
     under_way = float(row["steady_bytes_s"]) * float(row["rtt_ms"]) / 1e3
-    return _Seen(str(row["kernel"]), float(row["steady_mib_s"]), under_way,
-                 under_way / float(row["receive_most_bytes"]), str(row["bound"]))
+    return _Seen(
+        str(row["kernel"]),
+        float(row["steady_mib_s"]),
+        under_way,
+        under_way / float(row["receive_most_bytes"]),
+        str(row["bound"]),
+    )
 
 
 def _why(slow: _Seen, fast: _Seen) -> str:
     if slow.kernel == fast.kernel:
         return f"Both tables are of Linux {slow.kernel}."
-    speeds = (f"With the sender's buffer raised alone (“{SENDERS_ONLY}”), Linux {slow.kernel} "
-              f"comes to {in_three_digits(slow.speed_mib_s)} MiB/s and Linux {fast.kernel} to "
-              f"{in_three_digits(fast.speed_mib_s)}.")
+    speeds = (
+        f"With the sender's buffer raised alone (“{SENDERS_ONLY}”), Linux {slow.kernel} "
+        f"comes to {in_three_digits(slow.speed_mib_s)} MiB/s and Linux {fast.kernel} to "
+        f"{in_three_digits(fast.speed_mib_s)}."
+    )
     if slow.bound == fast.bound != RECEIVE_WINDOW:
         return speeds + f" On both it is {BOUNDS.get(slow.bound, 'something else')} that decides."
     if slow.bound != fast.bound:
-        return speeds + (f" On the first it is {BOUNDS.get(slow.bound, 'something else')} that "
-                         f"holds the sender back, on the second "
-                         f"{BOUNDS.get(fast.bound, 'something else')}.")
-    held = (f" On both the receiver's window holds the sender back: "
-            f"{size_in_words(slow.under_way_bytes)} and {size_in_words(fast.under_way_bytes)} "
-            f"are under way, which is {100 * slow.share:.0f} % and {100 * fast.share:.0f} % of the "
-            f"largest receive buffer, {size_in_words(slow.under_way_bytes / slow.share)}.")
+        return speeds + (
+            f" On the first it is {BOUNDS.get(slow.bound, 'something else')} that "
+            f"holds the sender back, on the second "
+            f"{BOUNDS.get(fast.bound, 'something else')}."
+        )
+    held = (
+        f" On both the receiver's window holds the sender back: "
+        f"{size_in_words(slow.under_way_bytes)} and {size_in_words(fast.under_way_bytes)} "
+        f"are under way, which is {100 * slow.share:.0f} % and {100 * fast.share:.0f} % of the "
+        f"largest receive buffer, {size_in_words(slow.under_way_bytes / slow.share)}."
+    )
     if slow.by_packets == fast.by_packets:
         return speeds + held
     old, new = (fast, slow) if fast.by_packets is False else (slow, fast)
-    return speeds + held + (
-        f" Linux {old.kernel} keeps back a fixed share of a buffer for what is around the payload "
-        f"(tcp_adv_win_scale); Linux {new.kernel} measures on the first full packet how much of "
-        "the memory is payload, and gives that share to the window. Packets that come joined "
-        "two by two have little around them, so the same buffer makes a larger window.")
+    return (
+        speeds
+        + held
+        + (
+            f" Linux {old.kernel} keeps back a fixed share of a buffer for what is around the "
+            f"payload "
+            f"(tcp_adv_win_scale); Linux {new.kernel} measures on the first full packet how "
+            f"much of "
+            "the memory is payload, and gives that share to the window. Packets that come joined "
+            "two by two have little around them, so the same buffer makes a larger window."
+        )
+    )

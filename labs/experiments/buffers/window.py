@@ -49,7 +49,8 @@ def window(run: Run) -> Window | None:
     mss = server["snd_mss_bytes"]
     in_flight = server["unacked_segments"] * mss
     return Window(
-        in_flight_bytes=int(in_flight.max()), usually_in_flight_bytes=int(in_flight.median()),
+        in_flight_bytes=int(in_flight.max()),
+        usually_in_flight_bytes=int(in_flight.median()),
         offered_bytes=int(server["snd_wnd_bytes"].max()) if "snd_wnd_bytes" in server else 0,
         congestion_bytes=int((server["snd_cwnd_segments"] * mss).max()),
         send_buffer_bytes=int(server["sndbuf_bytes"].max()),
@@ -64,6 +65,10 @@ def _limited(server: DataFrame) -> dict[str, float]:
     if last.empty or not last["busy_time_us"].iloc[0]:
         return {}
     busy = float(last["busy_time_us"].iloc[0])
-    return {name: 100 * float(last[column].iloc[0]) / busy
-            for name, column in (("receive window", "rwnd_limited_us"),
-                                 ("send buffer", "sndbuf_limited_us"))}
+    return {
+        name: 100 * float(last[column].iloc[0]) / busy
+        for name, column in (
+            ("receive window", "rwnd_limited_us"),
+            ("send buffer", "sndbuf_limited_us"),
+        )
+    }

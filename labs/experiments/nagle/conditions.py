@@ -19,10 +19,25 @@ LIMIT_S = 600.0
 
 ON_MACHINES = ("off", "on", "off-no-k", "quickack")
 """What two machines are asked, which take their time for each run."""
-SMALL = ("off", "on", "off-no-k", "on-no-k", "quickack", "on-quickack",
-         "write-two", "write-one", "write-cork", "write-more",
-         f"body-{MSS_BYTES - 1}", f"body-{MSS_BYTES}",
-         "pieces", "pieces-quickack", "ask", "ask-once", "ask-each")
+SMALL = (
+    "off",
+    "on",
+    "off-no-k",
+    "on-no-k",
+    "quickack",
+    "on-quickack",
+    "write-two",
+    "write-one",
+    "write-cork",
+    "write-more",
+    f"body-{MSS_BYTES - 1}",
+    f"body-{MSS_BYTES}",
+    "pieces",
+    "pieces-quickack",
+    "ask",
+    "ask-once",
+    "ask-each",
+)
 
 
 def conditions(p: Nagle) -> tuple[Condition, ...]:
@@ -34,8 +49,10 @@ def conditions(p: Nagle) -> tuple[Condition, ...]:
     if p.capture and not Path(p.capture).is_file():
         raise BadInput(f"there is no capture {p.capture}; name a pcap or pcapng file, or nothing")
     if p.concurrency > p.requests:
-        raise BadInput(f"concurrency {p.concurrency} is more than the {p.requests} requests there "
-                       f"are; allowed: 1 to {p.requests}")
+        raise BadInput(
+            f"concurrency {p.concurrency} is more than the {p.requests} requests there "
+            f"are; allowed: 1 to {p.requests}"
+        )
     every = {condition.name: condition for condition in _every(p)}
     if p.only or p.size == "full":
         return tuple(every[name] for name in p.chosen(tuple(every)))
@@ -58,10 +75,20 @@ def _condition(p: Nagle, name: str, **settings: Setting) -> Condition:
     The link is not shaped unless a delay is asked for: the article has none.
     """
     base: dict[str, Setting] = {
-        "client": "ab", "server": "nginx", "nodelay": False, "keepalive": True,
-        "quickack": "never", "writes": "two", "page_bytes": p.page_bytes, "pieces": p.pieces,
-        "requests": p.requests, "concurrency": p.concurrency, "limit_s": LIMIT_S,
-        "sample_ms": 100, "capture": "server"}
+        "client": "ab",
+        "server": "nginx",
+        "nodelay": False,
+        "keepalive": True,
+        "quickack": "never",
+        "writes": "two",
+        "page_bytes": p.page_bytes,
+        "pieces": p.pieces,
+        "requests": p.requests,
+        "concurrency": p.concurrency,
+        "limit_s": LIMIT_S,
+        "sample_ms": 100,
+        "capture": "server",
+    }
     return Condition(name, Link(delay_ms=p.delay_ms), {}, {**base, **settings})
 
 
@@ -87,8 +114,9 @@ def _sizes(p: Nagle) -> Iterator[Condition]:
     for size in edges:
         yield _condition(p, f"body-{size}", server="writes", page_bytes=size)
     for size in edges:
-        yield _condition(p, f"whole-{size}", server="writes", writes="one",
-                         page_bytes=size - HEAD_BYTES)
+        yield _condition(
+            p, f"whole-{size}", server="writes", writes="one", page_bytes=size - HEAD_BYTES
+        )
 
 
 def _pieces(p: Nagle) -> Iterator[Condition]:
@@ -100,8 +128,10 @@ def _pieces(p: Nagle) -> Iterator[Condition]:
 
 def tools(condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts."""
-    return (*(("nginx",) if condition.settings["server"] == "nginx" else ()),
-            *(("ab",) if condition.settings["client"] == "ab" else ()))
+    return (
+        *(("nginx",) if condition.settings["server"] == "nginx" else ()),
+        *(("ab",) if condition.settings["client"] == "ab" else ()),
+    )
 
 
 def lines(condition: Condition) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -109,5 +139,6 @@ def lines(condition: Condition) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if condition.settings["quickack"] != "route":
         return ()
     plan = layout(condition.link)
-    return (("client", quick_route("add", plan.port("server").address,
-                                    plan.port("client").device)),)
+    return (
+        ("client", quick_route("add", plan.port("server").address, plan.port("client").device)),
+    )

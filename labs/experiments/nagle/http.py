@@ -25,21 +25,43 @@ def serve_page(bench: Bench, port: int) -> Process:
     page = bench.path(server, "www/index.html")
     size = int(str(settings["page_bytes"]))
     server.write(page, _PAGE.ljust(size, ".")[:size].encode())
-    server.run(("touch", "-d", PAGE_DATE, page))    # Last-Modified is on the wire
-    return nginx.serve(bench, port, (
-        "default_type text/html", f"access_log {server.folder}/access.log", "sendfile on",
-        f"tcp_nodelay {'on' if settings['nodelay'] else 'off'}", "keepalive_timeout 65",
-    ), connections=1024)
+    server.run(("touch", "-d", PAGE_DATE, page))  # Last-Modified is on the wire
+    return nginx.serve(
+        bench,
+        port,
+        (
+            "default_type text/html",
+            f"access_log {server.folder}/access.log",
+            "sendfile on",
+            f"tcp_nodelay {'on' if settings['nodelay'] else 'off'}",
+            "keepalive_timeout 65",
+        ),
+        connections=1024,
+    )
 
 
 def serve_writes(bench: Bench, port: int) -> Process:
     """Start our own server, which writes its answer as the condition says."""
     server, settings = bench.server, bench.settings
     log = bench.path(server, "respond.txt")
-    process = server.program(RESPOND, (
-        "--listen", server.address, "--port", str(port), "--writes", str(settings["writes"]),
-        "--body-bytes", str(settings["page_bytes"]), "--pieces", str(settings["pieces"]),
-        "--nodelay", "1" if settings["nodelay"] else "0"), stdout=log)
+    process = server.program(
+        RESPOND,
+        (
+            "--listen",
+            server.address,
+            "--port",
+            str(port),
+            "--writes",
+            str(settings["writes"]),
+            "--body-bytes",
+            str(settings["page_bytes"]),
+            "--pieces",
+            str(settings["pieces"]),
+            "--nodelay",
+            "1" if settings["nodelay"] else "0",
+        ),
+        stdout=log,
+    )
 
     def ready() -> bool:
         if process.wait(0) is not None:
@@ -54,10 +76,23 @@ def load(bench: Bench, port: int) -> None:
     """Ask with ab as the article does; keep its report, percentiles and times as they are."""
     client, settings = bench.client, bench.settings
     times, percentiles = (bench.path(client, name) for name in ("ab.tsv", "ab.csv"))
-    process = client.start((
-        "ab", "-q", "-n", str(settings["requests"]), "-c", str(settings["concurrency"]),
-        *(("-k",) if settings["keepalive"] else ()), "-g", times, "-e", percentiles,
-        f"http://{bench.server.address}:{port}/"), stdout=bench.path(client, "ab.txt"))
+    process = client.start(
+        (
+            "ab",
+            "-q",
+            "-n",
+            str(settings["requests"]),
+            "-c",
+            str(settings["concurrency"]),
+            *(("-k",) if settings["keepalive"] else ()),
+            "-g",
+            times,
+            "-e",
+            percentiles,
+            f"http://{bench.server.address}:{port}/",
+        ),
+        stdout=bench.path(client, "ab.txt"),
+    )
     _finished(bench, process, "ab")
     for name in ("ab.txt", "ab.tsv", "ab.csv"):
         bench.keep(client, bench.path(client, name), name)
@@ -67,10 +102,22 @@ def ask(bench: Bench, port: int) -> None:
     """Ask with our own client, one request behind the other on one connection."""
     client = bench.client
     out = bench.path(client, "ask.json")
-    process = client.program(ASK, (
-        "--to", bench.server.address, "--port", str(port), "--requests", str(ASKED),
-        "--quickack", str(bench.settings["quickack"]), "--out", out),
-        stdout=bench.path(client, "ask.txt"))
+    process = client.program(
+        ASK,
+        (
+            "--to",
+            bench.server.address,
+            "--port",
+            str(port),
+            "--requests",
+            str(ASKED),
+            "--quickack",
+            str(bench.settings["quickack"]),
+            "--out",
+            out,
+        ),
+        stdout=bench.path(client, "ask.txt"),
+    )
     _finished(bench, process, "ask")
     bench.keep(client, out, "ask.json")
 
@@ -79,8 +126,12 @@ def _finished(bench: Bench, process: Process, name: str) -> None:
     exit_code = bench.finish(process, float(str(bench.settings["limit_s"])))
     process.stop()
     if exit_code is None:
-        raise RunFailed(f"{name} had not finished within {bench.settings['limit_s']:g} s; "
-                        "ask for fewer requests")
+        raise RunFailed(
+            f"{name} had not finished within {bench.settings['limit_s']:g} s; "
+            "ask for fewer requests"
+        )
     if exit_code:
-        raise RunFailed(f"{name} ended with exit code {exit_code}: "
-                        f"{bench.last_word(bench.client, f'{name}.txt')}")
+        raise RunFailed(
+            f"{name} ended with exit code {exit_code}: "
+            f"{bench.last_word(bench.client, f'{name}.txt')}"
+        )

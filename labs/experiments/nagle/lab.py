@@ -8,6 +8,12 @@ from labs.read.lab import Margin
 
 __all__ = ["MARGIN", "Parameters", "conditions", "lines", "tools"]
 
-MARGIN = Margin(0.95, 1.5, (
-    "the wait is the kernel's timer on both; a machine adds the time that a hundred requests side "
-    "by side take it, 14 ms in the article, and its tick may be longer or shorter"))
+MARGIN = Margin(
+    0.95,
+    1.5,
+    (
+        "the wait is the kernel's timer on both; a machine adds the time that a hundred "
+        "requests side "
+        "by side take it, 14 ms in the article, and its tick may be longer or shorter"
+    ),
+)

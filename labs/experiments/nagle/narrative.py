@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from labs.experiments.nagle.parameters import Nagle
 
 MOST_OTHERS = 3
-CLOSED_LOOP = ("ab is a closed-loop client: while a request stalls it sends no others, so its "
-               "percentiles count requests, not time (coordinated omission)")
+CLOSED_LOOP = (
+    "ab is a closed-loop client: while a request stalls it sends no others, so its "
+    "percentiles count requests, not time (coordinated omission)"
+)
 SEQUENCES = {"sequence_off": "off", "sequence_on": "on"}
 
 
@@ -35,12 +37,20 @@ def _one(row: dict[Any, Any]) -> str:
     said = f"{milliseconds(row['mean_ms'], SMALLEST_MS)} on average"
     if row["predicted_mean_ms"] == row["predicted_mean_ms"]:
         said += f" (predicted: {milliseconds(row['predicted_mean_ms'], SMALLEST_MS)}"
-        said += f"; the article: {row['article_ms']:g} ms)" if (
-            row["article_ms"] == row["article_ms"]) else ")"
-    said += f", {row['stalled_pct']:.3g} % of the requests stall" if row["stalled_pct"] else (
-        ", no request stalls")
-    said += (f"; {row['segments_per_answer']:.3g} segments and {row['acks_per_answer']:.3g} ACKs "
-             "per response.")
+        said += (
+            f"; the article: {row['article_ms']:g} ms)"
+            if (row["article_ms"] == row["article_ms"])
+            else ")"
+        )
+    said += (
+        f", {row['stalled_pct']:.3g} % of the requests stall"
+        if row["stalled_pct"]
+        else (", no request stalls")
+    )
+    said += (
+        f"; {row['segments_per_answer']:.3g} segments and {row['acks_per_answer']:.3g} ACKs "
+        "per response."
+    )
     if row["notes"] and row["note_codes"] != BELOW_1_MS:
         said += f" Note: {row['notes']}."
     return said
@@ -61,15 +71,18 @@ def _told(requests: DataFrame) -> str:
         return "There is no request in this capture."
     steps = usual(requests).steps
     follow = requests["steps"] == steps
-    said = [f"**{int(follow.sum())} of {len(requests)} requests** follow this sequence: "
-            f"{in_words(steps)}."]
+    said = [
+        f"**{int(follow.sum())} of {len(requests)} requests** follow this sequence: "
+        f"{in_words(steps)}."
+    ]
     stalled = requests[stalls_in(requests)]
     if len(stalled):
         one = stalled.iloc[0]
         said.append(
             f"In {len(stalled)} requests nothing moves for {stalled['silence_ms'].min():.1f} to "
             f"{stalled['silence_ms'].max():.1f} ms: the {one['waiting']} waits for the "
-            f"{one['waited_for']}. {explained(str(one['reason'])).words}")
+            f"{one['waited_for']}. {explained(str(one['reason'])).words}"
+        )
     else:
         said.append("No request stalls.")
     others = Counter(requests["steps"][~follow])
@@ -87,19 +100,27 @@ def findings(runs: Mapping[str, Run], parameters: Nagle) -> dict[str, Any]:
 
     `runs` are those of a study by condition.
     """
-    seen = {name: (condition, requests_of(runs[condition]))
-            for name, condition in SEQUENCES.items() if condition in runs}
+    seen = {
+        name: (condition, requests_of(runs[condition]))
+        for name, condition in SEQUENCES.items()
+        if condition in runs
+    }
     own = parameters.capture
     if own:
         seen["sequence_own"] = (str(own), own_requests(str(own)))
     found: dict[str, Any] = {"remarks": []}
     for name, (what, requests) in seen.items():
         most = usual(requests)
-        found |= {name: list(most.steps), f"{name}_share": most.share if most.requests else None,
-                  f"{name}_others": [{"steps": list(steps), "requests": count}
-                                     for steps, count in most.others.items()]}
-        found["remarks"].append(f"{what}: {most.follow} of {most.requests} requests: "
-                                f"{in_words(most.steps)}")
+        found |= {
+            name: list(most.steps),
+            f"{name}_share": most.share if most.requests else None,
+            f"{name}_others": [
+                {"steps": list(steps), "requests": count} for steps, count in most.others.items()
+            ],
+        }
+        found["remarks"].append(
+            f"{what}: {most.follow} of {most.requests} requests: {in_words(most.steps)}"
+        )
     return found
 
 

@@ -35,7 +35,9 @@ class Nagle(LabParameters):
         0.0, unit="ms", low=0, high=1000, help="delay that the link adds to a round trip"
     )
     capture: str = parameter(  # type: ignore[assignment]
-        "", pattern=r"[^\x00\n]*", form="a pcap or pcapng file, or nothing",
+        "",
+        pattern=r"[^\x00\n]*",
+        form="a pcap or pcapng file, or nothing",
         help="a capture of your own, to be read as the runs' are",
     )
 

@@ -65,7 +65,7 @@ def _as_it_is(path: Path) -> tuple[Path, int, int]:
     try:
         found = path.stat()
     except OSError:
-        return path, 0, 0       # the reader says what is wrong with it
+        return path, 0, 0  # the reader says what is wrong with it
     return path, found.st_mtime_ns, found.st_size
 
 
@@ -88,7 +88,7 @@ def answered(run: Run) -> Answered:
 
 def packets_of(segments: DataFrame, request: Series[Any]) -> list[int]:
     """The rows of a table of segments that belong to one request, a row of its exchanges."""
-    stretch = segments.loc[request["first_row"]:request["last_row"]]
+    stretch = segments.loc[request["first_row"] : request["last_row"]]
     return [int(row) for row in stretch.index[stretch["connection"] == request["connection"]]]
 
 
@@ -102,16 +102,23 @@ def figures(segments: DataFrame, requests: DataFrame) -> Answered:
     length = payload.to_numpy()[parts].astype("int64")
     pieces = -(-length // mss_bytes(segments)[parts])
     # The last part of the handshake acknowledges the SYN alone.
-    acks = ((segments["direction"] == 0) & (payload == 0) & ((flags & (SYN | FIN | RST)) == 0)
-            & (segments["ack_rel"] > 1))
+    acks = (
+        (segments["direction"] == 0)
+        & (payload == 0)
+        & ((flags & (SYN | FIN | RST)) == 0)
+        & (segments["ack_rel"] > 1)
+    )
     stalled = stalls_in(requests)
     first = requests["request"] == 0
     closing = parts & ((flags & FIN) != 0)
     return Answered(
-        requests=count, segments=int(pieces.sum()) / count, acks=int(acks.sum()) / count,
+        requests=count,
+        segments=int(pieces.sum()) / count,
+        acks=int(acks.sum()) / count,
         stalled_pct=100 * int(stalled.sum()) / count,
         first_stalled_pct=100 * int((stalled & first).sum()) / max(1, int(first.sum())),
-        closing_pct=100 * int(closing.sum()) / count)
+        closing_pct=100 * int(closing.sum()) / count,
+    )
 
 
 def stalls_in(requests: DataFrame) -> Series[bool]:
@@ -145,7 +152,9 @@ def typical(requests: DataFrame, steps: Sequence[str] | None = None) -> Series[A
         steps = requests["steps"].mode().iloc[0]
     found = requests[requests["steps"] == tuple(steps or ())]
     if found.empty:
-        raise BadInput("no request of this capture goes so; "
-                       "labs.read.flows.exchanges.exchanges has the steps of each")
+        raise BadInput(
+            "no request of this capture goes so; "
+            "labs.read.flows.exchanges.exchanges has the steps of each"
+        )
     one: Series[Any] = found.iloc[min(1, len(found) - 1)]
     return one

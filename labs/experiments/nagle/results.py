@@ -26,10 +26,14 @@ class Results:
     """The figures of one run; None where it has none."""
 
     mean_ms: float | None = column(
-        "mean time per request, the client's", unit="ms", predicted_by="predicted_mean_ms",
-        headline=True)
-    p50_ms: float | None = column("median, the client's", unit="ms",
-                                  predicted_by="predicted_p50_ms")
+        "mean time per request, the client's",
+        unit="ms",
+        predicted_by="predicted_mean_ms",
+        headline=True,
+    )
+    p50_ms: float | None = column(
+        "median, the client's", unit="ms", predicted_by="predicted_p50_ms"
+    )
     p99_ms: float | None = column("99th percentile, the client's", unit="ms")
     predicted_mean_ms: float | None = column("the theory's mean", unit="ms")
     predicted_p50_ms: float | None = column("the theory's median", unit="ms")
@@ -38,7 +42,8 @@ class Results:
     stalled_pct: float | None = column("share of requests that stall, from the capture", unit="%")
     predicted_stalls: bool | None = column("whether they stall in theory", hidden=True)
     segments_per_answer: float | None = column(
-        "the server's segments with payload per response", predicted_by="predicted_segments")
+        "the server's segments with payload per response", predicted_by="predicted_segments"
+    )
     predicted_segments: float | None = column("the theory's", hidden=True)
     acks_per_answer: float | None = column("the client's segments without payload per response")
     requests: int | None = column("what the client counted")
@@ -61,17 +66,30 @@ def results(run: Run) -> Results:
     articles_own = claim and figure_of_claim(article(), run, claim)
     served = served_requests(run)
     return Results(
-        mean_ms=took.mean_ms, p50_ms=took.p50_ms, p99_ms=took.p99_ms,
+        mean_ms=took.mean_ms,
+        p50_ms=took.p50_ms,
+        p99_ms=took.p99_ms,
         predicted_mean_ms=theory.mean_ms if theory else None,
         predicted_p50_ms=theory.steady_ms if theory else None,
-        article_ms=articles_own or None, article_claim=claim if articles_own else None,
-        stalled_pct=seen.stalled_pct, predicted_stalls=theory.stalls if theory else None,
-        segments_per_answer=seen.segments, predicted_segments=theory.segments if theory else None,
-        acks_per_answer=seen.acks, requests=took.requests, failed=took.failed,
-        captured_requests=seen.requests, served_requests=served,
-        nodelay=told.nodelay, keepalive=told.keepalive, quickack=told.quick, server=told.server,
-        writes=told.writes, page_bytes=told.page_bytes,
-        notes=tuple(notes(run, took, seen, served)))
+        article_ms=articles_own or None,
+        article_claim=claim if articles_own else None,
+        stalled_pct=seen.stalled_pct,
+        predicted_stalls=theory.stalls if theory else None,
+        segments_per_answer=seen.segments,
+        predicted_segments=theory.segments if theory else None,
+        acks_per_answer=seen.acks,
+        requests=took.requests,
+        failed=took.failed,
+        captured_requests=seen.requests,
+        served_requests=served,
+        nodelay=told.nodelay,
+        keepalive=told.keepalive,
+        quickack=told.quick,
+        server=told.server,
+        writes=told.writes,
+        page_bytes=told.page_bytes,
+        notes=tuple(notes(run, took, seen, served)),
+    )
 
 
 @cache
@@ -101,5 +119,4 @@ def notes(run: Run, took: Latency, seen: Answered, served: int | None) -> Iterat
     if lost:
         yield Note("capture_lost", f"the capture lost {lost} packets")
     if run.testbed == "virtual" and took.mean_ms < SMALLEST_MS:
-        yield Note(BELOW_1_MS, "times below 1 ms are not meaningful in virtual time",
-                   excludes=True)
+        yield Note(BELOW_1_MS, "times below 1 ms are not meaningful in virtual time", excludes=True)

@@ -69,10 +69,17 @@ def asked(run: Run) -> Asked:
     """Read a run's settings."""
     said: Mapping[str, Any] = run.inputs["condition"]["settings"]
     return Asked(
-        server=said["server"], client=said["client"], nodelay=said["nodelay"],
-        keepalive=said["keepalive"], quick=said["quickack"], writes=said["writes"],
-        pieces=said["pieces"], page_bytes=said["page_bytes"], requests=said["requests"],
-        concurrency=said["concurrency"])
+        server=said["server"],
+        client=said["client"],
+        nodelay=said["nodelay"],
+        keepalive=said["keepalive"],
+        quick=said["quickack"],
+        writes=said["writes"],
+        pieces=said["pieces"],
+        page_bytes=said["page_bytes"],
+        requests=said["requests"],
+        concurrency=said["concurrency"],
+    )
 
 
 def hz_of(run: Run) -> int:
@@ -87,7 +94,13 @@ def expected(run: Run) -> Answer | None:
     if run.link["asked"]["loss_pct"] or run.link["asked"]["jitter_ms"]:
         return None
     return answer(
-        told.written_bytes, MSS_BYTES, hz=hz_of(run),
-        rtt_ms=run.link["measured"]["rtt_ms"], requests=told.on_a_connection,
-        nodelay=told.nodelay, joined=told.writes in ("cork", "more"), quick=told.always_quick,
-        closes=not told.keepalive)
+        told.written_bytes,
+        MSS_BYTES,
+        hz=hz_of(run),
+        rtt_ms=run.link["measured"]["rtt_ms"],
+        requests=told.on_a_connection,
+        nodelay=told.nodelay,
+        joined=told.writes in ("cork", "more"),
+        quick=told.always_quick,
+        closes=not told.keepalive,
+    )

@@ -34,9 +34,15 @@ def sequences(requests: Mapping[str, DataFrame]) -> Table:
             bare = steps[:-1] if steps[-1] == AND_SO_ON else steps
             own = table[(table["steps"] == steps) | (table["steps"] == bare)]
             first = bool(len(own)) and bool((own["request"] == 0).all())
-            rows.append({"condition": name, "steps": in_words(steps), "requests": count,
-                         "share, %": 100 * count / max(1, found.requests),
-                         "which": "the first on their connection" if first else ""})
+            rows.append(
+                {
+                    "condition": name,
+                    "steps": in_words(steps),
+                    "requests": count,
+                    "share, %": 100 * count / max(1, found.requests),
+                    "which": "the first on their connection" if first else "",
+                }
+            )
     return Table(rows, columns=["condition", "steps", "requests", "share, %", "which"])
 
 
@@ -44,13 +50,33 @@ def waits(requests: DataFrame) -> Table:
     """A row a reason for which requests stalled: who waited for whom, how long, and the rule."""
     rows = []
     for (reason, waiting, waited_for), own in requests[stalls_in(requests)].groupby(
-            ["reason", "waiting", "waited_for"], sort=False):
-        rows.append({"requests": len(own), "who waits": waiting, "for whom": waited_for,
-                     "reason": reason, "least, ms": own["silence_ms"].min(),
-                     "median, ms": own["silence_ms"].median(), "most, ms": own["silence_ms"].max(),
-                     "rule": explained(str(reason)).source})
-    return Table(rows, columns=["requests", "who waits", "for whom", "reason", "least, ms",
-                                "median, ms", "most, ms", "rule"])
+        ["reason", "waiting", "waited_for"], sort=False
+    ):
+        rows.append(
+            {
+                "requests": len(own),
+                "who waits": waiting,
+                "for whom": waited_for,
+                "reason": reason,
+                "least, ms": own["silence_ms"].min(),
+                "median, ms": own["silence_ms"].median(),
+                "most, ms": own["silence_ms"].max(),
+                "rule": explained(str(reason)).source,
+            }
+        )
+    return Table(
+        rows,
+        columns=[
+            "requests",
+            "who waits",
+            "for whom",
+            "reason",
+            "least, ms",
+            "median, ms",
+            "most, ms",
+            "rule",
+        ],
+    )
 
 
 def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int]) -> Table | Words:
@@ -65,8 +91,15 @@ def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int])
     own = segments.loc[found["row"]]
     since = own["time_ns"] - own["time_ns"].iloc[0]
     seen = found.reindex(columns=["marks", "wireshark", "expert", ACK_RTT]).fillna("")
-    return Table({
-        "record": found["record"], "from": [SIDES[side] for side in own["direction"]],
-        "bytes": own["payload_bytes"].to_list(), "at, ms": (since / 1e6).to_list(),
-        "our marks": seen["marks"], "Wireshark's flags": seen["wireshark"],
-        "its expert": seen["expert"], "its ack_rtt, s": seen[ACK_RTT]})
+    return Table(
+        {
+            "record": found["record"],
+            "from": [SIDES[side] for side in own["direction"]],
+            "bytes": own["payload_bytes"].to_list(),
+            "at, ms": (since / 1e6).to_list(),
+            "our marks": seen["marks"],
+            "Wireshark's flags": seen["wireshark"],
+            "its expert": seen["expert"],
+            "its ack_rtt, s": seen[ACK_RTT],
+        }
+    )

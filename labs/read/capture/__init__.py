@@ -25,8 +25,12 @@ __all__ = ["Remarks", "batches", "connections", "opinion", "packet", "read", "re
 
 _HOME = {
     "Remarks": "counts",
-    "opinion": "wireshark", "packet": "scapy_packet",
-    "batches": "reader", "connections": "reader", "read": "reader", "remarks": "reader",
+    "opinion": "wireshark",
+    "packet": "scapy_packet",
+    "batches": "reader",
+    "connections": "reader",
+    "read": "reader",
+    "remarks": "reader",
 }
 
 

@@ -32,13 +32,20 @@ PLACES: dict[str, tuple[str, int]] = {
     "tsval": ("wide", segments.TSVAL),
     "tsecr": ("wide", segments.TSECR),
     "sack_blocks": ("small", segments.SACK_BLOCKS),
-    **{f"sack_{side}_{block + 1}": ("edges", 2 * block + edge)
-       for block in range(segments.SACK_EDGES // 2) for edge, side in enumerate(("left", "right"))},
+    **{
+        f"sack_{side}_{block + 1}": ("edges", 2 * block + edge)
+        for block in range(segments.SACK_EDGES // 2)
+        for edge, side in enumerate(("left", "right"))
+    },
     "offset": ("wide", segments.OFFSET),
 }
 _KINDS: dict[str, tuple[int, type[np.generic]]] = {
-    "wide": (6, np.int64), "numbers": (2, np.uint32), "middle": (3, np.int32),
-    "narrow": (3, np.uint16), "small": (2, np.int8), "edges": (segments.SACK_EDGES, np.uint32),
+    "wide": (6, np.int64),
+    "numbers": (2, np.uint32),
+    "middle": (3, np.int32),
+    "narrow": (3, np.uint16),
+    "small": (2, np.int8),
+    "edges": (segments.SACK_EDGES, np.uint32),
 }
 ROW_BYTES = sum(rows * np.dtype(kind).itemsize for rows, kind in _KINDS.values())
 
@@ -50,8 +57,9 @@ class Columns:
         self.room = room
         self.rows = 0
         # Zeros of the system's own: pages that are never written to (SACK edges) take no memory.
-        self._arrays = {name: np.zeros((count, room), kind)
-                        for name, (count, kind) in _KINDS.items()}
+        self._arrays = {
+            name: np.zeros((count, room), kind) for name, (count, kind) in _KINDS.items()
+        }
 
     def views(self) -> tuple[Any, ...]:
         """The arrays in the order in which segments.rows takes them."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-OFF = "LABS_NO_NUMBA"                   # set: the plain Python, to compare with
+OFF = "LABS_NO_NUMBA"  # set: the plain Python, to compare with
 HAVE_NUMBA = find_spec("numba") is not None and not os.environ.get(OFF)
 _told: set[str] = set()
 
@@ -51,8 +51,12 @@ if HAVE_NUMBA:
     KEPT_IN = folder()
     # Without counts of references (the functions allocate nothing) and all in one piece: either
     # of the two makes a row take ten times as long.
-    _HOW: dict[str, Any] = {"cache": KEPT_IN is not None, "nogil": True, "_nrt": False,
-                            "forceinline": True}
+    _HOW: dict[str, Any] = {
+        "cache": KEPT_IN is not None,
+        "nogil": True,
+        "_nrt": False,
+        "forceinline": True,
+    }
 
     def compiled(function: Function) -> Function:
         """The function, to be compiled when it is first called."""
@@ -62,7 +66,7 @@ if HAVE_NUMBA:
         try:
             made: Function = numba.njit(**_HOW)(function)
         finally:
-            config.CACHE_DIR = others       # of whatever else this process compiles
+            config.CACHE_DIR = others  # of whatever else this process compiles
         return made
 else:
     KEPT_IN = None
@@ -74,7 +78,7 @@ else:
 
 def view(array: np.ndarray[Any, Any]) -> Any:
     """The array as compiled functions take it: plain Python is faster on a memoryview."""
-    return array if HAVE_NUMBA else memoryview(array)   # type: ignore[arg-type]
+    return array if HAVE_NUMBA else memoryview(array)  # type: ignore[arg-type]
 
 
 def tell(what: str, *functions: Callable[..., Any]) -> None:
@@ -82,7 +86,8 @@ def tell(what: str, *functions: Callable[..., Any]) -> None:
     if not HAVE_NUMBA or what in _told:
         return
     _told.add(what)
-    if KEPT_IN is None or not all(any(KEPT_IN.rglob(f"*.{one.__name__}-*.nbi"))
-                                  for one in functions):
+    if KEPT_IN is None or not all(
+        any(KEPT_IN.rglob(f"*.{one.__name__}-*.nbi")) for one in functions
+    ):
         again = "" if KEPT_IN is not None else " (nothing can be kept: set XDG_CACHE_HOME)"
         print(f"labs: compiling {what}, some seconds, once{again}", file=sys.stderr)

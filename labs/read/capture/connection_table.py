@@ -12,15 +12,17 @@ from labs.read.capture import tracking as following
 if TYPE_CHECKING:
     import pandas as pd
 
-KNOWN_BY = {following.BY_SYN: "syn", following.BY_SYN_ACK: "syn-ack",
-            following.BY_PORTS: "ports"}
+KNOWN_BY = {following.BY_SYN: "syn", following.BY_SYN_ACK: "syn-ack", following.BY_PORTS: "ports"}
 ENDED = {following.OPEN: "open", following.BY_FIN: "fin", following.BY_RESET: "reset"}
 # The columns of each end: name, word of its direction, whether it is known only from its SYN.
 _OF_END: tuple[tuple[str, int, bool], ...] = (
-    ("mss", following.MSS, True), ("wscale", following.SCALE, True),
+    ("mss", following.MSS, True),
+    ("wscale", following.SCALE, True),
     ("sack_permitted", following.SACK_PERMITTED, True),
-    ("timestamps", following.TIMESTAMPS, True), ("segments", following.SENT, False),
-    ("bytes", following.BYTES, False), ("retransmissions", following.RETRANSMITTED, False),
+    ("timestamps", following.TIMESTAMPS, True),
+    ("segments", following.SENT, False),
+    ("bytes", following.BYTES, False),
+    ("retransmissions", following.RETRANSMITTED, False),
 )
 _ENDS = ("opener", "listener")
 
@@ -39,8 +41,10 @@ def columns(found: np.ndarray[Any, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"connection": np.arange(len(found), dtype=np.int32)}
     for end, first in zip(_ENDS, (following.OPENER_HIGH, following.LISTENER_HIGH), strict=True):
         halves = found[:, first : first + 2].tolist()
-        made[end] = [address(version, high, low)
-                     for version, (high, low) in zip(versions, halves, strict=True)]
+        made[end] = [
+            address(version, high, low)
+            for version, (high, low) in zip(versions, halves, strict=True)
+        ]
         made[f"{end}_port"] = found[:, first + 2].astype(np.int32)
     made["opener_known_by"] = [KNOWN_BY[word] for word in found[:, following.KNOWN_BY].tolist()]
     made["first_ns"] = found[:, following.FIRST_NS].copy()
@@ -60,10 +64,14 @@ def columns(found: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 def rows(found: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
     """The connections as rows of plain values; what is not known is None."""
-    made = {name: list(values) if isinstance(values, list) else values.tolist()
-            for name, values in columns(found).items()}
-    return [{name: None if value == -1 else value for name, value in zip(made, row, strict=True)}
-            for row in zip(*made.values(), strict=True)]
+    made = {
+        name: list(values) if isinstance(values, list) else values.tolist()
+        for name, values in columns(found).items()
+    }
+    return [
+        {name: None if value == -1 else value for name, value in zip(made, row, strict=True)}
+        for row in zip(*made.values(), strict=True)
+    ]
 
 
 def table(found: np.ndarray[Any, Any]) -> pd.DataFrame:

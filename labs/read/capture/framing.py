@@ -24,11 +24,9 @@ BIG, HEADER_BYTES, NS_PER_UNIT, LINK, WANTED, FORM_WORDS = 0, 1, 2, 3, 4, 5
 FILE_HEADER_BYTES = 24
 MAX_RECORD_BYTES = 1 << 24
 SECOND_NS = 10**9
-LINK_MASK = 0x03FFFFFF          # what is above says how long the frame check sequence is
+LINK_MASK = 0x03FFFFFF  # what is above says how long the frame check sequence is
 
-MAGIC = {
-    0xA1B2C3D4: (16, 1000), 0xA1B23C4D: (16, 1), 0xA1B2CD34: (24, 1000),
-}
+MAGIC = {0xA1B2C3D4: (16, 1000), 0xA1B23C4D: (16, 1), 0xA1B2CD34: (24, 1000)}
 
 
 def form_of(head: bytes) -> np.ndarray[Any, Any] | None:
@@ -40,14 +38,16 @@ def form_of(head: bytes) -> np.ndarray[Any, Any] | None:
         if magic in MAGIC:
             header_bytes, ns_per_unit = MAGIC[magic]
             (link,) = struct.unpack_from(order + "I", head, 20)
-            return np.array([order == ">", header_bytes, ns_per_unit, link & LINK_MASK, 0],
-                            np.int64)
+            return np.array(
+                [order == ">", header_bytes, ns_per_unit, link & LINK_MASK, 0], np.int64
+            )
     return None
 
 
 @compiled
-def walk_pcap(data: Any, at: int, end: int, form: Any, records: Any, counts: Any
-              ) -> tuple[int, int]:
+def walk_pcap(
+    data: Any, at: int, end: int, form: Any, records: Any, counts: Any
+) -> tuple[int, int]:
     """Find records from `at` on: how many, and where the first that was not taken begins.
 
     It stops where `records` is full, where the buffer has no whole record more (form[WANTED] says

@@ -71,7 +71,7 @@ def version_6(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: 
     if at + 40 > end:
         return SHORT
     total = 40 + be16(data, at + 4)
-    if total == 40 or at + total > wire_end:    # 40: a jumbogram, or left to the network card
+    if total == 40 or at + total > wire_end:  # 40: a jumbogram, or left to the network card
         total = wire_end - at
     packet_end = at + total
     following = int(data[at + 6])
@@ -82,8 +82,11 @@ def version_6(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: 
             break
         is_fragment = following == FRAGMENT
         is_authentication = following == AUTHENTICATION
-        if not (is_fragment or is_authentication or following in (
-                HOP_BY_HOP, ROUTING, DESTINATION, MOBILITY, HOST_IDENTITY, SHIM6)):
+        if not (
+            is_fragment
+            or is_authentication
+            or following in (HOP_BY_HOP, ROUTING, DESTINATION, MOBILITY, HOST_IDENTITY, SHIM6)
+        ):
             return NOT_TCP
         if place + 8 > end:
             return SHORT
@@ -115,8 +118,9 @@ def version_6(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: 
 
 
 @compiled
-def find_tcp(data: Any, at: int, end: int, wire_end: int, link: int, packet: Any, counts: Any
-             ) -> int:
+def find_tcp(
+    data: Any, at: int, end: int, wire_end: int, link: int, packet: Any, counts: Any
+) -> int:
     """Find the TCP header of the frame data[at:end], which ended at `wire_end` on the wire.
 
     0 with `packet` filled in and the header's 20 bytes and options known to be on the wire, the

@@ -37,6 +37,7 @@ if HAVE_NUMBA:
         made: Any = intrinsic(word)
         return cast(Word, made)
 else:
+
     def _word(form: str) -> Word:
         unpack = struct.Struct(form).unpack_from
 

@@ -44,7 +44,7 @@ def point_to_point(data: Any, at: int, end: int) -> int:
         at += 2
     if at + 1 > end:
         return -SHORT
-    if data[at] & 1:                        # the protocol field compressed to one byte
+    if data[at] & 1:  # the protocol field compressed to one byte
         protocol = int(data[at])
         at += 1
     elif at + 2 > end:

@@ -31,14 +31,14 @@ MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 BYTE_ORDER = 0x1A2B3C4D
 TIME_RESOLUTION, TIME_OFFSET = 9, 14
-MICROSECONDS = 6                # the resolution of an interface that gives none
+MICROSECONDS = 6  # the resolution of an interface that gives none
 # An interface, in an array of int64: link type, snap length, resolution, offset in seconds.
 OF_LINK, OF_SNAP, OF_RESOLUTION, OF_OFFSET, INTERFACE_WORDS = 0, 1, 2, 3, 4
-INTERFACES = 5                  # how many the section has so far: beside framing's words
+INTERFACES = 5  # how many the section has so far: beside framing's words
 FORM_WORDS = 6
 MAX_INTERFACES = 1 << 16
 MAX_BLOCK_BYTES = MAX_RECORD_BYTES + 4096
-LATEST_S = 9_223_372_035        # beyond it nanoseconds do not fit 64 bits
+LATEST_S = 9_223_372_035  # beyond it nanoseconds do not fit 64 bits
 
 
 def form() -> np.ndarray[Any, Any]:
@@ -70,7 +70,7 @@ def nanoseconds(high: int, low: int, resolution: int, offset_s: int, counts: Any
             return 0
         seconds = stamp >> power
         rest = stamp - (seconds << power)
-        if power > 33:              # keeps rest * SECOND_NS inside 63 bits
+        if power > 33:  # keeps rest * SECOND_NS inside 63 bits
             rest = rest >> (power - 33)
             power = 33
         fraction_ns = rest * SECOND_NS >> power
@@ -78,7 +78,7 @@ def nanoseconds(high: int, low: int, resolution: int, offset_s: int, counts: Any
         if power > 18:
             counts[ABSURD_TIME] += 1
             return 0
-        units = 10 ** power
+        units = 10**power
         seconds = stamp // units
         rest = stamp - seconds * units
         fraction_ns = rest * 10 ** (9 - power) if power <= 9 else rest // 10 ** (power - 9)
@@ -133,8 +133,17 @@ def section(data: Any, at: int, end: int, form: Any) -> bool:
 
 
 @compiled
-def packet(data: Any, at: int, end: int, kind: int, form: Any, interfaces: Any, records: Any,
-           place: int, counts: Any) -> bool:
+def packet(
+    data: Any,
+    at: int,
+    end: int,
+    kind: int,
+    form: Any,
+    interfaces: Any,
+    records: Any,
+    place: int,
+    counts: Any,
+) -> bool:
     """Take a packet's block, whose body is data[at:end]; False where its lengths cannot be."""
     big = form[BIG] != 0
     number = 0
@@ -161,8 +170,12 @@ def packet(data: Any, at: int, end: int, kind: int, form: Any, interfaces: Any, 
         if length > end - at - head:
             return False
         records[place + TIME] = nanoseconds(
-            u32(data, at + 4, big), u32(data, at + 8, big),
-            interfaces[of + OF_RESOLUTION], interfaces[of + OF_OFFSET], counts)
+            u32(data, at + 4, big),
+            u32(data, at + 8, big),
+            interfaces[of + OF_RESOLUTION],
+            interfaces[of + OF_OFFSET],
+            counts,
+        )
     records[place + BEGIN] = at + head
     records[place + END] = at + head + length
     records[place + WIRE_END] = at + head + max(length, min(on_wire, MAX_RECORD_BYTES))
@@ -171,8 +184,9 @@ def packet(data: Any, at: int, end: int, kind: int, form: Any, interfaces: Any, 
 
 
 @compiled
-def walk_pcapng(data: Any, at: int, end: int, form: Any, interfaces: Any, records: Any, counts: Any
-                ) -> tuple[int, int]:
+def walk_pcapng(
+    data: Any, at: int, end: int, form: Any, interfaces: Any, records: Any, counts: Any
+) -> tuple[int, int]:
     """Find packets from `at` on, as framing.walk_pcap does for the other format.
 
     `interfaces` has room for MAX_INTERFACES; a section with more is damaged.
@@ -183,7 +197,7 @@ def walk_pcapng(data: Any, at: int, end: int, form: Any, interfaces: Any, record
         if at + 12 > end:
             form[WANTED] = 12
             break
-        kind = le32(data, at)               # the same in both byte orders for a section
+        kind = le32(data, at)  # the same in both byte orders for a section
         if kind == SECTION and not section(data, at, end, form):
             counts[DAMAGED] = at + 1
             break

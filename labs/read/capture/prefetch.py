@@ -52,7 +52,7 @@ class Pieces:
 
     def _fill(self, buffer: Array) -> tuple[int, float]:
         """Read a piece: how many bytes it has, and how much of the file is read then."""
-        place, count = memoryview(buffer)[BEFORE_BYTES:], 0     # type: ignore[arg-type]
+        place, count = memoryview(buffer)[BEFORE_BYTES:], 0  # type: ignore[arg-type]
         while count < PIECE_BYTES:
             found = self._source.readinto(place[count:])
             if found == 0:

@@ -47,9 +47,9 @@ class Reader:
         self._source = open_source(self.path)
         self._pieces = Pieces(self._source)
         self._buffer = np.zeros(0, np.uint8)
-        self._base = self._at = self._end = 0       # of the buffer: offset in the file, unread part
+        self._base = self._at = self._end = 0  # of the buffer: offset in the file, unread part
         self._records = np.zeros(RECORDS_AT_ONCE * RECORD_WORDS, np.int64)
-        self._first = self._last = 0                # records found and not yet taken
+        self._first = self._last = 0  # records found and not yet taken
         self.counts = np.zeros(counted.COUNTS, np.int64)
         self.counts[counted.LAST_NS] = np.iinfo(np.int64).min
         self._state = np.zeros(segments.STATE_WORDS, np.int64)
@@ -72,8 +72,10 @@ class Reader:
         if self._source.fault is not None and len(head) < framing.FILE_HEADER_BYTES:
             raise Damaged(f"{self.path}: {self._source.fault}, before the capture begins")
         if not head:
-            raise BadInput(f"{self.path} is empty; a capture begins with a header of its own: "
-                           "was tcpdump stopped before it had written? (-U writes at once)")
+            raise BadInput(
+                f"{self.path} is empty; a capture begins with a header of its own: "
+                "was tcpdump stopped before it had written? (-U writes at once)"
+            )
         self._interfaces: Array | None = None
         if head.startswith(pcapng.MAGIC):
             self._form = pcapng.form()
@@ -82,8 +84,10 @@ class Reader:
             return
         form = framing.form_of(head)
         if form is None:
-            raise Damaged(f"{self.path} is not a capture: it begins neither as pcap nor as pcapng "
-                          "files do; tcpdump -w and dumpcap write such files")
+            raise Damaged(
+                f"{self.path} is not a capture: it begins neither as pcap nor as pcapng "
+                "files do; tcpdump -w and dumpcap write such files"
+            )
         self._form = form
         self._at += framing.FILE_HEADER_BYTES
         tell("the reader of pcap", framing.walk_pcap, segments.rows)
@@ -93,7 +97,8 @@ class Reader:
         while self._end - self._at < wanted and not self._pieces.ended:
             begun = self._base + self._at
             self._buffer, self._at, self._end = self._pieces.after(
-                self._buffer[self._at : self._end])
+                self._buffer[self._at : self._end]
+            )
             self._base = begun - self._at
         return self._end - self._at >= wanted
 
@@ -133,14 +138,25 @@ class Reader:
         self._state[segments.ROOM] = columns.room
         into = columns.views()
         while True:
-            if self._first == self._last and (
-                    self.counts[counted.DAMAGED] or not self._walk()):
+            if self._first == self._last and (self.counts[counted.DAMAGED] or not self._walk()):
                 self.close()
                 return False
-            self._first = int(segments.rows(
-                view(self._buffer), view(self._records), self._first, self._last, self._base,
-                into, view(self._state), view(self._table), view(self._slots),
-                view(self.counts), view(self._packet), view(self._options)))
+            self._first = int(
+                segments.rows(
+                    view(self._buffer),
+                    view(self._records),
+                    self._first,
+                    self._last,
+                    self._base,
+                    into,
+                    view(self._state),
+                    view(self._table),
+                    view(self._slots),
+                    view(self.counts),
+                    view(self._packet),
+                    view(self._options),
+                )
+            )
             columns.rows = int(self._state[segments.ROW])
             if columns.rows == columns.room:
                 return True
@@ -233,7 +249,7 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
         if free is not None and rows * ROW_BYTES > free:
             exactly = int(whole(path, memory_bytes).counts[counted.SEGMENTS])
             reader.must_fit(exactly * ROW_BYTES, f"{exactly:,} segments")
-            rows = exactly + 1              # a table that is full might have had more
+            rows = exactly + 1  # a table that is full might have had more
         columns = Columns(rows)
         while reader.fill(columns):
             room = columns.room + columns.room // 2

@@ -8,8 +8,7 @@ from labs.errors import Missing
 
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
-IN_PARTS = ("take a part of the capture, such as one host's: "
-            "tcpdump -r FILE -w PART host ADDRESS")
+IN_PARTS = "take a part of the capture, such as one host's: tcpdump -r FILE -w PART host ADDRESS"
 
 
 def available_bytes() -> int | None:
@@ -46,5 +45,7 @@ def must_fit(wanted_bytes: int, what: str, instead: str, free_bytes: int | None 
     `instead` is what to do then."""
     free = available_bytes() if free_bytes is None else free_bytes
     if free is not None and wanted_bytes > free:
-        raise Missing(f"{what} take {wanted_bytes / 1e6:,.0f} MB of memory, and "
-                      f"{free / 1e6:,.0f} MB are there; {instead}")
+        raise Missing(
+            f"{what} take {wanted_bytes / 1e6:,.0f} MB of memory, and "
+            f"{free / 1e6:,.0f} MB are there; {instead}"
+        )

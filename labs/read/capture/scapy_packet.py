@@ -63,15 +63,24 @@ def records(path: str | Path, offsets: list[int]) -> list[Record]:
             at = words[:, RECORD] + reader.base()
             for place in np.flatnonzero(np.isin(at, wanted)).tolist():
                 one = words[place]
-                found.append(Record(before + place + 1, int(at[place]), int(one[TIME]),
-                                    int(one[LINK_TYPE]), reader.data(one)))
+                found.append(
+                    Record(
+                        before + place + 1,
+                        int(at[place]),
+                        int(one[TIME]),
+                        int(one[LINK_TYPE]),
+                        reader.data(one),
+                    )
+                )
             if len(found) == len(wanted):
                 return found
     finally:
         reader.close()
     missing = sorted(set(wanted.tolist()) - {one.offset for one in found})
-    raise BadInput(f"{path}: no record begins at byte {missing[0]}; take offsets from the table "
-                   "that labs.capture.read makes of this file")
+    raise BadInput(
+        f"{path}: no record begins at byte {missing[0]}; take offsets from the table "
+        "that labs.capture.read makes of this file"
+    )
 
 
 def offsets_of(path: str | Path, rows: list[int]) -> list[int]:

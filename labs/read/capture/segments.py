@@ -65,12 +65,12 @@ from labs.read.capture.tracking import (
 from labs.read.capture.tracking import LAST_NS as LAST_SEEN_NS
 
 # The columns of a row, by the kind of array that they stand in.
-TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)      # wide: int64
-SEQ, ACK_NUMBER = range(2)                                      # numbers: uint32
-CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)              # middle: int32
-FLAGS, WINDOW, MSS_BYTES = range(3)                             # narrow: uint16
-DIRECTION, SACK_BLOCKS = range(2)                               # small: int8
-SACK_EDGES = 8                                                  # edges: uint32, left 1, right 1...
+TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)  # wide: int64
+SEQ, ACK_NUMBER = range(2)  # numbers: uint32
+CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)  # middle: int32
+FLAGS, WINDOW, MSS_BYTES = range(3)  # narrow: uint16
+DIRECTION, SACK_BLOCKS = range(2)  # small: int8
+SACK_EDGES = 8  # edges: uint32, left 1, right 1...
 
 NOP, MSS_OPTION, SCALE_OPTION, SACK_OK_OPTION, SACK_OPTION, TIME_OPTION = 1, 2, 3, 4, 5, 8
 ALIGNED_TIMESTAMP = 0x0101080A
@@ -110,7 +110,7 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
         elif kind == SACK_OPTION and length >= 10 and length % 8 == 2:
             blocks = min((length - 2) // 8, SACK_EDGES // 2)
             for edge in range(2 * blocks, 2 * options[O_SACK]):
-                edges[edge, row] = 0        # of another such option before this one
+                edges[edge, row] = 0  # of another such option before this one
             options[O_SACK] = blocks
             for edge in range(2 * blocks):
                 edges[edge, row] = be32(data, at + 2 + 4 * edge)
@@ -124,14 +124,19 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
 
 
 @compiled
-def options_of(data: Any, at: int, end: int, header: int, flags: int, row: int, options: Any,
-               edges: Any) -> tuple[int, int, int, int]:
+def options_of(
+    data: Any, at: int, end: int, header: int, flags: int, row: int, options: Any, edges: Any
+) -> tuple[int, int, int, int]:
     """Of the TCP header at `at`: TSval and TSecr, how many SACK blocks, and the MSS or 0.
 
     `options` holds all that a SYN says; of another segment it may hold what one before it said.
     """
-    if (header == 32 and flags & SYN == 0 and at + 32 <= end
-            and be32(data, at + 20) == ALIGNED_TIMESTAMP):
+    if (
+        header == 32
+        and flags & SYN == 0
+        and at + 32 <= end
+        and be32(data, at + 20) == ALIGNED_TIMESTAMP
+    ):
         # Nearly every segment: timestamps alone, laid as Linux lays them.
         return be32(data, at + 24), be32(data, at + 28), 0, 0
     options[O_CUT] = at + header > end
@@ -151,7 +156,7 @@ def take_syn(table: Any, at: int, direction: int, flags: int, seen_ns: int, opti
     if options[O_SCALE] >= 0:
         table[side + SCALE] = options[O_SCALE]
     if options[O_CUT] and options[O_SCALE] < 0:
-        pass                        # it may have had the option: nothing is known
+        pass  # it may have had the option: nothing is known
     elif table[side + SCALE] == SCALE_UNKNOWN:
         table[side + SCALE] = NO_SCALING
         table[other + SCALE] = NO_SCALING
@@ -176,8 +181,9 @@ def take_end(table: Any, at: int, direction: int, flags: int) -> None:
 
 
 @compiled
-def find_connection(packet: Any, flags: int, seq: int, seen_ns: int, state: Any, table: Any,
-                    slots: Any) -> tuple[int, int]:
+def find_connection(
+    packet: Any, flags: int, seq: int, seen_ns: int, state: Any, table: Any, slots: Any
+) -> tuple[int, int]:
     """The packet's connection and its direction in it; a new connection where it begins one."""
     connection = state[LAST_CONNECTION]
     at = (connection & POSITIVE) * CONNECTION_WORDS
@@ -185,18 +191,42 @@ def find_connection(packet: Any, flags: int, seq: int, seen_ns: int, state: Any,
     slot = -1
     if connection < state[CONNECTIONS]:
         direction = direction_in(
-            at, table, packet[SOURCE_HIGH], packet[SOURCE_LOW], packet[SOURCE_PORT],
-            packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
+            at,
+            table,
+            packet[SOURCE_HIGH],
+            packet[SOURCE_LOW],
+            packet[SOURCE_PORT],
+            packet[TARGET_HIGH],
+            packet[TARGET_LOW],
+            packet[TARGET_PORT],
+            packet[VERSION],
+        )
     if direction < 0:
         slot = slot_of(
-            table, slots, packet[SOURCE_HIGH], packet[SOURCE_LOW], packet[SOURCE_PORT],
-            packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
+            table,
+            slots,
+            packet[SOURCE_HIGH],
+            packet[SOURCE_LOW],
+            packet[SOURCE_PORT],
+            packet[TARGET_HIGH],
+            packet[TARGET_LOW],
+            packet[TARGET_PORT],
+            packet[VERSION],
+        )
         if slots[slot] != 0:
             connection = slots[slot] - 1
             at = (connection & POSITIVE) * CONNECTION_WORDS
             direction = direction_in(
-                at, table, packet[SOURCE_HIGH], packet[SOURCE_LOW], packet[SOURCE_PORT],
-                packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
+                at,
+                table,
+                packet[SOURCE_HIGH],
+                packet[SOURCE_LOW],
+                packet[SOURCE_PORT],
+                packet[TARGET_HIGH],
+                packet[TARGET_LOW],
+                packet[TARGET_PORT],
+                packet[VERSION],
+            )
     if direction >= 0 and flags & (SYN | ACK) == SYN:
         side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
         if table[side + BASE_SET] and table[side + BASE] != seq:
@@ -204,8 +234,16 @@ def find_connection(packet: Any, flags: int, seq: int, seen_ns: int, state: Any,
     if direction < 0:
         if slot < 0:
             slot = slot_of(
-                table, slots, packet[SOURCE_HIGH], packet[SOURCE_LOW], packet[SOURCE_PORT],
-                packet[TARGET_HIGH], packet[TARGET_LOW], packet[TARGET_PORT], packet[VERSION])
+                table,
+                slots,
+                packet[SOURCE_HIGH],
+                packet[SOURCE_LOW],
+                packet[SOURCE_PORT],
+                packet[TARGET_HIGH],
+                packet[TARGET_LOW],
+                packet[TARGET_PORT],
+                packet[VERSION],
+            )
         connection = state[CONNECTIONS]
         state[CONNECTIONS] += 1
         slots[slot] = connection + 1
@@ -219,8 +257,20 @@ CONNECTIONS, LAST_CONNECTION, ROW, ROOM, STATE_WORDS = range(5)
 
 
 @compiled
-def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any, state: Any,
-         table: Any, slots: Any, counts: Any, packet: Any, options: Any) -> int:
+def rows(
+    data: Any,
+    records: Any,
+    first: int,
+    last: int,
+    base: int,
+    columns: Any,
+    state: Any,
+    table: Any,
+    slots: Any,
+    counts: Any,
+    packet: Any,
+    options: Any,
+) -> int:
     """Turn records first to last - 1 into rows from row state[ROW] on; the first not taken.
 
     It stops early where the columns are full, or the connections: the caller makes room. `base` is
@@ -240,8 +290,15 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any
             counts[BACKWARDS] += 1
         last_ns = seen_ns
         end = records[place + END]
-        why = find_tcp(data, records[place + BEGIN], end, records[place + WIRE_END],
-                       records[place + LINK_TYPE], packet, counts)
+        why = find_tcp(
+            data,
+            records[place + BEGIN],
+            end,
+            records[place + WIRE_END],
+            records[place + LINK_TYPE],
+            packet,
+            counts,
+        )
         if why != 0:
             counts[why] += 1
             continue
@@ -254,8 +311,7 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any
         payload = packet[TCP_BYTES] - header
         packet[SOURCE_PORT] = be16(data, at)
         packet[TARGET_PORT] = be16(data, at + 2)
-        tsval, tsecr, blocks, mss = options_of(
-            data, at, end, header, flags, here, options, edges)
+        tsval, tsecr, blocks, mss = options_of(data, at, end, header, flags, here, options, edges)
         connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
         wide[TIME_NS, here] = seen_ns
         wide[OFFSET, here] = base + records[place + RECORD]
@@ -270,8 +326,21 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any
         narrow[MSS_BYTES, here] = mss
         small[DIRECTION, here] = direction
         small[SACK_BLOCKS, here] = blocks
-        follow((connection & POSITIVE) * CONNECTION_WORDS, direction, flags, seq,
-               be32(data, at + 8), window, payload, seen_ns, here, options, table, wide, middle)
+        follow(
+            (connection & POSITIVE) * CONNECTION_WORDS,
+            direction,
+            flags,
+            seq,
+            be32(data, at + 8),
+            window,
+            payload,
+            seen_ns,
+            here,
+            options,
+            table,
+            wide,
+            middle,
+        )
         row += 1
     counts[LAST_NS] = last_ns
     counts[PACKETS] += first - begun
@@ -281,8 +350,21 @@ def rows(data: Any, records: Any, first: int, last: int, base: int, columns: Any
 
 
 @compiled
-def follow(at: int, direction: int, flags: int, seq: int, ack: int, window: int, payload: int,
-           seen_ns: int, row: int, options: Any, table: Any, wide: Any, middle: Any) -> None:
+def follow(
+    at: int,
+    direction: int,
+    flags: int,
+    seq: int,
+    ack: int,
+    window: int,
+    payload: int,
+    seen_ns: int,
+    row: int,
+    options: Any,
+    table: Any,
+    wide: Any,
+    middle: Any,
+) -> None:
     """Bring the connection at `at` up to this segment; write what of the row depends on it."""
     side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
     other = at + DIRECTIONS + ((direction ^ 1) & 1) * DIRECTION_WORDS
@@ -304,8 +386,13 @@ def follow(at: int, direction: int, flags: int, seq: int, ack: int, window: int,
             table[other + NEXT] = 1
         acknowledged = unwrapped((ack - table[other + BASE]) & WORD, table[side + ACKED])
         table[side + ACKED] = max(acknowledged, table[side + ACKED])
-        if (direction == 0 and flags & SYN == 0 and table[at + HANDSHAKE_NS] < 0
-                and table[side + SYN_SEEN] and table[other + SYN_SEEN]):
+        if (
+            direction == 0
+            and flags & SYN == 0
+            and table[at + HANDSHAKE_NS] < 0
+            and table[side + SYN_SEEN]
+            and table[other + SYN_SEEN]
+        ):
             table[at + HANDSHAKE_NS] = seen_ns - table[at + SYN_NS]
     if payload > 0:
         table[side + BYTES] += payload

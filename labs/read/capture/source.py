@@ -36,7 +36,7 @@ class _Plain:
         self._file, self._size = file, size
 
     def readinto(self, place: memoryview) -> int:
-        return self._file.readinto(place) or 0      # type: ignore[attr-defined]
+        return self._file.readinto(place) or 0  # type: ignore[attr-defined]
 
     def done(self) -> float:
         return self._file.tell() / self._size if self._size else 1.0
@@ -56,7 +56,7 @@ class _Gzip(_Plain):
             waiting = self._waiting or self._file.read(PIECE_BYTES)
             if self._inflate.eof:
                 if not waiting.startswith(GZIP[: len(waiting)]) or not waiting:
-                    return 0                        # what follows the last member is padding
+                    return 0  # what follows the last member is padding
                 self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
             elif not waiting:
                 self.fault = "the gzip data ends early"
@@ -79,8 +79,9 @@ class _Zstd(_Plain):
         try:
             import pyarrow
         except ImportError:
-            raise Missing("reading zstd needs the package pyarrow; "
-                          "or unpack the capture first: zstd -d FILE") from None
+            raise Missing(
+                "reading zstd needs the package pyarrow; or unpack the capture first: zstd -d FILE"
+            ) from None
         self._stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
         self._given = 0
 
@@ -93,8 +94,10 @@ class _Zstd(_Plain):
         place[: len(found)] = found
         self._given += len(found)
         if self._given > UNJUDGED_BYTES + MOST_PER_BYTE * self._file.tell():
-            raise Damaged(f"more than {MOST_PER_BYTE:,} bytes unpack from each byte of this file: "
-                          "no capture is like that")
+            raise Damaged(
+                f"more than {MOST_PER_BYTE:,} bytes unpack from each byte of this file: "
+                "no capture is like that"
+            )
         return len(found)
 
 

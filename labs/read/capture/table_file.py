@@ -20,12 +20,24 @@ def write(columns: Columns, out: Path) -> None:
     try:
         import pyarrow
     except ImportError:
-        raise Missing("writing a table needs the package pyarrow; "
-                      "setup/python.sh installs it") from None
+        raise Missing(
+            "writing a table needs the package pyarrow; setup/python.sh installs it"
+        ) from None
     # From the buffers: pyarrow's own way from an array imports pandas, which takes longer.
-    names, made_of = zip(*((name, pyarrow.Array.from_buffers(
-        pyarrow.from_numpy_dtype(array.dtype), len(array), [None, pyarrow.py_buffer(array)]))
-        for name, array in columns.arrays()), strict=True)
+    names, made_of = zip(
+        *(
+            (
+                name,
+                pyarrow.Array.from_buffers(
+                    pyarrow.from_numpy_dtype(array.dtype),
+                    len(array),
+                    [None, pyarrow.py_buffer(array)],
+                ),
+            )
+            for name, array in columns.arrays()
+        ),
+        strict=True,
+    )
     made = pyarrow.Table.from_arrays(list(made_of), names=list(names))
     with whole_file(out) as file:
         if out.suffix == ".csv":
@@ -39,5 +51,6 @@ def write(columns: Columns, out: Path) -> None:
 def _write_parquet(made: Any, file: Any) -> None:
     from pyarrow import parquet
 
-    parquet.write_table(made, file, use_dictionary=list(REPEATED), compression="lz4",
-                        write_statistics=False)
+    parquet.write_table(
+        made, file, use_dictionary=list(REPEATED), compression="lz4", write_statistics=False
+    )

@@ -66,8 +66,17 @@ MARKS: Final = {
     "ack_lost_segment": ACK_LOST_SEGMENT,
 }
 
-COLUMNS: Final = ("time_ns", "connection", "direction", "seq", "ack", "flags", "window",
-                  "window_bytes", "payload_bytes")
+COLUMNS: Final = (
+    "time_ns",
+    "connection",
+    "direction",
+    "seq",
+    "ack",
+    "flags",
+    "window",
+    "window_bytes",
+    "payload_bytes",
+)
 FIN: Final = 0x01
 SYN: Final = 0x02
 RST: Final = 0x04
@@ -83,8 +92,20 @@ FAST_NS: Final = 20_000_000
 NO_RTT_NS: Final = 3_000_000
 
 # What is remembered of one side of a connection: a row of int64.
-(NEXT, NEXT_NS, HIGHEST, LAST_ACK, LAST_ACK_NS, REPEATED, WINDOW, WINDOW_BYTES, BASE, BASE_SET,
- LAST_MARKS, OPENING) = range(12)
+(
+    NEXT,
+    NEXT_NS,
+    HIGHEST,
+    LAST_ACK,
+    LAST_ACK_NS,
+    REPEATED,
+    WINDOW,
+    WINDOW_BYTES,
+    BASE,
+    BASE_SET,
+    LAST_MARKS,
+    OPENING,
+) = range(12)
 SIDE_FIELDS: Final = 12
 # ... and of both: when the last SYN was seen, and how long the handshake took.
 SYN_NS, RTT_NS = range(2)
@@ -111,8 +132,9 @@ class Marker:
         from pandas import DataFrame
 
         bits = self.bits(segments)
-        return DataFrame({name: (bits & bit) != 0 for name, bit in MARKS.items()},
-                         index=segments.index)
+        return DataFrame(
+            {name: (bits & bit) != 0 for name, bit in MARKS.items()}, index=segments.index
+        )
 
     def bits(self, segments: DataFrame) -> Array:
         """The same as one number a row, made of the constants of this module."""
@@ -131,14 +153,24 @@ class Marker:
             sides = numpy.zeros((2 * new, SIDE_FIELDS), dtype=numpy.int64)
             sides[:, WINDOW], sides[:, WINDOW_BYTES] = NO_WINDOW, -1
             self._sides = numpy.concatenate([self._sides, sides])
-            self._pairs = numpy.concatenate([
-                self._pairs, numpy.zeros((new, 2), dtype=numpy.int64)])
+            self._pairs = numpy.concatenate([self._pairs, numpy.zeros((new, 2), dtype=numpy.int64)])
 
 
 @compiled
-def _pass(time_ns: Array, connection: Array, direction: Array, seqs: Array, acks: Array,
-          flags: Array, windows: Array, windows_bytes: Array, lengths: Array, sides: Array,
-          pairs: Array, found: Array) -> None:
+def _pass(
+    time_ns: Array,
+    connection: Array,
+    direction: Array,
+    seqs: Array,
+    acks: Array,
+    flags: Array,
+    windows: Array,
+    windows_bytes: Array,
+    lengths: Array,
+    sides: Array,
+    pairs: Array,
+    found: Array,
+) -> None:
     for row in range(len(seqs)):
         pair = pairs[connection[row]]
         own = sides[2 * connection[row] + direction[row]]
@@ -171,8 +203,9 @@ def _begin(own: Array, other: Array, seq: int, ack: int, flag: int) -> None:
 
 
 @compiled
-def _window_marks(own: Array, other: Array, seq: int, ack: int, window: int, length: int,
-                  flag: int) -> int:
+def _window_marks(
+    own: Array, other: Array, seq: int, ack: int, window: int, length: int, flag: int
+) -> int:
     """Window, probes and repeated ACKs, in the order in which one mark rules out another."""
     plain = not flag & EDGE
     if length == 1 and seq == own[NEXT] and other[WINDOW] == 0:
@@ -184,8 +217,12 @@ def _window_marks(own: Array, other: Array, seq: int, ack: int, window: int, len
         bits |= LOST_SEGMENT
     if length <= 1 and seq == (own[NEXT] - 1) & SEQ and plain:
         bits |= KEEP_ALIVE
-    if (length > 0 and plain and other[WINDOW_BYTES] >= 0
-            and (seq + length) & SEQ == (other[LAST_ACK] + other[WINDOW_BYTES]) & SEQ):
+    if (
+        length > 0
+        and plain
+        and other[WINDOW_BYTES] >= 0
+        and (seq + length) & SEQ == (other[LAST_ACK] + other[WINDOW_BYTES]) & SEQ
+    ):
         bits |= WINDOW_FULL
     if length or not plain or seq != own[NEXT] or ack != own[LAST_ACK]:
         return bits
@@ -215,8 +252,9 @@ def _lost_ack(other: Array, ack: int, flag: int) -> int:
 
 
 @compiled
-def _sent_again(own: Array, other: Array, pair: Array, now: int, seq: int, length: int, flag: int,
-                bits: int) -> int:
+def _sent_again(
+    own: Array, other: Array, pair: Array, now: int, seq: int, length: int, flag: int, bits: int
+) -> int:
     """Which kind of segment this is, if it carries something that is not new."""
     if not (length > 0 or flag & (SYN | FIN)) or bits & KEEP_ALIVE:
         return 0
@@ -228,8 +266,11 @@ def _sent_again(own: Array, other: Array, pair: Array, now: int, seq: int, lengt
         return SPURIOUS_RETRANSMISSION
     if not old:
         return 0
-    if other[REPEATED] >= 2 and other[LAST_ACK] == seq and _within(
-            now - other[LAST_ACK_NS], FAST_NS):
+    if (
+        other[REPEATED] >= 2
+        and other[LAST_ACK] == seq
+        and _within(now - other[LAST_ACK_NS], FAST_NS)
+    ):
         return FAST_RETRANSMISSION
     near = NO_RTT_NS if pair[RTT_NS] == 0 else pair[RTT_NS]
     if flag & (SYN | FIN):
@@ -240,8 +281,9 @@ def _sent_again(own: Array, other: Array, pair: Array, now: int, seq: int, lengt
 
 
 @compiled
-def _remember(own: Array, now: int, seq: int, ack: int, window: int, length: int, flag: int,
-              bits: int) -> None:
+def _remember(
+    own: Array, now: int, seq: int, ack: int, window: int, length: int, flag: int, bits: int
+) -> None:
     end = (seq + length) & SEQ
     if flag & (SYN | FIN):
         end = (end + 1) & SEQ

@@ -21,7 +21,7 @@ from labs.read.capture.headers import (
 )
 from labs.read.capture.integers import POSITIVE
 
-SOURCE_PORT, TARGET_PORT = PACKET_WORDS, PACKET_WORDS + 1     # beside headers' words of a packet
+SOURCE_PORT, TARGET_PORT = PACKET_WORDS, PACKET_WORDS + 1  # beside headers' words of a packet
 FOLLOWED_WORDS = PACKET_WORDS + 2
 
 # A connection, in an array of int64: its two ends (the opener first), times, how it began and
@@ -31,10 +31,23 @@ IP_VERSION, FIRST_NS, LAST_NS, SYN_NS, HANDSHAKE_NS, KNOWN_BY, ENDED = range(6, 
 DIRECTIONS = 13
 # The words of a direction. BASE is the number that relative ones are counted from, NEXT and ACKED
 # the highest relative number after a segment and acknowledged; SCALE as in Wireshark.
-(BASE_SET, BASE, NEXT, ACKED, SCALE, MSS, SACK_PERMITTED, TIMESTAMPS, BYTES, SENT, RETRANSMITTED,
- SYN_SEEN, FIN_SEEN) = range(13)
+(
+    BASE_SET,
+    BASE,
+    NEXT,
+    ACKED,
+    SCALE,
+    MSS,
+    SACK_PERMITTED,
+    TIMESTAMPS,
+    BYTES,
+    SENT,
+    RETRANSMITTED,
+    SYN_SEEN,
+    FIN_SEEN,
+) = range(13)
 DIRECTION_WORDS = 13
-CONNECTION_WORDS = DIRECTIONS + 2 * DIRECTION_WORDS + 1       # 40: whole cache lines
+CONNECTION_WORDS = DIRECTIONS + 2 * DIRECTION_WORDS + 1  # 40: whole cache lines
 
 BY_SYN, BY_SYN_ACK, BY_PORTS = 0, 1, 2
 OPEN, BY_FIN, BY_RESET = 0, 1, 2
@@ -55,35 +68,74 @@ def mixed(high: int, low: int, port: int) -> int:
 
 
 @compiled
-def direction_in(at: int, table: Any, source_high: int, source_low: int, source_port: int,
-                 target_high: int, target_low: int, target_port: int, version: int) -> int:
+def direction_in(
+    at: int,
+    table: Any,
+    source_high: int,
+    source_low: int,
+    source_port: int,
+    target_high: int,
+    target_low: int,
+    target_port: int,
+    version: int,
+) -> int:
     """0 from the opener of the connection at `at`, 1 to it, -1 another pair."""
     if table[at + IP_VERSION] != version:
         return -1
-    if (table[at + OPENER_LOW] == source_low and table[at + OPENER_PORT] == source_port
-            and table[at + LISTENER_LOW] == target_low and table[at + LISTENER_PORT] == target_port
-            and table[at + OPENER_HIGH] == source_high
-            and table[at + LISTENER_HIGH] == target_high):
+    if (
+        table[at + OPENER_LOW] == source_low
+        and table[at + OPENER_PORT] == source_port
+        and table[at + LISTENER_LOW] == target_low
+        and table[at + LISTENER_PORT] == target_port
+        and table[at + OPENER_HIGH] == source_high
+        and table[at + LISTENER_HIGH] == target_high
+    ):
         return 0
-    if (table[at + OPENER_LOW] == target_low and table[at + OPENER_PORT] == target_port
-            and table[at + LISTENER_LOW] == source_low and table[at + LISTENER_PORT] == source_port
-            and table[at + OPENER_HIGH] == target_high
-            and table[at + LISTENER_HIGH] == source_high):
+    if (
+        table[at + OPENER_LOW] == target_low
+        and table[at + OPENER_PORT] == target_port
+        and table[at + LISTENER_LOW] == source_low
+        and table[at + LISTENER_PORT] == source_port
+        and table[at + OPENER_HIGH] == target_high
+        and table[at + LISTENER_HIGH] == source_high
+    ):
         return 1
     return -1
 
 
 @compiled
-def slot_of(table: Any, slots: Any, source_high: int, source_low: int, source_port: int,
-            target_high: int, target_low: int, target_port: int, version: int) -> int:
+def slot_of(
+    table: Any,
+    slots: Any,
+    source_high: int,
+    source_low: int,
+    source_port: int,
+    target_high: int,
+    target_low: int,
+    target_port: int,
+    version: int,
+) -> int:
     """The slot of a pair of ends: where its last connection stands, or the free one for it."""
     mask = (len(slots) - 1) & POSITIVE
-    slot = (mixed(source_high, source_low, source_port)
-            + mixed(target_high, target_low, target_port)) & mask
+    slot = (
+        mixed(source_high, source_low, source_port) + mixed(target_high, target_low, target_port)
+    ) & mask
     while slots[slot] != 0:
         at = ((slots[slot] - 1) & POSITIVE) * CONNECTION_WORDS
-        if direction_in(at, table, source_high, source_low, source_port, target_high, target_low,
-                        target_port, version) >= 0:
+        if (
+            direction_in(
+                at,
+                table,
+                source_high,
+                source_low,
+                source_port,
+                target_high,
+                target_low,
+                target_port,
+                version,
+            )
+            >= 0
+        ):
             break
         slot = (slot + 1) & mask
     return slot
@@ -94,10 +146,17 @@ def enter_all(count: int, table: Any, slots: Any) -> None:
     """Enter the first `count` connections into empty slots; of one pair the last stays."""
     for connection in range(count):
         at = connection * CONNECTION_WORDS
-        slot = slot_of(table, slots, table[at + OPENER_HIGH], table[at + OPENER_LOW],
-                       table[at + OPENER_PORT], table[at + LISTENER_HIGH],
-                       table[at + LISTENER_LOW], table[at + LISTENER_PORT],
-                       table[at + IP_VERSION])
+        slot = slot_of(
+            table,
+            slots,
+            table[at + OPENER_HIGH],
+            table[at + OPENER_LOW],
+            table[at + OPENER_PORT],
+            table[at + LISTENER_HIGH],
+            table[at + LISTENER_LOW],
+            table[at + LISTENER_PORT],
+            table[at + IP_VERSION],
+        )
         slots[slot] = connection + 1
 
 

@@ -16,7 +16,7 @@ from labs.read.capture.link_layer import IP_TYPE, IPV6_TYPE, tagged
 
 TCP, UDP, GRE = 6, 17, 47
 IP_IN_IP, IPV6_IN_IP = 4, 41
-BRIDGED = 0x6558                # an Ethernet frame inside GRE or Geneve
+BRIDGED = 0x6558  # an Ethernet frame inside GRE or Geneve
 GRE_CHECKSUM, GRE_KEY, GRE_NUMBER, GRE_VERSION = 0x8000, 0x2000, 0x1000, 0x0007
 # The port that IANA gave VXLAN, and the one that Linux takes if not told otherwise.
 VXLAN_PORT, VXLAN_PORT_LINUX, GENEVE_PORT = 4789, 8472, 6081
@@ -70,7 +70,7 @@ def has_tcp_inside(data: Any, at: int, end: int) -> bool:
         if at < 0 or at + 20 > end:
             return False
         if data[at] >> 4 == 4:
-            if be16(data, at + 6) & 0x1FFF:     # a later fragment
+            if be16(data, at + 6) & 0x1FFF:  # a later fragment
                 return False
             protocol, inner = int(data[at + 9]), at + (data[at] & 15) * 4
         elif data[at] >> 4 == 6:

@@ -44,16 +44,22 @@ def opinion(path: str | Path, rows: Sequence[int], *, limit_s: float = LIMIT_S) 
 
     chosen = sorted(set(rows))
     if not chosen or len(chosen) > MOST_PACKETS:
-        raise BadInput(f"{len(chosen)} rows: Wireshark is asked about 1 to {MOST_PACKETS} packets "
-                       "at a time; choose some, such as table.index[:10]")
+        raise BadInput(
+            f"{len(chosen)} rows: Wireshark is asked about 1 to {MOST_PACKETS} packets "
+            "at a time; choose some, such as table.index[:10]"
+        )
     if which("tshark") is None:
-        raise Missing("Wireshark's opinion needs tshark, which is not here; "
-                      "install it: apt-get install tshark")
+        raise Missing(
+            "Wireshark's opinion needs tshark, which is not here; "
+            "install it: apt-get install tshark"
+        )
     own, offsets = _marked(path, chosen)
     found = records(path, offsets)
     told = _ask(Path(path), [record.number for record in found], limit_s)
-    lines = [_line(row, record, own[row], told.get(record.number, {}))
-             for row, record in zip(chosen, found, strict=True)]
+    lines = [
+        _line(row, record, own[row], told.get(record.number, {}))
+        for row, record in zip(chosen, found, strict=True)
+    ]
     table = DataFrame(lines)
     named = ["row", "record", "marks", "wireshark", "expert"]
     return table[named + sorted(set(table.columns) - set(named))]
@@ -76,11 +82,19 @@ def _marked(path: str | Path, rows: list[int]) -> tuple[dict[int, str], list[int
 
 def _line(row: int, record: Record, marked: str, told: dict[str, str]) -> dict[str, object]:
     flags = [name for name in told if name in MARKS]
-    figures = {f"tcp.analysis.{name}": value for name, value in told.items()
-               if name not in MARKS and name != "expert"}
-    return {"row": row, "record": record.number, "marks": marked,
-            "wireshark": ", ".join(name for name in MARKS if name in flags),
-            "expert": told.get("expert", ""), **figures}
+    figures = {
+        f"tcp.analysis.{name}": value
+        for name, value in told.items()
+        if name not in MARKS and name != "expert"
+    }
+    return {
+        "row": row,
+        "record": record.number,
+        "marks": marked,
+        "wireshark": ", ".join(name for name in MARKS if name in flags),
+        "expert": told.get("expert", ""),
+        **figures,
+    }
 
 
 def _ask(path: Path, numbers: list[int], limit_s: float) -> dict[int, dict[str, str]]:
@@ -98,24 +112,30 @@ def _ask(path: Path, numbers: list[int], limit_s: float) -> dict[int, dict[str, 
     thread.start()
     thread.join(limit_s + 10)
     if thread.is_alive() or (failed and isinstance(failed[0], TimeoutError)):
-        raise RunFailed(f"tshark had not answered after {limit_s:g} s; ask about packets nearer to "
-                        "the beginning, or give it more time: opinion(..., limit_s=)")
+        raise RunFailed(
+            f"tshark had not answered after {limit_s:g} s; ask about packets nearer to "
+            "the beginning, or give it more time: opinion(..., limit_s=)"
+        )
     if failed:
-        raise RunFailed(f"tshark could not read {path}: "
-                        f"{' '.join(str(failed[0]).split())[:200]}") from failed[0]
+        raise RunFailed(
+            f"tshark could not read {path}: {' '.join(str(failed[0]).split())[:200]}"
+        ) from failed[0]
     return found
 
 
-def _read(path: Path, numbers: list[int], limit_s: float,
-          found: dict[int, dict[str, str]]) -> None:
+def _read(path: Path, numbers: list[int], limit_s: float, found: dict[int, dict[str, str]]) -> None:
     import pyshark
 
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     wanted = ", ".join(map(str, numbers))
     capture = pyshark.FileCapture(
-        str(path), display_filter=f"frame.number in {{{wanted}}}", keep_packets=False,
-        custom_parameters=["-c", str(max(numbers))], eventloop=loop)
+        str(path),
+        display_filter=f"frame.number in {{{wanted}}}",
+        keep_packets=False,
+        custom_parameters=["-c", str(max(numbers))],
+        eventloop=loop,
+    )
 
     def take(packet: Any) -> None:
         found[int(packet.number)] = _fields(packet.tcp) if "TCP" in packet else {}
@@ -128,8 +148,11 @@ def _read(path: Path, numbers: list[int], limit_s: float,
 
 
 def _fields(tcp: Any) -> dict[str, str]:
-    told = {name.removeprefix(PREFIX): str(tcp.get_field_value(name))
-            for name in tcp.field_names if name.startswith(PREFIX) and name not in HEADINGS}
+    told = {
+        name.removeprefix(PREFIX): str(tcp.get_field_value(name))
+        for name in tcp.field_names
+        if name.startswith(PREFIX) and name not in HEADINGS
+    }
     messages = tcp.get_field("_ws_expert_message")
     if messages is not None:
         told["expert"] = "; ".join(one.get_default_value() for one in messages.all_fields)

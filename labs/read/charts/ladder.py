@@ -39,17 +39,32 @@ IN_ORDER = "in their order, not to scale"
 RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all silences are marked"
 COLOURS = (BLUE, GREEN)
 ACK = 0x10
-FLAGS = ((0x02, "SYN"), (0x01, "FIN"), (0x04, "RST"), (0x08, "PSH"), (0x20, "URG"),
-         (ACK, "ACK"), (0x40, "ECE"), (0x80, "CWR"))
+FLAGS = (
+    (0x02, "SYN"),
+    (0x01, "FIN"),
+    (0x04, "RST"),
+    (0x08, "PSH"),
+    (0x20, "URG"),
+    (ACK, "ACK"),
+    (0x40, "ECE"),
+    (0x80, "CWR"),
+)
 # Said in this order; a packet has one or two.
 SAID = {
-    "fast_retransmission": "fast retransmission", "spurious_retransmission": "needlessly again",
-    "retransmission": "retransmission", "out_of_order": "out of order",
-    "duplicate_ack": "duplicate ACK", "lost_segment": "a hole before it",
+    "fast_retransmission": "fast retransmission",
+    "spurious_retransmission": "needlessly again",
+    "retransmission": "retransmission",
+    "out_of_order": "out of order",
+    "duplicate_ack": "duplicate ACK",
+    "lost_segment": "a hole before it",
     "ack_lost_segment": "of bytes not captured",
-    "zero_window": "zero window", "window_full": "window full", "window_update": "window update",
-    "keep_alive_ack": "keep-alive answered", "keep_alive": "keep-alive or probe",
-    "zero_window_probe_ack": "probe answered", "zero_window_probe": "zero-window probe",
+    "zero_window": "zero window",
+    "window_full": "window full",
+    "window_update": "window update",
+    "keep_alive_ack": "keep-alive answered",
+    "keep_alive": "keep-alive or probe",
+    "zero_window_probe_ack": "probe answered",
+    "zero_window_probe": "zero-window probe",
 }
 IMPLIED = {"fast_retransmission": "retransmission", "spurious_retransmission": "retransmission"}
 AGAIN = ("retransmission", "out_of_order")
@@ -67,10 +82,16 @@ class _Arrow:
     hover: str
 
 
-def ladder(segments: DataFrame, connection: int | None = None, *,
-           rows: tuple[int, int] | None = None, seconds: tuple[float, float] | None = None,
-           source: Source = "", names: Sequence[str] = ("client", "server"),
-           title: str = "Packet ladder") -> Figure:
+def ladder(
+    segments: DataFrame,
+    connection: int | None = None,
+    *,
+    rows: tuple[int, int] | None = None,
+    seconds: tuple[float, float] | None = None,
+    source: Source = "",
+    names: Sequence[str] = ("client", "server"),
+    title: str = "Packet ladder",
+) -> Figure:
     """The packets of one connection, one below another; at most 120.
 
     `segments` is a table of segments (`labs.capture.read`). `rows` are the first and the last
@@ -91,28 +112,44 @@ def ladder(segments: DataFrame, connection: int | None = None, *,
     _draw(figure, arrows, names)
     # All at once: added one by one, each addition would check all that are there.
     figure.update_layout(
-        annotations=[*(text for one in arrows for text in _texts(one)),
-                     *(_name(top, row, names) for top, row in bars), *_heads(names),
-                     _text(0.5, height, IN_ORDER + (RTT_UNKNOWN if known.rtt_unknown else ""),
-                           GREY, yanchor="bottom")],
-        shapes=[*(_bar(top, row) for top, row in bars),
-                *(_line(side, height) for side in (0, 1))],
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"})
+        annotations=[
+            *(text for one in arrows for text in _texts(one)),
+            *(_name(top, row, names) for top, row in bars),
+            *_heads(names),
+            _text(
+                0.5,
+                height,
+                IN_ORDER + (RTT_UNKNOWN if known.rtt_unknown else ""),
+                GREY,
+                yanchor="bottom",
+            ),
+        ],
+        shapes=[*(_bar(top, row) for top, row in bars), *(_line(side, height) for side in (0, 1))],
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"},
+    )
     number = int(chosen["connection"].iloc[0])
     below_px = TO_CAPTION_PX + CAPTION_PX
-    dressed(figure, title=f"{title}: {len(chosen)} packets of connection {number}",
-            caption=where_from(source), height=round(TOP_PX + below_px + ROW_PX * (height + 1.3)))
+    dressed(
+        figure,
+        title=f"{title}: {len(chosen)} packets of connection {number}",
+        caption=where_from(source),
+        height=round(TOP_PX + below_px + ROW_PX * (height + 1.3)),
+    )
     figure.update_xaxes(visible=False, range=[-0.09, 1.26], fixedrange=True)
     figure.update_yaxes(visible=False, range=[height, -1.3])
     return figure.update_layout(margin={"t": TOP_PX, "l": 60})
 
 
-def _stretch(segments: DataFrame, connection: int | None, rows: tuple[int, int] | None,
-             seconds: tuple[float, float] | None) -> tuple[DataFrame, DataFrame]:
+def _stretch(
+    segments: DataFrame,
+    connection: int | None,
+    rows: tuple[int, int] | None,
+    seconds: tuple[float, float] | None,
+) -> tuple[DataFrame, DataFrame]:
     """The segments of the connection, and those of them that are asked for."""
     asked = segments
     if rows is not None:
-        asked = asked.loc[rows[0]:rows[1]]
+        asked = asked.loc[rows[0] : rows[1]]
     if seconds is not None and len(segments):
         since = (asked["time_ns"] - segments["time_ns"].iloc[0]) / 1e9
         asked = asked[(since >= seconds[0]) & (since <= seconds[1])]
@@ -122,23 +159,29 @@ def _stretch(segments: DataFrame, connection: int | None, rows: tuple[int, int] 
         known = sorted(segments["connection"].unique().tolist())
         if not known:
             raise BadInput("the capture has no TCP at all")
-        raise BadInput(f"no packets in that stretch: the capture has rows 0 to "
-                       f"{len(segments) - 1} and connections 0 to {known[-1]}; choose another "
-                       "connection, rows or times")
+        raise BadInput(
+            f"no packets in that stretch: the capture has rows 0 to "
+            f"{len(segments) - 1} and connections 0 to {known[-1]}; choose another "
+            "connection, rows or times"
+        )
     number = asked["connection"].iloc[0]
     chosen = asked[asked["connection"] == number]
     if len(chosen) > MOST_PACKETS:
-        raise BadInput(f"{len(chosen)} packets are too many for a ladder; at most {MOST_PACKETS} "
-                       f"fit: choose rows or times, such as rows {chosen.index[0]} to "
-                       f"{chosen.index[MOST_PACKETS // 3 - 1]}")
+        raise BadInput(
+            f"{len(chosen)} packets are too many for a ladder; at most {MOST_PACKETS} "
+            f"fit: choose rows or times, such as rows {chosen.index[0]} to "
+            f"{chosen.index[MOST_PACKETS // 3 - 1]}"
+        )
     own = segments["connection"] == number
-    must_fit(int(own.sum()) * (TABLE_BYTES + ROW_BYTES), f"the packets of connection {number}",
-             IN_PARTS)
+    must_fit(
+        int(own.sum()) * (TABLE_BYTES + ROW_BYTES), f"the packets of connection {number}", IN_PARTS
+    )
     return segments[own], chosen
 
 
-def _laid_out(chosen: DataFrame, marked: DataFrame, silent: DataFrame, begin_ns: int
-              ) -> tuple[list[_Arrow], list[tuple[float, Any]], float]:
+def _laid_out(
+    chosen: DataFrame, marked: DataFrame, silent: DataFrame, begin_ns: int
+) -> tuple[list[_Arrow], list[tuple[float, Any]], float]:
     """The arrows and silences with their places, and how far down they go."""
     place, arrows, bars = 0.0, [], []
     for label, row in zip(chosen.index.tolist(), chosen.to_dict("records"), strict=True):
@@ -149,11 +192,18 @@ def _laid_out(chosen: DataFrame, marked: DataFrame, silent: DataFrame, begin_ns:
         implied = {IMPLIED[name] for name in notes if name in IMPLIED}
         time = f"{(row['time_ns'] - begin_ns) / 1e6:,.3f}"
         words = _words(row)
-        arrows.append(_Arrow(
-            at=place, side=row["direction"], words=words, time=time,
-            note=", ".join(SAID[name] for name in notes if name not in implied),
-            again=any(name in AGAIN for name in notes), data=row["payload_bytes"] > 0,
-            hover=f"row {label}, {time} ms<br>{words}<br>window {_window(row)}"))
+        arrows.append(
+            _Arrow(
+                at=place,
+                side=row["direction"],
+                words=words,
+                time=time,
+                note=", ".join(SAID[name] for name in notes if name not in implied),
+                again=any(name in AGAIN for name in notes),
+                data=row["payload_bytes"] > 0,
+                hover=f"row {label}, {time} ms<br>{words}<br>window {_window(row)}",
+            )
+        )
         place += 1
     return arrows, bars, place
 
@@ -169,8 +219,10 @@ def _words(row: Mapping[Any, Any]) -> str:
     flags = ", ".join(name for bit, name in FLAGS if row["flags"] & bit) or "no flag"
     said = [f"<b>{flags}</b>"]
     if row["payload_bytes"]:
-        said.append(f"<b>{row['payload_bytes']:,} bytes</b>, seq {row['seq_rel']:,} to "
-                    f"{row['seq_rel'] + row['payload_bytes']:,}")
+        said.append(
+            f"<b>{row['payload_bytes']:,} bytes</b>, seq {row['seq_rel']:,} to "
+            f"{row['seq_rel'] + row['payload_bytes']:,}"
+        )
     if row["flags"] & ACK:
         said.append(f"ack {row['ack_rel']:,}")
     return " · ".join(said)
@@ -180,8 +232,9 @@ def _draw(figure: Figure, arrows: list[_Arrow], names: Sequence[str]) -> None:
     for side in (0, 1):
         for again in (False, True):
             for data in (True, False):
-                own = [one for one in arrows
-                       if (one.side, one.again, one.data) == (side, again, data)]
+                own = [
+                    one for one in arrows if (one.side, one.again, one.data) == (side, again, data)
+                ]
                 name = "again, or out of order" if again else f"from the {names[side]}"
                 _lines(figure, own, name, VERMILION if again else COLOURS[side], data, again)
 
@@ -189,40 +242,73 @@ def _draw(figure: Figure, arrows: list[_Arrow], names: Sequence[str]) -> None:
 def _texts(one: _Arrow) -> list[dict[str, Any]]:
     """What stands at an arrow: its words, its time at the left, its marks at the right."""
     middle = one.at + SLANT / 2
-    texts = [_text(0.5, middle, one.words, BLACK, yanchor="bottom", yshift=1),
-             _text(0, middle, one.time, GREY, xanchor="right", xshift=-10)]
+    texts = [
+        _text(0.5, middle, one.words, BLACK, yanchor="bottom", yshift=1),
+        _text(0, middle, one.time, GREY, xanchor="right", xshift=-10),
+    ]
     if one.note:
         texts.append(_text(1, middle, one.note, VERMILION, xanchor="left", xshift=12))
     return texts
 
 
-def _text(x: float, y: float, words: str, colour: str, size: float = 12, **place: Any
-          ) -> dict[str, Any]:
-    return {"x": x, "y": y, "text": words, "showarrow": False,
-            "font": {"size": size, "color": colour}, **place}
+def _text(
+    x: float, y: float, words: str, colour: str, size: float = 12, **place: Any
+) -> dict[str, Any]:
+    return {
+        "x": x,
+        "y": y,
+        "text": words,
+        "showarrow": False,
+        "font": {"size": size, "color": colour},
+        **place,
+    }
 
 
-def _lines(figure: Figure, arrows: list[_Arrow], name: str, colour: str, data: bool,
-           again: bool) -> None:
+def _lines(
+    figure: Figure, arrows: list[_Arrow], name: str, colour: str, data: bool, again: bool
+) -> None:
     """Arrows of one kind: data thick, acknowledgments thin, what is sent once more dashed."""
     if not arrows:
         return
     shown = {trace.name for trace in figure.data}
-    figure.add_trace(Scatter(
-        x=[x for one in arrows for x in (one.side, 1 - one.side, None)],
-        y=[y for one in arrows for y in (one.at, one.at + SLANT, None)],
-        mode="lines+markers", name=name, legendgroup=name, showlegend=name not in shown,
-        line={"color": colour, "width": 2.6 if data else 1.3, "dash": "dash" if again else "solid"},
-        marker={"symbol": "arrow", "size": [0, 13 if data else 10, 0] * len(arrows),
-                "angleref": "previous", "color": colour, "opacity": 1},
-        text=[one.hover for one in arrows for _ in range(3)],
-        hovertemplate="%{text}<extra></extra>"))
+    figure.add_trace(
+        Scatter(
+            x=[x for one in arrows for x in (one.side, 1 - one.side, None)],
+            y=[y for one in arrows for y in (one.at, one.at + SLANT, None)],
+            mode="lines+markers",
+            name=name,
+            legendgroup=name,
+            showlegend=name not in shown,
+            line={
+                "color": colour,
+                "width": 2.6 if data else 1.3,
+                "dash": "dash" if again else "solid",
+            },
+            marker={
+                "symbol": "arrow",
+                "size": [0, 13 if data else 10, 0] * len(arrows),
+                "angleref": "previous",
+                "color": colour,
+                "opacity": 1,
+            },
+            text=[one.hover for one in arrows for _ in range(3)],
+            hovertemplate="%{text}<extra></extra>",
+        )
+    )
 
 
 def _bar(top: float, row: Any) -> dict[str, Any]:
-    return {"type": "rect", "x0": 0, "x1": 1, "y0": top + 0.12, "y1": top + SILENCE - 0.12,
-            "fillcolor": ORANGE, "line": {"width": 0}, "layer": "below",
-            "opacity": 0.28 if row["reason"] == NAGLE_AND_DELAYED_ACK else 0.16}
+    return {
+        "type": "rect",
+        "x0": 0,
+        "x1": 1,
+        "y0": top + 0.12,
+        "y1": top + SILENCE - 0.12,
+        "fillcolor": ORANGE,
+        "line": {"width": 0},
+        "layer": "below",
+        "opacity": 0.28 if row["reason"] == NAGLE_AND_DELAYED_ACK else 0.16,
+    }
 
 
 def _name(top: float, row: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -235,12 +321,23 @@ def _name(top: float, row: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _heads(names: Sequence[str]) -> list[dict[str, Any]]:
-    heads = [_text(side, -0.5, f"<b>{names[side]}</b>", BLACK, 14, yanchor="bottom", yshift=3)
-             for side in (0, 1)]
-    return [*heads, _text(0, -0.5, "ms", GREY, xanchor="right", xshift=-34, yanchor="bottom",
-                          yshift=4)]
+    heads = [
+        _text(side, -0.5, f"<b>{names[side]}</b>", BLACK, 14, yanchor="bottom", yshift=3)
+        for side in (0, 1)
+    ]
+    return [
+        *heads,
+        _text(0, -0.5, "ms", GREY, xanchor="right", xshift=-34, yanchor="bottom", yshift=4),
+    ]
 
 
 def _line(side: int, height: float) -> dict[str, Any]:
-    return {"type": "line", "x0": side, "x1": side, "y0": -0.5, "y1": height, "layer": "below",
-            "line": {"color": BLACK, "width": 2}}
+    return {
+        "type": "line",
+        "x0": side,
+        "x1": side,
+        "y0": -0.5,
+        "y1": height,
+        "layer": "below",
+        "line": {"color": BLACK, "width": 2},
+    }

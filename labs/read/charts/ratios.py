@@ -46,29 +46,57 @@ def ratios(table: DataFrame) -> Figure:
     figure.add_vrect(x0=low, x1=high, fillcolor=SKY, opacity=0.25, line_width=0, layer="below")
     figure.add_vline(x=1, line={"color": BLACK, "width": 1})
     for verdict, (colour, sign) in LOOKS.items():
-        _draw(figure, rows[(rows["verdict"] == verdict) & rows["low"].notna()], verdict, colour,
-              sign)
+        _draw(
+            figure, rows[(rows["verdict"] == verdict) & rows["low"].notna()], verdict, colour, sign
+        )
     for place, row in enumerate(rows.to_dict("records")):
-        figure.add_annotation(x=1, xref="paper", y=place, text=_words(row), showarrow=False,
-                              xanchor="left", xshift=10, align="left",
-                              font={"size": 12})
+        figure.add_annotation(
+            x=1,
+            xref="paper",
+            y=place,
+            text=_words(row),
+            showarrow=False,
+            xanchor="left",
+            xshift=10,
+            align="left",
+            font={"size": 12},
+        )
     _lay_out(figure, rows, low, high)
-    dressed(figure, title=TITLE, caption=_caption(rows, low, high),
-            height=FRAME_PX + ROW_PX * len(rows))
+    dressed(
+        figure, title=TITLE, caption=_caption(rows, low, high), height=FRAME_PX + ROW_PX * len(rows)
+    )
     figure.update_annotations({"align": "left"}, selector={"name": "caption"})
     return figure.update_layout(margin_r=WORDS_PX, margin_b=TO_CAPTION_PX + 2 * CAPTION_PX)
 
 
 def _draw(figure: Figure, rows: DataFrame, verdict: str, colour: str, sign: str) -> None:
     middle = rows["ratio"]
-    figure.add_trace(Scatter(
-        x=middle.tolist(), y=rows.index.tolist(), mode="markers", name=verdict, showlegend=True,
-        marker={"color": colour, "symbol": sign, "size": 12, "line": {"width": 2, "color": colour}},
-        error_x={"type": "data", "symmetric": False, "array": (rows["high"] - middle).tolist(),
-                 "arrayminus": (middle - rows["low"]).tolist(), "color": colour, "thickness": 2,
-                 "width": 6},
-        text=[_words(row) for row in rows.to_dict("records")],
-        hovertemplate="%{text}<extra></extra>"))
+    figure.add_trace(
+        Scatter(
+            x=middle.tolist(),
+            y=rows.index.tolist(),
+            mode="markers",
+            name=verdict,
+            showlegend=True,
+            marker={
+                "color": colour,
+                "symbol": sign,
+                "size": 12,
+                "line": {"width": 2, "color": colour},
+            },
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": (rows["high"] - middle).tolist(),
+                "arrayminus": (middle - rows["low"]).tolist(),
+                "color": colour,
+                "thickness": 2,
+                "width": 6,
+            },
+            text=[_words(row) for row in rows.to_dict("records")],
+            hovertemplate="%{text}<extra></extra>",
+        )
+    )
 
 
 def _words(row: dict[Any, Any]) -> str:
@@ -77,8 +105,10 @@ def _words(row: dict[Any, Any]) -> str:
         counted = f": {row['counted']} runs count" if row["verdict"] == UNDECIDED else ""
         return f"<span style='color:{GREY}'>{row['verdict']}{counted}</span>"
     disturbed = f", {row['disturbed']} disturbed" if row["disturbed"] else ""
-    return (f"<b>{row['ratio']:.3g}</b> ({row['low']:.3g} to {row['high']:.3g}), "
-            f"{row['counted']} runs{disturbed}")
+    return (
+        f"<b>{row['ratio']:.3g}</b> ({row['low']:.3g} to {row['high']:.3g}), "
+        f"{row['counted']} runs{disturbed}"
+    )
 
 
 def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
@@ -86,20 +116,36 @@ def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
     least = min([low, *shown["low"].dropna()])
     most = max([high, *shown["high"].dropna()])
     room = 0.08 * (most - least)
-    figure.update_xaxes(title="ratio of the figures, second over first",
-                        range=[least - room, most + room], showgrid=True)
+    figure.update_xaxes(
+        title="ratio of the figures, second over first",
+        range=[least - room, most + room],
+        showgrid=True,
+    )
     if most / max(least, 1e-9) > WIDEST:
         ticks = log_ticks(max(least, 1e-9) / 2, most * 2)
-        figure.update_xaxes(type="log", autorange=True, range=None, tickvals=ticks,
-                            ticktext=[f"{tick:g}" for tick in ticks])
-    figure.update_yaxes(tickvals=list(rows.index), ticktext=list(rows["condition"]),
-                        range=[len(rows) - 0.5, -0.5], showgrid=False)
-    figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom",
-                                 "xanchor": "left"})
+        figure.update_xaxes(
+            type="log",
+            autorange=True,
+            range=None,
+            tickvals=ticks,
+            ticktext=[f"{tick:g}" for tick in ticks],
+        )
+    figure.update_yaxes(
+        tickvals=list(rows.index),
+        ticktext=list(rows["condition"]),
+        range=[len(rows) - 0.5, -0.5],
+        showgrid=False,
+    )
+    figure.update_layout(
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"}
+    )
 
 
 def _caption(rows: DataFrame, low: float, high: float) -> str:
-    first, second = (", ".join(dict.fromkeys(rows[f"{place}_witness"]))
-                     for place in ("first", "second"))
-    return (f"second: {second} · first: {first}<br>shaded: the margin, {low:g} to {high:g}; bars: "
-            "95 % interval of the ratio of medians")
+    first, second = (
+        ", ".join(dict.fromkeys(rows[f"{place}_witness"])) for place in ("first", "second")
+    )
+    return (
+        f"second: {second} · first: {first}<br>shaded: the margin, {low:g} to {high:g}; bars: "
+        "95 % interval of the ratio of medians"
+    )

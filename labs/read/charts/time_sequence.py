@@ -29,15 +29,25 @@ MOST_POINTS = 4000
 ACK, SYN = 0x10, 0x02
 NAMES = ("client", "server")
 # What is marked on data, the first that holds; and on the other side's answers.
-ON_DATA = (("retransmission", "sent again", VERMILION, "x"),
-           ("out_of_order", "out of order", ORANGE, "diamond"),
-           ("window_full", "fills the window", BLACK, "line-ew-open"))
-ON_ACKS = (("zero_window", "window shut", BLACK, "square"),
-           ("duplicate_ack", "ACK repeated", GREY, "triangle-up-open"))
+ON_DATA = (
+    ("retransmission", "sent again", VERMILION, "x"),
+    ("out_of_order", "out of order", ORANGE, "diamond"),
+    ("window_full", "fills the window", BLACK, "line-ew-open"),
+)
+ON_ACKS = (
+    ("zero_window", "window shut", BLACK, "square"),
+    ("duplicate_ack", "ACK repeated", GREY, "triangle-up-open"),
+)
 
 
-def time_sequence(segments: DataFrame, connection: int = 0, *, direction: int | None = None,
-                  seconds: tuple[float, float] | None = None, source: Source = "") -> Figure:
+def time_sequence(
+    segments: DataFrame,
+    connection: int = 0,
+    *,
+    direction: int | None = None,
+    seconds: tuple[float, float] | None = None,
+    source: Source = "",
+) -> Figure:
     """Sequence numbers against time for one direction of a connection.
 
     `segments` is a table of segments (`labs.capture.read`). `direction` is 0 for what the opener
@@ -50,8 +60,10 @@ def time_sequence(segments: DataFrame, connection: int = 0, *, direction: int | 
     own = segments[segments["connection"] == connection]
     if own.empty:
         last = -1 if segments.empty else int(segments["connection"].max())
-        raise BadInput(f"no connection {connection}; the capture has "
-                       f"{f'connections 0 to {last}' if last >= 0 else 'no TCP at all'}")
+        raise BadInput(
+            f"no connection {connection}; the capture has "
+            f"{f'connections 0 to {last}' if last >= 0 else 'no TCP at all'}"
+        )
     marked = marks(own)
     own = own.assign(s=(own["time_ns"] - own["time_ns"].iloc[0]) / 1e9)
     if seconds is not None:
@@ -85,39 +97,70 @@ def _busier(own: DataFrame) -> int:
 
 def _bars(figure: Figure, data: DataFrame, side: int) -> None:
     begin, end = data["seq_rel"], data["seq_rel"] + data["payload_bytes"]
-    figure.add_trace(Scatter(
-        x=[x for one in data["s"] for x in (one, one, None)],
-        y=[y for pair in zip(begin, end, strict=True) for y in (*pair, None)],
-        mode="lines+markers", name=f"data of the {NAMES[side]}",
-        line={"color": BLUE, "width": 3}, marker={"size": 3, "color": BLUE},
-        hovertemplate="%{y:,} at %{x:.6f} s<extra>data</extra>"))
+    figure.add_trace(
+        Scatter(
+            x=[x for one in data["s"] for x in (one, one, None)],
+            y=[y for pair in zip(begin, end, strict=True) for y in (*pair, None)],
+            mode="lines+markers",
+            name=f"data of the {NAMES[side]}",
+            line={"color": BLUE, "width": 3},
+            marker={"size": 3, "color": BLUE},
+            hovertemplate="%{y:,} at %{x:.6f} s<extra>data</extra>",
+        )
+    )
 
 
 def _answers(figure: Figure, answers: DataFrame, side: int) -> None:
     reach, edge = answers["ack_rel"].cummax(), answers["ack_rel"] + answers["window_bytes"]
     seconds = answers["s"].tolist()
     if len(answers):
-        figure.add_trace(Scatter(
-            x=seconds, y=edge.where(answers["window_bytes"] >= 0).tolist(), mode="lines",
-            name="edge of the window", line={"color": SKY, "width": 2, "shape": "hv"},
-            hovertemplate="may send up to %{y:,} at %{x:.6f} s<extra></extra>"))
-        figure.add_trace(Scatter(
-            x=seconds, y=reach.tolist(), mode="lines", name=f"acknowledged by the {NAMES[side]}",
-            line={"color": GREEN, "width": 2, "shape": "hv", "dash": "dash"},
-            hovertemplate="acknowledged up to %{y:,} at %{x:.6f} s<extra></extra>"))
+        figure.add_trace(
+            Scatter(
+                x=seconds,
+                y=edge.where(answers["window_bytes"] >= 0).tolist(),
+                mode="lines",
+                name="edge of the window",
+                line={"color": SKY, "width": 2, "shape": "hv"},
+                hovertemplate="may send up to %{y:,} at %{x:.6f} s<extra></extra>",
+            )
+        )
+        figure.add_trace(
+            Scatter(
+                x=seconds,
+                y=reach.tolist(),
+                mode="lines",
+                name=f"acknowledged by the {NAMES[side]}",
+                line={"color": GREEN, "width": 2, "shape": "hv", "dash": "dash"},
+                hovertemplate="acknowledged up to %{y:,} at %{x:.6f} s<extra></extra>",
+            )
+        )
 
 
-def _marked(figure: Figure, rows: DataFrame, marked: DataFrame,
-            kinds: tuple[tuple[str, str, str, str], ...], height: Series[int]) -> None:
+def _marked(
+    figure: Figure,
+    rows: DataFrame,
+    marked: DataFrame,
+    kinds: tuple[tuple[str, str, str, str], ...],
+    height: Series[int],
+) -> None:
     left = marked.loc[rows.index]
     for column, words, colour, symbol in kinds:
         chosen = left.index[left[column]]
         left = left.drop(chosen)
         if len(chosen):
-            figure.add_trace(Scatter(
-                x=rows.loc[chosen, "s"].tolist(), y=height.loc[chosen].tolist(), mode="markers",
-                name=f"{words} ({len(chosen)})",
-                marker={"color": colour, "symbol": symbol, "size": 9,
-                        "line": {"width": 1.5, "color": colour}},
-                text=[size_in_words(size) for size in rows.loc[chosen, "payload_bytes"]],
-                hovertemplate=f"{words}: %{{text}} at %{{x:.6f}} s<extra></extra>"))
+            figure.add_trace(
+                Scatter(
+                    x=rows.loc[chosen, "s"].tolist(),
+                    y=height.loc[chosen].tolist(),
+                    mode="markers",
+                    name=f"{words} ({len(chosen)})",
+                    marker={
+                        "color": colour,
+                        "symbol": symbol,
+                        "size": 9,
+                        "line": {"width": 1.5, "color": colour},
+                    },
+                    text=[size_in_words(size) for size in rows.loc[chosen, "payload_bytes"]],
+                    hovertemplate=f"{words}: %{{text}} at %{{x:.6f}} s<extra></extra>",
+                )
+            )

@@ -22,8 +22,9 @@ def parameter(run: Run, name: str, own: OwnParameter | None = None) -> Value:
     return None if own is None else own(run, name)
 
 
-def figures_by_column(article: Article, run: Run, own: OwnParameter | None = None
-                      ) -> tuple[str, Mapping[str, float]] | None:
+def figures_by_column(
+    article: Article, run: Run, own: OwnParameter | None = None
+) -> tuple[str, Mapping[str, float]] | None:
     """The claim that has figures for columns of this run's results, and these figures.
 
     None if no claim is about the run's condition, or the run's parameters are not the article's.
@@ -53,5 +54,4 @@ def _by_column(claim: Claim) -> dict[str, float]:
 
 
 def _fits(claim: Claim, run: Run, article: Article, own: OwnParameter | None) -> bool:
-    return all(parameter(run, name, own) == article.parameters[name]
-               for name in claim.parameters)
+    return all(parameter(run, name, own) == article.parameters[name] for name in claim.parameters)

@@ -14,8 +14,9 @@ from labs.read.stats.testbed_comparison import PART, Beside, facts
 NO_WORD = (NOT_JUDGED, HARDWARE)
 
 
-def disputed(article: Article, first: Iterable[Verdict], second: Iterable[Verdict],
-             beside: Iterable[Beside]) -> tuple[Verdict, ...]:
+def disputed(
+    article: Article, first: Iterable[Verdict], second: Iterable[Verdict], beside: Iterable[Beside]
+) -> tuple[Verdict, ...]:
     """The first witness's verdicts, those disputed that the second contradicts.
 
     It does where both judge a claim and say another word of it, and where they part on a
@@ -23,37 +24,55 @@ def disputed(article: Article, first: Iterable[Verdict], second: Iterable[Verdic
     """
     rows = tuple(beside)
     others = {verdict.id: verdict for verdict in second}
-    return tuple(_of_both(article.claim(verdict.id), verdict, others.get(verdict.id), rows)
-                 for verdict in first)
+    return tuple(
+        _of_both(article.claim(verdict.id), verdict, others.get(verdict.id), rows)
+        for verdict in first
+    )
 
 
 def _of_both(claim: Claim, one: Verdict, other: Verdict | None, rows: Sequence[Beside]) -> Verdict:
     if one.verdict in NO_WORD:
         return one
-    looked_at = [row for row in rows
-                 if any(fnmatchcase(row.condition, pattern) for pattern in claim.conditions)]
-    reasons = [f"{row.condition} parts, ratio {_ratio(row)}: {row.because}" for row in looked_at
-               if row.verdict == PART]
-    contradicts = (other is not None and other.verdict not in NO_WORD
-                   and other.verdict != one.verdict)
+    looked_at = [
+        row
+        for row in rows
+        if any(fnmatchcase(row.condition, pattern) for pattern in claim.conditions)
+    ]
+    reasons = [
+        f"{row.condition} parts, ratio {_ratio(row)}: {row.because}"
+        for row in looked_at
+        if row.verdict == PART
+    ]
+    contradicts = (
+        other is not None and other.verdict not in NO_WORD and other.verdict != one.verdict
+    )
     if not reasons and not contradicts:
         return one
     if not reasons:
-        reasons = [f"{row.condition}: ratio {_ratio(row)}: {_measured(row)}" for row in looked_at
-                   if row.ratio is not None]
+        reasons = [
+            f"{row.condition}: ratio {_ratio(row)}: {_measured(row)}"
+            for row in looked_at
+            if row.ratio is not None
+        ]
     if other is not None and other.verdict not in NO_WORD:
         reasons.insert(0, f"{_says(one)}; {_says(other)}")
-    witnesses = [verdict.witness for verdict in (one, other)
-                 if verdict is not None and verdict.witness is not None]
-    return replace(one, verdict=DISPUTED, factor=None, reason="; ".join(reasons),
-                   witness=_together(witnesses))
+    witnesses = [
+        verdict.witness
+        for verdict in (one, other)
+        if verdict is not None and verdict.witness is not None
+    ]
+    return replace(
+        one, verdict=DISPUTED, factor=None, reason="; ".join(reasons), witness=_together(witnesses)
+    )
 
 
 def _measured(row: Beside) -> str:
     """What may explain that the figures of a condition are not the same, though near."""
-    return in_words(facts(row.first.lab, row.first.middle),
-                    facts(row.second.lab, row.second.middle),
-                    (row.margin.low, row.margin.high))
+    return in_words(
+        facts(row.first.lab, row.first.middle),
+        facts(row.second.lab, row.second.middle),
+        (row.margin.low, row.margin.high),
+    )
 
 
 def _ratio(row: Beside) -> str:
@@ -69,5 +88,9 @@ def _says(verdict: Verdict) -> str:
 def _together(witnesses: list[Witness]) -> Witness | None:
     if not witnesses:
         return None
-    return Witness(*(", ".join(dict.fromkeys(getattr(one, part) for one in witnesses))
-                     for part in ("testbed", "kernel")))
+    return Witness(
+        *(
+            ", ".join(dict.fromkeys(getattr(one, part) for one in witnesses))
+            for part in ("testbed", "kernel")
+        )
+    )

@@ -23,8 +23,9 @@ class Evidence:
 
     def matching(self, *patterns: str) -> tuple[str, ...]:
         """The conditions there are that fit any of the patterns, in the order of the runs."""
-        return tuple(name for name in self.runs
-                     if any(fnmatchcase(name, pattern) for pattern in patterns))
+        return tuple(
+            name for name in self.runs if any(fnmatchcase(name, pattern) for pattern in patterns)
+        )
 
     def lacking(self, patterns: Iterable[str]) -> tuple[str, ...]:
         """The patterns that no run fits."""
@@ -41,8 +42,12 @@ class Evidence:
     def row(self, name: str) -> Mapping[str, Any]:
         """The figures that the lab finds in the run of a condition, with what the run was."""
         run = self.runs[name]
-        return {"condition": name, "rtt_ms": run.link["measured"]["rtt_ms"],
-                "rate_mbit": run.link["measured"]["rate_mbit"], **self.found(name).values}
+        return {
+            "condition": name,
+            "rtt_ms": run.link["measured"]["rtt_ms"],
+            "rate_mbit": run.link["measured"]["rate_mbit"],
+            **self.found(name).values,
+        }
 
     def hook(self, name: str) -> Callable[..., Any] | None:
         """A function of the lab's claims that shared code calls, or None if it has none."""
@@ -58,8 +63,10 @@ class Evidence:
         runs = [self.runs[name] for name in names]
         if not runs:
             return None
-        return Witness(", ".join(dict.fromkeys(run.testbed for run in runs)),
-                       ", ".join(dict.fromkeys(str(run.kernel["release"]) for run in runs)))
+        return Witness(
+            ", ".join(dict.fromkeys(run.testbed for run in runs)),
+            ", ".join(dict.fromkeys(str(run.kernel["release"]) for run in runs)),
+        )
 
 
 def bad_link(run: Run) -> str | None:

@@ -36,7 +36,11 @@ NOT_SETTLED = "not_settled"
 """The code of the note that a run had not reached a steady state."""
 
 REDUCE: Mapping[str, Callable[[list[float]], float]] = {
-    "only": lambda values: values[0], "median": median, "mean": mean, "min": min, "max": max,
+    "only": lambda values: values[0],
+    "median": median,
+    "mean": mean,
+    "min": min,
+    "max": max,
 }
 
 
@@ -54,9 +58,9 @@ def verdicts(lab: Lab, runs: Iterable[Run]) -> tuple[Verdict, ...]:
     return tuple(judge(claim, seen, judges, article.parameters) for claim in article.claims)
 
 
-
-def judge(claim: Claim, seen: Evidence, judges: Mapping[str, Judge],
-          parameters: Mapping[str, float | str]) -> Verdict:
+def judge(
+    claim: Claim, seen: Evidence, judges: Mapping[str, Judge], parameters: Mapping[str, float | str]
+) -> Verdict:
     """The verdict on one claim.
 
     `parameters` are the article's own. BadInput for a claim whose judging function is not there.
@@ -70,10 +74,19 @@ def judge(claim: Claim, seen: Evidence, judges: Mapping[str, Judge],
         finding = by_column(claim, seen)
     witness = finding.witness or seen.witness(seen.matching(*claim.conditions))
     return Verdict(
-        id=claim.id, statement=claim.statement, expected=claim.expected, unit=claim.unit,
-        tolerance_pct=claim.tolerance_pct, tolerance_reason=claim.tolerance_reason,
-        predicted=finding.predicted, measured=finding.measured, verdict=finding.verdict,
-        factor=finding.factor, reason=finding.reason, witness=witness)
+        id=claim.id,
+        statement=claim.statement,
+        expected=claim.expected,
+        unit=claim.unit,
+        tolerance_pct=claim.tolerance_pct,
+        tolerance_reason=claim.tolerance_reason,
+        predicted=finding.predicted,
+        measured=finding.measured,
+        verdict=finding.verdict,
+        factor=finding.factor,
+        reason=finding.reason,
+        witness=witness,
+    )
 
 
 def not_judged(reason: str) -> Finding:
@@ -103,8 +116,9 @@ def _needs(claim: Claim, lacking: tuple[str, ...], seen: Evidence) -> str:
     return f"needs the {noun} {', '.join(lacking)}: labs run {seen.lab.name} {how}"
 
 
-def _other_parameters(claim: Claim, seen: Evidence,
-                      articles_own: Mapping[str, float | str]) -> list[str]:
+def _other_parameters(
+    claim: Claim, seen: Evidence, articles_own: Mapping[str, float | str]
+) -> list[str]:
     """What the runs were asked for otherwise than the article's were, in words."""
     found: dict[str, None] = {}
     for name in claim.parameters:
@@ -125,10 +139,16 @@ def by_column(claim: Claim, seen: Evidence) -> Finding:
     columns = claim.column if isinstance(claim.column, Mapping) else {"": str(claim.column)}
     rows = [seen.row(name) for name in names]
     measured = {name: _reduced(claim.reduction, column, rows) for name, column in columns.items()}
-    declared = {name: seen.lab.columns[column] for name, column in columns.items()
-                if column in seen.lab.columns}
-    predicted = {name: _reduced(claim.reduction, one.predicted_by, rows)
-                 for name, one in declared.items() if one.predicted_by is not None}
+    declared = {
+        name: seen.lab.columns[column]
+        for name, column in columns.items()
+        if column in seen.lab.columns
+    }
+    predicted = {
+        name: _reduced(claim.reduction, one.predicted_by, rows)
+        for name, one in declared.items()
+        if one.predicted_by is not None
+    }
     if claim.hardware:
         return _hardware(measured, names, seen)
     for name, column in columns.items():
@@ -155,29 +175,42 @@ def _complete(figures: Mapping[str, float | None]) -> dict[str, float] | None:
     return known if known and len(known) == len(figures) else None
 
 
-def _hardware(measured: Mapping[str, float | None], names: tuple[str, ...],
-              seen: Evidence) -> Finding:
+def _hardware(
+    measured: Mapping[str, float | None], names: tuple[str, ...], seen: Evidence
+) -> Finding:
     """A figure of the author's own machine: shown beside ours, with no pass or fail."""
     no_rate = [name for name in names if any(note.excludes for note in seen.found(name).notes)]
     if not names or no_rate:
-        reason = ("it is the speed of the author's machines; " + (
-            "on virtual time nothing limits a link that is not shaped" if no_rate else
-            "nothing was run here to stand beside it"))
+        reason = "it is the speed of the author's machines; " + (
+            "on virtual time nothing limits a link that is not shaped"
+            if no_rate
+            else "nothing was run here to stand beside it"
+        )
         return Finding(verdict=HARDWARE, reason=reason)
     figures = _complete(measured)
-    return Finding(verdict=HARDWARE, measured=None if figures is None else _one(figures),
-                   reason="it is the speed of the author's machines; measured is that of this one")
+    return Finding(
+        verdict=HARDWARE,
+        measured=None if figures is None else _one(figures),
+        reason="it is the speed of the author's machines; measured is that of this one",
+    )
 
 
-def compared(claim: Claim, measured: Mapping[str, float],
-             predicted: Mapping[str, float] | None, seen: Evidence, name: str) -> Finding:
+def compared(
+    claim: Claim,
+    measured: Mapping[str, float],
+    predicted: Mapping[str, float] | None,
+    seen: Evidence,
+    name: str,
+) -> Finding:
     """The measured figures beside the article's: within its tolerance, or by what factor not, and
     what the theory says to that."""
     wanted = _by_name(claim.expected)
     factors = {name: measured[name] / value for name, value in wanted.items()}
     factor = max(factors.values(), key=lambda value: abs(value - 1))
     figures: dict[str, Any] = {
-        "measured": _one(measured), "predicted": None if predicted is None else _one(predicted)}
+        "measured": _one(measured),
+        "predicted": None if predicted is None else _one(predicted),
+    }
     if abs(factor - 1) <= claim.allowed:
         return Finding(verdict=HOLDS, reason=_apart(factor, claim), **figures)
     run, until = seen.run(name), None
@@ -202,5 +235,8 @@ def _one(figures: Mapping[str, float]) -> Figure:
 
 
 def _apart(factor: float, claim: Claim) -> str:
-    return (f"within {claim.tolerance_pct:g} %: {100 * (factor - 1):+.1f} %"
-            if abs(factor - 1) >= 0.0005 else f"within {claim.tolerance_pct:g} %: the same")
+    return (
+        f"within {claim.tolerance_pct:g} %: {100 * (factor - 1):+.1f} %"
+        if abs(factor - 1) >= 0.0005
+        else f"within {claim.tolerance_pct:g} %: the same"
+    )

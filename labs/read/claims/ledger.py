@@ -33,8 +33,9 @@ LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "at")
 REDUCTIONS = ("only", "median", "mean", "min", "max")
 WILD = "*?"
 """What in a condition stands for others: the rest of a name, one sign."""
-VERDICT_FIELDS = frozenset({"verdict", "measured", "predicted", "factor", "reason", "witness",
-                            "word", "result"})
+VERDICT_FIELDS = frozenset(
+    {"verdict", "measured", "predicted", "factor", "reason", "witness", "word", "result"}
+)
 Figure = float | str | Mapping[str, float | str]
 """One figure, or several by name; text where the article gives no number."""
 _ID = re.compile(r"A(\d{1,2})\.(\d{1,3})", re.ASCII)
@@ -83,15 +84,28 @@ class Article:
         for claim in self.claims:
             if claim.id == id_:
                 return claim
-        raise BadInput(unknown(id_, [claim.id for claim in self.claims],
-                               f"claim of article {self.number}"))
+        raise BadInput(
+            unknown(id_, [claim.id for claim in self.claims], f"claim of article {self.number}")
+        )
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
-    "id": str, "statement": str, "expected": (int, float, str, dict), "unit": str,
-    "tolerance_pct": (int, float), "tolerance_reason": str, "conditions": list,
-    "parameters": list, "column": (str, dict), "reduction": str, "judge": str, "arguments": dict,
-    "hardware": bool, "until": str, "changed": str, "source": str,
+    "id": str,
+    "statement": str,
+    "expected": (int, float, str, dict),
+    "unit": str,
+    "tolerance_pct": (int, float),
+    "tolerance_reason": str,
+    "conditions": list,
+    "parameters": list,
+    "column": (str, dict),
+    "reduction": str,
+    "judge": str,
+    "arguments": dict,
+    "hardware": bool,
+    "until": str,
+    "changed": str,
+    "source": str,
 }
 _REQUIRED = ("id", "statement", "expected", "unit")
 
@@ -104,10 +118,16 @@ def read(path: Path) -> Article:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
     head = found.get("article")
     if not isinstance(head, dict) or set(found) - {"article", "claim"}:
-        raise BadInput(f"{path.name}: it has one [article] and a [[claim]] for each claim, and "
-                       "nothing else")
-    wanted: dict[str, type] = {"number": int, "title": str, "lab": str, "kernels": str,
-                               "parameters": dict}
+        raise BadInput(
+            f"{path.name}: it has one [article] and a [[claim]] for each claim, and nothing else"
+        )
+    wanted: dict[str, type] = {
+        "number": int,
+        "title": str,
+        "lab": str,
+        "kernels": str,
+        "parameters": dict,
+    }
     for name, kind in wanted.items():
         if not isinstance(head.get(name), kind):
             raise BadInput(f"{path.name}: [article] has no {name} that is a {kind.__name__}")
@@ -121,8 +141,9 @@ def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) ->
     names = [one.name for one in fields(Claim)]
     for name, value in said.items():
         if name in VERDICT_FIELDS:
-            raise BadInput(f"{where}: {name} is not written down, it is computed from runs; "
-                           "take the line out")
+            raise BadInput(
+                f"{where}: {name} is not written down, it is computed from runs; take the line out"
+            )
         if name not in names:
             raise BadInput(f"{where}: {unknown(name, names, 'field of a claim')}")
         kind = _TYPES[name]
@@ -131,8 +152,9 @@ def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) ->
     missing = [name for name in _REQUIRED if name not in said]
     if missing:
         raise BadInput(f"{where}: it has no {' and no '.join(missing)}")
-    plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
-                             for name, value in said.items()}
+    plain: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
+    }
     plain["parameters"] = _spread(where, plain.get("parameters", ()), parameters)
     claim = Claim(**plain)
     for fault in _faults(claim):
@@ -155,32 +177,36 @@ def _faults(claim: Claim) -> list[str]:
     found = {
         "its id is no A<article>.<claim>": _ID.fullmatch(claim.id) is None,
         "statement is empty": not claim.statement.strip(),
-        "give column or judge, and not both":
-            (claim.column is None) == (claim.judge is None),
-        "a column is read from runs; name their conditions":
-            claim.column is not None and not claim.conditions,
-        "expected and column must name the same figures":
-            claim.column is not None
-            and (dict(claim.column) if isinstance(claim.column, Mapping) else {}).keys()
-            != (dict(claim.expected) if isinstance(claim.expected, Mapping) else {}).keys(),
-        "a column needs expected figures that are numbers":
-            claim.column is not None and not all(
-                isinstance(value, int | float) for value in (
-                    claim.expected.values() if isinstance(claim.expected, Mapping)
-                    else [claim.expected])),
-        "a column needs a tolerance_pct, or hardware = true":
-            claim.column is not None and claim.tolerance_pct is None and not claim.hardware,
+        "give column or judge, and not both": (claim.column is None) == (claim.judge is None),
+        "a column is read from runs; name their conditions": claim.column is not None
+        and not claim.conditions,
+        "expected and column must name the same figures": claim.column is not None
+        and (dict(claim.column) if isinstance(claim.column, Mapping) else {}).keys()
+        != (dict(claim.expected) if isinstance(claim.expected, Mapping) else {}).keys(),
+        "a column needs expected figures that are numbers": claim.column is not None
+        and not all(
+            isinstance(value, int | float)
+            for value in (
+                claim.expected.values() if isinstance(claim.expected, Mapping) else [claim.expected]
+            )
+        ),
+        "a column needs a tolerance_pct, or hardware = true": claim.column is not None
+        and claim.tolerance_pct is None
+        and not claim.hardware,
         "tolerance_pct is below 0": (claim.tolerance_pct or 0) < 0,
-        "tolerance_pct and tolerance_reason go together":
-            (claim.tolerance_pct is None) != (not claim.tolerance_reason.strip()),
-        "several runs need a reduction: median, mean, min or max":
-            claim.column is not None and claim.reduction == "only"
-            and (len(claim.conditions) > 1 or any(
-                sign in name for name in claim.conditions for sign in WILD)),
+        "tolerance_pct and tolerance_reason go together": (claim.tolerance_pct is None)
+        != (not claim.tolerance_reason.strip()),
+        "several runs need a reduction: median, mean, min or max": claim.column is not None
+        and claim.reduction == "only"
+        and (
+            len(claim.conditions) > 1
+            or any(sign in name for name in claim.conditions for sign in WILD)
+        ),
         f"reduction must be one of {', '.join(REDUCTIONS)}": claim.reduction not in REDUCTIONS,
         "expected names no figure": several and not claim.expected,
-        "until, changed and source go together":
-            not (bool(claim.until) == bool(claim.changed) == bool(claim.source)),
+        "until, changed and source go together": not (
+            bool(claim.until) == bool(claim.changed) == bool(claim.source)
+        ),
     }
     faults = [fault for fault, wrong in found.items() if wrong]
     if claim.until is not None and not faults:
@@ -191,5 +217,7 @@ def _faults(claim: Claim) -> list[str]:
 def _in_order(file: str, number: int, claims: tuple[Claim, ...]) -> None:
     for position, claim in enumerate(claims, start=1):
         if claim.id != f"A{number}.{position}":
-            raise BadInput(f"{file}, {claim.id}: the claims of article {number} go from "
-                           f"A{number}.1 on in order; this one is number {position}")
+            raise BadInput(
+                f"{file}, {claim.id}: the claims of article {number} go from "
+                f"A{number}.1 on in order; this one is number {position}"
+            )

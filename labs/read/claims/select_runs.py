@@ -31,13 +31,21 @@ def runs_of(lab: Lab, where: Path) -> list[Run]:
     if runs is None:
         runs = [run for run in side(where) if run.lab == lab.name]
     if not runs:
-        raise BadInput(f"{where} holds no run of {lab.name}; `labs run {lab.name} --into DIR` "
-                       "makes them")
-    twice = [name for name, count in Counter(
-        run.condition for run in runs if "repetition" not in run.inputs).items() if count > 1]
+        raise BadInput(
+            f"{where} holds no run of {lab.name}; `labs run {lab.name} --into DIR` makes them"
+        )
+    twice = [
+        name
+        for name, count in Counter(
+            run.condition for run in runs if "repetition" not in run.inputs
+        ).items()
+        if count > 1
+    ]
     if twice:
-        raise BadInput(f"{where} holds several runs of {', '.join(twice)} and no study that says "
-                       "which belong together; name a study file")
+        raise BadInput(
+            f"{where} holds several runs of {', '.join(twice)} and no study that says "
+            "which belong together; name a study file"
+        )
     return list(in_the_middle(lab, runs))
 
 
@@ -55,8 +63,11 @@ def _of_a_folder(lab: str, where: Path) -> list[Run] | None:
     if not newest.is_file():
         return None
     first = open_study(newest)
-    others = [study for study in map(open_study, study_files(folder))
-              if study.lab == lab and _how(study) == _how(first)]
+    others = [
+        study
+        for study in map(open_study, study_files(folder))
+        if study.lab == lab and _how(study) == _how(first)
+    ]
     others.sort(key=lambda study: study.path.stat().st_mtime_ns, reverse=True)
     chosen: dict[str, list[Path]] = {}
     for study in (first, *others):

@@ -91,8 +91,9 @@ class Verdict:
     @property
     def words(self) -> str:
         """The verdict with its factor: `differs (factor 1.24)`."""
-        return self.verdict if self.factor is None else (
-            f"{self.verdict} (factor {self.factor:.2f})")
+        return (
+            self.verdict if self.factor is None else (f"{self.verdict} (factor {self.factor:.2f})")
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain data."""

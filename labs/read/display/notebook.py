@@ -42,16 +42,22 @@ class Table(DataFrame):
 
     def _repr_html_(self) -> str:
         numeric = {name: any(map(_is_number, self[name])) for name in self}
-        heads = "".join(f'<th style="{RIGHT if right else LEFT}">{escape(str(name))}</th>'
-                        for name, right in numeric.items())
-        rows = "".join(f"<tr>{self._cells(row, list(numeric.values()))}</tr>"
-                       for row in self.itertuples(index=False, name=None))
+        heads = "".join(
+            f'<th style="{RIGHT if right else LEFT}">{escape(str(name))}</th>'
+            for name, right in numeric.items()
+        )
+        rows = "".join(
+            f"<tr>{self._cells(row, list(numeric.values()))}</tr>"
+            for row in self.itertuples(index=False, name=None)
+        )
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
     @staticmethod
     def _cells(row: tuple[object, ...], numeric: list[bool]) -> str:
-        return "".join(f'<td style="{RIGHT if right else LEFT}">{escape(shown(value))}</td>'
-                       for value, right in zip(row, numeric, strict=True))
+        return "".join(
+            f'<td style="{RIGHT if right else LEFT}">{escape(shown(value))}</td>'
+            for value, right in zip(row, numeric, strict=True)
+        )
 
 
 def shown(value: object) -> str:

@@ -51,15 +51,36 @@ def milliseconds(value: float) -> str:
 def of_run(run: Run) -> str:
     """The line below a chart of one run."""
     found = run.link["measured"]
-    return caption([run.testbed], [str(run.kernel["release"])], _link_words([_Link(
-        run.condition, asked(run.link["asked"]), run.link["verdict"], found["rtt_ms"],
-        found["rate_mbit"])]), [source(run)])
+    return caption(
+        [run.testbed],
+        [str(run.kernel["release"])],
+        _link_words(
+            [
+                _Link(
+                    run.condition,
+                    asked(run.link["asked"]),
+                    run.link["verdict"],
+                    found["rtt_ms"],
+                    found["rate_mbit"],
+                )
+            ]
+        ),
+        [source(run)],
+    )
 
 
 def of_table(table: Any) -> str:
     """The line below a chart of a table of results (`study.results()`), from its own columns."""
-    links = [_Link(row["condition"], row["link_asked"], row["link"], row["rtt_ms"],
-                   _known(row["rate_mbit"])) for row in table.to_dict("records")]
+    links = [
+        _Link(
+            row["condition"],
+            row["link_asked"],
+            row["link"],
+            row["rtt_ms"],
+            _known(row["rate_mbit"]),
+        )
+        for row in table.to_dict("records")
+    ]
     return caption(table["testbed"], table["kernel"], _link_words(links), table["source"])
 
 
@@ -76,8 +97,7 @@ class _Link:
 
 def caption(testbeds: Any, kernels: Any, link: str, sources: Any) -> str:
     """`virtual · Linux 6.1.192 · link as asked (200.0 ms, 1000 Mbit/s) · recorded`."""
-    return " · ".join([
-        _several(testbeds), "Linux " + _several(kernels), link, _several(sources)])
+    return " · ".join([_several(testbeds), "Linux " + _several(kernels), link, _several(sources)])
 
 
 def _link_words(links: list[_Link]) -> str:
@@ -90,8 +110,7 @@ def _link_words(links: list[_Link]) -> str:
 
 def _figures(link: _Link) -> str:
     words, rate = milliseconds(link.rtt_ms), link.rate_mbit
-    return words if rate is None else (
-        f"{words}, {rate:{'.0f' if rate >= 100 else '.3g'}} Mbit/s")
+    return words if rate is None else (f"{words}, {rate:{'.0f' if rate >= 100 else '.3g'}} Mbit/s")
 
 
 def _known(value: float | None) -> float | None:

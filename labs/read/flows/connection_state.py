@@ -84,13 +84,25 @@ def sides(segments: DataFrame) -> Sides:
     """
     must_fit(len(segments) * ROW_BYTES, f"the two sides of {len(segments):,} segments", IN_PARTS)
     order = numpy.argsort(segments["connection"].to_numpy(), kind="stable")
-    column = {name: segments[name].to_numpy()[order] for name in (
-        "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",
-        "window", "window_bytes")}
+    column = {
+        name: segments[name].to_numpy()[order]
+        for name in (
+            "time_ns",
+            "connection",
+            "direction",
+            "flags",
+            "payload_bytes",
+            "seq_rel",
+            "ack_rel",
+            "window",
+            "window_bytes",
+        )
+    }
     connection, direction = column["connection"], column["direction"].astype(numpy.int64)
     flags, length = (column[name].astype(numpy.int64) for name in ("flags", "payload_bytes"))
-    begin, ack, window = (column[name].astype(numpy.int64)
-                          for name in ("seq_rel", "ack_rel", "window_bytes"))
+    begin, ack, window = (
+        column[name].astype(numpy.int64) for name in ("seq_rel", "ack_rel", "window_bytes")
+    )
     end = begin + length + ((flags & (SYN | FIN)) != 0)
     starts = numpy.append(numpy.flatnonzero(numpy.diff(connection, prepend=NONE)), len(order))
     own = (direction == 0, direction == 1)
@@ -109,15 +121,26 @@ def sides(segments: DataFrame) -> Sides:
     # As the kernel keeps it (tcp_minshall_update): what is sent again changes nothing.
     small = (length % full != 0) & (end > numpy.where(own[0], *sent))
     return Sides(
-        rows=segments.index.to_numpy()[order], time_ns=column["time_ns"], connection=connection,
-        direction=direction, flags=flags, length=length, begin=begin, end=end, ack=ack,
+        rows=segments.index.to_numpy()[order],
+        time_ns=column["time_ns"],
+        connection=connection,
+        direction=direction,
+        flags=flags,
+        length=length,
+        begin=begin,
+        end=end,
+        ack=ack,
         marks=Marker().bits(segments)[order].astype(numpy.int64),
-        mss_bytes=full, sent=sent,
+        mss_bytes=full,
+        sent=sent,
         acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
-        edge=(edges[1], edges[0]), window=both(window),
+        edge=(edges[1], edges[0]),
+        window=both(window),
         shut=both((column["window"] == 0).astype(numpy.int64), told & ((flags & RST) == 0)),
         small=both(end, small),
-        starts=starts, carrying=numpy.flatnonzero(length > 0))
+        starts=starts,
+        carrying=numpy.flatnonzero(length > 0),
+    )
 
 
 def _before(values: Array, connection: Array, how: str) -> Array:

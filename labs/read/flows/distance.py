@@ -56,7 +56,7 @@ def distances(known: Sides) -> Distances:
     data = numpy.zeros(count, dtype=bool)
     data[which[known.carrying]] = True
     for number in numpy.flatnonzero(data & ~measured).tolist():
-        first, last = map(int, known.starts[number:number + 2])
+        first, last = map(int, known.starts[number : number + 2])
         for side in (0, 1):
             far[side, number] = min(far[side, number], _fastest_ns(known, first, last, side))
     rtt = numpy.minimum(far[0] + far[1], UNBOUNDED_NS)

@@ -48,9 +48,23 @@ EXCHANGE_BYTES: Final = 1_200
 """What a row of `exchanges` takes while the table is made; measured."""
 
 COLUMNS: Final = (
-    "connection", "request", "at_ns", "first_row", "last_row", "segments", "request_bytes",
-    "answer_bytes", "first_byte_ms", "latency_ms", "silence_ms", "silence_before", "reason",
-    "waiting", "waited_for", "steps")
+    "connection",
+    "request",
+    "at_ns",
+    "first_row",
+    "last_row",
+    "segments",
+    "request_bytes",
+    "answer_bytes",
+    "first_byte_ms",
+    "latency_ms",
+    "silence_ms",
+    "silence_before",
+    "reason",
+    "waiting",
+    "waited_for",
+    "steps",
+)
 
 
 @dataclass(frozen=True)
@@ -90,8 +104,7 @@ def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
     bounds = _bounds(known)
     must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
     far = distances(known)
-    rows = [_row(known, far, number, first, last, quiet_ms * 1e6)
-            for number, first, last in bounds]
+    rows = [_row(known, far, number, first, last, quiet_ms * 1e6) for number, first, last in bounds]
     found = DataFrame(rows, columns=list(COLUMNS))
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
 
@@ -117,8 +130,9 @@ def _bounds(known: Sides) -> list[tuple[int, int, int]]:
     asks = (known.length > 0) & (known.direction == 0) & (known.end > known.sent[0])
     answers = (known.length > 0) & (known.direction == 1)
     over = ((known.flags & (FIN | RST | SYN)) != 0) & (known.length == 0)
-    room = numpy.where(known.direction == 0, known.edge[0] - known.sent[0],
-                       known.edge[1] - known.sent[1])
+    room = numpy.where(
+        known.direction == 0, known.edge[0] - known.sent[0], known.edge[1] - known.sent[1]
+    )
     over |= ((known.marks & bits.KEEP_ALIVE) != 0) & (room > 0)
     found = []
     for first, last in zip(known.starts[:-1], known.starts[1:], strict=True):
@@ -135,8 +149,9 @@ def _bounds(known: Sides) -> list[tuple[int, int, int]]:
     return found
 
 
-def _row(known: Sides, far: Distances, number: int, first: int, last: int, quiet_ns: float
-         ) -> tuple[object, ...]:
+def _row(
+    known: Sides, far: Distances, number: int, first: int, last: int, quiet_ns: float
+) -> tuple[object, ...]:
     times = known.time_ns[first:last]
     payload, direction = known.length[first:last], known.direction[first:last]
     answer = numpy.flatnonzero((payload > 0) & (direction == 1))
@@ -144,22 +159,31 @@ def _row(known: Sides, far: Distances, number: int, first: int, last: int, quiet
     longest = _longest(known, far, first, last, quiet_ns)
     wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, far, longest)
     return (
-        int(known.connection[first]), number, begin, known.rows[first], known.rows[last - 1],
-        last - first, _new_bytes(known, 0, first, last), _new_bytes(known, 1, first, last),
+        int(known.connection[first]),
+        number,
+        begin,
+        known.rows[first],
+        known.rows[last - 1],
+        last - first,
+        _new_bytes(known, 0, first, last),
+        _new_bytes(known, 1, first, last),
         _ms(times[answer[0]] - begin) if len(answer) else float("nan"),
         _ms(times[answer[-1]] - begin) if len(answer) else float("nan"),
         0.0 if longest is None else _ms(known.time_ns[longest] - known.time_ns[longest - 1]),
         None if longest is None else known.rows[longest],
-        wait.reason, wait.waiting, wait.waited_for, _steps(known, far, first, last, quiet_ns))
+        wait.reason,
+        wait.waiting,
+        wait.waited_for,
+        _steps(known, far, first, last, quiet_ns),
+    )
 
 
-def _longest(known: Sides, far: Distances, first: int, last: int, quiet_ns: float
-             ) -> int | None:
+def _longest(known: Sides, far: Distances, first: int, last: int, quiet_ns: float) -> int | None:
     """Where the longest silence of an exchange ends; if none is silent, the longest gap."""
     if last - first < 2:
         return None
     gaps = numpy.diff(known.time_ns[first:last])
-    by = known.direction[first + 1:last]
+    by = known.direction[first + 1 : last]
     beyond = gaps - numpy.where(by == 0, far.far_ns[0][first], far.far_ns[1][first])
     chosen = beyond if beyond.max() >= quiet_ns else gaps
     return first + 1 + int(chosen.argmax())
@@ -179,8 +203,7 @@ def _ms(length_ns: int) -> float:
     return float(length_ns) / 1e6
 
 
-def _steps(known: Sides, far: Distances, first: int, last: int, quiet_ns: float
-           ) -> tuple[str, ...]:
+def _steps(known: Sides, far: Distances, first: int, last: int, quiet_ns: float) -> tuple[str, ...]:
     """What happened, one name after another; what goes on in the same way is told once."""
     steps: list[str] = []
     for at in range(first, last):

@@ -61,5 +61,5 @@ def _as_seen(segments: DataFrame, unknown: Array, found: Array) -> None:
     chosen = numpy.flatnonzero(unknown & whole & (length >= LEAST_SEEN_BYTES))
     sizes = segments["connection"].to_numpy()[chosen].astype(numpy.int64) << 32 | length[chosen]
     each, times = numpy.unique(sizes, return_counts=True)
-    again = each[times > 1][::-1]       # of one connection the smallest is entered last
+    again = each[times > 1][::-1]  # of one connection the smallest is entered last
     found[again >> 32] = again & 0xFFFFFFFF

@@ -106,16 +106,41 @@ def silences(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> Silences:
                 undecided.append(gaps[at] / 1e6)
             continue
         wait = why(known, far, at)
-        rows.append((
-            int(known.connection[at]), int(known.time_ns[at - 1]), gaps[at] / 1e6,
-            known.rows[at - 1], known.rows[at], NAMES[known.direction[at]], wait.reason,
-            wait.waiting, wait.waited_for,
-            float(far.rtt_ns[at]) / 1e6 if far.measured[at] else float("nan")))
-    found = DataFrame(rows, columns=["connection", "at_ns", "silence_ms", "before", "after",
-                                     "ended_by", "reason", "waiting", "waited_for", "rtt_ms"])
+        rows.append(
+            (
+                int(known.connection[at]),
+                int(known.time_ns[at - 1]),
+                gaps[at] / 1e6,
+                known.rows[at - 1],
+                known.rows[at],
+                NAMES[known.direction[at]],
+                wait.reason,
+                wait.waiting,
+                wait.waited_for,
+                float(far.rtt_ns[at]) / 1e6 if far.measured[at] else float("nan"),
+            )
+        )
+    found = DataFrame(
+        rows,
+        columns=[
+            "connection",
+            "at_ns",
+            "silence_ms",
+            "before",
+            "after",
+            "ended_by",
+            "reason",
+            "waiting",
+            "waited_for",
+            "rtt_ms",
+        ],
+    )
     return Silences(
         found.sort_values("at_ns", kind="stable", ignore_index=True),
-        int((~far.measured[known.starts[:-1]]).sum()), len(undecided), max(undecided, default=0.0))
+        int((~far.measured[known.starts[:-1]]).sum()),
+        len(undecided),
+        max(undecided, default=0.0),
+    )
 
 
 def is_silent(known: Sides, far: Distances, at: int, quiet_ns: float) -> bool:
@@ -178,7 +203,7 @@ def _why(known: Sides, far: Distance, at: int) -> Wait:
 def _probed(known: Sides, at: int, sender: int) -> Wait:
     """A probe, or its answer: of a window that is shut, or of a connection that idles."""
     closed = _room(known, at, sender) <= 0
-    if known.edge[sender][at] < 0:          # a window of unknown scale: only 0 can be told
+    if known.edge[sender][at] < 0:  # a window of unknown scale: only 0 can be told
         closed = known.shut[1 - sender][at] == 1
     if closed:
         return Wait(CLOSED_WINDOW, NAMES[sender], NAMES[1 - sender])

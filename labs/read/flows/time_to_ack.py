@@ -25,18 +25,26 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     from pandas import DataFrame
 
     known = sides(segments)
-    parts = [first_acks(known, int(first), int(last), side)
-             for first, last in zip(known.starts[:-1], known.starts[1:], strict=True)
-             for side in (0, 1)]
+    parts = [
+        first_acks(known, int(first), int(last), side)
+        for first, last in zip(known.starts[:-1], known.starts[1:], strict=True)
+        for side in (0, 1)
+    ]
     at = numpy.concatenate([part[0] for part in parts]) if parts else numpy.zeros(0, int)
     by = numpy.concatenate([part[1] for part in parts]) if parts else numpy.zeros(0, int)
     acked = by >= 0
     ms = numpy.full(len(at), numpy.nan)
     ms[acked] = (known.time_ns[by[acked]] - known.time_ns[at[acked]]) / 1e6
-    found = DataFrame({
-        "row": known.rows[at], "connection": known.connection[at],
-        "direction": known.direction[at], "at_ns": known.time_ns[at],
-        "payload_bytes": known.length[at], "ms": ms})
+    found = DataFrame(
+        {
+            "row": known.rows[at],
+            "connection": known.connection[at],
+            "direction": known.direction[at],
+            "at_ns": known.time_ns[at],
+            "payload_bytes": known.length[at],
+            "ms": ms,
+        }
+    )
     labels = DataFrame({"acked_by": known.rows[by]}).where(acked[:, None])
     found["acked_by"] = labels["acked_by"].astype("Int64")
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
@@ -50,8 +58,14 @@ def first_acks(known: Sides, first: int, last: int, side: int) -> tuple[Array, A
     plain = (known.flags[here] & (SYN | FIN)) == 0
     new = numpy.flatnonzero(own & plain & (known.begin[here] >= known.sent[side][here]))
     end = known.end[here]
-    new = new[~_again(known.begin[here], end, new,
-                      numpy.flatnonzero(own & (known.begin[here] < known.sent[side][here])))]
+    new = new[
+        ~_again(
+            known.begin[here],
+            end,
+            new,
+            numpy.flatnonzero(own & (known.begin[here] < known.sent[side][here])),
+        )
+    ]
     theirs = numpy.flatnonzero((known.direction[here] != side) & ((known.flags[here] & ACK) != 0))
     if not len(theirs):
         return new + first, numpy.full(len(new), -1)

@@ -14,10 +14,14 @@ from labs.errors import Damaged
 
 _BEGIN = "This is ApacheBench, Version "
 _PERCENTILES = "Percentage served,Time in ms"
-_FIGURE = re.compile(r"^(?P<name>[A-Z][A-Za-z0-9 -]{2,40}): +(?P<value>\d{1,15}(?:\.\d{1,9})?)"
-                     r"(?P<unit>$| .*$)", re.ASCII | re.MULTILINE)
-_MEAN = re.compile(r"^Time per request: +(\d{1,12}\.\d{1,6}) \[ms\] \(mean\)$",
-                   re.ASCII | re.MULTILINE)
+_FIGURE = re.compile(
+    r"^(?P<name>[A-Z][A-Za-z0-9 -]{2,40}): +(?P<value>\d{1,15}(?:\.\d{1,9})?)"
+    r"(?P<unit>$| .*$)",
+    re.ASCII | re.MULTILINE,
+)
+_MEAN = re.compile(
+    r"^Time per request: +(\d{1,12}\.\d{1,6}) \[ms\] \(mean\)$", re.ASCII | re.MULTILINE
+)
 _PERCENTS = frozenset(map(str, range(1, 100)))
 _PERCENTILE = re.compile(r"(\d{1,3}),(\d{1,12}\.\d{1,6})", re.ASCII)
 
@@ -56,13 +60,17 @@ def report(text: str) -> Report:
         failed=_whole(found, "Failed requests"),
         refused=_whole(found, "Non-2xx responses") or 0,
         keep_alive=_whole(found, "Keep-Alive requests") or 0,
-        document_bytes=_whole(found, "Document Length"), head_bytes=_head(text, found),
-        mean_ms=None if mean is None else float(mean[1]))
+        document_bytes=_whole(found, "Document Length"),
+        head_bytes=_head(text, found),
+        mean_ms=None if mean is None else float(mean[1]),
+    )
 
 
 def _head(text: str, found: dict[str, str]) -> float | None:
-    total, documents = (re.search(rf"^{name} transferred: +(\d{{1,15}}) bytes$", text,
-                                  re.ASCII | re.MULTILINE) for name in ("Total", "HTML"))
+    total, documents = (
+        re.search(rf"^{name} transferred: +(\d{{1,15}}) bytes$", text, re.ASCII | re.MULTILINE)
+        for name in ("Total", "HTML")
+    )
     complete = _whole(found, "Complete requests")
     if total is None or documents is None or not complete:
         return None

@@ -17,8 +17,9 @@ _ANSWER = re.compile(
     r"^connected to .*?\bseq=\d{1,9} time=(?:[ \d.+]{1,99}=)? *(?P<time>\d{1,9}(?:\.\d{1,9})?) ms",
     re.ASCII | re.MULTILINE,
 )
-_COUNTS = re.compile(r"^(?P<connects>\d{1,9}) connects, (?P<ok>\d{1,9}) ok,",
-                     re.ASCII | re.MULTILINE)
+_COUNTS = re.compile(
+    r"^(?P<connects>\d{1,9}) connects, (?P<ok>\d{1,9}) ok,", re.ASCII | re.MULTILINE
+)
 _SUMMARY = re.compile(
     r"^round-trip min/avg/max = (?P<min>\d{1,9}(?:\.\d{1,9})?)/(?P<mean>\d{1,9}(?:\.\d{1,9})?)"
     r"/(?P<max>\d{1,9}(?:\.\d{1,9})?) ms",

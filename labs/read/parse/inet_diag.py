@@ -24,8 +24,19 @@ _ATTRIBUTE = struct.Struct("<HH")
 _LINUX_AF_INET6 = 10
 
 STATES = (
-    "UNKNOWN", "ESTAB", "SYN-SENT", "SYN-RECV", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT", "UNCONN",
-    "CLOSE-WAIT", "LAST-ACK", "LISTEN", "CLOSING", "SYN-RECV",
+    "UNKNOWN",
+    "ESTAB",
+    "SYN-SENT",
+    "SYN-RECV",
+    "FIN-WAIT-1",
+    "FIN-WAIT-2",
+    "TIME-WAIT",
+    "UNCONN",
+    "CLOSE-WAIT",
+    "LAST-ACK",
+    "LISTEN",
+    "CLOSING",
+    "SYN-RECV",
 )
 TIMERS = ("off", "on", "keepalive", "timewait", "persist")
 SHUTDOWNS = ("<->", "-->", "<--", "---")
@@ -107,9 +118,7 @@ class Sample:
 
     def flat(self) -> dict[str, int | float | str | None]:
         """The row as one flat mapping, for a table; the fields of TCP_INFO by their own names."""
-        row: dict[str, int | float | str | None] = {
-            name: getattr(self, name) for name in _PLAIN
-        }
+        row: dict[str, int | float | str | None] = {name: getattr(self, name) for name in _PLAIN}
         if self.memory is not None:
             row.update(vars(self.memory))
         elif self.short_memory is not None:
@@ -125,9 +134,23 @@ class Sample:
 
 
 _PLAIN = (
-    "at_ns", "state", "recv_q_bytes", "send_q_bytes", "local_address", "local_port",
-    "peer_address", "peer_port", "timer", "expires_ms", "retransmits", "uid", "inode", "cookie",
-    "interface", "congestion", "shutdown",
+    "at_ns",
+    "state",
+    "recv_q_bytes",
+    "send_q_bytes",
+    "local_address",
+    "local_port",
+    "peer_address",
+    "peer_port",
+    "timer",
+    "expires_ms",
+    "retransmits",
+    "uid",
+    "inode",
+    "cookie",
+    "interface",
+    "congestion",
+    "shutdown",
 )
 
 
@@ -158,9 +181,24 @@ def sample(at_ns: int, message: bytes) -> Sample:
     """Decode one message (struct inet_diag_msg and attributes); Damaged when it is cut short."""
     if len(message) < _MESSAGE.size:
         raise Damaged(f"an inet_diag message of {len(message)} bytes; it has at least 72")
-    (family, state, timer, retransmits, local_port, peer_port, local, peer, interface,
-     cookie_low, cookie_high, expires_ms, recv_q, send_q, uid,
-     inode) = _MESSAGE.unpack_from(message)
+    (
+        family,
+        state,
+        timer,
+        retransmits,
+        local_port,
+        peer_port,
+        local,
+        peer,
+        interface,
+        cookie_low,
+        cookie_high,
+        expires_ms,
+        recv_q,
+        send_q,
+        uid,
+        inode,
+    ) = _MESSAGE.unpack_from(message)
     parts: dict[str, Any] = {}
     extra: dict[str, int] = {}
     unknown: list[int] = []

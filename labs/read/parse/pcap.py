@@ -19,8 +19,10 @@ from labs.errors import BadInput, Damaged
 ETHERNET = 1
 MAX_RECORD_BYTES = 1 << 24
 _MAGIC = {
-    b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\x4d\x3c\xb2\xa1": ("<", 1),
-    b"\xa1\xb2\xc3\xd4": (">", 1000), b"\xa1\xb2\x3c\x4d": (">", 1),
+    b"\xd4\xc3\xb2\xa1": ("<", 1000),
+    b"\x4d\x3c\xb2\xa1": ("<", 1),
+    b"\xa1\xb2\xc3\xd4": (">", 1000),
+    b"\xa1\xb2\x3c\x4d": (">", 1),
 }
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _SYN, _FIN, _ACK = 2, 1, 16
@@ -95,7 +97,8 @@ def _count(file: BinaryIO, port: int) -> Carried:
             counts.skipped += 1
     flows = counts.flows.values()
     handshake = (
-        None if counts.syn_ns is None or counts.syn_ack_ns is None
+        None
+        if counts.syn_ns is None or counts.syn_ack_ns is None
         else counts.syn_ack_ns - counts.syn_ns
     )
     reached = sum(flow.reach for flow in flows)

@@ -10,8 +10,11 @@ HZ = (100, 250, 300, 1000)
 HZ_TOLERANCE = 0.1
 IDLE, IOWAIT, STEAL = 3, 4, 7
 TIMES = 8
-SHORT = {"tcp-segmentation-offload": "tso", "generic-segmentation-offload": "gso",
-         "generic-receive-offload": "gro"}
+SHORT = {
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+}
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,9 @@ class CpuTimes:
     stolen: int
 
     def since(self, before: CpuTimes) -> CpuTimes:
-        return CpuTimes(self.total - before.total, self.idle - before.idle,
-                        self.stolen - before.stolen)
+        return CpuTimes(
+            self.total - before.total, self.idle - before.idle, self.stolen - before.stolen
+        )
 
     @property
     def busy_pct(self) -> float | None:
@@ -65,7 +69,7 @@ def hz(before: str, after: str) -> int | None:
     (now_0, ticks_0), (now_1, ticks_1) = _ticks(before), _ticks(after)
     if None in (now_0, ticks_0, now_1, ticks_1) or now_1 == now_0:
         return None
-    counted = 1e9 * (ticks_1 - ticks_0) / (now_1 - now_0)       # type: ignore[operator]
+    counted = 1e9 * (ticks_1 - ticks_0) / (now_1 - now_0)  # type: ignore[operator]
     near = min(HZ, key=lambda known: abs(counted / known - 1))
     return near if abs(counted / near - 1) <= HZ_TOLERANCE else None
 
@@ -83,12 +87,16 @@ def _ticks(timer_list: str) -> tuple[int | None, int | None]:
 
 def driver(printed: str) -> str | None:
     """The driver's name in `ethtool -i`."""
-    return next((line.split()[1] for line in printed.splitlines()
-                 if line.startswith("driver: ")), None)
+    return next(
+        (line.split()[1] for line in printed.splitlines() if line.startswith("driver: ")), None
+    )
 
 
 def offloads(printed: str) -> dict[str, bool]:
     """Whether tso, gso and gro are on, from `ethtool -k`."""
     rows = (line.split(":") for line in printed.splitlines() if ":" in line)
-    return {SHORT[name]: state.split()[0] == "on" for name, state in rows
-            if name in SHORT and state.split()}
+    return {
+        SHORT[name]: state.split()[0] == "on"
+        for name, state in rows
+        if name in SHORT and state.split()
+    }

@@ -64,8 +64,15 @@ class Socket:
         row: dict[str, int | float | str | None] = {
             name: getattr(self, name)
             for name in (
-                "state", "recv_q_bytes", "send_q_bytes", "local_address", "local_port",
-                "peer_address", "peer_port", "congestion", "shutdown",
+                "state",
+                "recv_q_bytes",
+                "send_q_bytes",
+                "local_address",
+                "local_port",
+                "peer_address",
+                "peer_port",
+                "congestion",
+                "shutdown",
             )
         }
         if self.timer is not None:

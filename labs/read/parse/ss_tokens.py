@@ -19,9 +19,7 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]\d{1,2})?", re.ASCII)
 _RATE = re.compile(r"(\d{1,20}(?:\.\d{1,20})?(?:e[+-]\d{1,2})?)([KMGT]?)bps", re.ASCII)
 _LIMITED = re.compile(r"(\d{1,20})ms(?:\((\d{1,6}\.\d)%\))?", re.ASCII)
-_EXPIRES = re.compile(
-    r"(?:(\d{1,9})min)?(?:(\d{1,9})sec|(?:(\d{1,9})\.)?(\d{1,3})ms)?", re.ASCII
-)
+_EXPIRES = re.compile(r"(?:(\d{1,9})min)?(?:(\d{1,9})sec|(?:(\d{1,9})\.)?(\d{1,3})ms)?", re.ASCII)
 _MEMORY = re.compile(r"([a-z]{1,2})(\d{1,20})", re.ASCII)
 
 _SCALE = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -102,15 +100,49 @@ GROUPS = {
         "t": "wmem_alloc_bytes",
     },
 }
-DETAILS = frozenset((
-    "uid", "ino", "sk", "fwmark", "cgroup", "v6only", "tos", "tclass", "class_id", "users", "opt",
-    "md5keys", "inet-sockopt",
-))
+DETAILS = frozenset(
+    (
+        "uid",
+        "ino",
+        "sk",
+        "fwmark",
+        "cgroup",
+        "v6only",
+        "tos",
+        "tclass",
+        "class_id",
+        "users",
+        "opt",
+        "md5keys",
+        "inet-sockopt",
+    )
+)
 FLAGS = frozenset(("ts", "sack", "ecn", "ecnseen", "fastopen", "bidir", "app_limited"))
-ALGORITHMS = frozenset((
-    "bbr", "bbr1", "bbr2", "bbr3", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla",
-    "illinois", "lp", "nv", "prague", "reno", "scalable", "vegas", "veno", "westwood", "yeah",
-))
+ALGORITHMS = frozenset(
+    (
+        "bbr",
+        "bbr1",
+        "bbr2",
+        "bbr3",
+        "bic",
+        "cdg",
+        "cubic",
+        "dctcp",
+        "highspeed",
+        "htcp",
+        "hybla",
+        "illinois",
+        "lp",
+        "nv",
+        "prague",
+        "reno",
+        "scalable",
+        "vegas",
+        "veno",
+        "westwood",
+        "yeah",
+    )
+)
 SHUTDOWNS = frozenset(("<->", "<--", "-->", "---"))
 
 

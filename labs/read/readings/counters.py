@@ -28,8 +28,9 @@ def received_bytes(run: Run) -> int | None:
 
 def under_memory_pressure(run: Run) -> bool:
     """Whether TCP of a host ran into the limits of tcp_mem (net/ipv4/tcp.c)."""
-    return any(run.nstat(host).get("TcpExtTCPMemoryPressures", 0) > 0
-               for host in ("server", "client"))
+    return any(
+        run.nstat(host).get("TcpExtTCPMemoryPressures", 0) > 0 for host in ("server", "client")
+    )
 
 
 def shaper_drops(run: Run) -> int:
@@ -42,8 +43,13 @@ def shaper_drops(run: Run) -> int:
     if f"{host}/tc-after.txt" not in run.seal.files:
         return 0
     before = {(queue.what, queue.handle): queue.dropped for queue in run.tc(host, "before")}
-    return max((queue.dropped - before.get((queue.what, queue.handle), 0)
-                for queue in run.tc(host, "after")), default=0)
+    return max(
+        (
+            queue.dropped - before.get((queue.what, queue.handle), 0)
+            for queue in run.tc(host, "after")
+        ),
+        default=0,
+    )
 
 
 def capture_losses(run: Run) -> int:
@@ -52,7 +58,10 @@ def capture_losses(run: Run) -> int:
     for host in run.hosts:
         name = f"{host}/tcpdump.txt"
         said = run.text(name).splitlines() if name in run.seal.files else []
-        counts = [int(line.split()[0]) for line in said if "dropped by kernel" in line
-                  and line.split()[0].isdigit()]
+        counts = [
+            int(line.split()[0])
+            for line in said
+            if "dropped by kernel" in line and line.split()[0].isdigit()
+        ]
         lost += counts[-1] if counts else 0
     return lost

@@ -64,8 +64,10 @@ class Download:
         count = int(self.duration_s / step_s)
         ends = numpy.arange(count) * step_s if count > 1 else numpy.array([0, self.duration_s])
         had = numpy.interp(
-            ends, [(at_ns - self.first_byte_ns) / SECOND_NS for at_ns, _ in self.timeline],
-            [size for _, size in self.timeline])
+            ends,
+            [(at_ns - self.first_byte_ns) / SECOND_NS for at_ns, _ in self.timeline],
+            [size for _, size in self.timeline],
+        )
         offset_s = (self.first_byte_ns - self.started_ns) / SECOND_NS
         return (ends[1:] + offset_s).tolist(), (numpy.diff(had) / numpy.diff(ends)).tolist()
 
@@ -81,9 +83,12 @@ def from_fetch(fetched: dict[str, Any]) -> Download:
     begin, end = fetched["first_byte_ns"], fetched["end_ns"]
     points = [(at_ns, size) for at_ns, size in fetched["timeline"] if begin < at_ns < end]
     return Download(
-        started_ns=fetched.get("before_ns", fetched["connect_ns"]), first_byte_ns=begin,
-        end_ns=end, bytes=fetched["bytes"],
-        timeline=((begin, 0), *points, (end, fetched["bytes"])))
+        started_ns=fetched.get("before_ns", fetched["connect_ns"]),
+        first_byte_ns=begin,
+        end_ns=end,
+        bytes=fetched["bytes"],
+        timeline=((begin, 0), *points, (end, fetched["bytes"])),
+    )
 
 
 def from_wget(run: Run) -> Download:
@@ -102,19 +107,33 @@ def from_wget(run: Run) -> Download:
     if len(rows) < FEWEST_POINTS:
         end = run.marks["end"]
         begin = end - round((said.duration_s or 0) * SECOND_NS)
-        return Download(begin, begin, end, size, ((begin, 0), (end, size)), said.mean_mib_s,
-                        counted)
+        return Download(
+            begin, begin, end, size, ((begin, 0), (end, size)), said.mean_mib_s, counted
+        )
     rtt_ns = round(run.link["measured"]["rtt_ms"] * MILLISECOND_NS)
     last = rows.iloc[-1]
     requested = int(last["at_ns"]) - int(last["last_data_sent_ms"]) * MILLISECOND_NS
     begin = requested + rtt_ns
-    points = [(int(at), int(had)) for at, had
-              in zip(rows["at_ns"], rows["bytes_received"], strict=True) if at > begin and had]
-    end = min(_reached(points, size), run.marks["end"]) if run.ended == "complete" else (
-        run.marks["end"])
+    points = [
+        (int(at), int(had))
+        for at, had in zip(rows["at_ns"], rows["bytes_received"], strict=True)
+        if at > begin and had
+    ]
+    end = (
+        min(_reached(points, size), run.marks["end"])
+        if run.ended == "complete"
+        else (run.marks["end"])
+    )
     inside = [(at, had) for at, had in points if at < end and had < size]
-    return Download(requested - rtt_ns, begin, end, size, ((begin, 0), *inside, (end, size)),
-                    said.mean_mib_s, counted)
+    return Download(
+        requested - rtt_ns,
+        begin,
+        end,
+        size,
+        ((begin, 0), *inside, (end, size)),
+        said.mean_mib_s,
+        counted,
+    )
 
 
 def own_socket(samples: DataFrame, counter: str) -> DataFrame:
@@ -135,8 +154,9 @@ def own_socket(samples: DataFrame, counter: str) -> DataFrame:
 def _reached(points: Sequence[tuple[int, int]], size: int) -> int:
     """When `size` is reached, going on from the last point as over the second before it."""
     last_ns, last = points[-1]
-    before_ns, before = next((point for point in points if last_ns - point[0] <= SECOND_NS),
-                             points[-1])
+    before_ns, before = next(
+        (point for point in points if last_ns - point[0] <= SECOND_NS), points[-1]
+    )
     if last <= before:
         return last_ns
     return last_ns + round((size - last) * (last_ns - before_ns) / (last - before))

@@ -29,8 +29,11 @@ def goodputs(run: Run, seen: Download) -> dict[str, float]:
 
         packets = carried(path, run.link["asked"]["port"])
         found["capture"] = packets.payload_bytes / seen.duration_s
-        if packets.first_ns is not None and packets.last_ns is not None and (
-                packets.last_ns > packets.first_ns):
+        if (
+            packets.first_ns is not None
+            and packets.last_ns is not None
+            and (packets.last_ns > packets.first_ns)
+        ):
             took_s = (packets.last_ns - packets.first_ns) / SECOND_NS
             found["capture's own clock"] = packets.payload_bytes / took_s
     return found

@@ -42,11 +42,15 @@ def _of_ab(run: Run) -> Latency:
     said = report(run.text(AB))
     requests = said.complete or 0
     fine = percentiles(run.text("client/ab.csv"), requests)
-    assert said.mean_ms is not None     # ab ended in order, or there would be no run
+    assert said.mean_ms is not None  # ab ended in order, or there would be no run
     return Latency(
-        mean_ms=said.mean_ms, p50_ms=fine[50], p99_ms=fine[99],
+        mean_ms=said.mean_ms,
+        p50_ms=fine[50],
+        p99_ms=fine[99],
         quantiles_ms=tuple(fine[percent] for percent in range(101)),
-        requests=requests, failed=(said.failed or 0) + said.refused)
+        requests=requests,
+        failed=(said.failed or 0) + said.refused,
+    )
 
 
 def _of_our_own(run: Run) -> Latency:
@@ -54,8 +58,14 @@ def _of_our_own(run: Run) -> Latency:
     assert isinstance(said, dict)
     found = sorted(map(float, said["times_ms"]))
     at = tuple(_quantile(found, percent) for percent in range(101))
-    return Latency(mean_ms=sum(found) / len(found), p50_ms=at[50], p99_ms=at[99], quantiles_ms=at,
-                   requests=len(found), failed=0)
+    return Latency(
+        mean_ms=sum(found) / len(found),
+        p50_ms=at[50],
+        p99_ms=at[99],
+        quantiles_ms=at,
+        requests=len(found),
+        failed=0,
+    )
 
 
 def _quantile(ordered: Sequence[float], percent: int) -> float:

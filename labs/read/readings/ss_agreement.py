@@ -14,9 +14,21 @@ if TYPE_CHECKING:
 
 # What both say in the same unit, of all that a timeline shows and of what moves fastest.
 COMPARED = (
-    "recv_q_bytes", "send_q_bytes", "rmem_alloc_bytes", "rcvbuf_bytes", "wmem_queued_bytes",
-    "sndbuf_bytes", "snd_cwnd_segments", "snd_mss_bytes", "unacked_segments", "snd_wnd_bytes",
-    "rcv_ssthresh_bytes", "rcv_space_bytes", "bytes_acked", "bytes_received", "notsent_bytes",
+    "recv_q_bytes",
+    "send_q_bytes",
+    "rmem_alloc_bytes",
+    "rcvbuf_bytes",
+    "wmem_queued_bytes",
+    "sndbuf_bytes",
+    "snd_cwnd_segments",
+    "snd_mss_bytes",
+    "unacked_segments",
+    "snd_wnd_bytes",
+    "rcv_ssthresh_bytes",
+    "rcv_space_bytes",
+    "bytes_acked",
+    "bytes_received",
+    "notsent_bytes",
 )
 OF_SS = "_of_ss"
 
@@ -34,9 +46,12 @@ def instants(run: Run, host: str, counter: str) -> DataFrame:
         return pandas.DataFrame({"at_ns": [], "differs": []})
     both = own.merge(printed, on=shared, suffixes=("", OF_SS))
     fields = [name for name in COMPARED if name + OF_SS in both]
-    return both.assign(differs=[
-        " ".join(name for name in fields if not _same(row[name], row[name + OF_SS]))
-        for row in both.to_dict("records")])
+    return both.assign(
+        differs=[
+            " ".join(name for name in fields if not _same(row[name], row[name + OF_SS]))
+            for row in both.to_dict("records")
+        ]
+    )
 
 
 def _same(sampled: float, printed: float) -> bool:

@@ -43,8 +43,13 @@ def of_median(values: Sequence[float]) -> Interval | None:
     return _interval(float(numpy.median(values)), _medians(values, 0), len(values))
 
 
-def of_ratio(over: Sequence[float], under: Sequence[float], *, exact_over: bool = False,
-             exact_under: bool = False) -> Interval | None:
+def of_ratio(
+    over: Sequence[float],
+    under: Sequence[float],
+    *,
+    exact_over: bool = False,
+    exact_under: bool = False,
+) -> Interval | None:
     """The interval of the ratio of two medians; None if one side has too few values, or the one
     below is 0.
 
@@ -59,8 +64,9 @@ def of_ratio(over: Sequence[float], under: Sequence[float], *, exact_over: bool 
     return _interval(middle, medians[0] / medians[1], min(counts, default=1))
 
 
-def _of_side(values: Sequence[float], stream: int, exact: bool
-             ) -> numpy.typing.NDArray[numpy.float64] | None:
+def _of_side(
+    values: Sequence[float], stream: int, exact: bool
+) -> numpy.typing.NDArray[numpy.float64] | None:
     if exact and values:
         return numpy.full(RESAMPLES, numpy.median(values))
     return _medians(values, stream) if len(values) >= FEWEST else None
@@ -74,8 +80,9 @@ def _medians(values: Sequence[float], stream: int) -> numpy.typing.NDArray[numpy
     return found
 
 
-def _interval(middle: float, resampled: numpy.typing.NDArray[numpy.float64], count: int
-              ) -> Interval:
+def _interval(
+    middle: float, resampled: numpy.typing.NDArray[numpy.float64], count: int
+) -> Interval:
     beside = (100 - LEVEL_PCT) / 2
     low, high = numpy.percentile(resampled, [beside, 100 - beside])
     return Interval(middle, float(low), float(high), count)

@@ -38,8 +38,13 @@ def reasons(one: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str,
     margin; other offloads; another HZ. In this order: the first is the likeliest. None if no
     measurement differs.
     """
-    return (*_cpu(one), *_cpu(other), *_kernels(one, other, margin), *_offloads(one, other),
-            *_ticks(one, other))
+    return (
+        *_cpu(one),
+        *_cpu(other),
+        *_kernels(one, other, margin),
+        *_offloads(one, other),
+        *_ticks(one, other),
+    )
 
 
 def in_words(one: Facts, other: Facts, margin: tuple[float, float]) -> str:
@@ -47,11 +52,17 @@ def in_words(one: Facts, other: Facts, margin: tuple[float, float]) -> str:
     found = reasons(one, other, margin)
     if found:
         return "; ".join(found)
-    busiest = [seen.busiest_pct for facts in (one, other) for seen in facts.machines.values()
-               if seen.busiest_pct is not None]
+    busiest = [
+        seen.busiest_pct
+        for facts in (one, other)
+        for seen in facts.machines.values()
+        if seen.busiest_pct is not None
+    ]
     cpu = f"no CPU was busier than {max(busiest):.0f} %" if busiest else "no CPU was measured"
-    return (f"no measurement explains it: {cpu}, Linux {one.release} and {other.release}, "
-            f"HZ {_or_unknown(one.hz)} and {_or_unknown(other.hz)}")
+    return (
+        f"no measurement explains it: {cpu}, Linux {one.release} and {other.release}, "
+        f"HZ {_or_unknown(one.hz)} and {_or_unknown(other.hz)}"
+    )
 
 
 def _cpu(facts: Facts) -> Iterator[str]:
@@ -59,8 +70,9 @@ def _cpu(facts: Facts) -> Iterator[str]:
         if name != HERE and seen.busiest_pct is not None and seen.busiest_pct >= FULL_PCT:
             yield f"CPU: one of the {name}'s was {seen.busiest_pct:.0f} % busy ({facts.testbed})"
         if name == HERE and seen.busy_pct is not None and seen.busy_pct >= FULL_PCT:
-            yield (f"CPU: all of the machine below were {seen.busy_pct:.0f} % busy "
-                   f"({facts.testbed})")
+            yield (
+                f"CPU: all of the machine below were {seen.busy_pct:.0f} % busy ({facts.testbed})"
+            )
 
 
 def _kernels(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
@@ -68,8 +80,10 @@ def _kernels(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[
         return
     ratio = other.predicted / one.predicted
     if not margin[0] <= ratio <= margin[1]:
-        yield (f"kernel: the theory has {other.predicted:.3g} for Linux {other.release} and "
-               f"{one.predicted:.3g} for {one.release}, a ratio of {ratio:.2f}")
+        yield (
+            f"kernel: the theory has {other.predicted:.3g} for Linux {other.release} and "
+            f"{one.predicted:.3g} for {one.release}, a ratio of {ratio:.2f}"
+        )
 
 
 def _offloads(one: Facts, other: Facts) -> Iterator[str]:
@@ -78,18 +92,20 @@ def _offloads(one: Facts, other: Facts) -> Iterator[str]:
         known = VETH if before is None else before.offloads
         if seen.offloads is None or known is None:
             continue
-        apart = [offload for offload, on in seen.offloads.items()
-                 if known.get(offload, on) != on]
+        apart = [offload for offload, on in seen.offloads.items() if known.get(offload, on) != on]
         if apart:
-            states = ", ".join(f"{offload} {'on' if seen.offloads[offload] else 'off'}"
-                               for offload in apart)
+            states = ", ".join(
+                f"{offload} {'on' if seen.offloads[offload] else 'off'}" for offload in apart
+            )
             yield f"driver: {states} on the {name} ({seen.driver or 'unknown'}, {other.testbed})"
 
 
 def _ticks(one: Facts, other: Facts) -> Iterator[str]:
     if one.hz is not None and other.hz is not None and one.hz != other.hz:
-        yield (f"HZ: a tick is {1000 / other.hz:g} ms ({other.testbed}), "
-               f"{1000 / one.hz:g} ms ({one.testbed})")
+        yield (
+            f"HZ: a tick is {1000 / other.hz:g} ms ({other.testbed}), "
+            f"{1000 / one.hz:g} ms ({one.testbed})"
+        )
 
 
 def _or_unknown(value: int | None) -> str:

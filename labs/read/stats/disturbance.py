@@ -39,11 +39,14 @@ def _of(one: Machine) -> list[str]:
     if one.stolen_pct is not None and one.stolen_pct > STOLEN_PCT:
         found.append(f"{one.stolen_pct:.1f} % of its CPU time stolen (allowed {STOLEN_PCT:g})")
     if one.load_before is not None and one.cpus and one.load_before > LOAD_A_CPU * one.cpus:
-        found.append(f"load {one.load_before:.1f} before the run "
-                     f"(allowed {LOAD_A_CPU * one.cpus:g})")
+        found.append(
+            f"load {one.load_before:.1f} before the run (allowed {LOAD_A_CPU * one.cpus:g})"
+        )
     if one.period_ms is not None and one.asked_ms:
         off_pct = 100 * abs(one.period_ms / one.asked_ms - 1)
         if off_pct > PERIOD_OFF_PCT:
-            found.append(f"sampled every {one.period_ms:.0f} ms, not {one.asked_ms:g} "
-                         f"(allowed {PERIOD_OFF_PCT:g} % off)")
+            found.append(
+                f"sampled every {one.period_ms:.0f} ms, not {one.asked_ms:g} "
+                f"(allowed {PERIOD_OFF_PCT:g} % off)"
+            )
     return found

@@ -10,9 +10,20 @@ from labs.read.display.notebook import Table
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
 
-COLUMNS = ("testbed", "machine", "Linux", "HZ", "CPUs", "driver", "off",
-           "busiest CPU of any run, %", "all CPUs, %", "stolen, %", "load before",
-           "sampled every, ms")
+COLUMNS = (
+    "testbed",
+    "machine",
+    "Linux",
+    "HZ",
+    "CPUs",
+    "driver",
+    "off",
+    "busiest CPU of any run, %",
+    "all CPUs, %",
+    "stolen, %",
+    "load before",
+    "sampled every, ms",
+)
 
 
 def machine_rows(*studies: Iterable[Run]) -> Table:
@@ -31,8 +42,9 @@ def machine_columns(*studies: Iterable[Run]) -> Table:
     rows = machine_rows(*studies)
     names = [f"{row['testbed']}, {row['machine']}" for row in rows.to_dict("records")]
     told = rows.drop(columns=["testbed", "machine"])
-    return Table({"": list(told), **{name: told.iloc[place].tolist()
-                                     for place, name in enumerate(names)}})
+    return Table(
+        {"": list(told), **{name: told.iloc[place].tolist() for place, name in enumerate(names)}}
+    )
 
 
 def _rows(runs: Sequence[Run]) -> list[dict[str, object]]:
@@ -44,20 +56,25 @@ def _rows(runs: Sequence[Run]) -> list[dict[str, object]]:
             seen.setdefault(name, []).append(one)
     if not seen:
         kernels = {f"{run.kernel['release']}": run.kernel["hz"] for run in runs}
-        return [{"testbed": runs[0].testbed, "machine": "both hosts", "Linux": release, "HZ": hz}
-                for release, hz in kernels.items()]
+        return [
+            {"testbed": runs[0].testbed, "machine": "both hosts", "Linux": release, "HZ": hz}
+            for release, hz in kernels.items()
+        ]
     return [{"testbed": runs[0].testbed, **_row(name, found)} for name, found in seen.items()]
 
 
 def _row(name: str, seen: Sequence[Machine]) -> dict[str, object]:
     last = seen[-1]
     return {
-        "machine": "the one below" if name == HERE else name, "Linux": last.release,
+        "machine": "the one below" if name == HERE else name,
+        "Linux": last.release,
         "HZ": _middle(one.hz for one in seen),
         "CPUs": last.cpus and f"{last.cpus} of {last.cpu or 'an unknown kind'}",
-        "driver": last.driver, "off": _off(last.offloads),
+        "driver": last.driver,
+        "off": _off(last.offloads),
         "busiest CPU of any run, %": max(
-            (one.busiest_pct for one in seen if one.busiest_pct is not None), default=None),
+            (one.busiest_pct for one in seen if one.busiest_pct is not None), default=None
+        ),
         "all CPUs, %": _middle(one.busy_pct for one in seen),
         "stolen, %": _middle(one.stolen_pct for one in seen),
         "load before": _middle(one.load_before for one in seen),

@@ -59,12 +59,17 @@ def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
         then, now = machine.cpu_times(before[STAT]), machine.cpu_times(after[STAT])
         spent = {cpu: times.since(then[cpu]) for cpu, times in now.items() if cpu in then}
         single = [times.busy_pct for cpu, times in spent.items() if cpu != "cpu"]
-        worked = {"cpus": len(single), "busy_pct": spent["cpu"].busy_pct,
-                  "stolen_pct": spent["cpu"].stolen_pct,
-                  "busiest_pct": max((busy for busy in single if busy is not None), default=None)}
+        worked = {
+            "cpus": len(single),
+            "busy_pct": spent["cpu"].busy_pct,
+            "stolen_pct": spent["cpu"].stolen_pct,
+            "busiest_pct": max((busy for busy in single if busy is not None), default=None),
+        }
     if LOAD in before and LOAD in after:
-        worked |= {"load_before": machine.load(before[LOAD]),
-                   "load_after": machine.load(after[LOAD])}
+        worked |= {
+            "load_before": machine.load(before[LOAD]),
+            "load_after": machine.load(after[LOAD]),
+        }
     if TICKS in before and TICKS in after:
         worked["hz"] = machine.hz(before[TICKS], after[TICKS])
     return Machine(
@@ -72,7 +77,9 @@ def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
         cpu=about.get(CPU, "").partition(":")[2].strip().partition("\n")[0] or None,
         driver=machine.driver(about.get("driver", "")),
         offloads=machine.offloads(about["offloads"]) if "offloads" in about else None,
-        **worked, **_sampling(run, name))
+        **worked,
+        **_sampling(run, name),
+    )
 
 
 def _sampling(run: Run, host: str) -> dict[str, Any]:

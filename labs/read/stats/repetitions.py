@@ -42,18 +42,26 @@ class Repeated:
     def middle(self) -> Run:
         """The run in the middle of those that count (of all, if none does)."""
         among = self.counted or self.runs
-        valued = [(found[1], place) for place, run in enumerate(among)
-                  if (found := self.lab.headline(run)) is not None]
+        valued = [
+            (found[1], place)
+            for place, run in enumerate(among)
+            if (found := self.lab.headline(run)) is not None
+        ]
         return among[sorted(valued)[(len(valued) - 1) // 2][1]] if valued else among[0]
 
     def as_json(self) -> dict[str, Any]:
         """The condition as plain data; null where there is no interval."""
         known = self.interval
         return {
-            "condition": self.condition, "figure": self.figure or None,
-            "middle": known and known.middle, "low": known and known.low,
-            "high": known and known.high, "width_pct": known and known.width_pct,
-            "runs": len(self.runs), "counted": len(self.counted), "disturbed": self.disturbed,
+            "condition": self.condition,
+            "figure": self.figure or None,
+            "middle": known and known.middle,
+            "low": known and known.low,
+            "high": known and known.high,
+            "width_pct": known and known.width_pct,
+            "runs": len(self.runs),
+            "counted": len(self.counted),
+            "disturbed": self.disturbed,
             "disturbances": list(self.why),
         }
 
@@ -65,8 +73,10 @@ def repeated(lab: Lab, runs: Iterable[Run]) -> tuple[Repeated, ...]:
 
 def in_the_middle(lab: Lab, runs: Iterable[Run]) -> tuple[Run, ...]:
     """A run for each condition: the only one, or of repetitions the one in the middle."""
-    return tuple(found[0] if len(found) == 1 else _repeated(lab, name, found).middle
-                 for name, found in _by_condition(runs).items())
+    return tuple(
+        found[0] if len(found) == 1 else _repeated(lab, name, found).middle
+        for name, found in _by_condition(runs).items()
+    )
 
 
 def _by_condition(runs: Iterable[Run]) -> dict[str, list[Run]]:
@@ -80,5 +90,11 @@ def _repeated(lab: Lab, condition: str, runs: Sequence[Run]) -> Repeated:
     counted = tuple(run for run in runs if not disturbances(run))
     figures = [found for run in counted if (found := lab.headline(run)) is not None]
     name = next((found[0] for run in runs if (found := lab.headline(run)) is not None), "")
-    return Repeated(lab, condition, name, tuple(runs), counted,
-                    tuple(value for its_name, value in figures if its_name == name))
+    return Repeated(
+        lab,
+        condition,
+        name,
+        tuple(runs),
+        counted,
+        tuple(value for its_name, value in figures if its_name == name),
+    )

@@ -24,8 +24,23 @@ from labs.read.stats.repetitions import Repeated, repeated
 
 AGREE, UNDECIDED, PART, NOT_COMPARED = "agree", "undecided", "part", "not compared"
 GRADES = (NOT_COMPARED, AGREE, UNDECIDED, PART)
-COLUMNS = ("condition", "figure", "first", "second", "ratio", "low", "high", "verdict", "because",
-           "counted", "disturbed", "margin_low", "margin_high", "first_witness", "second_witness")
+COLUMNS = (
+    "condition",
+    "figure",
+    "first",
+    "second",
+    "ratio",
+    "low",
+    "high",
+    "verdict",
+    "because",
+    "counted",
+    "disturbed",
+    "margin_low",
+    "margin_high",
+    "first_witness",
+    "second_witness",
+)
 
 
 @dataclass(frozen=True)
@@ -44,13 +59,21 @@ class Beside:
         """The condition as plain data; null where there is no interval."""
         known = self.ratio
         return {
-            "condition": self.condition, "figure": self.second.figure or None,
-            "first": _middle(self.first), "second": _middle(self.second),
-            "ratio": known and known.middle, "low": known and known.low,
-            "high": known and known.high, "verdict": self.verdict, "because": self.because,
-            "counted": len(self.second.counted), "disturbed": self.second.disturbed,
-            "margin_low": self.margin.low, "margin_high": self.margin.high,
-            "first_witness": witness(self.first), "second_witness": witness(self.second),
+            "condition": self.condition,
+            "figure": self.second.figure or None,
+            "first": _middle(self.first),
+            "second": _middle(self.second),
+            "ratio": known and known.middle,
+            "low": known and known.low,
+            "high": known and known.high,
+            "verdict": self.verdict,
+            "because": self.because,
+            "counted": len(self.second.counted),
+            "disturbed": self.second.disturbed,
+            "margin_low": self.margin.low,
+            "margin_high": self.margin.high,
+            "first_witness": witness(self.first),
+            "second_witness": witness(self.second),
         }
 
 
@@ -73,8 +96,10 @@ def beside(lab: Lab, first: Iterable[Run], second: Iterable[Run]) -> tuple[Besid
     there = {one.condition: one for one in others}
     found = tuple(_judged(one, there[one.condition]) for one in ones if one.condition in there)
     if ones and others and not found:
-        raise BadInput("the two have no condition in common; compare studies of one lab with the "
-                       "same parameters")
+        raise BadInput(
+            "the two have no condition in common; compare studies of one lab with the "
+            "same parameters"
+        )
     return found
 
 
@@ -106,8 +131,11 @@ def lines(rows: Sequence[Beside]) -> list[str]:
     margin = rows[0].margin
     found.append(f"margin {margin.low:g} to {margin.high:g}: {margin.reason}")
     counts = {word: sum(one.verdict == word for one in rows) for word in reversed(GRADES)}
-    return [*found, f"{len(rows)} conditions: " + ", ".join(
-        f"{count} {word}" for word, count in counts.items() if count)]
+    return [
+        *found,
+        f"{len(rows)} conditions: "
+        + ", ".join(f"{count} {word}" for word, count in counts.items() if count),
+    ]
 
 
 def judge(ratio: Interval, margin: Margin) -> str:
@@ -138,16 +166,20 @@ def _judged(one: Repeated, other: Repeated) -> Beside:
     few = _too_few(one) or _too_few(other)
     if few:
         return found(UNDECIDED, few)
-    ratio = of_ratio(other.values, one.values, exact_over=_exact(other),
-                     exact_under=_exact(one))
+    ratio = of_ratio(other.values, one.values, exact_over=_exact(other), exact_under=_exact(one))
     if ratio is None:
         return found(UNDECIDED, f"{one.runs[0].testbed} measured 0")
     verdict = judge(ratio, margin)
-    because = {
-        AGREE: "",
-        UNDECIDED: f"the interval reaches over the margin, {margin.low:g} to {margin.high:g}",
-    }.get(verdict) if verdict != PART else in_words(
-        facts(one.lab, one.middle), facts(other.lab, other.middle), (margin.low, margin.high))
+    because = (
+        {
+            AGREE: "",
+            UNDECIDED: f"the interval reaches over the margin, {margin.low:g} to {margin.high:g}",
+        }.get(verdict)
+        if verdict != PART
+        else in_words(
+            facts(one.lab, one.middle), facts(other.lab, other.middle), (margin.low, margin.high)
+        )
+    )
     return found(verdict, because or "", ratio)
 
 
@@ -160,8 +192,10 @@ def _too_few(side: Repeated) -> str:
     if len(side.values) >= (1 if _exact(side) else FEWEST):
         return ""
     why = f": {'; '.join(side.why)}" if side.why else ""
-    return (f"{len(side.values)} of {len(side.runs)} runs ({side.runs[0].testbed}) count, an "
-            f"interval takes {FEWEST}{why}")
+    return (
+        f"{len(side.values)} of {len(side.runs)} runs ({side.runs[0].testbed}) count, an "
+        f"interval takes {FEWEST}{why}"
+    )
 
 
 def _middle(side: Repeated) -> float | None:
@@ -173,6 +207,10 @@ def facts(lab: Lab, run: Run) -> Facts:
     """What of a run may explain its figure."""
     seen = machines(run)
     measured = [one.hz for one in seen.values() if one.hz is not None]
-    return Facts(run.testbed, str(run.kernel["release"]),
-                 run.kernel["hz"] or (measured[-1] if measured else None), lab.prediction(run),
-                 seen)
+    return Facts(
+        run.testbed,
+        str(run.kernel["release"]),
+        run.kernel["hz"] or (measured[-1] if measured else None),
+        lab.prediction(run),
+        seen,
+    )

@@ -52,9 +52,11 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, adv_win_scale: int =
     needed = line_goodput_bytes_s(rate_mbit) * rtt_ms / 1e3
     return Advice(
         bdp_bytes=bdp_bytes(rate_mbit, rtt_ms),
-        receive_bytes=_smallest(needed, lambda size: receive_window_bytes(
-            size, kernel, adv_win_scale=adv_win_scale)),
-        send_bytes=_smallest(needed, lambda size: send_bound_bytes(size, kernel)))
+        receive_bytes=_smallest(
+            needed, lambda size: receive_window_bytes(size, kernel, adv_win_scale=adv_win_scale)
+        ),
+        send_bytes=_smallest(needed, lambda size: send_bound_bytes(size, kernel)),
+    )
 
 
 def _smallest(needed: float, held: Callable[[int], int]) -> int:

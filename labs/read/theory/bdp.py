@@ -33,8 +33,12 @@ def line_goodput_bytes_s(rate_mbit: float, mss_bytes: int = MSS_BYTES) -> float:
 
 
 def mean_goodput_bytes_s(
-    steady_bytes_s: float, rtt_ms: float, *, transfer_bytes: float | None = None,
-    duration_s: float | None = None, mss_bytes: int = MSS_BYTES,
+    steady_bytes_s: float,
+    rtt_ms: float,
+    *,
+    transfer_bytes: float | None = None,
+    duration_s: float | None = None,
+    mss_bytes: int = MSS_BYTES,
 ) -> float:
     """The mean from request to last byte of a flow whose steady goodput is known.
 

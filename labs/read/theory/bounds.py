@@ -64,9 +64,17 @@ class Bound:
 
 
 def predict(
-    *, rate_mbit: float | None, rtt_ms: float, tcp_rmem: tuple[int, int, int],
-    tcp_wmem: tuple[int, int, int], kernel: str, adv_win_scale: int = 1, offloads: bool = True,
-    mss_bytes: int = MSS_BYTES, rcvbuf_bytes: int | None = None, sndbuf_bytes: int | None = None,
+    *,
+    rate_mbit: float | None,
+    rtt_ms: float,
+    tcp_rmem: tuple[int, int, int],
+    tcp_wmem: tuple[int, int, int],
+    kernel: str,
+    adv_win_scale: int = 1,
+    offloads: bool = True,
+    mss_bytes: int = MSS_BYTES,
+    rcvbuf_bytes: int | None = None,
+    sndbuf_bytes: int | None = None,
 ) -> Prediction | None:
     """The steady goodput of a bulk transfer whose buffers are sized automatically.
 
@@ -76,8 +84,11 @@ def predict(
     nothing here bounds (no rate and no round trip): then the machine does.
     """
     window = receive_window_bytes(
-        max(tcp_rmem[1:]) if rcvbuf_bytes is None else rcvbuf_bytes, kernel,
-        adv_win_scale=adv_win_scale, offloads=offloads, locked=rcvbuf_bytes is not None,
+        max(tcp_rmem[1:]) if rcvbuf_bytes is None else rcvbuf_bytes,
+        kernel,
+        adv_win_scale=adv_win_scale,
+        offloads=offloads,
+        locked=rcvbuf_bytes is not None,
         mss_bytes=mss_bytes,
     )
     sndbuf = max(tcp_wmem[1:]) if sndbuf_bytes is None else sndbuf_bytes
@@ -96,16 +107,23 @@ def predict(
         bound=held.name,
         under_way_bytes=under_way,
         window_bytes=window,
-        send_bytes=round(under_way) if held.name == SEND_BUFFER else (
-            send_bound_bytes(sndbuf, kernel, mss_bytes=mss_bytes)),
+        send_bytes=round(under_way)
+        if held.name == SEND_BUFFER
+        else (send_bound_bytes(sndbuf, kernel, mss_bytes=mss_bytes)),
         bdp_bytes=None if rate_mbit is None else bdp_bytes(rate_mbit, rtt_ms),
         line_bytes_s=line,
         tolerance_pct=held.tolerance_pct,
     )
 
 
-def _of_buffers(window_bytes: int, sndbuf_bytes: int, rtt_ms: float, rate_mbit: float | None,
-                kernel: str, mss_bytes: int) -> list[Bound]:
+def _of_buffers(
+    window_bytes: int,
+    sndbuf_bytes: int,
+    rtt_ms: float,
+    rate_mbit: float | None,
+    kernel: str,
+    mss_bytes: int,
+) -> list[Bound]:
     """What the two buffers allow over the round trip; of small ones what both allow together."""
     rtt_s = rtt_ms / 1e3
     # Only whole segments are sent into a window.
@@ -113,11 +131,18 @@ def _of_buffers(window_bytes: int, sndbuf_bytes: int, rtt_ms: float, rate_mbit: 
     small = sndbuf_bytes < SMALLEST_SENDBUF_BYTES
     if small and window_bytes <= sndbuf_bytes:
         refilled = refilled_bytes_s(
-            sndbuf_bytes, window_bytes, rtt_ms=rtt_ms, rate_mbit=rate_mbit, mss_bytes=mss_bytes,
-            overhead_bytes=segment_overhead_bytes(kernel))
+            sndbuf_bytes,
+            window_bytes,
+            rtt_ms=rtt_ms,
+            rate_mbit=rate_mbit,
+            mss_bytes=mss_bytes,
+            overhead_bytes=segment_overhead_bytes(kernel),
+        )
         name = RECEIVE_WINDOW if refilled >= WHOLE_WINDOW * window else SEND_BUFFER
         known = sndbuf_bytes >= SMALLEST_PLAYED_BYTES
         return [Bound(refilled, name, PLAYED_TOLERANCE_PCT if known else None)]
     send = send_bound_bytes(sndbuf_bytes, kernel, mss_bytes=mss_bytes) / rtt_s
-    return [Bound(window, RECEIVE_WINDOW, TOLERANCE_PCT[RECEIVE_WINDOW]),
-            Bound(send, SEND_BUFFER, None if small else TOLERANCE_PCT[SEND_BUFFER])]
+    return [
+        Bound(window, RECEIVE_WINDOW, TOLERANCE_PCT[RECEIVE_WINDOW]),
+        Bound(send, SEND_BUFFER, None if small else TOLERANCE_PCT[SEND_BUFFER]),
+    ]

@@ -31,8 +31,14 @@ class Sent:
     held: tuple[int, ...]
 
 
-def sent(writes: Sequence[int], mss_bytes: int, *, nodelay: bool = False,
-         joined: bool = False, acked_between: bool = False) -> Sent:
+def sent(
+    writes: Sequence[int],
+    mss_bytes: int,
+    *,
+    nodelay: bool = False,
+    joined: bool = False,
+    acked_between: bool = False,
+) -> Sent:
     """What becomes of an answer that is written in pieces of these sizes.
 
     `joined`: under TCP_CORK, or with MSG_MORE on all writes but the last. `acked_between`: each
@@ -45,8 +51,11 @@ def sent(writes: Sequence[int], mss_bytes: int, *, nodelay: bool = False,
         at_once += [mss_bytes] * (waiting // mss_bytes)
         waiting %= mss_bytes
         if waiting and not held_back(
-                partial=True, nodelay=nodelay, more_to_come=joined and place < len(writes),
-                small_unacked=small_unacked and not acked_between):
+            partial=True,
+            nodelay=nodelay,
+            more_to_come=joined and place < len(writes),
+            small_unacked=small_unacked and not acked_between,
+        ):
             at_once.append(waiting)
             waiting, small_unacked = 0, True
     return Sent(tuple(at_once), (waiting,) if waiting else ())
@@ -65,9 +74,18 @@ class Answer:
     mean_ms: float
 
 
-def answer(writes: Sequence[int], mss_bytes: int, *, hz: int, rtt_ms: float, requests: int,
-           nodelay: bool = False, joined: bool = False, quick: bool = False,
-           closes: bool = False) -> Answer | None:
+def answer(
+    writes: Sequence[int],
+    mss_bytes: int,
+    *,
+    hz: int,
+    rtt_ms: float,
+    requests: int,
+    nodelay: bool = False,
+    joined: bool = False,
+    quick: bool = False,
+    closes: bool = False,
+) -> Answer | None:
     """What a client sees that makes `requests` requests on a connection, one behind the other.
 
     `quick`: the client acknowledges at once, always; otherwise it does so for the first answer
@@ -83,9 +101,12 @@ def answer(writes: Sequence[int], mss_bytes: int, *, hz: int, rtt_ms: float, req
     largest = max(found.at_once + found.held)
     at_once = acknowledged_at_once(sum(found.at_once), rcv_mss_bytes(largest), quick=quick)
     trips = 2 if held else 1
-    first_ms = rtt_ms * (trips + 1)         # with the connect
+    first_ms = rtt_ms * (trips + 1)  # with the connect
     steady_ms = rtt_ms * trips + (wait(hz).most_ms if held and not at_once else 0.0)
     return Answer(
-        segments=len(found.at_once) + len(found.held), stalls=held and not at_once,
-        first_ms=first_ms, steady_ms=steady_ms,
-        mean_ms=(first_ms + (requests - 1) * steady_ms) / requests)
+        segments=len(found.at_once) + len(found.held),
+        stalls=held and not at_once,
+        first_ms=first_ms,
+        steady_ms=steady_ms,
+        mean_ms=(first_ms + (requests - 1) * steady_ms) / requests,
+    )

@@ -33,8 +33,13 @@ SETTLED = 0.6
 
 
 def refilled_bytes_s(
-    sndbuf_bytes: int, window_bytes: int, *, rtt_ms: float, overhead_bytes: int,
-    rate_mbit: float | None = None, mss_bytes: int = MSS_BYTES,
+    sndbuf_bytes: int,
+    window_bytes: int,
+    *,
+    rtt_ms: float,
+    overhead_bytes: int,
+    rate_mbit: float | None = None,
+    mss_bytes: int = MSS_BYTES,
 ) -> float:
     """Steady goodput with a send buffer and a receive window, both of a fixed size.
 
@@ -44,18 +49,34 @@ def refilled_bytes_s(
     begun, not when its tail is filled up), tcp_push_one(); net/ipv4/tcp_output.c tcp_write_xmit(),
     tcp_tso_autosize(), tcp_tso_should_defer(); net/core/stream.c sk_stream_write_space().
     """
-    flow = _Flow(sndbuf_bytes, window_bytes, rtt_ms / 1e3, overhead_bytes, mss_bytes,
-                 0.0 if rate_mbit is None else (mss_bytes + HEADER_BYTES) * 8 / (rate_mbit * 1e6))
+    flow = _Flow(
+        sndbuf_bytes,
+        window_bytes,
+        rtt_ms / 1e3,
+        overhead_bytes,
+        mss_bytes,
+        0.0 if rate_mbit is None else (mss_bytes + HEADER_BYTES) * 8 / (rate_mbit * 1e6),
+    )
     return flow.goodput_bytes_s()
 
 
 class _Flow:
     """A sender, the packets under way, and the acknowledgements; all lengths in segments."""
 
-    def __init__(self, sndbuf_bytes: int, window_bytes: int, rtt_s: float, overhead_bytes: int,
-                 mss_bytes: int, segment_s: float) -> None:
+    def __init__(
+        self,
+        sndbuf_bytes: int,
+        window_bytes: int,
+        rtt_s: float,
+        overhead_bytes: int,
+        mss_bytes: int,
+        segment_s: float,
+    ) -> None:
         self.sndbuf_bytes, self.overhead_bytes, self.mss_bytes = (
-            sndbuf_bytes, overhead_bytes, mss_bytes)
+            sndbuf_bytes,
+            overhead_bytes,
+            mss_bytes,
+        )
         self.rtt_s, self.segment_s = rtt_s, segment_s
         self.window = max(1, window_bytes // mss_bytes)
         # A packet is built up to half a window (net/ipv4/tcp_output.c tcp_bound_to_half_wnd()).
@@ -148,7 +169,8 @@ class _Flow:
             # htb lets a packet go as a whole as soon as its class has credit.
             goes_s = max(self.line_free_s, self.now_s)
             self.line_free_s = max(self.line_free_s, self.now_s - self.credit_s) + (
-                sent * self.segment_s)
+                sent * self.segment_s
+            )
             self.under_way.append((goes_s + self.rtt_s, sent))
             if one:
                 break

@@ -7,8 +7,12 @@ from math import ceil, log2
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS, MSS_BYTES
 
 
-def rounds(window_bytes: float, *, initial_segments: int = INITIAL_WINDOW_SEGMENTS,
-           mss_bytes: int = MSS_BYTES) -> int:
+def rounds(
+    window_bytes: float,
+    *,
+    initial_segments: int = INITIAL_WINDOW_SEGMENTS,
+    mss_bytes: int = MSS_BYTES,
+) -> int:
     """Round trips with a smaller window before the first one with at least `window_bytes`.
 
     The first round trip carries the initial window, ten segments, and each next one twice as
@@ -21,9 +25,13 @@ def rounds(window_bytes: float, *, initial_segments: int = INITIAL_WINDOW_SEGMEN
     return max(0, ceil(log2(window_bytes / first))) if window_bytes > 0 else 0
 
 
-def slow_start_s(window_bytes: float, rtt_ms: float, *,
-                 initial_segments: int = INITIAL_WINDOW_SEGMENTS,
-                 mss_bytes: int = MSS_BYTES) -> float:
+def slow_start_s(
+    window_bytes: float,
+    rtt_ms: float,
+    *,
+    initial_segments: int = INITIAL_WINDOW_SEGMENTS,
+    mss_bytes: int = MSS_BYTES,
+) -> float:
     """Seconds from the request until data of a full window begins to come.
 
     The answer's first bytes need one round trip themselves: 2.4 s to 25 MB at 200 ms.

@@ -40,8 +40,13 @@ def first_ratio(kernel: str) -> int:
 
 
 def receive_window_bytes(
-    rcvbuf_bytes: int, kernel: str, *, adv_win_scale: int = 1, offloads: bool = True,
-    locked: bool = False, mss_bytes: int = MSS_BYTES,
+    rcvbuf_bytes: int,
+    kernel: str,
+    *,
+    adv_win_scale: int = 1,
+    offloads: bool = True,
+    locked: bool = False,
+    mss_bytes: int = MSS_BYTES,
 ) -> int:
     """The window a receiver keeps open when its reader keeps up: rcv_ssthresh in the long run.
 

@@ -34,8 +34,9 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object, code: int = 2) -
     return said.err
 
 
-def test_a_ladder_is_one_page_that_works_offline(capsys: pytest.CaptureFixture[str],
-                                                 tmp_path: Path) -> None:
+def test_a_ladder_is_one_page_that_works_offline(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     out = tmp_path / "ladder.html"
     asked = ("capture", "ladder", NAGLE, "--connection", 3, "--out", out)
     assert told(capsys, *asked, "--dry-run")["written"] is False and not out.exists()
@@ -51,7 +52,8 @@ def test_a_ladder_is_one_page_that_works_offline(capsys: pytest.CaptureFixture[s
 
 
 def test_a_graph_is_of_the_longest_connection_or_the_one_named(
-        capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     out = tmp_path / "graph.html"
     asked = ("capture", "graph", NAGLE, "--out", out)
     longest = read(NAGLE)["connection"].value_counts().index[0]
@@ -79,12 +81,23 @@ def test_a_stretch_is_rows_or_times() -> None:
     assert place(segments[:0], "1s", "--from") == 0
 
 
-def test_a_ladder_that_cannot_be_drawn_is_not_written(capsys: pytest.CaptureFixture[str],
-                                                      tmp_path: Path) -> None:
+def test_a_ladder_that_cannot_be_drawn_is_not_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     out = tmp_path / "ladder.html"
     ladder = ("capture", "ladder", OUTAGE, "--out", out)
-    assert "at most 120 fit" in refused(capsys, "capture", "ladder", FOLDER / "lossy.pcap.gz",
-                                        "--from", 0, "--to", 2000, "--out", out)
+    assert "at most 120 fit" in refused(
+        capsys,
+        "capture",
+        "ladder",
+        FOLDER / "lossy.pcap.gz",
+        "--from",
+        0,
+        "--to",
+        2000,
+        "--out",
+        out,
+    )
     assert "connections 0 to 0" in refused(capsys, *ladder, "--connection", 4)
     assert "such as 1.5s or 250ms" in refused(capsys, *ladder, "--from", "soon")
     assert "end it in .html" in refused(capsys, "capture", "ladder", OUTAGE, "--out", "x.png")
@@ -97,7 +110,8 @@ def test_stalls_are_told_by_reason_and_one_by_one(capsys: pytest.CaptureFixture[
     reasons, stalls = said["reasons"], said["stalls"]
     assert isinstance(reasons, list) and isinstance(stalls, list)
     assert [(one["reason"], one["silences"]) for one in reasons] == [
-        ("delayed ACK meets Nagle", 180)]
+        ("delayed ACK meets Nagle", 180)
+    ]
     assert "tcp_nagle_check" in reasons[0]["source"]
     assert len(stalls) == 180 and {one["waiting"] for one in stalls} == {"server"}
     assert sum(one["silence_ms"] for one in stalls) == pytest.approx(reasons[0]["together_ms"])
@@ -107,19 +121,21 @@ def test_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["capture", "stalls", str(OUTAGE)]) == 0
     said = capsys.readouterr().out
     assert "the longest 10:" in said and "retransmission timer: " in said
-    assert said.splitlines()[1].startswith("retransmission timer")     # the longest together
+    assert said.splitlines()[1].startswith("retransmission timer")  # the longest together
     assert main(["capture", "stalls", str(OUTAGE), "--quiet-ms", "5000"]) == 0
     assert "no silence that is longer than a round trip" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("quiet_ms", ["nan", "-5", "0", "inf"])
-def test_a_length_that_no_silence_has_is_refused(capsys: pytest.CaptureFixture[str],
-                                                 quiet_ms: str) -> None:
+def test_a_length_that_no_silence_has_is_refused(
+    capsys: pytest.CaptureFixture[str], quiet_ms: str
+) -> None:
     assert "above 0" in refused(capsys, "capture", "stalls", OUTAGE, f"--quiet-ms={quiet_ms}")
 
 
 def test_what_the_file_lacks_is_said_beside_ladder_and_stalls(
-        capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     cut, whole = tmp_path / "cut.pcap", OUTAGE.read_bytes()
     cut.write_bytes(whole[:-10])
     for words in (["stalls"], ["ladder", "--from", "0", "--out", str(tmp_path / "x.html")]):
@@ -128,8 +144,9 @@ def test_what_the_file_lacks_is_said_beside_ladder_and_stalls(
     assert told(capsys, "capture", "stalls", cut)["cut_bytes"]
 
 
-def test_stalls_say_where_packets_are_missing(capsys: pytest.CaptureFixture[str],
-                                              tmp_path: Path) -> None:
+def test_stalls_say_where_packets_are_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     holed, whole = tmp_path / "holed.pcap", OUTAGE.read_bytes()
     segments = read(OUTAGE)
     row = int(segments.index[segments["payload_bytes"] > 0][5])
@@ -150,7 +167,8 @@ def test_an_unknown_rtt_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         "labs: connections without a complete handshake in the capture: 1; their RTT is unknown, "
         "and no reason is given that depends on it; not listed, as they may be no longer than a "
         "round trip: 52 of their gaps, the longest of 40.000 ms; start the capture before the "
-        "connection\n")
+        "connection\n"
+    )
     found = told(capsys, "capture", "stalls", late)
     assert (found["rtt_unknown"], found["undecided"], found["stalls"]) == (1, 52, [])
     whole = told(capsys, "capture", "stalls", NAGLE)
@@ -169,18 +187,27 @@ def test_a_capture_without_tcp_says_so(capsys: pytest.CaptureFixture[str], tmp_p
     assert main(["capture", "connections", str(bare)]) == 0
     assert capsys.readouterr().out == f"{bare}: no TCP at all\n"
     for verb in ("ladder", "graph"):
-        assert "the capture has no TCP at all" in refused(capsys, "capture", verb, bare,
-                                                          "--out", tmp_path / "x.html")
+        assert "the capture has no TCP at all" in refused(
+            capsys, "capture", verb, bare, "--out", tmp_path / "x.html"
+        )
 
 
-@pytest.mark.parametrize(("asked", "what"), [
-    (("stalls", NAGLE), "the two sides of 1,140 segments"),
-    (("ladder", NAGLE, "--out", "x.html"), "the packets of connection 0"),
-    (("connections", NAGLE), "20 connections as a list"),
-    (("connections", NAGLE, "--json"), "20 connections as a list")])
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        (("stalls", NAGLE), "the two sides of 1,140 segments"),
+        (("ladder", NAGLE, "--out", "x.html"), "the packets of connection 0"),
+        (("connections", NAGLE), "20 connections as a list"),
+        (("connections", NAGLE, "--json"), "20 connections as a list"),
+    ],
+)
 def test_what_does_not_fit_in_memory_is_refused(
-        asked: tuple[object, ...], what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: tuple[object, ...],
+    what: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Where the table of segments has just gone in."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
@@ -191,8 +218,9 @@ def test_what_does_not_fit_in_memory_is_refused(
     assert not (tmp_path / "x.html").exists()
 
 
-def test_silences_and_requests_have_to_fit_too(tmp_path: Path,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silences_and_requests_have_to_fit_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     segments = read(NAGLE)
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(sides, "ROW_BYTES", 0)

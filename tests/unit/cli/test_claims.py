@@ -17,8 +17,20 @@ from labs.read.runs.unpack import unpacked
 from tests.run_folders import inputs, make_run
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"
-FIELDS = {"id", "statement", "expected", "unit", "tolerance_pct", "tolerance_reason", "predicted",
-          "measured", "verdict", "factor", "reason", "witness"}
+FIELDS = {
+    "id",
+    "statement",
+    "expected",
+    "unit",
+    "tolerance_pct",
+    "tolerance_reason",
+    "predicted",
+    "measured",
+    "verdict",
+    "factor",
+    "reason",
+    "witness",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +52,19 @@ def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[s
 
 def study(folder: Path, *conditions: str, **parameters: object) -> Path:
     """A study of these conditions in a folder of runs of its own; returns the study's file."""
-    chosen = [run for run in sorted(unpacked(RUNS).glob("buffers-*"))
-              if open_run(run).condition in conditions]
+    chosen = [
+        run
+        for run in sorted(unpacked(RUNS).glob("buffers-*"))
+        if open_run(run).condition in conditions
+    ]
     for run in chosen:
         shutil.copytree(run, folder / run.name)
-    return write_study(folder, "buffers", {"size": "small", **parameters}, [
-        Planned(run.condition, run.key) for run in map(open_run, chosen)]).path
+    return write_study(
+        folder,
+        "buffers",
+        {"size": "small", **parameters},
+        [Planned(run.condition, run.key) for run in map(open_run, chosen)],
+    ).path
 
 
 def test_eighteen_entries_each_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,8 +98,7 @@ def test_the_newest_study_here_comes_first(capsys: pytest.CaptureFixture[str]) -
     assert "; judged by the recorded runs\n" in said
 
 
-def test_a_source_is_judged_by_the_articles_on_its_labs(
-        capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_is_judged_by_the_articles_on_its_labs(capsys: pytest.CaptureFixture[str]) -> None:
     assert {id_[:2] for id_ in as_json(capsys, "--from", str(RUNS))} == {"A1"}
     found = as_json(capsys, "--from", str(recorded.folder() / "nagle.tar.xz"))
     assert list(found) == [f"A3.{number}" for number in range(1, 8)]
@@ -93,7 +111,7 @@ def test_what_only_adds_stands_beside_what_was_there(capsys: pytest.CaptureFixtu
     study(Path("runs"), "httping", only="httping")
     found = as_json(capsys)
     assert (found["A1.5"]["verdict"], found["A1.6"]["verdict"]) == ("wrong", "holds")
-    study(Path("runs"), "setsockopt", only="setsockopt", rate_mbit=100.0)   # not the same link
+    study(Path("runs"), "setsockopt", only="setsockopt", rate_mbit=100.0)  # not the same link
     found = as_json(capsys)
     assert (found["A1.14"]["verdict"], found["A1.6"]["verdict"]) == ("holds", NOT_JUDGED)
 
@@ -107,27 +125,31 @@ def test_a_study_file_and_a_single_run(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_recorded_runs_where_nothing_was_run_here(
-        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     study(Path("data"), "default", "httping")
     monkeypatch.setattr(recorded, "folder", lambda: Path("data"))
     assert as_json(capsys, "--article", "1")["A1.4"]["verdict"] == "holds"
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("--from", "nowhere"), "nowhere is no folder of runs"),
-    (("--article", "7"), "there is no ledger of article 7; there are those of: 1, 3"),
-    (("--article", "one"), '--article "one" cannot be read; allowed: a whole number'),
-    (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
-])
-def test_what_is_refused(capsys: pytest.CaptureFixture[str], words: tuple[str, ...],
-                         said: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--from", "nowhere"), "nowhere is no folder of runs"),
+        (("--article", "7"), "there is no ledger of article 7; there are those of: 1, 3"),
+        (("--article", "one"), '--article "one" cannot be read; allowed: a whole number'),
+        (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
+    ],
+)
+def test_what_is_refused(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
     error = told(capsys, *words, code=2)
     assert said in error
     assert error.count("\n") == 1
 
 
-def test_runs_of_another_lab_or_twice_of_one_condition(
-        capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_of_another_lab_or_twice_of_one_condition(capsys: pytest.CaptureFixture[str]) -> None:
     make_run(Path("other"), inputs(lab="pings"))
     assert "holds no run of buffers" in told(capsys, "--from", "other", code=2)
     make_run(Path("twice"), inputs(seed=1))

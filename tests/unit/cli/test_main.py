@@ -26,8 +26,12 @@ PARTS = {"__init__", "__main__", "arguments", "tables", "new_lab", "capture_show
 
 def labs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "labs.cli", *words], cwd=folder, text=True, capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120,
+        [sys.executable, "-m", "labs.cli", *words],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=120,
     )
 
 
@@ -43,7 +47,10 @@ def loaded(code: str) -> set[str]:
     """What a fresh interpreter has imported after some lines of Python."""
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys; print('\\n' + ' '.join(sys.modules))"],
-        cwd=ROOT, text=True, capture_output=True, check=True,
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=True,
     )
     return set(done.stdout.splitlines()[-1].split())
 
@@ -60,7 +67,9 @@ def test_what_answers_at_once_loads_nothing_heavy(words: list[str]) -> None:
     assert not modules & set(HEAVY)
     if words == ["--help"]:
         assert {name for name in modules if name.startswith("labs.")} == {
-            "labs.cli", "labs.cli.__main__", "labs.errors",
+            "labs.cli",
+            "labs.cli.__main__",
+            "labs.errors",
         }
 
 
@@ -106,38 +115,49 @@ def test_the_help_of_run_has_the_lab_s_own_flags(capsys: pytest.CaptureFixture[s
     assert "--rate-mbit NUMBER" in text and "--into" in text and "--dry-run" in text
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["rn"], "rn is not a command; did you mean run?"),
-    (["run", "buffers", "--jobs", "x"],
-     '--jobs "x" cannot be read; allowed: a whole number'),
-    (["capture", "stalls", "f", "--quiet-ms", "y"],
-     '--quiet-ms "y" cannot be read; allowed: a number'),
-    (["runs", "list", "--zzz"], "--zzz is not a flag of labs runs list; allowed: --help, --json"),
-    (["zork"], "zork is not a command; allowed: run, "),
-    (["run"], "LAB"),
-    (["run", "bufers"], "bufers is not a lab; did you mean buffers?"),
-    (["run", "./nothing.py"], "nothing.py: no such file"),
-    (["run", "buffers", "--rate-mbti", "1"], "did you mean --rate-mbit?"),
-    (["run", "buffers", "--rate-mbit", "0"], "--rate-mbit 0 is out of range"),
-    (["run", "--rate-mbit", "0", "buffers"], "--rate-mbit 0 is out of range"),
-    (["run", "buffers", "--jobs", "0"], "--jobs 0 is out of range"),
-    (["run", "buffers", "--only", "defalt", "--dry-run"], "did you mean default?"),
-    (["run", "buffers", "--testbed", "vm"], "virtual, namespaces, vagrant, recorded"),
-    (["run", "buffers", "--kernel", "six"], '--kernel "six" cannot be read'),
-    (["parameters", "buffers", "--jsn"], "did you mean --json?"),
-    (["doctor", "virtal"], "did you mean virtual?"),
-    (["doctor", "--kernel", "six"], '--kernel "six" cannot be read'),
-    (["new", "Mine"], "small letters"),
-    (["new", "buffers"], "buffers is a lab of the package"),
-    (["runs", "lst"], "lst is not a command of labs runs; did you mean list?"),
-    (["runs", "list", "--jsn"], "did you mean --json?"),
-    (["runs", "list", "nowhere"], "nowhere"),
-    (["runs", "show", "nowhere"], "nowhere"),
-    (["runs", "compare", "nowhere", "elsewhere"], "nowhere"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rn"], "rn is not a command; did you mean run?"),
+        (["run", "buffers", "--jobs", "x"], '--jobs "x" cannot be read; allowed: a whole number'),
+        (
+            ["capture", "stalls", "f", "--quiet-ms", "y"],
+            '--quiet-ms "y" cannot be read; allowed: a number',
+        ),
+        (
+            ["runs", "list", "--zzz"],
+            "--zzz is not a flag of labs runs list; allowed: --help, --json",
+        ),
+        (["zork"], "zork is not a command; allowed: run, "),
+        (["run"], "LAB"),
+        (["run", "bufers"], "bufers is not a lab; did you mean buffers?"),
+        (["run", "./nothing.py"], "nothing.py: no such file"),
+        (["run", "buffers", "--rate-mbti", "1"], "did you mean --rate-mbit?"),
+        (["run", "buffers", "--rate-mbit", "0"], "--rate-mbit 0 is out of range"),
+        (["run", "--rate-mbit", "0", "buffers"], "--rate-mbit 0 is out of range"),
+        (["run", "buffers", "--jobs", "0"], "--jobs 0 is out of range"),
+        (["run", "buffers", "--only", "defalt", "--dry-run"], "did you mean default?"),
+        (["run", "buffers", "--testbed", "vm"], "virtual, namespaces, vagrant, recorded"),
+        (["run", "buffers", "--kernel", "six"], '--kernel "six" cannot be read'),
+        (["parameters", "buffers", "--jsn"], "did you mean --json?"),
+        (["doctor", "virtal"], "did you mean virtual?"),
+        (["doctor", "--kernel", "six"], '--kernel "six" cannot be read'),
+        (["new", "Mine"], "small letters"),
+        (["new", "buffers"], "buffers is a lab of the package"),
+        (["runs", "lst"], "lst is not a command of labs runs; did you mean list?"),
+        (["runs", "list", "--jsn"], "did you mean --json?"),
+        (["runs", "list", "nowhere"], "nowhere"),
+        (["runs", "show", "nowhere"], "nowhere"),
+        (["runs", "compare", "nowhere", "elsewhere"], "nowhere"),
+    ],
+)
 def test_bad_input_is_one_line_and_exit_code_2(
-        words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(tmp_path)
     code, line = wrong(capsys, *words)
     assert code == 2 and line.startswith("labs: ") and said in line
@@ -145,7 +165,8 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 def test_with_json_an_error_is_a_json_object_on_one_line(
-        capsys: pytest.CaptureFixture[str]) -> None:
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code, line = wrong(capsys, "run", "bufers", "--json")
     said = json.loads(line)
     assert (code, said["exit_code"], said["error"]) == (2, 2, "BadInput")
@@ -161,15 +182,19 @@ def own_lab(folder: Path, fault: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("fault", "code"), [
-    ("raise KeyboardInterrupt", 130),
-    ("from labs.errors import RunFailed; raise RunFailed('it failed')", 4),
-    ("from labs.errors import Missing; raise Missing('it lacks')", 3),
-    ("from labs.errors import Damaged; raise Damaged('it broke')", 6),
-    ("open('/proc/nothing-is-here')", 3),
-])
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        ("raise KeyboardInterrupt", 130),
+        ("from labs.errors import RunFailed; raise RunFailed('it failed')", 4),
+        ("from labs.errors import Missing; raise Missing('it lacks')", 3),
+        ("from labs.errors import Damaged; raise Damaged('it broke')", 6),
+        ("open('/proc/nothing-is-here')", 3),
+    ],
+)
 def test_every_branch_has_its_exit_code(
-        fault: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fault: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = own_lab(tmp_path, fault)
     assert wrong(capsys, "run", path, "--testbed", "namespaces", "--dry-run")[0] == code
 
@@ -178,7 +203,9 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "labs.cli", "parameters", "buffers"], cwd=ROOT, stdout=writing,
+        [sys.executable, "-m", "labs.cli", "parameters", "buffers"],
+        cwd=ROOT,
+        stdout=writing,
         stderr=subprocess.PIPE,
     )
     os.close(writing)
@@ -186,31 +213,49 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
 
 
 def test_a_dry_run_prints_the_link_and_the_sysctls(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["run", "buffers", "--only", "both", "--rate-mbit", "10", "--delay-ms", "5",
-             "--buffer-mib", "1", "--dry-run"]
+    words = [
+        "run",
+        "buffers",
+        "--only",
+        "both",
+        "--rate-mbit",
+        "10",
+        "--delay-ms",
+        "5",
+        "--buffer-mib",
+        "1",
+        "--dry-run",
+    ]
     assert main(words) == 0
     text = capsys.readouterr().out
-    for line in ("htb rate 10mbit", "netem delay 5ms", "ip netns add server",
-                 "net.ipv4.tcp_wmem=1048576 1048576 1048576"):
+    for line in (
+        "htb rate 10mbit",
+        "netem delay 5ms",
+        "ip netns add server",
+        "net.ipv4.tcp_wmem=1048576 1048576 1048576",
+    ):
         assert line in text
     assert main([*words, "--json"]) == 0
     (both,) = json.loads(capsys.readouterr().out)["conditions"]
     assert both["condition"] == "both"
     shown = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert len(both["commands"]) == len(shown)
-    assert list(tmp_path.iterdir()) == []       # nothing was started, nothing left
+    assert list(tmp_path.iterdir()) == []  # nothing was started, nothing left
 
 
-@pytest.mark.parametrize(("words", "word"), [
-    (["buffers", "--size", "full"], "buffers"),
-    (["--rate-mbit", "10", "buffers"], "buffers"),
-    (["--size", "full", "./mine.py"], "./mine.py"),
-    (["--size", "full"], None),
-    ([], None),
-])
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        (["buffers", "--size", "full"], "buffers"),
+        (["--rate-mbit", "10", "buffers"], "buffers"),
+        (["--size", "full", "./mine.py"], "./mine.py"),
+        (["--size", "full"], None),
+        ([], None),
+    ],
+)
 def test_the_lab_is_found_among_the_words(words: list[str], word: str | None) -> None:
     assert lab_word(words) == word
 
@@ -222,8 +267,10 @@ def test_parameters_come_in_four_shapes(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_table_is_aligned() -> None:
-    rows = [{"name": "default", "mib_s": 13.4, "settled": True, "note": None},
-            {"name": "both", "mib_s": float("nan"), "settled": False, "note": "ends early"}]
+    rows = [
+        {"name": "default", "mib_s": 13.4, "settled": True, "note": None},
+        {"name": "both", "mib_s": float("nan"), "settled": False, "note": "ends early"},
+    ]
     assert table(rows, ["name", "mib_s", "settled", "note"]).splitlines() == [
         "name     mib_s  settled  note",
         "default   13.4      yes  -",

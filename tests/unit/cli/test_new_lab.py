@@ -47,7 +47,8 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_a_dry_run_prints_it_and_writes_nothing(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["new", "mylab.py", "--dry-run"]) == 0
     assert capsys.readouterr().out == source("mylab")
     assert main(["new", "mylab", "--dry-run", "--json"]) == 0

@@ -77,7 +77,8 @@ def own_runs(folder: str, seconds: float = 11.5, note: bytes = b"") -> None:
 
 
 def test_compare_of_an_own_lab_computes_with_its_file(
-        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(catalogue, "_own", {})
     text = source("mine").replace('fetch["before_ns"]', 'fetch["connect_ns"]')
     Path("mine.py").write_text(text)
@@ -94,7 +95,8 @@ def test_compare_of_an_own_lab_computes_with_its_file(
 
 
 def test_pack_writes_one_file_that_is_read_like_a_folder(
-        capsys: pytest.CaptureFixture[str]) -> None:
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     make_study(Path("runs"))
     said = as_json(capsys, "pack", "runs", "--out", "kept.tar.gz")
     assert said["runs"] == 2 and len(said["sha256"]) == 64

@@ -22,19 +22,22 @@ P = Buffers(testbed="namespaces", repetitions_min=5, repetitions_max=8, width_pc
 NARROW, WIDE = [9.7, 9.9, 10.0, 10.1, 10.3], [8.0, 9.0, 10.0, 11.0, 12.0]
 
 
-@pytest.mark.parametrize(("tries", "values", "known"), [
-    (4, NARROW[:4], False),         # fewer than the least
-    (5, NARROW, True),              # 6 % wide
-    (5, WIDE, False),               # 40 % wide
-    (6, NARROW[:4], False),         # two were disturbed: they do not count
-    (7, NARROW, True),
-    (8, WIDE, True),                # the most, however wide
-    (8, [], True),                  # the most, all disturbed
-    (5, [], False),
-    (5, [0.0] * 5, False),          # an interval without a width is not narrow
-    (4, None, False),               # nothing to be narrowed
-    (5, None, True),
-])
+@pytest.mark.parametrize(
+    ("tries", "values", "known"),
+    [
+        (4, NARROW[:4], False),  # fewer than the least
+        (5, NARROW, True),  # 6 % wide
+        (5, WIDE, False),  # 40 % wide
+        (6, NARROW[:4], False),  # two were disturbed: they do not count
+        (7, NARROW, True),
+        (8, WIDE, True),  # the most, however wide
+        (8, [], True),  # the most, all disturbed
+        (5, [], False),
+        (5, [0.0] * 5, False),  # an interval without a width is not narrow
+        (4, None, False),  # nothing to be narrowed
+        (5, None, True),
+    ],
+)
 def test_the_rule(tries: int, values: list[float] | None, known: bool) -> None:
     assert enough(tries, values, P) is known
 
@@ -51,8 +54,9 @@ def test_the_least_is_made_whatever_the_most() -> None:
 
 def test_the_first_round_is_all_conditions_shuffled_together() -> None:
     (first,) = islice(rounds(6, P, lambda condition: True), 1)
-    assert sorted(first) == [(condition, number) for condition in range(6)
-                             for number in range(1, 6)]
+    assert sorted(first) == [
+        (condition, number) for condition in range(6) for number in range(1, 6)
+    ]
     # Neither one condition after the other nor one repetition after the other.
     assert len({condition for condition, _ in first[:6]}) < 6
     assert first != sorted(first) and first != sorted(first, key=lambda one: one[1])
@@ -101,7 +105,8 @@ def test_progress_knows_every_run_that_is_made_in_any_case() -> None:
 
 
 def test_each_study_asks_anew_what_the_machines_are(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process goes on, as a notebook does, while its machines are made again."""
     asked = []
 

@@ -39,8 +39,13 @@ def held_elsewhere(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[subpr
     """Another process that holds the first of two places."""
     monkeypatch.setenv("LABS_JOBS", "2")
     code = HOLDER.replace("sys.argv[1]", repr(name))
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
         assert process.stdout is not None and process.stdout.readline() == "0\n"
         yield process
         process.kill()
@@ -58,8 +63,7 @@ def test_without_labs_jobs_there_is_a_place_a_cpu(monkeypatch: pytest.MonkeyPatc
     assert slots.limit() == len(slots.cpus())
 
 
-def test_a_place_is_held_against_another_process(
-        held_elsewhere: subprocess.Popen[str]) -> None:
+def test_a_place_is_held_against_another_process(held_elsewhere: subprocess.Popen[str]) -> None:
     second = slots.take()
     assert second is not None and second[0] == 1
     assert slots.take() is None
@@ -75,7 +79,8 @@ def test_a_killed_process_gives_its_place_back(held_elsewhere: subprocess.Popen[
 
 
 def test_who_waits_for_a_place_gets_it_or_is_cancelled(
-        name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LABS_JOBS", "1")
     cancelled = threading.Event()
     with slots.slot(cancelled.is_set) as cpu:
@@ -89,20 +94,29 @@ def test_who_waits_for_a_place_gets_it_or_is_cancelled(
 
 def test_no_run_begins_without_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "available_mib", lambda: TOUCHED_MIB - 1)
-    with (pytest.raises(Missing, match="close something, or lower LABS_JOBS"),
-          slots.slot(lambda: False)):
+    with (
+        pytest.raises(Missing, match="close something, or lower LABS_JOBS"),
+        slots.slot(lambda: False),
+    ):
         pytest.fail("a place was given")
     monkeypatch.setattr(slots, "available_mib", lambda: TOUCHED_MIB)
     with slots.slot(lambda: False):
         pass
 
 
-@pytest.mark.parametrize(("asked", "missing", "free_mib", "made"), [
-    (4, 9, 100 * TOUCHED_MIB, 4), (4, 3, 100 * TOUCHED_MIB, 3), (4, 9, 2 * TOUCHED_MIB, 2),
-    (4, 9, 0, 1), (None, 9, 100 * TOUCHED_MIB, 7)])
+@pytest.mark.parametrize(
+    ("asked", "missing", "free_mib", "made"),
+    [
+        (4, 9, 100 * TOUCHED_MIB, 4),
+        (4, 3, 100 * TOUCHED_MIB, 3),
+        (4, 9, 2 * TOUCHED_MIB, 2),
+        (4, 9, 0, 1),
+        (None, 9, 100 * TOUCHED_MIB, 7),
+    ],
+)
 def test_runs_side_by_side_share_what_is_free(
-        asked: int | None, missing: int, free_mib: int, made: int,
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: int | None, missing: int, free_mib: int, made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LABS_JOBS", "7")
     monkeypatch.setattr(slots, "available_mib", lambda: free_mib)
     assert slots.side_by_side(asked, missing) == made

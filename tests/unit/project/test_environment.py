@@ -65,9 +65,12 @@ def test_lock_has_one_version_in_range_of_every_dependency(
     project: dict[str, Any], lock: list[Requirement], python: str, system: str
 ) -> None:
     place = {
-        "python_version": python.rpartition(".")[0], "python_full_version": python,
-        "sys_platform": system, "os_name": "nt" if system == "win32" else "posix",
-        "platform_python_implementation": "CPython", "implementation_name": "cpython",
+        "python_version": python.rpartition(".")[0],
+        "python_full_version": python,
+        "sys_platform": system,
+        "os_name": "nt" if system == "win32" else "posix",
+        "platform_python_implementation": "CPython",
+        "implementation_name": "cpython",
     }
     pinned: dict[str, Version] = {}
     for line in lock:

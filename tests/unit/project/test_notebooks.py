@@ -59,8 +59,11 @@ def test_parameters_are_literals_with_a_comment_each(notebook: Any) -> None:
 def test_parameters_are_known_to_the_lab_that_is_checked(notebook: Any) -> None:
     (cell,) = tagged(notebook, "parameters")
     (check,) = tagged(notebook, "check")
-    calls = [node for node in ast.walk(ast.parse(check.source))
-             if isinstance(node, ast.Call) and ast.unparse(node.func) == "labs.check"]
+    calls = [
+        node
+        for node in ast.walk(ast.parse(check.source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "labs.check"
+    ]
     (call,) = calls
     assert ast.unparse(call.args[1]) == "globals()"
     given: dict[str, Any] = {}
@@ -87,7 +90,9 @@ def test_nothing_is_left_of_a_run(notebook: Any) -> None:
 
 def test_any_python_kernel_will_do(notebook: Any) -> None:
     assert notebook.metadata.kernelspec == {
-        "display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3",
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
     }
 
 

@@ -22,8 +22,9 @@ FIGURE = "application/vnd.plotly.v1+json"
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
-def client(request: pytest.FixtureRequest, tmp_path: Path,
-           monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def client(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
     """A notebook with its kernel, which reads the recorded runs."""
     from nbclient import NotebookClient
     from papermill.iorw import load_notebook_node
@@ -32,10 +33,10 @@ def client(request: pytest.FixtureRequest, tmp_path: Path,
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("PLOTLY_RENDERER", "plotly_mimetype")
-    book = parameterize_notebook(
-        load_notebook_node(str(request.param)), {"TESTBED": "recorded"})
-    client = NotebookClient(book, allow_errors=True, timeout=300,
-                            resources={"metadata": {"path": str(tmp_path)}})
+    book = parameterize_notebook(load_notebook_node(str(request.param)), {"TESTBED": "recorded"})
+    client = NotebookClient(
+        book, allow_errors=True, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
+    )
     with client.setup_kernel():
         yield client
 
@@ -48,18 +49,26 @@ def run(client: Any, last: int | None = None) -> None:
 
 def errors(client: Any) -> list[str]:
     """The errors that are on the page now, each as the front end shows it."""
-    return ["\n".join(output.traceback) for cell in client.nb.cells
-            for output in cell.get("outputs", ()) if output.output_type == "error"]
+    return [
+        "\n".join(output.traceback)
+        for cell in client.nb.cells
+        for output in cell.get("outputs", ())
+        if output.output_type == "error"
+    ]
 
 
 def figures(client: Any) -> int:
-    return sum(FIGURE in output.get("data", {}) for cell in client.nb.cells
-               for output in cell.get("outputs", ()))
+    return sum(
+        FIGURE in output.get("data", {})
+        for cell in client.nb.cells
+        for output in cell.get("outputs", ())
+    )
 
 
 def tagged(client: Any, tag: str) -> int:
-    (index,) = [index for index, cell in enumerate(client.nb.cells)
-                if tag in cell.metadata.get("tags", [])]
+    (index,) = [
+        index for index, cell in enumerate(client.nb.cells) if tag in cell.metadata.get("tags", [])
+    ]
     return index
 
 
@@ -81,7 +90,8 @@ def test_run_all_twice_then_misspelt_then_corrected(client: Any) -> None:
     run(client, check)
     assert errors(client) == [
         "BadInput: DELYA_MS is not a parameter; did you mean DELAY_MS? "
-        "Write a name of your own in small letters."]
+        "Write a name of your own in small letters."
+    ]
 
     parameters.source = right
     run(client, check)

@@ -13,18 +13,35 @@ import pytest
 from tests import conftest
 
 ROOT = Path(__file__).parents[3]
-on_linux = pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"),
-                              reason="virtual tests need Linux on x86-64")
+on_linux = pytest.mark.skipif(
+    (platform.system(), platform.machine()) != ("Linux", "x86_64"),
+    reason="virtual tests need Linux on x86-64",
+)
 
 
 def collected(cache: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Let pytest run the virtual tests of kernels on a machine that has built none."""
-    keep = {name: value for name, value in os.environ.items()
-            if name not in ("CI", "LABS_REQUIRE", "LABS_KERNELS") and not name.startswith("PYTEST")}
-    argv = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-            "tests/virtual/test_kernel.py")
-    return subprocess.run(argv, cwd=ROOT, env={**keep, "XDG_CACHE_HOME": str(cache), **env},
-                          capture_output=True, text=True)
+    keep = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("CI", "LABS_REQUIRE", "LABS_KERNELS") and not name.startswith("PYTEST")
+    }
+    argv = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/virtual/test_kernel.py",
+    )
+    return subprocess.run(
+        argv,
+        cwd=ROOT,
+        env={**keep, "XDG_CACHE_HOME": str(cache), **env},
+        capture_output=True,
+        text=True,
+    )
 
 
 @on_linux

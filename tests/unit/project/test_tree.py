@@ -11,10 +11,16 @@ import pytest
 ROOT = Path(__file__).parents[3]
 # Written so that this file does not hold what it looks for.
 REGISTRIES = [
-    re.escape(".".join(parts)) for parts in (
-        ("deb", "debian", "org"), ("snapshot", "debian", "org"), ("pypi", "org"),
-        ("files", "pythonhosted", "org"), ("conda", "anaconda", "org"), ("registry", "npmjs"),
-        ("crates", "io"), ("proxy", "golang", "org"),
+    re.escape(".".join(parts))
+    for parts in (
+        ("deb", "debian", "org"),
+        ("snapshot", "debian", "org"),
+        ("pypi", "org"),
+        ("files", "pythonhosted", "org"),
+        ("conda", "anaconda", "org"),
+        ("registry", "npmjs"),
+        ("crates", "io"),
+        ("proxy", "golang", "org"),
     )
 ]
 MACHINE = [r"/home/[a-z]+/", r"/roo[t]/", r"/Users/[a-z]+/", r"/wor[k]/"]
@@ -43,13 +49,20 @@ def test_no_registry_and_no_path_of_a_machine() -> None:
 def test_no_file_is_big_and_recorded_runs_stay_small() -> None:
     sizes = {file: file.stat().st_size for file in tracked()}
     data = ROOT / "data"
-    assert [file for file, size in sizes.items()
-            if size > (RECORDED_LAB_BYTES if file.parent == data else BIGGEST_FILE_BYTES)] == []
+    assert [
+        file
+        for file, size in sizes.items()
+        if size > (RECORDED_LAB_BYTES if file.parent == data else BIGGEST_FILE_BYTES)
+    ] == []
 
 
 def test_scripts_can_be_run() -> None:
-    scripts = [*(ROOT / "setup").glob("*.sh"), ROOT / ".ci" / "run",
-               *(ROOT / "vagrant").rglob("*.sh"), *(ROOT / "vagrant").rglob("sbin/*")]
+    scripts = [
+        *(ROOT / "setup").glob("*.sh"),
+        ROOT / ".ci" / "run",
+        *(ROOT / "vagrant").rglob("*.sh"),
+        *(ROOT / "vagrant").rglob("sbin/*"),
+    ]
     for script in scripts:
         assert script.stat().st_mode & 0o111, script
         subprocess.run(["bash", "-n", script], check=True)

@@ -23,8 +23,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def relative(folder: Path, *patterns: str) -> set[str]:
-    return {str(file.relative_to(folder)) for pattern in patterns
-            for file in folder.rglob(pattern) if file.is_file()}
+    return {
+        str(file.relative_to(folder))
+        for pattern in patterns
+        for file in folder.rglob(pattern)
+        if file.is_file()
+    }
 
 
 def test_wheel_has_every_file_of_the_package_and_of_the_recorded_runs(wheel: Path) -> None:
@@ -42,12 +46,21 @@ def test_installed_package_runs_the_notebook_from_recorded_runs_without_any_tool
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)
     page = tmp_path / "page.html"
-    argv = [sys.executable, "-m", "labs.cli.__main__", "publish",
-            str(ROOT / "notebooks" / f"{notebook}.ipynb"), "--set", "TESTBED=recorded",
-            "--out", str(page)]
+    argv = [
+        sys.executable,
+        "-m",
+        "labs.cli.__main__",
+        "publish",
+        str(ROOT / "notebooks" / f"{notebook}.ipynb"),
+        "--set",
+        "TESTBED=recorded",
+        "--out",
+        str(page),
+    ]
     place = {"PATH": str(tmp_path), "PYTHONPATH": str(site), "HOME": str(tmp_path)}
-    done = subprocess.run(argv, cwd=tmp_path, env=place, capture_output=True, text=True,
-                          timeout=300)
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=place, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     text = page.read_text(encoding="utf-8")
     assert "recorded" in text

@@ -23,8 +23,9 @@ PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False
 def notebook(*cells: str, check: bool = False) -> Any:
     first = new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})
     second = new_code_cell("RATE_MBIT", metadata={"tags": ["check"] if check else []})
-    rest = [new_markdown_cell(it[3:]) if it.startswith("md:") else new_code_cell(it)
-            for it in cells]
+    rest = [
+        new_markdown_cell(it[3:]) if it.startswith("md:") else new_code_cell(it) for it in cells
+    ]
     return new_notebook(cells=[first, second, *rest])
 
 
@@ -120,8 +121,11 @@ def test_a_name_beyond_the_notebook_is_left_to_its_check() -> None:
     ("cell", "kind", "line"),
     [
         ("1 / 0", RunFailed, r"cell 3 stopped with ZeroDivisionError: division by zero; run it"),
-        ("import labs.errors\nraise labs.errors.ResultsDiffer('moved: a by 2 %')",
-         ResultsDiffer, r"^moved: a by 2 %$"),
+        (
+            "import labs.errors\nraise labs.errors.ResultsDiffer('moved: a by 2 %')",
+            ResultsDiffer,
+            r"^moved: a by 2 %$",
+        ),
     ],
 )
 def test_a_cell_that_stops_is_one_line_and_leaves_no_page(

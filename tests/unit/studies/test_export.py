@@ -33,7 +33,7 @@ def test_a_row_a_run_with_all_inputs_and_results() -> None:
     assert one["buffer_bytes"] == 98 << 10
     names = list(map(str, rows))
     inputs = [name for name in names if name.startswith("inputs.")]
-    assert names[-len(inputs):] == sorted(inputs)
+    assert names[-len(inputs) :] == sorted(inputs)
 
 
 def test_every_column_has_one_type_and_empty_means_missing() -> None:
@@ -66,7 +66,8 @@ def test_what_is_written_reads_back(
     assert (said["rows"], said["columns"]) == read.shape == made.shape
     assert list(read["condition"]) == list(made["condition"])
     assert read["goodput_mib_s"].dropna().tolist() == pytest.approx(
-        made["goodput_mib_s"].dropna().tolist())
+        made["goodput_mib_s"].dropna().tolist()
+    )
     if ending == "parquet":
         pandas.testing.assert_frame_equal(read, made)
 

@@ -21,8 +21,9 @@ from labs.studies.study import Study
 from labs.studies.testbeds import what_runs_here
 from tests.real_runs import real
 
-RECORDED = Buffers(testbed="recorded", only="both", capture=True, rate_mbit=10, delay_ms=40,
-                   transfer_mib=2)
+RECORDED = Buffers(
+    testbed="recorded", only="both", capture=True, rate_mbit=10, delay_ms=40, transfer_mib=2
+)
 
 
 @pytest.fixture
@@ -43,11 +44,26 @@ def test_the_link_in_words(study: Study) -> None:
 def test_results_are_a_row_a_run(study: Study) -> None:
     table = study.results()
     assert list(table["condition"]) == ["unshaped", "both"]
-    assert {"goodput_bytes_s", "steady_bytes_s", "goodput_mib_s", "steady_mib_s", "rtt_ms",
-            "settled", "agreement_pct", "marks", "predicted_mib_s", "article_mib_s", "testbed",
-            "kernel", "source", "key", "digest", "link"} <= set(table)
+    assert {
+        "goodput_bytes_s",
+        "steady_bytes_s",
+        "goodput_mib_s",
+        "steady_mib_s",
+        "rtt_ms",
+        "settled",
+        "agreement_pct",
+        "marks",
+        "predicted_mib_s",
+        "article_mib_s",
+        "testbed",
+        "kernel",
+        "source",
+        "key",
+        "digest",
+        "link",
+    } <= set(table)
     assert set(table["source"]) == {"live"}
-    assert table["article_mib_s"].dtype == float    # no figure is NaN, not an object
+    assert table["article_mib_s"].dtype == float  # no figure is NaN, not an object
     assert list(table["marks"].str.startswith("no rate")) == [True, False]
 
 
@@ -74,8 +90,9 @@ def test_words_carry_the_figures_of_the_run(study: Study) -> None:
 def test_a_study_says_what_it_is(study: Study) -> None:
     many = dataclasses.replace(study, runs=study.runs * 11)
     assert repr(many).split(" · ")[0].endswith("unshaped, both and 2 more")
-    assert repr(study) == ("<Study of buffers: unshaped, both · virtual · Linux 6.1.192 · live, "
-                           "in runs>")
+    assert repr(study) == (
+        "<Study of buffers: unshaped, both · virtual · Linux 6.1.192 · live, in runs>"
+    )
 
 
 @pytest.fixture
@@ -90,7 +107,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 def test_recorded_runs_are_found_and_nothing_is_made(
-    kept: Study, capsys: pytest.CaptureFixture[str],
+    kept: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (kept.live, kept.conditions) == (False, ("both",))
     assert list(kept.results()["source"]) == ["recorded"]
@@ -126,9 +143,19 @@ def test_nothing_is_shown_if_all_runs_are_there(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("value", "words"), [
-    (13.3850069, "13.39"), (1073741824, "1,073,741,824"), (True, "yes"), (None, ""),
-    (float("nan"), ""), (0.0000229, "<0.001"), (0.0, "0"), ("a & b", "a & b")])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (13.3850069, "13.39"),
+        (1073741824, "1,073,741,824"),
+        (True, "yes"),
+        (None, ""),
+        (float("nan"), ""),
+        (0.0000229, "<0.001"),
+        (0.0, "0"),
+        ("a & b", "a & b"),
+    ],
+)
 def test_cells_are_written_to_be_read(value: object, words: str) -> None:
     assert shown(value) == words
 
@@ -144,8 +171,10 @@ def test_every_testbed_has_a_row() -> None:
     table = what_runs_here("6.1")
     assert list(table["testbed"]) == ["virtual", "namespaces", "vagrant", "recorded"]
     assert set(table["runs here"]) <= {"yes", "no"}
-    assert all(why or here == "yes"
-               for why, here in zip(table["if not, why"], table["runs here"], strict=True))
+    assert all(
+        why or here == "yes"
+        for why, here in zip(table["if not, why"], table["runs here"], strict=True)
+    )
 
 
 def test_a_study_on_a_kernel_that_is_not_there_has_no_runs_and_says_so(kept: Study) -> None:

@@ -19,8 +19,9 @@ RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"
 
 
 def test_a_row_a_claim() -> None:
-    study = Study(Buffers(), tuple(runs_of("buffers", RUNS)), RUNS.parent, None, True,
-                  lab=find("buffers"))
+    study = Study(
+        Buffers(), tuple(runs_of("buffers", RUNS)), RUNS.parent, None, True, lab=find("buffers")
+    )
     table = labs.verdicts(study)
     assert list(table) == list(COLUMNS)
     assert list(table["claim"]) == [f"A1.{number}" for number in range(1, 19)]
@@ -36,7 +37,8 @@ def test_verdicts_follow_the_runs_that_there_are() -> None:
     verdicts = labs.verdicts(study).set_index("claim")
     assert verdicts.loc["A1.8", "verdict"] == "not judged"
     assert str(verdicts.loc["A1.8", "because"]).startswith(
-        "other parameters: rate_mbit 10, not 1000, delay_ms 40, not 200")
+        "other parameters: rate_mbit 10, not 1000, delay_ms 40, not 200"
+    )
 
 
 def test_a_lab_without_an_article(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ def test_without_a_kernel_nothing_is_tried_or_remembered(tmp_path: Path) -> None
 
 
 def test_a_trial_is_remembered_for_this_host_alone(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernel, cache = tmp_path / "vmlinuz", tmp_path / "labs" / "cache.json"
     kernel.write_bytes(b"no kernel at all")
     monkeypatch.setattr(accelerator, "DEVICE", tmp_path / "kvm")
@@ -46,7 +47,8 @@ def test_a_trial_is_remembered_for_this_host_alone(
 
 
 def test_a_device_that_was_opened_to_this_user_is_tried_again(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernel, device, cache = tmp_path / "vmlinuz", tmp_path / "kvm", tmp_path / "cache.json"
     kernel.write_bytes(b"no kernel at all")
     device.touch()
@@ -59,7 +61,8 @@ def test_a_device_that_was_opened_to_this_user_is_tried_again(
 
 
 def test_what_is_no_kernel_does_not_come_up(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever this machine is: QEMU is lacking, refuses the file, or refuses the device."""
     kernel, device = tmp_path / "vmlinuz", tmp_path / "kvm"
     kernel.write_bytes(b"no kernel at all")
@@ -69,17 +72,21 @@ def test_what_is_no_kernel_does_not_come_up(
     assert found == "emulation" and ("not installed" in why or "did not come up" in why)
 
 
-@pytest.mark.parametrize(("does", "found", "why"), [
-    ("sleep 60", "emulation", "did not come up in 0.3 s; LAB_ACCELERATOR=retry tries again"),
-    ("echo not this; exit 3", "emulation", "QEMU ended with exit code 3"),
-    ("echo 'VFS: Unable to mount root fs on unknown-block(0,0)'", "kvm", "came up"),
-])
-def test_what_a_trial_shows(does: str, found: str, why: str, tmp_path: Path,
-                            monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in QEMU's place does what a device that hangs, refuses or works would make it do.
-    """
+@pytest.mark.parametrize(
+    ("does", "found", "why"),
+    [
+        ("sleep 60", "emulation", "did not come up in 0.3 s; LAB_ACCELERATOR=retry tries again"),
+        ("echo not this; exit 3", "emulation", "QEMU ended with exit code 3"),
+        ("echo 'VFS: Unable to mount root fs on unknown-block(0,0)'", "kvm", "came up"),
+    ],
+)
+def test_what_a_trial_shows(
+    does: str, found: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in QEMU's place does what a device that hangs, refuses or works would make "
+    "it do."""
     program, device = tmp_path / accelerator.QEMU, tmp_path / "kvm"
-    program.write_text(f"#!/bin/sh\n[ \"$2\" = q35,accel=kvm ] || exit 9\nexec sh -c \"{does}\"\n")
+    program.write_text(f'#!/bin/sh\n[ "$2" = q35,accel=kvm ] || exit 9\nexec sh -c "{does}"\n')
     program.chmod(0o755)
     device.touch()
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -90,7 +97,11 @@ def test_what_a_trial_shows(does: str, found: str, why: str, tmp_path: Path,
 
 
 def test_a_misspelt_wish_is_refused() -> None:
-    done = subprocess.run((sys.executable, "-I", "-S", SCRIPT, "/none"), capture_output=True,
-                          text=True, env={**os.environ, "LAB_ACCELERATOR": "KVM"})
+    done = subprocess.run(
+        (sys.executable, "-I", "-S", SCRIPT, "/none"),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LAB_ACCELERATOR": "KVM"},
+    )
     assert done.returncode == 2
     assert done.stderr == "LAB_ACCELERATOR is 'KVM'; allowed: kvm, emulation, retry\n"

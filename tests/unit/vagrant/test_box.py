@@ -33,7 +33,8 @@ def test_a_box_comes_from_the_machine_s_own_sources() -> None:
     assert box.mirrors("trixie", SOURCES) == (
         "http://mirror.example/debian/ trixie main",
         "http://mirror.example/debian/ trixie-updates main",
-        "http://mirror.example/debian-security/ trixie-security main")
+        "http://mirror.example/debian-security/ trixie-security main",
+    )
     with pytest.raises(Missing, match="LAB_BOX_URL"):
         box.mirrors("bookworm", "https://deb.example.com/x nodistro main\n")
 
@@ -50,10 +51,14 @@ def test_a_box_has_every_tool_of_the_labs() -> None:
 def test_a_clone_may_have_any_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """mmdebstrap gives its hooks to a shell."""
     monkeypatch.setattr(box, "HERE", Path("/my labs; echo/vagrant"))
-    hooks = [shlex.split(word.partition("=")[2], comments=False) for word in map(
-        str, box.bootstrap("trixie", Path("/made"), ["URI trixie main"])) if "hook=cp" in word]
+    hooks = [
+        shlex.split(word.partition("=")[2], comments=False)
+        for word in map(str, box.bootstrap("trixie", Path("/made"), ["URI trixie main"]))
+        if "hook=cp" in word
+    ]
     assert [hook[-2] for hook in hooks] == [
-        f"/my labs; echo/vagrant/{name}" for name in ("root", "first-key.pub", "provision.sh")]
+        f"/my labs; echo/vagrant/{name}" for name in ("root", "first-key.pub", "provision.sh")
+    ]
 
 
 def test_the_catalogue_names_each_box_by_its_sha256(tmp_path: Path) -> None:
@@ -62,18 +67,24 @@ def test_the_catalogue_names_each_box_by_its_sha256(tmp_path: Path) -> None:
     said = box.catalogue("bookworm", "20261120.132015.0", {"libvirt": made})
     assert said["name"] == "labs/bookworm"
     (version,) = said["versions"]
-    assert version["providers"] == [{
-        "name": "libvirt", "url": made.as_uri(), "checksum_type": "sha256",
-        # sha256sum of the three bytes "box"
-        "checksum": "26f8567f2569182294c3fa5b9f9cb2270b554eef628b4c149cf82a42888ff4ae"}]
+    assert version["providers"] == [
+        {
+            "name": "libvirt",
+            "url": made.as_uri(),
+            "checksum_type": "sha256",
+            # sha256sum of the three bytes "box"
+            "checksum": "26f8567f2569182294c3fa5b9f9cb2270b554eef628b4c149cf82a42888ff4ae",
+        }
+    ]
 
 
 def test_a_packed_box_can_be_read(tmp_path: Path) -> None:
     disk = tmp_path / "box.img"
     disk.write_bytes(bytes(1 << 20))
     box.pack({"metadata.json": ROOT / "pyproject.toml", "box.img": disk}, tmp_path / "a.box")
-    listed = subprocess.run(("tar", "-tzvf", tmp_path / "a.box"), capture_output=True, text=True,
-                            check=True).stdout
+    listed = subprocess.run(
+        ("tar", "-tzvf", tmp_path / "a.box"), capture_output=True, text=True, check=True
+    ).stdout
     assert [line.split()[-1] for line in listed.splitlines()] == ["metadata.json", "box.img"]
     assert " 1048576 " in listed
 
@@ -91,8 +102,13 @@ def test_a_disk_keeps_what_is_laid_on_it(tmp_path: Path) -> None:
 def printed(tmp_path: Path, settings: str) -> list[tuple[str, ...]]:
     conf = tmp_path / "link.conf"
     conf.write_text(settings)
-    done = subprocess.run(("sh", FILES / "usr/local/sbin/lab-link", "print"), text=True,
-                          capture_output=True, check=True, env={"LAB_LINK_CONF": str(conf)})
+    done = subprocess.run(
+        ("sh", FILES / "usr/local/sbin/lab-link", "print"),
+        text=True,
+        capture_output=True,
+        check=True,
+        env={"LAB_LINK_CONF": str(conf)},
+    )
     return [tuple(line.split()) for line in done.stdout.splitlines()]
 
 
@@ -100,9 +116,11 @@ def test_the_server_s_own_link_is_the_article_s(tmp_path: Path) -> None:
     """The unit of the box gives the very lines that a run of the article's link gives."""
     settings = (FILES / "etc/labs/link.conf").read_text()
     assert printed(tmp_path, settings) == list(
-        shaping(Link(rate_mbit=1000, delay_ms=200), testbed.DEVICE))
+        shaping(Link(rate_mbit=1000, delay_ms=200), testbed.DEVICE)
+    )
     assert printed(tmp_path, "RATE=20mbit\nDELAY=7ms\nPORT=8080\n") == list(
-        shaping(Link(rate_mbit=20, delay_ms=7, port=8080), testbed.DEVICE))
+        shaping(Link(rate_mbit=20, delay_ms=7, port=8080), testbed.DEVICE)
+    )
 
 
 @pytest.mark.parametrize("name", testbed.ADDRESSES)

@@ -12,8 +12,9 @@ import pytest
 from vagrant import daemons
 
 
-def test_what_answers_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                    capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_answers_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "sock"
     monkeypatch.setattr(daemons, "SOCKET", str(path))
     assert not daemons.answers()
@@ -25,16 +26,18 @@ def test_what_answers_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert capsys.readouterr().err == ""
 
 
-def test_without_libvirt_the_next_step_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                               capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_libvirt_the_next_step_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(daemons, "SOCKET", str(tmp_path / "sock"))
     monkeypatch.setattr(daemons, "DAEMONS", ("no-such-daemon",))
     assert daemons.main(["start"]) == 3
     assert "apt-get install" in capsys.readouterr().err
 
 
-def test_what_another_process_left_is_not_ended(tmp_path: Path,
-                                                monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_process_left_is_not_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A number that is some other process's by now."""
     keeper = tmp_path / "pid"
     monkeypatch.setattr(daemons, "KEEPER", keeper)
@@ -49,14 +52,18 @@ def test_what_another_process_left_is_not_ended(tmp_path: Path,
 
 
 def test_a_keeper_that_does_not_end_is_not_waited_for_without_end(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keeper = tmp_path / "pid"
     monkeypatch.setattr(daemons, "KEEPER", keeper)
     monkeypatch.setattr(daemons, "ENDED_S", 1, raising=False)
-    deaf = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-            "print(flush=True); time.sleep(60)")
-    with subprocess.Popen((sys.executable, "-c", deaf, "daemons.py", "start"),
-                          stdout=subprocess.PIPE) as other:
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print(flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        (sys.executable, "-c", deaf, "daemons.py", "start"), stdout=subprocess.PIPE
+    ) as other:
         assert other.stdout is not None
         other.stdout.readline()
         keeper.write_text(f"{other.pid}\n")

@@ -16,8 +16,15 @@ if TYPE_CHECKING:
     from labs.read.display.notebook import Table
     from labs.studies.study import Study
 
-__all__ = ["adv_win_scale", "against_buffer_size", "buffers_table", "by_condition", "kernels",
-           "loss", "timeline"]
+__all__ = [
+    "adv_win_scale",
+    "against_buffer_size",
+    "buffers_table",
+    "by_condition",
+    "kernels",
+    "loss",
+    "timeline",
+]
 
 
 def buffers_table(study: Study) -> Table:

@@ -51,17 +51,34 @@ def against_buffer_size(table: DataFrame) -> Figure:
         return nothing("Goodput against buffer size", "no run of these is a point of a sweep")
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True)
     sizes, speeds = curve(rows)
-    figure.add_trace(Scatter(
-        x=sizes, y=speeds, mode="lines", name="predicted", line={"color": VERMILION, "width": 2},
-        hoverinfo="skip"), row=TOP, col=1)
+    figure.add_trace(
+        Scatter(
+            x=sizes,
+            y=speeds,
+            mode="lines",
+            name="predicted",
+            line={"color": VERMILION, "width": 2},
+            hoverinfo="skip",
+        ),
+        row=TOP,
+        col=1,
+    )
     for name, (words, symbol, size) in SERIES.items():
-        of_series(figure, rows[rows["series"] == name], words,
-                  {"symbol": symbol, "size": size, "color": BLUE if name == SYSCTL else BLACK})
+        of_series(
+            figure,
+            rows[rows["series"] == name],
+            words,
+            {"symbol": symbol, "size": size, "color": BLUE if name == SYSCTL else BLACK},
+        )
     _articles_points(figure, table)
     _lines(figure, rows)
     _lay_out(figure, rows)
-    return dressed(figure, title="Goodput against the size of both socket buffers",
-                   caption=of_table(rows), height=HEIGHT_PX)
+    return dressed(
+        figure,
+        title="Goodput against the size of both socket buffers",
+        caption=of_table(rows),
+        height=HEIGHT_PX,
+    )
 
 
 def of_series(figure: Figure, rows: DataFrame, name: str, marker: dict[str, Any]) -> None:
@@ -70,17 +87,36 @@ def of_series(figure: Figure, rows: DataFrame, name: str, marker: dict[str, Any]
         return
     settled = rows["settled"].fillna(False).astype(bool)
     measured = rows["steady_mib_s"].astype(float)
-    texts = [f"{size_in_words(row['buffer_bytes'])}: {in_three_digits(row['steady_mib_s'])} MiB/s"
-             f"<br>{row['condition']}{'' if row['settled'] else ', not settled'}"
-             for row in rows.to_dict("records")]
+    texts = [
+        f"{size_in_words(row['buffer_bytes'])}: {in_three_digits(row['steady_mib_s'])} MiB/s"
+        f"<br>{row['condition']}{'' if row['settled'] else ', not settled'}"
+        for row in rows.to_dict("records")
+    ]
     opacity = [1.0 if still else 0.3 for still in settled]
-    shared = {"mode": "markers", "cliponaxis": False, "legendgroup": name, "text": texts,
-              "marker": {**marker, "opacity": opacity, "line": {"width": 1.5}},
-              "hovertemplate": "%{text}<extra></extra>"}
-    figure.add_trace(Scatter(x=rows["buffer_bytes"].tolist(), y=measured.tolist(), name=name,
-                             **shared), row=TOP, col=1)
-    figure.add_trace(Scatter(x=rows["buffer_bytes"].tolist(), y=_apart_pct(rows).tolist(),
-                             name=name, showlegend=False, **shared), row=BOTTOM, col=1)
+    shared = {
+        "mode": "markers",
+        "cliponaxis": False,
+        "legendgroup": name,
+        "text": texts,
+        "marker": {**marker, "opacity": opacity, "line": {"width": 1.5}},
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+    figure.add_trace(
+        Scatter(x=rows["buffer_bytes"].tolist(), y=measured.tolist(), name=name, **shared),
+        row=TOP,
+        col=1,
+    )
+    figure.add_trace(
+        Scatter(
+            x=rows["buffer_bytes"].tolist(),
+            y=_apart_pct(rows).tolist(),
+            name=name,
+            showlegend=False,
+            **shared,
+        ),
+        row=BOTTOM,
+        col=1,
+    )
 
 
 def _apart_pct(rows: DataFrame) -> Series[float]:
@@ -93,12 +129,20 @@ def _articles_points(figure: Figure, table: DataFrame) -> None:
     rows = table[table["article_steady_mib_s"].notna() & table["buffer_bytes"].notna()]
     if rows.empty:
         return
-    figure.add_trace(Scatter(
-        x=rows["buffer_bytes"].tolist(), y=rows["article_steady_mib_s"].tolist(), mode="markers",
-        name="the article, near the end", text=rows["article_claim"].tolist(),
-        marker={"size": 11, "color": ORANGE, "line": {"color": "black", "width": 1}},
-        hovertemplate="%{text}: %{y:g} MiB/s with %{customdata} at the receiver<extra></extra>",
-        customdata=[size_in_words(size) for size in rows["buffer_bytes"]]), row=TOP, col=1)
+    figure.add_trace(
+        Scatter(
+            x=rows["buffer_bytes"].tolist(),
+            y=rows["article_steady_mib_s"].tolist(),
+            mode="markers",
+            name="the article, near the end",
+            text=rows["article_claim"].tolist(),
+            marker={"size": 11, "color": ORANGE, "line": {"color": "black", "width": 1}},
+            hovertemplate="%{text}: %{y:g} MiB/s with %{customdata} at the receiver<extra></extra>",
+            customdata=[size_in_words(size) for size in rows["buffer_bytes"]],
+        ),
+        row=TOP,
+        col=1,
+    )
 
 
 def _lines(figure: Figure, rows: DataFrame) -> None:
@@ -108,35 +152,60 @@ def _lines(figure: Figure, rows: DataFrame) -> None:
     found = [one for one in smallest(rows) if one.series == SYSCTL] or smallest(rows)
     for one in found[:1]:
         mark_smallest(figure, one, GREEN)
-    figure.add_hline(y=line, line={"color": GREY, "dash": "dot", "width": 1.5}, row=TOP, col=1,
-                     annotation={"text": f"the line's rate, {in_three_digits(line)} MiB/s",
-                                 "font": {"color": GREY}, "xanchor": "left", "x": 0.005,
-                                 "xref": "paper", "yanchor": "bottom"})
+    figure.add_hline(
+        y=line,
+        line={"color": GREY, "dash": "dot", "width": 1.5},
+        row=TOP,
+        col=1,
+        annotation={
+            "text": f"the line's rate, {in_three_digits(line)} MiB/s",
+            "font": {"color": GREY},
+            "xanchor": "left",
+            "x": 0.005,
+            "xref": "paper",
+            "yanchor": "bottom",
+        },
+    )
     band(figure)
 
 
 def mark_smallest(figure: Figure, found: Smallest, colour: str) -> None:
     """An upright line at the smallest buffer that reaches 95 % of the line rate."""
     if found.buffer_bytes is not None:
-        upright(figure, found.buffer_bytes, f"{FULL_PCT:.0f} % of the line from "
-                f"{size_in_words(found.buffer_bytes)} on,<br>{found.of_the_bdp:.2f} times the BDP",
-                colour, "dash", "left")
+        upright(
+            figure,
+            found.buffer_bytes,
+            f"{FULL_PCT:.0f} % of the line from "
+            f"{size_in_words(found.buffer_bytes)} on,<br>{found.of_the_bdp:.2f} times the BDP",
+            colour,
+            "dash",
+            "left",
+        )
 
 
 def upright(figure: Figure, size: float, words: str, colour: str, dash: str, side: str) -> None:
     """An upright line over both plots, with words at one side of its foot."""
     figure.add_vline(x=size, line={"color": colour, "dash": dash, "width": 1.5})
     figure.add_annotation(
-        x=log10(size), y=0.06 if side == "right" else 0.2, xref="x", yref="y domain", text=words,
-        showarrow=False, xanchor=side, xshift=-6 if side == "right" else 6,
-        align="right" if side == "right" else "left", font={"color": colour},
-        bgcolor="rgba(255,255,255,0.8)")
+        x=log10(size),
+        y=0.06 if side == "right" else 0.2,
+        xref="x",
+        yref="y domain",
+        text=words,
+        showarrow=False,
+        xanchor=side,
+        xshift=-6 if side == "right" else 6,
+        align="right" if side == "right" else "left",
+        font={"color": colour},
+        bgcolor="rgba(255,255,255,0.8)",
+    )
 
 
 def band(figure: Figure) -> None:
     """The band within which a prediction is taken to hold."""
-    figure.add_hrect(y0=-WITHIN_PCT, y1=WITHIN_PCT, fillcolor=SKY, opacity=0.18, line_width=0,
-                     row=BOTTOM, col=1)
+    figure.add_hrect(
+        y0=-WITHIN_PCT, y1=WITHIN_PCT, fillcolor=SKY, opacity=0.18, line_width=0, row=BOTTOM, col=1
+    )
     figure.add_hline(y=0, line={"color": GREY, "width": 1}, row=BOTTOM, col=1)
 
 
@@ -144,18 +213,28 @@ def _lay_out(figure: Figure, rows: DataFrame) -> None:
     sizes = ticks(float(rows["buffer_bytes"].min()), float(rows["buffer_bytes"].max()))
     for row, (bottom, top) in PLACES.items():
         figure.update_yaxes(domain=[bottom, top], row=row, col=1)
-        figure.update_xaxes(type="log", tickvals=sizes, tickangle=0,
-                            ticktext=[size_in_words(size) for size in sizes], row=row, col=1)
+        figure.update_xaxes(
+            type="log",
+            tickvals=sizes,
+            tickangle=0,
+            ticktext=[size_in_words(size) for size in sizes],
+            row=row,
+            col=1,
+        )
     figure.update_xaxes(showticklabels=True, row=TOP, col=1)
-    figure.update_yaxes(title="goodput in the last third, MiB/s", rangemode="tozero", row=TOP,
-                        col=1)
+    figure.update_yaxes(
+        title="goodput in the last third, MiB/s", rangemode="tozero", row=TOP, col=1
+    )
     farthest = max(1.6 * WITHIN_PCT, 1.1 * float(_apart_pct(rows).abs().max()))
-    figure.update_yaxes(title="predicted over<br>measured, %", row=BOTTOM, col=1,
-                        range=[-farthest, farthest])
-    figure.update_xaxes(title="size of the sender's and of the receiver's buffer", row=BOTTOM,
-                        col=1)
-    figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom",
-                                 "xanchor": "left"})
+    figure.update_yaxes(
+        title="predicted over<br>measured, %", row=BOTTOM, col=1, range=[-farthest, farthest]
+    )
+    figure.update_xaxes(
+        title="size of the sender's and of the receiver's buffer", row=BOTTOM, col=1
+    )
+    figure.update_layout(
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"}
+    )
 
 
 def ticks(smallest_bytes: float, largest_bytes: float, most: int = MOST_TICKS) -> list[int]:

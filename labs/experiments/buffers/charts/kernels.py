@@ -41,66 +41,136 @@ def kernels(table: DataFrame, other: DataFrame) -> Figure:
     names = list(dict.fromkeys(both["kernel"].astype(str)))
     for place, kernel in enumerate(names):
         colour = COLOURS[place % len(COLOURS)]
-        _bars(figure, rows[rows["kernel"] == kernel], kernel, place - (len(names) - 1) / 2, colour,
-              legend=place == 0)
+        _bars(
+            figure,
+            rows[rows["kernel"] == kernel],
+            kernel,
+            place - (len(names) - 1) / 2,
+            colour,
+            legend=place == 0,
+        )
         _points(figure, swept[swept["kernel"] == kernel], kernel, colour)
     _lay_out(figure, swept)
     return dressed(figure, title=TITLE, caption=of_table(pandas.concat([rows, swept])), height=500)
 
 
-def _bars(figure: Figure, rows: DataFrame, kernel: str, offset: float, colour: str, *,
-          legend: bool) -> None:
+def _bars(
+    figure: Figure, rows: DataFrame, kernel: str, offset: float, colour: str, *, legend: bool
+) -> None:
     places = [SHOWN.index(name) + offset * BAR for name in rows["condition"]]
     speeds = rows["steady_mib_s"].astype(float).tolist()
-    figure.add_trace(Bar(
-        x=places, y=speeds, width=0.9 * BAR, name=f"Linux {kernel}", legendgroup=kernel,
-        marker={"color": colour}, text=[in_three_digits(speed) for speed in speeds],
-        textposition="outside", cliponaxis=False,
-        hovertemplate="%{y:.1f} MiB/s<extra></extra>"), row=1, col=LEFT)
+    figure.add_trace(
+        Bar(
+            x=places,
+            y=speeds,
+            width=0.9 * BAR,
+            name=f"Linux {kernel}",
+            legendgroup=kernel,
+            marker={"color": colour},
+            text=[in_three_digits(speed) for speed in speeds],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{y:.1f} MiB/s<extra></extra>",
+        ),
+        row=1,
+        col=LEFT,
+    )
     xs: list[float | None] = []
     ys: list[float | None] = []
     for place, value in zip(places, rows["predicted_mib_s"].astype(float), strict=True):
         if value == value:
             xs += [place - 0.45 * BAR, place + 0.45 * BAR, None]
             ys += [value, value, None]
-    figure.add_trace(Scatter(
-        x=xs, y=ys, mode="lines", name="predicted", legendgroup="predicted",
-        showlegend=legend, line={"color": BLACK, "width": 2},
-        hovertemplate="predicted %{y:.1f} MiB/s<extra></extra>"), row=1, col=LEFT)
+    figure.add_trace(
+        Scatter(
+            x=xs,
+            y=ys,
+            mode="lines",
+            name="predicted",
+            legendgroup="predicted",
+            showlegend=legend,
+            line={"color": BLACK, "width": 2},
+            hovertemplate="predicted %{y:.1f} MiB/s<extra></extra>",
+        ),
+        row=1,
+        col=LEFT,
+    )
 
 
 def _points(figure: Figure, rows: DataFrame, kernel: str, colour: str) -> None:
     if rows.empty:
         return
     sizes, speeds = curve(rows)
-    figure.add_trace(Scatter(
-        x=sizes, y=speeds, mode="lines", name=f"predicted, {kernel}", showlegend=False,
-        legendgroup=kernel, line={"color": colour, "width": 1.5}, hoverinfo="skip"),
-        row=1, col=RIGHT)
-    texts = [f"Linux {kernel}, {size_in_words(row['buffer_bytes'])}: "
-             f"{in_three_digits(row['steady_mib_s'])} MiB/s" for row in rows.to_dict("records")]
-    figure.add_trace(Scatter(
-        x=rows["buffer_bytes"].tolist(), y=rows["steady_mib_s"].astype(float).tolist(),
-        mode="markers", name=f"sweep, {kernel}", showlegend=False, legendgroup=kernel,
-        cliponaxis=False, marker={"color": colour, "size": 8}, text=texts,
-        hovertemplate="%{text}<extra></extra>"), row=1, col=RIGHT)
+    figure.add_trace(
+        Scatter(
+            x=sizes,
+            y=speeds,
+            mode="lines",
+            name=f"predicted, {kernel}",
+            showlegend=False,
+            legendgroup=kernel,
+            line={"color": colour, "width": 1.5},
+            hoverinfo="skip",
+        ),
+        row=1,
+        col=RIGHT,
+    )
+    texts = [
+        f"Linux {kernel}, {size_in_words(row['buffer_bytes'])}: "
+        f"{in_three_digits(row['steady_mib_s'])} MiB/s"
+        for row in rows.to_dict("records")
+    ]
+    figure.add_trace(
+        Scatter(
+            x=rows["buffer_bytes"].tolist(),
+            y=rows["steady_mib_s"].astype(float).tolist(),
+            mode="markers",
+            name=f"sweep, {kernel}",
+            showlegend=False,
+            legendgroup=kernel,
+            cliponaxis=False,
+            marker={"color": colour, "size": 8},
+            text=texts,
+            hovertemplate="%{text}<extra></extra>",
+        ),
+        row=1,
+        col=RIGHT,
+    )
     for found in smallest(rows):
         if found.buffer_bytes is not None:
-            figure.add_vline(x=found.buffer_bytes, row=1, col=RIGHT,
-                             line={"color": colour, "dash": "dash", "width": 1.5})
+            figure.add_vline(
+                x=found.buffer_bytes,
+                row=1,
+                col=RIGHT,
+                line={"color": colour, "dash": "dash", "width": 1.5},
+            )
 
 
 def _lay_out(figure: Figure, swept: DataFrame) -> None:
-    figure.update_xaxes(tickvals=list(range(len(SHOWN))), ticktext=list(SHOWN), showgrid=False,
-                        range=[-0.55, len(SHOWN) - 0.45], row=1, col=LEFT)
-    figure.update_yaxes(title="goodput in the last third, MiB/s", rangemode="tozero", row=1,
-                        col=LEFT)
+    figure.update_xaxes(
+        tickvals=list(range(len(SHOWN))),
+        ticktext=list(SHOWN),
+        showgrid=False,
+        range=[-0.55, len(SHOWN) - 0.45],
+        row=1,
+        col=LEFT,
+    )
+    figure.update_yaxes(
+        title="goodput in the last third, MiB/s", rangemode="tozero", row=1, col=LEFT
+    )
     figure.update_yaxes(rangemode="tozero", row=1, col=RIGHT)
-    figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom",
-                                 "xanchor": "left"})
+    figure.update_layout(
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"}
+    )
     if swept.empty:
         return
     sizes = ticks(float(swept["buffer_bytes"].min()), float(swept["buffer_bytes"].max()), most=6)
     figure.update_xaxes(
-        type="log", tickvals=sizes, ticktext=[size_in_words(size) for size in sizes], tickangle=0,
-        title="size of both buffers (dashed: 95 % of the line from here on)", row=1, col=RIGHT)
+        type="log",
+        tickvals=sizes,
+        ticktext=[size_in_words(size) for size in sizes],
+        tickangle=0,
+        title="size of both buffers (dashed: 95 % of the line from here on)",
+        row=1,
+        col=RIGHT,
+    )

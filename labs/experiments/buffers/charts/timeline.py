@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 SENDER, RECEIVER, GOODPUT = 1, 2, 3
 # The three plots in parts of the figure's height: from, to.
 PLACES = {SENDER: (0.66, 1.0), RECEIVER: (0.27, 0.61), GOODPUT: (0.0, 0.22)}
-HEADINGS = {SENDER: "the sender: nginx on the server", RECEIVER: "the receiver: the client",
-            GOODPUT: "goodput"}
+HEADINGS = {
+    SENDER: "the sender: nginx on the server",
+    RECEIVER: "the receiver: the client",
+    GOODPUT: "goodput",
+}
 SHORTEST_STEP_S = 0.1
 FEW = 30
 IN_FLIGHT = ("unacked_segments", "snd_mss_bytes")
@@ -71,8 +74,14 @@ def _nothing_seen(title: str, run: Run, seen: Download) -> Figure:
     figure = Figure()
     figure.add_annotation(
         text=f"no timeline: the transfer took {1e3 * seen.duration_s:.0f} ms, and was over before "
-        "the first sample", showarrow=False, xref="paper", yref="paper", x=0, y=0.5,
-        xanchor="left")
+        "the first sample",
+        showarrow=False,
+        xref="paper",
+        yref="paper",
+        x=0,
+        y=0.5,
+        xanchor="left",
+    )
     dressed(figure, title=title, caption=of_run(run), height=230)
     return figure.update_xaxes(visible=False).update_yaxes(visible=False)
 
@@ -96,8 +105,15 @@ def _receiver(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
     _line(figure, RECEIVER, rows, rows["rcvbuf_bytes"], "receive buffer", ORANGE)
     _line(figure, RECEIVER, rows, rows["rcv_ssthresh_bytes"], "rcv_ssthresh", GREEN, "dash")
     _line(figure, RECEIVER, rows, rows["rcv_space_bytes"], "rcv_space", BLUE, "dot")
-    _line(figure, RECEIVER, rows, rows["rmem_alloc_bytes"], "receive buffer in use", PURPLE,
-          mode="markers")
+    _line(
+        figure,
+        RECEIVER,
+        rows,
+        rows["rmem_alloc_bytes"],
+        "receive buffer in use",
+        PURPLE,
+        mode="markers",
+    )
     _bdp(figure, RECEIVER, rows, bdp)
 
 
@@ -110,48 +126,105 @@ def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) 
         # A size that ss left out is the sample's: it never changes.
         values = values * rows[name + OF_SS].fillna(rows[name]).astype(float)
     same = rows["differs"] == ""
-    figure.add_trace(Scatter(
-        x=rows["s"].tolist(), y=[value if value > 0 else None for value in values], mode="markers",
-        name=f"ss at that moment: {'' if same.all() else f'{same.sum()} of '}{len(rows)} the same",
-        legend=_legend(row), text=[words or "all fields the same" for words in rows["differs"]],
-        marker={"color": BLACK, "size": 9 if len(rows) <= FEW else 5,
-                "symbol": ["circle-open" if alike else "x" for alike in same]},
-        hovertemplate="ss at %{x:.1f} s: %{text}<extra></extra>"), row=row, col=1)
+    figure.add_trace(
+        Scatter(
+            x=rows["s"].tolist(),
+            y=[value if value > 0 else None for value in values],
+            mode="markers",
+            name="ss at that moment: "
+            + ("" if same.all() else f"{same.sum()} of ")
+            + f"{len(rows)} the same",
+            legend=_legend(row),
+            text=[words or "all fields the same" for words in rows["differs"]],
+            marker={
+                "color": BLACK,
+                "size": 9 if len(rows) <= FEW else 5,
+                "symbol": ["circle-open" if alike else "x" for alike in same],
+            },
+            hovertemplate="ss at %{x:.1f} s: %{text}<extra></extra>",
+        ),
+        row=row,
+        col=1,
+    )
 
 
 def _goodput(figure: Figure, run: Run, seen: Download) -> None:
     step_s = max(SHORTEST_STEP_S, run.link["measured"]["rtt_ms"] / 1e3)
     seconds, bytes_s = seen.goodput_over_time(step_s)
-    figure.add_trace(Scatter(
-        x=seconds, y=[value / MIB for value in bytes_s], mode="lines",
-        name=f"measured, every {1e3 * step_s:.0f} ms",
-        legend=_legend(GOODPUT), line={"color": SKY, "width": 2.5, "shape": "vh"},
-        hovertemplate="%{y:.1f} MiB/s at %{x:.1f} s<extra></extra>"), row=GOODPUT, col=1)
+    figure.add_trace(
+        Scatter(
+            x=seconds,
+            y=[value / MIB for value in bytes_s],
+            mode="lines",
+            name=f"measured, every {1e3 * step_s:.0f} ms",
+            legend=_legend(GOODPUT),
+            line={"color": SKY, "width": 2.5, "shape": "vh"},
+            hovertemplate="%{y:.1f} MiB/s at %{x:.1f} s<extra></extra>",
+        ),
+        row=GOODPUT,
+        col=1,
+    )
     theory = expected(run)
     if theory is not None:
-        figure.add_trace(Scatter(
-            x=[0, (seen.end_ns - seen.started_ns) / 1e9], y=[theory.goodput_mib_s] * 2,
-            mode="lines", name=f"predicted, {in_three_digits(theory.goodput_mib_s)} MiB/s",
-            hoverinfo="skip", legend=_legend(GOODPUT),
-            line={"color": VERMILION, "dash": "dash", "width": 1.5}), row=GOODPUT, col=1)
+        figure.add_trace(
+            Scatter(
+                x=[0, (seen.end_ns - seen.started_ns) / 1e9],
+                y=[theory.goodput_mib_s] * 2,
+                mode="lines",
+                name=f"predicted, {in_three_digits(theory.goodput_mib_s)} MiB/s",
+                hoverinfo="skip",
+                legend=_legend(GOODPUT),
+                line={"color": VERMILION, "dash": "dash", "width": 1.5},
+            ),
+            row=GOODPUT,
+            col=1,
+        )
 
 
-def _line(figure: Figure, row: int, rows: DataFrame, values: Series[Any], name: str, colour: str,
-          dash: str = "solid", *, width: float = 2, mode: str = "lines") -> None:
-    figure.add_trace(Scatter(
-        x=rows["s"].tolist(), y=[float(value) if value > 0 else None for value in values],
-        mode=mode, name=name, legend=_legend(row),
-        line={"color": colour, "dash": dash, "width": width}, marker={"color": colour, "size": 4},
-        text=[size_in_words(value) for value in values],
-        hovertemplate=f"{name} %{{text}} at %{{x:.1f}} s<extra></extra>"), row=row, col=1)
+def _line(
+    figure: Figure,
+    row: int,
+    rows: DataFrame,
+    values: Series[Any],
+    name: str,
+    colour: str,
+    dash: str = "solid",
+    *,
+    width: float = 2,
+    mode: str = "lines",
+) -> None:
+    figure.add_trace(
+        Scatter(
+            x=rows["s"].tolist(),
+            y=[float(value) if value > 0 else None for value in values],
+            mode=mode,
+            name=name,
+            legend=_legend(row),
+            line={"color": colour, "dash": dash, "width": width},
+            marker={"color": colour, "size": 4},
+            text=[size_in_words(value) for value in values],
+            hovertemplate=f"{name} %{{text}} at %{{x:.1f}} s<extra></extra>",
+        ),
+        row=row,
+        col=1,
+    )
 
 
 def _bdp(figure: Figure, row: int, rows: DataFrame, bdp: float | None) -> None:
     if bdp:
-        figure.add_trace(Scatter(
-            x=[rows["s"].iloc[0], rows["s"].iloc[-1]], y=[bdp, bdp], mode="lines",
-            name=f"BDP, {size_in_words(bdp)}", legend=_legend(row), hoverinfo="skip",
-            line={"color": BLACK, "dash": "longdash", "width": 1.5}), row=row, col=1)
+        figure.add_trace(
+            Scatter(
+                x=[rows["s"].iloc[0], rows["s"].iloc[-1]],
+                y=[bdp, bdp],
+                mode="lines",
+                name=f"BDP, {size_in_words(bdp)}",
+                legend=_legend(row),
+                hoverinfo="skip",
+                line={"color": BLACK, "dash": "longdash", "width": 1.5},
+            ),
+            row=row,
+            col=1,
+        )
 
 
 def _lay_out(figure: Figure, length_s: float) -> None:
@@ -160,13 +233,36 @@ def _lay_out(figure: Figure, length_s: float) -> None:
         figure.update_yaxes(domain=[bottom, top], row=row, col=1)
         figure.update_xaxes(range=[0, length_s * 1.01], row=row, col=1)
         figure.add_annotation(
-            text=f"<b>{HEADINGS[row]}</b>", showarrow=False, xref="paper", yref="paper",
-            x=0, y=top, xanchor="left", yanchor="bottom", yshift=4)
-        figure.update_layout({_legend(row): {
-            "x": 1.01, "xanchor": "left", "y": top, "yanchor": "top", "font": {"size": 12}}})
+            text=f"<b>{HEADINGS[row]}</b>",
+            showarrow=False,
+            xref="paper",
+            yref="paper",
+            x=0,
+            y=top,
+            xanchor="left",
+            yanchor="bottom",
+            yshift=4,
+        )
+        figure.update_layout(
+            {
+                _legend(row): {
+                    "x": 1.01,
+                    "xanchor": "left",
+                    "y": top,
+                    "yanchor": "top",
+                    "font": {"size": 12},
+                }
+            }
+        )
         if row != GOODPUT:
-            figure.update_yaxes(type="log", title="size, bytes", tickvals=sizes,
-                                ticktext=[size_in_words(size) for size in sizes], row=row, col=1)
+            figure.update_yaxes(
+                type="log",
+                title="size, bytes",
+                tickvals=sizes,
+                ticktext=[size_in_words(size) for size in sizes],
+                row=row,
+                col=1,
+            )
     figure.update_yaxes(title="MiB/s", rangemode="tozero", row=GOODPUT, col=1)
     figure.update_xaxes(title="seconds since the client began", row=GOODPUT, col=1)
 

@@ -35,17 +35,31 @@ def adv_win_scale(table: DataFrame) -> Figure:
     if rows.empty:
         return nothing(TITLE, "no run of these sets tcp_adv_win_scale")
     scales = sorted(rows["adv_win_scale"].astype(int).unique().tolist())
-    figure = make_subplots(rows=1, cols=len(scales), shared_yaxes=True, horizontal_spacing=0.02,
-                           subplot_titles=[f"<b>{scale}</b>" for scale in scales])
+    figure = make_subplots(
+        rows=1,
+        cols=len(scales),
+        shared_yaxes=True,
+        horizontal_spacing=0.02,
+        subplot_titles=[f"<b>{scale}</b>" for scale in scales],
+    )
     kernels = list(dict.fromkeys(rows["kernel"]))
     for place, kernel in enumerate(kernels):
         for column, scale in enumerate(scales, start=1):
-            _bar(figure, rows[(rows["kernel"] == kernel) & (rows["adv_win_scale"] == scale)],
-                 str(kernel), place, column)
+            _bar(
+                figure,
+                rows[(rows["kernel"] == kernel) & (rows["adv_win_scale"] == scale)],
+                str(kernel),
+                place,
+                column,
+            )
     _predicted(figure, rows, kernels, scales)
     _lay_out(figure, rows, kernels, scales)
-    dressed(figure, title=f"{TITLE}, {size_in_words(float(rows['buffer_bytes'].max()))}",
-            caption=of_table(rows), height=460)
+    dressed(
+        figure,
+        title=f"{TITLE}, {size_in_words(float(rows['buffer_bytes'].max()))}",
+        caption=of_table(rows),
+        height=460,
+    )
     # A row more above the plots: their titles stand between them and the legend.
     return figure.update_layout(margin_t=108).update_xaxes(ticks="")
 
@@ -62,11 +76,23 @@ def promised(scale: int) -> str:
 
 def _bar(figure: Figure, rows: DataFrame, kernel: str, place: int, column: int) -> None:
     speeds = rows["steady_mib_s"].astype(float).tolist()
-    figure.add_trace(Bar(
-        x=[place] * len(speeds), y=speeds, width=BAR, name=f"Linux {kernel}", legendgroup=kernel,
-        showlegend=column == 1, marker={"color": COLOURS[place % len(COLOURS)]},
-        text=[in_three_digits(speed) for speed in speeds], textposition="outside",
-        cliponaxis=False, hovertemplate="%{y:.1f} MiB/s<extra></extra>"), row=1, col=column)
+    figure.add_trace(
+        Bar(
+            x=[place] * len(speeds),
+            y=speeds,
+            width=BAR,
+            name=f"Linux {kernel}",
+            legendgroup=kernel,
+            showlegend=column == 1,
+            marker={"color": COLOURS[place % len(COLOURS)]},
+            text=[in_three_digits(speed) for speed in speeds],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{y:.1f} MiB/s<extra></extra>",
+        ),
+        row=1,
+        col=column,
+    )
 
 
 def _predicted(figure: Figure, rows: DataFrame, kernels: list[str], scales: list[int]) -> None:
@@ -78,26 +104,53 @@ def _predicted(figure: Figure, rows: DataFrame, kernels: list[str], scales: list
                 place = kernels.index(row["kernel"])
                 xs += [place - BAR / 2, place + BAR / 2, None]
                 ys += [row["predicted_mib_s"]] * 2 + [None]
-        figure.add_trace(Scatter(
-            x=xs, y=ys, mode="lines", name="predicted", legendgroup="predicted",
-            showlegend=column == 1, line={"color": VERMILION, "width": 3},
-            hovertemplate="predicted %{y:.1f} MiB/s<extra></extra>"), row=1, col=column)
+        figure.add_trace(
+            Scatter(
+                x=xs,
+                y=ys,
+                mode="lines",
+                name="predicted",
+                legendgroup="predicted",
+                showlegend=column == 1,
+                line={"color": VERMILION, "width": 3},
+                hovertemplate="predicted %{y:.1f} MiB/s<extra></extra>",
+            ),
+            row=1,
+            col=column,
+        )
 
 
 def _lay_out(figure: Figure, rows: DataFrame, kernels: list[str], scales: list[int]) -> None:
     line = line_goodput_bytes_s(float(rows["rate_mbit"].median())) / MIB
     obey = any(series(kernel) < RATIO_SINCE for kernel in kernels)
     for column, scale in enumerate(scales, start=1):
-        figure.update_xaxes(showticklabels=False, range=[-0.6, len(kernels) - 0.4], showgrid=False,
-                            title=promised(scale) if obey else "ignored", row=1, col=column)
+        figure.update_xaxes(
+            showticklabels=False,
+            range=[-0.6, len(kernels) - 0.4],
+            showgrid=False,
+            title=promised(scale) if obey else "ignored",
+            row=1,
+            col=column,
+        )
     figure.add_hline(y=line, line={"color": GREY, "dash": "dot", "width": 1.5})
     fastest = float(rows[["steady_mib_s", "predicted_mib_s"]].astype(float).max().max())
-    figure.update_yaxes(title="goodput in the last third, MiB/s",
-                        range=[0, 1.12 * max(line, fastest)], row=1, col=1)
-    figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1.1, "yanchor": "bottom",
-                                 "xanchor": "left"})
+    figure.update_yaxes(
+        title="goodput in the last third, MiB/s", range=[0, 1.12 * max(line, fastest)], row=1, col=1
+    )
+    figure.update_layout(
+        legend={"orientation": "h", "x": 0, "y": 1.1, "yanchor": "bottom", "xanchor": "left"}
+    )
     promise = "the window's share of the buffer, by the setting"
     if any(series(kernel) >= RATIO_SINCE for kernel in kernels):
         promise += " (6.6 and later ignore it)" if obey else ": from 6.6 on it is ignored"
-    figure.add_annotation(text=promise, showarrow=False, xref="paper", yref="paper", x=0.5, y=0,
-                          xanchor="center", yanchor="top", yshift=-36)
+    figure.add_annotation(
+        text=promise,
+        showarrow=False,
+        xref="paper",
+        yref="paper",
+        x=0.5,
+        y=0,
+        xanchor="center",
+        yanchor="top",
+        yshift=-36,
+    )

@@ -25,4 +25,3 @@ JUDGES: Mapping[str, Judge] = {
     "loss_and_control": sweeps.loss_and_control,
     "stop_and_wait": round_trips.stop_and_wait,
 }
-

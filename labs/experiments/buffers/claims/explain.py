@@ -16,7 +16,7 @@ from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE
 # What of the theory changed, and when: it may say why an article's figure is no longer measured.
 CHANGES = {
     RATIO_SINCE: "from 6.6 on the share of a receive buffer that becomes window follows from the "
-                 "packets, and is larger",
+    "packets, and is larger",
     SMALL_HEADS_SINCE: "from 6.3 on a packet takes less of the send buffer",
 }
 
@@ -25,19 +25,29 @@ def changed_since(claim: Claim, run: Run) -> tuple[str, str] | None:
     """The last series and what came after it, if the theory has the article's figure on earlier
     kernels and the measured one on the run's; None if it does not say so."""
     here = theory_of(run)
-    if claim.column != "steady_mib_s" or not isinstance(claim.expected, float | int) or (
-            here is None):
+    if (
+        claim.column != "steady_mib_s"
+        or not isinstance(claim.expected, float | int)
+        or (here is None)
+    ):
         return None
     kernel = series(str(run.kernel["release"]))
     for since, what in CHANGES.items():
         then = theory_of(as_on(run, before(since)))
-        if kernel >= since and then is not None and (
-                abs(then.goodput_mib_s / claim.expected - 1) <= claim.allowed
-                < abs(here.goodput_mib_s / claim.expected - 1)):
+        if (
+            kernel >= since
+            and then is not None
+            and (
+                abs(then.goodput_mib_s / claim.expected - 1)
+                <= claim.allowed
+                < abs(here.goodput_mib_s / claim.expected - 1)
+            )
+        ):
             return before(since), (
                 f"{what}: the theory has {in_digits(then.goodput_mib_s)} MiB/s up to "
                 f"{before(since)} and {in_digits(here.goodput_mib_s)} on "
-                f"{run.kernel['release']}")
+                f"{run.kernel['release']}"
+            )
     return None
 
 
@@ -53,14 +63,20 @@ def explain(run: Run, measured: Mapping[str, float]) -> str:
         return "no prediction for this run (loss, jitter or no rate limit)"
     best = max(measured.values())
     if not _agrees(theory, best):
-        return (f"not explained: the theory has {in_digits(theory.goodput_mib_s)} MiB/s, held "
-                f"there by the {theory.bound}")
+        return (
+            f"not explained: the theory has {in_digits(theory.goodput_mib_s)} MiB/s, held "
+            f"there by the {theory.bound}"
+        )
     if theory.bound == LINE:
-        return (f"the run reaches what the line carries, {in_digits(theory.goodput_mib_s)} MiB/s "
-                "of payload" + ("; on virtual time no machine stands in its way"
-                                if run.testbed == "virtual" else ""))
-    return (f"as the theory has it on {run.kernel['release']}: "
-            f"{in_digits(theory.goodput_mib_s)} MiB/s, held there by the {theory.bound}")
+        return (
+            f"the run reaches what the line carries, {in_digits(theory.goodput_mib_s)} MiB/s "
+            "of payload"
+            + ("; on virtual time no machine stands in its way" if run.testbed == "virtual" else "")
+        )
+    return (
+        f"as the theory has it on {run.kernel['release']}: "
+        f"{in_digits(theory.goodput_mib_s)} MiB/s, held there by the {theory.bound}"
+    )
 
 
 def _agrees(theory: Prediction, mib_s: float) -> bool:

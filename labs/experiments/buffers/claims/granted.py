@@ -36,12 +36,23 @@ def defaults(claim: Claim, seen: Evidence) -> Finding:
     held = series(str(kernel)) <= series(claim.until)
     if held != (not other):
         said = ", ".join(f"{name} is {measured[name]}" for name in other) or "all are the same"
-        return Finding(verdict=WRONG if other else HOLDS, measured=measured, witness=witness,
-                       reason=f"on {kernel} {said}")
-    same = f"all are the same on {kernel}" if held else (
-        f"on {kernel} {', '.join(other)} {'is' if len(other) == 1 else 'are'} not")
-    return Finding(verdict=held_until(claim.until), measured=measured, witness=witness,
-                   reason=f"{same}; {claim.changed} ({claim.source})")
+        return Finding(
+            verdict=WRONG if other else HOLDS,
+            measured=measured,
+            witness=witness,
+            reason=f"on {kernel} {said}",
+        )
+    same = (
+        f"all are the same on {kernel}"
+        if held
+        else (f"on {kernel} {', '.join(other)} {'is' if len(other) == 1 else 'are'} not")
+    )
+    return Finding(
+        verdict=held_until(claim.until),
+        measured=measured,
+        witness=witness,
+        reason=f"{same}; {claim.changed} ({claim.source})",
+    )
 
 
 def _texts(claim: Claim) -> dict[str, str]:
@@ -69,8 +80,9 @@ def _set_by(run: Run, host: str) -> Iterable[str]:
 def doubling(claim: Claim, seen: Evidence) -> Finding:
     """Granted over requested, for what is neither below the minimum nor above the cap."""
     times = float(str(claim.expected))
-    rows = [row for row in _grants(seen, claim.conditions)
-            if row["requested_bytes"] <= row["cap_bytes"]]
+    rows = [
+        row for row in _grants(seen, claim.conditions) if row["requested_bytes"] <= row["cap_bytes"]
+    ]
     raised = [row for row in rows if row["granted_bytes"] > times * row["requested_bytes"]]
     ratios = [row["granted_bytes"] / row["requested_bytes"] for row in rows if row not in raised]
     if not ratios:
@@ -79,40 +91,57 @@ def doubling(claim: Claim, seen: Evidence) -> Finding:
     even = len({(row["socket"], row["granted_bytes"]) for row in raised}) == len(smallest)
     if even and min(ratios) == max(ratios) == times:
         said = " and ".join(f"{size:,} ({socket})" for socket, size in smallest.items())
-        return Finding(verdict=HOLDS, measured=times, reason=(
-            f"{len(ratios)} requests were granted twice their size" + (
-                f"; smaller ones are granted the minimum of {said} bytes" if said else "")))
+        return Finding(
+            verdict=HOLDS,
+            measured=times,
+            reason=(
+                f"{len(ratios)} requests were granted twice their size"
+                + (f"; smaller ones are granted the minimum of {said} bytes" if said else "")
+            ),
+        )
     found = sorted(row["granted_bytes"] / row["requested_bytes"] for row in rows)
     farthest = max(found, key=lambda ratio: abs(ratio / times - 1))
-    return Finding(verdict=DIFFERS, measured=farthest, factor=farthest / times, reason=(
-        f"requests were granted {found[0]:g} to {found[-1]:g} times their size"))
+    return Finding(
+        verdict=DIFFERS,
+        measured=farthest,
+        factor=farthest / times,
+        reason=(f"requests were granted {found[0]:g} to {found[-1]:g} times their size"),
+    )
 
 
 def cap(claim: Claim, seen: Evidence) -> Finding:
     """What is granted for more than the core maximum, in units of that maximum."""
-    over = [row for row in _grants(seen, claim.conditions)
-            if row["requested_bytes"] > row["cap_bytes"]]
+    over = [
+        row for row in _grants(seen, claim.conditions) if row["requested_bytes"] > row["cap_bytes"]
+    ]
     if {row["socket"] for row in over} != set(CORE):
         return not_judged("nothing above the core maximum was asked for")
     found = [row["granted_bytes"] / row["cap_bytes"] for row in over]
     caps = sorted({int(row["cap_bytes"]) for row in over})
     largest = max(int(row["requested_bytes"]) for row in over)
-    reason = (f"with a core maximum of {' and '.join(f'{one:,}' for one in caps)} bytes a request "
-              f"for {_mib(largest)} is granted {2 * caps[0]:,}: the cap, doubled")
+    reason = (
+        f"with a core maximum of {' and '.join(f'{one:,}' for one in caps)} bytes a request "
+        f"for {_mib(largest)} is granted {2 * caps[0]:,}: the cap, doubled"
+    )
     reason += _raised(seen, largest)
     if min(found) == max(found) == float(str(claim.expected)):
         return Finding(verdict=HOLDS, measured=found[0], reason=reason)
-    return Finding(verdict=DIFFERS, measured=max(found),
-                   factor=max(found) / float(str(claim.expected)),
-                   reason=f"granted are {min(found):g} to {max(found):g} times the core maximum")
+    return Finding(
+        verdict=DIFFERS,
+        measured=max(found),
+        factor=max(found) / float(str(claim.expected)),
+        reason=f"granted are {min(found):g} to {max(found):g} times the core maximum",
+    )
 
 
 def _raised(seen: Evidence, requested: int) -> str:
     """What the same request is granted where a run raised the core maximum, in words."""
     for row in _grants(seen, ("setsockopt-*",)):
         if row["requested_bytes"] == requested <= row["cap_bytes"]:
-            return (f"; with the maximum raised to {_mib(row['cap_bytes'])} it is granted "
-                    f"{_mib(row['granted_bytes'])}")
+            return (
+                f"; with the maximum raised to {_mib(row['cap_bytes'])} it is granted "
+                f"{_mib(row['granted_bytes'])}"
+            )
     return ""
 
 
@@ -132,20 +161,24 @@ def _grants(seen: Evidence, conditions: Iterable[str]) -> Iterator[dict[str, Any
 
 def by_hand(claim: Claim, seen: Evidence) -> Finding:
     """How far a receive buffer grows: set by hand, and left to the kernel."""
-    grown = {what: _growth(seen.run(claim.arguments[what]))
-             for what in ("by_hand", "automatic")}
+    grown = {what: _growth(seen.run(claim.arguments[what])) for what in ("by_hand", "automatic")}
     if any(sizes is None for sizes in grown.values()):
         return not_judged("a transfer was over before its buffer was sampled")
     (hand_0, hand_1), (auto_0, auto_1) = (sizes for sizes in grown.values() if sizes is not None)
     measured = {"set by hand": hand_1 / hand_0, "automatic": auto_1 / auto_0}
     if auto_1 <= auto_0:
         return not_judged("the buffer does not grow here when it is left to the kernel either")
-    reason = (f"set by hand it stays at {hand_0:,} bytes; left to the kernel it grows from "
-              f"{auto_0:,} to {auto_1:,}")
+    reason = (
+        f"set by hand it stays at {hand_0:,} bytes; left to the kernel it grows from "
+        f"{auto_0:,} to {auto_1:,}"
+    )
     if hand_1 == hand_0:
         return Finding(verdict=HOLDS, measured=measured, reason=reason)
-    return Finding(verdict=WRONG, measured=measured,
-                   reason=f"set by hand it goes from {hand_0:,} to {hand_1:,} bytes")
+    return Finding(
+        verdict=WRONG,
+        measured=measured,
+        reason=f"set by hand it goes from {hand_0:,} to {hand_1:,} bytes",
+    )
 
 
 def _growth(run: Run) -> tuple[int, int] | None:

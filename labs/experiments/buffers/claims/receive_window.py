@@ -43,14 +43,17 @@ def window_share(claim: Claim, seen: Evidence) -> Finding:
         scale = int(run.sysctls["client"]["after"].get(SCALE, "1"))
         if rows.empty:
             return not_judged(f"{name} was over before its window was sampled")
-        window, buffer = (int(rows[column].iloc[-1])
-                          for column in ("rcv_ssthresh_bytes", "rcvbuf_bytes"))
+        window, buffer = (
+            int(rows[column].iloc[-1]) for column in ("rcv_ssthresh_bytes", "rcvbuf_bytes")
+        )
         measured[str(scale)] = window / buffer
-        predicted[str(scale)] = receive_window_bytes(
-            buffer, str(run.kernel["release"]), adv_win_scale=scale) / buffer
+        predicted[str(scale)] = (
+            receive_window_bytes(buffer, str(run.kernel["release"]), adv_win_scale=scale) / buffer
+        )
         # One segment is always missing from the window.
-        fits &= (abs(measured[str(scale)] - share_of_scale(scale))
-                 <= claim.allowed + MSS_BYTES / buffer)
+        fits &= (
+            abs(measured[str(scale)] - share_of_scale(scale)) <= claim.allowed + MSS_BYTES / buffer
+        )
     return _of_shares(claim, seen.run(names[0]), _by_scale(measured), _by_scale(predicted), fits)
 
 
@@ -58,8 +61,9 @@ def _by_scale(shares: dict[str, float]) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda item: int(item[0])))
 
 
-def _of_shares(claim: Claim, run: Run, measured: dict[str, float], predicted: dict[str, float],
-               fits: bool) -> Finding:
+def _of_shares(
+    claim: Claim, run: Run, measured: dict[str, float], predicted: dict[str, float], fits: bool
+) -> Finding:
     """The verdict on the rule from the shares that were measured."""
     kernel = str(run.kernel["release"])
     spread = max(measured.values()) - min(measured.values())
@@ -71,17 +75,29 @@ def _of_shares(claim: Claim, run: Run, measured: dict[str, float], predicted: di
     since = f"{claim.changed} ({claim.source})"
     old = series(kernel) <= series(claim.until)
     if fits and old:
-        return Finding(verdict=held_until(claim.until), **figures, reason=(
-            f"on {kernel} each share is what the rule gives; {since}"))
+        return Finding(
+            verdict=held_until(claim.until),
+            **figures,
+            reason=(f"on {kernel} each share is what the rule gives; {since}"),
+        )
     if ignored and not old:
-        return Finding(verdict=held_until(claim.until), **figures, reason=(
-            f"on {kernel} the share is {in_digits(max(measured.values()))} whatever is set; "
-            f"{since}"))
+        return Finding(
+            verdict=held_until(claim.until),
+            **figures,
+            reason=(
+                f"on {kernel} the share is {in_digits(max(measured.values()))} whatever is set; "
+                f"{since}"
+            ),
+        )
     if fits:
-        return Finding(verdict=HOLDS, **figures, reason=f"on {kernel} each share is as the rule "
-                                                        "gives it")
-    return Finding(verdict=WRONG, **figures, reason=(
-        f"on {kernel} the shares are {', '.join(map(in_digits, measured.values()))}"))
+        return Finding(
+            verdict=HOLDS, **figures, reason=f"on {kernel} each share is as the rule gives it"
+        )
+    return Finding(
+        verdict=WRONG,
+        **figures,
+        reason=(f"on {kernel} the shares are {', '.join(map(in_digits, measured.values()))}"),
+    )
 
 
 def growth(claim: Claim, seen: Evidence) -> Finding:
@@ -102,23 +118,42 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
     buffer = int(rows["rcvbuf_bytes"].iloc[-1])
     window = receive_window_bytes(buffer, str(run.kernel["release"]))
     settled = float(rows["rcv_ssthresh_bytes"].max())
-    figures: dict[str, Any] = {"measured": measured,
-                               "predicted": {"rcv_ssthresh, settled": float(window)}}
-    farthest = max((measured[what] / wanted[what] for what in judged),
-                   key=lambda ratio: abs(ratio - 1))
+    figures: dict[str, Any] = {
+        "measured": measured,
+        "predicted": {"rcv_ssthresh, settled": float(window)},
+    }
+    farthest = max(
+        (measured[what] / wanted[what] for what in judged), key=lambda ratio: abs(ratio - 1)
+    )
     if abs(farthest - 1) <= claim.allowed:
-        return Finding(verdict=HOLDS, **figures, reason=(
-            f"rcv_ssthresh settles at {settled:,.0f}; rcv_space, what was read in one round "
-            "trip, goes with the speed"))
+        return Finding(
+            verdict=HOLDS,
+            **figures,
+            reason=(
+                f"rcv_ssthresh settles at {settled:,.0f}; rcv_space, what was read in one round "
+                "trip, goes with the speed"
+            ),
+        )
     then = receive_window_bytes(buffer, before(RATIO_SINCE))
     since = series(str(run.kernel["release"])) >= RATIO_SINCE
     last = max(value for what, value in wanted.items() if what in judged)
     if since and _near(then, last, claim) and _near(window, settled, claim):
-        return Finding(verdict=held_until(before(RATIO_SINCE)), **figures, reason=(
-            f"rcv_ssthresh settles at {settled:,.0f}: from 6.6 on {100 * window / buffer:.0f} % of "
-            f"the buffer becomes window, {100 * then / buffer:.0f} % up to {before(RATIO_SINCE)}"))
-    return Finding(verdict=DIFFERS, factor=farthest, **figures, reason=(
-        f"rcv_ssthresh settles at {settled:,.0f}; the theory has {window:,}"))
+        return Finding(
+            verdict=held_until(before(RATIO_SINCE)),
+            **figures,
+            reason=(
+                f"rcv_ssthresh settles at {settled:,.0f}: from 6.6 on "
+                f"{100 * window / buffer:.0f} % of "
+                f"the buffer becomes window, {100 * then / buffer:.0f} % up to "
+                f"{before(RATIO_SINCE)}"
+            ),
+        )
+    return Finding(
+        verdict=DIFFERS,
+        factor=farthest,
+        **figures,
+        reason=(f"rcv_ssthresh settles at {settled:,.0f}; the theory has {window:,}"),
+    )
 
 
 def _expected(claim: Claim) -> Mapping[str, float | str]:
@@ -146,8 +181,10 @@ def _at(rows: DataFrame, received: int, look: int) -> dict[str, float]:
     if till.empty:
         return {}
     last = till.iloc[-1]
-    found = {f"rcv_space {look}": float(last["rcv_space_bytes"]),
-             f"rcv_ssthresh {look}": float(last["rcv_ssthresh_bytes"])}
+    found = {
+        f"rcv_space {look}": float(last["rcv_space_bytes"]),
+        f"rcv_ssthresh {look}": float(last["rcv_ssthresh_bytes"]),
+    }
     settled = rows["rcv_ssthresh_bytes"].max() * (1 - NEAR) <= last["rcv_ssthresh_bytes"]
     if settled or abs(last["bytes_received"] / received - 1) <= NEAR:
         return found

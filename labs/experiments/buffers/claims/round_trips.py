@@ -32,13 +32,19 @@ def round_trip(claim: Claim, seen: Evidence) -> Finding:
     rtt_ms, asked_ms = float(run.link["measured"]["rtt_ms"]), run.link["asked"]["delay_ms"]
     believed_ms = float(str(claim.expected))
     if abs(rtt_ms / believed_ms - 1) <= claim.allowed:
-        return Finding(verdict=HOLDS, measured=rtt_ms, predicted=asked_ms,
-                       reason=f"a handshake takes {rtt_ms:.1f} ms too")
+        return Finding(
+            verdict=HOLDS,
+            measured=rtt_ms,
+            predicted=asked_ms,
+            reason=f"a handshake takes {rtt_ms:.1f} ms too",
+        )
     if said is None or said.mean_ms is None:
         return not_judged(NO_ANSWER)
     trips = said.mean_ms / rtt_ms
-    reason = f"a handshake through the same class takes {rtt_ms:.1f} ms; httping's " \
-             f"{said.mean_ms:.1f} ms are {trips:.2f} of them"
+    reason = (
+        f"a handshake through the same class takes {rtt_ms:.1f} ms; httping's "
+        f"{said.mean_ms:.1f} ms are {trips:.2f} of them"
+    )
     if abs(trips / TRIPS - 1) <= NEAR:
         reason += ", for it times the handshake and then the request: two round trips"
     return Finding(verdict=WRONG, measured=rtt_ms, predicted=asked_ms, reason=reason)
@@ -57,9 +63,11 @@ def stop_and_wait(claim: Claim, seen: Evidence) -> Finding:
         f"sending itself in the cycle it is {exact:.2f} % ({busy:g} of {busy + believed_ms:g} "
         f"ms). At the link's round trip of {true_ms:g} ms it is {at_true:.2f} % ({busy:g} of "
         f"{busy + true_ms:g} ms), {in_digits(of_the_wait_pct(block, rate, true_ms))} % as the "
-        "article reckons")
+        "article reckons"
+    )
     factor = exact / float(str(claim.expected))
     if abs(factor - 1) <= claim.allowed:
         return Finding(verdict=HOLDS, reason=reason, predicted=exact, witness=ARITHMETIC)
-    return Finding(verdict=DIFFERS, factor=factor, reason=reason, predicted=exact,
-                   witness=ARITHMETIC)
+    return Finding(
+        verdict=DIFFERS, factor=factor, reason=reason, predicted=exact, witness=ARITHMETIC
+    )

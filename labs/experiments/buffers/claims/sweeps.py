@@ -30,9 +30,11 @@ def no_effect(claim: Claim, seen: Evidence) -> Finding:
     sizes = sorted(row["buffer_bytes"] for row in rows if row["buffer_bytes"] is not None)
     tried = ", ".join(map(size_in_words, sizes))
     return Finding(
-        verdict=HOLDS if measured <= (claim.tolerance_pct or 0) else WRONG, measured=measured,
+        verdict=HOLDS if measured <= (claim.tolerance_pct or 0) else WRONG,
+        measured=measured,
         reason=f"with buffers of {tried} goodput is up to {measured:.2g} % from the "
-               f"{in_digits(plain)} MiB/s with the kernel's own")
+        f"{in_digits(plain)} MiB/s with the kernel's own",
+    )
 
 
 def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
@@ -48,25 +50,31 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
     if found.buffer_bytes is None:
         return not_judged(f"no buffer of the sweep reaches {FULL_PCT:.0f} % of the line rate")
     theory = smallest(table.assign(steady_mib_s=table["predicted_mib_s"]))[0].buffer_bytes
-    believed, bdp, needed = float(str(claim.expected)), found.bdp_bytes / MB, (
-        found.buffer_bytes / MB)
+    believed, bdp, needed = (
+        float(str(claim.expected)),
+        found.bdp_bytes / MB,
+        (found.buffer_bytes / MB),
+    )
     right = abs(bdp / believed - 1) <= claim.allowed and abs(needed / believed - 1) <= claim.allowed
     rtt_ms = float(table["rtt_ms"].iloc[0])
     enough = str(table.loc[table["buffer_bytes"] == found.buffer_bytes, "condition"].iloc[0])
     return Finding(
-        verdict=HOLDS if right else WRONG, measured=needed,
+        verdict=HOLDS if right else WRONG,
+        measured=needed,
         predicted=None if theory is None else theory / MB,
         reason=f"the round trip is {rtt_ms:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
-               f"buffer of the sweep that reaches {FULL_PCT:.0f} % of the line rate is "
-               f"{needed:.1f} MB, {needed / bdp:.2f} times that{_next_below(found)}; "
-               f"{_share(seen, enough)}{_number(found, believed, claim)}")
+        f"buffer of the sweep that reaches {FULL_PCT:.0f} % of the line rate is "
+        f"{needed:.1f} MB, {needed / bdp:.2f} times that{_next_below(found)}; "
+        f"{_share(seen, enough)}{_number(found, believed, claim)}",
+    )
 
 
 def _next_below(found: Smallest) -> str:
     if found.below_bytes is None:
         return " (there is no smaller one in the sweep)"
-    return (f" (the next smaller one, {found.below_bytes / MB:.1f} MB, reaches "
-            f"{found.below_pct:.0f} %)")
+    return (
+        f" (the next smaller one, {found.below_bytes / MB:.1f} MB, reaches {found.below_pct:.0f} %)"
+    )
 
 
 def _share(seen: Evidence, name: str) -> str:
@@ -92,19 +100,29 @@ def loss_and_control(claim: Claim, seen: Evidence) -> Finding:
     """bbr over cubic where packets are lost, and the fastest over the slowest where none are."""
     lost, unlost = (
         {control: _speeds(seen, f"loss-{loss}-{control}-*") for control in CONTROLS}
-        for loss in ("1", "0"))
-    lacking = [f"loss-{loss}-{control}-*" for loss, speeds in (("1", lost), ("0", unlost))
-               for control, found in speeds.items() if not found]
+        for loss in ("1", "0")
+    )
+    lacking = [
+        f"loss-{loss}-{control}-*"
+        for loss, speeds in (("1", lost), ("0", unlost))
+        for control, found in speeds.items()
+        if not found
+    ]
     if lacking:
         return not_judged(f"needs {', '.join(lacking)} too: labs run {seen.lab.name} --size full")
     middle = {control: median(found) for control, found in lost.items()}
     alike = [median(found) for found in unlost.values()]
     ratio, even = middle["bbr"] / middle["cubic"], max(alike) / min(alike)
     measured = {"1 % loss, bbr over cubic": ratio, "no loss, fastest over slowest": even}
-    ranges = ", ".join(f"{control} {in_digits(middle[control])} ({in_digits(min(found))} to "
-                       f"{in_digits(max(found))})" for control, found in lost.items())
-    reason = (f"MiB/s at 1 % loss, median and range of {len(lost['bbr'])} draws: {ranges}; "
-              f"without loss {in_digits(min(alike))} to {in_digits(max(alike))}")
+    ranges = ", ".join(
+        f"{control} {in_digits(middle[control])} ({in_digits(min(found))} to "
+        f"{in_digits(max(found))})"
+        for control, found in lost.items()
+    )
+    reason = (
+        f"MiB/s at 1 % loss, median and range of {len(lost['bbr'])} draws: {ranges}; "
+        f"without loss {in_digits(min(alike))} to {in_digits(max(alike))}"
+    )
     least = float(claim.arguments["at_least"])
     if ratio <= 1 or even - 1 > claim.allowed:
         return Finding(verdict=WRONG, measured=measured, reason=reason)

@@ -25,8 +25,15 @@ if TYPE_CHECKING:
     from labs.read.charts.caption import Source
     from labs.studies.study import Study
 
-__all__ = ["acks", "by_condition", "distribution", "ladder", "ladder_of_request", "matrix",
-           "segments"]
+__all__ = [
+    "acks",
+    "by_condition",
+    "distribution",
+    "ladder",
+    "ladder_of_request",
+    "matrix",
+    "segments",
+]
 
 STALL_MS = {"40 ms": 40.0}
 AFTER_DELAY = " · the server's packets are captured after the delay"
@@ -44,8 +51,10 @@ def distribution(study: Study, *conditions: str) -> Figure:
     virtual = (rows["testbed"] == "virtual").any()
     return latency(
         {name: requests_of(study.run(name))["latency_ms"] for name in chosen},
-        source=of_table(rows[rows["condition"].isin(chosen)]), lines_ms=STALL_MS,
-        below_ms=SMALLEST_MS if virtual else None)
+        source=of_table(rows[rows["condition"].isin(chosen)]),
+        lines_ms=STALL_MS,
+        below_ms=SMALLEST_MS if virtual else None,
+    )
 
 
 def acks(study: Study, *conditions: str) -> Figure:
@@ -56,17 +65,20 @@ def acks(study: Study, *conditions: str) -> Figure:
     return time_to_ack(
         {name: waited(table_of(study.run(name))) for name in chosen},
         source=of_table(rows[rows["condition"].isin(chosen)]),
-        below_ms=SMALLEST_MS if virtual else None)
+        below_ms=SMALLEST_MS if virtual else None,
+    )
 
 
 def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
     """The packets of one request of a run that goes as most do, or in these steps."""
-    return ladder_of_request(table_of(run), typical(requests_of(run), steps), run,
-                             title=f"{run.condition}: one request")
+    return ladder_of_request(
+        table_of(run), typical(requests_of(run), steps), run, title=f"{run.condition}: one request"
+    )
 
 
-def ladder_of_request(table: DataFrame, request: Series[Any], source: Source = "", *,
-                      title: str = "One request") -> Figure:
+def ladder_of_request(
+    table: DataFrame, request: Series[Any], source: Source = "", *, title: str = "One request"
+) -> Figure:
     """The packets of one request, of a long one the first that fit: `table` are the segments of
     the capture, `request` a row of `labs.read.flows.exchanges.exchanges`. Of a run on a link with a
     delay the caption says where in the path the capture was taken."""
@@ -75,5 +87,10 @@ def ladder_of_request(table: DataFrame, request: Series[Any], source: Source = "
     more = "" if len(shown) == len(rows) else f", of {len(rows):,} packets the first"
     delayed = isinstance(source, Run) and source.link["asked"]["delay_ms"]
     caption = where_from(source) + (AFTER_DELAY if delayed else "")
-    return drawn.ladder(table, int(request["connection"]), source=caption, title=title + more,
-                        rows=(shown[0], shown[-1]))
+    return drawn.ladder(
+        table,
+        int(request["connection"]),
+        source=caption,
+        title=title + more,
+        rows=(shown[0], shown[-1]),
+    )

@@ -24,8 +24,10 @@ BAR, ROW_PX = 0.55, 34
 ROOM = 1.75
 """How far the axis goes beyond the longest bar: the figures are written behind the bars."""
 MATRIX = {
-    "off": ("Nagle, delayed ACK", 1, 1), "quickack": ("Nagle, quick ACK", 1, 2),
-    "on": ("no Nagle, delayed ACK", 2, 1), "on-quickack": ("no Nagle, quick ACK", 2, 2),
+    "off": ("Nagle, delayed ACK", 1, 1),
+    "quickack": ("Nagle, quick ACK", 1, 2),
+    "on": ("no Nagle, delayed ACK", 2, 1),
+    "on-quickack": ("no Nagle, quick ACK", 2, 2),
 }
 MOST_STEPS = 60
 
@@ -39,23 +41,48 @@ def by_condition(table: DataFrame) -> Figure:
     rows = table.reset_index(drop=True)
     places = rows.index.to_list()
     edge = float(rows[["mean_ms", "predicted_mean_ms", "article_ms"]].astype(float).max().max())
-    figure = Figure(Bar(
-        x=[_drawn(row) for row in rows.to_dict("records")], y=places, width=BAR, orientation="h",
-        name="measured, mean", marker={"color": BLUE}, customdata=rows[["p50_ms", "p99_ms"]],
-        hovertemplate="%{x:.2f} ms; half within %{customdata[0]:.1f}, 99 % within "
-                      "%{customdata[1]:.1f} ms<extra></extra>"))
+    figure = Figure(
+        Bar(
+            x=[_drawn(row) for row in rows.to_dict("records")],
+            y=places,
+            width=BAR,
+            orientation="h",
+            name="measured, mean",
+            marker={"color": BLUE},
+            customdata=rows[["p50_ms", "p99_ms"]],
+            hovertemplate="%{x:.2f} ms; half within %{customdata[0]:.1f}, 99 % within "
+            "%{customdata[1]:.1f} ms<extra></extra>",
+        )
+    )
     _predictions(figure, rows)
     _published(figure, rows)
     for place, row in zip(places, rows.to_dict("records"), strict=True):
-        figure.add_annotation(x=_reach(row), y=place, text=_label(row), showarrow=False,
-                              xanchor="left", xshift=9, font={"size": 12})
+        figure.add_annotation(
+            x=_reach(row),
+            y=place,
+            text=_label(row),
+            showarrow=False,
+            xanchor="left",
+            xshift=9,
+            font={"size": 12},
+        )
     figure.update_xaxes(title="time per request, ms", range=[0, edge * ROOM])
-    figure.update_yaxes(tickvals=places, ticktext=list(rows["condition"]),
-                        range=[len(rows) - 0.5, -0.5], showgrid=False)
-    figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom",
-                                 "xanchor": "left"}, showlegend=True)
-    return dressed(figure, title="Time per request by condition", caption=of_table(rows),
-                   height=190 + ROW_PX * len(rows))
+    figure.update_yaxes(
+        tickvals=places,
+        ticktext=list(rows["condition"]),
+        range=[len(rows) - 0.5, -0.5],
+        showgrid=False,
+    )
+    figure.update_layout(
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"},
+        showlegend=True,
+    )
+    return dressed(
+        figure,
+        title="Time per request by condition",
+        caption=of_table(rows),
+        height=190 + ROW_PX * len(rows),
+    )
 
 
 def _drawn(row: dict[Any, Any]) -> float:
@@ -70,11 +97,12 @@ def _reach(row: dict[Any, Any]) -> float:
 
 
 def _label(row: dict[Any, Any]) -> str:
-    beside = [f"{name} {milliseconds(value)}" for name, value in (
-        ("predicted", row["predicted_mean_ms"]), ("article", row["article_ms"]))
-        if pandas.notna(value)]
-    said = f"<b>{milliseconds(row['mean_ms'])}</b>" + (
-        f"  ({', '.join(beside)})" if beside else "")
+    beside = [
+        f"{name} {milliseconds(value)}"
+        for name, value in (("predicted", row["predicted_mean_ms"]), ("article", row["article_ms"]))
+        if pandas.notna(value)
+    ]
+    said = f"<b>{milliseconds(row['mean_ms'])}</b>" + (f"  ({', '.join(beside)})" if beside else "")
     return said + (f", {row['stalled_pct']:.3g} % stall" if row["stalled_pct"] else "")
 
 
@@ -87,19 +115,32 @@ def _predictions(figure: Figure, rows: DataFrame) -> None:
             xs += [float(value), float(value), None]
             ys += [place - BAR / 2 - 0.1, place + BAR / 2 + 0.1, None]
     if xs:
-        figure.add_trace(Scatter(
-            x=xs, y=ys, mode="lines", name="predicted", line={"color": VERMILION, "width": 3},
-            hovertemplate="predicted %{x:.2f} ms<extra></extra>"))
+        figure.add_trace(
+            Scatter(
+                x=xs,
+                y=ys,
+                mode="lines",
+                name="predicted",
+                line={"color": VERMILION, "width": 3},
+                hovertemplate="predicted %{x:.2f} ms<extra></extra>",
+            )
+        )
 
 
 def _published(figure: Figure, rows: DataFrame) -> None:
     known = rows[rows["article_ms"].notna()]
     if len(known):
-        figure.add_trace(Scatter(
-            x=known["article_ms"], y=known.index, mode="markers", name="the article",
-            text=known["article_claim"],
-            marker={"size": 11, "color": ORANGE, "line": {"color": "black", "width": 1}},
-            hovertemplate="%{text}: %{x:g} ms<extra></extra>"))
+        figure.add_trace(
+            Scatter(
+                x=known["article_ms"],
+                y=known.index,
+                mode="markers",
+                name="the article",
+                text=known["article_claim"],
+                marker={"size": 11, "color": ORANGE, "line": {"color": "black", "width": 1}},
+                hovertemplate="%{text}: %{x:g} ms<extra></extra>",
+            )
+        )
 
 
 def matrix(study: Study) -> Figure:
@@ -120,17 +161,35 @@ def matrix(study: Study) -> Figure:
     drawn = pandas.concat([*times.values(), rows["predicted_p50_ms"].astype(float)])
     shortest, longest = min(0.0, float(drawn.min())), float(drawn.max())
     step_ms = _step_ms(longest)
-    figure = make_subplots(rows=2, cols=2, shared_xaxes=True, shared_yaxes=True,
-                           horizontal_spacing=0.06, vertical_spacing=0.26)
+    figure = make_subplots(
+        rows=2,
+        cols=2,
+        shared_xaxes=True,
+        shared_yaxes=True,
+        horizontal_spacing=0.06,
+        vertical_spacing=0.26,
+    )
     for name, (words, down, across) in MATRIX.items():
         _cell(figure, cells[name], times[name], step_ms, {"row": down, "col": across})
         figure.add_annotation(
-            x=0, y=1, xref="x domain", yref="y domain", xanchor="left", yanchor="bottom", yshift=4,
-            text=_heading(words, cells[name], times[name]), showarrow=False, align="left",
-            font={"size": 13}, row=down, col=across)
-    figure.update_xaxes(range=[step_ms * (shortest // step_ms),
-                               step_ms * (longest // step_ms + 2)],
-                        showticklabels=True)
+            x=0,
+            y=1,
+            xref="x domain",
+            yref="y domain",
+            xanchor="left",
+            yanchor="bottom",
+            yshift=4,
+            text=_heading(words, cells[name], times[name]),
+            showarrow=False,
+            align="left",
+            font={"size": 13},
+            row=down,
+            col=across,
+        )
+    figure.update_xaxes(
+        range=[step_ms * (shortest // step_ms), step_ms * (longest // step_ms + 2)],
+        showticklabels=True,
+    )
     figure.update_xaxes(title="time of a request, ms", row=2)
     figure.update_yaxes(range=[0, 104], title="share, %", col=1)
     dressed(figure, title=title, caption=of_table(rows), height=640)
@@ -138,34 +197,46 @@ def matrix(study: Study) -> Figure:
 
 
 def _step_ms(longest_ms: float) -> float:
-    """How wide a step of the matrix is: 1 ms, or 2, 5, 10 and so on where it would have too many.
-    """
+    """How wide a step of the matrix is: 1 ms, or 2, 5, 10 and so on where it would have too "
+    "many."""
     steps = (digit * 10.0**power for power in count() for digit in (1, 2, 5))
     return next(step for step in steps if longest_ms < MOST_STEPS * step)
 
 
-def _cell(figure: Figure, row: dict[Any, Any], times: Series[float], step_ms: float,
-          place: dict[str, int]) -> None:
+def _cell(
+    figure: Figure, row: dict[Any, Any], times: Series[float], step_ms: float, place: dict[str, int]
+) -> None:
     """The shares of a condition's requests by their time, and the line of the prediction."""
     begins = (times.dropna() // step_ms * step_ms).value_counts().sort_index()
     shares = 100 * begins / len(times)
-    figure.add_trace(Bar(
-        x=[begin + step_ms / 2 for begin in shares.index], y=shares.to_list(), width=step_ms,
-        marker={"color": BLUE, "line": {"color": BLUE, "width": 1}},
-        customdata=[f"{begin:g} to {begin + step_ms:g} ms" for begin in shares.index],
-        hovertemplate="%{y:.1f} %: %{customdata}<extra></extra>"), **place)
+    figure.add_trace(
+        Bar(
+            x=[begin + step_ms / 2 for begin in shares.index],
+            y=shares.to_list(),
+            width=step_ms,
+            marker={"color": BLUE, "line": {"color": BLUE, "width": 1}},
+            customdata=[f"{begin:g} to {begin + step_ms:g} ms" for begin in shares.index],
+            hovertemplate="%{y:.1f} %: %{customdata}<extra></extra>",
+        ),
+        **place,
+    )
     if pandas.notna(row["predicted_p50_ms"]):
-        figure.add_vline(x=float(row["predicted_p50_ms"]), line={
-            "color": VERMILION, "dash": "dash", "width": 2}, **place)
+        figure.add_vline(
+            x=float(row["predicted_p50_ms"]),
+            line={"color": VERMILION, "dash": "dash", "width": 2},
+            **place,
+        )
 
 
 def _heading(words: str, row: dict[Any, Any], times: Series[float]) -> str:
     """What stands above a cell, where no bar can be."""
     lost = int(times.isna().sum())
-    return (f"<b>{words}</b><br><b>{milliseconds(row['mean_ms'])}</b> on average, "
-            f"{row['stalled_pct']:.3g} % of the requests stall"
-            + (f", {lost} not answered" if lost else "")
-            + f"<br><span style='color:{VERMILION}'>{_predicted(row)}</span>")
+    return (
+        f"<b>{words}</b><br><b>{milliseconds(row['mean_ms'])}</b> on average, "
+        f"{row['stalled_pct']:.3g} % of the requests stall"
+        + (f", {lost} not answered" if lost else "")
+        + f"<br><span style='color:{VERMILION}'>{_predicted(row)}</span>"
+    )
 
 
 def _predicted(row: dict[Any, Any]) -> str:
@@ -173,4 +244,5 @@ def _predicted(row: dict[Any, Any]) -> str:
     if pandas.isna(value):
         return "no prediction"
     return f"predicted: {milliseconds(value)}" + (
-        " for all but the first" if row["predicted_stalls"] else "")
+        " for all but the first" if row["predicted_stalls"] else ""
+    )

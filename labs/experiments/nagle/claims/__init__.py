@@ -15,4 +15,3 @@ JUDGES: Mapping[str, Judge] = {
     "quick_acks": stalled_requests.quick_acks,
     "joined": stalled_requests.joined,
 }
-

@@ -36,14 +36,17 @@ def mean_time(claim: Claim, seen: Evidence) -> Finding:
     hz = hz_of(run)
     held = wait(hz)
     several = asked(run).on_a_connection
-    reason = (f"{100 * (factor - 1):+.1f} %; a stall takes {in_digits(held.least_ms)} to "
-              f"{in_digits(held.most_ms)} ms with {hz} ticks a second, "
-              f"and {several - 1} of {several} requests on a connection have it")
+    reason = (
+        f"{100 * (factor - 1):+.1f} %; a stall takes {in_digits(held.least_ms)} to "
+        f"{in_digits(held.most_ms)} ms with {hz} ticks a second, "
+        f"and {several - 1} of {several} requests on a connection have it"
+    )
     predicted = theory.mean_ms if theory else None
     if abs(factor - 1) <= claim.allowed:
         return Finding(verdict=HOLDS, measured=measured, predicted=predicted, reason=reason)
-    return Finding(verdict=DIFFERS, factor=factor, measured=measured, predicted=predicted,
-                   reason=reason)
+    return Finding(
+        verdict=DIFFERS, factor=factor, measured=measured, predicted=predicted, reason=reason
+    )
 
 
 def on_the_machine(claim: Claim, seen: Evidence) -> Finding:
@@ -51,12 +54,14 @@ def on_the_machine(claim: Claim, seen: Evidence) -> Finding:
     names = seen.matching(*claim.conditions)
     reason = "it is the time that a hundred requests side by side took the author's machines"
     if not names:
-        return Finding(verdict=HARDWARE,
-                       reason=f"{reason}; nothing was run here to stand beside it")
+        return Finding(
+            verdict=HARDWARE, reason=f"{reason}; nothing was run here to stand beside it"
+        )
     run, measured = seen.run(names[0]), float(seen.row(names[0])["mean_ms"])
     if run.testbed == "virtual" and measured < SMALLEST_MS:
-        reason += ("; on virtual time work takes next to none, so nothing below 1 ms is measured "
-                   "there")
+        reason += (
+            "; on virtual time work takes next to none, so nothing below 1 ms is measured there"
+        )
         return Finding(verdict=HARDWARE, reason=reason)
     return Finding(verdict=HARDWARE, measured=measured, reason=reason)
 
@@ -75,8 +80,10 @@ def sequence(claim: Claim, seen: Evidence) -> Finding:
     first = float((table["request"] == 0).mean())
     measured, predicted = 100 * found.share, 100 * (1 - first)
     follow = table[table["steps"] == found.steps]
-    reason = (f"{found.follow} of {found.requests} requests: {in_words(found.steps)}"
-              f"{_silence(follow)}{_others(found.others)}")
+    reason = (
+        f"{found.follow} of {found.requests} requests: {in_words(found.steps)}"
+        f"{_silence(follow)}{_others(found.others)}"
+    )
     figures: dict[str, Any] = {"measured": measured, "predicted": predicted, "reason": reason}
     if not found.follow:
         return Finding(verdict=WRONG, **figures)
@@ -95,9 +102,11 @@ def _silence(follow: DataFrame) -> str:
     if follow.empty or SILENCE not in follow["steps"].iloc[0]:
         return ""
     one = follow.iloc[0]
-    return (f"; the silence takes {follow['silence_ms'].min():.1f} to "
-            f"{follow['silence_ms'].max():.1f} ms, the {one['waiting']} waits for the "
-            f"{one['waited_for']}: {one['reason']}")
+    return (
+        f"; the silence takes {follow['silence_ms'].min():.1f} to "
+        f"{follow['silence_ms'].max():.1f} ms, the {one['waiting']} waits for the "
+        f"{one['waited_for']}: {one['reason']}"
+    )
 
 
 def _others(others: Mapping[tuple[str, ...], int]) -> str:
@@ -111,35 +120,66 @@ def kept_connections(claim: Claim, seen: Evidence) -> Finding:
     measured = {"with -k": kept.stalled_pct, "without": single.stalled_pct}
     if kept.stalled_pct < STALLS_PCT:
         return not_judged("there is no stall with -k either")
-    reason = (f"without -k {single.stalled_pct:.3g} % of the requests stall, with it "
-              f"{kept.stalled_pct:.3g} %, and of the first ones on their connection "
-              f"{kept.first_stalled_pct:.3g} %: those meet quick ACKs")
+    reason = (
+        f"without -k {single.stalled_pct:.3g} % of the requests stall, with it "
+        f"{kept.stalled_pct:.3g} %, and of the first ones on their connection "
+        f"{kept.first_stalled_pct:.3g} %: those meet quick ACKs"
+    )
     if single.closing_pct:
-        reason += (f"; there is a second cause without -k: in some answers the rest leaves with "
-                   "the FIN, for closing sends what was held back (how many is decided by work "
-                   f"below 1 ms: {single.closing_pct:.3g} % here)")
+        reason += (
+            f"; there is a second cause without -k: in some answers the rest leaves with "
+            "the FIN, for closing sends what was held back (how many is decided by work "
+            f"below 1 ms: {single.closing_pct:.3g} % here)"
+        )
     verdict = HOLDS if single.stalled_pct <= FREE_PCT else WRONG
-    return Finding(verdict=verdict, measured=measured, reason=reason,
-                   predicted=dict(zip(measured, (
-                       _stalling_pct(seen.run(name)) for name in claim.conditions), strict=True)))
+    return Finding(
+        verdict=verdict,
+        measured=measured,
+        reason=reason,
+        predicted=dict(
+            zip(measured, (_stalling_pct(seen.run(name)) for name in claim.conditions), strict=True)
+        ),
+    )
 
 
 def quick_acks(claim: Claim, seen: Evidence) -> Finding:
     """The stall with quick ACKs by the route, and by setsockopt once and before every read."""
-    plain, route, own, once, each = (answered(seen.run(name)).stalled_pct
-                                     for name in claim.conditions)
-    measured = {"no quick ACKs": plain, "by the route": route, "set once": once,
-                "set before each read": each}
-    predicted = dict(zip(measured, (_stalling_pct(seen.run(name)) for name in (
-        claim.conditions[0], claim.conditions[1], *claim.conditions[3:])), strict=True))
+    plain, route, own, once, each = (
+        answered(seen.run(name)).stalled_pct for name in claim.conditions
+    )
+    measured = {
+        "no quick ACKs": plain,
+        "by the route": route,
+        "set once": once,
+        "set before each read": each,
+    }
+    predicted = dict(
+        zip(
+            measured,
+            (
+                _stalling_pct(seen.run(name))
+                for name in (claim.conditions[0], claim.conditions[1], *claim.conditions[3:])
+            ),
+            strict=True,
+        )
+    )
     if plain < STALLS_PCT or own < STALLS_PCT:
         return not_judged("there is no stall without it either")
-    reason = (f"by the route, for all its connections, {route:.3g} % of the requests stall; by "
-              f"setsockopt before every read {each:.3g} %")
-    reason += (f", but set once it does not last: {once:.3g} %" if once >= STALLS_PCT else
-               f", set once {once:.3g} %")
-    return Finding(verdict=HOLDS if max(route, each) <= FREE_PCT else WRONG, measured=measured,
-                   predicted=predicted, reason=reason)
+    reason = (
+        f"by the route, for all its connections, {route:.3g} % of the requests stall; by "
+        f"setsockopt before every read {each:.3g} %"
+    )
+    reason += (
+        f", but set once it does not last: {once:.3g} %"
+        if once >= STALLS_PCT
+        else f", set once {once:.3g} %"
+    )
+    return Finding(
+        verdict=HOLDS if max(route, each) <= FREE_PCT else WRONG,
+        measured=measured,
+        predicted=predicted,
+        reason=reason,
+    )
 
 
 def _stalling_pct(run: Run) -> float:
@@ -153,16 +193,28 @@ def joined(claim: Claim, seen: Evidence) -> Finding:
     """Segments per answer with Nagle's algorithm, by how fast ACKs come back."""
     parts = {name: answered(seen.run(name)).segments for name in claim.conditions}
     pieces = asked(seen.run("pieces")).pieces
-    measured = {"two writes, delayed ACK": parts["off"], "two writes, quick ACK": parts["quickack"],
-                f"{pieces} writes, delayed ACK": parts["pieces"],
-                f"{pieces} writes, quick ACK": parts["pieces-quickack"]}
+    measured = {
+        "two writes, delayed ACK": parts["off"],
+        "two writes, quick ACK": parts["quickack"],
+        f"{pieces} writes, delayed ACK": parts["pieces"],
+        f"{pieces} writes, quick ACK": parts["pieces-quickack"],
+    }
     fast = 1 - parts["pieces-quickack"] / pieces
-    reason = (f"of {pieces} writes Nagle's algorithm makes {in_digits(parts['pieces'])} segments "
-              f"where the ACK is delayed and {in_digits(parts['pieces-quickack'])} where it comes "
-              f"at once; of the article's two writes it makes {in_digits(parts['off'])} and "
-              f"{in_digits(parts['quickack'])}, and {in_digits(parts['on'])} are sent without it")
-    theory = {name: expected(seen.run(condition)) for name, condition in zip(
-        measured, ("off", "quickack", "pieces", "pieces-quickack"), strict=True)}
-    return Finding(verdict=HOLDS if fast <= FEW_SHARE else WRONG, measured=measured, reason=reason,
-                   predicted={name: float(one.segments) for name, one in theory.items()
-                              if one is not None})
+    reason = (
+        f"of {pieces} writes Nagle's algorithm makes {in_digits(parts['pieces'])} segments "
+        f"where the ACK is delayed and {in_digits(parts['pieces-quickack'])} where it comes "
+        f"at once; of the article's two writes it makes {in_digits(parts['off'])} and "
+        f"{in_digits(parts['quickack'])}, and {in_digits(parts['on'])} are sent without it"
+    )
+    theory = {
+        name: expected(seen.run(condition))
+        for name, condition in zip(
+            measured, ("off", "quickack", "pieces", "pieces-quickack"), strict=True
+        )
+    }
+    return Finding(
+        verdict=HOLDS if fast <= FEW_SHARE else WRONG,
+        measured=measured,
+        reason=reason,
+        predicted={name: float(one.segments) for name, one in theory.items() if one is not None},
+    )

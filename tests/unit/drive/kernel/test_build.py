@@ -56,7 +56,12 @@ def test_missing_tools_are_named_with_the_command(
 def test_each_patch_says_what_it_is_for() -> None:
     patches = sorted(build.PATCHES.glob("*.patch"))
     assert [patch.stem for patch in patches] == [
-        "end-with-tracer", "fixed-memory", "hz-250", "large-registers", "seeded-random"]
+        "end-with-tracer",
+        "fixed-memory",
+        "hz-250",
+        "large-registers",
+        "seeded-random",
+    ]
     for patch in patches:
         head = patch.read_text().split("\n--- a/")[0]
         assert len(head) > 150, patch.name
@@ -76,8 +81,9 @@ def test_the_first_error_of_make_is_what_is_said(tmp_path: Path) -> None:
 def test_no_process_outlives_a_build(tmp_path: Path, how: signal.Signals) -> None:
     (tmp_path / "Makefile").write_text(SLOW)
     argv = [sys.executable, "-c", DRIVER, str(tmp_path)]
-    with subprocess.Popen(argv, cwd=TOP, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL) as driver:
+    with subprocess.Popen(
+        argv, cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as driver:
         assert driver.stdout is not None
         assert driver.stdout.readline() == b"  CC      a.o\n"
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
@@ -100,12 +106,17 @@ def state(pid: int) -> str:
 def measured(**changes: object) -> dict[str, object]:
     """What the rig prints on a sound 6.1 kernel."""
     return {
-        "release": "6.1.192", "hz": 250, "virtual_time": True, "memory_kib": 1011072,
-        "random": "87d79117cd9e4092", "rtt_ms": 200.001,
+        "release": "6.1.192",
+        "hz": 250,
+        "virtual_time": True,
+        "memory_kib": 1011072,
+        "random": "87d79117cd9e4092",
+        "rtt_ms": 200.001,
         "packet_overhead": 1280,
         "adv_win_scale_0": {"skmem_r": 73984, "skmem_rb": 65536, "recv_q": 62464},
         "adv_win_scale_1": {"skmem_r": 62464, "skmem_rb": 65536, "recv_q": 57344},
-        "differs": [], **changes,
+        "differs": [],
+        **changes,
     }
 
 
@@ -113,23 +124,27 @@ def test_a_sound_kernel_passes() -> None:
     assert check.judge(measured(), "6.1.192") == ()
 
 
-@pytest.mark.parametrize(("changes", "says"), [
-    ({"rtt_ms": 0.02}, "a link of 200 ms has a round trip of 0.02 ms"),
-    ({"rtt_ms": 203.0}, "203.0 ms"),
-    ({"virtual_time": False}, "UML_TIME_TRAVEL_SUPPORT"),
-    ({"differs": ["memory_kib"]}, "two boots differ in memory_kib"),
-    ({"release": "6.1.99"}, "it calls itself 6.1.99, not 6.1.192"),
-    ({"packet_overhead": 768}, "packet_overhead is 768, should be 1,280"),
-    ({"adv_win_scale_0": {"skmem_r": 67584, "skmem_rb": 65536, "recv_q": 64512}},
-     "adv_win_scale_0.skmem_r is 67,584, should be 73,984"),
-])
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rtt_ms": 0.02}, "a link of 200 ms has a round trip of 0.02 ms"),
+        ({"rtt_ms": 203.0}, "203.0 ms"),
+        ({"virtual_time": False}, "UML_TIME_TRAVEL_SUPPORT"),
+        ({"differs": ["memory_kib"]}, "two boots differ in memory_kib"),
+        ({"release": "6.1.99"}, "it calls itself 6.1.99, not 6.1.192"),
+        ({"packet_overhead": 768}, "packet_overhead is 768, should be 1,280"),
+        (
+            {"adv_win_scale_0": {"skmem_r": 67584, "skmem_rb": 65536, "recv_q": 64512}},
+            "adv_win_scale_0.skmem_r is 67,584, should be 73,984",
+        ),
+    ],
+)
 def test_what_is_wrong_is_said_with_its_figure(changes: dict[str, object], says: str) -> None:
     assert says in "; ".join(check.judge(measured(**changes), "6.1.192"))
 
 
 def test_a_series_without_published_figures_is_measured_only() -> None:
-    odd = measured(release="7.2.13",
-                   adv_win_scale_0={"skmem_r": 1, "skmem_rb": 2, "recv_q": 3})
+    odd = measured(release="7.2.13", adv_win_scale_0={"skmem_r": 1, "skmem_rb": 2, "recv_q": 3})
     assert check.judge(odd, "7.2.13") == ()
     assert not check.judged("7.2.13")
     assert [row["expected"] for row in check.compared(odd)] == [200, *[None] * 7]

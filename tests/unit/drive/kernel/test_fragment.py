@@ -13,7 +13,10 @@ from labs.errors import Damaged, RunFailed
 def test_options_of_every_kind_are_read() -> None:
     text = '# why\n\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_HZ=250\nCONFIG_S="a b"\n'
     assert parse(text) == {
-        "CONFIG_A": "y", "CONFIG_B": "n", "CONFIG_HZ": "250", "CONFIG_S": '"a b"',
+        "CONFIG_A": "y",
+        "CONFIG_B": "n",
+        "CONFIG_HZ": "250",
+        "CONFIG_S": '"a b"',
     }
 
 
@@ -21,9 +24,10 @@ def test_a_later_line_wins() -> None:
     assert parse("CONFIG_A=y\n# CONFIG_A is not set\n") == {"CONFIG_A": "n"}
 
 
-@pytest.mark.parametrize("line", [
-    "CONFIG_A = y", "CONFIG_A", "A=y", "# CONFIG_A is not  set", "# CONFIG_A=y", " CONFIG_A=y",
-])
+@pytest.mark.parametrize(
+    "line",
+    ["CONFIG_A = y", "CONFIG_A", "A=y", "# CONFIG_A is not  set", "# CONFIG_A=y", " CONFIG_A=y"],
+)
 def test_a_mistyped_line_is_not_a_comment(line: str) -> None:
     with pytest.raises(Damaged, match="line 2"):
         parse(f"CONFIG_Z=y\n{line}\n")
@@ -33,7 +37,9 @@ def test_what_did_not_take_is_named() -> None:
     wanted = parse("CONFIG_A=y\nCONFIG_B=y\n# CONFIG_C is not set\nCONFIG_HZ=250\n")
     config = parse("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_HZ=100\n")
     assert not_taken(wanted, config) == (
-        "CONFIG_B (wanted y, is n)", "CONFIG_C (wanted n, is y)", "CONFIG_HZ (wanted 250, is 100)",
+        "CONFIG_B (wanted y, is n)",
+        "CONFIG_C (wanted n, is y)",
+        "CONFIG_HZ (wanted 250, is 100)",
     )
     with pytest.raises(RunFailed, match=r"6\.1\.192 .*CONFIG_B .*fragment-6\.1\.config"):
         verify(wanted, config, "6.1.192")

@@ -35,10 +35,19 @@ def packed(path: Path, files: dict[str, bytes]) -> Path:
 @pytest.fixture
 def tarball(tmp_path: Path) -> Path:
     names = (
-        "arch/um/Kconfig", "arch/um/kernel/mem.c", "arch/x86/um/delay.c", "arch/Kconfig",
-        "arch/arm/mm/init.c", "arch/arm/crypto/Kconfig", "Documentation/Kconfig",
-        "Documentation/tcp/a.rst", "drivers/gpu/drm/i915/a.c", "drivers/gpu/drm/Kconfig",
-        "drivers/net/veth.c", "sound/core/a.c", "sound/Kconfig",
+        "arch/um/Kconfig",
+        "arch/um/kernel/mem.c",
+        "arch/x86/um/delay.c",
+        "arch/Kconfig",
+        "arch/arm/mm/init.c",
+        "arch/arm/crypto/Kconfig",
+        "Documentation/Kconfig",
+        "Documentation/tcp/a.rst",
+        "drivers/gpu/drm/i915/a.c",
+        "drivers/gpu/drm/Kconfig",
+        "drivers/net/veth.c",
+        "sound/core/a.c",
+        "sound/Kconfig",
     )
     return packed(tmp_path / "source.tar.xz", {"Makefile": MAKEFILE} | dict.fromkeys(names, b""))
 
@@ -48,9 +57,16 @@ def test_what_is_never_compiled_is_left_out(tarball: Path, tmp_path: Path) -> No
     assert unpack(tarball, tree) == "6.1.192"
     found = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
     assert found == {
-        "Makefile", "arch/um/Kconfig", "arch/um/kernel/mem.c", "arch/x86/um/delay.c",
-        "arch/Kconfig", "arch/arm/crypto/Kconfig", "Documentation/Kconfig",
-        "drivers/gpu/drm/Kconfig", "drivers/net/veth.c", "sound/Kconfig",
+        "Makefile",
+        "arch/um/Kconfig",
+        "arch/um/kernel/mem.c",
+        "arch/x86/um/delay.c",
+        "arch/Kconfig",
+        "arch/arm/crypto/Kconfig",
+        "Documentation/Kconfig",
+        "drivers/gpu/drm/Kconfig",
+        "drivers/net/veth.c",
+        "sound/Kconfig",
     }
 
 
@@ -91,7 +107,12 @@ def test_a_source_that_is_not_what_was_wished(tarball: Path, wish: str) -> None:
 def test_what_apt_offers() -> None:
     text = (FIXTURES / "madison-linux-source-6.1.txt").read_text()
     assert offers(text) == (
-        "6.1.192-2", "6.1.192-1", "6.1.190-1", "6.1.187-1", "6.1.176-1", "6.1.170-3",
+        "6.1.192-2",
+        "6.1.192-1",
+        "6.1.190-1",
+        "6.1.187-1",
+        "6.1.176-1",
+        "6.1.170-3",
     )
     assert offers("") == offers("W: something is wrong\n") == ()
 
@@ -101,7 +122,8 @@ def test_a_source_is_plain_data(tarball: Path) -> None:
 
 
 def test_a_series_that_this_release_lacks_comes_from_the_release_that_has_it(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(source, "INSTALLED", FIXTURES)
     own: dict[str, tuple[str, ...]] = {"linux-source-6.12": ("6.12.117-1", "6.12.94-1")}
@@ -116,7 +138,8 @@ def test_a_series_that_this_release_lacks_comes_from_the_release_that_has_it(
     assert locate(read_wish("6.12")) == Source("6.12.117-1", "archive", "linux-source-6.12", None)
     assert asked == []
     assert locate(read_wish("6.1.170")) == Source(
-        "6.1.170-3", "archive", "linux-source-6.1", None, "bookworm")
+        "6.1.170-3", "archive", "linux-source-6.1", None, "bookworm"
+    )
     assert asked == [("bookworm", "linux-source-6.1")]
     with pytest.raises(Missing, match=r"6\.1\.99 is not in the package lists of bookworm; there "):
         locate(read_wish("6.1.99"))
@@ -134,17 +157,21 @@ class Archive(SimpleHTTPRequestHandler):
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt is not here")
 def test_lists_of_another_release_are_taken_from_the_own_mirror_if_it_is_signed(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An archive without a signature of Debian gives no package."""
     packages = tmp_path / "dists/bookworm/main/binary-amd64/Packages"
     packages.parent.mkdir(parents=True)
-    packages.write_text("Package: linux-source-6.1\nVersion: 6.1.666-1\nArchitecture: all\n"
-                        "Filename: a.deb\nSize: 1\n")
+    packages.write_text(
+        "Package: linux-source-6.1\nVersion: 6.1.666-1\nArchitecture: all\n"
+        "Filename: a.deb\nSize: 1\n"
+    )
     digest = hashlib.sha256(packages.read_bytes()).hexdigest()
     (tmp_path / "dists/bookworm/Release").write_text(
         "Origin: Debian\nSuite: oldstable\nCodename: bookworm\nComponents: main\n"
         f"Architectures: amd64\nSHA256:\n {digest} {packages.stat().st_size} "
-        "main/binary-amd64/Packages\n")
+        "main/binary-amd64/Packages\n"
+    )
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Archive, directory=str(tmp_path))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         mirror = f"http://127.0.0.1:{server.server_port}/"

@@ -33,12 +33,19 @@ def test_the_users_own_folders_come_in_between(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
     monkeypatch.setenv("TMPDIR", "/scratch")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert folders() == ["/dev/shm", "/run/user/7", "/scratch", "/cache/labs/memory", "/tmp",
-                         "/var/tmp"]
+    assert folders() == [
+        "/dev/shm",
+        "/run/user/7",
+        "/scratch",
+        "/cache/labs/memory",
+        "/tmp",
+        "/var/tmp",
+    ]
 
 
-def test_a_folder_that_is_named_is_the_only_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-                                                ) -> None:
+def test_a_folder_that_is_named_is_the_only_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("LABS_MEMORY_DIR", "/mine")
     assert candidates() == (("LABS_MEMORY_DIR", Path("/mine")),)
     monkeypatch.chdir(tmp_path)
@@ -82,7 +89,8 @@ def test_a_folder_of_somebody_elses() -> None:
 
 
 def test_the_first_that_can_is_taken_and_the_cache_made(
-        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     tried: list[Path] = []
 
     def all_but_the_cache(folder: Path, memory_mib: int) -> str | None:
@@ -101,8 +109,10 @@ def test_if_none_can_each_has_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(Missing) as caught:
         memory_folder(4096)
     said = str(caught.value)
-    assert said == (f"no folder can hold 4096 MiB of guest memory ({tmp_path}/nonsuch: no such "
-                    "file or directory); name one with room, mounted exec, in LABS_MEMORY_DIR")
+    assert said == (
+        f"no folder can hold 4096 MiB of guest memory ({tmp_path}/nonsuch: no such "
+        "file or directory); name one with room, mounted exec, in LABS_MEMORY_DIR"
+    )
 
 
 def test_free_memory_is_what_the_kernel_says() -> None:

@@ -29,8 +29,13 @@ def put(folder: Path, source: str, content: bytes) -> str:
     with work_folder(folder, 1) as work:
         program = work / "program"
         program.write_bytes(content)
-        record = {"schema": 1, "version": source.split("-")[0], "source": source,
-                  "sha256": sha256, "hz": 250}
+        record = {
+            "schema": 1,
+            "version": source.split("-")[0],
+            "source": source,
+            "sha256": sha256,
+            "hz": 250,
+        }
         kept = keep(program, record, config="CONFIG_A=y\n", patches={"a.patch": b"p"}, work=work)
     assert kept.sha256 == sha256
     return sha256
@@ -39,12 +44,16 @@ def put(folder: Path, source: str, content: bytes) -> str:
 def test_a_kept_kernel_is_found_by_every_name(own: Path) -> None:
     digest = put(own, "6.1.192-2", b"one")
     kernel = store.find("6.1")
-    assert kernel == store.Kernel("6.1.192", "6.1.192-2", digest, 250, own / digest / "linux",
-                                  own / digest)
+    assert kernel == store.Kernel(
+        "6.1.192", "6.1.192-2", digest, 250, own / digest / "linux", own / digest
+    )
     for wish in ("6.1.192", "6.1.192-2", digest[:8], digest):
         assert store.find(wish) == kernel
     assert sorted(path.name for path in kernel.folder.iterdir()) == [
-        "config", "kernel.json", "linux", "patches",
+        "config",
+        "kernel.json",
+        "linux",
+        "patches",
     ]
     assert os.access(kernel.path, os.X_OK)
     assert [path.name for path in own.iterdir()] == [digest]
@@ -104,10 +113,16 @@ def test_a_program_that_was_changed(own: Path) -> None:
         store.find("6.1")
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("{", "cannot be read"), ("[]", "cannot be read"), ("{}", "cannot be read"),
-    ('{"schema": 2}', "has schema 2"), ('{"schema": 1}', "lacks"),
-])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ("{}", "cannot be read"),
+        ('{"schema": 2}', "has schema 2"),
+        ('{"schema": 1}', "lacks"),
+    ],
+)
 def test_a_record_that_is_not_whole(own: Path, text: str, says: str) -> None:
     digest = put(own, "6.1.192-2", b"one")
     (own / digest / "kernel.json").write_text(text)
@@ -142,8 +157,10 @@ def test_work_folders_of_killed_builds_are_cleared_and_live_ones_left(own: Path)
 
 
 def test_too_little_room(own: Path) -> None:
-    with pytest.raises(Missing, match=r"needs 1000000000 MiB .* make room"), \
-            work_folder(own, 10**9):
+    with (
+        pytest.raises(Missing, match=r"needs 1000000000 MiB .* make room"),
+        work_folder(own, 10**9),
+    ):
         pass
     assert list(own.iterdir()) == []
 

@@ -10,28 +10,56 @@ from labs.errors import BadInput
 DIGEST = "8a2551657a662ea536092a919cfd7b4f98edf1e7f951632678924ef102f519ac"
 
 
-@pytest.mark.parametrize(("text", "form"), [
-    ("6.1", "series"), ("6.1.192", "release"), ("6.1.192-2", "source"),
-    ("6.12.117-1~deb12u1", "source"), (DIGEST[:8], "digest"), (DIGEST, "digest"),
-    ("61192222", "digest"),
-])
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("6.1", "series"),
+        ("6.1.192", "release"),
+        ("6.1.192-2", "source"),
+        ("6.12.117-1~deb12u1", "source"),
+        (DIGEST[:8], "digest"),
+        (DIGEST, "digest"),
+        ("61192222", "digest"),
+    ],
+)
 def test_forms_of_a_wish(text: str, form: str) -> None:
     assert read_wish(text).form == form
 
 
-@pytest.mark.parametrize("text", [
-    "", "6", "v6.1", "6.1-rc1", "latest", DIGEST[:7], DIGEST + "0", DIGEST[:8].upper(), "6.1 ",
-    "6.1.192-2; rm -rf /", "../6.1",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "6",
+        "v6.1",
+        "6.1-rc1",
+        "latest",
+        DIGEST[:7],
+        DIGEST + "0",
+        DIGEST[:8].upper(),
+        "6.1 ",
+        "6.1.192-2; rm -rf /",
+        "../6.1",
+    ],
+)
 def test_nonsense_is_refused_with_what_is_allowed(text: str) -> None:
     with pytest.raises(BadInput, match=r"series \(6\.1\).*digest"):
         read_wish(text)
 
 
-@pytest.mark.parametrize(("wish", "fits"), [
-    ("6.1", True), ("6.1.192", True), ("6.1.192-2", True), (DIGEST[:8], True),
-    ("6.12", False), ("6.1.19", False), ("6.1.192-1", False), ("00000000", False),
-])
+@pytest.mark.parametrize(
+    ("wish", "fits"),
+    [
+        ("6.1", True),
+        ("6.1.192", True),
+        ("6.1.192-2", True),
+        (DIGEST[:8], True),
+        ("6.12", False),
+        ("6.1.19", False),
+        ("6.1.192-1", False),
+        ("00000000", False),
+    ],
+)
 def test_what_a_wish_matches(wish: str, fits: bool) -> None:
     assert read_wish(wish).matches("6.1.192-2", DIGEST) is fits
 
@@ -45,5 +73,9 @@ def test_series_and_release_of_a_source_version() -> None:
 def test_versions_sort_as_numbers() -> None:
     versions = ["6.1.192-2", "6.12.9-1", "6.1.99-1", "6.1.192-1", "5.10.1-1"]
     assert sorted(versions, key=age) == [
-        "5.10.1-1", "6.1.99-1", "6.1.192-1", "6.1.192-2", "6.12.9-1",
+        "5.10.1-1",
+        "6.1.99-1",
+        "6.1.192-1",
+        "6.1.192-2",
+        "6.12.9-1",
     ]

@@ -25,8 +25,16 @@ LOOKS = 2000
 class Guest:
     """A course of looks, one per second, at a guest that does the same in each."""
 
-    def __init__(self, virtual_s: float = 0.0, softirqs: int = 0, cpu_s: float = 0.0, *,
-                 printed: bool = False, stopped: bool = False, readable: bool = True) -> None:
+    def __init__(
+        self,
+        virtual_s: float = 0.0,
+        softirqs: int = 0,
+        cpu_s: float = 0.0,
+        *,
+        printed: bool = False,
+        stopped: bool = False,
+        readable: bool = True,
+    ) -> None:
         self.watchdog = Watchdog(LIMITS)
         self.virtual_s, self.softirqs, self.cpu_s = virtual_s, softirqs, cpu_s
         self.printed, self.stopped, self.readable = printed, stopped, readable
@@ -35,9 +43,12 @@ class Guest:
         """At which look it is ended, and why; never in 2,000: 0 and nothing."""
         for look in range(1, LOOKS):
             reading = Reading(round(1e9 * self.virtual_s * look), self.softirqs * look % 2**32)
-            why = self.watchdog.look(reading if self.readable else None, self.printed,
-                                     partial(float, self.cpu_s * look),
-                                     lambda: self.stopped)
+            why = self.watchdog.look(
+                reading if self.readable else None,
+                self.printed,
+                partial(float, self.cpu_s * look),
+                lambda: self.stopped,
+            )
             if why:
                 return look, why
         return 0, ""
@@ -92,8 +103,9 @@ def test_what_is_no_program_has_no_addresses(tmp_path: Path) -> None:
 @pytest.fixture
 def spinning() -> Iterator[int]:
     """A process group that spins in a child of its leader."""
-    leader = subprocess.Popen((sys.executable, "-c", "import os\nos.fork()\nwhile True: pass"),
-                              start_new_session=True)
+    leader = subprocess.Popen(
+        (sys.executable, "-c", "import os\nos.fork()\nwhile True: pass"), start_new_session=True
+    )
     try:
         yield leader.pid
     finally:

@@ -29,11 +29,27 @@ CLASSES = [lab.Parameters() for lab in LABS.values()]
 
 # Another value than the default for every parameter of Buffers, as one would write it.
 OTHER: dict[str, Any] = {
-    "size": "full", "only": "default, both", "testbed": "namespaces", "kernel": "6.12",
-    "runs": "elsewhere", "seed": 7, "memory_mib": 8192, "capture": True, "rate_mbit": 10.5,
-    "delay_ms": 0, "loss_pct": 0.1, "jitter_ms": 3, "at": "router", "buffer_mib": 0.5,
-    "client": "wget", "read_bytes": 1, "transfer_mib": 2, "limit_s": 5, "repetitions_min": 6,
-    "repetitions_max": 12, "width_pct": 5,
+    "size": "full",
+    "only": "default, both",
+    "testbed": "namespaces",
+    "kernel": "6.12",
+    "runs": "elsewhere",
+    "seed": 7,
+    "memory_mib": 8192,
+    "capture": True,
+    "rate_mbit": 10.5,
+    "delay_ms": 0,
+    "loss_pct": 0.1,
+    "jitter_ms": 3,
+    "at": "router",
+    "buffer_mib": 0.5,
+    "client": "wget",
+    "read_bytes": 1,
+    "transfer_mib": 2,
+    "limit_s": 5,
+    "repetitions_min": 6,
+    "repetitions_max": 12,
+    "width_pct": 5,
 }
 
 
@@ -81,56 +97,62 @@ def test_flags_are_made_from_the_names() -> None:
         assert one.notebook_name == name.upper()
 
 
-@pytest.mark.parametrize(("values", "parts"), [
-    ({"RATE_MBTI": 10}, ["RATE_MBTI is not a parameter", "did you mean RATE_MBIT?"]),
-    ({"rate-mbit": 10}, ["rate-mbit is not a parameter", "did you mean RATE_MBIT?"]),
-    ({"zork": 10}, ["zork is not a parameter", "RATE_MBIT", "SEED"]),
-    ({"rate_mbit": "200"}, ['RATE_MBIT = "200" is text, not a number', "0.1 to 100000 Mbit/s"]),
-    ({"rate_mbit": None}, ["RATE_MBIT = None", "not a number"]),
-    ({"rate_mbit": True}, ["RATE_MBIT = True is a switch, not a number"]),
-    ({"rate_mbit": [10]}, ["RATE_MBIT = [10] is a list"]),
-    ({"seed": True}, ["SEED = True is a switch, not a whole number"]),
-    ({"seed": 1.0}, ["SEED = 1.0 is a number, not a whole number"]),
-    ({"capture": 1}, ["CAPTURE = 1 is a whole number", "True or False"]),
-    ({"capture": "yes"}, ['CAPTURE = "yes"', "True or False"]),
-    ({"runs": Path("runs")}, ["RUNS = ", "not text", "a folder"]),
-    ({"kernel": 6.1}, ["KERNEL = 6.1 is a number", 'in quotes, "6.1"', "-r KERNEL 6.1"]),
-    ({"kernel": "six"}, ['KERNEL = "six"', "6.1.192-2", "digest"]),
-    ({"rate_mbit": 0}, ["RATE_MBIT = 0 is out of range", "0.1 to 100000 Mbit/s"]),
-    ({"loss_pct": 50.1}, ["LOSS_PCT = 50.1 is out of range", "0 to 50 %"]),
-    ({"seed": -1}, ["SEED = -1 is out of range", "0 to 2147483647"]),
-    ({"memory_mib": 512}, ["MEMORY_MIB = 512 is out of range", "1024 to 65536 MiB"]),
-    ({"rate_mbit": float("nan")}, ["RATE_MBIT = nan is not finite"]),
-    ({"rate_mbit": float("inf")}, ["RATE_MBIT = inf is not finite"]),
-    ({"rate_mbit": 10**400}, ["RATE_MBIT = 1000", "is not finite"]),
-    ({"seed": 10**5000}, ["SEED = a number too long to print is out of range"]),
-    ({"kernel": 10**5000}, ["KERNEL = a number too long to print"]),
-    ({"size": "smal"}, ['SIZE = "smal" is not a choice', "small, full", "did you mean small?"]),
-    ({"size": ""}, ['SIZE = "" is not a choice']),
-    ({"testbed": "vm"}, ["virtual, namespaces, vagrant, recorded"]),
-    ({"runs": ""}, ['RUNS = "" cannot be read', "a folder"]),
-    ({"runs": "a\nb"}, ['RUNS = "a b" cannot be read']),
-    ({"runs": "a\0b"}, ["cannot be read"]),
-])
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [
+        ({"RATE_MBTI": 10}, ["RATE_MBTI is not a parameter", "did you mean RATE_MBIT?"]),
+        ({"rate-mbit": 10}, ["rate-mbit is not a parameter", "did you mean RATE_MBIT?"]),
+        ({"zork": 10}, ["zork is not a parameter", "RATE_MBIT", "SEED"]),
+        ({"rate_mbit": "200"}, ['RATE_MBIT = "200" is text, not a number', "0.1 to 100000 Mbit/s"]),
+        ({"rate_mbit": None}, ["RATE_MBIT = None", "not a number"]),
+        ({"rate_mbit": True}, ["RATE_MBIT = True is a switch, not a number"]),
+        ({"rate_mbit": [10]}, ["RATE_MBIT = [10] is a list"]),
+        ({"seed": True}, ["SEED = True is a switch, not a whole number"]),
+        ({"seed": 1.0}, ["SEED = 1.0 is a number, not a whole number"]),
+        ({"capture": 1}, ["CAPTURE = 1 is a whole number", "True or False"]),
+        ({"capture": "yes"}, ['CAPTURE = "yes"', "True or False"]),
+        ({"runs": Path("runs")}, ["RUNS = ", "not text", "a folder"]),
+        ({"kernel": 6.1}, ["KERNEL = 6.1 is a number", 'in quotes, "6.1"', "-r KERNEL 6.1"]),
+        ({"kernel": "six"}, ['KERNEL = "six"', "6.1.192-2", "digest"]),
+        ({"rate_mbit": 0}, ["RATE_MBIT = 0 is out of range", "0.1 to 100000 Mbit/s"]),
+        ({"loss_pct": 50.1}, ["LOSS_PCT = 50.1 is out of range", "0 to 50 %"]),
+        ({"seed": -1}, ["SEED = -1 is out of range", "0 to 2147483647"]),
+        ({"memory_mib": 512}, ["MEMORY_MIB = 512 is out of range", "1024 to 65536 MiB"]),
+        ({"rate_mbit": float("nan")}, ["RATE_MBIT = nan is not finite"]),
+        ({"rate_mbit": float("inf")}, ["RATE_MBIT = inf is not finite"]),
+        ({"rate_mbit": 10**400}, ["RATE_MBIT = 1000", "is not finite"]),
+        ({"seed": 10**5000}, ["SEED = a number too long to print is out of range"]),
+        ({"kernel": 10**5000}, ["KERNEL = a number too long to print"]),
+        ({"size": "smal"}, ['SIZE = "smal" is not a choice', "small, full", "did you mean small?"]),
+        ({"size": ""}, ['SIZE = "" is not a choice']),
+        ({"testbed": "vm"}, ["virtual, namespaces, vagrant, recorded"]),
+        ({"runs": ""}, ['RUNS = "" cannot be read', "a folder"]),
+        ({"runs": "a\nb"}, ['RUNS = "a b" cannot be read']),
+        ({"runs": "a\0b"}, ["cannot be read"]),
+    ],
+)
 def test_an_odd_value_is_refused_in_one_line(values: dict[str, Any], parts: list[str]) -> None:
     line = refused(values)
     for part in parts:
         assert part in line
 
 
-@pytest.mark.parametrize(("words", "parts"), [
-    (["--rate-mbti", "10"], ["--rate-mbti is not a flag of labs run", "--rate-mbit?"]),
-    (["--rate", "10"], ["--rate is not a flag"]),
-    (["--rate-mbit", "ten"], ['--rate-mbit "ten" cannot be read', "0.1 to 100000 Mbit/s"]),
-    (["--rate-mbit", "0"], ["--rate-mbit 0 is out of range"]),
-    (["--rate-mbit", "nan"], ["--rate-mbit nan is not finite"]),
-    (["--loss-pct", "-1"], ["--loss-pct -1 is out of range"]),
-    (["--seed", "1.5"], ['--seed "1.5" cannot be read', "a whole number"]),
-    (["--size", "smal"], ["did you mean small?"]),
-    (["--rate-mbit"], ["--rate-mbit", "expected one argument"]),
-    (["--capture=yes"], ["--capture"]),
-    (["both"], ["both is one word too many"]),
-])
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["--rate-mbti", "10"], ["--rate-mbti is not a flag of labs run", "--rate-mbit?"]),
+        (["--rate", "10"], ["--rate is not a flag"]),
+        (["--rate-mbit", "ten"], ['--rate-mbit "ten" cannot be read', "0.1 to 100000 Mbit/s"]),
+        (["--rate-mbit", "0"], ["--rate-mbit 0 is out of range"]),
+        (["--rate-mbit", "nan"], ["--rate-mbit nan is not finite"]),
+        (["--loss-pct", "-1"], ["--loss-pct -1 is out of range"]),
+        (["--seed", "1.5"], ['--seed "1.5" cannot be read', "a whole number"]),
+        (["--size", "smal"], ["did you mean small?"]),
+        (["--rate-mbit"], ["--rate-mbit", "expected one argument"]),
+        (["--capture=yes"], ["--capture"]),
+        (["both"], ["both is one word too many"]),
+    ],
+)
 def test_an_odd_flag_is_refused_in_one_line(words: list[str], parts: list[str]) -> None:
     with pytest.raises(BadInput) as caught:
         read_flags(*words)
@@ -166,9 +188,9 @@ def test_only_names_conditions() -> None:
         LabParameters(only="defalt").chosen(there)
 
 
-@pytest.mark.parametrize("text", [
-    "6.1", "6.12", "6.1.192", "6.1.192-2", "6.12.9-1~bpo12+1", "8a2551657a66", "12345678",
-])
+@pytest.mark.parametrize(
+    "text", ["6.1", "6.12", "6.1.192", "6.1.192-2", "6.12.9-1~bpo12+1", "8a2551657a66", "12345678"]
+)
 def test_a_kernel_is_named_as_the_store_names_it(text: str) -> None:
     assert LabParameters(kernel=text).kernel == text
     assert read_wish(text).text == text
@@ -198,8 +220,12 @@ def test_the_schema_is_one_and_takes_the_defaults(cls: type[Any]) -> None:
 @given(
     name=st.sampled_from(sorted(declared(Buffers))),
     value=st.one_of(
-        st.none(), st.booleans(), st.integers(-10, 10), st.integers(),
-        st.floats(-10, 10), st.floats(allow_nan=False, allow_infinity=False),
+        st.none(),
+        st.booleans(),
+        st.integers(-10, 10),
+        st.integers(),
+        st.floats(-10, 10),
+        st.floats(allow_nan=False, allow_infinity=False),
         st.sampled_from(["small", "server", "wget", "6.1", "12345678", "virtual", " "]),
         st.text(st.characters(exclude_characters="\n\r"), max_size=12),
     ),
@@ -276,8 +302,12 @@ def test_declarations_that_cannot_be_used_are_told_so() -> None:
     class Wrong(LabParameters):
         rate: float = parameter(1.0, low=2, help="")
 
-    for cls, said in ((Bare, "write @dataclass"), (Optional, "str, int, float or bool"),
-                      (Shouting, "lower case"), (Wrong, "Wrong.rate: default = 1.0 is out of")):
+    for cls, said in (
+        (Bare, "write @dataclass"),
+        (Optional, "str, int, float or bool"),
+        (Shouting, "lower case"),
+        (Wrong, "Wrong.rate: default = 1.0 is out of"),
+    ):
         with pytest.raises(BadInput) as caught:
             declared(cls)
         assert said in str(caught.value)

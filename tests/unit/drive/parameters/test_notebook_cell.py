@@ -31,19 +31,30 @@ def refused(names: dict[str, Any], lab: str = "buffers") -> str:
 
 
 def test_the_names_in_capitals_are_the_parameters() -> None:
-    names = {"RATE_MBIT": 10, "SIZE": "full", "_PRIVATE": 1, "answer": 42, "Table": 3, "In": [],
-             "OS": os, "INT": int}
+    names = {
+        "RATE_MBIT": 10,
+        "SIZE": "full",
+        "_PRIVATE": 1,
+        "answer": 42,
+        "Table": 3,
+        "In": [],
+        "OS": os,
+        "INT": int,
+    }
     assert labs.check("buffers", names) == Buffers(rate_mbit=10, size="full")
 
 
-@pytest.mark.parametrize(("names", "said"), [
-    ({"RATE_MBTI": 10}, "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
-    ({"RATE": 10}, "did you mean RATE_MBIT? Write a name of your own in small letters."),
-    ({"RATE_MBIT": "10"}, 'RATE_MBIT = "10" is text, not a number'),
-    ({"RATE_MBIT": -1}, "RATE_MBIT = -1 is out of range"),
-    ({"ONLY": "defalt"}, "defalt is not a condition; did you mean default?"),
-    ({"KERNEL": 6.1}, "papermill: -r KERNEL 6.1"),
-])
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"RATE_MBTI": 10}, "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
+        ({"RATE": 10}, "did you mean RATE_MBIT? Write a name of your own in small letters."),
+        ({"RATE_MBIT": "10"}, 'RATE_MBIT = "10" is text, not a number'),
+        ({"RATE_MBIT": -1}, "RATE_MBIT = -1 is out of range"),
+        ({"ONLY": "defalt"}, "defalt is not a condition; did you mean default?"),
+        ({"KERNEL": 6.1}, "papermill: -r KERNEL 6.1"),
+    ],
+)
 def test_a_wrong_name_or_value_is_refused(names: dict[str, Any], said: str) -> None:
     assert said in refused(names)
 
@@ -76,47 +87,52 @@ def accepted(*cells: str) -> Buffers:
 ASKED = Buffers(rate_mbit=100, delay_ms=20, seed=3, runs="kept")
 
 
-@pytest.mark.parametrize("cells", [
-    (CELL,),
-    (CELL, CHECK, "from labs.experiments.nagle.settings import NGINX_HEAD_BYTES", CELL),
-    (CELL, CHECK, "from labs.read.theory.nagle import sent as SENT\nREAD = 1; BUFFERS = 2"),
-    (MISSPELT, CHECK, CELL),
-    (MISSPELT, CHECK, MISSPELT.replace("MBTI", "MIBT"), CHECK, CELL, CHECK),
-    (CELL, "BDP = 25e6"),
-    (CELL, "RATE = 5\nBDP_BYTES = 1", CHECK),
-    ("RATE = 5", CELL),
-    (CELL + "\nBDP, rtt_ms = 25e6, 200",),
-    ("LOSS_PCT = 1\n" + CELL, CHECK, CELL),
-    (CELL, "for LOSS_PCT in (1, 2): pass", CELL),
-    (CELL, "LOSS_PCT =", INJECTED + "%magic"),
-    ("RATE_MBIT = 100", "DELAY_MS = 20\nSEED = 3\nRUNS = 'kept'"),
-    ("RATE_MBIT = 100", "DELAY_MS = 20\nSEED = 3\nRUNS = 'kept'", CHECK) * 2,
-    ("SEED = 9", CELL),
-    (CELL.replace("SEED = 3", "SEED = 9"), "SEED = 3"),
-    (CELL.replace("SEED = 3", "SEED = 9"), INJECTED + "SEED = 3"),
-    (INJECTED + "LOSS_PCT = 1\n" + CELL, CHECK, INJECTED + CELL),
-    (CELL, INJECTED + "BDP = 1", CHECK, CELL),
-    (CELL, INJECTED + "BDP = 1", CHECK, INJECTED + "SEED = 3"),
-])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (CELL,),
+        (CELL, CHECK, "from labs.experiments.nagle.settings import NGINX_HEAD_BYTES", CELL),
+        (CELL, CHECK, "from labs.read.theory.nagle import sent as SENT\nREAD = 1; BUFFERS = 2"),
+        (MISSPELT, CHECK, CELL),
+        (MISSPELT, CHECK, MISSPELT.replace("MBTI", "MIBT"), CHECK, CELL, CHECK),
+        (CELL, "BDP = 25e6"),
+        (CELL, "RATE = 5\nBDP_BYTES = 1", CHECK),
+        ("RATE = 5", CELL),
+        (CELL + "\nBDP, rtt_ms = 25e6, 200",),
+        ("LOSS_PCT = 1\n" + CELL, CHECK, CELL),
+        (CELL, "for LOSS_PCT in (1, 2): pass", CELL),
+        (CELL, "LOSS_PCT =", INJECTED + "%magic"),
+        ("RATE_MBIT = 100", "DELAY_MS = 20\nSEED = 3\nRUNS = 'kept'"),
+        ("RATE_MBIT = 100", "DELAY_MS = 20\nSEED = 3\nRUNS = 'kept'", CHECK) * 2,
+        ("SEED = 9", CELL),
+        (CELL.replace("SEED = 3", "SEED = 9"), "SEED = 3"),
+        (CELL.replace("SEED = 3", "SEED = 9"), INJECTED + "SEED = 3"),
+        (INJECTED + "LOSS_PCT = 1\n" + CELL, CHECK, INJECTED + CELL),
+        (CELL, INJECTED + "BDP = 1", CHECK, CELL),
+        (CELL, INJECTED + "BDP = 1", CHECK, INJECTED + "SEED = 3"),
+    ],
+)
 def test_the_last_parameters_cell_counts(cells: tuple[str, ...]) -> None:
     """Run All gives the same as in a new kernel, whatever else the kernel has executed."""
     assert accepted(*cells) == ASKED
 
 
-@pytest.mark.parametrize(("cells", "said"), [
-    ((MISSPELT,), "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
-    ((CELL, CHECK, MISSPELT), "RATE_MBTI is not a parameter"),
-    ((MISSPELT, "BDP = 25e6", CHECK, "SENT = 1"), "RATE_MBTI is not a parameter"),
-    (("RATE_MBTI = 100",), "RATE_MBTI is not a parameter"),
-    (("RATE_MBIT = 100", CHECK, "RATE_MBTI = 10"), "RATE_MBTI is not a parameter"),
-    (("RATE_MBIT = 100", "DELAY = 20\nSEED = 3"), "DELAY is not a parameter"),
-    ((CELL, INJECTED + "rate_mbit = 10\n"), "rate_mbit is not a parameter; did you mean R"),
-    ((CELL, INJECTED + "BDP = 1"), "BDP is not a parameter; allowed: SIZE, "),
-    ((INJECTED + "BDP = 1", CELL), "BDP is not a parameter; allowed: SIZE, "),
-    ((CELL, "DELAY_MS = -1"), "DELAY_MS = -1 is out of range"),
-])
-def test_a_wrong_name_in_the_parameters_cell_is_refused(
-        cells: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ((MISSPELT,), "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
+        ((CELL, CHECK, MISSPELT), "RATE_MBTI is not a parameter"),
+        ((MISSPELT, "BDP = 25e6", CHECK, "SENT = 1"), "RATE_MBTI is not a parameter"),
+        (("RATE_MBTI = 100",), "RATE_MBTI is not a parameter"),
+        (("RATE_MBIT = 100", CHECK, "RATE_MBTI = 10"), "RATE_MBTI is not a parameter"),
+        (("RATE_MBIT = 100", "DELAY = 20\nSEED = 3"), "DELAY is not a parameter"),
+        ((CELL, INJECTED + "rate_mbit = 10\n"), "rate_mbit is not a parameter; did you mean R"),
+        ((CELL, INJECTED + "BDP = 1"), "BDP is not a parameter; allowed: SIZE, "),
+        ((INJECTED + "BDP = 1", CELL), "BDP is not a parameter; allowed: SIZE, "),
+        ((CELL, "DELAY_MS = -1"), "DELAY_MS = -1 is out of range"),
+    ],
+)
+def test_a_wrong_name_in_the_parameters_cell_is_refused(cells: tuple[str, ...], said: str) -> None:
     assert said in refused(executed(*cells))
 
 
@@ -149,28 +165,47 @@ def papermill(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the notebook by papermill's command line, in `folder`."""
     source = notebook(folder / "in.ipynb")
     return subprocess.run(
-        [sys.executable, "-m", "papermill", str(source), str(folder / "out.ipynb"), *words,
-         "--cwd", str(folder), "--no-progress-bar"],
-        capture_output=True, text=True, timeout=300,
+        [
+            sys.executable,
+            "-m",
+            "papermill",
+            str(source),
+            str(folder / "out.ipynb"),
+            *words,
+            "--cwd",
+            str(folder),
+            "--no-progress-bar",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder / "ipython")},
     )
 
 
 @needs_papermill
-@pytest.mark.parametrize(("words", "said"), [
-    (("-p", "RATE_MBTI", "10"), "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
-    (("-p", "rate_mbit", "10"), "rate_mbit is not a parameter; did you mean RATE_MBIT?"),
-    (("-p", "KERNEL", "6.10"), "KERNEL = 6.1 is a number, not text"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-p", "RATE_MBTI", "10"), "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
+        (("-p", "rate_mbit", "10"), "rate_mbit is not a parameter; did you mean RATE_MBIT?"),
+        (("-p", "KERNEL", "6.10"), "KERNEL = 6.1 is a number, not text"),
+    ],
+)
 def test_papermill_fails_in_the_second_cell(
-        tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
     done = papermill(tmp_path, *words)
     assert done.returncode != 0
     assert f"BadInput: {said}" in done.stderr
     assert not (tmp_path / "started").exists() and not (tmp_path / "runs").exists()
     book = nbformat.read(tmp_path / "out.ipynb", as_version=4)
-    (error,) = [output for cell in book.cells for output in cell.get("outputs", ())
-                if output.output_type == "error"]
+    (error,) = [
+        output
+        for cell in book.cells
+        for output in cell.get("outputs", ())
+        if output.output_type == "error"
+    ]
     assert len(error.traceback) == 1 and "\n" not in error.traceback[0]
     (failed,) = [cell for cell in book.cells if error in cell.get("outputs", ())]
     assert failed.metadata.tags == ["check"]

@@ -26,15 +26,19 @@ def parsed(*words: str) -> Buffers:
     return read(Buffers, *words)
 
 
-@pytest.mark.parametrize(("words", "rate_mbit", "transfer_mib"), [
-    ((), 1000, 1024),
-    (("--testbed", "namespaces"), 1000, 1024),
-    (("--testbed", "vagrant"), 100, 128),
-    (("--testbed", "vagrant", "--rate-mbit", "1000"), 1000, 128),
-    (("--testbed", "vagrant", "--size", "full"), 1000, 1024),
-])
+@pytest.mark.parametrize(
+    ("words", "rate_mbit", "transfer_mib"),
+    [
+        ((), 1000, 1024),
+        (("--testbed", "namespaces"), 1000, 1024),
+        (("--testbed", "vagrant"), 100, 128),
+        (("--testbed", "vagrant", "--rate-mbit", "1000"), 1000, 128),
+        (("--testbed", "vagrant", "--size", "full"), 1000, 1024),
+    ],
+)
 def test_machines_are_asked_for_a_rate_that_they_carry(
-        words: tuple[str, ...], rate_mbit: float, transfer_mib: int) -> None:
+    words: tuple[str, ...], rate_mbit: float, transfer_mib: int
+) -> None:
     found = parsed(*words)
     assert (found.rate_mbit, found.transfer_mib) == (rate_mbit, transfer_mib)
 

@@ -38,16 +38,34 @@ def served(tmp_path: Path) -> Iterator[int]:
 
 
 def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run((sys.executable, "-I", "-S", str(program), *words),
-                          capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        (sys.executable, "-I", "-S", str(program), *words),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 @pytest.mark.parametrize("read_bytes", [1000, 65536, 10_000_000])
-def test_fetch_counts_every_byte_whatever_the_read(served: int, tmp_path: Path,
-                                                   read_bytes: int) -> None:
+def test_fetch_counts_every_byte_whatever_the_read(
+    served: int, tmp_path: Path, read_bytes: int
+) -> None:
     out = tmp_path / "fetch.json"
-    done = run(FETCH, "--to", "127.0.0.1", "--port", str(served), "--path", "/bigfile",
-               "--read-bytes", str(read_bytes), "--limit-s", "30", "--out", str(out))
+    done = run(
+        FETCH,
+        "--to",
+        "127.0.0.1",
+        "--port",
+        str(served),
+        "--path",
+        "/bigfile",
+        "--read-bytes",
+        str(read_bytes),
+        "--limit-s",
+        "30",
+        "--out",
+        str(out),
+    )
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(out.read_text())
     assert (found["bytes"], found["length"], found["ended"]) == (3_000_001, 3_000_001, "complete")
@@ -58,6 +76,7 @@ def test_fetch_counts_every_byte_whatever_the_read(served: int, tmp_path: Path,
 
 def test_fetch_ends_at_its_limit_with_what_it_has(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
+
         def answer() -> None:
             peer, _ = listener.accept()
             peer.recv(4096)
@@ -68,8 +87,21 @@ def test_fetch_ends_at_its_limit_with_what_it_has(tmp_path: Path) -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         out = tmp_path / "fetch.json"
-        done = run(FETCH, "--to", "127.0.0.1", "--port", str(listener.getsockname()[1]), "--path",
-                   "/", "--read-bytes", "1000", "--limit-s", "0.3", "--out", str(out))
+        done = run(
+            FETCH,
+            "--to",
+            "127.0.0.1",
+            "--port",
+            str(listener.getsockname()[1]),
+            "--path",
+            "/",
+            "--read-bytes",
+            "1000",
+            "--limit-s",
+            "0.3",
+            "--out",
+            str(out),
+        )
         thread.join()
     assert done.returncode == 0
     found = json.loads(out.read_text())
@@ -77,8 +109,21 @@ def test_fetch_ends_at_its_limit_with_what_it_has(tmp_path: Path) -> None:
 
 
 def test_fetch_says_a_refusal_in_one_line(served: int, tmp_path: Path) -> None:
-    done = run(FETCH, "--to", "127.0.0.1", "--port", str(served), "--path", "/nothing",
-               "--read-bytes", "1000", "--limit-s", "5", "--out", str(tmp_path / "x"))
+    done = run(
+        FETCH,
+        "--to",
+        "127.0.0.1",
+        "--port",
+        str(served),
+        "--path",
+        "/nothing",
+        "--read-bytes",
+        "1000",
+        "--limit-s",
+        "5",
+        "--out",
+        str(tmp_path / "x"),
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("the server answered with status 404")
     assert len(done.stderr.splitlines()) == 1
@@ -95,14 +140,39 @@ def test_probe_measures_a_handshake_and_a_train(tmp_path: Path, beside: bool) ->
             ports.append(str(free.getsockname()[1]))
     port = ports[0]
     also = ("--beside", ports[1]) if beside else ()
-    server = subprocess.Popen((sys.executable, "-I", "-S", str(PROBE), "serve", "--listen",
-                               "127.0.0.1", "--port", port, "--packets", packets, *also))
+    server = subprocess.Popen(
+        (
+            sys.executable,
+            "-I",
+            "-S",
+            str(PROBE),
+            "serve",
+            "--listen",
+            "127.0.0.1",
+            "--port",
+            port,
+            "--packets",
+            packets,
+            *also,
+        )
+    )
     out = tmp_path / "probe.json"
     try:
         while f":{int(port):04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text():
             assert server.poll() is None
-        done = run(PROBE, "measure", "--to", "127.0.0.1", "--port", port, "--packets", packets,
-                   "--out", str(out), *also)
+        done = run(
+            PROBE,
+            "measure",
+            "--to",
+            "127.0.0.1",
+            "--port",
+            port,
+            "--packets",
+            packets,
+            "--out",
+            str(out),
+            *also,
+        )
         assert (done.returncode, done.stderr) == (0, "")
         assert server.wait(10) == 0
     finally:

@@ -30,9 +30,19 @@ linux = pytest.mark.skipif(
 def running(folder: Path, port: int, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """The sampler, from the moment that its files exist."""
     argv = (
-        sys.executable, "-I", "-S", str(SOURCE), "--port", str(port),
-        "--samples", str(folder / "samples.bin"), "--ss", str(folder / "ss.txt"),
-        "--stats", str(folder / "stats.json"), *more,
+        sys.executable,
+        "-I",
+        "-S",
+        str(SOURCE),
+        "--port",
+        str(port),
+        "--samples",
+        str(folder / "samples.bin"),
+        "--ss",
+        str(folder / "ss.txt"),
+        "--stats",
+        str(folder / "stats.json"),
+        *more,
     )
     process = subprocess.Popen(argv)
     try:
@@ -59,8 +69,11 @@ def wait_for_dump(folder: Path, kept_before: int) -> int:
 def test_a_connection_is_sampled_and_marked_moments_too(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with (socket.create_connection(("127.0.0.1", port)), server.accept()[0],
-              running(tmp_path, port, "--interval-ms", "20", "--ss-interval-ms", "50") as process):
+        with (
+            socket.create_connection(("127.0.0.1", port)),
+            server.accept()[0],
+            running(tmp_path, port, "--interval-ms", "20", "--ss-interval-ms", "50") as process,
+        ):
             started = wait_for_dump(tmp_path, 0)
             periodic = wait_for_dump(tmp_path, started)
             process.send_signal(signal.SIGUSR1)
@@ -106,13 +119,16 @@ def test_the_cost_of_sampling_is_kept(tmp_path: Path) -> None:
 def test_periodic_samples_stand_on_multiples_of_the_interval(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with (socket.create_connection(("127.0.0.1", port)),
-              running(tmp_path, port, "--interval-ms", "50") as process):
+        with (
+            socket.create_connection(("127.0.0.1", port)),
+            running(tmp_path, port, "--interval-ms", "50") as process,
+        ):
             time.sleep(0.4)
             process.terminate()
             process.wait()
-    moments = sorted({sample.at_ns for sample in inet_diag.samples(
-        (tmp_path / "samples.bin").read_bytes())})[1:-1]
+    moments = sorted(
+        {sample.at_ns for sample in inet_diag.samples((tmp_path / "samples.bin").read_bytes())}
+    )[1:-1]
     assert moments
     slots = [moment // 50_000_000 for moment in moments]
     assert slots == sorted(set(slots))
@@ -125,16 +141,24 @@ def test_the_next_deadline_is_a_multiple_after_now() -> None:
     assert sampler.following(1_790_000_000_712_266_240, 10**8) == 1_790_000_000_800_000_000
 
 
-@pytest.mark.parametrize("argv", [
-    [], ["--port", "80"], ["--port", "0", "--samples", "a", "--ss", "b"],
-    ["--port", "65536", "--samples", "a", "--ss", "b"],
-    ["--port", "80", "--samples", "a", "--ss", "b", "--interval-ms", "-1"],
-    ["--port", "80", "--samples", "a", "--ss", "b", "--interval-ms", "1.5"],
-    ["--port", "eighty", "--samples", "a", "--ss", "b"],
-    ["--prot", "80", "--samples", "a", "--ss", "b"], ["--port"],
-])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["--port", "80"],
+        ["--port", "0", "--samples", "a", "--ss", "b"],
+        ["--port", "65536", "--samples", "a", "--ss", "b"],
+        ["--port", "80", "--samples", "a", "--ss", "b", "--interval-ms", "-1"],
+        ["--port", "80", "--samples", "a", "--ss", "b", "--interval-ms", "1.5"],
+        ["--port", "eighty", "--samples", "a", "--ss", "b"],
+        ["--prot", "80", "--samples", "a", "--ss", "b"],
+        ["--port"],
+    ],
+)
 def test_bad_arguments_are_refused_in_one_line(
-    argv: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    argv: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -163,7 +187,9 @@ def test_the_signals_are_as_before_when_it_has_ended(tmp_path: Path) -> None:
 def test_few_modules_are_imported_because_each_one_costs() -> None:
     tree = ast.parse(SOURCE.read_text())
     imported = {
-        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
         for alias in node.names
     } | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported == {"__future__", "os", "signal", "socket", "struct", "sys", "time"}

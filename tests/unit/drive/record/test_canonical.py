@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 from labs.drive.record.canonical import canonical, digest, key, parse, pretty
 from labs.errors import BadInput
 
-scalars = (st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text()
-           | st.floats(allow_nan=False, allow_infinity=False))
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 values = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
@@ -74,12 +79,21 @@ def _typed(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(("value", "text"), [
-    (200.0, b"200"), (200, b"200"), (-0.0, b"0"), (0.1, b"0.1"), (1e-7, b"1e-07"),
-    (1e22, b"10000000000000000000000"), (2**53 + 1, b"9007199254740993"), (True, b"true"),
-    ((1, [2.5]), b"[1,[2.5]]"), ({"b": 1, "a": {"d": None, "c": "é"}},
-                                 b'{"a":{"c":"\\u00e9","d":null},"b":1}'),
-])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (200.0, b"200"),
+        (200, b"200"),
+        (-0.0, b"0"),
+        (0.1, b"0.1"),
+        (1e-7, b"1e-07"),
+        (1e22, b"10000000000000000000000"),
+        (2**53 + 1, b"9007199254740993"),
+        (True, b"true"),
+        ((1, [2.5]), b"[1,[2.5]]"),
+        ({"b": 1, "a": {"d": None, "c": "é"}}, b'{"a":{"c":"\\u00e9","d":null},"b":1}'),
+    ],
+)
 def test_texts_that_keys_stand_on(value: object, text: bytes) -> None:
     assert canonical(value) == text
 
@@ -97,8 +111,9 @@ def test_what_json_does_not_have_is_refused(value: object) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [b"NaN", b"[Infinity]", b'{"a":-Infinity}', b'{"a":1,"a":2}',
-                                  b"{", b""])
+@pytest.mark.parametrize(
+    "text", [b"NaN", b"[Infinity]", b'{"a":-Infinity}', b'{"a":1,"a":2}', b"{", b""]
+)
 def test_reading_is_strict(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse(text)

@@ -43,8 +43,12 @@ staging.seal({"pid": os.getpid()})
 
 
 def maker(runs: Path, function: str, at: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", MAKER, str(runs), function, str(at)], cwd=ROOT,
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", MAKER, str(runs), function, str(at)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
 
 
 def killed(runs: Path, function: str, at: int) -> bool:
@@ -96,14 +100,18 @@ def test_a_kill_at_any_step_of_sealing_leaves_nothing_half(tmp_path: Path) -> No
         (tmp_path / "run").rmdir()
 
 
-@pytest.mark.parametrize(("function", "at", "expected"), [
-    ("rename", 1, b"OLD"),      # before anything was renamed
-    ("rename", 2, b"OLD"),      # the name was found taken, nothing moved yet
-    ("rename", 3, b"NEW"),      # the old run is away, the new one not in: it is whole, so forward
-    ("rmdir", 1, b"NEW"),       # both renamed, the old one half deleted
-])
-def test_a_kill_while_a_run_is_replaced_is_finished(tmp_path: Path, function: str, at: int,
-                                                    expected: bytes) -> None:
+@pytest.mark.parametrize(
+    ("function", "at", "expected"),
+    [
+        ("rename", 1, b"OLD"),  # before anything was renamed
+        ("rename", 2, b"OLD"),  # the name was found taken, nothing moved yet
+        ("rename", 3, b"NEW"),  # the old run is away, the new one not in: it is whole, so forward
+        ("rmdir", 1, b"NEW"),  # both renamed, the old one half deleted
+    ],
+)
+def test_a_kill_while_a_run_is_replaced_is_finished(
+    tmp_path: Path, function: str, at: int, expected: bytes
+) -> None:
     old_run(tmp_path)
     assert killed(tmp_path, function, at)
     assert clear_stale(tmp_path) == ["run"]
@@ -115,7 +123,7 @@ def test_a_new_run_that_is_not_whole_does_not_replace(tmp_path: Path) -> None:
     old_run(tmp_path)
     assert killed(tmp_path, "rename", 3)
     staged = next(tmp_path.glob(".staging-*"))
-    (staged / "server/note.txt").write_bytes(b"CUT")        # as a power failure may leave it
+    (staged / "server/note.txt").write_bytes(b"CUT")  # as a power failure may leave it
     assert clear_stale(tmp_path) == ["run"]
     assert note(tmp_path) == b"OLD"
     assert left(tmp_path) == ["run"]
@@ -131,28 +139,42 @@ def test_the_lock_of_a_folder_that_was_removed_by_hand(tmp_path: Path) -> None:
 
 
 def test_many_makers_of_one_run_leave_one(tmp_path: Path) -> None:
-    loop = MAKER.replace('staging = folder', 'for _ in range(15):\n  folder.clear_stale(runs)\n'
-                         '  staging = folder').replace('\nstaging.', '\n  staging.') \
-        .replace('\nprint', '\n  print').replace("\nif at == 0:\n    sys.stdin.read()", "") \
+    loop = (
+        MAKER.replace(
+            "staging = folder",
+            "for _ in range(15):\n  folder.clear_stale(runs)\n  staging = folder",
+        )
+        .replace("\nstaging.", "\n  staging.")
+        .replace("\nprint", "\n  print")
+        .replace("\nif at == 0:\n    sys.stdin.read()", "")
         .replace("\nsetattr(os, function, deadly)", "")
-    processes = [subprocess.Popen([sys.executable, "-c", loop, str(tmp_path), "rename", "-1"],
-                                  cwd=ROOT, stdout=subprocess.DEVNULL) for _ in range(4)]
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", loop, str(tmp_path), "rename", "-1"],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+        )
+        for _ in range(4)
+    ]
     while any(process.poll() is None for process in processes):
         try:
             verify(tmp_path / "run")
         except (LabError, OSError):
-            continue        # not made yet, or replaced while it was read
+            continue  # not made yet, or replaced while it was read
     assert [process.returncode for process in processes] == [0, 0, 0, 0]
     assert note(tmp_path) == b"NEW"
     assert left(tmp_path) == ["run"]
 
 
 def test_a_killed_writer_of_a_study_is_cleared_by_the_next(tmp_path: Path) -> None:
-    writer = ("import os, signal, sys\nfrom pathlib import Path\n"
-              "from labs.drive.record.atomic_write import whole_file\n"
-              "with whole_file(Path(sys.argv[1])) as file:\n"
-              "    file.write(b'half')\n    file.flush()\n"
-              "    os.kill(os.getpid(), signal.SIGKILL)\n")
+    writer = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from labs.drive.record.atomic_write import whole_file\n"
+        "with whole_file(Path(sys.argv[1])) as file:\n"
+        "    file.write(b'half')\n    file.flush()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
     study = write_study(tmp_path, "buffers", {"seed": 1}, [Planned("both", "0" * 64)])
     for _ in range(2):
         path = tmp_path / "studies/buffers.json"
@@ -162,8 +184,9 @@ def test_a_killed_writer_of_a_study_is_cleared_by_the_next(tmp_path: Path) -> No
     assert read_study(tmp_path / "studies/buffers.json").name == study.name
     write_study(tmp_path, "buffers", {"seed": 2}, [Planned("both", "1" * 64)])
     assert len(left(tmp_path / "studies")) == 3
-    subprocess.run([sys.executable, "-c", writer, str(tmp_path / "studies/buffers-0.json")],
-                   cwd=ROOT)
+    subprocess.run(
+        [sys.executable, "-c", writer, str(tmp_path / "studies/buffers-0.json")], cwd=ROOT
+    )
     write_study(tmp_path, "buffers", {"seed": 2}, [Planned("both", "1" * 64)])
     assert len(left(tmp_path / "studies")) == 3
 

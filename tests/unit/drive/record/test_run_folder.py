@@ -66,10 +66,14 @@ def test_modes_do_not_depend_on_who_made_the_run(tmp_path: Path) -> None:
         staging.write("server/tool.txt", b"")
         staging.path("server/tool.txt").chmod(0o4700)
         folder = staging.seal({})
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode)
-             for path in [folder, *folder.rglob("*")]}
-    assert modes == {"run": 0o755, "server": 0o755, "tool.txt": 0o644, "seal.json": 0o644,
-                     "host.json": 0o644}
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.rglob("*")]}
+    assert modes == {
+        "run": 0o755,
+        "server": 0o755,
+        "tool.txt": 0o644,
+        "seal.json": 0o644,
+        "host.json": 0o644,
+    }
 
 
 def test_an_error_leaves_nothing(tmp_path: Path) -> None:
@@ -143,8 +147,12 @@ def test_an_old_run_may_be_kept(tmp_path: Path) -> None:
 
 def test_runs_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    for runs in (tmp_path / "file/runs", tmp_path / "file", Path("/proc/runs"),
-                 tmp_path / ("long" * 100)):
+    for runs in (
+        tmp_path / "file/runs",
+        tmp_path / "file",
+        Path("/proc/runs"),
+        tmp_path / ("long" * 100),
+    ):
         with pytest.raises(BadInput, match=r"cannot be written .* with --into DIR"):
             Staging(runs, "run")
     with pytest.raises(BadInput, match="cannot be written"), Staging(tmp_path, "file") as staging:
@@ -186,13 +194,19 @@ def replace_by_folder(folder: Path) -> None:
     (folder / "server/nginx.conf").mkdir()
 
 
-@pytest.mark.parametrize(("by_hand", "what"), [
-    (change, "server/nginx.conf was changed"), (remove, "server/nginx.conf is missing"),
-    (add, "server/nginx.conf.bak was added"), (link, "server/nginx.conf was changed"),
-    (replace_by_folder, "server/nginx.conf is missing"),
-])
-def test_what_was_done_by_hand_is_found(tmp_path: Path, by_hand: Callable[[Path], None],
-                                        what: str) -> None:
+@pytest.mark.parametrize(
+    ("by_hand", "what"),
+    [
+        (change, "server/nginx.conf was changed"),
+        (remove, "server/nginx.conf is missing"),
+        (add, "server/nginx.conf.bak was added"),
+        (link, "server/nginx.conf was changed"),
+        (replace_by_folder, "server/nginx.conf is missing"),
+    ],
+)
+def test_what_was_done_by_hand_is_found(
+    tmp_path: Path, by_hand: Callable[[Path], None], what: str
+) -> None:
     folder = make_run(tmp_path)
     by_hand(folder)
     with pytest.raises(Damaged, match=what) as caught:
@@ -217,18 +231,20 @@ def test_this_machines_file_may_change_or_go(tmp_path: Path) -> None:
     verify(folder)
 
 
-@pytest.mark.parametrize(("text", "error", "what"), [
-    (b"", Damaged, "is no JSON"),
-    (b"[]", Damaged, "no JSON object"),
-    (b'{"schema":2}', BadInput, "schema 2, and this version of labs reads schema 1"),
-    (b'{"files":{}}', BadInput, "no schema version"),
-    (b'{"schema":true,"files":{}}', BadInput, "no schema version"),
-    (b'{"schema":1,"files":{"run.json":"00"},"digest":"00"}', Damaged, "was changed"),
-    (b'{"schema":1,"digest":"00"}', Damaged, "was changed"),
-    (b'{"schema":1,"files":{},"files":{},"digest":"00"}', Damaged, "is no JSON"),
-])
-def test_seals_that_are_none(tmp_path: Path, text: bytes, error: type[LabError],
-                             what: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "error", "what"),
+    [
+        (b"", Damaged, "is no JSON"),
+        (b"[]", Damaged, "no JSON object"),
+        (b'{"schema":2}', BadInput, "schema 2, and this version of labs reads schema 1"),
+        (b'{"files":{}}', BadInput, "no schema version"),
+        (b'{"schema":true,"files":{}}', BadInput, "no schema version"),
+        (b'{"schema":1,"files":{"run.json":"00"},"digest":"00"}', Damaged, "was changed"),
+        (b'{"schema":1,"digest":"00"}', Damaged, "was changed"),
+        (b'{"schema":1,"files":{},"files":{},"digest":"00"}', Damaged, "is no JSON"),
+    ],
+)
+def test_seals_that_are_none(tmp_path: Path, text: bytes, error: type[LabError], what: str) -> None:
     folder = make_run(tmp_path)
     (folder / "seal.json").write_bytes(text)
     with pytest.raises(error, match=what):

@@ -39,46 +39,100 @@ def test_the_schemas_are_schemas(path: Path) -> None:
     assert schema["properties"]["schema"] == {"const": VERSION}
 
 
-@pytest.mark.parametrize(("path", "new"), [
-    ("ended", "limit"), ("kernel", {"release": "6.18.0"}), ("buffers", []), ("tools", {}),
-    ("link.verdict", "not as asked: RTT 3 ms, asked 200"), ("link.measured.rate_mbit", None),
-    ("commands.0.exit", None), ("commands.0.exit", -15), ("inputs.kernel", None),
-    ("inputs.condition.sysctls", {}), ("inputs.condition.settings", {"a": None, "b": 1.5}),
-    ("link.asked.queue_packets", None), ("link.asked.rate_mbit", None), ("link.asked.at", "router"),
-    ("inputs.testbed", "namespaces"), ("inputs.testbed", "ssh"),
-])
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        ("ended", "limit"),
+        ("kernel", {"release": "6.18.0"}),
+        ("buffers", []),
+        ("tools", {}),
+        ("link.verdict", "not as asked: RTT 3 ms, asked 200"),
+        ("link.measured.rate_mbit", None),
+        ("commands.0.exit", None),
+        ("commands.0.exit", -15),
+        ("inputs.kernel", None),
+        ("inputs.condition.sysctls", {}),
+        ("inputs.condition.settings", {"a": None, "b": 1.5}),
+        ("link.asked.queue_packets", None),
+        ("link.asked.rate_mbit", None),
+        ("link.asked.at", "router"),
+        ("inputs.testbed", "namespaces"),
+        ("inputs.testbed", "ssh"),
+    ],
+)
 def test_what_a_run_may_say(path: str, new: object) -> None:
     said = changed(run_json(inputs()), path, new)
     assert held_to(RUN_SCHEMA, said, Path("run.json")) == said
 
 
-@pytest.mark.parametrize(("path", "new"), [
-    ("schema", GONE), ("lab", GONE), ("marks", GONE), ("more", 1), ("lab", "../x"),
-    ("key", "0" * 63), ("key", "G" * 64), ("ended", "killed"), ("link.asked.at", "client"),
-    ("link.asked.delay_ms", -1),
-    ("link.asked.delay_ms", "200"), ("link.asked.delay_ms", True), ("link.asked.port", 0),
-    ("link.asked.rate_mbit", 0), ("link.asked.more", 1), ("link.measured.rtt_ms", GONE),
-    ("link.measured.loss_pct", 101), ("link.verdict", "fine"), ("link.verdict", "not as asked: "),
-    ("commands.0.argv", []), ("commands.0.argv", "ip link"), ("commands.0.at_ns", 1.5),
-    ("commands.0.at_ns", GONE), ("commands.0.exit", "0"), ("marks.0", GONE), ("marks.1", GONE),
-    ("marks.1.name", "start"), ("sysctls.server.after", GONE), ("sysctls.server.before.x", 1),
-    ("buffers.0.granted_bytes", "1"), ("buffers.0.more", 1), ("kernel.hz", 0), ("kernel.hz", 250.5),
-    ("inputs.kernel.digest", "6.1"), ("inputs.testbed", "recorded"), ("inputs.seed", -1),
-    ("inputs.condition.settings.list", [1]), ("inputs.condition.sysctls.server.x", 1),
-    ("inputs.tools.nginx", "nginx/1.22.1"), ("inputs.code", GONE), ("inputs.more", 1),
-    ("tools.nginx", None),
-])
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        ("schema", GONE),
+        ("lab", GONE),
+        ("marks", GONE),
+        ("more", 1),
+        ("lab", "../x"),
+        ("key", "0" * 63),
+        ("key", "G" * 64),
+        ("ended", "killed"),
+        ("link.asked.at", "client"),
+        ("link.asked.delay_ms", -1),
+        ("link.asked.delay_ms", "200"),
+        ("link.asked.delay_ms", True),
+        ("link.asked.port", 0),
+        ("link.asked.rate_mbit", 0),
+        ("link.asked.more", 1),
+        ("link.measured.rtt_ms", GONE),
+        ("link.measured.loss_pct", 101),
+        ("link.verdict", "fine"),
+        ("link.verdict", "not as asked: "),
+        ("commands.0.argv", []),
+        ("commands.0.argv", "ip link"),
+        ("commands.0.at_ns", 1.5),
+        ("commands.0.at_ns", GONE),
+        ("commands.0.exit", "0"),
+        ("marks.0", GONE),
+        ("marks.1", GONE),
+        ("marks.1.name", "start"),
+        ("sysctls.server.after", GONE),
+        ("sysctls.server.before.x", 1),
+        ("buffers.0.granted_bytes", "1"),
+        ("buffers.0.more", 1),
+        ("kernel.hz", 0),
+        ("kernel.hz", 250.5),
+        ("inputs.kernel.digest", "6.1"),
+        ("inputs.testbed", "recorded"),
+        ("inputs.seed", -1),
+        ("inputs.condition.settings.list", [1]),
+        ("inputs.condition.sysctls.server.x", 1),
+        ("inputs.tools.nginx", "nginx/1.22.1"),
+        ("inputs.code", GONE),
+        ("inputs.more", 1),
+        ("tools.nginx", None),
+    ],
+)
 def test_what_a_run_cannot_say(path: str, new: object) -> None:
     with pytest.raises(Damaged, match=r"^runs/x/run\.json: ") as caught:
         held_to(RUN_SCHEMA, changed(run_json(inputs()), path, new), Path("runs/x/run.json"))
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize(("path", "new"), [
-    ("plan", []), ("plan.0.key", "0" * 12), ("plan.0.more", 1), ("plan.0.condition", "a/b"),
-    ("parameters.runs", "runs"), ("parameters.Seed", 1), ("parameters.seed", [1]), ("lab", ""),
-    ("more", 1), ("schema", 2),
-])
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        ("plan", []),
+        ("plan.0.key", "0" * 12),
+        ("plan.0.more", 1),
+        ("plan.0.condition", "a/b"),
+        ("parameters.runs", "runs"),
+        ("parameters.Seed", 1),
+        ("parameters.seed", [1]),
+        ("lab", ""),
+        ("more", 1),
+        ("schema", 2),
+    ],
+)
 def test_what_a_study_cannot_say(tmp_path: Path, path: str, new: object) -> None:
     said = make_study(tmp_path).as_json()
     assert held_to(STUDY_SCHEMA, said, Path("study.json"))
@@ -88,7 +142,12 @@ def test_what_a_study_cannot_say(tmp_path: Path, path: str, new: object) -> None
 
 def test_another_version_is_named() -> None:
     check_version(1, "runs/x")
-    for found, said in ((2, "schema 2"), (0, "schema 0"), (None, "no schema version"),
-                        ("1", "no schema version"), (True, "no schema version")):
+    for found, said in (
+        (2, "schema 2"),
+        (0, "schema 0"),
+        (None, "no schema version"),
+        ("1", "no schema version"),
+        (True, "no schema version"),
+    ):
         with pytest.raises(BadInput, match=f"runs/x has {said}, .* reads schema 1; "):
             check_version(found, "runs/x")

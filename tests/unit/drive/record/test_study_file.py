@@ -24,12 +24,15 @@ def test_a_study_is_written_under_its_name_and_as_the_newest(tmp_path: Path) -> 
     assert one.path == tmp_path / "studies" / f"buffers-{key(content)[:12]}.json"
     assert one.path.read_bytes() == (tmp_path / "studies/buffers.json").read_bytes()
     assert content == {
-        "schema": 1, "lab": "buffers", "parameters": {"delay_ms": 200, "seed": 1},
-        "plan": [{"condition": "default", "key": "0" * 64},
-                 {"condition": "both", "key": "1" * 64}],
+        "schema": 1,
+        "lab": "buffers",
+        "parameters": {"delay_ms": 200, "seed": 1},
+        "plan": [{"condition": "default", "key": "0" * 64}, {"condition": "both", "key": "1" * 64}],
     }
-    assert one.folders() == (tmp_path / "buffers-default-000000000000",
-                             tmp_path / "buffers-both-111111111111")
+    assert one.folders() == (
+        tmp_path / "buffers-default-000000000000",
+        tmp_path / "buffers-both-111111111111",
+    )
 
 
 def test_the_same_study_elsewhere_has_the_same_bytes(tmp_path: Path) -> None:
@@ -59,18 +62,25 @@ def test_the_newest_of_each_lab(tmp_path: Path) -> None:
     assert len(list((tmp_path / "studies").iterdir())) == 5
 
 
-@pytest.mark.parametrize(("text", "error", "what"), [
-    (b"", Damaged, "is no JSON"),
-    (b"[1]", Damaged, "no JSON object"),
-    (b'{"lab":"buffers"}', BadInput, "no schema version"),
-    (b'{"schema":7}', BadInput, "schema 7, and this version of labs reads schema 1"),
-    (b'{"schema":1,"lab":"buffers","parameters":{}}', Damaged, "no lab, parameters or plan"),
-    (b'{"schema":1,"lab":"buffers","parameters":{},"plan":[{"key":"0"}]}', Damaged,
-     "without condition and key"),
-    (b'{"schema":1,"lab":"buffers","parameters":{},"plan":[]}', Damaged, "was changed"),
-])
-def test_files_that_are_no_studies(tmp_path: Path, text: bytes, error: type[LabError],
-                                   what: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "error", "what"),
+    [
+        (b"", Damaged, "is no JSON"),
+        (b"[1]", Damaged, "no JSON object"),
+        (b'{"lab":"buffers"}', BadInput, "no schema version"),
+        (b'{"schema":7}', BadInput, "schema 7, and this version of labs reads schema 1"),
+        (b'{"schema":1,"lab":"buffers","parameters":{}}', Damaged, "no lab, parameters or plan"),
+        (
+            b'{"schema":1,"lab":"buffers","parameters":{},"plan":[{"key":"0"}]}',
+            Damaged,
+            "without condition and key",
+        ),
+        (b'{"schema":1,"lab":"buffers","parameters":{},"plan":[]}', Damaged, "was changed"),
+    ],
+)
+def test_files_that_are_no_studies(
+    tmp_path: Path, text: bytes, error: type[LabError], what: str
+) -> None:
     for name in ("buffers.json", "buffers-0123456789ab.json"):
         path = tmp_path / name
         path.write_bytes(text)

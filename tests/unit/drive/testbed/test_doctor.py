@@ -41,8 +41,8 @@ def test_the_text_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_one_testbed_alone_answers_by_exit_code(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("LABS_KERNELS", raising=False)
     assert main(["doctor", "virtual", "--json"]) == 3
@@ -53,7 +53,8 @@ def test_one_testbed_alone_answers_by_exit_code(
 
 
 def test_a_kernel_that_was_changed_by_hand_is_not_taken(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("LABS_KERNELS", raising=False)
     broken = store.own_store() / ("a" * 64)
@@ -75,7 +76,8 @@ def test_memory_that_no_folder_has_is_told() -> None:
 
 
 def test_a_missing_tool_comes_with_the_line_that_installs_it(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doctor, "TOOL_PATH", str(tmp_path))
     found = list(doctor.tools(("nginx", "tc")))
     assert [check.name for check in found if check.needed] == ["nginx", "tc"]
@@ -110,7 +112,8 @@ def test_packages_are_named_as_the_system_names_them() -> None:
 
 
 def test_without_a_known_package_manager_the_tools_are_named(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert install_line(["nginx"]) == "install nginx with your system's package manager"
     manager = tmp_path / "dnf"

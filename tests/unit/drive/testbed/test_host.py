@@ -24,17 +24,21 @@ def done(exit_code: int, stderr: str = "", stdout: str = "") -> Completed:
     return Completed(("tool",), exit_code, stdout.encode(), stderr.encode())
 
 
-@pytest.mark.parametrize(("name", "path"), [
-    ("net.ipv4.tcp_rmem", "net/ipv4/tcp_rmem"),
-    ("net/ipv4/conf/eth0.100/forwarding", "net/ipv4/conf/eth0.100/forwarding"),
-    ("kernel.hostname", "kernel/hostname"),
-])
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("net.ipv4.tcp_rmem", "net/ipv4/tcp_rmem"),
+        ("net/ipv4/conf/eth0.100/forwarding", "net/ipv4/conf/eth0.100/forwarding"),
+        ("kernel.hostname", "kernel/hostname"),
+    ],
+)
 def test_sysctl_paths(name: str, path: str) -> None:
     assert sysctl_path(name) == path
 
 
-@pytest.mark.parametrize("name", ["", ".", "/", "..", "a..b", "../x", "a/../b", "/etc/passwd",
-                                  "a/"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "/", "..", "a..b", "../x", "a/../b", "/etc/passwd", "a/"]
+)
 def test_names_that_lead_elsewhere(name: str) -> None:
     with pytest.raises(Missing, match=r"a name is like net.ipv4.tcp_rmem"):
         sysctl_path(name)
@@ -43,8 +47,12 @@ def test_names_that_lead_elsewhere(name: str) -> None:
 def test_neighbours_of_one_tool_share_a_process() -> None:
     lines = [("ip", "a"), ("ip", "b"), ("tc", "c"), ("ethtool", "d"), ("ethtool", "e"), ("ip", "f")]
     assert batches(lines) == [
-        ("ip", [("ip", "a"), ("ip", "b")]), ("tc", [("tc", "c")]), ("ethtool", [("ethtool", "d")]),
-        ("ethtool", [("ethtool", "e")]), ("ip", [("ip", "f")])]
+        ("ip", [("ip", "a"), ("ip", "b")]),
+        ("tc", [("tc", "c")]),
+        ("ethtool", [("ethtool", "d")]),
+        ("ethtool", [("ethtool", "e")]),
+        ("ip", [("ip", "f")]),
+    ]
     assert batches([]) == []
 
 
@@ -55,13 +63,16 @@ def test_exit_codes_of_a_batch() -> None:
     assert exit_codes(done(-9), 3) == [-9]
 
 
-@pytest.mark.parametrize(("ended", "words"), [
-    (done(2, "first\nsecond\nlast\n"), "ended with exit code 2: last (first)"),
-    (done(1, "Error: only.\nCommand failed -:2\n"), "ended with exit code 1: Error: only."),
-    (done(1, "", "said on stdout\n"), "ended with exit code 1: said on stdout"),
-    (done(7), "ended with exit code 7"),
-    (done(-15), "was ended by signal 15"),
-])
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        (done(2, "first\nsecond\nlast\n"), "ended with exit code 2: last (first)"),
+        (done(1, "Error: only.\nCommand failed -:2\n"), "ended with exit code 1: Error: only."),
+        (done(1, "", "said on stdout\n"), "ended with exit code 1: said on stdout"),
+        (done(7), "ended with exit code 7"),
+        (done(-15), "was ended by signal 15"),
+    ],
+)
 def test_a_failure_in_one_line(ended: Completed, words: str) -> None:
     assert str(failed("client", ("tool", "-x"), ended)) == f"`tool -x` on client {words}"
 
@@ -86,8 +97,9 @@ class Kept(LoggedHost):
         self.sysctls = sysctls
         self.refuses = ""
 
-    def _execute(self, argv: Sequence[str], stdin: bytes, timeout_s: float
-                 ) -> tuple[int, Completed]:
+    def _execute(
+        self, argv: Sequence[str], stdin: bytes, timeout_s: float
+    ) -> tuple[int, Completed]:
         raise NotImplementedError
 
     def _read_sysctl(self, path: str) -> str:

@@ -32,7 +32,8 @@ def test_a_shaper_that_may_be_late_may_send_what_it_missed() -> None:
     """10 ms at 100 Mbit/s are 125,000 bytes; the article's own rate keeps the article's words."""
     late = [" ".join(argv) for argv in shaping(Link(100, 200), "eth0", 10)]
     assert [line for line in late if "1:10 htb" in line] == [
-        "tc class add dev eth0 parent 1:1 classid 1:10 htb rate 100mbit burst 145480 cburst 145480"]
+        "tc class add dev eth0 parent 1:1 classid 1:10 htb rate 100mbit burst 145480 cburst 145480"
+    ]
     assert shaping(Link(1000, 200), "eth0", 10) == shaping(Link(1000, 200), "eth0")
 
 
@@ -61,10 +62,11 @@ def test_a_router_stands_between_with_offloads_off_everywhere() -> None:
     made = linking(ROUTED, link)
     off = ("tso", "off", "gso", "off", "gro", "off")
     assert [argv for argvs in made.values() for argv in argvs if argv[0] == "ethtool"] == [
-        ("ethtool", "-K", device, *off)
-        for device in ("eth0", "eth0", "eth1", "eth0")]
+        ("ethtool", "-K", device, *off) for device in ("eth0", "eth0", "eth1", "eth0")
+    ]
     assert {host for host, argvs in made.items() if any(argv[0] == "tc" for argv in argvs)} == {
-        "router"}
+        "router"
+    }
     assert all("eth1" in argv for argv in made["router"] if argv[0] == "tc")
     assert ("ip", "route", "add", "default", "via", "10.77.1.254") in addressing(ROUTED, "server")
 
@@ -72,34 +74,44 @@ def test_a_router_stands_between_with_offloads_off_everywhere() -> None:
 def test_every_port_is_laid_once_with_an_address_of_its_own() -> None:
     for plan in (DIRECT, ROUTED):
         made = wiring(plan, {host: f"labs-7-{host}" for host in plan.hosts})
-        assert [argv[:3] for argv in made[:len(plan.hosts)]] == [
-            ("ip", "netns", "add")] * len(plan.hosts)
+        assert [argv[:3] for argv in made[: len(plan.hosts)]] == [("ip", "netns", "add")] * len(
+            plan.hosts
+        )
         assert len({port.address for port in plan.ports}) == len(plan.ports)
         assert len({port.mac for port in plan.ports}) == len(plan.ports)
 
 
-@pytest.mark.parametrize(("measured", "said"), [
-    (Measured(200.001, 1000.03), "as asked"),
-    (Measured(203.9, 951.0), "as asked"),
-    (Measured(204.1, 1000.0), "RTT 204.10 ms, asked 200 within 4 ms"),
-    (Measured(200.0, 1051.0), "rate 1051.0 Mbit/s, asked 1000 within 5 %"),
-    (Measured(0.3, 940.0), "not as asked: RTT 0.30 ms"),
-    (Measured(200.0, None), "could not be measured"),
-])
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [
+        (Measured(200.001, 1000.03), "as asked"),
+        (Measured(203.9, 951.0), "as asked"),
+        (Measured(204.1, 1000.0), "RTT 204.10 ms, asked 200 within 4 ms"),
+        (Measured(200.0, 1051.0), "rate 1051.0 Mbit/s, asked 1000 within 5 %"),
+        (Measured(0.3, 940.0), "not as asked: RTT 0.30 ms"),
+        (Measured(200.0, None), "could not be measured"),
+    ],
+)
 def test_the_verdict_names_what_differs(measured: Measured, said: str) -> None:
     assert said in verdict(Link(1000, 200), measured)
 
 
-@pytest.mark.parametrize(("measured", "said"), [
-    (Measured(205.4, 100.0, beside_ms=2.1), "as asked"),
-    (Measured(208.0, 100.0, beside_ms=2.1),
-     "RTT 208.00 ms, asked 200 within 4.2 ms above the path's own 2.10"),
-    (Measured(216.0, 100.0, beside_ms=9.0), "as asked"),
-    (Measured(200.0, 100.0, beside_ms=9.0), "as asked"),
-    (Measured(199.9, 100.0, beside_ms=9.0), "within 9 ms above the path's own 9.00"),
-])
-def test_the_delay_is_judged_above_what_the_path_takes_by_itself(measured: Measured, said: str
-                                                                 ) -> None:
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [
+        (Measured(205.4, 100.0, beside_ms=2.1), "as asked"),
+        (
+            Measured(208.0, 100.0, beside_ms=2.1),
+            "RTT 208.00 ms, asked 200 within 4.2 ms above the path's own 2.10",
+        ),
+        (Measured(216.0, 100.0, beside_ms=9.0), "as asked"),
+        (Measured(200.0, 100.0, beside_ms=9.0), "as asked"),
+        (Measured(199.9, 100.0, beside_ms=9.0), "within 9 ms above the path's own 9.00"),
+    ],
+)
+def test_the_delay_is_judged_above_what_the_path_takes_by_itself(
+    measured: Measured, said: str
+) -> None:
     found = verdict(Link(100, 200), measured)
     assert found.endswith(said) and (found == "as asked") == (said == "as asked")
     assert Measured(200.0, 100.0).as_json() == {"rtt_ms": 200, "rate_mbit": 100, "loss_pct": None}

@@ -79,8 +79,9 @@ def test_awaiting_the_end_of_anything() -> None:
 
 
 def test_what_cannot_be_executed(tmp_path: Path, nothing: int) -> None:
-    with pytest.raises(Missing, match="nginx is not installed on server; on Debian: apt-get "
-                                      "install nginx-light"):
+    with pytest.raises(
+        Missing, match="nginx is not installed on server; on Debian: apt-get install nginx-light"
+    ):
         raise process.missing("nginx", "server")
     with pytest.raises(Missing, match="Permission denied"):
         started(nothing, str(tmp_path))

@@ -27,8 +27,7 @@ CONTROL = Path("/tmp/labs-ssh-x/control")
 
 
 def options(argv: tuple[str, ...]) -> dict[str, str]:
-    return dict(value.split("=", 1) for word, value in pairwise(argv)
-                if word == "-o")
+    return dict(value.split("=", 1) for word, value in pairwise(argv) if word == "-o")
 
 
 def test_the_first_session_makes_the_connection_and_the_others_never() -> None:
@@ -114,7 +113,10 @@ def served(tmp_path: Path) -> Iterator[Channel]:
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
     process = subprocess.Popen(
         (sys.executable, "-I", "-S", "-c", BOOTSTRAP, str(len(modules())), "serve"),
-        stdin=theirs_in, stdout=theirs_out, cwd="/")
+        stdin=theirs_in,
+        stdout=theirs_out,
+        cwd="/",
+    )
     os.close(theirs_in)
     os.close(theirs_out)
     channel = Channel(ours_in, ours_out)
@@ -156,9 +158,10 @@ def test_after_goodbye_nothing_is_undone(served: Channel, tmp_path: Path) -> Non
 
 def test_errors_of_the_far_end_are_told_and_it_goes_on(served: Channel) -> None:
     for order, error in (
-            ({"order": "read", "path": "/nonsuch"}, ("OSError", 2)),
-            ({"order": "run", "argv": ["no-such-program"], "timeout_s": 1}, ("Missing", None)),
-            ({"order": "run", "argv": ["sleep", "9"], "timeout_s": 0.1}, ("RunFailed", None))):
+        ({"order": "read", "path": "/nonsuch"}, ("OSError", 2)),
+        ({"order": "run", "argv": ["no-such-program"], "timeout_s": 1}, ("Missing", None)),
+        ({"order": "run", "argv": ["sleep", "9"], "timeout_s": 0.1}, ("RunFailed", None)),
+    ):
         served.send(order)
         received = served.receive(60)
         assert received is not None
@@ -175,17 +178,26 @@ def test_two_machines_have_no_router() -> None:
         Machines(Link(at="router"), machine, machine)
     testbed = Machines(Link(), machine, machine, kind="vagrant")
     assert (testbed.kind, testbed.router, list(testbed.hosts())) == (
-        "vagrant", None, ["server", "client"])
+        "vagrant",
+        None,
+        ["server", "client"],
+    )
 
 
-@pytest.mark.parametrize(("shown", "shaped"), [
-    ("", False),
-    ("qdisc noqueue 0: root refcnt 2 \n", False),
-    ("qdisc pfifo_fast 0: root refcnt 2 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1\n", False),
-    ("qdisc mq 0: root \nqdisc fq_codel 0: parent :1 limit 10240p flows 1024\n", False),
-    ("qdisc htb 1: root refcnt 2 r2q 10 default 0x100 direct_packets_stat 0\n", True),
-    ("qdisc netem 10: root refcnt 2 limit 1000 delay 200ms\n", True),
-])
+@pytest.mark.parametrize(
+    ("shown", "shaped"),
+    [
+        ("", False),
+        ("qdisc noqueue 0: root refcnt 2 \n", False),
+        (
+            "qdisc pfifo_fast 0: root refcnt 2 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1\n",
+            False,
+        ),
+        ("qdisc mq 0: root \nqdisc fq_codel 0: parent :1 limit 10240p flows 1024\n", False),
+        ("qdisc htb 1: root refcnt 2 r2q 10 default 0x100 direct_packets_stat 0\n", True),
+        ("qdisc netem 10: root refcnt 2 limit 1000 delay 200ms\n", True),
+    ],
+)
 def test_whether_a_device_is_shaped(shown: str, shaped: bool) -> None:
     assert is_shaped(shown) == shaped
     assert unshaping("eth1") == ("tc", "qdisc", "del", "dev", "eth1", "root")

@@ -24,14 +24,18 @@ def test_states_are_read_from_what_vagrant_prints() -> None:
     assert read_states("") == {}
 
 
-@pytest.mark.parametrize(("server", "client", "step"), [
-    ("running", "running", ""),
-    ("running", "not created", "vagrant up client"),
-    ("shutoff", "running", "vagrant up server"),
-    ("not created", "not created", "vagrant up"),
-])
-def test_the_next_step_is_a_command(server: str, client: str, step: str,
-                                    monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("server", "client", "step"),
+    [
+        ("running", "running", ""),
+        ("running", "not created", "vagrant up client"),
+        ("shutoff", "running", "vagrant up server"),
+        ("not created", "not created", "vagrant up"),
+    ],
+)
+def test_the_next_step_is_a_command(
+    server: str, client: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LAB_BOX", "a box")
     found = States({"server": server, "client": client})
     assert next_step(found) == step
@@ -40,7 +44,8 @@ def test_the_next_step_is_a_command(server: str, client: str, step: str,
 
 
 def test_before_the_first_machine_comes_the_box(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(machines_up, "folder", lambda: tmp_path)
     monkeypatch.delenv("LAB_BOX", raising=False)
     monkeypatch.delenv("LAB_BOX_URL", raising=False)
@@ -52,25 +57,29 @@ def test_before_the_first_machine_comes_the_box(
 
 
 def test_absent_machines_are_told_of_without_asking_vagrant(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(machines_up, "folder", lambda: tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     machines_up.reach.cache_clear()
     with pytest.raises(Missing) as caught:
         machines_up.reach()
     assert str(caught.value) == (
-        "server is not created, client is not created; make box && vagrant up")
+        "server is not created, client is not created; make box && vagrant up"
+    )
 
 
 def test_without_vagrant_the_doctor_says_what_to_install(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     (check,) = doctor.vagrant()
     assert not check.ok and "vagrant" in check.next_step
 
 
-needs_vagrant = pytest.mark.skipif(shutil.which("vagrant") is None,
-                                   reason="vagrant is not installed")
+needs_vagrant = pytest.mark.skipif(
+    shutil.which("vagrant") is None, reason="vagrant is not installed"
+)
 
 
 RUBY_PROVIDER = ("ruby", "-e", 'require "vagrant"; require "vagrant-libvirt"')
@@ -78,8 +87,10 @@ RUBY_PROVIDER = ("ruby", "-e", 'require "vagrant"; require "vagrant-libvirt"')
 
 def provider_is_known() -> bool:
     """Whether Debian's vagrant-libvirt is installed; the tests of virtual machines need it."""
-    return shutil.which("ruby") is not None and subprocess.run(
-        RUBY_PROVIDER, capture_output=True, timeout=60).returncode == 0
+    return (
+        shutil.which("ruby") is not None
+        and subprocess.run(RUBY_PROVIDER, capture_output=True, timeout=60).returncode == 0
+    )
 
 
 def validate(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -88,11 +99,21 @@ def validate(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str
     Vagrant refuses to validate without a provider. Where none is installed the providers' own
     blocks are left out; `make test-vm` installs libvirt's, and then they are validated too.
     """
-    keep = {**os.environ, "VAGRANT_HOME": str(tmp_path / "home"),
-            "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"), "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    keep = {
+        **os.environ,
+        "VAGRANT_HOME": str(tmp_path / "home"),
+        "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"),
+        "VAGRANT_CHECKPOINT_DISABLE": "1",
+    }
     without = () if provider_is_known() else ("--ignore-provider",)
-    return subprocess.run(("vagrant", "validate", *without), cwd=ROOT, capture_output=True,
-                          text=True, env={**keep, **settings}, timeout=120)
+    return subprocess.run(
+        ("vagrant", "validate", *without),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**keep, **settings},
+        timeout=120,
+    )
 
 
 @needs_vagrant
@@ -112,20 +133,33 @@ def test_box_processors_and_memory_are_those_of_the_environment(tmp_path: Path) 
              one.provider_config.memory
     """
     if not provider_is_known():
-        pytest.skip("vagrant or vagrant-libvirt is not a library of this machine's Ruby: "
-                    "setup/system.sh vm")
+        pytest.skip(
+            "vagrant or vagrant-libvirt is not a library of this machine's Ruby: setup/system.sh vm"
+        )
     done = subprocess.run(
-        ("ruby", "-e", script), cwd=ROOT, capture_output=True, text=True, timeout=120,
-        env={**os.environ, "VAGRANT_HOME": str(tmp_path / "home"),
-             "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"), "LAB_BOX": "mine/box",
-             "LAB_BOX_URL": "file:///mine.box", "LAB_CPUS": "3", "LAB_MEM": "1024"})
+        ("ruby", "-e", script),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={
+            **os.environ,
+            "VAGRANT_HOME": str(tmp_path / "home"),
+            "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"),
+            "LAB_BOX": "mine/box",
+            "LAB_BOX_URL": "file:///mine.box",
+            "LAB_CPUS": "3",
+            "LAB_MEM": "1024",
+        },
+    )
     assert done.stdout.split() == ["mine/box", "file:///mine.box", "3", "1024"], done.stderr
 
 
 @needs_vagrant
-@pytest.mark.parametrize(("name", "value"), [
-    ("LAB_RELEASE", "sid"), ("LAB_CPUS", "0"), ("LAB_MEM", "2G"), ("LAB_SSH_PORT", "22"),
-])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("LAB_RELEASE", "sid"), ("LAB_CPUS", "0"), ("LAB_MEM", "2G"), ("LAB_SSH_PORT", "22")],
+)
 def test_a_setting_that_is_not_allowed_is_refused(tmp_path: Path, name: str, value: str) -> None:
     done = validate(tmp_path, **{name: value})
     assert done.returncode != 0

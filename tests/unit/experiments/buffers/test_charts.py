@@ -66,8 +66,11 @@ def test_a_sweep_has_both_series_the_theory_and_its_marks() -> None:
     traces = named(figure)
     assert {"predicted", "set by sysctl, automatic sizing off", "set by setsockopt"} <= set(traces)
     rows = TABLE[TABLE["series"] == "sysctl"].sort_values("buffer_bytes")
-    (top,) = [one for one in figure.data if one.name.startswith("set by sysctl") and one.showlegend
-              is not False]
+    (top,) = [
+        one
+        for one in figure.data
+        if one.name.startswith("set by sysctl") and one.showlegend is not False
+    ]
     assert top.x == tuple(rows["buffer_bytes"]) and top.y == tuple(rows["steady_mib_s"])
     assert figure.layout.xaxis.type == "log"
     assert "BDP 48.8 KiB" in texts(figure)
@@ -98,8 +101,9 @@ def test_goodput_above_the_other_rows_link_is_drawn() -> None:
 
 def test_a_sweep_with_the_articles_points() -> None:
     of_both = TABLE["condition"] == "both"
-    rows = TABLE.assign(article_steady_mib_s=of_both.map({True: 92.7}),
-                        article_claim=of_both.map({True: "A1.8"}))
+    rows = TABLE.assign(
+        article_steady_mib_s=of_both.map({True: 92.7}), article_claim=of_both.map({True: "A1.8"})
+    )
     points = named(buffers.against_buffer_size(rows))["the article, near the end"]
     assert (points.x, points.y) == ((50 * 2**20,), (92.7,))
     assert "the article, near the end" not in named(buffers.against_buffer_size(TABLE))
@@ -108,8 +112,11 @@ def test_a_sweep_with_the_articles_points() -> None:
 def test_points_that_had_not_settled_are_faint() -> None:
     rows = TABLE.copy()
     rows.loc[rows["condition"] == "sweep-24k", "settled"] = False
-    (top, _) = [one for one in buffers.against_buffer_size(rows).data
-                if one.name.startswith("set by sysctl")]
+    (top, _) = [
+        one
+        for one in buffers.against_buffer_size(rows).data
+        if one.name.startswith("set by sysctl")
+    ]
     assert sorted(top.marker.opacity) == [0.3, 1, 1, 1]
 
 
@@ -121,7 +128,13 @@ def test_shares_stand_side_by_side_for_each_value() -> None:
     assert "6.6 and later ignore it" in texts(figure)
     assert "ignored" in texts(buffers.adv_win_scale(OTHER))
     assert [promised(scale) for scale in (-2, -1, 0, 1, 2, 3)] == [
-        "1/4", "1/2", "all of it", "1/2", "3/4", "7/8"]
+        "1/4",
+        "1/2",
+        "all of it",
+        "1/2",
+        "3/4",
+        "7/8",
+    ]
 
 
 def test_loss_shows_the_median_and_the_range_of_the_draws() -> None:
@@ -151,9 +164,15 @@ def test_one_kernel_alone_is_drawn_too() -> None:
     assert [one.name for one in figure.data if one.type == "bar"] == ["Linux 6.1.192"]
 
 
-@pytest.mark.parametrize("draw", [
-    lambda rows: buffers.against_buffer_size(rows), lambda rows: buffers.adv_win_scale(rows),
-    lambda rows: buffers.loss(rows), lambda rows: buffers.kernels(rows, rows)])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rows: buffers.against_buffer_size(rows),
+        lambda rows: buffers.adv_win_scale(rows),
+        lambda rows: buffers.loss(rows),
+        lambda rows: buffers.kernels(rows, rows),
+    ],
+)
 def test_a_table_without_such_runs_gives_a_figure_that_says_so(draw: Any) -> None:
     figure = draw(TABLE[TABLE["condition"] == "httping"])
     assert not figure.data
@@ -165,11 +184,15 @@ def test_a_timeline_marks_where_ss_said_the_same(tmp_path: Path) -> None:
     (rings,) = [trace for name, trace in traces.items() if name.startswith("ss at that moment")]
     assert set(rings.marker.symbol) == {"circle-open"}
     run = real("captured")
-    before = next(word for word in run.text("client/ss.txt").split()
-                  if word.startswith("rcv_ssthresh:"))
+    before = next(
+        word for word in run.text("client/ss.txt").split() if word.startswith("rcv_ssthresh:")
+    )
     other = timeline(with_file(run, tmp_path, "client/ss.txt", before, "rcv_ssthresh:1"))
-    crossed = [trace for trace in other.data if trace.name.startswith("ss at that moment")
-               and "x" in trace.marker.symbol]
+    crossed = [
+        trace
+        for trace in other.data
+        if trace.name.startswith("ss at that moment") and "x" in trace.marker.symbol
+    ]
     assert len(crossed) == 1 and " of " in crossed[0].name
 
 

@@ -56,10 +56,24 @@ def said_otherwise(run: Run, **said: Any) -> Run:
 # What the article's numbers come to. On 6.1 they are the article's own kernels' physics, without
 # a machine in the way: hence the factors of A1.2, A1.8 and A1.9, all at the line's 114.0 MiB/s.
 ON_6_1 = {
-    "A1.1": HARDWARE, "A1.2": DIFFERS, "A1.3": HOLDS, "A1.4": HOLDS, "A1.5": WRONG,
-    "A1.6": HOLDS, "A1.7": HOLDS, "A1.8": DIFFERS, "A1.9": DIFFERS, "A1.10": WRONG,
-    "A1.11": HELD_6_5, "A1.12": HOLDS, "A1.13": "held until kernel 6.15", "A1.14": HOLDS,
-    "A1.15": HOLDS, "A1.16": HOLDS, "A1.17": HOLDS, "A1.18": HOLDS,
+    "A1.1": HARDWARE,
+    "A1.2": DIFFERS,
+    "A1.3": HOLDS,
+    "A1.4": HOLDS,
+    "A1.5": WRONG,
+    "A1.6": HOLDS,
+    "A1.7": HOLDS,
+    "A1.8": DIFFERS,
+    "A1.9": DIFFERS,
+    "A1.10": WRONG,
+    "A1.11": HELD_6_5,
+    "A1.12": HOLDS,
+    "A1.13": "held until kernel 6.15",
+    "A1.14": HOLDS,
+    "A1.15": HOLDS,
+    "A1.16": HOLDS,
+    "A1.17": HOLDS,
+    "A1.18": HOLDS,
 }
 # From 6.6 on more of a receive buffer is window: A1.7 and A1.12 are no longer so.
 ON_6_12 = {**ON_6_1, "A1.7": HELD_6_5, "A1.12": HELD_6_5}
@@ -70,8 +84,9 @@ def test_the_verdicts_on_6_1() -> None:
 
 
 def test_the_verdicts_on_6_12() -> None:
-    found = {id_: found.verdict for id_, found in judged("6.12").items()
-             if found.verdict != NOT_JUDGED}
+    found = {
+        id_: found.verdict for id_, found in judged("6.12").items() if found.verdict != NOT_JUDGED
+    }
     assert found == {id_: ON_6_12[id_] for id_ in found}
     assert {"A1.4", "A1.5", "A1.7", "A1.10", "A1.11", "A1.12", "A1.13"} <= set(found)
 
@@ -89,6 +104,7 @@ def test_every_verdict_has_its_reason_and_its_witness(kernel: str) -> None:
 
 
 # The figures, each with where it is from.
+
 
 def figures(id_: str, kernel: str = "6.1") -> Any:
     return judged(kernel)[id_].measured
@@ -133,8 +149,12 @@ def test_the_buffer_that_is_needed() -> None:
     assert figures("A1.10") == pytest.approx(50.0, abs=0.01)
     assert figures("A1.10", "6.12") == pytest.approx(37.5, abs=0.01)
     reason = judged("6.1")["A1.10"].reason
-    for said in ("BDP is 25.0 MB", "95 % of the line rate is 50.0 MB, 2.00 times",
-                 "50 % of a receive buffer becomes window", "right number for a wrong reason"):
+    for said in (
+        "BDP is 25.0 MB",
+        "95 % of the line rate is 50.0 MB, 2.00 times",
+        "50 % of a receive buffer becomes window",
+        "right number for a wrong reason",
+    ):
         assert said in reason
     assert "50 MB is not the right number either" in judged("6.12")["A1.10"].reason
 
@@ -150,7 +170,7 @@ def test_the_article_s_first_look_comes_out_to_the_byte() -> None:
     """448,880 bytes received: the fifth round trip of slow start, then as in the article."""
     found = figures("A1.12")
     assert (found["rcv_space 1"], found["rcv_ssthresh 1"]) == (115840, 963295)
-    assert found["rcv_ssthresh 3"] == 52427352       # half of 100 MiB less one segment
+    assert found["rcv_ssthresh 3"] == 52427352  # half of 100 MiB less one segment
     # 192 of 256 of 100 MiB, less what one packet takes (labs.read.theory.windows).
     assert figures("A1.12", "6.12")["rcv_ssthresh 3"] == pytest.approx(78641394, rel=0.001)
 
@@ -182,13 +202,23 @@ def test_one_block_at_a_time() -> None:
 
 # Nothing is typed in: other figures, other verdicts.
 
-@pytest.mark.parametrize("id_", [id_ for id_, verdict in ON_6_1.items()
-                                 if verdict == HOLDS and id_ not in ("A1.3", "A1.16", "A1.17")])
+
+@pytest.mark.parametrize(
+    "id_",
+    [
+        id_
+        for id_, verdict in ON_6_1.items()
+        if verdict == HOLDS and id_ not in ("A1.3", "A1.16", "A1.17")
+    ],
+)
 def test_another_figure_of_the_article_would_not_hold(id_: str) -> None:
     claim = LEDGER.claim(id_)
     values = claim.expected
-    other: Any = {name: 1.5 * float(value) for name, value in values.items()} if isinstance(
-        values, Mapping) else 1.5 * float(str(values))
+    other: Any = (
+        {name: 1.5 * float(value) for name, value in values.items()}
+        if isinstance(values, Mapping)
+        else 1.5 * float(str(values))
+    )
     found = one(dataclasses.replace(claim, expected=other), study("6.1"))
     assert found.verdict == DIFFERS
     assert found.factor is not None and abs(found.factor - 1) > 0.3
@@ -196,14 +226,17 @@ def test_another_figure_of_the_article_would_not_hold(id_: str) -> None:
 
 @pytest.mark.parametrize(("id_", "true"), [("A1.2", 114.0), ("A1.5", 200.0)])
 def test_the_right_figure_would_hold(id_: str, true: float) -> None:
-    assert one(dataclasses.replace(LEDGER.claim(id_), expected=true),
-               study("6.1")).verdict == HOLDS
+    assert one(dataclasses.replace(LEDGER.claim(id_), expected=true), study("6.1")).verdict == HOLDS
 
 
 def test_other_runs_give_other_verdicts() -> None:
     six_one = study("6.1")
-    swapped = {**six_one, "shaped-256k": six_one["default"], "by-hand": six_one["default"],
-               "wmem": six_one["both"]}
+    swapped = {
+        **six_one,
+        "shaped-256k": six_one["default"],
+        "by-hand": six_one["default"],
+        "wmem": six_one["both"],
+    }
     assert one("A1.3", swapped).verdict == WRONG
     assert one("A1.16", swapped).verdict == WRONG
     assert one("A1.16", {**swapped, "default": six_one["by-hand"]}).verdict == NOT_JUDGED
@@ -212,11 +245,15 @@ def test_other_runs_give_other_verdicts() -> None:
 
 def test_the_rule_of_adv_win_scale_is_judged_by_the_kernel_it_ran_on() -> None:
     """6.1's shares on a kernel that should not know the rule any more, and the other way round."""
-    new = {name: said_otherwise(study("6.1")[name], kernel={"release": "6.12.0", "hz": 250})
-           for name in ("adv-m2", "adv-2")}
+    new = {
+        name: said_otherwise(study("6.1")[name], kernel={"release": "6.12.0", "hz": 250})
+        for name in ("adv-m2", "adv-2")
+    }
     assert one("A1.11", new).verdict == HOLDS
-    old = {name: said_otherwise(study("6.12")[name], kernel={"release": "6.1.0", "hz": 250})
-           for name in ("adv-m2", "adv-2")}
+    old = {
+        name: said_otherwise(study("6.12")[name], kernel={"release": "6.1.0", "hz": 250})
+        for name in ("adv-m2", "adv-2")
+    }
     assert one("A1.11", old).verdict == WRONG
     assert one("A1.11", only("adv-2")).verdict == NOT_JUDGED
 
@@ -225,10 +262,16 @@ def test_defaults_that_are_others() -> None:
     run = study("6.1")["default"]
 
     def with_sysctl(value: str, release: str) -> dict[str, Run]:
-        hosts = {host: {"before": {**values["before"], "net.core.rmem_max": value},
-                        "after": values["after"]} for host, values in run.sysctls.items()}
-        return {"default": said_otherwise(run, sysctls=hosts,
-                                          kernel={"release": release, "hz": 250})}
+        hosts = {
+            host: {
+                "before": {**values["before"], "net.core.rmem_max": value},
+                "after": values["after"],
+            }
+            for host, values in run.sysctls.items()
+        }
+        return {
+            "default": said_otherwise(run, sysctls=hosts, kernel={"release": release, "hz": 250})
+        }
 
     assert one("A1.13", with_sysctl("4194304", "6.1.0")).verdict == WRONG
     newer = one("A1.13", with_sysctl("4194304", "6.18.0"))
@@ -249,36 +292,50 @@ def test_defaults_are_read_where_the_condition_left_them_alone() -> None:
 def test_a_small_sweep_says_what_it_cannot_say() -> None:
     few = one("A1.10", only("sweep-12207k", "sweep-24414k"))
     assert (few.verdict, few.reason) == (
-        NOT_JUDGED, "no buffer of the sweep reaches 95 % of the line rate")
+        NOT_JUDGED,
+        "no buffer of the sweep reaches 95 % of the line rate",
+    )
     enough = one("A1.10", only("sweep-48828k"))
     assert "there is no smaller one in the sweep" in enough.reason
 
 
 # What the runs cannot say, and why.
 
+
 def test_without_runs_nothing_is_judged_but_arithmetic() -> None:
     found = {one.id: one for one in verdicts([])}
     assert {id_ for id_, one in found.items() if one.verdict != NOT_JUDGED} == {"A1.1", "A1.18"}
     assert found["A1.6"].reason == "needs the condition default: labs run buffers --only default"
     assert found["A1.16"].reason == (
-        "needs the conditions by-hand, default: labs run buffers --only by-hand,default")
+        "needs the conditions by-hand, default: labs run buffers --only by-hand,default"
+    )
     assert found["A1.17"].reason == (
-        "needs the conditions loss-0-*, loss-1-*: labs run buffers --size full")
+        "needs the conditions loss-0-*, loss-1-*: labs run buffers --size full"
+    )
     assert found["A1.6"].witness is None
     assert "nothing was run here" in found["A1.1"].reason
 
 
 def test_some_of_the_losses_are_not_enough() -> None:
-    found = one("A1.17", {name: run for name, run in study("6.1").items()
-                          if name.startswith("loss-") and "reno" not in name})
+    found = one(
+        "A1.17",
+        {
+            name: run
+            for name, run in study("6.1").items()
+            if name.startswith("loss-") and "reno" not in name
+        },
+    )
     assert found.verdict == NOT_JUDGED
     assert found.reason.startswith("needs loss-1-reno-*, loss-0-reno-* too")
 
 
-@pytest.mark.parametrize(("asked", "said"), [
-    ({"rate_mbit": 100.0}, "rate_mbit 100, not 1000"),
-    ({"delay_ms": 50.0, "at": "router"}, "delay_ms 50, not 200, at router, not server"),
-])
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"rate_mbit": 100.0}, "rate_mbit 100, not 1000"),
+        ({"delay_ms": 50.0, "at": "router"}, "delay_ms 50, not 200, at router, not server"),
+    ],
+)
 def test_other_parameters_than_the_article_s(asked: dict[str, Any], said: str) -> None:
     run = study("6.1")["default"]
     inputs = dict(run.inputs)
@@ -300,22 +357,33 @@ def test_a_link_that_is_not_as_asked_judges_nothing() -> None:
 
 def test_a_run_that_had_not_settled_or_has_no_such_figure() -> None:
     claim = dataclasses.replace(LEDGER.claim("A1.6"), parameters=())
-    restless = [name for name in study("6.1") if name.startswith("loss-1-cubic")
-                and results(study("6.1")[name])["settled"] is False]
+    restless = [
+        name
+        for name in study("6.1")
+        if name.startswith("loss-1-cubic") and results(study("6.1")[name])["settled"] is False
+    ]
     found = one(dataclasses.replace(claim, conditions=(restless[0],)), study("6.1"))
     assert found.reason == f"{restless[0]} had not settled when it ended"
     found = one(dataclasses.replace(claim, conditions=("httping",)), study("6.1"))
-    assert (found.verdict, found.reason) == (
-        NOT_JUDGED, "the run of httping gives no steady_mib_s")
+    assert (found.verdict, found.reason) == (NOT_JUDGED, "the run of httping gives no steady_mib_s")
 
 
-@pytest.mark.parametrize(("reduction", "expected"), [
-    ("median", 11.3), ("mean", 11.2), ("min", 11.1), ("max", 11.3)])
+@pytest.mark.parametrize(
+    ("reduction", "expected"), [("median", 11.3), ("mean", 11.2), ("min", 11.1), ("max", 11.3)]
+)
 def test_figures_of_several_draws_are_reduced(reduction: str, expected: float) -> None:
     """cubic at 11.31 and bbr at 11.13 to 11.16 MiB/s where nothing is lost."""
-    claim = Claim(id="A1.1", statement="x", expected=expected, unit="MiB/s", tolerance_pct=1.0,
-                  tolerance_reason="x", conditions=("loss-0-cubic-*", "loss-0-bbr-*"),
-                  column="goodput_mib_s", reduction=reduction)
+    claim = Claim(
+        id="A1.1",
+        statement="x",
+        expected=expected,
+        unit="MiB/s",
+        tolerance_pct=1.0,
+        tolerance_reason="x",
+        conditions=("loss-0-cubic-*", "loss-0-bbr-*"),
+        column="goodput_mib_s",
+        reduction=reduction,
+    )
     assert one(claim, study("6.1")).verdict == HOLDS
 
 

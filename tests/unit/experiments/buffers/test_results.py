@@ -50,7 +50,10 @@ def test_the_articles_run() -> None:
     assert found["steady_mib_s"] == pytest.approx(114.0, rel=LINE_TOLERANCE)
     assert found["goodput_mib_s"] == pytest.approx(found["predicted_mean_mib_s"], rel=0.005)
     assert (found["article_mib_s"], found["article_steady_mib_s"], found["article_claim"]) == (
-        77.8, 92.7, "A1.8")
+        77.8,
+        92.7,
+        "A1.8",
+    )
     assert found["settled"] is True
 
 
@@ -61,14 +64,18 @@ def test_the_counters_count_every_byte() -> None:
     counted, captured = received_bytes(run), carried(run.path / "client/capture.pcap", 80)
     assert counted == captured.payload_bytes
     head = captured.payload_bytes - download(run).bytes
-    assert 200 < head < 300     # nginx's head: status, date, length, type, Last-Modified, ETag
+    assert 200 < head < 300  # nginx's head: status, date, length, type, Last-Modified, ETag
 
 
 def test_instruments_agree_on_a_complete_run() -> None:
     found = results(real("captured"))
     assert set(goodputs(real("captured"), download(real("captured")))) == {
-        "client", "counters", "capture", "capture's own clock"}
-    assert found["agreement_pct"] < 0.05    # the head of the reply in 2 MiB is 0.012 %
+        "client",
+        "counters",
+        "capture",
+        "capture's own clock",
+    }
+    assert found["agreement_pct"] < 0.05  # the head of the reply in 2 MiB is 0.012 %
 
 
 def test_a_capture_that_was_cut_is_marked() -> None:
@@ -100,7 +107,7 @@ def test_wget_that_the_limit_ended_is_counted_by_the_kernel() -> None:
     run = real("wget-limit")
     assert download(run).counted
     assert download(run).bytes == received_bytes(run)
-    assert results(run)["agreement_pct"] is None    # nothing is left to hold it against
+    assert results(run)["agreement_pct"] is None  # nothing is left to hold it against
     assert results(run)["wget_mib_s"] is None
 
 
@@ -131,14 +138,24 @@ def test_no_limit_no_figure() -> None:
 
 
 def test_memory_pressure_is_marked(tmp_path: Path) -> None:
-    run = with_file(real("limit"), tmp_path, "server/nstat-after.txt",
-                    "TcpExtTCPMemoryPressures        0", "TcpExtTCPMemoryPressures        3")
+    run = with_file(
+        real("limit"),
+        tmp_path,
+        "server/nstat-after.txt",
+        "TcpExtTCPMemoryPressures        0",
+        "TcpExtTCPMemoryPressures        3",
+    )
     assert "TCP came under memory pressure" in results(run)["marks"]
 
 
 def test_a_capture_that_lost_packets_is_marked(tmp_path: Path) -> None:
-    run = with_file(real("captured"), tmp_path, "client/tcpdump.txt",
-                    "0 packets dropped by kernel", "17 packets dropped by kernel")
+    run = with_file(
+        real("captured"),
+        tmp_path,
+        "client/tcpdump.txt",
+        "0 packets dropped by kernel",
+        "17 packets dropped by kernel",
+    )
     assert capture_losses(run) == 17
     assert "capture lost 17 packets" in results(run)["marks"]
 
@@ -149,8 +166,10 @@ def test_a_link_that_is_not_as_asked_is_marked() -> None:
     assert "link not as asked" in results(dataclasses.replace(run, said=other))["marks"]
 
 
-@pytest.mark.parametrize("asked", [
-    {"rate_mbit": 999}, {"delay_ms": 100}, {"loss_pct": 1}, {"jitter_ms": 1}, {"at": "router"}])
+@pytest.mark.parametrize(
+    "asked",
+    [{"rate_mbit": 999}, {"delay_ms": 100}, {"loss_pct": 1}, {"jitter_ms": 1}, {"at": "router"}],
+)
 def test_the_articles_figures_stand_beside_the_articles_link_only(asked: dict[str, object]) -> None:
     run = real("both-1gib")
     assert results(run)["article_claim"] == "A1.8"
@@ -163,11 +182,12 @@ def test_the_window_of_the_articles_run() -> None:
     run = real("both-1gib")
     found, bdp, theory = window(run), bdp_bytes(run), expected(run)
     assert found is not None and theory is not None
-    assert bdp == pytest.approx(25e6, rel=0.001)    # measured, not asked: 1000 Mbit/s, 200 ms
+    assert bdp == pytest.approx(25e6, rel=0.001)  # measured, not asked: 1000 Mbit/s, 200 ms
     assert found.receive_buffer_bytes == 50 * MIB
     assert theory.window_bytes == 25 * MIB - 1448
     assert found.offered_bytes == pytest.approx(
-        theory.window_bytes, rel=TOLERANCE_PCT[RECEIVE_WINDOW] / 100)
+        theory.window_bytes, rel=TOLERANCE_PCT[RECEIVE_WINDOW] / 100
+    )
     assert found.usually_in_flight_bytes <= found.offered_bytes
     assert "the link was full" in tell_run(real("both-1gib"))
 
@@ -175,7 +195,8 @@ def test_the_window_of_the_articles_run() -> None:
 def test_thirds_and_steps_of_a_timeline() -> None:
     """1000 bytes in the first second, 3000 in each of the next two."""
     points = tuple((second * 10**8, 100 * second) for second in range(11)) + tuple(
-        (10**9 + tenth * 10**8, 1000 + 300 * tenth) for tenth in range(1, 21))
+        (10**9 + tenth * 10**8, 1000 + 300 * tenth) for tenth in range(1, 21)
+    )
     seen = Download(0, 0, 3 * 10**9, 7000, points)
     assert [seen.third_bytes_s(third) for third in range(3)] == pytest.approx([1000, 3000, 3000])
     assert seen.goodput_bytes_s == pytest.approx(7000 / 3)

@@ -48,8 +48,9 @@ def test_httping_times_two_round_trips() -> None:
     found = row("6.1", "httping")
     assert found["httping_ms"] == pytest.approx(2 * found["rtt_ms"], rel=0.01)
     assert row("6.1", "default")["httping_ms"] is None
-    assert "httping says 80.1 ms" in tell(real_study("6.1").results().query(
-        "condition == 'httping'"))
+    assert "httping says 80.1 ms" in tell(
+        real_study("6.1").results().query("condition == 'httping'")
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -69,20 +70,28 @@ def test_the_sizes_and_the_series_of_a_sweep(kernel: str) -> None:
 def test_settled_runs_are_predicted(kernel: str) -> None:
     """From 32 KiB on; below, what is played is a guess (labs.read.theory.bounds)."""
     rows = real_study(kernel).results()
-    known = rows[rows["settled"].eq(True) & rows["predicted_mib_s"].notna()
-                 & ~(rows["buffer_bytes"] < 32 << 10)]
+    known = rows[
+        rows["settled"].eq(True)
+        & rows["predicted_mib_s"].notna()
+        & ~(rows["buffer_bytes"] < 32 << 10)
+    ]
     apart = 100 * (known["predicted_mib_s"] / known["steady_mib_s"] - 1)
     assert len(known) >= 12
     assert apart.abs().max() < 5
 
 
 def test_the_share_that_is_kept_back_matters_on_6_1_alone() -> None:
-    speeds = {kernel: [row(kernel, name)["steady_mib_s"] for name in ("adv-m2", "adv-2")]
-              for kernel in KERNELS}
+    speeds = {
+        kernel: [row(kernel, name)["steady_mib_s"] for name in ("adv-m2", "adv-2")]
+        for kernel in KERNELS
+    }
     assert speeds["6.1"][1] > 2.5 * speeds["6.1"][0]
     assert speeds["6.12"][1] == pytest.approx(speeds["6.12"][0], rel=0.01)
     assert [row("6.1", name)["adv_win_scale"] for name in ("adv-m2", "adv-2", "default")] == [
-        -2, 2, 1]
+        -2,
+        2,
+        1,
+    ]
 
 
 def test_loss_is_asked_measured_and_drawn() -> None:
@@ -97,14 +106,17 @@ def test_loss_is_asked_measured_and_drawn() -> None:
     assert row("6.1", "loss-0-cubic-0")["lost_pct"] is None
 
 
-@pytest.mark.parametrize(("name", "delay_ms", "figures"), [
-    ("unshaped", 0, ("A1.1", {"goodput_mib_s": 337.0})),
-    ("shaped", 0, ("A1.2", {"goodput_mib_s": 91.6})),
-    ("default", 200, ("A1.6", {"steady_mib_s": 13.4})),
-    ("wmem", 200, ("A1.7", {"steady_mib_s": 14.9})),
-    ("both", 200, ("A1.8", {"goodput_mib_s": 77.8, "steady_mib_s": 92.7})),
-    ("rmem100", 200, ("A1.9", {"goodput_mib_s": 76.9, "steady_mib_s": 89.2})),
-])
+@pytest.mark.parametrize(
+    ("name", "delay_ms", "figures"),
+    [
+        ("unshaped", 0, ("A1.1", {"goodput_mib_s": 337.0})),
+        ("shaped", 0, ("A1.2", {"goodput_mib_s": 91.6})),
+        ("default", 200, ("A1.6", {"steady_mib_s": 13.4})),
+        ("wmem", 200, ("A1.7", {"steady_mib_s": 14.9})),
+        ("both", 200, ("A1.8", {"goodput_mib_s": 77.8, "steady_mib_s": 92.7})),
+        ("rmem100", 200, ("A1.9", {"goodput_mib_s": 76.9, "steady_mib_s": 89.2})),
+    ],
+)
 def test_the_articles_figures(name: str, delay_ms: float, figures: tuple[str, Any]) -> None:
     """They are compared with a run of the article's size, link and buffers, and with no other."""
     run = with_condition(real("both-1gib"), name=name, link={"delay_ms": delay_ms})
@@ -117,7 +129,8 @@ def test_the_articles_figures(name: str, delay_ms: float, figures: tuple[str, An
     }
     for parameter, other in others.items():
         assert figures_by_column(other, 1) == (
-            None if parameter in claim.parameters else figures), parameter
+            None if parameter in claim.parameters else figures
+        ), parameter
     assert figures_by_column(with_condition(run, name="by-hand"), 1) is None
 
 
@@ -151,9 +164,13 @@ def test_every_buffer_of_every_run() -> None:
     counts = rows["condition"].value_counts()
     assert counts["setsockopt"] == 20 and counts["both"] == 2 and "httping" not in counts
     (receiver,) = rows[(rows["condition"] == "adv-2") & (rows["whose"] == "receiver")].to_dict(
-        "records")
+        "records"
+    )
     assert (receiver["set by"], receiver["requested"], receiver["granted"]) == (
-        "sysctl", 50176, 50176)
+        "sysctl",
+        50176,
+        50176,
+    )
     # Three quarters of the buffer, less one segment; windows on the wire are rounded up.
     assert receiver["may be under way"] == 50176 * 3 // 4 - 1448
     assert 0 <= receiver["advertised"] - receiver["may be under way"] <= 1448
@@ -166,8 +183,9 @@ def test_every_buffer_of_every_run() -> None:
 def test_what_setsockopt_was_granted_stands_in_the_table() -> None:
     rows = buffer_rows(real_study("6.1").runs)
     asked_for = rows[rows["condition"] == "setsockopt"]
-    granted = {(one["whose"], one["requested"]): one["granted"]
-               for one in asked_for.to_dict("records")}
+    granted = {
+        (one["whose"], one["requested"]): one["granted"] for one in asked_for.to_dict("records")
+    }
     assert granted["receiver", 65536] == 131072
     assert granted["receiver", 52428800] == granted["receiver", 212993] == 2 * 212992
     assert (granted["receiver", 1], granted["sender", 1]) == (2304, 4608)
@@ -179,9 +197,17 @@ def test_what_setsockopt_was_granted_stands_in_the_table() -> None:
 def test_a_buffer_set_by_hand_stays() -> None:
     rows = in_words(buffer_rows(real_study("6.1").runs))
     by_hand = rows[(rows["condition"] == "by-hand") & (rows["whose"] == "receiver")].iloc[0]
-    assert (by_hand["set by"], by_hand["requested"], by_hand["granted"], by_hand["core maximum"]
-            ) == ("setsockopt", "128\N{NO-BREAK SPACE}KiB", "256\N{NO-BREAK SPACE}KiB",
-                  "208\N{NO-BREAK SPACE}KiB")
+    assert (
+        by_hand["set by"],
+        by_hand["requested"],
+        by_hand["granted"],
+        by_hand["core maximum"],
+    ) == (
+        "setsockopt",
+        "128\N{NO-BREAK SPACE}KiB",
+        "256\N{NO-BREAK SPACE}KiB",
+        "208\N{NO-BREAK SPACE}KiB",
+    )
     odd = rows[(rows["condition"] == "setsockopt") & (rows["requested"] == "212,993")]
     assert len(odd) == 2
 

@@ -24,20 +24,41 @@ MB = 1e6
 
 def table(*rows: dict[str, Any], kernel: str = "6.1.192") -> pandas.DataFrame:
     """Rows of a sweep over 1000 Mbit/s and 200 ms."""
-    given = {"kernel": kernel, "series": "sysctl", "rate_mbit": 1000.0, "rtt_ms": 200.0,
-             "settled": True, "httping_ms": None, "adv_win_scale": 1, "condition": "sweep"}
-    made = [{**given, "steady_bytes_s": row["steady_mib_s"] * 2**20,
-             "predicted_mib_s": row["steady_mib_s"], **row} for row in rows]
+    given = {
+        "kernel": kernel,
+        "series": "sysctl",
+        "rate_mbit": 1000.0,
+        "rtt_ms": 200.0,
+        "settled": True,
+        "httping_ms": None,
+        "adv_win_scale": 1,
+        "condition": "sweep",
+    }
+    made = [
+        {
+            **given,
+            "steady_bytes_s": row["steady_mib_s"] * 2**20,
+            "predicted_mib_s": row["steady_mib_s"],
+            **row,
+        }
+        for row in rows
+    ]
     return pandas.DataFrame(made)
 
 
 def swept(*pairs: tuple[float, float], **more: Any) -> pandas.DataFrame:
-    return table(*({"buffer_bytes": int(mb * MB), "steady_mib_s": speed, **more}
-                   for mb, speed in pairs))
+    return table(
+        *({"buffer_bytes": int(mb * MB), "steady_mib_s": speed, **more} for mb, speed in pairs)
+    )
 
 
-HTTPING = {"series": None, "buffer_bytes": None, "steady_mib_s": float("nan"), "httping_ms": 400.2,
-           "condition": "httping"}
+HTTPING = {
+    "series": None,
+    "buffer_bytes": None,
+    "steady_mib_s": float("nan"),
+    "httping_ms": 400.2,
+    "condition": "httping",
+}
 
 
 @pytest.mark.parametrize("kernel", ["6.1", "6.12"])
@@ -109,8 +130,17 @@ def test_a_number_that_is_not_right_on_another_kernel() -> None:
 
 
 def kernel_row(kernel: str, speed: float, bound: str = "receive window") -> pandas.DataFrame:
-    return table({"condition": "wmem", "series": None, "buffer_bytes": None, "steady_mib_s": speed,
-                  "bound": bound, "receive_most_bytes": 6291456}, kernel=kernel)
+    return table(
+        {
+            "condition": "wmem",
+            "series": None,
+            "buffer_bytes": None,
+            "steady_mib_s": speed,
+            "bound": bound,
+            "receive_most_bytes": 6291456,
+        },
+        kernel=kernel,
+    )
 
 
 def test_why_two_kernels_differ() -> None:
@@ -122,12 +152,15 @@ def test_why_two_kernels_differ() -> None:
     assert turned == said
 
 
-@pytest.mark.parametrize(("other", "part"), [
-    (kernel_row("6.1.192", 15.0), "Both tables are of Linux 6.1.192."),
-    (kernel_row("6.12.117", 22.3, "line"), "On the first it is the receive window"),
-    (kernel_row("6.12.117", 22.3).iloc[:0], "no two kernels"),
-    (pandas.DataFrame(), "no two kernels"),
-])
+@pytest.mark.parametrize(
+    ("other", "part"),
+    [
+        (kernel_row("6.1.192", 15.0), "Both tables are of Linux 6.1.192."),
+        (kernel_row("6.12.117", 22.3, "line"), "On the first it is the receive window"),
+        (kernel_row("6.12.117", 22.3).iloc[:0], "no two kernels"),
+        (pandas.DataFrame(), "no two kernels"),
+    ],
+)
 def test_kernels_that_cannot_be_told_apart(other: pandas.DataFrame, part: str) -> None:
     assert part in tell_kernels(kernel_row("6.1.192", 14.9), other)
 
@@ -153,8 +186,13 @@ def test_the_buffers_that_are_advised_fill_the_line(
     assert found.bdp_bytes == bdp_bytes(rate_mbit, rtt_ms)
 
     def bound(receive: float, send: float) -> str:
-        seen = predict(rate_mbit=rate_mbit, rtt_ms=rtt_ms, kernel=kernel,
-                       tcp_rmem=(4096, 131072, int(receive)), tcp_wmem=(4096, 16384, int(send)))
+        seen = predict(
+            rate_mbit=rate_mbit,
+            rtt_ms=rtt_ms,
+            kernel=kernel,
+            tcp_rmem=(4096, 131072, int(receive)),
+            tcp_wmem=(4096, 16384, int(send)),
+        )
         assert seen is not None
         return seen.bound
 
@@ -171,7 +209,8 @@ def test_advice_for_the_articles_link() -> None:
     assert old.send_bytes / 25e6 == pytest.approx(1.46, abs=0.01)
     assert old.rmem() == f"4096 131072 {old.receive_bytes}"
     assert to_paste(1000, 200, "6.1").splitlines()[1] == (
-        f"sysctl -w net.ipv4.tcp_rmem='{old.rmem()}'")
+        f"sysctl -w net.ipv4.tcp_rmem='{old.rmem()}'"
+    )
 
 
 def test_short_paths_need_nothing() -> None:

@@ -55,7 +55,8 @@ def test_bars_stand_beside_prediction_and_article() -> None:
 def test_a_row_without_prediction_and_article_has_a_bar() -> None:
     """So are all rows on a link with a round trip above 40 ms."""
     rows = table()[table()["condition"] == "off"].assign(
-        predicted_mean_ms=float("nan"), article_ms=float("nan"), article_claim=None, mean_ms=499.3)
+        predicted_mean_ms=float("nan"), article_ms=float("nan"), article_claim=None, mean_ms=499.3
+    )
     figure = nagle.by_condition(rows)
     assert named(figure)["measured, mean"].x == (499.3,)
     assert "<b>499.3 ms</b>, 90 % stall" in texts(figure)
@@ -65,7 +66,8 @@ def test_a_row_without_prediction_and_article_has_a_bar() -> None:
 def test_on_real_time_short_times_have_bars_too() -> None:
     rows = table()[table()["condition"] == "on"].assign(testbed="namespaces")
     assert named(nagle.by_condition(rows))["measured, mean"].x[0] == pytest.approx(
-        float(rows["mean_ms"].iloc[0]))
+        float(rows["mean_ms"].iloc[0])
+    )
 
 
 def test_the_matrix_has_a_cell_for_each_of_the_four() -> None:
@@ -107,8 +109,9 @@ def test_the_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms
 
 def test_one_late_request_is_in_the_matrix_too(tmp_path: Path) -> None:
     figure = nagle.matrix(delayed(tmp_path, 20, late_ms=3000))
-    for cell, condition in zip((trace for trace in figure.data if trace.type == "bar"),
-                               answer_times.MATRIX, strict=True):
+    for cell, condition in zip(
+        (trace for trace in figure.data if trace.type == "bar"), answer_times.MATRIX, strict=True
+    ):
         assert sum(cell.y) == pytest.approx(100) and cell.y[-1] == pytest.approx(5)
         late = 3000 + usual_ms(condition, 20)
         assert abs(cell.x[-1] - late) <= cell.width / 2 and late < figure.layout.xaxis.range[1]
@@ -131,7 +134,8 @@ def test_shares_of_requests_and_acks_follow_the_delay(tmp_path: Path, delay_ms: 
 def test_the_ladder_says_where_a_delayed_capture_was_taken(tmp_path: Path) -> None:
     run = delayed(tmp_path, 20).run("off")
     assert "(20.0 ms) · live · the server's packets are captured after the delay" in texts(
-        nagle.ladder(run))
+        nagle.ladder(run)
+    )
     assert "after the delay" not in texts(nagle.ladder(nagle_run("off")))
 
 
@@ -185,7 +189,8 @@ def test_of_a_long_answer_the_first_packets_are_drawn() -> None:
     segments, requests = own_table(path), own_requests(path)
     figure = nagle.ladder_of_request(segments, typical(requests), path)
     assert figure.layout.title.text == (
-        "One request, of 263 packets the first: 120 packets of connection 0")
+        "One request, of 263 packets the first: 120 packets of connection 0"
+    )
     assert "from the file loss.pcap" in texts(figure)
 
 
@@ -204,7 +209,12 @@ def test_sequences_say_which_requests_go_otherwise() -> None:
     assert list(found["requests"])[:3] == [900, 100, 900]
     assert found[found["condition"] == "on"]["requests"].sum() == 1000
     assert list(found["which"] == "the first on their connection") == [
-        False, True, False, True, True]
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_sequences_with_more_packets_say_which_requests_they_are() -> None:
@@ -212,7 +222,8 @@ def test_sequences_with_more_packets_say_which_requests_they_are() -> None:
     firsts = rows[rows["request"] == 0]
     found = sequences({"off": firsts.assign(segments=firsts["segments"] + 1)})
     assert list(found["requests"]) == [100] and list(found["which"]) == [
-        "the first on their connection"]
+        "the first on their connection"
+    ]
 
 
 def test_waits_are_grouped_by_who_waits_for_whom() -> None:
@@ -225,7 +236,8 @@ def test_waits_are_grouped_by_who_waits_for_whom() -> None:
 
 
 def test_wireshark_stands_beside_our_marks_or_a_sentence_says_why_not(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     path = nagle_run("ask").file("server/capture.pcap")
     segments = own_table(path)
     rows = packets_of(segments, typical(own_requests(path)))
@@ -236,4 +248,5 @@ def test_wireshark_stands_beside_our_marks_or_a_sentence_says_why_not(
     if isinstance(found, pandas.DataFrame):
         assert list(found["from"]) == ["client", "server", "client", "server", "client"]
         assert found["its ack_rtt, s"].map(lambda it: float(it or 0)).max() == pytest.approx(
-            0.044, abs=0.001)
+            0.044, abs=0.001
+        )

@@ -22,8 +22,15 @@ from labs.read.runs.run import Run
 from tests.recorded_runs import recorded_nagle
 
 LEDGER = article(3)
-ON_6_1 = {"A3.1": HOLDS, "A3.2": HARDWARE, "A3.3": HOLDS, "A3.4": HOLDS, "A3.5": HOLDS,
-          "A3.6": HOLDS, "A3.7": HOLDS}
+ON_6_1 = {
+    "A3.1": HOLDS,
+    "A3.2": HARDWARE,
+    "A3.3": HOLDS,
+    "A3.4": HOLDS,
+    "A3.5": HOLDS,
+    "A3.6": HOLDS,
+    "A3.7": HOLDS,
+}
 
 
 @cache
@@ -66,8 +73,11 @@ def test_the_ledger_is_the_article_s() -> None:
 
 def test_the_steps_are_the_article_s() -> None:
     """Its five arrows with the silence between the second and the third, and its four."""
-    assert STEPS["off"] == ARTICLE_OFF == (
-        "request", "first part", "silence", "client's ACK", "rest", "client's ACK")
+    assert (
+        STEPS["off"]
+        == ARTICLE_OFF
+        == ("request", "first part", "silence", "client's ACK", "rest", "client's ACK")
+    )
     assert STEPS["on"] == ARTICLE_ON == ("request", "first part", "rest", "client's ACK")
 
 
@@ -85,8 +95,15 @@ def test_the_mean_with_its_prediction() -> None:
 def test_what_a_machine_took_is_not_measured_on_virtual_time() -> None:
     found = judged()["A3.2"]
     assert found.measured is None and "nothing below 1 ms" in found.reason
-    here = {"on": dataclasses.replace(study()["on"], said={
-        **study()["on"].said, "inputs": {**study()["on"].inputs, "testbed": "namespaces"}})}
+    here = {
+        "on": dataclasses.replace(
+            study()["on"],
+            said={
+                **study()["on"].said,
+                "inputs": {**study()["on"].inputs, "testbed": "namespaces"},
+            },
+        )
+    }
     assert isinstance(one("A3.2", here).measured, float)
     assert "nothing was run here" in one("A3.2", {}).reason
 
@@ -95,15 +112,20 @@ def test_who_waits_for_whom_stands_in_the_reason() -> None:
     assert (figures("A3.3"), judged()["A3.3"].predicted) == (90, 90)
     assert "the server waits for the client: delayed ACK meets Nagle" in judged()["A3.3"].reason
     assert "900 of 1000 requests: request; first part; rest; client's ACK" in (
-        judged()["A3.4"].reason)
+        judged()["A3.4"].reason
+    )
 
 
 def test_what_keeps_the_stall_away() -> None:
     assert figures("A3.5") == {"with -k": 90, "without": 0}
     assert "of the first ones on their connection 0 %" in judged()["A3.5"].reason
     assert "closing sends what was held back" in judged()["A3.5"].reason
-    assert figures("A3.6") == {"no quick ACKs": 90, "by the route": 0, "set once": 95,
-                               "set before each read": 0}
+    assert figures("A3.6") == {
+        "no quick ACKs": 90,
+        "by the route": 0,
+        "set once": 95,
+        "set before each read": 0,
+    }
     assert judged()["A3.6"].predicted == figures("A3.6")
     assert "set once it does not last" in judged()["A3.6"].reason
 
@@ -119,10 +141,13 @@ def test_what_nagle_joins() -> None:
 
 # Nothing is typed in: other figures and other runs, other verdicts.
 
+
 def swapped(**conditions: str) -> dict[str, Run]:
     """The study with the run of one condition in the place of another."""
-    return {**study(), **{name.replace("_", "-"): study()[other]
-                          for name, other in conditions.items()}}
+    return {
+        **study(),
+        **{name.replace("_", "-"): study()[other] for name, other in conditions.items()},
+    }
 
 
 def test_another_figure_of_the_article_would_not_hold() -> None:
@@ -132,13 +157,20 @@ def test_another_figure_of_the_article_would_not_hold() -> None:
     assert found.factor == pytest.approx(39.66 / 80, abs=0.01)
 
 
-@pytest.mark.parametrize(("id_", "runs", "verdict"), [
-    ("A3.1", {"off": "on"}, DIFFERS),
-    ("A3.3", {"off": "on"}, WRONG), ("A3.4", {"on": "off"}, WRONG),
-    ("A3.5", {"off_no_k": "off"}, WRONG), ("A3.5", {"off": "on"}, NOT_JUDGED),
-    ("A3.6", {"quickack": "off"}, WRONG), ("A3.6", {"ask_each": "ask"}, WRONG),
-    ("A3.6", {"off": "on"}, NOT_JUDGED), ("A3.7", {"pieces_quickack": "pieces"}, WRONG),
-])
+@pytest.mark.parametrize(
+    ("id_", "runs", "verdict"),
+    [
+        ("A3.1", {"off": "on"}, DIFFERS),
+        ("A3.3", {"off": "on"}, WRONG),
+        ("A3.4", {"on": "off"}, WRONG),
+        ("A3.5", {"off_no_k": "off"}, WRONG),
+        ("A3.5", {"off": "on"}, NOT_JUDGED),
+        ("A3.6", {"quickack": "off"}, WRONG),
+        ("A3.6", {"ask_each": "ask"}, WRONG),
+        ("A3.6", {"off": "on"}, NOT_JUDGED),
+        ("A3.7", {"pieces_quickack": "pieces"}, WRONG),
+    ],
+)
 def test_other_runs_give_other_verdicts(id_: str, runs: dict[str, str], verdict: str) -> None:
     assert one(id_, swapped(**runs)).verdict == verdict
 
@@ -172,6 +204,7 @@ def test_other_parameters_than_the_article_s() -> None:
     run = study()["off"]
     condition = dict(run.inputs["condition"])
     condition["settings"] = {**condition["settings"], "concurrency": 10}
-    other = dataclasses.replace(run, said={
-        **run.said, "inputs": {**run.inputs, "condition": condition}})
+    other = dataclasses.replace(
+        run, said={**run.said, "inputs": {**run.inputs, "condition": condition}}
+    )
     assert one("A3.1", {"off": other}).reason == "other parameters: concurrency 10, not 100"

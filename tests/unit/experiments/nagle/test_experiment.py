@@ -29,8 +29,9 @@ def settings(name: str, p: Nagle | None = None) -> dict[str, object]:
 
 
 def test_small_is_a_part_of_full_and_machines_have_four() -> None:
-    names = {size: [one.name for one in nagle.conditions(Nagle(size=size))]
-             for size in ("small", "full")}
+    names = {
+        size: [one.name for one in nagle.conditions(Nagle(size=size))] for size in ("small", "full")
+    }
     assert set(names["small"]) < set(names["full"])
     on_machines = [one.name for one in nagle.conditions(Nagle(testbed="vagrant"))]
     assert on_machines == list(nagle.ON_MACHINES) == ["off", "on", "off-no-k", "quickack"]
@@ -39,15 +40,20 @@ def test_small_is_a_part_of_full_and_machines_have_four() -> None:
 
 def test_conditions_differ_in_what_their_name_says() -> None:
     off = settings("off")
-    assert {"nodelay": off["nodelay"], "keepalive": off["keepalive"],
-            "quickack": off["quickack"]} == {"nodelay": False, "keepalive": True,
-                                             "quickack": "never"}
+    assert {
+        "nodelay": off["nodelay"],
+        "keepalive": off["keepalive"],
+        "quickack": off["quickack"],
+    } == {"nodelay": False, "keepalive": True, "quickack": "never"}
     changes: dict[str, dict[str, object]] = {
-        "on": {"nodelay": True}, "off-no-k": {"keepalive": False},
-        "quickack": {"quickack": "route"}, "on-quickack": {"nodelay": True, "quickack": "route"},
+        "on": {"nodelay": True},
+        "off-no-k": {"keepalive": False},
+        "quickack": {"quickack": "route"},
+        "on-quickack": {"nodelay": True, "quickack": "route"},
         "write-one": {"server": "writes", "writes": "one"},
         "body-1447": {"server": "writes", "page_bytes": 1447},
-        "ask-each": {"client": "ask", "quickack": "each"}}
+        "ask-each": {"client": "ask", "quickack": "each"},
+    }
     for name, change in changes.items():
         assert settings(name) == {**off, **change}
     # The whole answer is as long as the name says: what our server writes before the body counts.
@@ -80,9 +86,11 @@ def test_the_route_with_quick_acks_is_among_the_lines_that_are_shown() -> None:
     (quick,) = nagle.conditions(Nagle(only="quickack"))
     (off,) = nagle.conditions(Nagle(only="off"))
     shown, without = (preview(nagle, one) for one in (quick, off))
-    (added,) = shown[len(without):]
+    (added,) = shown[len(without) :]
     assert (added.host, " ".join(added.argv)) == (
-        "client", "ip route add 10.77.0.1/32 dev eth0 quickack 1")
+        "client",
+        "ip route add 10.77.0.1/32 dev eth0 quickack 1",
+    )
 
 
 def test_tools_are_those_that_are_started() -> None:
@@ -99,9 +107,25 @@ def responding(writes: str, **given: int) -> Iterator[int]:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
     words = [str(word) for name, value in given.items() for word in (f"--{name}", value)]
-    server = subprocess.Popen((
-        sys.executable, "-I", "-S", str(RESPOND), "--listen", "127.0.0.1", "--port", str(port),
-        "--writes", writes, "--body-bytes", str(BODY), "--pieces", "10", *words))
+    server = subprocess.Popen(
+        (
+            sys.executable,
+            "-I",
+            "-S",
+            str(RESPOND),
+            "--listen",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--writes",
+            writes,
+            "--body-bytes",
+            str(BODY),
+            "--pieces",
+            "10",
+            *words,
+        )
+    )
     try:
         while f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text():
             assert server.poll() is None
@@ -139,9 +163,27 @@ def test_the_head_is_as_long_as_it_says_whatever_the_body() -> None:
 def test_our_client_times_every_answer(tmp_path: Path, quickack: str) -> None:
     out = tmp_path / "ask.json"
     with responding("two", nodelay=1) as port:
-        done = subprocess.run((sys.executable, "-I", "-S", str(ASK), "--to", "127.0.0.1", "--port",
-                               str(port), "--requests", "7", "--quickack", quickack, "--out",
-                               str(out)), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            (
+                sys.executable,
+                "-I",
+                "-S",
+                str(ASK),
+                "--to",
+                "127.0.0.1",
+                "--port",
+                str(port),
+                "--requests",
+                "7",
+                "--quickack",
+                quickack,
+                "--out",
+                str(out),
+            ),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(out.read_text())
     assert found["quickack"] == quickack
@@ -151,9 +193,25 @@ def test_our_client_times_every_answer(tmp_path: Path, quickack: str) -> None:
 def test_our_client_says_a_wrong_answer_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = subprocess.Popen(
-            (sys.executable, "-I", "-S", str(ASK), "--to", "127.0.0.1", "--port",
-             str(listener.getsockname()[1]), "--requests", "1", "--quickack", "never", "--out",
-             str(tmp_path / "x")), stderr=subprocess.PIPE, text=True)
+            (
+                sys.executable,
+                "-I",
+                "-S",
+                str(ASK),
+                "--to",
+                "127.0.0.1",
+                "--port",
+                str(listener.getsockname()[1]),
+                "--requests",
+                "1",
+                "--quickack",
+                "never",
+                "--out",
+                str(tmp_path / "x"),
+            ),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         peer, _ = listener.accept()
         peer.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
         _, said = client.communicate(timeout=30)

@@ -101,8 +101,7 @@ def test_segments_are_predicted_but_for_the_first_answer_of_a_connection() -> No
     """One in ten answers is a first one, which may differ by all its pieces but one."""
     for name in recorded_nagle().conditions:
         row = table().loc[name]
-        assert row["segments_per_answer"] == pytest.approx(
-            row["predicted_segments"], rel=0.1), name
+        assert row["segments_per_answer"] == pytest.approx(row["predicted_segments"], rel=0.1), name
 
 
 def test_acks_of_an_answer() -> None:
@@ -125,8 +124,12 @@ def test_nine_of_ten_requests_follow_the_article_s_sequences() -> None:
     off, on = (requests_of(nagle_run(name)) for name in ("off", "on"))
     found = following(off, ARTICLE_OFF)
     assert (found.follow, found.requests) == (900, 1000)
-    assert (off[off["steps"] == ARTICLE_OFF][["waiting", "waited_for"]].drop_duplicates()
-            .to_numpy().tolist()) == [["server", "client"]]
+    assert (
+        off[off["steps"] == ARTICLE_OFF][["waiting", "waited_for"]]
+        .drop_duplicates()
+        .to_numpy()
+        .tolist()
+    ) == [["server", "client"]]
     assert following(on, ARTICLE_ON).share == 0.9
     # Those that go otherwise are the first on their connection: it begins with quick ACKs.
     assert (off[off["steps"] != ARTICLE_OFF]["request"] == 0).all()
@@ -154,8 +157,10 @@ def test_instruments_that_disagree_are_said(tmp_path: Path) -> None:
     run = nagle_run("off")
     lines = run.text("server/access.log").splitlines(keepends=True)
     other = with_file(run, tmp_path, "server/access.log", "".join(lines), "".join(lines[3:]))
-    assert ("instruments disagree on the requests: the client 1000, the capture 1000, nginx 997"
-            in results(other)["marks"])
+    assert (
+        "instruments disagree on the requests: the client 1000, the capture 1000, nginx 997"
+        in results(other)["marks"]
+    )
 
 
 def test_what_repetitions_are_compared_by_is_a_mean_that_means_something() -> None:
@@ -169,8 +174,9 @@ def test_what_repetitions_are_compared_by_is_a_mean_that_means_something() -> No
 
 def test_failed_requests_are_said(tmp_path: Path) -> None:
     run = nagle_run("off")
-    other = with_file(run, tmp_path, "client/ab.txt", "Failed requests:        0",
-                      "Failed requests:        7")
+    other = with_file(
+        run, tmp_path, "client/ab.txt", "Failed requests:        0", "Failed requests:        7"
+    )
     assert "7 requests failed" in results(other)["marks"]
 
 
@@ -200,9 +206,18 @@ def test_our_own_client_s_quantiles_are_of_its_times() -> None:
 
 
 def test_the_article_s_figure_stands_beside_the_article_s_load_alone() -> None:
-    found = [(one["article_ms"], one["article_claim"]) for one in map(results, (
-        nagle_run("off"), nagle_run("on"), with_condition(nagle_run("off"), link={"delay_ms": 20}),
-        with_condition(nagle_run("on"), settings={"concurrency": 10})))]
+    found = [
+        (one["article_ms"], one["article_claim"])
+        for one in map(
+            results,
+            (
+                nagle_run("off"),
+                nagle_run("on"),
+                with_condition(nagle_run("off"), link={"delay_ms": 20}),
+                with_condition(nagle_run("on"), settings={"concurrency": 10}),
+            ),
+        )
+    ]
     assert found == [(44.619, "A3.1"), (14.285, "A3.2"), (None, None), (None, None)]
     assert results(nagle_run("off-no-k"))["article_ms"] is None
 
@@ -242,7 +257,8 @@ def test_words_say_who_waits_for_whom() -> None:
     assert "100 go otherwise, each the first one on its connection" in said
     assert "No request stalls." in recorded_nagle().tell("on")
     assert "**off**: 39.7 ms on average (predicted: 39.6 ms; the article: 44.619 ms)" in (
-        recorded_nagle().tell())
+        recorded_nagle().tell()
+    )
 
 
 def test_a_capture_of_one_s_own_is_read_the_same_way() -> None:
@@ -265,10 +281,17 @@ def test_what_the_device_cuts_up_counts_as_the_segments_that_it_becomes() -> Non
     """With the MSS that the handshake agrees on, less the timestamps."""
     requests = pandas.DataFrame({"steps": [("request",)], "reason": [""], "request": [0]})
     for mss, count in ((1460, 2), (1461, 1), (500, 3)):
-        segments = pandas.DataFrame({
-            "connection": [0] * 5, "direction": [0, 1, 0, 1, 0], "mss": [9000, mss, 0, 0, 0],
-            "payload_bytes": [0, 0, 100, 1449, 0], "flags": [0x02, 0x12, 0x18, 0x18, 0x10],
-            "tsval": [7] * 5, "ack_rel": [0, 1, 1, 101, 1450]})
+        segments = pandas.DataFrame(
+            {
+                "connection": [0] * 5,
+                "direction": [0, 1, 0, 1, 0],
+                "mss": [9000, mss, 0, 0, 0],
+                "payload_bytes": [0, 0, 100, 1449, 0],
+                "flags": [0x02, 0x12, 0x18, 0x18, 0x10],
+                "tsval": [7] * 5,
+                "ack_rel": [0, 1, 1, 101, 1450],
+            }
+        )
         found = figures(segments, requests)
         assert (found.segments, found.acks) == (count, 1)
 
@@ -283,17 +306,20 @@ def test_what_was_asked_is_read_from_the_run() -> None:
 
 def test_a_capture_that_is_recorded_again_is_read_again(tmp_path: Path) -> None:
     """The reader's own file keeps its name: first 30 ms to the answer, then 70 ms, then two."""
+
     def recorded(*answered_us: int) -> Path:
         at, packets = BEGIN_US, []
         for number, took in enumerate(answered_us):
             seq, ack = 1000 + 50 * number, 2000 + 60 * number
-            packets += [(at, segment(20_000, 0, seq, ack, ACK | PSH, length=50)),
-                        (at + took, segment(20_000, 1, ack, seq + 50, ACK | PSH, length=60))]
+            packets += [
+                (at, segment(20_000, 0, seq, ack, ACK | PSH, length=50)),
+                (at + took, segment(20_000, 1, ack, seq + 50, ACK | PSH, length=60)),
+            ]
             at += 1_000_000
         return capture(tmp_path / "own.pcap", packets)
 
     for answered_us in ((30_000,), (70_000,), (70_000, 90_000)):
         path = recorded(*answered_us)
-        os.utime(path, ns=(0, sum(answered_us)))    # however coarse the file system's clock is
+        os.utime(path, ns=(0, sum(answered_us)))  # however coarse the file system's clock is
         assert list(own_requests(path)["latency_ms"]) == [us / 1e3 for us in answered_us]
         assert len(own_table(path)) == 2 * len(answered_us)

@@ -29,8 +29,9 @@ def assert_equal(path: Path) -> None:
     assert len(ours) == len(theirs) > 0
     assert set(ours) == set(theirs)
     for column in theirs:
-        pd.testing.assert_series_equal(ours[column], theirs[column], check_dtype=False,
-                                       obj=f"{path.name}: {column}")
+        pd.testing.assert_series_equal(
+            ours[column], theirs[column], check_dtype=False, obj=f"{path.name}: {column}"
+        )
 
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
@@ -47,7 +48,7 @@ def test_every_link_type_and_form_of_a_file(made: dict[str, Path]) -> None:
 def test_connections_in_two_sections_of_a_file(made: dict[str, Path]) -> None:
     """The same two in both: here they go on, as in tshark 4.0; tshark 4.4 counts them twice."""
     path = made["pcapng"]
-    streams = {int(stream) for stream, in tshark.asked(path, ("tcp.stream",))}
+    streams = {int(stream) for (stream,) in tshark.asked(path, ("tcp.stream",))}
     assert streams == ({0, 1} if tshark.version() == "4.0" else {0, 1, 2, 3})
     assert set(capture.read(path)["connection"]) == {0, 1}
 
@@ -68,44 +69,67 @@ def test_first_fragments_have_their_header(made: dict[str, Path]) -> None:
 def test_handshakes_of_connections(made: dict[str, Path]) -> None:
     for path in (*REAL, made["reused-ports"], made["pcapng"], made["without-syn"]):
         fields = ("tcp.stream", "tcp.analysis.initial_rtt")
-        theirs = {tshark.connection(path, stream): tshark.nanoseconds(rtt)
-                  for stream, rtt in tshark.asked(path, fields) if rtt}
+        theirs = {
+            tshark.connection(path, stream): tshark.nanoseconds(rtt)
+            for stream, rtt in tshark.asked(path, fields)
+            if rtt
+        }
         found = capture.connections(path)
-        ours = {number: rtt for number, rtt in enumerate(found["handshake_rtt_ns"].tolist())
-                if rtt >= 0}
+        ours = {
+            number: rtt for number, rtt in enumerate(found["handshake_rtt_ns"].tolist()) if rtt >= 0
+        }
         # Wireshark times any ACK after a SYN; here the SYN-ACK must have been seen too.
         lost = 1 if path == made["reused-ports"] else 0
         assert len(theirs) - len(ours) == lost
         assert ours.items() <= theirs.items()
 
 
-OFFERED = {"mss": "tcp.options.mss_val", "wscale": "tcp.options.wscale.shift",
-           "sack_permitted": "tcp.options.sack_perm", "timestamps": "tcp.options.timestamp.tsval"}
+OFFERED = {
+    "mss": "tcp.options.mss_val",
+    "wscale": "tcp.options.wscale.shift",
+    "sack_permitted": "tcp.options.sack_perm",
+    "timestamps": "tcp.options.timestamp.tsval",
+}
 # Scaling is what both SYNs agree on, by at most 14 (RFC 7323 2.2, 2.3); tshark has what one offers.
-WITHOUT_SCALING = {("no-scaling", "listener"): -1, ("server-without-scaling", "opener"): -1,
-                   ("scale-too-large", "listener"): 14}
+WITHOUT_SCALING = {
+    ("no-scaling", "listener"): -1,
+    ("server-without-scaling", "opener"): -1,
+    ("scale-too-large", "listener"): 14,
+}
 
 
 def offered(path: Path) -> dict[tuple[int, str], list[int]]:
     """What the last SYN of each end of each connection offered, as tshark has it."""
     found = {}
     for stream, ack, mss, scale, sack, stamp in tshark.asked(
-            path, ("tcp.stream", "tcp.flags.ack", *OFFERED.values()), "tcp.flags.syn == 1"):
+        path, ("tcp.stream", "tcp.flags.ack", *OFFERED.values()), "tcp.flags.syn == 1"
+    ):
         end = "listener" if tshark.number(ack) == 1 else "opener"
         found[tshark.connection(path, stream), end] = [
-            tshark.number(mss), tshark.number(scale), int(bool(sack)), int(bool(stamp))]
+            tshark.number(mss),
+            tshark.number(scale),
+            int(bool(sack)),
+            int(bool(stamp)),
+        ]
     return found
 
 
 def test_what_the_syns_of_a_connection_offered(made: dict[str, Path]) -> None:
     """Of captures that have their options whole."""
     compared = 0
-    for path in (*REAL, *(made[name] for name in made
-                          if name not in FRAGMENTS + EMPTY and not name.startswith("first-"))):
+    for path in (
+        *REAL,
+        *(
+            made[name]
+            for name in made
+            if name not in FRAGMENTS + EMPTY and not name.startswith("first-")
+        ),
+    ):
         theirs, rows = offered(path), capture.connections(path)
         for end in ("opener", "listener"):
             for number, row in enumerate(
-                    rows[[f"{end}_{name}" for name in OFFERED]].to_numpy().tolist()):
+                rows[[f"{end}_{name}" for name in OFFERED]].to_numpy().tolist()
+            ):
                 expected = theirs.get((number, end), [-1] * len(OFFERED))
                 expected[1] = WITHOUT_SCALING.get((path.stem, end), expected[1])
                 assert row == expected, (path.name, number, end)

@@ -76,15 +76,24 @@ def test_plain_python_says_the_same(tmp_path: Path, made: dict[str, Path]) -> No
     sources = [path.read_bytes() for path in (LOSS, made["pcapng"], made["others"])]
     changed = [tmp_path / str(number) for number in range(200)]
     for path in changed:
-        head = path.name[-1] != "0" and 28      # nine in ten are still captures
+        head = path.name[-1] != "0" and 28  # nine in ten are still captures
         source = chance.choice(sources)
         path.write_bytes(source[:head] + mutated(source[head:], sources, chance))
     paths = [str(path) for path in (LOSS, *made.values(), *changed)]
     printed = [
-        subprocess.run([sys.executable, "-c", DIGEST, how, buffer, *paths], cwd=ROOT, check=True,
-                       text=True, capture_output=True, env=os.environ | extra).stdout.split()
-        for how, buffer, extra in (("compiled", "1048576", {}), ("compiled", "64", {}),
-                                   ("plain", "64", {"LABS_NO_NUMBA": "1"}))
+        subprocess.run(
+            [sys.executable, "-c", DIGEST, how, buffer, *paths],
+            cwd=ROOT,
+            check=True,
+            text=True,
+            capture_output=True,
+            env=os.environ | extra,
+        ).stdout.split()
+        for how, buffer, extra in (
+            ("compiled", "1048576", {}),
+            ("compiled", "64", {}),
+            ("plain", "64", {"LABS_NO_NUMBA": "1"}),
+        )
     ]
     assert len(printed[0]) == len(paths)
     assert printed[0] == printed[1] == printed[2]
@@ -93,9 +102,14 @@ def test_plain_python_says_the_same(tmp_path: Path, made: dict[str, Path]) -> No
 def test_where_compiled_code_cannot_be_kept(tmp_path: Path) -> None:
     """A file where the cache's folder should be: not even root can write there."""
     (tmp_path / "file").touch()
-    done = subprocess.run([sys.executable, "-c", DIGEST, "compiled", "64", str(LOSS)], cwd=ROOT,
-                          check=True, text=True, capture_output=True,
-                          env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "file")})
+    done = subprocess.run(
+        [sys.executable, "-c", DIGEST, "compiled", "64", str(LOSS)],
+        cwd=ROOT,
+        check=True,
+        text=True,
+        capture_output=True,
+        env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "file")},
+    )
     assert done.stderr.count("\n") == 1
     assert "compiling" in done.stderr
 
@@ -105,15 +119,20 @@ def test_offset_is_where_the_record_stands(made: dict[str, Path]) -> None:
         content = made[name].read_bytes()
         table = capture.read(made[name])
         assert table["offset"].is_monotonic_increasing
-        for offset, seq, ack in zip(*(table[column].tolist() for column in (
-                "offset", "seq", "ack")), strict=True):
+        for offset, seq, ack in zip(
+            *(table[column].tolist() for column in ("offset", "seq", "ack")), strict=True
+        ):
             assert struct.pack(">II", seq, ack) in content[offset + begin :][20:70], name
     assert capture.read(made["gzip"])["offset"].equals(capture.read(made["ethernet"])["offset"])
 
 
 def test_who_opened(made: dict[str, Path]) -> None:
-    for name, known_by in (("ethernet", "syn"), ("without-syn", "syn-ack"),
-                           ("from-the-middle", "ports"), ("syn-after-syn-ack", "syn-ack")):
+    for name, known_by in (
+        ("ethernet", "syn"),
+        ("without-syn", "syn-ack"),
+        ("from-the-middle", "ports"),
+        ("syn-after-syn-ack", "syn-ack"),
+    ):
         only = capture.connections(made[name]).iloc[0]
         assert only["opener_known_by"] == known_by, name
         assert (only["opener"], only["opener_port"]) == ("10.0.0.2", 40000)
@@ -124,14 +143,29 @@ def test_who_opened(made: dict[str, Path]) -> None:
 def test_a_connection_from_end_to_end(made: dict[str, Path]) -> None:
     only = capture.connections(made["ipv6"]).iloc[0].to_dict()
     assert only == {
-        "connection": 0, "opener": "fd00::2", "opener_port": 40000, "listener": "fd00::1",
-        "listener_port": 80, "opener_known_by": "syn", "first_ns": captures.BEGIN_NS,
+        "connection": 0,
+        "opener": "fd00::2",
+        "opener_port": 40000,
+        "listener": "fd00::1",
+        "listener_port": 80,
+        "opener_known_by": "syn",
+        "first_ns": captures.BEGIN_NS,
         "last_ns": captures.BEGIN_NS + 12 * captures.STEP_NS,
-        "handshake_rtt_ns": 2 * captures.STEP_NS, "ended": "fin",
-        "opener_mss": 1460, "opener_wscale": 7, "opener_sack_permitted": 1, "opener_timestamps": 1,
-        "opener_segments": 6, "opener_bytes": 18, "opener_retransmissions": 0,
-        "listener_mss": 1440, "listener_wscale": 3, "listener_sack_permitted": 1,
-        "listener_timestamps": 1, "listener_segments": 7, "listener_bytes": 2400,
+        "handshake_rtt_ns": 2 * captures.STEP_NS,
+        "ended": "fin",
+        "opener_mss": 1460,
+        "opener_wscale": 7,
+        "opener_sack_permitted": 1,
+        "opener_timestamps": 1,
+        "opener_segments": 6,
+        "opener_bytes": 18,
+        "opener_retransmissions": 0,
+        "listener_mss": 1440,
+        "listener_wscale": 3,
+        "listener_sack_permitted": 1,
+        "listener_timestamps": 1,
+        "listener_segments": 7,
+        "listener_bytes": 2400,
         "listener_retransmissions": 1,
     }
 
@@ -146,8 +180,13 @@ def test_a_new_syn_on_the_same_ports_is_a_new_connection(made: dict[str, Path]) 
 
 def test_a_reset_ends_a_connection(tmp_path: Path) -> None:
     frames = over_ipv4(ETHER, dialogue())[:5]
-    frames.append(bytes(ETHER / IP(src="10.0.0.1", dst="10.0.0.2")
-                        / TCP(sport=80, dport=40000, flags="RA", seq=1, ack=1)))
+    frames.append(
+        bytes(
+            ETHER
+            / IP(src="10.0.0.1", dst="10.0.0.2")
+            / TCP(sport=80, dport=40000, flags="RA", seq=1, ack=1)
+        )
+    )
     assert capture.connections(pcap(tmp_path / "x", frames))["ended"].tolist() == ["reset"]
     assert capture.connections(pcap(tmp_path / "y", frames[:5]))["ended"].tolist() == ["open"]
 
@@ -155,38 +194,74 @@ def test_a_reset_ends_a_connection(tmp_path: Path) -> None:
 def test_relative_numbers_do_not_wrap(tmp_path: Path) -> None:
     """A stream whose numbers pass 2**32 three times counts on."""
     step = 1 << 30
-    frames = [bytes(ETHER / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(
-        sport=80, dport=40000, flags="A", seq=(5 + number * step) % 2**32, ack=1) / Raw(b"x"))
-        for number in range(13)]
+    frames = [
+        bytes(
+            ETHER
+            / IP(src="10.0.0.1", dst="10.0.0.2")
+            / TCP(sport=80, dport=40000, flags="A", seq=(5 + number * step) % 2**32, ack=1)
+            / Raw(b"x")
+        )
+        for number in range(13)
+    ]
     found = capture.read(pcap(tmp_path / "long.pcap", frames))
     assert found["seq_rel"].tolist() == [1 + number * step for number in range(13)]
 
 
 def test_of_two_sack_options_the_last_counts(tmp_path: Path) -> None:
-    frames = [bytes(ETHER / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(
-        sport=80, dport=40000, flags="A", seq=5, ack=1,
-        options=[("SAck", (10, 20, 30, 40)), ("SAck", (50, 60))]))]
+    frames = [
+        bytes(
+            ETHER
+            / IP(src="10.0.0.1", dst="10.0.0.2")
+            / TCP(
+                sport=80,
+                dport=40000,
+                flags="A",
+                seq=5,
+                ack=1,
+                options=[("SAck", (10, 20, 30, 40)), ("SAck", (50, 60))],
+            )
+        )
+    ]
     row = capture.read(pcap(tmp_path / "two.pcap", frames)).iloc[0]
     assert row["sack_blocks"] == 1
     assert [row[f"sack_{side}_{block}"] for block in (1, 2, 3) for side in ("left", "right")] == [
-        50, 60, 0, 0, 0, 0]
+        50,
+        60,
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 def test_what_has_no_row_is_counted(made: dict[str, Path]) -> None:
     found = capture.remarks(made["others"])
     assert (found.packets, found.segments) == (25, 13)
-    assert found.counts == {"not_ip": 3, "not_tcp": 2, "later_fragments": 1, "headers_cut": 2,
-                            "headers_damaged": 4}
+    assert found.counts == {
+        "not_ip": 3,
+        "not_tcp": 2,
+        "later_fragments": 1,
+        "headers_cut": 2,
+        "headers_damaged": 4,
+    }
     assert sum(found.counts.values()) == found.packets - found.segments
     assert capture.remarks(made["other-link"]).counts == {"other_link_type": 1}
-    assert capture.remarks(made["fragments"]).counts == {"later_fragments": 13,
-                                                         "first_fragments": 13}
+    assert capture.remarks(made["fragments"]).counts == {
+        "later_fragments": 13,
+        "first_fragments": 13,
+    }
 
 
 def test_headers_inside_each_other_without_end(tmp_path: Path) -> None:
     tags = bytes(ETHER)[:12] + b"\x81\x00\0\1" * 5000
-    extensions = bytes(ETHER)[:12] + b"\x86\xdd\x60" + bytes(3) + b"\xff\xff\0\0" + bytes(32) \
+    extensions = (
+        bytes(ETHER)[:12]
+        + b"\x86\xdd\x60"
+        + bytes(3)
+        + b"\xff\xff\0\0"
+        + bytes(32)
         + bytes(8) * 5000
+    )
     found = capture.remarks(pcap(tmp_path / "deep.pcap", [tags, extensions]))
     assert found.counts == {"nested_too_deep": 2}
 
@@ -209,7 +284,8 @@ def test_compressed_and_cut(tmp_path: Path) -> None:
     (tmp_path / "members.gz").write_bytes(packed)
     (tmp_path / "whole.zst").write_bytes(
         pyarrow.Codec("zstd").compress(content[:9000], asbytes=True)
-        + pyarrow.Codec("zstd").compress(content[9000:], asbytes=True))
+        + pyarrow.Codec("zstd").compress(content[9000:], asbytes=True)
+    )
     for name in ("members.gz", "whole.zst"):
         pd.testing.assert_frame_equal(capture.read(tmp_path / name), capture.read(LOSS))
     (tmp_path / "cut.gz").write_bytes(packed[:-100])
@@ -239,24 +315,32 @@ def test_lengths_that_lie(tmp_path: Path, made: dict[str, Path]) -> None:
 
 def test_absurd_times_are_counted(tmp_path: Path) -> None:
     frames = over_ipv4(ETHER, dialogue())[:3]
-    content = captures.section("<") + captures.interface("<", 1, 9) \
-        + captures.enhanced("<", 0, 1 << 63, frames[0]) + captures.simple("<", frames[1]) \
-        + captures.interface("<", 1, 9, offset_s=-(1 << 62)) \
+    content = (
+        captures.section("<")
+        + captures.interface("<", 1, 9)
+        + captures.enhanced("<", 0, 1 << 63, frames[0])
+        + captures.simple("<", frames[1])
+        + captures.interface("<", 1, 9, offset_s=-(1 << 62))
         + captures.enhanced("<", 1, 10**18, frames[2])
+    )
     (tmp_path / "times.pcapng").write_bytes(content)
     assert capture.read(tmp_path / "times.pcapng")["time_ns"].tolist() == [0, 0, 0]
-    assert capture.remarks(tmp_path / "times.pcapng").counts == {"without_time": 1,
-                                                                 "absurd_time": 2}
+    assert capture.remarks(tmp_path / "times.pcapng").counts == {
+        "without_time": 1,
+        "absurd_time": 2,
+    }
 
 
 def test_negative_and_backward_times(tmp_path: Path) -> None:
     frames = over_ipv4(ETHER, dialogue())[:2]
-    content = captures.section(">") + captures.interface(">", 1, 6, offset_s=-100) \
-        + captures.enhanced(">", 0, 105_000_000, frames[0]) \
+    content = (
+        captures.section(">")
+        + captures.interface(">", 1, 6, offset_s=-100)
+        + captures.enhanced(">", 0, 105_000_000, frames[0])
         + captures.enhanced(">", 0, 1_500_000, frames[1])
+    )
     (tmp_path / "before.pcapng").write_bytes(content)
-    assert capture.read(tmp_path / "before.pcapng")["time_ns"].tolist() == [5 * 10**9,
-                                                                            -985 * 10**8]
+    assert capture.read(tmp_path / "before.pcapng")["time_ns"].tolist() == [5 * 10**9, -985 * 10**8]
     assert capture.remarks(tmp_path / "before.pcapng").counts == {"backwards": 1}
 
 
@@ -264,9 +348,13 @@ def test_what_is_no_capture(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "text").write_text("this is not a capture, and long enough to be one")
     (tmp_path / "short").write_bytes(LOSS.read_bytes()[:20])
-    for name, error, words in (("empty", BadInput, "is empty"), ("text", Damaged, "not a capture"),
-                               ("short", Damaged, "not a capture"), ("none", BadInput, "no such"),
-                               (".", BadInput, "is a folder")):
+    for name, error, words in (
+        ("empty", BadInput, "is empty"),
+        ("text", Damaged, "not a capture"),
+        ("short", Damaged, "not a capture"),
+        ("none", BadInput, "no such"),
+        (".", BadInput, "is a folder"),
+    ):
         with pytest.raises(error, match=words) as caught:
             capture.read(tmp_path / name)
         assert "\n" not in str(caught.value)
@@ -281,7 +369,8 @@ def test_what_does_not_fit_in_memory_is_refused_before_it_is_read() -> None:
 
 
 def test_a_container_has_less_memory_than_its_system(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory, "CGROUP", tmp_path)
     system = memory.available_bytes()
     assert system is not None
@@ -295,9 +384,13 @@ def test_a_container_has_less_memory_than_its_system(
 
 def many(path: Path) -> Path:
     """A capture of 3,000 connections, two segments each."""
-    frames = [bytes(IP(src=f"10.1.{number // 250}.{number % 250}", dst="10.0.0.1")
-                    / TCP(sport=1000 + number, dport=80, flags="S", seq=number))
-              for number in range(3000)]
+    frames = [
+        bytes(
+            IP(src=f"10.1.{number // 250}.{number % 250}", dst="10.0.0.1")
+            / TCP(sport=1000 + number, dport=80, flags="S", seq=number)
+        )
+        for number in range(3000)
+    ]
     return pcap(path, frames + frames, 101)
 
 
@@ -317,11 +410,12 @@ def test_a_file_that_cannot_be_read_on_is_closed(tmp_path: Path) -> None:
         with pytest.raises(Missing) as caught:
             way(path, memory_bytes=1_000_000)
         held = [os.path.realpath(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")]
-        assert str(path.resolve()) not in held, caught.value    # whose frames hold the reader
+        assert str(path.resolve()) not in held, caught.value  # whose frames hold the reader
 
 
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str],
-                      made: dict[str, Path]) -> None:
+def test_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], made: dict[str, Path]
+) -> None:
     from labs.cli.__main__ import main
 
     for name in ("x.parquet", "x.csv"):
@@ -334,8 +428,9 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str],
         said = json.loads(capsys.readouterr().out)
         assert (said["rows"], said["connections"], said["headers_damaged"]) == (13, 1, 4)
         table = pd.read_csv(out) if name.endswith("csv") else pd.read_parquet(out)
-        pd.testing.assert_frame_equal(table, capture.read(made["others"]),
-                                      check_dtype=not name.endswith("csv"))
+        pd.testing.assert_frame_equal(
+            table, capture.read(made["others"]), check_dtype=not name.endswith("csv")
+        )
     assert main(["capture", "connections", str(LOSS), "--json"]) == 0
     (only,) = json.loads(capsys.readouterr().out)["connections"]
     assert only["listener_bytes"] >= 204_800 + 244
@@ -346,11 +441,15 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str],
 def test_a_syn_with_timestamps_alone_says_nothing_of_another_connection(tmp_path: Path) -> None:
     """Its twelve bytes of options look like those of every later segment."""
     stamp = b"\1\1\x08\x0a" + struct.pack(">II", 7, 0)
-    path = made_flows.capture(tmp_path / "two.pcap", [
-        (0, segment(1, 0, 5, 0, SYN, options=b"\2\4\5\xb4\3\3\7\4\2")),
-        (1, segment(2, 0, 9, 0, SYN, options=stamp)),
-        (2, segment(2, 1, 9, 10, SYN | ACK, options=b"\3\3\7")),
-        (3, segment(2, 0, 10, 10, ACK, window=1000, options=stamp))])
+    path = made_flows.capture(
+        tmp_path / "two.pcap",
+        [
+            (0, segment(1, 0, 5, 0, SYN, options=b"\2\4\5\xb4\3\3\7\4\2")),
+            (1, segment(2, 0, 9, 0, SYN, options=stamp)),
+            (2, segment(2, 1, 9, 10, SYN | ACK, options=b"\3\3\7")),
+            (3, segment(2, 0, 10, 10, ACK, window=1000, options=stamp)),
+        ],
+    )
     one, other = capture.connections(path).to_dict("records")
     assert (one["opener_mss"], one["opener_wscale"], one["opener_sack_permitted"]) == (1460, 7, 1)
     assert (other["opener_mss"], other["opener_wscale"]) == (-1, -1)

@@ -33,11 +33,14 @@ def test_a_row_is_the_same_packet_in_scapy(path: Path) -> None:
         opened, expected = packet(path, row), table.iloc[row].to_dict()
         tcp = opened["TCP"]
         assert (tcp.seq, tcp.ack, int(tcp.flags), tcp.window) == tuple(
-            int(expected[name]) for name in ("seq", "ack", "flags", "window"))
+            int(expected[name]) for name in ("seq", "ack", "flags", "window")
+        )
         assert float(opened.time) == pytest.approx(expected["time_ns"] / 1e9, abs=1e-6)
         known = connections(path).iloc[expected["connection"]]
-        ends = [(known["opener"], known["opener_port"]), (known["listener"],
-                                                          known["listener_port"])]
+        ends = [
+            (known["opener"], known["opener_port"]),
+            (known["listener"], known["listener_port"]),
+        ]
         assert (opened["IP"].src, tcp.sport) == ends[expected["direction"]]
 
 
@@ -51,8 +54,11 @@ def test_another_link_type_gets_its_own_layer(tmp_path: Path) -> None:
     """Raw IP is link type 101, Linux cooked 113; a type that nobody knows is bytes."""
     frame = segment(20_000, 0, 1000, 2000, ACK)
     cooked = b"\0\0\0\1\0\6" + bytes(8) + frame[12:]
-    for link_type, content, first in ((101, frame[14:], "IP"), (113, cooked, "cooked linux"),
-                                      (147, frame, "Raw")):
+    for link_type, content, first in (
+        (101, frame[14:], "IP"),
+        (113, cooked, "cooked linux"),
+        (147, frame, "Raw"),
+    ):
         path = capture(tmp_path / "other.pcap", [(BEGIN_US, content)])
         whole = path.read_bytes()
         path.write_bytes(whole[:20] + link_type.to_bytes(4, "little") + whole[24:])
@@ -94,8 +100,11 @@ def test_wireshark_and_the_marks_here_stand_side_by_side() -> None:
     table = opinion(STOPPED, [*reversed(rows), read(STOPPED).index[7]])
     assert table["row"].tolist() == rows
     assert table["record"].tolist() == [row + 1 for row in rows]
-    assert table["marks"].tolist() == table["wireshark"].tolist() == [
-        "retransmission, window_full", "zero_window", "window_update", "", "keep_alive_ack"]
+    assert (
+        table["marks"].tolist()
+        == table["wireshark"].tolist()
+        == ["retransmission, window_full", "zero_window", "window_update", "", "keep_alive_ack"]
+    )
     assert "TCP Zero Window segment" in table["expert"][1] and not table["expert"][3]
     assert float(table["tcp.analysis.ack_rtt"][3]) == pytest.approx(0.001122)
     # Record 8 sends record 7 again, while record 6 is not acknowledged either: tshark 4.0 measures

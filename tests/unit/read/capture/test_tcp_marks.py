@@ -14,17 +14,7 @@ import pytest
 from labs.read.capture import batches, read
 from labs.read.capture.tcp_marks import MARKS, Marker, marks
 from tests import captures
-from tests.made_flows import (
-    ACK,
-    BEGIN_US,
-    FIN,
-    PSH,
-    SYN,
-    Segment,
-    capture,
-    random_capture,
-    segment,
-)
+from tests.made_flows import ACK, BEGIN_US, FIN, PSH, SYN, Segment, capture, random_capture, segment
 from tests.tshark import version
 from tests.wireshark import marked_by_tshark
 
@@ -36,7 +26,8 @@ RECORDED = json.loads((FOLDER / "marks.json").read_text())
 OWN = "4.0"
 wireshark = pytest.mark.skipif(
     version() != OWN,
-    reason=f"marks are defined as by tshark {OWN}; here is {version() or 'none'}, which differs")
+    reason=f"marks are defined as by tshark {OWN}; here is {version() or 'none'}, which differs",
+)
 PORT = 20_000
 FRAGMENTS = ("fragments", "ipv6-fragments")
 OPTIONS_CUT = ("first-54-bytes", "first-60-bytes", "first-66-bytes", "first-80-bytes")
@@ -98,18 +89,28 @@ def test_the_recording_is_still_what_tshark_says(name: str) -> None:
 def test_pieces_joined_are_the_whole(rows: int) -> None:
     path = FOLDER / "outage.pcap"
     marker = Marker()
-    joined = pandas.concat([marker.marks(batch) for batch in batches(path, rows=rows)],
-                           ignore_index=True)
+    joined = pandas.concat(
+        [marker.marks(batch) for batch in batches(path, rows=rows)], ignore_index=True
+    )
     pandas.testing.assert_frame_equal(joined, marks(read(path)))
 
 
 def test_the_same_without_numba() -> None:
-    code = ("import sys, labs.read.capture as c; from labs.read.capture.tcp_marks import Marker; "
-            "print(Marker().bits(c.read(sys.argv[1])).tolist())")
-    said = [subprocess.run(
-        [sys.executable, "-c", code, str(FOLDER / "outage.pcap")], cwd=ROOT, text=True, check=True,
-        capture_output=True, env={**os.environ, **more}).stdout
-        for more in ({}, {"LABS_NO_NUMBA": "1"})]
+    code = (
+        "import sys, labs.read.capture as c; from labs.read.capture.tcp_marks import Marker; "
+        "print(Marker().bits(c.read(sys.argv[1])).tolist())"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code, str(FOLDER / "outage.pcap")],
+            cwd=ROOT,
+            text=True,
+            check=True,
+            capture_output=True,
+            env={**os.environ, **more},
+        ).stdout
+        for more in ({}, {"LABS_NO_NUMBA": "1"})
+    ]
     assert said[0] == said[1] and any(json.loads(said[0]))
 
 
@@ -121,36 +122,48 @@ def test_an_empty_table_and_another_index_are_served() -> None:
 
 
 def opened(scale: bytes = b"\3\3\0", more: bytes = b"") -> list[Segment]:
-    return [(BEGIN_US, segment(PORT, 0, 999, 0, SYN, options=scale + more)),
-            (BEGIN_US + 10, segment(PORT, 1, 4999, 1000, SYN | ACK, options=scale + more)),
-            (BEGIN_US + 20, segment(PORT, 0, 1000, 5000, ACK, options=more))]
+    return [
+        (BEGIN_US, segment(PORT, 0, 999, 0, SYN, options=scale + more)),
+        (BEGIN_US + 10, segment(PORT, 1, 4999, 1000, SYN | ACK, options=scale + more)),
+        (BEGIN_US + 20, segment(PORT, 0, 1000, 5000, ACK, options=more)),
+    ]
 
 
 def differing(path: Path) -> dict[str, set[int]]:
     ours, theirs = found(path), marked_by_tshark(path)
-    return {name: set(ours.get(name, [])) ^ set(theirs.get(name, []))
-            for name in MARKS if ours.get(name) != theirs.get(name)}
+    return {
+        name: set(ours.get(name, [])) ^ set(theirs.get(name, []))
+        for name in MARKS
+        if ours.get(name) != theirs.get(name)
+    }
 
 
 @wireshark
 def test_after_an_ack_of_what_was_not_captured_repeated_acks_are_counted_anew(
-        tmp_path: Path) -> None:
+    tmp_path: Path,
+) -> None:
     """One ACK that repeats makes no fast retransmission, for which there would have to be two."""
     at = BEGIN_US + 100
-    path = capture(tmp_path / "unseen.pcap", [
-        *opened(),
-        (at, segment(PORT, 1, 5000, 1010, ACK, length=10)),
-        (at + 10, segment(PORT, 1, 5010, 1010, ACK, length=10)),
-        (at + 20, segment(PORT, 0, 1000, 5000, ACK)),
-        (at + 5000, segment(PORT, 1, 5000, 1000, ACK, length=10))])
+    path = capture(
+        tmp_path / "unseen.pcap",
+        [
+            *opened(),
+            (at, segment(PORT, 1, 5000, 1010, ACK, length=10)),
+            (at + 10, segment(PORT, 1, 5010, 1010, ACK, length=10)),
+            (at + 20, segment(PORT, 0, 1000, 5000, ACK)),
+            (at + 5000, segment(PORT, 1, 5000, 1000, ACK, length=10)),
+        ],
+    )
     assert found(path) == {"ack_lost_segment": [3], "duplicate_ack": [5], "retransmission": [6]}
     assert differing(path) == {}
 
 
 @wireshark
 def test_a_syn_that_comes_again_begins_anew(tmp_path: Path) -> None:
-    again = [(BEGIN_US + 100, segment(PORT, 0, 1100, 5000, ACK, length=10)),
-             (BEGIN_US + 110, segment(PORT, 0, 999, 0, SYN, options=b"\3\3\0"))]
+    again = [
+        (BEGIN_US + 100, segment(PORT, 0, 1100, 5000, ACK, length=10)),
+        (BEGIN_US + 110, segment(PORT, 0, 999, 0, SYN, options=b"\3\3\0")),
+    ]
     path = capture(tmp_path / "again.pcap", opened() + again)
     assert found(path)["retransmission"] == [4] and "out_of_order" not in found(path)
     assert differing(path) == {}
@@ -159,8 +172,10 @@ def test_a_syn_that_comes_again_begins_anew(tmp_path: Path) -> None:
 @wireshark
 def test_a_fin_behind_ten_thousand_segments_counts_here(tmp_path: Path) -> None:
     """Wireshark's list of unacknowledged segments is full, and so it forgets the FIN's number."""
-    data = [(BEGIN_US + 100 + at, segment(PORT, 0, 1000 + at, 5000, ACK, length=1))
-            for at in range(10_000)]
+    data = [
+        (BEGIN_US + 100 + at, segment(PORT, 0, 1000 + at, 5000, ACK, length=1))
+        for at in range(10_000)
+    ]
     end = segment(PORT, 0, 11_000, 5000, FIN | ACK)
     ends = [(BEGIN_US + 1_000_000, end), (BEGIN_US + 2_000_000, end)]
     assert differing(capture(tmp_path / "most.pcap", opened() + data[:-1] + ends)) == {}
@@ -173,8 +188,10 @@ def test_a_fin_behind_ten_thousand_segments_counts_here(tmp_path: Path) -> None:
 def test_an_ack_that_repeats_with_another_mptcp_option_is_a_duplicate_here(tmp_path: Path) -> None:
     capable = MPTCP + b"\x0c\x00\x01" + bytes(8)
     priority, fail = MPTCP + b"\x03\x50", MPTCP + b"\x0c\x60\x00" + bytes(8)
-    repeated = [(BEGIN_US + 100 * (at + 1), segment(PORT, 0, 1000, 5000, ACK, options=option))
-                for at, option in enumerate((priority, priority, fail))]
+    repeated = [
+        (BEGIN_US + 100 * (at + 1), segment(PORT, 0, 1000, 5000, ACK, options=option))
+        for at, option in enumerate((priority, priority, fail))
+    ]
     path = capture(tmp_path / "mptcp.pcap", opened(more=capable) + repeated)
     assert found(path)["duplicate_ack"] == [3, 4, 5]
     assert differing(path)["duplicate_ack"]
@@ -183,9 +200,13 @@ def test_an_ack_that_repeats_with_another_mptcp_option_is_a_duplicate_here(tmp_p
 @wireshark
 def test_a_window_of_unknown_scale_is_filled_by_nothing_here(tmp_path: Path) -> None:
     """The SYN-ACK that says that nothing is scaled comes after the window."""
-    path = capture(tmp_path / "late.pcap", [
-        (BEGIN_US, segment(PORT, 0, 1000, 5001, ACK, window=20)),
-        (BEGIN_US + 10, segment(PORT, 1, 5000, 1000, SYN | ACK)),
-        (BEGIN_US + 20, segment(PORT, 1, 5001, 1000, PSH | ACK, length=20))])
+    path = capture(
+        tmp_path / "late.pcap",
+        [
+            (BEGIN_US, segment(PORT, 0, 1000, 5001, ACK, window=20)),
+            (BEGIN_US + 10, segment(PORT, 1, 5000, 1000, SYN | ACK)),
+            (BEGIN_US + 20, segment(PORT, 1, 5001, 1000, PSH | ACK, length=20)),
+        ],
+    )
     assert differing(path) == {"window_full": {2}}
     assert "window_full" not in found(path)

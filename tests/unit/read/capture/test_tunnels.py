@@ -31,7 +31,7 @@ def test_every_packet_with_tcp_in_a_tunnel_is_counted(kind: str, tmp_path: Path)
     found = capture.remarks(path)
     assert (found.packets, found.segments) == (SEGMENTS, 0)
     assert found.counts == {"tunnelled": SEGMENTS}
-    if tshark.available() and kind != "vxlan-linux":     # Wireshark knows the port of IANA alone
+    if tshark.available() and kind != "vxlan-linux":  # Wireshark knows the port of IANA alone
         assert len(tshark.asked(path, ("frame.number",), "tcp")) == SEGMENTS
 
 
@@ -44,7 +44,8 @@ def test_a_tunnel_with_something_else_in_it_is_not(tmp_path: Path) -> None:
         ETHER / ends / GRE(proto=0x880B) / Raw(bytes(40)),
         ETHER / IP(proto=4) / IP(proto=6, frag=3) / Raw(bytes(40)),
         ETHER / udp / VXLAN(vni=7) / ETHER / ends / UDP(sport=5, dport=53) / Raw(bytes(60)),
-        ETHER / udp / Raw(b"x")]
+        ETHER / udp / Raw(b"x"),
+    ]
     found = capture.remarks(pcap(tmp_path / "other.pcap", [bytes(frame) for frame in frames]))
     assert found.counts == {"not_tcp": len(frames)}
 
@@ -67,7 +68,8 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 
 
 def test_ladder_and_graph_say_that_tcp_is_in_a_tunnel(
-        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, out = made(tmp_path, "gre", "vxlan"), tmp_path / "x.html"
     for verb in ("ladder", "graph"):
         for more in ((), ("--connection", 3), ("--dry-run",)):
@@ -78,8 +80,9 @@ def test_ladder_and_graph_say_that_tcp_is_in_a_tunnel(
 
 
 @pytest.mark.parametrize("verb", ["connections", "stalls"])
-def test_the_other_verbs_remark_it(verb: str, tmp_path: Path,
-                                   capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_other_verbs_remark_it(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = made(tmp_path, "ip-in-ip")
     assert main(["capture", verb, str(path)]) == 0
     said = capsys.readouterr()
@@ -87,8 +90,9 @@ def test_the_other_verbs_remark_it(verb: str, tmp_path: Path,
     assert said.err.startswith(f"labs: {SEGMENTS} packets whose TCP is inside a tunnel")
 
 
-def test_beside_other_tcp_it_is_a_remark(tmp_path: Path,
-                                         capsys: pytest.CaptureFixture[str]) -> None:
+def test_beside_other_tcp_it_is_a_remark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = pcap(tmp_path / "both.pcap", [*over_ipv4(ETHER, dialogue()), *KINDS["geneve"]])
     for verb in ("ladder", "graph"):
         assert main(["capture", verb, str(path), "--out", str(tmp_path / f"{verb}.html")]) == 0
@@ -96,13 +100,18 @@ def test_beside_other_tcp_it_is_a_remark(tmp_path: Path,
 
 
 @pytest.mark.skipif(not tshark.available(), reason="editcap comes with tshark")
-@pytest.mark.parametrize(("kind", "cut"), [
-    ("ip-in-ip", "14:20"), ("gre", "14:24"), ("vxlan", "0:50")])
+@pytest.mark.parametrize(
+    ("kind", "cut"), [("ip-in-ip", "14:20"), ("gre", "14:24"), ("vxlan", "0:50")]
+)
 def test_what_the_remark_advises_makes_it_readable(kind: str, cut: str, tmp_path: Path) -> None:
     """editcap -C takes bytes out: an IPv4 header has 20, GRE 4, UDP 8, VXLAN 8, Ethernet 14."""
     path, bare = made(tmp_path, kind), tmp_path / "bare.pcap"
-    done = subprocess.run(["editcap", "-C", cut, "-L", "-F", "pcap", str(path), str(bare)],
-                          capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["editcap", "-C", cut, "-L", "-F", "pcap", str(path), str(bare)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     if done.returncode:
         raise LabError(done.stderr)
     assert len(capture.read(bare)) == SEGMENTS and capture.remarks(bare).counts == {}

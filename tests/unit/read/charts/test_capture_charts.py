@@ -65,8 +65,9 @@ def test_the_ladder_of_the_article() -> None:
     assert [arrow[1:] for arrow in arrows(figure)] == [client, server, client, server, client]
     said = texts(figure)
     assert said[0].startswith("<b>PSH, ACK</b> · <b>101 bytes</b>, seq ")
-    assert sum("238 bytes" in text for text in said) == sum("615 bytes" in text for text in said) \
-        == 1
+    assert (
+        sum("238 bytes" in text for text in said) == sum("615 bytes" in text for text in said) == 1
+    )
     silent = [text for text in said if "of silence" in text]
     assert len(silent) == 1 and "<b>43" in silent[0]
     assert silent[0].endswith("</b>: delayed ACK meets Nagle; the server waits for the client")
@@ -83,10 +84,13 @@ def test_the_silence_stands_between_the_packets_around_it() -> None:
 
 def test_times_are_since_the_first_packet_drawn() -> None:
     segments, connection, rows = stalled()
-    own = segments[segments["connection"] == connection].loc[rows[0]:rows[1]]
+    own = segments[segments["connection"] == connection].loc[rows[0] : rows[1]]
     since = (own["time_ns"] - own["time_ns"].iloc[0]) / 1e6
-    assert [text for text in texts(ladder(segments, connection, rows=rows))
-            if text in {f"{ms:,.3f}" for ms in since}] == [f"{ms:,.3f}" for ms in since]
+    assert [
+        text
+        for text in texts(ladder(segments, connection, rows=rows))
+        if text in {f"{ms:,.3f}" for ms in since}
+    ] == [f"{ms:,.3f}" for ms in since]
 
 
 def test_a_stretch_by_seconds_and_its_first_packets_connection() -> None:
@@ -126,8 +130,7 @@ def test_forty_packets_have_the_room_of_lines_of_text() -> None:
         top, bottom = figure.layout.yaxis.range[1], figure.layout.yaxis.range[0]
         plot = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
         assert len(down) == packets
-        assert min(b - a for a, b in itertools.pairwise(down)) * plot / (
-            bottom - top) >= 24
+        assert min(b - a for a, b in itertools.pairwise(down)) * plot / (bottom - top) >= 24
 
 
 def test_a_stretch_that_cannot_be_drawn() -> None:
@@ -192,16 +195,17 @@ def test_time_and_sequence_of_nothing() -> None:
 
 
 def test_latency_as_shares_with_medians() -> None:
-    series = {"off": exchanges(read(NAGLE))["latency_ms"],
-              "on": exchanges(read(FOLDER / "nagle-on.pcap.gz"))["latency_ms"]}
+    series = {
+        "off": exchanges(read(NAGLE))["latency_ms"],
+        "on": exchanges(read(FOLDER / "nagle-on.pcap.gz"))["latency_ms"],
+    }
     figure = latency(series, below_ms=1.0, source="two captures")
     traces = named(figure)
     assert list(traces) == ["off", "on"]
     assert "median 43.7 ms, n = 200" in figure.data[0].name
-    assert traces["off"].y[-1] == 100 and traces["off"].x[-1] == pytest.approx(
-        series["off"].max())
+    assert traces["off"].y[-1] == 100 and traces["off"].x[-1] == pytest.approx(series["off"].max())
     at_20 = [y for x, y in zip(traces["off"].x, traces["off"].y, strict=True) if x < 20]
-    assert at_20[-1] == pytest.approx(10)               # 20 of 200 do not stall
+    assert at_20[-1] == pytest.approx(10)  # 20 of 200 do not stall
     assert traces["off"].line.dash != traces["on"].line.dash
     assert any("times below 1 ms are not meaningful" in text for text in texts(figure))
     assert figure.layout.xaxis.title.text == "time per request, ms"
@@ -218,6 +222,6 @@ def test_unknown_times_are_left_out_and_nothing_is_said_so() -> None:
 def test_time_to_ack_beside_the_timers() -> None:
     acks = time_to_ack(read(NAGLE))
     figure = chart_of_acks({"off": acks}, source=NAGLE)
-    assert figure.data[0].name.endswith("n = 400")      # both parts of 200 answers
+    assert figure.data[0].name.endswith("n = 400")  # both parts of 200 answers
     assert chart_of_acks({"off": acks}, direction=None).data[0].name.endswith("n = 600")
     assert sorted(shape.x0 for shape in figure.layout.shapes) == [40, 200]

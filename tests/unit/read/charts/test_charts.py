@@ -42,8 +42,12 @@ def test_the_prediction_stands_beside_the_measurement() -> None:
     table = study("unshaped", "both-1gib").results()
     figure = by_condition(table)
     traces = named(figure)
-    assert list(traces) == ["measured, mean of the file", "measured, last third", "predicted",
-                            "the article"]
+    assert list(traces) == [
+        "measured, mean of the file",
+        "measured, last third",
+        "predicted",
+        "the article",
+    ]
     assert traces["measured, mean of the file"].x == (table["goodput_mib_s"][1],)
     assert traces["predicted"].x[0] == table["predicted_mean_mib_s"][1]
     assert traces["the article"].x == (77.8, 92.7)
@@ -77,7 +81,8 @@ def test_the_caption_says_where_the_numbers_are_from(live: bool) -> None:
     figure = by_condition(study("unshaped", "captured", live=live).results())
     assert caption(figure) == (
         f"virtual · Linux 6.1.192 · link as asked (40.0 ms, 10 Mbit/s) · "
-        f"{'live' if live else 'recorded'}")
+        f"{'live' if live else 'recorded'}"
+    )
 
 
 def test_the_caption_says_that_the_link_was_not_as_asked() -> None:
@@ -89,8 +94,15 @@ def test_the_caption_says_that_the_link_was_not_as_asked() -> None:
 def test_a_timeline_shows_both_ends_and_the_goodput() -> None:
     figure = timeline(real("captured"))
     traces = named(figure)
-    assert {"congestion window", "in flight", "window the receiver offers", "send buffer in use",
-            "receive buffer", "rcv_ssthresh", "rcv_space"} <= set(traces)
+    assert {
+        "congestion window",
+        "in flight",
+        "window the receiver offers",
+        "send buffer in use",
+        "receive buffer",
+        "rcv_ssthresh",
+        "rcv_space",
+    } <= set(traces)
     # 10 Mbit/s and 40 ms, as measured: 50,000 bytes.
     assert "BDP, 48.8 KiB" in traces
     assert {figure.layout.yaxis.type, figure.layout.yaxis2.type} == {"log"}
@@ -99,7 +111,7 @@ def test_a_timeline_shows_both_ends_and_the_goodput() -> None:
     assert figure.layout.yaxis3.title.text == "MiB/s"
     assert caption(figure).endswith("· live")
     drawn = [value for trace in figure.data if trace.yaxis != "y3" for value in trace.y]
-    assert all(value is None or value > 0 for value in drawn)   # the scale has no zero
+    assert all(value is None or value > 0 for value in drawn)  # the scale has no zero
 
 
 def test_a_transfer_without_samples_says_so() -> None:

@@ -14,18 +14,40 @@ from labs.read.stats.testbed_comparison import AGREE, COLUMNS, NOT_COMPARED, PAR
 NAN = float("nan")
 
 
-def row(condition: str, verdict: str, ratio: tuple[float, float, float] = (NAN, NAN, NAN),
-        counted: int = 5, disturbed: int = 0) -> dict[str, Any]:
+def row(
+    condition: str,
+    verdict: str,
+    ratio: tuple[float, float, float] = (NAN, NAN, NAN),
+    counted: int = 5,
+    disturbed: int = 0,
+) -> dict[str, Any]:
     low, middle, high = ratio
-    return {"condition": condition, "figure": "goodput_mib_s", "first": 11.4, "second": 11.3,
-            "ratio": middle, "low": low, "high": high, "verdict": verdict, "because": "",
-            "counted": counted, "disturbed": disturbed, "margin_low": 0.9, "margin_high": 1.1,
-            "first_witness": "virtual · Linux 6.1.192", "second_witness": "vagrant · Linux 6.1.0"}
+    return {
+        "condition": condition,
+        "figure": "goodput_mib_s",
+        "first": 11.4,
+        "second": 11.3,
+        "ratio": middle,
+        "low": low,
+        "high": high,
+        "verdict": verdict,
+        "because": "",
+        "counted": counted,
+        "disturbed": disturbed,
+        "margin_low": 0.9,
+        "margin_high": 1.1,
+        "first_witness": "virtual · Linux 6.1.192",
+        "second_witness": "vagrant · Linux 6.1.0",
+    }
 
 
-ROWS = (row("unshaped", NOT_COMPARED), row("shaped", AGREE, (0.98, 0.99, 1.0), disturbed=2),
-        row("default", UNDECIDED, (0.85, 0.92, 0.95)), row("both", PART, (0.68, 0.73, 0.76)),
-        row("wmem", UNDECIDED, counted=3))
+ROWS = (
+    row("unshaped", NOT_COMPARED),
+    row("shaped", AGREE, (0.98, 0.99, 1.0), disturbed=2),
+    row("default", UNDECIDED, (0.85, 0.92, 0.95)),
+    row("both", PART, (0.68, 0.73, 0.76)),
+    row("wmem", UNDECIDED, counted=3),
+)
 
 
 def drawn(*rows: dict[str, Any]) -> Figure:
@@ -40,7 +62,10 @@ def test_each_verdict_has_its_own_sign_at_its_own_place() -> None:
     figure = drawn(*ROWS)
     found = {trace.name: trace for trace in figure.data}
     assert {name: list(trace.y) for name, trace in found.items()} == {
-        AGREE: [1], UNDECIDED: [2], PART: [3]}
+        AGREE: [1],
+        UNDECIDED: [2],
+        PART: [3],
+    }
     assert len({trace.marker.symbol for trace in found.values()}) == 3
     assert len({trace.marker.color for trace in found.values()}) == 3
     part = found[PART]

@@ -29,16 +29,34 @@ LEDGER = article(1)
 
 # The article's own figures, in the order in which it has them.
 FIGURES: dict[str, Any] = {
-    "A1.1": 337, "A1.2": 91.6, "A1.4": {"min": 403.7, "mean": 404.2, "max": 404.6},
-    "A1.5": 400, "A1.6": 13.4, "A1.7": 14.9, "A1.8": {"mean": 77.8, "end": 92.7},
-    "A1.9": {"mean": 76.9, "end": 89.2}, "A1.10": 50,
-    "A1.12": {"rcv_space 1": 115840, "rcv_ssthresh 1": 963295,
-              "rcv_space 2": 16550640, "rcv_ssthresh 2": 52423872,
-              "rcv_space 3": 25868520, "rcv_ssthresh 3": 52427352},
-    "A1.13": {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304",
-              "net.core.rmem_default": "212992", "net.core.rmem_max": "212992",
-              "net.core.wmem_default": "212992", "net.core.wmem_max": "212992"},
-    "A1.14": 2, "A1.15": 2, "A1.18": 2.5,
+    "A1.1": 337,
+    "A1.2": 91.6,
+    "A1.4": {"min": 403.7, "mean": 404.2, "max": 404.6},
+    "A1.5": 400,
+    "A1.6": 13.4,
+    "A1.7": 14.9,
+    "A1.8": {"mean": 77.8, "end": 92.7},
+    "A1.9": {"mean": 76.9, "end": 89.2},
+    "A1.10": 50,
+    "A1.12": {
+        "rcv_space 1": 115840,
+        "rcv_ssthresh 1": 963295,
+        "rcv_space 2": 16550640,
+        "rcv_ssthresh 2": 52423872,
+        "rcv_space 3": 25868520,
+        "rcv_ssthresh 3": 52427352,
+    },
+    "A1.13": {
+        "net.ipv4.tcp_rmem": "4096 131072 6291456",
+        "net.ipv4.tcp_wmem": "4096 16384 4194304",
+        "net.core.rmem_default": "212992",
+        "net.core.rmem_max": "212992",
+        "net.core.wmem_default": "212992",
+        "net.core.wmem_max": "212992",
+    },
+    "A1.14": 2,
+    "A1.15": 2,
+    "A1.18": 2.5,
 }
 
 
@@ -56,13 +74,20 @@ def test_the_figures_are_the_article_s(id_: str) -> None:
 
 def test_the_article_s_httping_is_read_as_it_stands() -> None:
     """Its own five lines; the ledger has its summary."""
-    said = httping("PING 192.168.247.129:80 (/):\n" + "".join(
-        f"connected to 192.168.247.129:80 (426 bytes), seq={seq} time={time} ms\n"
-        for seq, time in enumerate((404.59, 403.72, 404.61, 403.73, 404.16))))
+    said = httping(
+        "PING 192.168.247.129:80 (/):\n"
+        + "".join(
+            f"connected to 192.168.247.129:80 (426 bytes), seq={seq} time={time} ms\n"
+            for seq, time in enumerate((404.59, 403.72, 404.61, 403.73, 404.16))
+        )
+    )
     expected = LEDGER.claim("A1.4").expected
     assert isinstance(expected, dict)
-    assert expected == {"min": round(min(said.times_ms), 1), "max": round(max(said.times_ms), 1),
-                        "mean": round(sum(said.times_ms) / 5, 1)}
+    assert expected == {
+        "min": round(min(said.times_ms), 1),
+        "max": round(max(said.times_ms), 1),
+        "mean": round(sum(said.times_ms) / 5, 1),
+    }
 
 
 def test_the_article_s_parameters_are_the_lab_s_defaults() -> None:
@@ -90,11 +115,12 @@ def test_a_run_says_the_parameters_that_claims_rest_on() -> None:
     run = real("both-1gib")
     said = {name: parameter(run, name) for name in LEDGER.parameters}
     assert said == dict(LEDGER.parameters)
-    assert parameter(real("limit"), "buffer_mib") is None      # set by neither side
+    assert parameter(real("limit"), "buffer_mib") is None  # set by neither side
     assert parameter(run, "seed") is None
 
 
 # No verdict is written down: not in the data, and not in a notebook.
+
 
 def texts(value: object) -> Iterator[str]:
     match value:
@@ -134,16 +160,27 @@ kernels = "5.5"
 [article.parameters]
 rate_mbit = 1000.0
 """
-CLAIM = {"id": '"A1.1"', "statement": '"It is fast."', "expected": "13.4", "unit": '"MiB/s"',
-         "conditions": '["default"]', "column": '"steady_mib_s"', "tolerance_pct": "3.0",
-         "tolerance_reason": '"three digits"'}
+CLAIM = {
+    "id": '"A1.1"',
+    "statement": '"It is fast."',
+    "expected": "13.4",
+    "unit": '"MiB/s"',
+    "conditions": '["default"]',
+    "column": '"steady_mib_s"',
+    "tolerance_pct": "3.0",
+    "tolerance_reason": '"three digits"',
+}
 
 
 def ledger(folder: Path, *claims: dict[str, str], head: str = HEAD) -> Path:
     path = folder / "article1.toml"
-    path.write_text(head + "".join(
-        "\n[[claim]]\n" + "".join(f"{name} = {value}\n" for name, value in claim.items())
-        for claim in claims))
+    path.write_text(
+        head
+        + "".join(
+            "\n[[claim]]\n" + "".join(f"{name} = {value}\n" for name, value in claim.items())
+            for claim in claims
+        )
+    )
     return path
 
 
@@ -153,52 +190,70 @@ def with_(**changed: str | None) -> dict[str, str]:
 
 
 def test_a_claim_that_is_right(tmp_path: Path) -> None:
-    found = read(ledger(tmp_path, with_(), with_(id='"A1.2"', expected="{ mean = 1.0, end = 2.0 }",
-                                                column='{ mean = "a", end = "b" }')))
+    found = read(
+        ledger(
+            tmp_path,
+            with_(),
+            with_(
+                id='"A1.2"',
+                expected="{ mean = 1.0, end = 2.0 }",
+                column='{ mean = "a", end = "b" }',
+            ),
+        )
+    )
     assert isinstance(found, Article)
     assert [claim.allowed for claim in found.claims] == [0.03, 0.03]
 
 
-@pytest.mark.parametrize(("claim", "said"), [
-    (with_(verdict='"holds"'), "verdict is not written down, it is computed from runs"),
-    (with_(measured="13.5"), "measured is not written down"),
-    (with_(colum='"x"'), "colum is not a field of a claim; did you mean column?"),
-    (with_(zork="1"), "zork is not a field of a claim; allowed: id, statement"),
-    (with_(unit="3"), "unit = 3 is of the wrong type"),
-    (with_(tolerance_pct="true"), "tolerance_pct = True is of the wrong type"),
-    (with_(unit=None, expected=None), "it has no expected and no unit"),
-    (with_(id='"A1.x"'), "its id is no A<article>.<claim>"),
-    (with_(id='"A1.2"'), "the claims of article 1 go from A1.1 on in order"),
-    (with_(statement='" "'), "statement is empty"),
-    (with_(judge='"cap"'), "give column or judge, and not both"),
-    (with_(column=None), "give column or judge, and not both"),
-    (with_(conditions=None), "a column is read from runs; name their conditions"),
-    (with_(expected="{ mean = 1.0 }"), "expected and column must name the same figures"),
-    (with_(expected='"fast"'), "a column needs expected figures that are numbers"),
-    (with_(tolerance_pct=None, tolerance_reason=None), "a column needs a tolerance_pct"),
-    (with_(tolerance_reason=None), "tolerance_pct and tolerance_reason go together"),
-    (with_(tolerance_pct="-1"), "tolerance_pct is below 0"),
-    (with_(reduction='"best"'), "reduction must be one of only, median, mean, min, max"),
-    (with_(conditions='["loss-*"]'), "several runs need a reduction"),
-    (with_(conditions='["a", "b"]'), "several runs need a reduction"),
-    (with_(parameters='["rate_mbits"]'), "rate_mbits is not a parameter; did you mean rate_mbit?"),
-    (with_(until='"6.5"'), "until, changed and source go together"),
-    (with_(until='"six"', changed='"x"', source='"y"'), "'six' is no kernel version"),
-    (with_(column=None, judge='"cap"', expected="{}"), "expected names no figure"),
-])
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (with_(verdict='"holds"'), "verdict is not written down, it is computed from runs"),
+        (with_(measured="13.5"), "measured is not written down"),
+        (with_(colum='"x"'), "colum is not a field of a claim; did you mean column?"),
+        (with_(zork="1"), "zork is not a field of a claim; allowed: id, statement"),
+        (with_(unit="3"), "unit = 3 is of the wrong type"),
+        (with_(tolerance_pct="true"), "tolerance_pct = True is of the wrong type"),
+        (with_(unit=None, expected=None), "it has no expected and no unit"),
+        (with_(id='"A1.x"'), "its id is no A<article>.<claim>"),
+        (with_(id='"A1.2"'), "the claims of article 1 go from A1.1 on in order"),
+        (with_(statement='" "'), "statement is empty"),
+        (with_(judge='"cap"'), "give column or judge, and not both"),
+        (with_(column=None), "give column or judge, and not both"),
+        (with_(conditions=None), "a column is read from runs; name their conditions"),
+        (with_(expected="{ mean = 1.0 }"), "expected and column must name the same figures"),
+        (with_(expected='"fast"'), "a column needs expected figures that are numbers"),
+        (with_(tolerance_pct=None, tolerance_reason=None), "a column needs a tolerance_pct"),
+        (with_(tolerance_reason=None), "tolerance_pct and tolerance_reason go together"),
+        (with_(tolerance_pct="-1"), "tolerance_pct is below 0"),
+        (with_(reduction='"best"'), "reduction must be one of only, median, mean, min, max"),
+        (with_(conditions='["loss-*"]'), "several runs need a reduction"),
+        (with_(conditions='["a", "b"]'), "several runs need a reduction"),
+        (
+            with_(parameters='["rate_mbits"]'),
+            "rate_mbits is not a parameter; did you mean rate_mbit?",
+        ),
+        (with_(until='"6.5"'), "until, changed and source go together"),
+        (with_(until='"six"', changed='"x"', source='"y"'), "'six' is no kernel version"),
+        (with_(column=None, judge='"cap"', expected="{}"), "expected names no figure"),
+    ],
+)
 def test_a_claim_that_is_refused(tmp_path: Path, claim: dict[str, str], said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(said)) as caught:
         read(ledger(tmp_path, claim))
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("head", "said"), [
-    ("[article", "article1.toml: "),
-    ("", "one [article] and a [[claim]] for each claim"),
-    (HEAD + "[more]\n", "nothing else"),
-    (HEAD.replace('lab = "buffers"', "lab = 1"), "no lab that is a str"),
-    (HEAD.replace("number = 1", ""), "no number that is a int"),
-])
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("[article", "article1.toml: "),
+        ("", "one [article] and a [[claim]] for each claim"),
+        (HEAD + "[more]\n", "nothing else"),
+        (HEAD.replace('lab = "buffers"', "lab = 1"), "no lab that is a str"),
+        (HEAD.replace("number = 1", ""), "no number that is a int"),
+    ],
+)
 def test_a_ledger_that_is_refused(tmp_path: Path, head: str, said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(said)) as caught:
         read(ledger(tmp_path, with_(), head=head))

@@ -20,11 +20,23 @@ from labs.read.claims.verdict import (
 
 
 def verdict(**changed: Any) -> Verdict:
-    return Verdict(**{
-        "id": "A1.2", "statement": "It is fast.", "expected": 91.6, "unit": "MiB/s",
-        "tolerance_pct": 3.0, "tolerance_reason": "three digits", "predicted": 114.0,
-        "measured": 114.0, "verdict": DIFFERS, "factor": 1.2446, "reason": "no machine",
-        "witness": Witness("virtual", "6.1.192"), **changed})
+    return Verdict(
+        **{
+            "id": "A1.2",
+            "statement": "It is fast.",
+            "expected": 91.6,
+            "unit": "MiB/s",
+            "tolerance_pct": 3.0,
+            "tolerance_reason": "three digits",
+            "predicted": 114.0,
+            "measured": 114.0,
+            "verdict": DIFFERS,
+            "factor": 1.2446,
+            "reason": "no machine",
+            "witness": Witness("virtual", "6.1.192"),
+            **changed,
+        }
+    )
 
 
 def test_the_words_of_a_verdict() -> None:
@@ -41,15 +53,18 @@ def test_plain_data() -> None:
     assert (said["verdict"], said["factor"]) == ("differs", 1.2446)
 
 
-@pytest.mark.parametrize(("said", "fault"), [
-    ({"verdict": "fine", "reason": "x"}, "no verdict"),
-    ({"verdict": "held until kernel", "reason": "x"}, "no verdict"),
-    ({"verdict": "held until kernel six", "reason": "x"}, "no verdict"),
-    ({"verdict": WRONG, "reason": ""}, "needs its reason"),
-    ({"verdict": WRONG, "reason": "one\ntwo"}, "in one line"),
-    ({"verdict": DIFFERS, "reason": "x"}, "factor goes with"),
-    ({"verdict": HOLDS, "reason": "x", "factor": 1.0}, "factor goes with"),
-])
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"verdict": "fine", "reason": "x"}, "no verdict"),
+        ({"verdict": "held until kernel", "reason": "x"}, "no verdict"),
+        ({"verdict": "held until kernel six", "reason": "x"}, "no verdict"),
+        ({"verdict": WRONG, "reason": ""}, "needs its reason"),
+        ({"verdict": WRONG, "reason": "one\ntwo"}, "in one line"),
+        ({"verdict": DIFFERS, "reason": "x"}, "factor goes with"),
+        ({"verdict": HOLDS, "reason": "x", "factor": 1.0}, "factor goes with"),
+    ],
+)
 def test_a_finding_that_cannot_be(said: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         Finding(**said)
@@ -61,11 +76,21 @@ def test_every_word_is_a_verdict() -> None:
         assert Finding(verdict=word, reason="for a reason", factor=factor).verdict == word
 
 
-@pytest.mark.parametrize(("figure", "text"), [
-    (None, ""), (13.4, "13.4"), (114.01634, "114"), (52427352, "52,427,352"), (2.0, "2"),
-    (0.24993, "0.2499"), (200.0008, "200"), (1023.9, "1,024"), ("by far", "by far"),
-    ({"mean": 77.8, "end": 92.7}, "mean: 77.8, end: 92.7"),
-    ({"net.ipv4.tcp_rmem": "4096 131072 6291456"}, "net.ipv4.tcp_rmem: 4096 131072 6291456"),
-])
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (None, ""),
+        (13.4, "13.4"),
+        (114.01634, "114"),
+        (52427352, "52,427,352"),
+        (2.0, "2"),
+        (0.24993, "0.2499"),
+        (200.0008, "200"),
+        (1023.9, "1,024"),
+        ("by far", "by far"),
+        ({"mean": 77.8, "end": 92.7}, "mean: 77.8, end: 92.7"),
+        ({"net.ipv4.tcp_rmem": "4096 131072 6291456"}, "net.ipv4.tcp_rmem: 4096 131072 6291456"),
+    ],
+)
 def test_figures_as_one_reads_them(figure: Any, text: str) -> None:
     assert shown(figure) == text

@@ -74,7 +74,8 @@ def test_a_new_connection_for_each_request_has_no_silence() -> None:
 
 def test_the_sequences_are_those_of_the_article() -> None:
     assert in_words(ARTICLE_OFF) == (
-        "request; first part; silence; client's ACK; rest; client's ACK")
+        "request; first part; silence; client's ACK; rest; client's ACK"
+    )
     assert in_words(ARTICLE_ON) == "request; first part; rest; client's ACK"
 
 
@@ -95,7 +96,8 @@ def test_a_silence_is_found_again_in_the_segments() -> None:
     segments = read(FOLDER / "nagle-off.pcap.gz")
     row = table("nagle-off").query("request == 3").iloc[0]
     own = segments[segments["connection"] == row["connection"]].loc[
-        row["first_row"]:row["last_row"]]
+        row["first_row"] : row["last_row"]
+    ]
     gaps = own["time_ns"].diff()
     assert gaps.idxmax() == row["silence_before"]
     assert gaps.max() / 1e6 == pytest.approx(row["silence_ms"])
@@ -118,7 +120,7 @@ def test_a_request_that_is_never_answered_has_no_latency() -> None:
 def test_what_is_sent_again_counts_once() -> None:
     rows = table("outage")
     assert (rows["answer_bytes"] == 3000).all() and len(rows) == 12
-    assert set(rows["request_bytes"]) == {5, 6}     # ask 0 to ask 11
+    assert set(rows["request_bytes"]) == {5, 6}  # ask 0 to ask 11
     again = rows[rows["steps"].map(lambda steps: "sent again" in steps)]
     assert len(again) == 1 and again["silence_ms"].iloc[0] == pytest.approx(639.9, abs=0.1)
     others = followed(rows, (REQUEST, WHOLE, CLIENT_ACK))
@@ -146,14 +148,21 @@ def offer(mss: int, timestamps: bool = True) -> bytes:
     return struct.pack(">BBH", 2, 4, mss) + (b"\x08\x0a" + bytes(8) if timestamps else b"")
 
 
-def asked(gap_us: int, parts: list[int], to_client_us: int = 50, to_server_us: int = 50,
-          offers: tuple[bytes, bytes] = (b"", b"")) -> list[Segment]:
+def asked(
+    gap_us: int,
+    parts: list[int],
+    to_client_us: int = 50,
+    to_server_us: int = 50,
+    offers: tuple[bytes, bytes] = (b"", b""),
+) -> list[Segment]:
     """A request and the parts of its answer, which wait for an ACK that comes `gap_us` later;
     seen from a place that lies so far from both, there and back."""
     at, sent = BEGIN_US, 5000
-    made = [(at, segment(PORT, 0, 999, 0, SYN, options=offers[0])),
-            (at + to_server_us, segment(PORT, 1, 4999, 1000, SYN | ACK, options=offers[1])),
-            (at + to_server_us + to_client_us, segment(PORT, 0, 1000, 5000, ACK))]
+    made = [
+        (at, segment(PORT, 0, 999, 0, SYN, options=offers[0])),
+        (at + to_server_us, segment(PORT, 1, 4999, 1000, SYN | ACK, options=offers[1])),
+        (at + to_server_us + to_client_us, segment(PORT, 0, 1000, 5000, ACK)),
+    ]
     at += to_server_us + to_client_us
     made.append((at, segment(PORT, 0, 1000, 5000, PSH | ACK, length=10)))
     at += to_server_us
@@ -165,31 +174,48 @@ def asked(gap_us: int, parts: list[int], to_client_us: int = 50, to_server_us: i
     return made
 
 
-@pytest.mark.parametrize(("gap_us", "parts", "reason", "waiting"), [
-    (40_000, [200, 200], NAGLE_AND_DELAYED_ACK, "server"),
-    (40_000, [200], "delayed ACK", "nobody"),
-    # Nagle holds back no full segment, and none behind a full one (tcp_minshall_check).
-    (40_000, [200, 1448], "unexplained", "server"),
-    (40_000, [1448, 200], "unexplained", "server"),
-    (400_000, [200, 200], "unexplained", "server"),     # beyond TCP_DELACK_MAX
-    (4_000, [200, 200], "Nagle waits a round trip", "server"),
-])
-def test_reasons_of_made_answers(gap_us: int, parts: list[int], reason: str, waiting: str,
-                                 tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("gap_us", "parts", "reason", "waiting"),
+    [
+        (40_000, [200, 200], NAGLE_AND_DELAYED_ACK, "server"),
+        (40_000, [200], "delayed ACK", "nobody"),
+        # Nagle holds back no full segment, and none behind a full one (tcp_minshall_check).
+        (40_000, [200, 1448], "unexplained", "server"),
+        (40_000, [1448, 200], "unexplained", "server"),
+        (400_000, [200, 200], "unexplained", "server"),  # beyond TCP_DELACK_MAX
+        (4_000, [200, 200], "Nagle waits a round trip", "server"),
+    ],
+)
+def test_reasons_of_made_answers(
+    gap_us: int, parts: list[int], reason: str, waiting: str, tmp_path: Path
+) -> None:
     rows = exchanges(read(capture(tmp_path / "made.pcap", asked(gap_us, parts))))
     assert (rows["reason"].iloc[0], rows["waiting"].iloc[0]) == (reason, waiting)
 
 
-@pytest.mark.parametrize(("client", "server", "full"), [
-    (offer(1360), offer(1360), 1348), (offer(1460), offer(1360), 1348),
-    (offer(1360), offer(1460), 1348), (offer(1360, timestamps=False), offer(1460), 1360),
-    (offer(8960), offer(8960), 8948), (b"", b"", 1448), (offer(1460), b"", 1448)])
-def test_what_is_full_is_said_by_the_handshake(client: bytes, server: bytes, full: int,
-                                               tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("client", "server", "full"),
+    [
+        (offer(1360), offer(1360), 1348),
+        (offer(1460), offer(1360), 1348),
+        (offer(1360), offer(1460), 1348),
+        (offer(1360, timestamps=False), offer(1460), 1360),
+        (offer(8960), offer(8960), 8948),
+        (b"", b"", 1448),
+        (offer(1460), b"", 1448),
+    ],
+)
+def test_what_is_full_is_said_by_the_handshake(
+    client: bytes, server: bytes, full: int, tmp_path: Path
+) -> None:
     """Nagle holds back no full segment, and one that lacks a byte (test_theory_nagle)."""
     path = tmp_path / "made.pcap"
-    for parts, reason in (([full] * 4, "unexplained"), ([full - 1] * 2, NAGLE_AND_DELAYED_ACK),
-                          ([200, full], "unexplained"), ([200, full - 1], NAGLE_AND_DELAYED_ACK)):
+    for parts, reason in (
+        ([full] * 4, "unexplained"),
+        ([full - 1] * 2, NAGLE_AND_DELAYED_ACK),
+        ([200, full], "unexplained"),
+        ([200, full - 1], NAGLE_AND_DELAYED_ACK),
+    ):
         segments = read(capture(path, asked(44_000, parts, offers=(client, server))))
         silent = stalls(segments)["reason"].tolist()
         assert silent == [reason] * (len(parts) - 1) + ["delayed ACK"], parts
@@ -197,13 +223,20 @@ def test_what_is_full_is_said_by_the_handshake(client: bytes, server: bytes, ful
         assert set(sides(segments).mss_bytes) == {full}
 
 
-@pytest.mark.parametrize(("sizes", "flags", "full"), [
-    ([1348, 1348], ACK, 1348), ([2696, 2696, 1348, 1348], ACK, 1348),
-    ([8948, 8948], ACK, 8948),
-    ([1348, 1348], ACK | PSH, 1448),        # each ends a write: no sign of a full one
-    ([1348], ACK, 1448), ([100, 100], ACK, 1448)])
-def test_without_a_handshake_what_is_full_is_seen(sizes: list[int], flags: int, full: int,
-                                                  tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "flags", "full"),
+    [
+        ([1348, 1348], ACK, 1348),
+        ([2696, 2696, 1348, 1348], ACK, 1348),
+        ([8948, 8948], ACK, 8948),
+        ([1348, 1348], ACK | PSH, 1448),  # each ends a write: no sign of a full one
+        ([1348], ACK, 1448),
+        ([100, 100], ACK, 1448),
+    ],
+)
+def test_without_a_handshake_what_is_full_is_seen(
+    sizes: list[int], flags: int, full: int, tmp_path: Path
+) -> None:
     made, at = [], 1
     for number, size in enumerate(sizes):
         made.append((number, segment(PORT, 1, at, 1, flags, length=size)))
@@ -211,9 +244,13 @@ def test_without_a_handshake_what_is_full_is_seen(sizes: list[int], flags: int, 
     assert set(mss_bytes(read(capture(tmp_path / "middle.pcap", made)))) == {full}
 
 
-@pytest.mark.parametrize("first", [
-    [160, 1448],        # labs.read.theory.nagle.sent((160, 2895), 1448) holds 1447
-    [2060]])            # 1448 and 612, which the device cuts up (TSO)
+@pytest.mark.parametrize(
+    "first",
+    [
+        [160, 1448],  # labs.read.theory.nagle.sent((160, 2895), 1448) holds 1447
+        [2060],
+    ],
+)  # 1448 and 612, which the device cuts up (TSO)
 def test_nagle_goes_by_the_last_small_segment(first: list[int], tmp_path: Path) -> None:
     """Minshall's form: full segments behind a small one, or in one frame with it, hide nothing."""
     offers = (offer(1460), offer(1460))
@@ -223,9 +260,11 @@ def test_nagle_goes_by_the_last_small_segment(first: list[int], tmp_path: Path) 
         for length in first:
             made.append((at, segment(PORT, 1, sent, 1010, ACK, length=length)))
             sent += length
-        made += [(at + gap_us, segment(PORT, 0, 1010, sent, ACK)),
-                 (at + gap_us + 10, segment(PORT, 1, sent, 1010, PSH | ACK, length=200)),
-                 (at + gap_us + 20, segment(PORT, 0, 1010, sent + 200, ACK))]
+        made += [
+            (at + gap_us, segment(PORT, 0, 1010, sent, ACK)),
+            (at + gap_us + 10, segment(PORT, 1, sent, 1010, PSH | ACK, length=200)),
+            (at + gap_us + 20, segment(PORT, 0, 1010, sent + 200, ACK)),
+        ]
         rows = exchanges(read(capture(tmp_path / "made.pcap", made)))
         assert (rows["reason"].iloc[0], rows["waiting"].iloc[0]) == (reason, "server")
 
@@ -234,18 +273,21 @@ def test_a_small_segment_that_is_not_yet_acknowledged_still_holds(tmp_path: Path
     """An ACK of the full one before it frees nothing; what then leaves was not held by Nagle."""
     made = asked(44_000, [], offers=(offer(1460), offer(1460)))
     at = made[-1][0] + 50
-    made += [(at, segment(PORT, 1, 5000, 1010, ACK, length=1448)),
-             (at + 10, segment(PORT, 1, 6448, 1010, ACK, length=200)),
-             (at + 44_010, segment(PORT, 0, 1010, 6448, ACK)),
-             (at + 44_020, segment(PORT, 1, 6648, 1010, PSH | ACK, length=200))]
+    made += [
+        (at, segment(PORT, 1, 5000, 1010, ACK, length=1448)),
+        (at + 10, segment(PORT, 1, 6448, 1010, ACK, length=200)),
+        (at + 44_010, segment(PORT, 0, 1010, 6448, ACK)),
+        (at + 44_020, segment(PORT, 1, 6648, 1010, PSH | ACK, length=200)),
+    ]
     rows = exchanges(read(capture(tmp_path / "made.pcap", made)))
     assert rows["reason"].iloc[0] == "unexplained"
 
 
-@pytest.mark.parametrize(("far", "reason", "silent"), [
-    ("client", "Nagle waits a round trip", False), ("server", NAGLE_AND_DELAYED_ACK, True)])
-def test_a_far_receiver_is_no_slow_one(far: str, reason: str, silent: bool,
-                                       tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("far", "reason", "silent"),
+    [("client", "Nagle waits a round trip", False), ("server", NAGLE_AND_DELAYED_ACK, True)],
+)
+def test_a_far_receiver_is_no_slow_one(far: str, reason: str, silent: bool, tmp_path: Path) -> None:
     """An ACK after 205 ms from a client at a distance of 200 is prompt; beside the client it was
     held back."""
     near = {"client": (200_000, 50), "server": (50, 200_000)}[far]
@@ -288,21 +330,33 @@ def test_segments_that_were_sent_again_have_no_time_to_their_ack() -> None:
 
 def flow(path: Path, sent: list[tuple[int, int, int]], acked: int) -> Path:
     """What the opener sends, (ms, relative number, length) each, and the ACK of all, 1 ms later."""
-    made = [(1000 * at, segment(PORT, 0, 1000 + seq, 5001, ACK, length=length))
-            for at, seq, length in sent]
+    made = [
+        (1000 * at, segment(PORT, 0, 1000 + seq, 5001, ACK, length=length))
+        for at, seq, length in sent
+    ]
     at = 1000 * (sent[-1][0] + 1)
-    return capture(path, [(0, segment(PORT, 0, 1000, 0, SYN)),
-                          (0, segment(PORT, 1, 5000, 1001, SYN | ACK)),
-                          *made, (at, segment(PORT, 1, 5001, 1000 + acked, ACK))])
+    return capture(
+        path,
+        [
+            (0, segment(PORT, 0, 1000, 0, SYN)),
+            (0, segment(PORT, 1, 5000, 1001, SYN | ACK)),
+            *made,
+            (at, segment(PORT, 1, 5001, 1000 + acked, ACK)),
+        ],
+    )
 
 
-@pytest.mark.parametrize("sent", [
-    [(1, 1, 100), (2, 101, 100), (300, 1, 200)],        # two of them, joined
-    [(1, 1, 2896), (300, 1449, 1448)],                  # the second half of what was one for TSO
-    [(1, 1, 100), (300, 51, 150)],                      # with new data behind it
-])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [(1, 1, 100), (2, 101, 100), (300, 1, 200)],  # two of them, joined
+        [(1, 1, 2896), (300, 1449, 1448)],  # the second half of what was one for TSO
+        [(1, 1, 100), (300, 51, 150)],  # with new data behind it
+    ],
+)
 def test_what_was_sent_again_in_other_pieces_has_no_time_either(
-        sent: list[tuple[int, int, int]], tmp_path: Path) -> None:
+    sent: list[tuple[int, int, int]], tmp_path: Path
+) -> None:
     last = max(begin + length for _, begin, length in sent)
     assert time_to_ack(read(flow(tmp_path / "again.pcap", sent, last))).empty
     fresh = [*sent, (400, last, 10)]
@@ -312,7 +366,7 @@ def test_what_was_sent_again_in_other_pieces_has_no_time_either(
 
 def test_what_was_never_acknowledged_is_missing() -> None:
     segments = read(FOLDER / "nagle-off.pcap.gz")
-    acks = time_to_ack(segments[:len(segments) // 2])
+    acks = time_to_ack(segments[: len(segments) // 2])
     assert acks["ms"].isna().any()
     assert (acks["ms"].isna() == acks["acked_by"].isna()).all()
     assert time_to_ack(segments[:0]).empty

@@ -41,8 +41,9 @@ def test_nagle_and_the_delayed_ack() -> None:
     assert rows["at_ns"].is_monotonic_increasing
 
 
-@pytest.mark.parametrize("name", ["nagle-on.pcap.gz", "nagle-no-k.pcapng.gz", "lossy.pcap.gz",
-                                  "reordered.pcap.gz"])
+@pytest.mark.parametrize(
+    "name", ["nagle-on.pcap.gz", "nagle-no-k.pcapng.gz", "lossy.pcap.gz", "reordered.pcap.gz"]
+)
 def test_nothing_is_silent_for_longer_than_a_round_trip(name: str) -> None:
     assert found(name).empty
 
@@ -54,8 +55,11 @@ def test_a_reader_that_stops_closes_its_window() -> None:
     closed, idle = explained.CLOSED_WINDOW, explained.IDLE
     assert told(rows) == [
         (explained.DELAYED_ACK, "nobody", "server"),
-        *[(closed, "client", "client")] * 3, (closed, "client", "server"),
-        *[(idle, "nobody", "client")] * 4, (idle, "nobody", "server")]
+        *[(closed, "client", "client")] * 3,
+        (closed, "client", "server"),
+        *[(idle, "nobody", "client")] * 4,
+        (idle, "nobody", "server"),
+    ]
     # The probe timer doubles (tcp_probe_timer, icsk_probes_out).
     probes = rows["silence_ms"].iloc[1:4].tolist()
     assert probes[1] / probes[0] == pytest.approx(2, rel=0.1)
@@ -66,8 +70,12 @@ def test_an_outage_is_waited_out_by_timers_of_both_sides() -> None:
     rows = found("outage.pcap")
     timed = rows[rows["reason"] == explained.RETRANSMISSION_TIMER]
     assert [(row["waiting"], row["waited_for"]) for _, row in timed.iterrows()] == [
-        ("server", "client"), ("server", "client"), ("client", "server"), ("server", "client"),
-        ("client", "server")]
+        ("server", "client"),
+        ("server", "client"),
+        ("client", "server"),
+        ("server", "client"),
+        ("client", "server"),
+    ]
     # RTO_MIN of Linux is 200 ms (TCP_RTO_MIN, HZ/5), within two ticks.
     assert timed["silence_ms"].iloc[0] == pytest.approx(200, abs=8)
     pauses = rows[rows["reason"] == explained.APPLICATION]
@@ -103,13 +111,25 @@ def test_the_handshake_is_that_of_the_table_of_connections(name: str) -> None:
 # The reasons that are certain, and how many gaps of 20 ms are left open. lossy, reordered and
 # nagle-delay have long RTTs; that of stopped-reader's client is unbounded: nobody sends it data.
 LATE = {
-    "lossy.pcap.gz": ({}, 52), "reordered.pcap.gz": ({}, 4), "nagle-on.pcap.gz": ({}, 0),
+    "lossy.pcap.gz": ({}, 52),
+    "reordered.pcap.gz": ({}, 4),
+    "nagle-on.pcap.gz": ({}, 0),
     "nagle-delay.pcap.gz": ({explained.RTT_UNKNOWN: 56, explained.IDLE: 1}, 124),
     "nagle-off.pcap.gz": ({explained.NAGLE_AND_DELAYED_ACK: 180}, 0),
-    "outage.pcap": ({explained.APPLICATION: 11, explained.RETRANSMISSION_TIMER: 5,
-                     explained.IDLE: 2, explained.DELAYED_ACK: 1}, 0),
-    "stopped-reader.pcap": ({explained.CLOSED_WINDOW: 4, explained.IDLE: 4,
-                             explained.RTT_UNKNOWN: 1}, 1)}
+    "outage.pcap": (
+        {
+            explained.APPLICATION: 11,
+            explained.RETRANSMISSION_TIMER: 5,
+            explained.IDLE: 2,
+            explained.DELAYED_ACK: 1,
+        },
+        0,
+    ),
+    "stopped-reader.pcap": (
+        {explained.CLOSED_WINDOW: 4, explained.IDLE: 4, explained.RTT_UNKNOWN: 1},
+        1,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", LATE)
@@ -125,8 +145,9 @@ def test_without_the_handshake_no_silence_is_invented(name: str, tmp_path: Path)
     assert late.rtt_unknown == len(connections(path))
     assert (late.table["reason"].value_counts().to_dict(), late.undecided) == LATE[name]
     steps = exchanges(read(path))["steps"].map(lambda one: one.count("silence")).sum()
-    assert steps <= exchanges(read(FOLDER / name))["steps"].map(
-        lambda one: one.count("silence")).sum()
+    assert (
+        steps <= exchanges(read(FOLDER / name))["steps"].map(lambda one: one.count("silence")).sum()
+    )
 
 
 @pytest.mark.parametrize(("name", "rtt_ms"), [("lossy.pcap.gz", 40), ("nagle-delay.pcap.gz", 60)])
@@ -140,8 +161,10 @@ def test_the_fastest_ack_bounds_the_distance(name: str, rtt_ms: float, tmp_path:
 def test_data_of_one_side_alone_bounds_nothing() -> None:
     """Nobody sends the listener anything to acknowledge: how far it is cannot be known."""
     segments = read(FOLDER / "lossy.pcap.gz")
-    segments = segments[(segments["flags"] & 2 == 0)
-                        & ((segments["direction"] == 1) | (segments["payload_bytes"] == 0))]
+    segments = segments[
+        (segments["flags"] & 2 == 0)
+        & ((segments["direction"] == 1) | (segments["payload_bytes"] == 0))
+    ]
     far = distances(sides(segments))
     assert (far.far_ns[1] == UNBOUNDED_NS).all() and (far.rtt_ns == UNBOUNDED_NS).all()
     assert (far.far_ns[0] < 1_000_000).all()

@@ -19,8 +19,16 @@ def text(name: str) -> str:
 def test_keep_alive_with_a_thousand_requests() -> None:
     """Virtual testbed, tcp_nodelay off; 100 at a time."""
     assert report(text("keepalive.txt")) == Report(
-        concurrency=100, took_s=0.397, complete=1000, failed=0, refused=0, keep_alive=1000,
-        document_bytes=612, head_bytes=238, mean_ms=39.665)
+        concurrency=100,
+        took_s=0.397,
+        complete=1000,
+        failed=0,
+        refused=0,
+        keep_alive=1000,
+        document_bytes=612,
+        head_bytes=238,
+        mean_ms=39.665,
+    )
 
 
 def test_the_mean_is_the_time_of_all_over_the_requests() -> None:
@@ -28,7 +36,8 @@ def test_the_mean_is_the_time_of_all_over_the_requests() -> None:
         found = report(text(name))
         assert found.mean_ms and found.took_s and found.concurrency and found.complete
         assert found.mean_ms == pytest.approx(
-            1e3 * found.took_s * found.concurrency / found.complete, rel=0.1)  # took_s is rounded
+            1e3 * found.took_s * found.concurrency / found.complete, rel=0.1
+        )  # took_s is rounded
 
 
 def test_failures_of_two_kinds() -> None:
@@ -59,7 +68,12 @@ def test_rows_past_the_slowest_of_few_requests_are_not_read() -> None:
     assert list(found) == list(range(101))
     assert list(found.values()) == sorted(found.values())
     assert (found[50], found[94], found[95], found[99], found[100]) == (
-        1.724, 6.554, 6.554, 6.554, 6.554)
+        1.724,
+        6.554,
+        6.554,
+        6.554,
+        6.554,
+    )
     for printed in ("-4611686018427.388", "9223372036854775.807", "-nan"):
         assert percentiles(written.replace("0.257", printed), 10) == found
     with pytest.raises(Damaged, match="no row for 100 %"):

@@ -30,19 +30,49 @@ live = pytest.mark.skipif(
     reason="needs Linux and ss (package iproute2)",
 )
 CLOCKS = {
-    "last_data_sent_ms": ("last_data_sent_ms", 1), "last_data_recv_ms": ("last_data_recv_ms", 1),
-    "last_ack_recv_ms": ("last_ack_recv_ms", 1), "busy_time_ms": ("busy_time_us", 1000),
-    "rwnd_limited_ms": ("rwnd_limited_us", 1000), "sndbuf_limited_ms": ("sndbuf_limited_us", 1000),
+    "last_data_sent_ms": ("last_data_sent_ms", 1),
+    "last_data_recv_ms": ("last_data_recv_ms", 1),
+    "last_ack_recv_ms": ("last_ack_recv_ms", 1),
+    "busy_time_ms": ("busy_time_us", 1000),
+    "rwnd_limited_ms": ("rwnd_limited_us", 1000),
+    "sndbuf_limited_ms": ("sndbuf_limited_us", 1000),
 }
 SHARES = ("rwnd_limited_pct", "sndbuf_limited_pct")
 SAME_UNIT = (
-    "backoff", "snd_mss_bytes", "pmtu_bytes", "rcv_mss_bytes", "advmss_bytes",
-    "snd_cwnd_segments", "snd_ssthresh_segments", "bytes_sent", "bytes_retrans", "bytes_acked",
-    "bytes_received", "segs_out", "segs_in", "data_segs_out", "data_segs_in",
-    "delivered_segments", "delivered_ce_segments", "unacked_segments", "lost_segments",
-    "sacked_segments", "dsack_dups", "fackets_segments", "reordering_segments", "reord_seen",
-    "rcv_space_bytes", "rcv_ssthresh_bytes", "notsent_bytes", "rcv_ooopack", "snd_wnd_bytes",
-    "rcv_wnd_bytes", "rehash", "snd_wscale", "rcv_wscale", "retrans_segments",
+    "backoff",
+    "snd_mss_bytes",
+    "pmtu_bytes",
+    "rcv_mss_bytes",
+    "advmss_bytes",
+    "snd_cwnd_segments",
+    "snd_ssthresh_segments",
+    "bytes_sent",
+    "bytes_retrans",
+    "bytes_acked",
+    "bytes_received",
+    "segs_out",
+    "segs_in",
+    "data_segs_out",
+    "data_segs_in",
+    "delivered_segments",
+    "delivered_ce_segments",
+    "unacked_segments",
+    "lost_segments",
+    "sacked_segments",
+    "dsack_dups",
+    "fackets_segments",
+    "reordering_segments",
+    "reord_seen",
+    "rcv_space_bytes",
+    "rcv_ssthresh_bytes",
+    "notsent_bytes",
+    "rcv_ooopack",
+    "snd_wnd_bytes",
+    "rcv_wnd_bytes",
+    "rehash",
+    "snd_wscale",
+    "rcv_wscale",
+    "retrans_segments",
     "total_retrans_segments",
 )
 FROM_MICROSECONDS = ("rto", "rtt", "rttvar", "ato", "rcv_rtt", "min_rtt")
@@ -112,9 +142,12 @@ def ss_text(port: int) -> str:
 def still(rows: tuple[ss.Socket, ...]) -> list[ss.Socket]:
     """The rows without what changes while nothing happens."""
     return [
-        replace(row, timer=None, info={
-            key: value for key, value in row.info.items() if key not in (*CLOCKS, *SHARES)
-        }) for row in rows
+        replace(
+            row,
+            timer=None,
+            info={key: value for key, value in row.info.items() if key not in (*CLOCKS, *SHARES)},
+        )
+        for row in rows
     ]
 
 
@@ -122,9 +155,7 @@ def read(port: int) -> tuple[ss.Socket, ...]:
     return tuple(sorted(ss.rows(ss_text(port)), key=lambda row: row.local_port or 0))
 
 
-def read_three_times(
-    port: int,
-) -> list[tuple[ss.Socket, inet_diag.Sample, ss.Socket]]:
+def read_three_times(port: int) -> list[tuple[ss.Socket, inet_diag.Sample, ss.Socket]]:
     """For each socket ss, the dump, ss; the connection is given time to come to rest."""
     kind = socket.SOCK_RAW
     with socket.socket(socket.AF_NETLINK, kind, sampler.NETLINK_SOCK_DIAG) as netlink:
@@ -142,9 +173,7 @@ def read_three_times(
 
 @live
 @pytest.mark.parametrize("algorithm", ["", "cubic", "reno", "bbr"])
-@pytest.mark.parametrize(
-    "traffic", [nothing, half_read, both_ways, closed_window, half_closed]
-)
+@pytest.mark.parametrize("traffic", [nothing, half_read, both_ways, closed_window, half_closed])
 def test_ss_and_the_dump_agree(
     traffic: Callable[[socket.socket, socket.socket], None], algorithm: str
 ) -> None:
@@ -182,8 +211,18 @@ def agree(before: ss.Socket, sample: inet_diag.Sample, after: ss.Socket) -> None
 
 
 def agree_on_the_socket(row: ss.Socket, sample: inet_diag.Sample) -> None:
-    for name in ("state", "recv_q_bytes", "send_q_bytes", "local_address", "local_port",
-                 "peer_address", "peer_port", "memory", "congestion", "shutdown"):
+    for name in (
+        "state",
+        "recv_q_bytes",
+        "send_q_bytes",
+        "local_address",
+        "local_port",
+        "peer_address",
+        "peer_port",
+        "memory",
+        "congestion",
+        "shutdown",
+    ):
         assert getattr(row, name) == getattr(sample, name), name
     assert int(row.details["ino"]) == sample.inode
     assert int(row.details["sk"], 16) == sample.cookie
@@ -197,7 +236,7 @@ def agree_on_tcp_info(row: ss.Socket, info: TcpInfo) -> None:
         value = getattr(info, name)
         if name in row.info:
             assert row.info[name] == value, name
-        elif name not in ("rcv_wnd_bytes", "rehash"):     # an ss before 6.6 does not know these
+        elif name not in ("rcv_wnd_bytes", "rehash"):  # an ss before 6.6 does not know these
             assert left_out(name, value), name
     for name in FROM_MICROSECONDS:
         value = getattr(info, f"{name}_us")

@@ -20,15 +20,24 @@ from labs.read.parse.tcp_info import tcp_info
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 READERS: dict[str, Callable[[str], object]] = {
-    "ss": ss.rows, "blocks": ss.blocks, "nstat": nstat.counters, "tc": tc.queues,
-    "wget": wget.download, "httping": httping.httping,
-    "ab": ab.report, "ab -e": partial(ab.percentiles, requests=20),
+    "ss": ss.rows,
+    "blocks": ss.blocks,
+    "nstat": nstat.counters,
+    "tc": tc.queues,
+    "wget": wget.download,
+    "httping": httping.httping,
+    "ab": ab.report,
+    "ab -e": partial(ab.percentiles, requests=20),
 }
 SAMPLES = {
-    "ss": "ss-all-states.txt", "blocks": "ss-6.1-loss-bbr.txt", "nstat": "nstat-after.txt",
-    "tc": "tc-after.txt", "wget": "wget-stopped.txt",
+    "ss": "ss-all-states.txt",
+    "blocks": "ss-6.1-loss-bbr.txt",
+    "nstat": "nstat-after.txt",
+    "tc": "tc-after.txt",
+    "wget": "wget-stopped.txt",
     "httping": "httping-split.txt",
-    "ab": "ab-keepalive.txt", "ab -e": "ab-keepalive.csv",
+    "ab": "ab-keepalive.txt",
+    "ab -e": "ab-keepalive.csv",
 }
 NAMES = sorted({*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS, "timer", "skmem", "users", "uid"})
 HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 "
@@ -56,12 +65,16 @@ def test_real_text_that_was_changed(name: str, cut: int, put: str, drop: int) ->
     read(READERS[name], text[:cut] + put + text[cut + drop :])
 
 
-@given(tokens=st.lists(
-    st.one_of(st.text(st.characters(exclude_categories=("Z", "C"))),
-              st.builds("{}:{}".format, st.sampled_from(NAMES), st.text(max_size=30)),
-              st.builds("{}:({})".format, st.sampled_from(NAMES), st.text(max_size=30))),
-    max_size=12,
-))
+@given(
+    tokens=st.lists(
+        st.one_of(
+            st.text(st.characters(exclude_categories=("Z", "C"))),
+            st.builds("{}:{}".format, st.sampled_from(NAMES), st.text(max_size=30)),
+            st.builds("{}:({})".format, st.sampled_from(NAMES), st.text(max_size=30)),
+        ),
+        max_size=12,
+    )
+)
 def test_any_token_of_ss_is_read_or_reported(tokens: list[str]) -> None:
     line = HEAD + " ".join(" ".join(token.split()) for token in tokens)
     read(ss.rows, line.replace("\n", " "))
@@ -76,8 +89,10 @@ def test_any_bytes_as_records_and_as_tcp_info(data: bytes) -> None:
         assert "\n" not in str(damaged)
 
 
-@given(attributes=st.lists(st.tuples(st.integers(0, 65535), st.binary(max_size=300)), max_size=8),
-       head=st.binary(min_size=72, max_size=72))
+@given(
+    attributes=st.lists(st.tuples(st.integers(0, 65535), st.binary(max_size=300)), max_size=8),
+    head=st.binary(min_size=72, max_size=72),
+)
 def test_any_attributes(attributes: list[tuple[int, bytes]], head: bytes) -> None:
     body = b"".join(
         struct.pack("<HH", 4 + len(payload), kind) + payload + bytes(-len(payload) % 4)

@@ -44,7 +44,11 @@ def test_tc_of_the_article_s_link() -> None:
     queues = tc.queues(read("tc-after.txt"))
     root, *_ = queues
     assert (root.what, root.kind, root.handle, root.root, root.parent) == (
-        "qdisc", "htb", "1:", True, None
+        "qdisc",
+        "htb",
+        "1:",
+        True,
+        None,
     )
     netem = next(queue for queue in queues if queue.kind == "netem")
     assert (netem.parent, netem.options) == ("1:10", "limit 1000 delay 40ms loss 1%")
@@ -98,9 +102,7 @@ def test_wget_of_a_whole_download() -> None:
     assert found.complete
     assert (found.status, found.saved_bytes, found.length_bytes) == (200, 40 * MIB, 40 * MIB)
     assert (found.mean_mib_s, found.duration_s) == (9.49, 4.2)
-    assert found.rows == (
-        wget.Row(0, 80, 8.88), wget.Row(32 * MIB, 100, 13.1)
-    )
+    assert found.rows == (wget.Row(0, 80, 8.88), wget.Row(32 * MIB, 100, 13.1))
 
 
 def test_wget_writes_other_units_and_means_them() -> None:

@@ -39,7 +39,8 @@ def test_the_summary_is_that_of_the_times() -> None:
         found = read(name)
         assert found.answered == len(found.times_ms)
         assert (found.min_ms, found.max_ms) == pytest.approx(
-            (min(found.times_ms), max(found.times_ms)), abs=0.06)
+            (min(found.times_ms), max(found.times_ms)), abs=0.06
+        )
         assert found.mean_ms == pytest.approx(sum(found.times_ms) / len(found.times_ms), abs=0.06)
 
 

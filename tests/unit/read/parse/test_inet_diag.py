@@ -26,8 +26,12 @@ def attribute(kind: int, payload: bytes) -> bytes:
 def message(*attributes: bytes, family: int = 2, state: int = 1, timer: int = 0) -> bytes:
     addresses = bytes((10, 0, 0, 1)) + bytes(12) + bytes((10, 0, 0, 2)) + bytes(12)
     return (
-        bytes((family, state, timer, 0)) + (80).to_bytes(2, "big") + (4000).to_bytes(2, "big")
-        + addresses + struct.pack("<8I", 0, 7, 0, 0, 11, 22, 1000, 99) + b"".join(attributes)
+        bytes((family, state, timer, 0))
+        + (80).to_bytes(2, "big")
+        + (4000).to_bytes(2, "big")
+        + addresses
+        + struct.pack("<8I", 0, 7, 0, 0, 11, 22, 1000, 99)
+        + b"".join(attributes)
     )
 
 
@@ -57,8 +61,11 @@ def test_a_connection_in_the_making_has_no_tcp_info() -> None:
 
 
 def test_a_run_of_6_1_with_bbr() -> None:
-    rates = [sample.algorithm for sample in samples("samples-6.1-loss-bbr.bin")
-             if isinstance(sample.algorithm, inet_diag.Bbr)]
+    rates = [
+        sample.algorithm
+        for sample in samples("samples-6.1-loss-bbr.bin")
+        if isinstance(sample.algorithm, inet_diag.Bbr)
+    ]
     assert rates[-1].bbr_min_rtt_us == 40_000
     assert 11e6 < rates[-1].bbr_bw_bytes_s < 15e6
     assert rates[0].bbr_pacing_gain == pytest.approx(2.887, abs=0.001)
@@ -82,9 +89,7 @@ def test_a_newer_kernel_tells_more() -> None:
     assert all(info.accecn_bits is not None for info in full)
     assert {sample.congestion for sample in found} >= {"bbr", "cubic", "reno"}
     assert {sample.timer for sample in found} >= {"off", "on", "keepalive", "persist"}
-    assert {sample.state for sample in found} >= {
-        "ESTAB", "FIN-WAIT-2", "CLOSE-WAIT", "SYN-SENT"
-    }
+    assert {sample.state for sample in found} >= {"ESTAB", "FIN-WAIT-2", "CLOSE-WAIT", "SYN-SENT"}
     assert {sample.unknown_attributes for sample in found} == {()}
 
 
@@ -113,10 +118,17 @@ def test_a_field_that_is_only_half_there_is_not_read() -> None:
 
 
 def test_small_attributes_and_their_names() -> None:
-    sample = inet_diag.sample(5, message(
-        attribute(5, b"\x10"), attribute(15, struct.pack("<I", 42)), attribute(8, b"\x02"),
-        attribute(21, struct.pack("<Q", 77)), attribute(4, b"cubic\0"), attribute(14, b""),
-    ))
+    sample = inet_diag.sample(
+        5,
+        message(
+            attribute(5, b"\x10"),
+            attribute(15, struct.pack("<I", 42)),
+            attribute(8, b"\x02"),
+            attribute(21, struct.pack("<Q", 77)),
+            attribute(4, b"cubic\0"),
+            attribute(14, b""),
+        ),
+    )
     assert sample.extra == {"tos": 16, "mark": 42, "cgroup_id": 77}
     assert (sample.shutdown, sample.congestion, sample.unknown_attributes) == ("<--", "cubic", ())
     assert (sample.recv_q_bytes, sample.send_q_bytes) == (11, 22)
@@ -124,17 +136,27 @@ def test_small_attributes_and_their_names() -> None:
 
 
 def test_what_is_not_known_is_reported_by_its_number() -> None:
-    sample = inet_diag.sample(0, message(
-        attribute(99, b"abc"), attribute(20, b""), attribute(7, bytes(8)), attribute(4, b"reno\0"),
-    ))
+    sample = inet_diag.sample(
+        0,
+        message(
+            attribute(99, b"abc"),
+            attribute(20, b""),
+            attribute(7, bytes(8)),
+            attribute(4, b"reno\0"),
+        ),
+    )
     assert sample.unknown_attributes == (99, 20, 7)
     assert sample.congestion == "reno"
 
 
 def test_vegas_and_an_old_kernels_memory_block() -> None:
-    sample = inet_diag.sample(0, message(
-        attribute(3, struct.pack("<4I", 1, 2, 3, 4)), attribute(1, struct.pack("<4I", 5, 6, 7, 8)),
-    ))
+    sample = inet_diag.sample(
+        0,
+        message(
+            attribute(3, struct.pack("<4I", 1, 2, 3, 4)),
+            attribute(1, struct.pack("<4I", 5, 6, 7, 8)),
+        ),
+    )
     assert sample.algorithm == inet_diag.Vegas(1, 2, 3, 4)
     assert sample.short_memory == inet_diag.ShortMemory(5, 6, 7, 8)
     assert sample.flat()["wmem_queued_bytes"] == 6

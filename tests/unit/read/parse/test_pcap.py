@@ -25,8 +25,13 @@ def records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         at += 16 + length
 
 
-def rewritten(source: Path, target: Path, change: Callable[[bytes], bytes] = lambda frame: frame,
-              order: str = "<", nanoseconds: bool = False) -> Path:
+def rewritten(
+    source: Path,
+    target: Path,
+    change: Callable[[bytes], bytes] = lambda frame: frame,
+    order: str = "<",
+    nanoseconds: bool = False,
+) -> Path:
     """The capture with another byte order, another clock, or its frames changed."""
     magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, 1)]
@@ -116,8 +121,9 @@ def test_a_last_record_that_was_cut_is_counted(tmp_path: Path, cut: int) -> None
 
 
 def test_other_protocols_are_skipped(tmp_path: Path) -> None:
-    target = rewritten(LOSS, tmp_path / "six.pcap",
-                       change=lambda frame: frame[:12] + b"\x86\xdd" + frame[14:])
+    target = rewritten(
+        LOSS, tmp_path / "six.pcap", change=lambda frame: frame[:12] + b"\x86\xdd" + frame[14:]
+    )
     found = carried(target, 80)
     assert found.skipped == found.packets > 0
 

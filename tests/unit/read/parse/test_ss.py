@@ -45,7 +45,9 @@ def test_one_line_and_two_lines_say_the_same() -> None:
         assert row.memory == one[key].memory
         assert row.info.keys() == one[key].info.keys()
         assert (row.state, row.congestion, row.flags) == (
-            one[key].state, one[key].congestion, one[key].flags
+            one[key].state,
+            one[key].congestion,
+            one[key].flags,
         )
 
 
@@ -123,11 +125,17 @@ def test_dctcp_and_ecn() -> None:
 
 
 def test_rates_with_and_without_a_suffix() -> None:
-    rates = [row.info["send_bits_s"] for row in ss.rows(read("ss-rounded-rates.txt"))
-             if "send_bits_s" in row.info]
+    rates = [
+        row.info["send_bits_s"]
+        for row in ss.rows(read("ss-rounded-rates.txt"))
+        if "send_bits_s" in row.info
+    ]
     assert max(rates) > 1e11
-    exact = [row.info["send_bits_s"] for row in ss.rows(read("ss-all-states.txt"))
-             if "send_bits_s" in row.info]
+    exact = [
+        row.info["send_bits_s"]
+        for row in ss.rows(read("ss-all-states.txt"))
+        if "send_bits_s" in row.info
+    ]
     assert len(exact) == len(rates)
 
 
@@ -151,11 +159,23 @@ def test_a_flat_row_has_the_names_of_the_table() -> None:
 HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 ino:1 sk:2 <->\n\t"
 
 
-@pytest.mark.parametrize("token", [
-    "newthing:5", "newflag", "rto:abc", "wscale:7", "bbr:(bw:1bps,other:3)", "skmem:(r1,zz5)",
-    "pacing_rate abps", "retrans:1", "delivery_rate 5bps/6bps", "timer:(on)", "rwnd_limited:5",
-    "rto:" + "9" * 5000,
-])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "newthing:5",
+        "newflag",
+        "rto:abc",
+        "wscale:7",
+        "bbr:(bw:1bps,other:3)",
+        "skmem:(r1,zz5)",
+        "pacing_rate abps",
+        "retrans:1",
+        "delivery_rate 5bps/6bps",
+        "timer:(on)",
+        "rwnd_limited:5",
+        "rto:" + "9" * 5000,
+    ],
+)
 def test_what_is_not_known_is_reported_and_nothing_else_is_lost(token: str) -> None:
     (row,) = ss.rows(f"{HEAD}cubic rto:204 {token} cwnd:10")
     assert " ".join(row.unknown) == token
@@ -174,19 +194,28 @@ def test_memory_blocks_of_older_kernels() -> None:
     assert row.info["wmem_queued_bytes"] == 2
 
 
-@pytest.mark.parametrize(("text", "expires_ms"), [
-    ("1min20sec", 80_000), ("9sec", 9_000), ("1.200ms", 1_200), ("008ms", 8), ("119min", 7_140_000),
-    ("", 0),
-])
+@pytest.mark.parametrize(
+    ("text", "expires_ms"),
+    [
+        ("1min20sec", 80_000),
+        ("9sec", 9_000),
+        ("1.200ms", 1_200),
+        ("008ms", 8),
+        ("119min", 7_140_000),
+        ("", 0),
+    ],
+)
 def test_timers_as_ss_writes_them(text: str, expires_ms: int) -> None:
     (row,) = ss.rows(f"ESTAB 0 0 1.2.3.4:80 1.2.3.5:4000 timer:(keepalive,{text},3)")
     assert row.timer == ss.Timer("keepalive", expires_ms, 3)
 
 
 def test_inner_words_with_spaces_stay_together() -> None:
-    (row,) = ss.rows("ESTAB 0 0 1.2.3.4:80 [::1%lo]:4000 "
-                     'users:(("a b",pid=1,fd=3),("c",pid=2,fd=4))'
-                     " inet-sockopt: ( is_icsk defer_connect) tos:0x10")
+    (row,) = ss.rows(
+        "ESTAB 0 0 1.2.3.4:80 [::1%lo]:4000 "
+        'users:(("a b",pid=1,fd=3),("c",pid=2,fd=4))'
+        " inet-sockopt: ( is_icsk defer_connect) tos:0x10"
+    )
     assert row.details["users"] == '(("a b",pid=1,fd=3),("c",pid=2,fd=4))'
     assert row.details["inet-sockopt"] == "( is_icsk defer_connect)"
     assert row.details["tos"] == "0x10"

@@ -20,8 +20,10 @@ def below(count: int, place: int) -> float:
     than half of the draws are among the `place` smallest.
     """
     share = place / count
-    return sum(comb(count, j) * share**j * (1 - share)**(count - j)
-               for j in range(count // 2 + 1, count + 1))
+    return sum(
+        comb(count, j) * share**j * (1 - share) ** (count - j)
+        for j in range(count // 2 + 1, count + 1)
+    )
 
 
 def places(count: int) -> tuple[int, int]:
@@ -80,7 +82,8 @@ def test_a_ratio_over_what_repeats_exactly_is_the_interval_itself() -> None:
     alone, over = of_median(values), of_ratio(values, [10.0], exact_under=True)
     assert alone is not None and over is not None
     assert (over.low, over.middle, over.high) == pytest.approx(
-        (alone.low / 10, alone.middle / 10, alone.high / 10))
+        (alone.low / 10, alone.middle / 10, alone.high / 10)
+    )
     assert over.count == 6
 
 

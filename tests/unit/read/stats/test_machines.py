@@ -40,8 +40,10 @@ def test_cpu_times_between_two_looks() -> None:
 
 
 def test_stolen_time_is_not_the_machine_s_own_work() -> None:
-    before, after = (parse.cpu_times(f"cpu {row} 0 0\n")["cpu"] for row in (
-        "0 0 0 0 0 0 0 0", "10 0 10 60 10 0 0 10"))
+    before, after = (
+        parse.cpu_times(f"cpu {row} 0 0\n")["cpu"]
+        for row in ("0 0 0 0 0 0 0 0", "10 0 10 60 10 0 0 10")
+    )
     spent = after.since(before)
     assert (spent.total, spent.busy_pct, spent.stolen_pct) == (100, 20, 10)
     assert before.since(before).busy_pct is None
@@ -80,14 +82,17 @@ def test_a_run_on_virtual_time_has_no_machines_and_is_never_disturbed() -> None:
     assert machines(run) == {} and disturbances(run) == ()
 
 
-@pytest.mark.parametrize(("client", "said"), [
-    ({}, ()),
-    ({"stolen_pct": 2}, ()),
-    ({"stolen_pct": 2.5}, ("client: 2.5 % of its CPU time stolen (allowed 2)",)),
-    ({"load": 1.5}, ()),
-    ({"load": 1.51}, ("client: load 1.5 before the run (allowed 1.5)",)),
-    ({"busy_pct": 100}, ()),        # that is the run's own work
-])
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        ({}, ()),
+        ({"stolen_pct": 2}, ()),
+        ({"stolen_pct": 2.5}, ("client: 2.5 % of its CPU time stolen (allowed 2)",)),
+        ({"load": 1.5}, ()),
+        ({"load": 1.51}, ("client: load 1.5 before the run (allowed 1.5)",)),
+        ({"busy_pct": 100}, ()),  # that is the run's own work
+    ],
+)
 def test_the_rule(tmp_path: Path, client: dict[str, Any], said: tuple[str, ...]) -> None:
     run = repetition(tmp_path, real("both-1gib"), 1, machines=three(**client))
     assert disturbances(run) == said
@@ -100,8 +105,9 @@ def test_a_sampler_that_did_not_get_its_turn(tmp_path: Path) -> None:
     run = repetition(tmp_path / "runs", real("both-1gib"), 1)
     mean = f'"mean_period_ms":{machines(run)["server"].period_ms:.3f}'
     for period, marked in (("119.000", False), ("121.000", True), ("79.000", True)):
-        other = with_file(run, tmp_path / period, "server/sampler.json", mean,
-                          f'"mean_period_ms":{period}')
+        other = with_file(
+            run, tmp_path / period, "server/sampler.json", mean, f'"mean_period_ms":{period}'
+        )
         assert bool(disturbances(other)) is marked, period
     assert disturbances(other) == ("server: sampled every 79 ms, not 100 (allowed 20 % off)",)
 
@@ -118,8 +124,10 @@ def test_a_link_that_was_not_as_asked_is_a_disturbance(tmp_path: Path) -> None:
 
 def test_a_row_a_machine(tmp_path: Path) -> None:
     (default,) = [run for run in real_study("6.1").runs if run.condition == "default"]
-    runs = [repetition(tmp_path, default, number, machines=three(busy_pct=busy, tso="off"))
-            for number, busy in enumerate((10, 30, 95), start=1)]
+    runs = [
+        repetition(tmp_path, default, number, machines=three(busy_pct=busy, tso="off"))
+        for number, busy in enumerate((10, 30, 95), start=1)
+    ]
     table = machine_rows([default], runs)
     assert list(table["testbed"]) == ["virtual", "vagrant", "vagrant", "vagrant"]
     assert list(table["machine"]) == ["both hosts", "client", "the one below", "server"]
@@ -128,7 +136,12 @@ def test_a_row_a_machine(tmp_path: Path) -> None:
     assert tuple(client[name] for name in shown) == (95, 30, 250)
     assert client["off"] == "tso" and table["off"].iloc[3] == "none"
     columns = machine_columns([default], runs)
-    assert list(columns) == ["", "virtual, both hosts", "vagrant, client",
-                             "vagrant, the one below", "vagrant, server"]
+    assert list(columns) == [
+        "",
+        "virtual, both hosts",
+        "vagrant, client",
+        "vagrant, the one below",
+        "vagrant, server",
+    ]
     assert dict(zip(columns[""], columns["vagrant, client"], strict=True))["driver"] == "virtio_net"
     assert machine_rows([], []).empty

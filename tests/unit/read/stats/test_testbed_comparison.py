@@ -50,22 +50,37 @@ def virtual(condition: str) -> Run:
     return VIRTUAL.run(condition)
 
 
-@pytest.mark.parametrize(("low", "high", "verdict"), [
-    (0.95, 1.05, AGREE), (0.9, 1.1, AGREE), (0.89, 1.0, UNDECIDED), (1.0, 1.11, UNDECIDED),
-    (0.5, 2.0, UNDECIDED), (0.7, 0.89, PART), (1.11, 1.3, PART), (0.7, 0.9, UNDECIDED),
-])
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.95, 1.05, AGREE),
+        (0.9, 1.1, AGREE),
+        (0.89, 1.0, UNDECIDED),
+        (1.0, 1.11, UNDECIDED),
+        (0.5, 2.0, UNDECIDED),
+        (0.7, 0.89, PART),
+        (1.11, 1.3, PART),
+        (0.7, 0.9, UNDECIDED),
+    ],
+)
 def test_the_verdict_of_an_interval(low: float, high: float, verdict: str) -> None:
     assert judge(Interval((low + high) / 2, low, high, 5), MARGIN) == verdict
 
 
 def test_conditions_side_by_side(tmp_path: Path) -> None:
-    runs = [*repetitions(tmp_path, virtual("default"), CLOSE),
-            *repetitions(tmp_path, virtual("wmem"), WIDE),
-            *repetitions(tmp_path, virtual("both"), SLOW, machines=machines(busy_pct=97)),
-            *repetitions(tmp_path, virtual("setsockopt"), (1, 1))]
+    runs = [
+        *repetitions(tmp_path, virtual("default"), CLOSE),
+        *repetitions(tmp_path, virtual("wmem"), WIDE),
+        *repetitions(tmp_path, virtual("both"), SLOW, machines=machines(busy_pct=97)),
+        *repetitions(tmp_path, virtual("setsockopt"), (1, 1)),
+    ]
     found = beside(VIRTUAL.every, runs)
     assert {one.condition: one.verdict for one in found} == {
-        "default": AGREE, "wmem": UNDECIDED, "both": PART, "setsockopt": NOT_COMPARED}
+        "default": AGREE,
+        "wmem": UNDECIDED,
+        "both": PART,
+        "setsockopt": NOT_COMPARED,
+    }
     ratio = found[0].ratio
     assert ratio is not None
     assert (ratio.low, ratio.middle, ratio.high) == pytest.approx((0.97, 0.99, 1.01), abs=1e-3)
@@ -93,18 +108,23 @@ def test_disturbed_runs_are_counted_and_kept_out(tmp_path: Path) -> None:
 
 def test_too_few_that_count_are_undecided_and_say_why(tmp_path: Path) -> None:
     run = virtual("default")
-    runs = [*repetitions(tmp_path, run, CLOSE[:4]),
-            repetition(tmp_path, run, 5, machines=machines(load=3.2))]
+    runs = [
+        *repetitions(tmp_path, run, CLOSE[:4]),
+        repetition(tmp_path, run, 5, machines=machines(load=3.2)),
+    ]
     (row,) = beside([run], runs)
     assert (row.verdict, row.ratio) == (UNDECIDED, None)
-    assert row.because == ("4 of 5 runs (vagrant) count, an interval takes 5: client: load 3.2 "
-                           "before the run (allowed 1.5)")
+    assert row.because == (
+        "4 of 5 runs (vagrant) count, an interval takes 5: client: load 3.2 "
+        "before the run (allowed 1.5)"
+    )
 
 
 def test_the_run_in_the_middle_stands_for_its_condition(tmp_path: Path) -> None:
     runs = repetitions(tmp_path, virtual("default"), (1.0, 0.6, 0.8, 0.9))
-    disturbed = repetition(tmp_path, virtual("default"), 5, speed=0.7,
-                           machines=machines(stolen_pct=9))
+    disturbed = repetition(
+        tmp_path, virtual("default"), 5, speed=0.7, machines=machines(stolen_pct=9)
+    )
     assert in_the_middle([*runs, disturbed, virtual("both")]) == (runs[2], virtual("both"))
     assert in_the_middle([disturbed]) == (disturbed,)
     assert figure(virtual("setsockopt")) is None
@@ -125,8 +145,13 @@ def test_other_settings_are_no_witness(tmp_path: Path) -> None:
     run = virtual("default")
     condition = run.inputs["condition"]
     settings = {**condition["settings"], "transfer_bytes": 7}
-    other = dataclasses.replace(run, said={**run.said, "inputs": {
-        **run.inputs, "condition": {**condition, "settings": settings}}})
+    other = dataclasses.replace(
+        run,
+        said={
+            **run.said,
+            "inputs": {**run.inputs, "condition": {**condition, "settings": settings}},
+        },
+    )
     (row,) = beside([run], repetitions(tmp_path, other, CLOSE))
     assert row.verdict == NOT_COMPARED
     assert row.because == "the conditions differ: settings.transfer_bytes 2097152 -> 7"
@@ -149,18 +174,27 @@ def two(**client: Any) -> Facts:
     return Facts("vagrant", "6.1.0-49", 250, 10.0, {"client": Machine(**given)})
 
 
-@pytest.mark.parametrize(("other", "said"), [
-    (two(), ()),
-    (two(busiest_pct=91.2), ("CPU: one of the client's was 91 % busy (vagrant)",)),
-    (two(offloads={"tso": False, "gso": True, "gro": True}, driver="virtio_net"),
-     ("driver: tso off on the client (virtio_net, vagrant)",)),
-    (dataclasses.replace(two(), hz=1000), ("HZ: a tick is 1 ms (vagrant), 4 ms (virtual)",)),
-    (dataclasses.replace(two(), release="6.12.1", predicted=15.0),
-     ("kernel: the theory has 15 for Linux 6.12.1 and 10 for 6.1.192, a ratio of 1.50",)),
-    (dataclasses.replace(two(), release="6.12.1", predicted=10.5), ()),
-    (dataclasses.replace(two(), machines={"here": Machine(busy_pct=95.0)}),
-     ("CPU: all of the machine below were 95 % busy (vagrant)",)),
-])
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (two(), ()),
+        (two(busiest_pct=91.2), ("CPU: one of the client's was 91 % busy (vagrant)",)),
+        (
+            two(offloads={"tso": False, "gso": True, "gro": True}, driver="virtio_net"),
+            ("driver: tso off on the client (virtio_net, vagrant)",),
+        ),
+        (dataclasses.replace(two(), hz=1000), ("HZ: a tick is 1 ms (vagrant), 4 ms (virtual)",)),
+        (
+            dataclasses.replace(two(), release="6.12.1", predicted=15.0),
+            ("kernel: the theory has 15 for Linux 6.12.1 and 10 for 6.1.192, a ratio of 1.50",),
+        ),
+        (dataclasses.replace(two(), release="6.12.1", predicted=10.5), ()),
+        (
+            dataclasses.replace(two(), machines={"here": Machine(busy_pct=95.0)}),
+            ("CPU: all of the machine below were 95 % busy (vagrant)",),
+        ),
+    ],
+)
 def test_a_reason_is_a_measurement(other: Facts, said: tuple[str, ...]) -> None:
     assert reasons(ONE, other, (0.9, 1.1)) == said
 
@@ -168,7 +202,8 @@ def test_a_reason_is_a_measurement(other: Facts, said: tuple[str, ...]) -> None:
 def test_no_reason_is_told_with_what_was_measured() -> None:
     assert in_words(ONE, two(), (0.9, 1.1)) == (
         "no measurement explains it: no CPU was busier than 40 %, Linux 6.1.192 and 6.1.0-49, "
-        "HZ 250 and 250")
+        "HZ 250 and 250"
+    )
     bare = Facts("vagrant", "6.1.0-49")
     assert "no CPU was measured" in in_words(ONE, bare, (0.9, 1.1))
     assert in_words(ONE, bare, (0.9, 1.1)).endswith("HZ 250 and unknown")
@@ -176,13 +211,16 @@ def test_no_reason_is_told_with_what_was_measured() -> None:
 
 def second(tmp_path: Path, speeds: tuple[float, ...] = CLOSE) -> Path:
     """A folder with a study of two conditions on machines."""
-    runs = [run for name in ("default", "both")
-            for run in repetitions(tmp_path / "runs", virtual(name), speeds)]
+    runs = [
+        run
+        for name in ("default", "both")
+        for run in repetitions(tmp_path / "runs", virtual(name), speeds)
+    ]
     return study_file(VIRTUAL, runs).path
 
 
 def test_compare_has_a_row_a_condition_and_a_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = str(VIRTUAL.file)
     for speeds, code, word in ((CLOSE, 0, "2 agree"), (SLOW, 5, "2 part"), (WIDE, 5, "2 undecid")):
@@ -199,11 +237,12 @@ def test_compare_has_a_row_a_condition_and_a_code(
 
 
 def test_where_nothing_can_be_compared_nothing_agrees(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = virtual("httping")
-    other = study_file(VIRTUAL, repetitions(
-        tmp_path / "runs", with_link_asked(run, rate_mbit=5), CLOSE)).path
+    other = study_file(
+        VIRTUAL, repetitions(tmp_path / "runs", with_link_asked(run, rate_mbit=5), CLOSE)
+    ).path
     assert main(["runs", "compare", str(VIRTUAL.file), str(other)]) == 5
     assert capsys.readouterr().out.endswith("1 conditions: 1 not compared\n")
 
@@ -214,7 +253,7 @@ def test_a_study_of_repetitions_is_itself(tmp_path: Path) -> None:
 
 
 def test_two_studies_of_the_same_machines_are_compared_by_their_intervals(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [second(tmp_path / name, speeds) for name, speeds in (("a", CLOSE), ("b", SLOW))]
     assert main(["runs", "compare", *map(str, files)]) == 5
@@ -240,15 +279,20 @@ def test_without_a_second_witness_one_line_says_how_to_make_it(tmp_path: Path) -
     assert other.lacks == (
         "there is no study of these conditions on vagrant; `make box && vagrant up && labs run "
         "buffers --testbed vagrant --rate-mbit 10 --delay-ms 40 --transfer-mib 2 "
-        "--only shaped,httping` makes it")
+        "--only shaped,httping` makes it"
+    )
     assert alone.beside(other).empty and other.repetitions().empty
     with pytest.raises(BadInput, match="recorded is no second witness; allowed: vagrant"):
         alone.witness("recorded")
 
 
 def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Path) -> None:
-    runs = [run for name in VIRTUAL.conditions if name in ("default", "wmem", "both", "setsockopt")
-            for run in repetitions(tmp_path, virtual(name), SLOW)]
+    runs = [
+        run
+        for name in VIRTUAL.conditions
+        if name in ("default", "wmem", "both", "setsockopt")
+        for run in repetitions(tmp_path, virtual(name), SLOW)
+    ]
     other = dataclasses.replace(VIRTUAL, runs=in_the_middle(runs), every=tuple(runs))
     alone, both = labs.verdicts(VIRTUAL), labs.verdicts(VIRTUAL, other)
     changed = both[both["verdict"] != alone["verdict"]]
@@ -258,23 +302,32 @@ def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Pat
     for row in changed.to_dict("records"):
         assert row["witness"] == "virtual, vagrant · Linux 6.1.192, 6.1.0-49-cloud-amd64"
         assert "ratio 0.70 (0.68 to 0.72): no measurement explains it" in row["because"]
-    assert labs.verdicts(VIRTUAL, Study(VIRTUAL.parameters, (), tmp_path, None, True,
-                                        lab=VIRTUAL.lab)).equals(alone)
+    assert labs.verdicts(
+        VIRTUAL, Study(VIRTUAL.parameters, (), tmp_path, None, True, lab=VIRTUAL.lab)
+    ).equals(alone)
 
 
 def test_where_only_the_words_differ_the_ratio_and_what_was_measured_are_the_reason(
-        tmp_path: Path) -> None:
+    tmp_path: Path,
+) -> None:
     near = (0.91, 0.915, 0.92, 0.925, 0.93)
-    runs = [run for name in VIRTUAL.conditions if name in ("default", "wmem", "both")
-            for run in repetitions(tmp_path, virtual(name), near)]
+    runs = [
+        run
+        for name in VIRTUAL.conditions
+        if name in ("default", "wmem", "both")
+        for run in repetitions(tmp_path, virtual(name), near)
+    ]
     rows = beside(VIRTUAL.every, runs)
     assert {row.verdict for row in rows} == {AGREE}
     claims = VIRTUAL.lab.claims_module()
     first = [dataclasses.replace(one, verdict=HOLDS) for one in claims.verdicts(VIRTUAL.runs)]
     second = [dataclasses.replace(one, verdict=DIFFERS) for one in first]
     conditions = {one.id: article(claims.ARTICLE).claim(one.id).conditions for one in first}
-    found = [one for one in disputed(article(claims.ARTICLE), first, second, rows)
-             if {"default", "wmem", "both"} & set(conditions[one.id])]
+    found = [
+        one
+        for one in disputed(article(claims.ARTICLE), first, second, rows)
+        if {"default", "wmem", "both"} & set(conditions[one.id])
+    ]
     assert found
     for one in found:
         assert one.verdict == DISPUTED
@@ -286,7 +339,9 @@ def test_claims_take_the_run_in_the_middle(tmp_path: Path) -> None:
     for where in (file, file.parent.parent):
         found = {run.condition: run for run in runs_of("buffers", where)}
         assert {name: run.inputs["repetition"] for name, run in found.items()} == {
-            "default": 3, "both": 3}
+            "default": 3,
+            "both": 3,
+        }
 
 
 def test_a_flat_table_says_which_runs_were_disturbed(tmp_path: Path) -> None:

@@ -8,23 +8,47 @@ from labs.read.theory.delayed_ack import acknowledged_at_once, rcv_mss_bytes, wa
 from labs.read.theory.nagle import Answer, Sent, answer, held_back, sent
 
 MSS = 1448
-HEAD, PAGE = 238, 612      # what nginx 1.22 writes for the article's page
+HEAD, PAGE = 238, 612  # what nginx 1.22 writes for the article's page
 
 
-def of(*writes: int, nodelay: bool = False, joined: bool = False, quick: bool = False,
-       closes: bool = False, rtt_ms: float = 0.0, hz: int = 250, requests: int = 10) -> Answer:
-    found = answer(writes, MSS, hz=hz, rtt_ms=rtt_ms, requests=requests, nodelay=nodelay,
-                   joined=joined, quick=quick, closes=closes)
+def of(
+    *writes: int,
+    nodelay: bool = False,
+    joined: bool = False,
+    quick: bool = False,
+    closes: bool = False,
+    rtt_ms: float = 0.0,
+    hz: int = 250,
+    requests: int = 10,
+) -> Answer:
+    found = answer(
+        writes,
+        MSS,
+        hz=hz,
+        rtt_ms=rtt_ms,
+        requests=requests,
+        nodelay=nodelay,
+        joined=joined,
+        quick=quick,
+        closes=closes,
+    )
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize(("hz", "least", "most"), [
-    # HZ/25 in whole ticks, and one tick more: 4 of 10 ms, 10 of 4, 12 of 3.33, 40 of 1.
-    (100, 40, 50), (250, 40, 44), (300, 40, 43.333), (1000, 40, 41),
-])
-def test_the_timer_waits_forty_milliseconds_and_up_to_a_tick(hz: int, least: float,
-                                                             most: float) -> None:
+@pytest.mark.parametrize(
+    ("hz", "least", "most"),
+    [
+        # HZ/25 in whole ticks, and one tick more: 4 of 10 ms, 10 of 4, 12 of 3.33, 40 of 1.
+        (100, 40, 50),
+        (250, 40, 44),
+        (300, 40, 43.333),
+        (1000, 40, 41),
+    ],
+)
+def test_the_timer_waits_forty_milliseconds_and_up_to_a_tick(
+    hz: int, least: float, most: float
+) -> None:
     found = wait(hz)
     assert (found.least_ms, found.most_ms) == pytest.approx((least, most), abs=0.001)
 
@@ -44,16 +68,19 @@ def test_nagle_s_rule_holds_back_what_is_small_behind_what_is_small() -> None:
     assert held_back(partial=True, nodelay=True, more_to_come=True, small_unacked=False)
 
 
-@pytest.mark.parametrize(("writes", "found"), [
-    ((HEAD, PAGE), Sent((HEAD,), (PAGE,))),
-    ((HEAD + PAGE,), Sent((HEAD + PAGE,), ())),
-    ((HEAD, MSS - 1), Sent((HEAD,), (MSS - 1,))),
-    ((HEAD, MSS), Sent((HEAD, MSS), ())),
-    ((HEAD, MSS + 1), Sent((HEAD, MSS), (1,))),
-    # A small end behind full segments alone is not held: Minshall's form of the rule.
-    ((MSS + 1,), Sent((MSS, 1), ())),
-    ((77,) * 10, Sent((77,), (693,))),
-])
+@pytest.mark.parametrize(
+    ("writes", "found"),
+    [
+        ((HEAD, PAGE), Sent((HEAD,), (PAGE,))),
+        ((HEAD + PAGE,), Sent((HEAD + PAGE,), ())),
+        ((HEAD, MSS - 1), Sent((HEAD,), (MSS - 1,))),
+        ((HEAD, MSS), Sent((HEAD, MSS), ())),
+        ((HEAD, MSS + 1), Sent((HEAD, MSS), (1,))),
+        # A small end behind full segments alone is not held: Minshall's form of the rule.
+        ((MSS + 1,), Sent((MSS, 1), ())),
+        ((77,) * 10, Sent((77,), (693,))),
+    ],
+)
 def test_what_leaves_at_once_and_what_waits(writes: tuple[int, ...], found: Sent) -> None:
     assert sent(writes, MSS) == found
 
@@ -69,8 +96,11 @@ def test_the_two_by_two_matrix() -> None:
     which the first does not, at 250 ticks a second."""
     assert of(HEAD, PAGE).steady_ms == pytest.approx(44)
     assert of(HEAD, PAGE).mean_ms == pytest.approx(39.6)
-    for other in (of(HEAD, PAGE, nodelay=True), of(HEAD, PAGE, quick=True),
-                  of(HEAD, PAGE, nodelay=True, quick=True)):
+    for other in (
+        of(HEAD, PAGE, nodelay=True),
+        of(HEAD, PAGE, quick=True),
+        of(HEAD, PAGE, nodelay=True, quick=True),
+    ):
         assert (other.stalls, other.steady_ms, other.segments) == (False, 0, 2)
 
 

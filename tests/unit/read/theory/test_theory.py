@@ -37,18 +37,35 @@ SWEEP: list[dict[str, Any]] = json.loads((FIXTURES / "sweep.json").read_text())[
 
 
 def flow(
-    kernel: str, *, rmem: tuple[int, int, int] = RMEM, wmem: tuple[int, int, int] = WMEM,
-    rate_mbit: float | None = 1000, rtt_ms: float = 200, offloads: bool = True,
+    kernel: str,
+    *,
+    rmem: tuple[int, int, int] = RMEM,
+    wmem: tuple[int, int, int] = WMEM,
+    rate_mbit: float | None = 1000,
+    rtt_ms: float = 200,
+    offloads: bool = True,
 ) -> Prediction:
-    found = predict(rate_mbit=rate_mbit, rtt_ms=rtt_ms, tcp_rmem=rmem, tcp_wmem=wmem,
-                    kernel=kernel, offloads=offloads)
+    found = predict(
+        rate_mbit=rate_mbit,
+        rtt_ms=rtt_ms,
+        tcp_rmem=rmem,
+        tcp_wmem=wmem,
+        kernel=kernel,
+        offloads=offloads,
+    )
     assert found is not None
     return found
 
 
 def recorded(run: dict[str, Any]) -> Prediction:
-    return flow(run["kernel"], rmem=tuple(run["tcp_rmem"]), wmem=tuple(run["tcp_wmem"]),
-                rate_mbit=run["rate_mbit"], rtt_ms=run["rtt_ms"], offloads=run["offloads"])
+    return flow(
+        run["kernel"],
+        rmem=tuple(run["tcp_rmem"]),
+        wmem=tuple(run["tcp_wmem"]),
+        rate_mbit=run["rate_mbit"],
+        rtt_ms=run["rtt_ms"],
+        offloads=run["offloads"],
+    )
 
 
 def apart_pct(predicted: float, measured: float) -> float:
@@ -70,8 +87,15 @@ def of_sweep(run: dict[str, Any]) -> Prediction:
     size = run["buffer_bytes"]
     by_hand = size if run["series"] == "setsockopt" else None
     both = RMEM if by_hand else (4096, size, size)
-    found = predict(rate_mbit=run["rate_mbit"], rtt_ms=run["rtt_ms"], kernel=run["kernel"],
-                    tcp_rmem=both, tcp_wmem=both, rcvbuf_bytes=by_hand, sndbuf_bytes=by_hand)
+    found = predict(
+        rate_mbit=run["rate_mbit"],
+        rtt_ms=run["rtt_ms"],
+        kernel=run["kernel"],
+        tcp_rmem=both,
+        tcp_wmem=both,
+        rcvbuf_bytes=by_hand,
+        sndbuf_bytes=by_hand,
+    )
     assert found is not None
     return found
 
@@ -83,18 +107,28 @@ def test_every_settled_point_of_a_sweep_is_within_five_percent(
 ) -> None:
     """64 KiB to 128 MiB, by sysctl and by setsockopt, on two links: 1000 Mbit/s and 200 ms, and
     100 Mbit/s and 50 ms."""
-    runs = [run for run in SWEEP
-            if (run["kernel"], run["rate_mbit"]) == (kernel, rate_mbit) and run["settled"]]
-    apart = {(run["series"], run["buffer_bytes"]): apart_pct(
-        of_sweep(run).goodput_bytes_s, run["steady_bytes_s"]) for run in runs}
+    runs = [
+        run
+        for run in SWEEP
+        if (run["kernel"], run["rate_mbit"]) == (kernel, rate_mbit) and run["settled"]
+    ]
+    apart = {
+        (run["series"], run["buffer_bytes"]): apart_pct(
+            of_sweep(run).goodput_bytes_s, run["steady_bytes_s"]
+        )
+        for run in runs
+    }
     assert len(apart) == (38 if rate_mbit == 1000 else 15)
-    assert max(apart.values()) < 4      # 5 % are asked for; more than 3.2 % was never seen
+    assert max(apart.values()) < 4  # 5 % are asked for; more than 3.2 % was never seen
 
 
 def test_what_holds_a_small_buffer_is_the_window_on_6_1_and_the_writer_on_6_12() -> None:
-    bounds = {kernel: of_sweep(next(
-        run for run in SWEEP if run["kernel"] == kernel and run["buffer_bytes"] == 65536)).bound
-        for kernel in ("6.1.192", "6.12.117")}
+    bounds = {
+        kernel: of_sweep(
+            next(run for run in SWEEP if run["kernel"] == kernel and run["buffer_bytes"] == 65536)
+        ).bound
+        for kernel in ("6.1.192", "6.12.117")
+    }
     assert bounds == {"6.1.192": RECEIVE_WINDOW, "6.12.117": SEND_BUFFER}
 
 
@@ -115,18 +149,25 @@ def test_what_setsockopt_grants() -> None:
     """Doubled, not below the kernel's smallest, capped before it is doubled."""
     cap = 212992
     assert [granted_bytes(size, cap, "receive") for size in (1, 2304, 65536, cap, cap + 1)] == [
-        2304, 4608, 131072, 425984, 425984]
+        2304,
+        4608,
+        131072,
+        425984,
+        425984,
+    ]
     assert [granted_bytes(size, cap, "send") for size in (1, 2304, 4096)] == [4608, 4608, 8192]
 
 
 @pytest.mark.parametrize(
-    "run", [run for run in MEASURED if run["name"] != "wmem256k"],
+    "run",
+    [run for run in MEASURED if run["name"] != "wmem256k"],
     ids=lambda run: f"{run['kernel']}-{run['name']}",
 )
 def test_the_mean_counts_the_slow_start(run: dict[str, Any]) -> None:
     # 3 %: the bound's own 2 %, and a send buffer that grows while slow start goes on.
-    mean = mean_goodput_bytes_s(recorded(run).goodput_bytes_s, run["rtt_ms"],
-                                duration_s=run["duration_s"])
+    mean = mean_goodput_bytes_s(
+        recorded(run).goodput_bytes_s, run["rtt_ms"], duration_s=run["duration_s"]
+    )
     assert apart_pct(mean, run["mean_bytes_s"]) < 3
 
 
@@ -140,10 +181,17 @@ def test_what_holds_each_flow_of_the_article_back() -> None:
 
 
 # wget's own figures for 1 GiB; its clock starts with the first byte, a round trip late.
-@pytest.mark.parametrize(("kernel", "wmem", "rmem", "measured_mib_s"), [
-    ("6.1", WMEM, RMEM, 13.4), ("6.1", BIG, RMEM, 14.6), ("6.1", BIG, BIG, 93.7),
-    ("6.12", WMEM, RMEM, 13.6), ("6.12", BIG, RMEM, 21.6), ("6.12", BIG, BIG, 93.7),
-])
+@pytest.mark.parametrize(
+    ("kernel", "wmem", "rmem", "measured_mib_s"),
+    [
+        ("6.1", WMEM, RMEM, 13.4),
+        ("6.1", BIG, RMEM, 14.6),
+        ("6.1", BIG, BIG, 93.7),
+        ("6.12", WMEM, RMEM, 13.6),
+        ("6.12", BIG, RMEM, 21.6),
+        ("6.12", BIG, BIG, 93.7),
+    ],
+)
 def test_wget_of_a_gigabyte(
     kernel: str, wmem: tuple[int, int, int], rmem: tuple[int, int, int], measured_mib_s: float
 ) -> None:
@@ -155,10 +203,15 @@ def test_wget_of_a_gigabyte(
 
 # Figures of other builds of these kernels (HZ 100, another configuration) for 30 seconds; curl's
 # clock starts before the handshake, a round trip early. 3 %: the bound's 2 %, and the other build.
-@pytest.mark.parametrize(("kernel", "wmem", "rmem", "measured_mb_s"), [
-    ("6.1", WMEM, RMEM, 13.1), ("6.1", BIG, RMEM, 14.8),
-    ("6.12", WMEM, RMEM, 13.6), ("6.12", BIG, RMEM, 22.1),
-])
+@pytest.mark.parametrize(
+    ("kernel", "wmem", "rmem", "measured_mb_s"),
+    [
+        ("6.1", WMEM, RMEM, 13.1),
+        ("6.1", BIG, RMEM, 14.8),
+        ("6.12", WMEM, RMEM, 13.6),
+        ("6.12", BIG, RMEM, 22.1),
+    ],
+)
 def test_curl_for_thirty_seconds(
     kernel: str, wmem: tuple[int, int, int], rmem: tuple[int, int, int], measured_mb_s: float
 ) -> None:
@@ -215,15 +268,21 @@ def test_the_share_that_becomes_window() -> None:
 
 def test_the_setting_that_is_ignored_from_6_6_on() -> None:
     old = [receive_window_bytes(MIB, "6.1", adv_win_scale=scale) for scale in (-2, -1, 0, 1, 2)]
-    assert old == [MIB // 4 - 1448, MIB // 2 - 1448, MIB - 1448, MIB // 2 - 1448,
-                   MIB * 3 // 4 - 1448]
+    assert old == [
+        MIB // 4 - 1448,
+        MIB // 2 - 1448,
+        MIB - 1448,
+        MIB // 2 - 1448,
+        MIB * 3 // 4 - 1448,
+    ]
     new = {receive_window_bytes(MIB, "6.6", adv_win_scale=scale) for scale in (-2, 0, 1, 2)}
     assert len(new) == 1
 
 
 def test_a_locked_buffer_keeps_its_first_share_until_6_11() -> None:
-    shares = [receive_window_bytes(MIB, kernel, locked=True) / MIB
-              for kernel in ("6.8", "6.10", "6.11")]
+    shares = [
+        receive_window_bytes(MIB, kernel, locked=True) / MIB for kernel in ("6.8", "6.10", "6.11")
+    ]
     assert shares == pytest.approx([0.254, 0.5, 0.75], abs=0.01)
 
 
@@ -236,8 +295,9 @@ def test_what_a_sent_segment_costs() -> None:
 
 
 def test_a_send_buffer_must_be_half_as_large_again_as_the_bdp() -> None:
-    enough, less = (flow("6.1", rmem=(100 * MIB,) * 3, wmem=(round(share * 25e6),) * 3)
-                    for share in (1.5, 1.2))
+    enough, less = (
+        flow("6.1", rmem=(100 * MIB,) * 3, wmem=(round(share * 25e6),) * 3) for share in (1.5, 1.2)
+    )
     assert (enough.bound, less.bound) == (LINE, SEND_BUFFER)
     assert less.goodput_bytes_s / enough.goodput_bytes_s == pytest.approx(0.82, abs=0.01)
 

@@ -63,16 +63,19 @@ def test_the_article_s_run_is_at_full_speed_when_slow_start_says_so() -> None:
 @pytest.mark.parametrize("kernel", ["6.1.192", "6.12.117"])
 def test_a_buffer_set_by_hand_stays_what_was_granted(kernel: str) -> None:
     """131072 asked for, 262144 granted; 129,624 of it are window on 6.1 (measured there)."""
-    found = predict(rate_mbit=1000, rtt_ms=200, tcp_rmem=BIG, tcp_wmem=BIG, kernel=kernel,
-                    rcvbuf_bytes=262144)
+    found = predict(
+        rate_mbit=1000, rtt_ms=200, tcp_rmem=BIG, tcp_wmem=BIG, kernel=kernel, rcvbuf_bytes=262144
+    )
     assert found is not None and found.bound == RECEIVE_WINDOW
     assert found.window_bytes == receive_window_bytes(262144, kernel)
     if kernel.startswith("6.1."):
         assert found.window_bytes == 129624
-    sent = predict(rate_mbit=1000, rtt_ms=200, tcp_rmem=BIG, tcp_wmem=BIG, kernel=kernel,
-                   sndbuf_bytes=4 << 20)
-    own = predict(rate_mbit=1000, rtt_ms=200, tcp_rmem=BIG, kernel=kernel,
-                  tcp_wmem=(4096, 16384, 4 << 20))
+    sent = predict(
+        rate_mbit=1000, rtt_ms=200, tcp_rmem=BIG, tcp_wmem=BIG, kernel=kernel, sndbuf_bytes=4 << 20
+    )
+    own = predict(
+        rate_mbit=1000, rtt_ms=200, tcp_rmem=BIG, kernel=kernel, tcp_wmem=(4096, 16384, 4 << 20)
+    )
     assert sent is not None and sent.bound == SEND_BUFFER
     assert sent == own
 
