@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labs.drive.imports import imported, programs
-from labs.drive.record.cache import cache
+from labs.drive.record.disk import cache
 from labs.errors import Missing
 
 PACKAGE = Path(__file__).resolve().parent.parent

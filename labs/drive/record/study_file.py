@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.atomic_write import clear_unfinished, write_whole
 from labs.drive.record.canonical import key, parse, pretty
+from labs.drive.record.owned_path import clear_unfinished, write_whole
 from labs.drive.record.run_folder import STUDIES, run_name
 from labs.drive.record.schema import VERSION, check_version
 from labs.errors import BadInput, Damaged

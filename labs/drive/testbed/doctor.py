@@ -22,7 +22,7 @@ GUEST_MEMORY_MIB = 4096
 DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "python3")
 BOOT_TOOLS = ("bash", "mount", "setpriv", "taskset")
 # Tools without which all but one option runs.
-OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--at router"}
+OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--shaped-at router"}
 HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
 READING_MODULES = ("numpy", "pandas", "plotly")
 USE_VIRTUAL = "labs run buffers --testbed virtual"
@@ -223,14 +223,14 @@ def _find(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{TOOL_PATH}")
 
 
-def built_kernel(wish: str) -> Check:
-    """Whether a kernel that answers to `wish` is in a store."""
+def built_kernel(spec: str) -> Check:
+    """Whether a kernel that answers to `spec` is in a store."""
     from labs.drive.kernel.store import find
 
     try:
-        kernel = find(wish)
+        kernel = find(spec)
     except Missing:
-        return Check("kernel", False, f"no kernel {wish} is built", f"labs kernel build {wish}")
+        return Check("kernel", False, f"no kernel {spec} is built", f"labs kernel build {spec}")
     except LabError as error:
         return Check("kernel", False, str(error), "labs kernel list")
     return Check("kernel", True, f"Linux {kernel.source}, {kernel.sha256[:12]}, HZ {kernel.hz}")

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
+from labs.drive.record.owned_path import remove_folder
 from labs.drive.testbed import process
 from labs.drive.testbed.contract import Command, Completed
 from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
-from labs.drive.testbed.journal import Journal, clear_stale, remove_folder, remove_namespace
+from labs.drive.testbed.journal import Journal, clear_stale, remove_namespace
 from labs.drive.testbed.layout import Layout, addressing, layout, linking, wiring
 from labs.drive.testbed.link import Link
 from labs.errors import LabError, Missing, RunFailed

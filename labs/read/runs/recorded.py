@@ -18,10 +18,10 @@ from typing import Any
 import labs
 from labs.errors import BadInput, Damaged, LabError, Missing
 from labs.drive.condition import seed_of
-from labs.drive.kernel.versions import age, read_wish, release_of
+from labs.drive.kernel.versions import age, read_kernel_spec, release_of
 from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.study_file import read_study
-from labs.drive.record.atomic_write import write_whole
+from labs.drive.record.owned_path import write_whole
 from labs.read.runs.listing import run_folders, runs_folder
 from labs.read.runs.pack import pack
 from labs.read.runs.run import Run, open_run
@@ -110,7 +110,7 @@ def _differences(wished: Mapping[str, Any], run: Run) -> list[str]:
 def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
     """Whether a user who names a kernel so means this one, whose package's revision a run may not
     say (6.1.192 for 6.1.192-2)."""
-    version, read = kernel["version"], read_wish(wish)
+    version, read = kernel["version"], read_kernel_spec(wish)
     return read.matches(version, kernel["digest"]) or (
         read.form == "source" and version == release_of(wish))
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from labs.catalog import LABS
 from labs.cli.arguments import Arguments
-from labs.drive.kernel.versions import read_wish
+from labs.drive.kernel.versions import read_kernel_spec
 from labs.drive.parameters import LabParameters, check, parameter
 from labs.drive.parameters.declare import declared, notebook_name
 from labs.drive.parameters.describe import as_markdown, as_text, literals, rows, schema
@@ -193,7 +193,7 @@ def test_only_names_conditions() -> None:
 )
 def test_a_kernel_is_named_as_the_store_names_it(text: str) -> None:
     assert LabParameters(kernel=text).kernel == text
-    assert read_wish(text).text == text
+    assert read_kernel_spec(text).text == text
 
 
 @pytest.mark.parametrize("text", ["", "6", "six", "6.1-2", "v6.1", "8a25516", "6.1 "])
@@ -201,7 +201,7 @@ def test_what_no_kernel_can_be_called_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         LabParameters(kernel=text)
     with pytest.raises(BadInput):
-        read_wish(text)
+        read_kernel_spec(text)
 
 
 @pytest.mark.parametrize("cls", CLASSES)
