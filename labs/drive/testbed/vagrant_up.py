@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import subprocess
@@ -114,7 +113,6 @@ def read_states(text: str) -> dict[str, str]:
     }
 
 
-@functools.cache
 def reach() -> Path:
     """A file for `ssh -F` that reaches both machines. Missing, with the next step, if not both
     are up."""

@@ -130,7 +130,7 @@ def test_the_help_of_run_has_the_lab_s_own_flags(capsys: pytest.CaptureFixture[s
         ),
         (["zork"], "zork is not a command; allowed: run, "),
         (["run"], "LAB"),
-        (["run", "bufers"], "bufers is not a lab; did you mean buffers?"),
+        (["run", "bufers"], "unknown lab "bufers"; did you mean "buffers"? Available: buffers, nagle"),
         (["run", "./nothing.py"], "nothing.py: no such file"),
         (["run", "buffers", "--rate-mbti", "1"], "did you mean --rate-mbit?"),
         (["run", "buffers", "--rate-mbit", "0"], "--rate-mbit 0 is out of range"),
