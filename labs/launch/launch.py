@@ -19,11 +19,10 @@ from typing import Any
 
 from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
-from labs.drive.kernel.boot import PATH
+from labs.drive.kernel.boot import INSIDE_CODE, PATH, boot
 from labs.drive.parameters.base import LabParameters
 from labs.drive.record import study_file as studies
 from labs.drive.record.run_folder import Staging, clear_stale
-from labs.drive.testbed import virtual
 from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
 from labs.launch import inventory, slots
@@ -99,12 +98,11 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
 
         try:
             if planned.kernel:
-                virtual.run(
+                boot(
                     planned.kernel.path,
-                    interpreter=interpreter,
                     staging=staging.folder,
                     code=copied,
-                    experiment=experiment,
+                    argv=guest.argv(interpreter, INSIDE_CODE, "virtual", experiment),
                     memory_mib=planned.inputs["memory_mib"],
                     seed=planned.inputs["seed"],
                     cpu=cpu,
