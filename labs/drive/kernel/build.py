@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 from labs.drive.kernel import fragment, store
 from labs.drive.kernel import kernel_source as source
+from labs.drive.kernel.check import check
 from labs.drive.kernel.install import keep, work_folder
 from labs.drive.kernel.versions import KernelSpec, series_of
 from labs.errors import LabError, Missing, RunFailed
@@ -140,7 +141,7 @@ def build(
             _compile(tree, release, jobs or len(os.sched_getaffinity(0)), show)
             show.step("checking it: boots, shapes, the receive buffer's figures")
             program = tree / "linux"
-            checked = _check(program, release)
+            checked = check(program, release)
         finally:
             show.close()
         content = {
@@ -160,12 +161,6 @@ def _kept(spec: KernelSpec) -> store.Kernel | None:
         return store.find(spec.text)
     except Missing:
         return None
-
-
-def _check(program: Path, release: str) -> dict[str, Any]:
-    from labs.drive.kernel.check import check
-
-    return check(program, release)
 
 
 def _recipe(series: str) -> dict[str, Any]:

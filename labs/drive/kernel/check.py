@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from labs.drive.kernel.boot import EPOCH_NS, INSIDE_CODE, INSIDE_RUN, boot
 from labs.drive.kernel.selftest import DELAY_MS
 from labs.drive.kernel.versions import series_of
 from labs.errors import Missing, RunFailed
@@ -72,8 +73,6 @@ def measure(program: Path) -> dict[str, Any]:
 
 
 def _measure_once(program: Path) -> dict[str, Any]:
-    from labs.drive.kernel.boot import EPOCH_NS, INSIDE_CODE, INSIDE_RUN, boot
-
     with tempfile.TemporaryDirectory(prefix="labs-check-") as staging:
         argv = (
             "/usr/bin/python3",

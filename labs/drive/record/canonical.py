@@ -8,6 +8,7 @@ that reads back to the same double.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -89,9 +90,6 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def digest(content: bytes | os.PathLike[str]) -> str:
     """Return the sha256, as 64 hex digits, of bytes or of the file at a path."""
-    # Not at the top: programs inside a virtual kernel write JSON and never need libcrypto.
-    import hashlib
-
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
     with open(content, "rb") as file:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from labs.drive.kernel.memory import memory_folder
+from labs.drive.kernel.store import find
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.packages import install_line
 from labs.errors import LabError, Missing
@@ -225,8 +227,6 @@ def _find(name: str) -> str | None:
 
 def built_kernel(spec: str) -> Check:
     """Whether a kernel that answers to `spec` is in a store."""
-    from labs.drive.kernel.store import find
-
     try:
         kernel = find(spec)
     except Missing:
@@ -286,8 +286,6 @@ def ptrace() -> Check:
 
 def guest_memory(memory_mib: int) -> Check:
     """Whether a folder can hold the guest's memory."""
-    from labs.drive.kernel.memory import memory_folder
-
     try:
         folder = memory_folder(memory_mib)
     except LabError as error:
