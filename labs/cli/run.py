@@ -1,9 +1,9 @@
-"""Run a lab: make the runs that its parameters ask for and that are not there yet, show results.
+"""Run a lab: make the missing runs that its parameters ask for, and show the results.
 
-LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). A run that is there already
-is not made again unless --fresh; a study that was stopped goes on where it stopped. With --testbed
-vagrant, size small is what virtual machines carry: buffers at 100 Mbit/s with 128 MiB, unless
---rate-mbit and --transfer-mib say otherwise.
+LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). Existing runs are reused
+unless --fresh is given; an interrupted study resumes where it stopped. With --testbed vagrant,
+size small is what virtual machines carry: buffers at 100 Mbit/s with 128 MiB, unless --rate-mbit
+and --transfer-mib say otherwise.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def lab_word(words: Sequence[str]) -> str | None:
-    """The word that names the lab: the first one, or behind flags the first that can be one."""
+    """The word that names the lab: the first one, or after flags the first that can be one."""
     if words and not words[0].startswith("-"):
         return words[0]
     return next((word for word in words if word in LABS or word.endswith(".py")), None)

@@ -85,7 +85,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pack.add_argument(
         "--with-host", action="store_true", help="with host.json, which tells of the machine"
     )
-    flat = verb("table", "a row a run, with all inputs and results, for other programs", main_table)
+    flat = verb(
+        "table", "one row per run, with all inputs and results, for other programs", main_table
+    )
     flat.add_argument(
         "what",
         metavar="STUDY",

@@ -59,7 +59,7 @@ class Buffer:
 
 
 class Bench:
-    """One run's hosts, watchers, marks and files. `say` gets a line for the one who waits."""
+    """One run's hosts, watchers, marks and files. `say` gets lines about progress."""
 
     def __init__(
         self, testbed: Testbed, condition: Condition, folder: Path, say: Callable[[str], None]

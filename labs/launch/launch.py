@@ -1,4 +1,4 @@
-"""Make the runs of a plan that are not there yet: side by side, with progress, to be cancelled."""
+"""Make the missing runs of a plan: side by side, with progress, until done or cancelled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Progress = Callable[[str, str], None]
 PREFIX = "labs: "
 MIB = 1 << 20
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
-ROOM_MIB = 256
+FREE_MIB = 256
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def run(
 
     planned = plan(lab, p)
     clear_stale(runs)
-    check_room(runs)
+    check_free_space(runs)
     if p.testbed == "virtual":
         make_missing(planned)
     else:
@@ -254,14 +254,14 @@ def _make_all(missing: Sequence[Planned], runs: Path, jobs: int, tell: Progress)
             tell(*lines.get())
 
 
-def check_room(runs: Path) -> None:
-    """Missing if the disk of `runs` has no room for the capture of a large download."""
+def check_free_space(runs: Path) -> None:
+    """Missing if the disk of `runs` cannot hold the capture of a large download."""
     folder = runs.absolute()
     while not folder.exists():
         folder = folder.parent
     free_mib = shutil.disk_usage(folder).free // MIB
-    if free_mib < ROOM_MIB:
+    if free_mib < FREE_MIB:
         raise Missing(
-            f"{folder} has {free_mib} MiB free and a run may need {ROOM_MIB}; "
-            "make room, or name another folder with --into"
+            f"{folder} has {free_mib} MiB free and a run may need {FREE_MIB}. "
+            "Free some, or name another folder with --into"
         )

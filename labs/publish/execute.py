@@ -32,7 +32,7 @@ RENDERER = "plotly_mimetype"
 def read_notebook(path: Path) -> Any:
     """The notebook as nbformat reads it. BadInput if it is none."""
     if path.suffix != ".ipynb" or not path.is_file():
-        raise BadInput(f"{path} is no notebook here; give the path of an .ipynb file")
+        raise BadInput(f"{path} is not a notebook here; give the path of an .ipynb file")
     try:
         return nbformat.read(path, as_version=4)
     except (nbformat.reader.NotJSONError, nbformat.ValidationError, KeyError) as error:

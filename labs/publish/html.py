@@ -58,7 +58,7 @@ def page(notebook: Any, fallback_title: str) -> str:
             "highlight": _highlight(),
         },
     )
-    # Behind the exporter, which would parse all of the library as HTML.
+    # After the exporter, which would parse all of the library as HTML.
     return _with_contents(body).replace("<!-- plotly.js -->", _plotly_js() if charts else "", 1)
 
 
@@ -125,7 +125,7 @@ def title(notebook: Any) -> str:
 
 
 def _with_contents(html: str) -> str:
-    """Put the list of sections, if there are several, behind the title."""
+    """Put the list of sections, if there are several, after the title."""
     head, main, body = html.partition("<main>")
     sections = [Section(*found) for found in HEADING.findall(body)]
     if len(sections) < CONTENTS_FROM:

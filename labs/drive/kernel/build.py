@@ -213,7 +213,7 @@ def _apply(tree: Path) -> None:
             lines = [line for line in said if "FAILED" in line or "can't" in line]
             raise RunFailed(
                 f"{patch.name} does not fit this source: {(lines or said)[0]}; build "
-                f"a series that it fits ({', '.join(OBJECTS)}), or mend the patch"
+                f"a series that it fits ({', '.join(OBJECTS)}), or fix the patch"
             )
 
 

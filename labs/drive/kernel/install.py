@@ -101,7 +101,7 @@ def check_digest(file: Path, sha256: str) -> None:
     """BadInput for a digest that is none or a file that is not there; Damaged if they differ."""
     if not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
         raise BadInput(
-            f"--sha256 {sha256} is no digest: give all 64 hex digits, as sha256sum prints them"
+            f"--sha256 {sha256} is not a digest: give all 64 hex digits, as sha256sum prints them"
         )
     if not file.is_file():
         raise BadInput(f"{file} is not a file: give a User-Mode Linux kernel")

@@ -190,7 +190,7 @@ def fetch(source: Source, work: Path) -> Path:
 def unpack(tarball: Path, tree: Path) -> str:
     """Unpack a tarball of kernel sources into `tree`, and return its release, such as 6.1.192.
 
-    What User-Mode Linux never compiles is left out. BadInput if it is no kernel source.
+    What User-Mode Linux never compiles is left out. BadInput if it is not a kernel source.
     """
     tree.mkdir()
     words = [

@@ -49,7 +49,7 @@ def read_kernel_spec(text: str) -> KernelSpec:
         if pattern.fullmatch(text):
             return KernelSpec(form, text)
     raise BadInput(
-        f"{text!r} is no kernel: give a series (6.1), a source version (6.1.192-2) or "
+        f"{text!r} is not a kernel: give a series (6.1), a source version (6.1.192-2) or "
         "at least 8 hex digits of a digest; `labs kernel list` shows what is built"
     )
 

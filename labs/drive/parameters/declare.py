@@ -165,7 +165,7 @@ class Parameter:
 def declared(cls: type[Any]) -> Mapping[str, Parameter]:
     """The parameters of a class by field name, in the order of their declaration.
 
-    BadInput if the class is no frozen dataclass, or a field or its default cannot be used.
+    BadInput if the class is not a frozen dataclass, or a field or its default cannot be used.
     """
     if cls not in _DECLARED:
         _DECLARED[cls] = _read_class(cls)

@@ -20,7 +20,7 @@ def canonical(value: object) -> bytes:
     """Return the canonical JSON of a value.
 
     `value` is made of None, bool, int, float, str, lists or tuples, and mappings with str keys.
-    Raises BadInput for NaN, an infinity, a key that is no str, or any other type.
+    Raises BadInput for NaN, an infinity, a key that is not a str, or any other type.
     """
     return json.dumps(
         normalised(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True
@@ -78,7 +78,7 @@ def parse(text: bytes) -> object:
 
 
 def _refuse_constant(word: str) -> object:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

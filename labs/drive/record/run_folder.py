@@ -44,7 +44,7 @@ class Staging:
     def __init__(self, runs: Path, name: str) -> None:
         """Make RUNS (if need be) and a staging folder for the run `name` in it, and lock it.
 
-        Raises BadInput for a name that is no folder name or a RUNS that cannot be written.
+        Raises BadInput for a name that is not a folder name or a RUNS that cannot be written.
         """
         self.runs, self.name = Path(runs), _checked(name)
         with written_to(self.runs):
@@ -63,7 +63,9 @@ class Staging:
         """Return the path of a file of the run; the folders above it are made."""
         inside = PurePosixPath(name)
         if not inside.parts or inside.is_absolute() or ".." in inside.parts:
-            raise BadInput(f"{name!r} is no path inside a run folder; give one like server/ss.txt")
+            raise BadInput(
+                f"{name!r} is not a path inside a run; give one like server/ss.txt"
+            )
         path = self.folder / inside
         with written_to(self.runs):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +86,7 @@ class Staging:
 
         A run of that name that is already there is replaced in one step, or, with `replace` off
         and if its own seal holds, kept, and this one is discarded. Raises RunFailed if something
-        in the folder is no plain file, Missing if the disk is full.
+        in the folder is not a plain file, Missing if the disk is full.
         """
         assert self._open, "a staging folder is sealed or discarded once"
         final = self.runs / self.name

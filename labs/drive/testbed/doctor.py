@@ -122,7 +122,7 @@ def virtual(kernel: str) -> Iterator[Check]:
 
 
 def namespaces() -> Iterator[Check]:
-    """What laying two hosts on this machine's kernel needs."""
+    """What two hosts on this machine's kernel need."""
     if platform.system() != "Linux":
         yield Check("machine", False, platform.system(), USE_RECORDED)
         return

@@ -209,13 +209,13 @@ class Namespaces:
             )
         self._folder = Path("/tmp" if self._own_kernel else temporary()) / self._tag
         try:
-            self._lay()
+            self._set_up()
         except BaseException:
-            self._take_away()
+            self._tear_down()
             raise
         return self
 
-    def _lay(self) -> None:
+    def _set_up(self) -> None:
         if not self._own_kernel:
             clear_stale()
             self._journal = Journal(self._tag)
@@ -247,12 +247,12 @@ class Namespaces:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self._take_away()
+            self._tear_down()
         except LabError:
             if error is None:  # else what went wrong first is what is told
                 raise
 
-    def _take_away(self) -> None:
+    def _tear_down(self) -> None:
         """Undo everything in the reverse order; each step is taken whatever becomes of the last."""
         with contextlib.ExitStack() as steps:
             if self._journal:
