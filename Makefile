@@ -29,7 +29,8 @@ test: ready             ## style, types, rooms, and all tests that can run on th
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@setup/kernels.sh
-	$(BIN)/pytest
+	$(BIN)/pytest tests/unit --numprocesses auto --dist loadfile
+	$(BIN)/pytest tests --ignore tests/unit
 
 box: FOR = vm
 box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVIDER=virtualbox)

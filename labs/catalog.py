@@ -32,7 +32,7 @@ from typing import Any
 
 from labs.drive.imports import imported
 from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import declared, did_you_mean, unknown
+from labs.drive.parameters.declare import declared, did_you_mean, nearest, unknown
 from labs.errors import BadInput, LabError
 from labs.read.lab import Lab, Margin, columns_of
 
@@ -80,9 +80,10 @@ def find(name_or_path: str) -> Lab:
     if path.suffix == ".py" or len(path.parts) > 1:
         return _find_own(path)
     here = Path(f"{name_or_path}.py")
-    hint = f'; did you mean "./{here}"?' if here.is_file() else did_you_mean(name_or_path, LABS)
+    near = f"./{here}" if here.is_file() else nearest(name_or_path, LABS)
+    hint = f'; did you mean "{near}"?' if near else "."
     raise BadInput(
-        f'unknown lab "{name_or_path}"{hint}. Available: {", ".join(LABS)}, or a file '
+        f'unknown lab "{name_or_path}"{hint} Available: {", ".join(LABS)}, or a file '
         "such as ./mylab.py"
     )
 

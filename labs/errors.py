@@ -1,8 +1,8 @@
-"""The errors of the project, one root, one exit code a branch.
+"""The errors of the project, one root, one exit code per branch.
 
     LabError            4 unless a branch says otherwise
     ├── BadInput        2  a name, a value or a folder that cannot be used
-    ├── Missing         3  a tool, a kernel, room or a right that is not here
+    ├── Missing         3  a tool, a kernel, space or a permission that is missing here
     ├── RunFailed       4  an experiment that was started and did not end well
     ├── ResultsDiffer   5  a comparison that found a difference
     └── Damaged         6  data that is incomplete or was changed by hand
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 
 class LabError(Exception):
-    """Root of every error that a user can mend; `exit_code` is the command's exit code."""
+    """Root of every error that a user can fix; `exit_code` is the command's exit code."""
 
     exit_code = 4
 

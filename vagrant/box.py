@@ -28,7 +28,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from labs.drive.kernel import source_archive as archive  # noqa: E402
+from labs.drive.kernel import kernel_source  # noqa: E402
 from labs.drive.testbed.packages import MACHINE_TOOLS, install_line, packages  # noqa: E402
 from labs.errors import LabError, Missing, RunFailed  # noqa: E402
 
@@ -86,7 +86,7 @@ def run(argv: Sequence[str | Path], *, stdin: str = "") -> str:
 
 def mirrors(release: str, found: str) -> tuple[str, ...]:
     """The sources that a box of `release` is built from; Missing where this machine has none."""
-    lines = archive.sources(release, found)
+    lines = kernel_source.sources(release, found)
     if not lines:
         raise Missing(
             "this machine has no package source of Debian (apt-get indextargets); build "
@@ -254,7 +254,7 @@ def build(release: str, provider: str) -> Path:
     """Build a box and its catalogue; the box's path. Nothing half-made is left."""
     check_here()
     BOXES.mkdir(exist_ok=True)
-    sources = mirrors(release, archive.targets())
+    sources = mirrors(release, kernel_source.targets())
     with tempfile.TemporaryDirectory(prefix=".making-", dir=BOXES) as made:
         work = Path(made)
         work.chmod(0o755)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.cli.tables import table
-from labs.drive.kernel.versions import DEFAULT, read_wish
+from labs.drive.kernel.versions import DEFAULT, read_kernel_spec
 
 COLUMNS = ("version", "source", "hz", "digest", "store")
 
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         main_check,
     )
     check.add_argument(
-        "wish",
+        "spec",
         nargs="?",
         default=DEFAULT,
         metavar="VERSION",
@@ -100,7 +100,7 @@ def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
 
 def _version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "wish",
+        "spec",
         nargs="?",
         default=DEFAULT,
         metavar="VERSION",
@@ -130,14 +130,13 @@ def main(args: argparse.Namespace) -> int:
 
 
 def main_build(args: argparse.Namespace) -> int:
-    from labs.drive.kernel.build import build, plan
-    from labs.drive.kernel.build_progress import Progress
+    from labs.drive.kernel.build import Progress, build, plan
 
-    wish = read_wish(args.wish)
+    spec = read_kernel_spec(args.spec)
     if args.dry_run:
-        return _say(plan(wish, tarball=args.source, into=args.into), args.json)
+        return _say(plan(spec, tarball=args.source, into=args.into), args.json)
     done = build(
-        wish,
+        spec,
         tarball=args.source,
         fresh=args.fresh,
         jobs=_checked_jobs(args),
@@ -178,10 +177,10 @@ def main_list(args: argparse.Namespace) -> int:
 
 
 def main_add(args: argparse.Namespace) -> int:
-    from labs.drive.kernel.add import add, plan
+    from labs.drive.kernel.install import add, plan_add
 
     if args.dry_run:
-        return _say(plan(args.file, args.sha256, into=args.into), args.json)
+        return _say(plan_add(args.file, args.sha256, into=args.into), args.json)
     kernel = add(args.file, args.sha256, into=args.into)
     if args.json:
         print(json.dumps(_as_json(kernel)))
@@ -193,7 +192,7 @@ def main_add(args: argparse.Namespace) -> int:
 def main_check(args: argparse.Namespace) -> int:
     from labs.drive.kernel import check, store
 
-    kernel = store.find(args.wish)
+    kernel = store.find(args.spec)
     measured = check.measure(kernel.path)
     faults = check.judge(measured, kernel.version)
     rows = check.compared(measured)
@@ -218,10 +217,10 @@ def main_reproduce(args: argparse.Namespace) -> int:
     from labs.drive.kernel.reproduce import plan, reproduce
     from labs.errors import ResultsDiffer
 
-    wish = read_wish(args.wish)
+    spec = read_kernel_spec(args.spec)
     if args.dry_run:
-        return _say(plan(wish), args.json)
-    builds = reproduce(wish, jobs=_checked_jobs(args))
+        return _say(plan(spec), args.json)
+    builds = reproduce(spec, jobs=_checked_jobs(args))
     same = len({one["sha256"] for one in builds}) == 1
     if args.json:
         print(json.dumps({"same": same, "builds": builds}))

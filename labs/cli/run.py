@@ -1,9 +1,9 @@
-"""Run a lab: make the runs that its parameters ask for and that are not there yet, show results.
+"""Run a lab: make the missing runs that its parameters ask for, and show the results.
 
-LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). A run that is there already
-is not made again unless --fresh; a study that was stopped goes on where it stopped. With --testbed
-vagrant, size small is what virtual machines carry: buffers at 100 Mbit/s with 128 MiB, unless
---rate-mbit and --transfer-mib say otherwise.
+LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). Existing runs are reused
+unless --fresh is given; an interrupted study resumes where it stopped. With --testbed vagrant,
+size small is what virtual machines carry: buffers at 100 Mbit/s with 128 MiB, unless --rate-mbit
+and --transfer-mib say otherwise.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counte
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "labs run LAB [parameters of the lab] [--fresh] [--jobs N] [--dry-run] [--json]"
     parser.add_argument("lab", metavar="LAB", help=f"{', '.join(LABS)}, or a file ./mylab.py")
-    parser.add_argument("--fresh", action="store_true", help="make also the runs that are there")
+    parser.add_argument("--fresh", action="store_true", help="repeat runs that already exist")
     parser.add_argument(
-        "--jobs", type=int, metavar="N", help="runs side by side (default: LABS_JOBS, or one a CPU)"
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="runs side by side (default: LABS_JOBS, or one per CPU)",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="print every ip, tc and sysctl line; start nothing"
@@ -56,7 +59,7 @@ def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def lab_word(words: Sequence[str]) -> str | None:
-    """The word that names the lab: the first one, or behind flags the first that can be one."""
+    """The word that names the lab: the first one, or after flags the first that can be one."""
     if words and not words[0].startswith("-"):
         return words[0]
     return next((word for word in words if word in LABS or word.endswith(".py")), None)
@@ -71,25 +74,13 @@ def main(args: argparse.Namespace) -> int:
         steps = preview(lab, parameters)
         print(json.dumps(steps) if args.json else as_script(steps))
         return 0
-    study = make(lab, parameters, args)
+    from labs.studies.study import study as study_of
+
+    study = study_of(parameters, fresh=args.fresh, jobs=args.jobs)
     said = as_json(lab, parameters, study)
     hidden = [name for name, one in lab.columns.items() if one.hidden]
     print(json.dumps(said) if args.json else as_text(said, hidden))
     return 0
-
-
-def make(lab: Lab, parameters: LabParameters, args: argparse.Namespace) -> Study:
-    """Make what is missing of the study, and open it."""
-    from labs.studies.study import study
-
-    if parameters.testbed != "recorded":
-        from labs.launch.launch import run
-        from labs.launch.plan import titles
-        from labs.studies.progress import Bar
-
-        with Bar(lab.name, titles(lab, parameters)) as bar:
-            run(lab, parameters, fresh=args.fresh, jobs=args.jobs, progress=bar.tell)
-    return study(parameters)
 
 
 def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:

@@ -73,9 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the ip, tc and sysctl lines of the run, to be pasted",
     )
-    compare = verb(
-        "compare", "did the result change? same bytes, same results, or moved", main_compare
-    )
+    compare = verb("compare", "compare two sets of runs: identical, equal or changed", main_compare)
     compare.add_argument("a", metavar="A")
     compare.add_argument("b", metavar="B")
     compare.add_argument("--lab", metavar="FILE", help="the lab of the runs, if it is your own")
@@ -87,7 +85,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pack.add_argument(
         "--with-host", action="store_true", help="with host.json, which tells of the machine"
     )
-    flat = verb("table", "a row a run, with all inputs and results, for other programs", main_table)
+    flat = verb(
+        "table", "one row per run, with all inputs and results, for other programs", main_table
+    )
     flat.add_argument(
         "what",
         metavar="STUDY",
@@ -105,7 +105,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def main_list(args: argparse.Namespace) -> int:
-    from labs.read.runs import index
+    from labs.read.runs.listing import index
 
     found = index(args.folder)
     if args.json:
@@ -132,7 +132,7 @@ def main_list(args: argparse.Namespace) -> int:
 
 
 def main_show(args: argparse.Namespace) -> int:
-    from labs.read.runs import open_run
+    from labs.read.runs.run import open_run
 
     path = Path(args.run)
     run = open_run(path if path.exists() else Path(args.folder) / args.run)
@@ -232,7 +232,7 @@ def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: boo
 
 
 def main_pack(args: argparse.Namespace) -> int:
-    from labs.read.runs import pack
+    from labs.read.runs.pack import pack
 
     packed = pack(args.what, args.out, with_host=args.with_host)
     if args.json:

@@ -59,7 +59,7 @@ class Buffer:
 
 
 class Bench:
-    """One run's hosts, watchers, marks and files. `say` gets a line for the one who waits."""
+    """One run's hosts, watchers, marks and files. `say` gets lines about progress."""
 
     def __init__(
         self, testbed: Testbed, condition: Condition, folder: Path, say: Callable[[str], None]
@@ -132,8 +132,8 @@ class Bench:
     def listening(self, host: Host, port: int) -> bool:
         """Whether a program on `host` listens on a TCP port (state 0A of /proc/net/tcp)."""
         rows = host.read("/proc/net/tcp").decode("ascii").splitlines()[1:]
-        wished = f":{port:04X}"
-        return any(row.split()[1].endswith(wished) and row.split()[3] == "0A" for row in rows)
+        local = f":{port:04X}"
+        return any(row.split()[1].endswith(local) and row.split()[3] == "0A" for row in rows)
 
     def serve(self, server: Host, argv: Sequence[str], port: int, log: str) -> Process:
         """Start a server program and return when it listens; RunFailed with its last words."""

@@ -31,13 +31,13 @@ def download(bench: Bench) -> None:
 def serve_file(bench: Bench, size_bytes: int, port: int) -> Process:
     """Lay a sparse file of a fixed date (Last-Modified is on the wire) and start nginx."""
     server = bench.server
-    wish = bench.settings.get("server_sndbuf_bytes")
+    requested = bench.settings.get("server_sndbuf_bytes")
     file = bench.path(server, "www/bigfile")
     server.write(file, b"")
     server.run(("truncate", "-s", str(size_bytes), file))
     server.run(("touch", "-d", "2020-04-13T14:01:33Z", file))
     return nginx.serve(
-        bench, port, DIRECTIVES, connections=64, options=f" sndbuf={wish}" if wish else ""
+        bench, port, DIRECTIVES, connections=64, options=f" sndbuf={requested}" if requested else ""
     )
 
 
@@ -45,7 +45,7 @@ def fetch_and_discard(bench: Bench, limit_s: float) -> None:
     """Fetch with our own client, which throws the bytes away inside the kernel."""
     client = bench.client
     out = bench.path(client, "fetch.json")
-    wish = bench.settings.get("client_rcvbuf_bytes")
+    requested = bench.settings.get("client_rcvbuf_bytes")
     process = client.program(
         FETCH,
         (
@@ -61,7 +61,7 @@ def fetch_and_discard(bench: Bench, limit_s: float) -> None:
             str(limit_s),
             "--out",
             out,
-            *(("--rcvbuf", str(wish)) if wish else ()),
+            *(("--rcvbuf", str(requested)) if requested else ()),
         ),
         stdout=bench.path(client, "fetch.txt"),
     )

@@ -1,4 +1,4 @@
-"""One run from start to end: lay the testbed, check the link, measure, write down."""
+"""One run from start to end: set up the testbed, check the link, measure, write down."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def drive(
     """
     inputs = order["inputs"]
     condition = from_json(inputs["condition"])
-    say("laying the testbed")
+    say("setting up the testbed")
     with testbed:
         for host in (testbed.server, testbed.client):
             for name, value in {**ALWAYS, **condition.sysctls.get(host.name, {})}.items():

@@ -46,7 +46,7 @@ def argv(interpreter: Path, code: str, testbed: str, experiment: str) -> tuple[s
 def main(testbed: str, experiment: str) -> int:
     """Make the run that `inputs.json` asks for; both names are modules that this loads."""
     folder = Path.cwd()
-    # Whoever started this process ends it so; what it has laid must be taken away first.
+    # Whoever started this process ends it so; what it has set up must be torn down first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         order = json.loads((folder / INPUTS).read_text())

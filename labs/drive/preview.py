@@ -17,12 +17,12 @@ def preview(
     condition: Condition, own: Sequence[tuple[str, Argv]] = (), testbed: str = "virtual"
 ) -> tuple[Command, ...]:
     """Every ip, tc, ethtool and sysctl line of a run in its order; the host of each, '' for the
-    machine that lays the namespaces. Times and exit codes are those of no run: 0 and None.
+    machine that has the namespaces. Times and exit codes are those of no run: 0 and None.
 
     `own` are the lines that the lab adds to those of the link: host and words.
     """
-    lay = between_machines if testbed == "vagrant" else of_namespaces
-    lines = lay(condition.link)
+    lines_of = between_machines if testbed == "vagrant" else of_namespaces
+    lines = lines_of(condition.link)
     for host in ("server", "client"):
         settings = {**ALWAYS, **condition.sysctls.get(host, {})}
         lines += [(host, ("sysctl", "-w", f"{name}={value}")) for name, value in settings.items()]
@@ -31,12 +31,12 @@ def preview(
 
 
 def between_machines(link: Link) -> list[tuple[str, Argv]]:
-    """The lines that lay the link between two machines: the server's own gives way to it."""
+    """The lines that set up the link between two machines: the server's own gives way to it."""
     return [("server", argv) for argv in (unshaping(DEVICE), *of_machines(link, DEVICE))]
 
 
 def of_namespaces(link: Link) -> list[tuple[str, Argv]]:
-    """The lines that lay the hosts and the link on one machine."""
+    """The lines that set up the hosts and the link on one machine."""
     plan = layout(link)
     lines: list[tuple[str, Argv]] = [
         ("", argv) for argv in wiring(plan, {host: host for host in plan.hosts})

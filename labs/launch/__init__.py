@@ -1,1 +1,1 @@
-"""The launch room: from a lab and its parameters to the runs that are missing."""
+"""From a lab and its parameters to the runs that are missing."""

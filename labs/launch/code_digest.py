@@ -3,26 +3,29 @@
 A run starts at `labs.drive.guest`, which loads a testbed and an experiment. What these import, and
 what that imports in turn, is all that the run can execute; the copy holds nothing else, so nothing
 else can be loaded. Programs that a run starts on its hosts are named in the code by their file
-(`"probe.py"`), and are part of it too.
+(`"probe.py"`), and are part of it too. So is what boots a virtual run, although the guest does not
+load it.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from labs.drive.imports import imported, programs
-from labs.drive.record.cache import cache
+from labs.drive.record.disk import cache
+from labs.drive.record.owned_path import owned_folder
 from labs.errors import Missing
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ENTRY = "labs.drive.guest"
+# What acts on a run from outside.
+OUTSIDE = {"virtual": ("labs.drive.kernel.boot",)}
 PROGRAMS = "labs.drive.programs"
 # What has no place in a run, such as what a reader's own lab uses to read its results.
 DRIVING = ("labs.drive.", "labs.experiments.", "labs.errors.")
@@ -42,9 +45,9 @@ def code_of(
     package, `labs/__init__.py`, is empty in a run: it serves notebooks.
     """
     found: dict[str, bytes] = {"labs/__init__.py": b""}
-    waiting = [ENTRY, f"labs.drive.testbed.{testbed}"]
+    waiting = [ENTRY, f"labs.drive.testbed.{testbed}", *OUTSIDE.get(testbed, ())]
     if own_lab is None:
-        waiting.append(experiment)
+        waiting += _with_packages(experiment)
     else:
         found[f"{OWN_LAB}.py"] = own_lab.read_bytes()
         waiting += _used(found[f"{OWN_LAB}.py"])
@@ -82,8 +85,12 @@ def _used(content: bytes) -> tuple[str, ...]:
     tree = ast.parse(content)
     names = [name for name in imported(tree) if name.split(".")[0] == "labs"]
     names += [f"{PROGRAMS}.{program}" for program in programs(tree)]
-    around = [name.rsplit(".", count)[0] for name in names for count in range(name.count(".") + 1)]
-    return tuple(dict.fromkeys([*names, *around]))
+    return tuple(dict.fromkeys(one for name in names for one in _with_packages(name)))
+
+
+def _with_packages(module: str) -> tuple[str, ...]:
+    """A module and the packages around it, which are loaded before it."""
+    return tuple(module.rsplit(".", count)[0] for count in range(module.count(".") + 1))
 
 
 def copy(code: Code, interpreter: Path) -> Path:
@@ -92,42 +99,33 @@ def copy(code: Code, interpreter: Path) -> Path:
     final = cache() / "code" / f"{digest(code)}-{tag}"
     if final.exists():
         return final
-    try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".making-", dir=final.parent))
-    except OSError as error:
-        raise Missing(
-            f"{final.parent} cannot be written ({error.strerror}); "
-            "name a folder that can in XDG_CACHE_HOME"
-        ) from None
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            final.parent.mkdir(parents=True, exist_ok=True)
+            making = stack.enter_context(owned_folder(".making-", final.parent))
+        except OSError as error:
+            raise Missing(
+                f"{final.parent} cannot be written ({error.strerror}). "
+                "Name another folder in XDG_CACHE_HOME"
+            ) from None
+        made = making / "code"
         for name, content in code.items():
             path = made / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         # Compiled by content, not by time, so that inside nothing is compiled again.
+        words = ("-I", "-m", "compileall", "-q", "-s", str(made))
         subprocess.run(
-            (
-                interpreter,
-                "-I",
-                "-m",
-                "compileall",
-                "-q",
-                "-s",
-                str(made),
-                "--invalidation-mode",
-                "unchecked-hash",
-                str(made),
-            ),
+            (interpreter, *words, "--invalidation-mode", "unchecked-hash", str(made)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             check=False,
         )
         made.chmod(0o755)
-        made.rename(final)
-    except OSError:
-        shutil.rmtree(made, ignore_errors=True)
-        if not final.exists():
-            raise
+        try:
+            made.rename(final)
+        except OSError:
+            if not final.exists():  # else another process was faster
+                raise
     return final

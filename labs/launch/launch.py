@@ -1,4 +1,4 @@
-"""Make the runs of a plan that are not there yet: side by side, with progress, to be cancelled."""
+"""Make the missing runs of a plan: side by side, with progress, until done or cancelled."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
-from labs.drive.kernel.boot import PATH
+from labs.drive.kernel.boot import INSIDE_CODE, PATH, boot
 from labs.drive.parameters.base import LabParameters
 from labs.drive.record import study_file as studies
 from labs.drive.record.run_folder import Staging, clear_stale
-from labs.drive.record.seal import verify
-from labs.drive.testbed import virtual
 from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
-from labs.launch import slots, tools
-from labs.launch.plan import Planned, ask_anew, code_of, plan
+from labs.launch import inventory, slots
+from labs.launch.plan import Planned, code_of, plan
+from labs.launch.repeat import repeat
 from labs.read.lab import Lab
+from labs.read.runs.run import Run, open_run
 
 Progress = Callable[[str, str], None]
 """Called with a run's title and a line about it; 'made', 'there already', 'failed' at last."""
@@ -36,23 +37,41 @@ Progress = Callable[[str, str], None]
 PREFIX = "labs: "
 MIB = 1 << 20
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
-ROOM_MIB = 256
+FREE_MIB = 256
 
 
-def complete(folder: Path) -> bool:
-    """Whether a sealed run is there whole."""
-    if not folder.is_dir():
-        return False
-    try:
-        verify(folder)
-    except LabError:
-        return False
-    return True
+@dataclass(frozen=True)
+class Made:
+    """A study all of whose runs exist: its file, and its runs, opened, in the plan's order."""
+
+    file: studies.StudyFile
+    runs: tuple[Run, ...]
+
+
+class Opened:
+    """The runs of a folder as they become complete: each is verified and opened once."""
+
+    def __init__(self, runs: Path) -> None:
+        self.folder = runs
+        self._runs: dict[str, Run] = {}
+
+    def __getitem__(self, name: str) -> Run:
+        """A run; BadInput or Damaged if it is not complete."""
+        if name not in self._runs:
+            self._runs[name] = open_run(self.folder / name)
+        return self._runs[name]
+
+    def complete(self, name: str) -> bool:
+        """Whether a run exists, whole and as it was sealed."""
+        try:
+            return (self.folder / name).is_dir() and bool(self[name])
+        except LabError:
+            return False
 
 
 def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], None]) -> Path:
     """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
-    interpreter = tools.python()
+    interpreter = inventory.python()
     driving = code_of(planned.lab, planned.inputs["testbed"])
     if code.digest(driving) != planned.inputs["code"]:
         raise RunFailed(f"{planned.lab.name} was changed after its runs were planned; run it again")
@@ -66,10 +85,10 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
                 "inputs": planned.inputs,
                 "key": planned.key,
                 "hz": planned.kernel.hz if planned.kernel else None,
-                "versions": planned.there.versions
-                if planned.there
-                else tools.versions(planned.inputs["tools"], interpreter),
-                "ssh_config": str(planned.there.ssh_config) if planned.there else None,
+                "versions": planned.machines.versions
+                if planned.machines
+                else inventory.versions(planned.inputs["tools"], interpreter),
+                "ssh_config": str(planned.machines.ssh_config) if planned.machines else None,
             },
         )
 
@@ -79,12 +98,11 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
 
         try:
             if planned.kernel:
-                virtual.run(
+                boot(
                     planned.kernel.path,
-                    interpreter=interpreter,
                     staging=staging.folder,
                     code=copied,
-                    experiment=experiment,
+                    argv=guest.argv(interpreter, INSIDE_CODE, "virtual", experiment),
                     memory_mib=planned.inputs["memory_mib"],
                     seed=planned.inputs["seed"],
                     cpu=cpu,
@@ -157,20 +175,20 @@ def run(
     fresh: bool = False,
     jobs: int | None = None,
     progress: Progress | None = None,
-) -> studies.StudyFile:
-    """Make what is missing of the study that the parameters ask for, and return the study.
+) -> Made:
+    """Make the missing runs of the study that the parameters ask for, and return the study.
 
-    Runs go side by side up to `jobs` (default: one a CPU), in places that all users of the machine
-    share. On real time there is one at a time, and conditions are repeated (`labs.launch.repeat`).
-    A complete run is kept, unless `fresh`. A failure, like ^C, ends what runs and what
-    has not begun; what was complete before stays, so the same call goes on from there.
+    Up to `jobs` runs (default: one per CPU) go side by side, in places that all users of the
+    machine share. On real time there is one at a time, and conditions are repeated
+    (`labs.launch.repeat`). A complete run is kept, unless `fresh`. A failure, like ^C, ends what
+    runs and what has not begun; complete runs stay, so the same call resumes from there.
     """
-    ask_anew()
     tell = progress or (lambda title, line: None)
     runs = Path(p.runs)
+    opened = Opened(runs)
 
     def make_missing(wanted: Sequence[Planned]) -> None:
-        missing = [one for one in wanted if fresh or not complete(runs / one.name)]
+        missing = [one for one in wanted if fresh or not opened.complete(one.name)]
         for one in wanted:
             if one not in missing:
                 tell(one.title, "there already")
@@ -179,19 +197,18 @@ def run(
 
     planned = plan(lab, p)
     clear_stale(runs)
-    check_room(runs)
+    check_free_space(runs)
     if p.testbed == "virtual":
         make_missing(planned)
     else:
-        from labs.launch.repeat import repeat  # it reads results, which takes more than Python
-
-        planned = repeat(lab, p, runs, make_missing)
-    return studies.write_study(
+        planned = repeat(planned, p, make_missing, lambda one: opened[one.name])
+    file = studies.write_study(
         runs,
         lab.name,
         dataclasses.asdict(p),
         [studies.Planned(one.condition.name, one.key) for one in planned],
     )
+    return Made(file, tuple(opened[one.name] for one in planned))
 
 
 def _jobs(testbed: str, asked: int | None, missing: int) -> int:
@@ -237,14 +254,14 @@ def _make_all(missing: Sequence[Planned], runs: Path, jobs: int, tell: Progress)
             tell(*lines.get())
 
 
-def check_room(runs: Path) -> None:
-    """Missing if the disk of `runs` has no room for the capture of a large download."""
+def check_free_space(runs: Path) -> None:
+    """Missing if the disk of `runs` cannot hold the capture of a large download."""
     folder = runs.absolute()
     while not folder.exists():
         folder = folder.parent
     free_mib = shutil.disk_usage(folder).free // MIB
-    if free_mib < ROOM_MIB:
+    if free_mib < FREE_MIB:
         raise Missing(
-            f"{folder} has {free_mib} MiB free and a run may need {ROOM_MIB}; "
-            "make room, or name another folder with --into"
+            f"{folder} has {free_mib} MiB free and a run may need {FREE_MIB}. "
+            "Free some, or name another folder with --into"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,28 +20,33 @@ from labs.drive.testbed.vagrant import Vagrant
 from labs.drive.testbed.vagrant_up import reach
 from labs.errors import Missing
 from labs.launch import code_digest as code
-from labs.launch import tools
-from labs.launch.remote_inventory import There, look
+from labs.launch import inventory
+from labs.launch.inventory import Inventory
 from labs.read.lab import Lab
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One run to be made: its condition, its inputs and their key, what boots it (`kernel`) or is
-    up for it (`there`), the line in which each tool says its version."""
+    """One planned run: its condition, its inputs and their key, and the kernel that it boots
+    (virtual testbed) or the machines that are up for it (vagrant)."""
 
     lab: Lab
     condition: Condition
     inputs: dict[str, Any]
     key: str
     kernel: Kernel | None
-    there: There | None
+    machines: Inventory | None
 
     @property
     def title(self) -> str:
         """What progress calls it: its condition, and which repetition it is."""
         repetition = self.inputs.get("repetition")
         return self.condition.name + ("" if repetition is None else f" {repetition}")
+
+    def repeated(self, repetition: int) -> Planned:
+        """The same run as its N-th repetition, from 1; on real time alone."""
+        inputs = {**self.inputs, "repetition": repetition}
+        return replace(self, inputs=inputs, key=key(inputs))
 
     @property
     def name(self) -> str:
@@ -56,25 +61,25 @@ def titles(lab: Lab, p: LabParameters) -> list[str]:
     return [f"{name} {number + 1}" for name in names for number in range(p.repetitions_min)]
 
 
-def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Planned, ...]:
+def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
     """The runs that the parameters ask for; Missing if a tool or the kernel is not here.
 
-    On real time each stands for its `repetition`, by default the first; on virtual time a run
-    repeats to the byte, so there are none.
+    On real time each is the first repetition of its condition; on virtual time a run repeats to
+    the byte, so there are none.
     """
     conditions = lab.conditions(p)
     kernel = find(p.kernel) if p.testbed == "virtual" else None
-    there = _there(lab, conditions) if p.testbed == "vagrant" else None
+    machines = _inspect(lab, conditions) if p.testbed == "vagrant" else None
     if p.testbed == "namespaces" and any(condition.link.shaped for condition in conditions):
         shaper_of_this_machine()
-    interpreter = tools.python()
+    interpreter = inventory.python()
     driving = code.digest(code_of(lab, p.testbed))
     runs = []
     for condition in conditions:
         used = (
-            there.digests
-            if there
-            else tools.digests((*tools.ALWAYS, *_tools(lab, condition)), interpreter)
+            machines.digests
+            if machines
+            else inventory.digests((*inventory.EVERY_RUN, *_tools(lab, condition)), interpreter)
         )
         inputs = {
             "schema": VERSION,
@@ -83,22 +88,15 @@ def plan(lab: Lab, p: LabParameters, repetition: int | None = None) -> tuple[Pla
             "testbed": p.testbed,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
             # Machines have the memory that they have, which is among their digests.
-            "memory_mib": None if there else p.memory_mib,
+            "memory_mib": None if machines else p.memory_mib,
             "seed": seed_of(condition.settings, p.seed),
             "tools": used,
             "code": driving,
         }
         if p.testbed != "virtual":
-            inputs["repetition"] = repetition or 1
-        runs.append(Planned(lab, condition, inputs, key(inputs), kernel, there))
+            inputs["repetition"] = 1
+        runs.append(Planned(lab, condition, inputs, key(inputs), kernel, machines))
     return tuple(runs)
-
-
-def ask_anew() -> None:
-    """Forget what the machines were: between two studies of a process they may have been made
-    again."""
-    reach.cache_clear()
-    look.cache_clear()
 
 
 @cache
@@ -122,9 +120,9 @@ def _tools(lab: Lab, condition: Condition) -> tuple[str, ...]:
     return (*lab.tools(condition), *capture, *router)
 
 
-def _there(lab: Lab, conditions: Sequence[Condition]) -> There:
+def _inspect(lab: Lab, conditions: Sequence[Condition]) -> Inventory:
     """What the machines are that Vagrant has up; BadInput for a link that they cannot have."""
     for condition in conditions:
         Vagrant(condition.link, Path())
     names = dict.fromkeys(name for condition in conditions for name in _tools(lab, condition))
-    return look(reach(), tuple(names))
+    return inventory.inspect(reach(), tuple(names))

@@ -10,35 +10,33 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from pathlib import Path
 
 from labs.drive.parameters.base import LabParameters
-from labs.launch.plan import Planned, plan
-from labs.read.lab import Lab
-from labs.read.runs.run import open_run
+from labs.launch.plan import Planned
+from labs.read.runs.run import Run
 from labs.read.stats.bootstrap import of_median
 from labs.read.stats.repetitions import repeated
 
 Make = Callable[[Sequence[Planned]], None]
 
 
-def repeat(lab: Lab, p: LabParameters, runs: Path, make: Make) -> tuple[Planned, ...]:
-    """Let `make` make round after round; the runs of the study, by condition and repetition."""
-    made: dict[int, list[Planned]] = {place: [] for place in range(len(plan(lab, p)))}
-    # A run stays as it is once it is made: it is opened, and its figures are read, only once.
-    opened = cache(lambda name: open_run(runs / name))
+def repeat(
+    planned: Sequence[Planned], p: LabParameters, make: Make, opened: Callable[[Planned], Run]
+) -> tuple[Planned, ...]:
+    """Let `make` make round after round of the planned conditions; `opened` opens a run that was
+    made. Returns the runs of the study, by condition and repetition."""
+    made: list[list[Planned]] = [[] for _ in planned]
 
     def known(condition: int) -> bool:
-        (seen,) = repeated(lab, (opened(one.name) for one in made[condition]))
+        (seen,) = repeated(planned[condition].lab, map(opened, made[condition]))
         return enough(len(seen.runs), seen.values if seen.figure else None, p)
 
-    for batch in rounds(len(made), p, known):
-        by_repetition = {number: plan(lab, p, number) for number in {one for _, one in batch}}
-        make([by_repetition[number][condition] for condition, number in batch])
+    for batch in rounds(len(planned), p, known):
+        runs = {place: planned[place[0]].repeated(place[1]) for place in batch}
+        make(list(runs.values()))
         for condition, number in sorted(batch):
-            made[condition].append(by_repetition[number][condition])
-    return tuple(one for found in made.values() for one in found)
+            made[condition].append(runs[condition, number])
+    return tuple(one for found in made for one in found)
 
 
 def rounds(
@@ -76,4 +74,4 @@ def enough(tries: int, values: Sequence[float] | None, p: LabParameters) -> bool
     if len(values) < p.repetitions_min:
         return False
     known = of_median(values)
-    return known is None or (known.width_pct is not None and known.width_pct <= p.width_pct)
+    return known is None or (known.width_pct is not None and known.width_pct <= p.ci_width_pct)

@@ -14,6 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import nbformat
+import papermill
+from jupyter_client.kernelspec import NoSuchKernel
+from nbclient.exceptions import DeadKernelError
+from traitlets.config import Config
+
 from labs.drive.parameters.declare import unknown
 from labs.errors import BRANCHES, BadInput, Missing, RunFailed
 
@@ -25,10 +31,8 @@ RENDERER = "plotly_mimetype"
 
 def read_notebook(path: Path) -> Any:
     """The notebook as nbformat reads it. BadInput if it is none."""
-    import nbformat
-
     if path.suffix != ".ipynb" or not path.is_file():
-        raise BadInput(f"{path} is no notebook here; give the path of an .ipynb file")
+        raise BadInput(f"{path} is not a notebook here; give the path of an .ipynb file")
     try:
         return nbformat.read(path, as_version=4)
     except (nbformat.reader.NotJSONError, nbformat.ValidationError, KeyError) as error:
@@ -80,11 +84,6 @@ def execute(path: Path, values: Mapping[str, Scalar], *, progress: bool) -> Any:
     Raises the LabError that stopped a cell, as its own class; RunFailed for any other error;
     Missing if there is no Python kernel for notebooks.
     """
-    import papermill
-    from jupyter_client.kernelspec import NoSuchKernel
-    from nbclient.exceptions import DeadKernelError
-    from traitlets.config import Config
-
     # ipykernel warns on every run about a connection that is not encrypted.
     encrypted = Config({"KernelManager": {"transport_encryption": "auto"}})
     try:

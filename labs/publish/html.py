@@ -13,6 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import plotly.io
+from nbconvert import HTMLExporter
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
+from plotly.offline import get_plotlyjs
+from pygments.formatters import HtmlFormatter
+from traitlets.config import Config
+
 FIGURE = "application/vnd.plotly.v1+json"
 TEMPLATES = Path(__file__).parent / "template"
 # An <h2> as nbconvert writes it: its address, its words, the paragraph mark that links to it.
@@ -35,10 +42,6 @@ class Section:
 
 def page(notebook: Any, fallback_title: str) -> str:
     """The HTML of an executed notebook (nbformat 4), charts interactive, without a network."""
-    from nbconvert import HTMLExporter
-    from nbconvert.preprocessors import CoalesceStreamsPreprocessor
-    from traitlets.config import Config
-
     shown = copy.deepcopy(notebook)
     charts = embed_charts(shown)
     align_tables(shown)
@@ -55,14 +58,12 @@ def page(notebook: Any, fallback_title: str) -> str:
             "highlight": _highlight(),
         },
     )
-    # Behind the exporter, which would parse all of the library as HTML.
+    # After the exporter, which would parse all of the library as HTML.
     return _with_contents(body).replace("<!-- plotly.js -->", _plotly_js() if charts else "", 1)
 
 
 def embed_charts(notebook: Any) -> int:
     """Turn each plotly figure of the outputs into HTML that draws it; return how many."""
-    import plotly.io
-
     count = 0
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -124,7 +125,7 @@ def title(notebook: Any) -> str:
 
 
 def _with_contents(html: str) -> str:
-    """Put the list of sections, if there are several, behind the title."""
+    """Put the list of sections, if there are several, after the title."""
     head, main, body = html.partition("<main>")
     sections = [Section(*found) for found in HEADING.findall(body)]
     if len(sections) < CONTENTS_FROM:
@@ -134,12 +135,8 @@ def _with_contents(html: str) -> str:
 
 
 def _highlight() -> str:
-    from pygments.formatters import HtmlFormatter
-
     return str(HtmlFormatter(style="default").get_style_defs(".highlight"))
 
 
 def _plotly_js() -> str:
-    from plotly.offline import get_plotlyjs
-
     return f"<script>{get_plotlyjs()}</script>"

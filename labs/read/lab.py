@@ -129,12 +129,20 @@ class Lab:
     source: Path | None = None
     _margin: Margin | None = None
     _found: dict[Run, Found] = field(default_factory=dict, repr=False)
+    _conditions: dict[LabParameters, tuple[Condition, ...]] = field(
+        default_factory=dict, repr=False
+    )
 
     def conditions(self, p: LabParameters) -> tuple[Condition, ...]:
-        """What is run for these parameters, `only` applied; BadInput if it names what is not."""
-        every = self.all_conditions(p)
-        chosen = p.chosen([condition.name for condition in every])
-        return tuple(condition for condition in every if condition.name in chosen)
+        """What is run for these parameters, `only` applied; BadInput if it names what is not.
+
+        Computed once: a notebook's check refuses what cannot be, and its study runs the same.
+        """
+        if p not in self._conditions:
+            every = self.all_conditions(p)
+            chosen = p.chosen([condition.name for condition in every])
+            self._conditions[p] = tuple(one for one in every if one.name in chosen)
+        return self._conditions[p]
 
     def require(self, part: str) -> ModuleType:
         """A part of the lab; BadInput if it has none."""

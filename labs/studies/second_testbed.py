@@ -105,7 +105,7 @@ def how_to_make(study: Study, testbed: str) -> Text:
     """The command that makes the study's conditions on another testbed."""
     flags = []
     # What the command line would take otherwise there is told, whatever it is.
-    otherwise = study.parameters.instead(testbed, type(study.parameters)().size)
+    otherwise = study.parameters.testbed_defaults(testbed, type(study.parameters)().size)
     for one in declared(type(study.parameters)).values():
         value = getattr(study.parameters, one.name)
         usual = value == one.default and one.name not in otherwise

@@ -192,31 +192,38 @@ class Study:
         return f"of {self.lab.name}: {named} · {testbeds} · {kernels} · {self.source}{kept}"
 
 
-def study(p: LabParameters) -> Study:
-    """Make the runs that the parameters ask for and that are not there yet; return all of them.
+def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> Study:
+    """Make the missing runs of those that the parameters ask for; return all of them.
+
+    `fresh` repeats existing runs too; `jobs` limits how many go side by side.
 
     With the testbed "recorded" nothing is made: the runs are those that came with the project.
     BadInput, Missing or RunFailed in one line, as for `labs run`.
     """
-    return _recorded(p) if p.testbed == RECORDED else _made(p)
+    return _recorded(p) if p.testbed == RECORDED else _made(p, fresh, jobs)
 
 
-def _made(p: LabParameters) -> Study:
+def _made(p: LabParameters, fresh: bool, jobs: int | None) -> Study:
     from labs.launch.launch import run
     from labs.launch.plan import titles
     from labs.studies.progress import Bar
 
     lab = lab_of(p)
     with Bar(lab.name, titles(lab, p)) as bar:
-        file = run(lab, p, progress=bar.tell)
-    return opened(file, p, lab, live=True)
+        made = run(lab, p, fresh=fresh, jobs=jobs, progress=bar.tell)
+    return _of_runs(made.file, made.runs, p, lab, live=True)
 
 
 def opened(file: StudyFile, p: LabParameters, lab: Lab, *, live: bool) -> Study:
     """The study of a study file, whose runs are all there."""
     from labs.read.runs.run import open_run
 
-    every = tuple(map(open_run, file.folders()))
+    return _of_runs(file, tuple(map(open_run, file.folders())), p, lab, live=live)
+
+
+def _of_runs(
+    file: StudyFile, every: tuple[Run, ...], p: LabParameters, lab: Lab, *, live: bool
+) -> Study:
     return Study(p, in_the_middle(lab, every), file.runs, file.path, live, lab=lab, every=every)
 
 

@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OWNER = f"""
 import sys, time
 sys.path.insert(0, {str(ROOT)!r})
-from labs.testbed.link import Link
-from labs.testbed.namespaces import Namespaces
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.namespaces import Namespaces
 from tests.contract.leaving import stubborn
 from tests.contract.sysctls import LASTING
 with Namespaces(Link(), own_kernel=False) as testbed:

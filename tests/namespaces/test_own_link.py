@@ -14,7 +14,7 @@ from labs.drive.testbed.clocks import apart, bring_near
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.two_machines import Machine, Machines, is_shaped
 from labs.errors import Missing, RunFailed
-from labs.launch import remote_inventory as there
+from labs.launch import inventory as there
 from tests.namespaces.test_ssh_faults import Daemons, opened, sessions, until
 
 OWN = "pfifo"

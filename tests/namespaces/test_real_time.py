@@ -15,15 +15,14 @@ from labs.cli.__main__ import main
 from labs.drive.execution import drive
 from labs.drive.record.canonical import key
 from labs.drive.record.run_folder import Staging
-from labs.drive.record.study_file import StudyFile
 from labs.drive.testbed.contract import Testbed
 from labs.drive.testbed.doctor import LINK_TRIALS, part_of_the_link
 from labs.drive.testbed.two_machines import Machine, Machines
 from labs.experiments.buffers import experiment as buffers
 from labs.experiments.buffers.parameters import Buffers
-from labs.launch.launch import run
+from labs.launch.inventory import python, versions
+from labs.launch.launch import Made, run
 from labs.launch.plan import plan
-from labs.launch.tools import python, versions
 from labs.read.runs import Run, open_run
 from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import repeated
@@ -45,35 +44,33 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Buffers:
         transfer_mib=8,
         repetitions_min=LEAST,
         repetitions_max=MOST,
-        width_pct=0,
+        ci_width_pct=0,
         runs=str(tmp_path_factory.mktemp("runs")),
     )
 
 
 @pytest.fixture(scope="module")
-def made(asked: Buffers, alone: None) -> tuple[StudyFile, list[tuple[str, str]]]:
+def made(asked: Buffers, alone: None) -> tuple[Made, list[tuple[str, str]]]:
     told: list[tuple[str, str]] = []
     return run(LAB, asked, progress=lambda title, line: told.append((title, line))), told
 
 
-def test_runs_are_repeated_up_to_the_limit(made: tuple[StudyFile, list[tuple[str, str]]]) -> None:
+def test_runs_are_repeated_up_to_the_limit(made: tuple[Made, list[tuple[str, str]]]) -> None:
     study, told = made
     assert sorted(title for title, line in told if line == "made") == [
         f"unshaped {number}" for number in range(1, MOST + 1)
     ]
-    opened = [open_run(folder) for folder in study.folders()]
+    opened = study.runs
     assert [one.inputs["repetition"] for one in opened] == list(range(1, MOST + 1))
     assert len({one.key for one in opened}) == MOST
-    (found,) = repeated(opened)
+    (found,) = repeated(LAB, opened)
     assert (found.figure, len(found.runs)) == ("goodput_mib_s", MOST)
     assert found.interval is None if len(found.counted) < 5 else found.interval is not None
 
 
-def test_every_run_says_what_its_machines_did(
-    made: tuple[StudyFile, list[tuple[str, str]]],
-) -> None:
-    for folder in made[0].folders():
-        seen = machines(open_run(folder))
+def test_every_run_says_what_its_machines_did(made: tuple[Made, list[tuple[str, str]]]) -> None:
+    for run_made in made[0].runs:
+        seen = machines(run_made)
         assert set(seen) == {"here", "server", "client"}
         for one in seen.values():
             assert one.cpus and one.load_before is not None and one.stolen_pct is not None
@@ -82,20 +79,19 @@ def test_every_run_says_what_its_machines_did(
 
 
 def test_the_same_call_goes_on_where_the_study_stopped(
-    asked: Buffers, made: tuple[StudyFile, list[tuple[str, str]]]
+    asked: Buffers, made: tuple[Made, list[tuple[str, str]]]
 ) -> None:
-    gone = made[0].folders()[2]
+    gone = made[0].file.folders()[2]
     shutil.rmtree(gone)
     told: list[tuple[str, str]] = []
     again = run(LAB, asked, progress=lambda title, line: told.append((title, line)))
     assert [title for title, line in told if line == "made"] == ["unshaped 3"]
-    assert again.folders() == made[0].folders() and again.name == made[0].name
+    assert again.file.folders() == made[0].file.folders()
+    assert again.file.name == made[0].file.name
 
 
 def test_the_command_line_tells_interval_and_counts(
-    asked: Buffers,
-    made: tuple[StudyFile, list[tuple[str, str]]],
-    capsys: pytest.CaptureFixture[str],
+    asked: Buffers, made: tuple[Made, list[tuple[str, str]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [
         "run",
@@ -136,8 +132,8 @@ def over_ssh(
     runs = tmp_path_factory.mktemp("over-ssh")
     found = []
     for number in range(1, LEAST + 1):
-        (planned,) = plan(LAB, asked, number)
-        inputs = {**planned.inputs, "testbed": "ssh"}
+        (planned,) = plan(LAB, asked)
+        inputs = {**planned.repeated(number).inputs, "testbed": "ssh"}
         order = {
             "inputs": inputs,
             "key": key(inputs),
@@ -152,14 +148,14 @@ def over_ssh(
 
 
 def test_a_second_witness_over_ssh(
-    made: tuple[StudyFile, list[tuple[str, str]]], over_ssh: list[Run]
+    made: tuple[Made, list[tuple[str, str]]], over_ssh: list[Run]
 ) -> None:
     """Nothing is said of how fast it is: only that what is said is one of the words, and why."""
     for one in over_ssh:
         seen = machines(one)
         assert set(seen) == {"here", "server", "client"}
         assert seen["server"].cpus == seen["here"].cpus
-    (row,) = beside([open_run(folder) for folder in made[0].folders()], over_ssh)
+    (row,) = beside(LAB, made[0].runs, over_ssh)
     assert row.verdict in (AGREE, UNDECIDED, PART)
     assert bool(row.because) is (row.verdict != AGREE)
     assert row.second.runs[0].testbed == "ssh"

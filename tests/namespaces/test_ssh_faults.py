@@ -279,11 +279,11 @@ import json, sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import PurePosixPath
 from pathlib import Path
-from labs.testbed import ssh
-from labs.testbed.contract import Testbed
-from labs.testbed.connection import Login
-from labs.testbed.link import Link
-from labs.testbed.machines import Machine, Machines
+from labs.drive.testbed import ssh
+from labs.drive.testbed.contract import Testbed
+from labs.drive.testbed.connection import Login
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.two_machines import Machine, Machines
 from tests.namespaces.test_ssh_faults import in_the_middle
 machines = [Machine(Login(*one[0]), one[1], one[2], PurePosixPath(one[3]))
             for one in json.loads(sys.argv[1])]

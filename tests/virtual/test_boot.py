@@ -21,10 +21,9 @@ import pytest
 from labs.drive.kernel import boot as booting
 from labs.drive.kernel import store
 from labs.drive.kernel.boot import INSIDE_CODE, INSIDE_RUN, LEFTOVER, boot
-from labs.drive.kernel.symbols import addresses
-from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading
+from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading, addresses
 from labs.errors import Missing, RunFailed
-from labs.launch.tools import python
+from labs.launch.inventory import python
 from tests.conftest import DEFAULT_KERNEL
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,7 @@ from labs.errors import LabError
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import results
 from labs.launch.launch import run as make
-from labs.read.runs.run import Run, open_run
+from labs.read.runs.run import Run
 
 KERNELS = ("6.1", "6.12")
 BUFFERS = find("buffers")
@@ -27,7 +27,7 @@ BUFFERS = find("buffers")
 def study(runs: Path, **given: Any) -> dict[str, Run]:
     """The runs of a study by condition."""
     made = make(BUFFERS, Buffers(runs=str(runs), **given))
-    return {run.condition: run for run in map(open_run, made.folders())}
+    return {run.condition: run for run in made.runs}
 
 
 @pytest.fixture(scope="module", params=KERNELS)
@@ -134,11 +134,11 @@ def test_a_study_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     p = Buffers(runs=str(tmp_path), only="both,unshaped", transfer_mib=1)
     first = make(BUFFERS, p, progress=lambda _, line: lines.append(line))
     assert lines.count("made") == 2
-    seals = {folder: (folder / "seal.json").stat().st_mtime_ns for folder in first.folders()}
+    seals = {folder: (folder / "seal.json").stat().st_mtime_ns for folder in first.file.folders()}
     lines.clear()
     again = make(BUFFERS, p, progress=lambda _, line: lines.append(line))
     assert lines == ["there already"] * 2
-    assert {f: (f / "seal.json").stat().st_mtime_ns for f in again.folders()} == seals
+    assert {f: (f / "seal.json").stat().st_mtime_ns for f in again.file.folders()} == seals
     one_more = dataclasses.replace(p, only="both,unshaped,default", limit_s=1.0)
     lines.clear()
     make(
@@ -154,7 +154,13 @@ def test_loss_is_read_from_the_shapers_own_counters(
     tmp_path: Path, given: dict[str, float], measured_pct: float
 ) -> None:
     found = study(
-        tmp_path, only="default", rate_mbit=20, delay_ms=20, transfer_mib=16, at="router", **given
+        tmp_path,
+        only="default",
+        rate_mbit=20,
+        delay_ms=20,
+        transfer_mib=16,
+        shaped_at="router",
+        **given,
     )["default"]
     # 11,600 packets at 2 %: one standard deviation is 0.13 points; four of them.
     assert found.link["measured"]["loss_pct"] == pytest.approx(measured_pct, abs=0.52)
@@ -167,7 +173,7 @@ def test_a_router_carries_real_packets_with_offloads_off(tmp_path: Path) -> None
         rate_mbit=100,
         delay_ms=20,
         transfer_mib=16,
-        at="router",
+        shaped_at="router",
         capture=True,
     )["both"]
     shown = results(found)

@@ -13,7 +13,7 @@ import pytest
 from labs.drive.kernel import store
 from labs.drive.kernel.boot import INSIDE_CODE, boot
 from labs.errors import LabError
-from labs.launch.tools import python
+from labs.launch.inventory import python
 from tests.conftest import DEFAULT_KERNEL
 from tests.contract import CHECKS
 from tests.contract.inside import RESULTS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.kernel import add, check, store
+from labs.drive.kernel import check, install, store
 from labs.errors import Damaged, RunFailed
 
 VERSIONS = ["6.1", pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
@@ -42,7 +42,7 @@ def test_a_kernel_is_added_and_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     shutil.copyfile(built.path, file)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("LABS_KERNELS", raising=False)
-    kept = add.add(file, built.sha256)
+    kept = install.add(file, built.sha256)
     assert (kept.version, kept.hz, kept.sha256) == (built.version, 250, built.sha256)
     assert store.find("6.1") == kept
     assert [path.name for path in store.own_store().iterdir()] == [built.sha256]
@@ -58,7 +58,7 @@ def test_a_file_that_is_no_kernel_is_not_kept(
     monkeypatch.delenv("LABS_KERNELS", raising=False)
     digest = store.digest_of(Path(program))
     with pytest.raises((RunFailed, Damaged), match=says) as refused:
-        add.add(Path(program), digest)
+        install.add(Path(program), digest)
     assert "\n" not in str(refused.value)
     assert store.kernels() == ()
     assert list(store.own_store().iterdir()) == []

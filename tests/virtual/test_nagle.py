@@ -27,7 +27,7 @@ def runs(kernel: str = "6.1", **given: Any) -> dict[str, Run]:
     """Runs that are made once for all tests of this file."""
     wished = {"only": CONDITIONS, **given}
     study = make(find("nagle"), Nagle(runs=mkdtemp(prefix="labs-nagle-"), kernel=kernel, **wished))
-    return {run.condition: run for run in map(open_run, study.folders())}
+    return {run.condition: run for run in study.runs}
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -91,7 +91,7 @@ def test_the_same_request_leaves_the_same_bytes(tmp_path: Path) -> None:
     one, other = (
         make(find("nagle"), Nagle(runs=str(tmp_path / name), **wished)) for name in ("one", "other")
     )
-    for a, b in zip(one.folders(), other.folders(), strict=True):
+    for a, b in zip(one.file.folders(), other.file.folders(), strict=True):
         assert open_run(a).digest == open_run(b).digest
         capture = "server/capture.pcap"
         assert (a / capture).read_bytes() == (b / capture).read_bytes()

@@ -28,7 +28,7 @@ from labs.drive.kernel.process_group import (
     stopped,
 )
 from labs.drive.kernel.watchdog import LOOK_S, Gauges, Limits, Watchdog
-from labs.drive.record.locked_tempdir import clear_stale, held_folder
+from labs.drive.record.owned_path import clear_folders, owned_folder
 from labs.errors import RunFailed
 
 # Any constant does; a date after the article's kernels makes certificates and logs plausible.
@@ -250,6 +250,6 @@ def _boot_folder(memory_mib: int) -> Iterator[Path]:
     where = memory_folder(memory_mib)
     # A killed boot may have been given another folder than this one.
     for _, other in candidates():
-        clear_stale(LEFTOVER, other)
-    with held_folder(LEFTOVER, where) as folder:
+        clear_folders(LEFTOVER, other)
+    with owned_folder(LEFTOVER, where) as folder:
         yield folder

@@ -14,16 +14,17 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from labs.drive.kernel import fragment, store
 from labs.drive.kernel import kernel_source as source
-from labs.drive.kernel.build_progress import Progress
+from labs.drive.kernel.check import check
 from labs.drive.kernel.install import keep, work_folder
-from labs.drive.kernel.versions import Wish, series_of
+from labs.drive.kernel.versions import KernelSpec, series_of
 from labs.errors import LabError, Missing, RunFailed
 
 HZ = 250
@@ -58,10 +59,12 @@ class Built:
     checked: dict[str, Any]
 
 
-def plan(wish: Wish, *, tarball: Path | None = None, into: Path | None = None) -> dict[str, Any]:
-    """What a build of `wish` would do, as plain data: nothing is fetched, nothing written."""
-    found = source.locate(wish, tarball)
-    series = series_of(found.version) if found.version else wish.series
+def plan(
+    spec: KernelSpec, *, tarball: Path | None = None, into: Path | None = None
+) -> dict[str, Any]:
+    """What a build of `spec` would do, as plain data: nothing is fetched, nothing written."""
+    found = source.locate(spec, tarball)
+    series = series_of(found.version) if found.version else spec.series
     there = _there(found.version, series, into)
     return {
         "source": found.version or None,
@@ -98,7 +101,7 @@ def needs() -> None:
 
 
 def build(
-    wish: Wish,
+    spec: KernelSpec,
     *,
     tarball: Path | None = None,
     fresh: bool = False,
@@ -106,7 +109,7 @@ def build(
     into: Path | None = None,
     progress: Progress | None = None,
 ) -> Built:
-    """Build the kernel that `wish` names, check it and keep it in `into` (the user's store).
+    """Build the kernel that `spec` names, check it and keep it in `into` (the user's store).
 
     A kernel that was built from the same source with the same patches, options and compiler is
     not built again unless `fresh`. Missing for tools, source or room; RunFailed when a patch, an
@@ -115,10 +118,10 @@ def build(
     show = progress or Progress()
     try:
         needs()
-        found = source.locate(wish, tarball)
+        found = source.locate(spec, tarball)
     except Missing:
         # Where none can be built, one that is shared or was added serves as well.
-        if fresh or tarball or not (there := _kept(wish)):
+        if fresh or tarball or not (there := _kept(spec)):
             raise
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
     if not fresh and (there := _there(found.version, series_of(found.version), into)):
@@ -130,7 +133,7 @@ def build(
             show.step(f"unpacking {found.package or found.tarball} {found.version}".rstrip())
             tree = work / "tree"
             release = source.unpack(source.fetch(found, work), tree)
-            version = source.named(found, release, wish)
+            version = source.named(found, release, spec)
             _apply(tree)
             show.step(f"configuring Linux {release}")
             config = _configure(tree, release)
@@ -138,7 +141,7 @@ def build(
             _compile(tree, release, jobs or len(os.sched_getaffinity(0)), show)
             show.step("checking it: boots, shapes, the receive buffer's figures")
             program = tree / "linux"
-            checked = _check(program, release)
+            checked = check(program, release)
         finally:
             show.close()
         content = {
@@ -153,17 +156,11 @@ def build(
     return Built(kept, True, checked)
 
 
-def _kept(wish: Wish) -> store.Kernel | None:
+def _kept(spec: KernelSpec) -> store.Kernel | None:
     try:
-        return store.find(wish.text)
+        return store.find(spec.text)
     except Missing:
         return None
-
-
-def _check(program: Path, release: str) -> dict[str, Any]:
-    from labs.drive.kernel.check import check
-
-    return check(program, release)
 
 
 def _recipe(series: str) -> dict[str, Any]:
@@ -216,7 +213,7 @@ def _apply(tree: Path) -> None:
             lines = [line for line in said if "FAILED" in line or "can't" in line]
             raise RunFailed(
                 f"{patch.name} does not fit this source: {(lines or said)[0]}; build "
-                f"a series that it fits ({', '.join(OBJECTS)}), or mend the patch"
+                f"a series that it fits ({', '.join(OBJECTS)}), or fix the patch"
             )
 
 
@@ -307,3 +304,51 @@ def _failure(target: str, lines: list[str]) -> LabError:
     errors = [line for line in lines if "rror" in line and "***" not in line]
     said = (errors or [line for line in lines if "***" not in line][-1:] or lines or ["nothing"])[0]
     return RunFailed(f"make {target} failed, saying: {said}")
+
+
+WIDTH = 30
+
+
+class Progress:
+    """Shows the steps of one piece of work on stderr; `quiet` shows nothing."""
+
+    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._quiet = quiet
+        self._bar = self._stream.isatty()
+        self._tenth = 0
+        self._drawn = False
+
+    def step(self, text: str) -> None:
+        """Say what begins now."""
+        self._tenth = 0
+        if self._quiet:
+            return
+        self._clear()
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+    def part(self, done: int, of: int, what: str) -> None:
+        """Say how much of the present step is done."""
+        if self._quiet:
+            return
+        percent = min(99, 100 * done // max(of, 1))
+        if self._bar:
+            filled = WIDTH * percent // 100
+            bar = "#" * filled + "-" * (WIDTH - filled)
+            self._stream.write(f"\r[{bar}] {percent:3d} %  {what[:40]:<40}")
+            self._drawn = True
+        elif percent // 10 > self._tenth:
+            self._tenth = percent // 10
+            self._stream.write(f"{self._tenth * 10} %  {what}\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._clear()
+        self._stream.flush()
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self._stream.write("\r" + " " * (WIDTH + 50) + "\r")
+            self._drawn = False

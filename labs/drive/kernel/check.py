@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from labs.drive.kernel.boot import EPOCH_NS, INSIDE_CODE, INSIDE_RUN, boot
 from labs.drive.kernel.selftest import DELAY_MS
 from labs.drive.kernel.versions import series_of
 from labs.errors import Missing, RunFailed
@@ -18,7 +19,7 @@ from labs.errors import Missing, RunFailed
 RTT_TOLERANCE = 0.01
 MEMORY_MIB = 1024
 
-# Figures by series, in bytes; keys as the rig gives them, a figure of a row as "row.figure".
+# Figures by series, in bytes; keys as the self-test gives them, a figure of a row as "row.figure".
 # 6.1: article 4's own, skmem_r 73,984 and Recv-Q 62,464 at scale 0, 56 KiB queued at scale 1.
 # 6.12: tcp_adv_win_scale has no effect since 6.6 (net/ipv4/tcp_input.c:tcp_measure_rcv_mss takes
 # the ratio from a packet), so both rows are alike; measured with the distribution's options.
@@ -65,21 +66,19 @@ def failure(faults: tuple[str, ...]) -> RunFailed:
 
 
 def measure(program: Path) -> dict[str, Any]:
-    """What the rig measures inside a kernel program, in two boots that should be alike."""
+    """What the self-test measures inside a kernel program, in two boots that should be alike."""
     needs()
     first, second = _measure_once(program), _measure_once(program)
     return first | {"differs": sorted(key for key in first if first[key] != second.get(key))}
 
 
 def _measure_once(program: Path) -> dict[str, Any]:
-    from labs.drive.kernel.boot import EPOCH_NS, INSIDE_CODE, INSIDE_RUN, boot
-
     with tempfile.TemporaryDirectory(prefix="labs-check-") as staging:
         argv = (
             "/usr/bin/python3",
             "-I",
             "-S",
-            f"{INSIDE_CODE}/rig.py",
+            f"{INSIDE_CODE}/selftest.py",
             f"{INSIDE_RUN}/measured.json",
             str(EPOCH_NS // 10**9),
         )

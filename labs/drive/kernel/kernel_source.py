@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from contextlib import nullcontext
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.kernel import source_archive as archive
-from labs.drive.kernel.versions import Wish, age, release_of
+from labs.drive.kernel.versions import KernelSpec, age, release_of
 from labs.errors import BadInput, Missing, RunFailed
 
 INSTALLED = Path("/usr/src")
@@ -66,22 +67,22 @@ class Source:
     release: str = ""
 
 
-def locate(wish: Wish, tarball: Path | None = None) -> Source:
-    """Say which source a wish means, without fetching it.
+def locate(spec: KernelSpec, tarball: Path | None = None) -> Source:
+    """Say which source `spec` means, without fetching it.
 
     Missing if this machine has none; BadInput for a digest or a tarball that is not there.
     """
-    if wish.form == "digest":
-        raise BadInput(f"{wish.text!r} is a digest: give the version to build, such as 6.1")
+    if spec.form == "digest":
+        raise BadInput(f"{spec.text!r} is a digest: give the version to build, such as 6.1")
     if tarball is not None:
         if not tarball.is_file():
             raise BadInput(f"{tarball} is not a file: --source takes a tarball of kernel sources")
-        return Source(wish.text if wish.form == "source" else "", "tarball", "", tarball)
-    package = f"linux-source-{wish.series}"
+        return Source(spec.text if spec.form == "source" else "", "tarball", "", tarball)
+    package = f"linux-source-{spec.series}"
     installed = _installed(package)
-    if installed and wish.matches(installed, ""):
+    if installed and spec.matches(installed, ""):
         return Source(installed, "installed", package, INSTALLED / f"{package}.tar.xz")
-    return _archived(package, wish)
+    return _archived(package, spec)
 
 
 def _installed(package: str) -> str:
@@ -93,24 +94,24 @@ def _installed(package: str) -> str:
     return answer[3:].strip() if answer.startswith("ii") else ""
 
 
-def _archived(package: str, wish: Wish) -> Source:
-    """The newest source package that the wish allows: of this machine's release of Debian, or of
+def _archived(package: str, spec: KernelSpec) -> Source:
+    """The newest source package that `spec` allows: of this machine's release of Debian, or of
     the release that has its series."""
     if not shutil.which("apt-get"):
         raise Missing(
-            f"no source for Linux {wish.text} here and no apt to fetch it with; "
+            f"no source for Linux {spec.text} here and no apt to fetch it with; "
             "give a tarball of kernel sources: labs kernel build --source TARBALL"
         )
     release, offered = "", _offered(package)
     if not offered:
-        release = RELEASES.get(wish.series, "")
+        release = RELEASES.get(spec.series, "")
         offered = _offered_by(release, package) if release else ()
-    fitting = [version for version in offered if wish.matches(version, "")]
+    fitting = [version for version in offered if spec.matches(version, "")]
     if fitting:
         return Source(max(fitting, key=age), "archive", package, None, release)
     if offered:
         raise Missing(
-            f"{package} {wish.text} is not in the package lists"
+            f"{package} {spec.text} is not in the package lists"
             f"{f' of {release}' if release else ' of this machine'}; there are "
             f"{', '.join(offered)}; build one of them, or give --source TARBALL"
         )
@@ -131,7 +132,7 @@ def _offered(package: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 def _offered_by(release: str, package: str) -> tuple[str, ...]:
     """The versions of a package in a release of Debian, newest first."""
-    with archive.lists_of(release) as options:
+    with lists_of(release) as options:
         return _offered(package, options)
 
 
@@ -154,7 +155,7 @@ def fetch(source: Source, work: Path) -> Path:
         return source.tarball
     download = work / "download"
     download.mkdir()
-    with archive.lists_of(source.release) if source.release else nullcontext(()) as options:
+    with lists_of(source.release) if source.release else nullcontext(()) as options:
         words = ("apt-get", *options, "download", "-q", f"{source.package}={source.version}")
         done = subprocess.run(words, cwd=download, capture_output=True, text=True, check=False)
     debs = list(download.glob("*.deb"))
@@ -189,7 +190,7 @@ def fetch(source: Source, work: Path) -> Path:
 def unpack(tarball: Path, tree: Path) -> str:
     """Unpack a tarball of kernel sources into `tree`, and return its release, such as 6.1.192.
 
-    What User-Mode Linux never compiles is left out. BadInput if it is no kernel source.
+    What User-Mode Linux never compiles is left out. BadInput if it is not a kernel source.
     """
     tree.mkdir()
     words = [
@@ -226,13 +227,71 @@ def unpack(tarball: Path, tree: Path) -> str:
     return f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.{numbers['SUBLEVEL']}"
 
 
-def named(source: Source, release: str, wish: Wish) -> str:
-    """The version under which a kernel is kept; BadInput if the source is not what was wished."""
+def named(source: Source, release: str, spec: KernelSpec) -> str:
+    """The version under which a kernel is kept; BadInput if the source is another one."""
     version = source.version or release
-    if release_of(version) != release or not wish.matches(version, ""):
+    if release_of(version) != release or not spec.matches(version, ""):
         raise BadInput(
-            f"the source is Linux {release}, not {wish.text}: give its own version, "
+            f"the source is Linux {release}, not {spec.text}: give its own version, "
             f"labs kernel build {release}"
             + (f" --source {source.tarball}" if source.kind == "tarball" else "")
         )
     return version
+
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+def targets() -> str:
+    """What apt reads packages from: per line an address, a suite, a component and an origin."""
+    words = (
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)",
+        "Created-By: Packages",
+    )
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
+
+def sources(release: str, found: str) -> tuple[str, ...]:
+    """The sources for `release` on the mirrors in `found`, which is the output of `targets`.
+
+    One "ADDRESS SUITE main" per source; none where apt reads no packages of Debian.
+    """
+    lines = []
+    for line in found.splitlines():
+        address, suite, component, origin = (*line.split(), "", "", "", "")[:4]
+        if origin == "Debian" and component == "main" and address.startswith("http"):
+            _, dash, pocket = suite.partition("-")
+            if pocket in ("", "updates", "security"):
+                lines.append(f"{address} {release}{dash}{pocket} main")
+    return tuple(dict.fromkeys(lines))
+
+
+@contextmanager
+def lists_of(release: str) -> Iterator[tuple[str, ...]]:
+    """Download the package lists of `release` from this machine's mirrors of Debian.
+
+    Gives the options with which apt-get and apt-cache use these lists instead of the machine's
+    own, until they are removed at the end. A list that cannot be had is an empty one.
+    """
+    with tempfile.TemporaryDirectory(prefix="labs-apt-") as folder:
+        work = Path(folder)
+        signed = f"[signed-by={KEYRING}] " if KEYRING.is_file() else ""
+        (work / "sources.list").write_text(
+            "".join(f"deb {signed}{line}\n" for line in sources(release, targets()))
+        )
+        (work / "lists").mkdir()
+        (work / "cache").mkdir()
+        set_to = {
+            "Dir::Etc::sourcelist": work / "sources.list",
+            "Dir::Etc::sourceparts": "/dev/null",
+            "Dir::State::lists": work / "lists",
+            "Dir::Cache": work / "cache",
+            "Acquire::Languages": "none",
+            "APT::Sandbox::User": "root",  # its user _apt may not enter the folder
+        }
+        options = tuple(f"--option={name}={value}" for name, value in set_to.items())
+        subprocess.run(("apt-get", *options, "update"), capture_output=True, check=False)
+        yield options

@@ -24,7 +24,7 @@ from typing import Any
 from labs.drive.kernel import kernel_source as source
 from labs.drive.kernel.build import ROOM_MIB, needs
 from labs.drive.kernel.install import work_folder
-from labs.drive.kernel.versions import Wish
+from labs.drive.kernel.versions import KernelSpec
 from labs.errors import Missing, RunFailed
 
 OTHER_USER = "nobody"
@@ -33,9 +33,9 @@ PACKAGE = Path(__file__).parent.parent
 _DEEPER = "deeper/and/deeper"
 
 
-def plan(wish: Wish) -> dict[str, Any]:
+def plan(spec: KernelSpec) -> dict[str, Any]:
     """What `reproduce` would do, as plain data."""
-    found = source.locate(wish)
+    found = source.locate(spec)
     return {
         "source": found.version,
         "from": found.kind,
@@ -44,8 +44,8 @@ def plan(wish: Wish) -> dict[str, Any]:
     }
 
 
-def reproduce(wish: Wish, *, jobs: int | None = None) -> list[dict[str, Any]]:
-    """Build `wish` twice; return for each build `user`, `folder`, `seconds`, `sha256`.
+def reproduce(spec: KernelSpec, *, jobs: int | None = None) -> list[dict[str, Any]]:
+    """Build `spec` twice; return for each build `user`, `folder`, `seconds`, `sha256`.
 
     The errors of a build are raised as they are; Missing if there is no room for one.
     """
@@ -53,7 +53,7 @@ def reproduce(wish: Wish, *, jobs: int | None = None) -> list[dict[str, Any]]:
     builds = []
     with ExitStack() as stack:
         works = [stack.enter_context(_work(folder)) for folder in _folders()]
-        found = source.locate(wish)
+        found = source.locate(spec)
         tarball = source.fetch(found, works[0])
         # The other user may read the package's own file, or else this one.
         if tarball.is_relative_to(works[0]):

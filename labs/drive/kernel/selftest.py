@@ -1,7 +1,7 @@
 """What a built kernel must show, measured inside it: a delay, and how a receive buffer fills.
 
-A program of its own (standard library, one file): `rig.py RESULT START_S` writes one JSON object.
-Sleeping is free in there, the clock is virtual.
+A program of its own (standard library, one file): `selftest.py RESULT START_S` writes one
+JSON object. Sleeping is free in there, the clock is virtual.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel.versions import age, read_wish
-from labs.drive.record.cache import cache
+from labs.drive.kernel.versions import age, read_kernel_spec
+from labs.drive.record.disk import cache
 from labs.errors import BadInput, Damaged, Missing
 
 SCHEMA = 1
@@ -107,7 +107,7 @@ def kernels_of(store: Path) -> tuple[Kernel, ...]:
 
 
 def kernels() -> tuple[Kernel, ...]:
-    """Every built kernel, once each, in the order in which a wish is answered."""
+    """Every built kernel, once each, in the order in which they are searched for one."""
     found: dict[str, Kernel] = {}
     for store in stores():
         for kernel in kernels_of(store):
@@ -115,22 +115,22 @@ def kernels() -> tuple[Kernel, ...]:
     return tuple(found.values())
 
 
-def find(wish: str) -> Kernel:
+def find(spec: str) -> Kernel:
     """The kernel that "6.1", "6.1.192-2" or at least 8 digits of a digest mean.
 
-    The first store that has one answers; in it the newest version. BadInput if the wish names
+    The first store that has one answers; in it the newest version. BadInput if `spec` names
     nothing, or two digests begin alike; Missing if it is not built; Damaged if the file is not
     what its digest says.
     """
-    wanted = read_wish(wish)
+    wanted = read_kernel_spec(spec)
     there = kernels()
     fitting = [kernel for kernel in there if wanted.matches(kernel.source, kernel.sha256)]
     if not fitting:
         built = ", ".join(f"{kernel.source} ({kernel.sha256[:12]})" for kernel in there)
-        step = "labs kernel list" if wanted.form == "digest" else f"labs kernel build {wish}"
-        raise Missing(f"no kernel {wish} is built; built: {built or 'none'}; next step: {step}")
+        step = "labs kernel list" if wanted.form == "digest" else f"labs kernel build {spec}"
+        raise Missing(f"no kernel {spec} is built; built: {built or 'none'}; next step: {step}")
     if wanted.form == "digest" and len(fitting) > 1:
-        raise BadInput(f"{wish} begins {len(fitting)} digests: give more of it")
+        raise BadInput(f"{spec} begins {len(fitting)} digests: give more of it")
     kernel = fitting[0]
     if not kernel.path.is_file() or digest_of(kernel.path) != kernel.sha256:
         raise Damaged(

@@ -24,7 +24,7 @@ _FORMS = (
 
 
 @dataclass(frozen=True)
-class Wish:
+class KernelSpec:
     """A kernel as a user names it; `form` is series, release, source or digest."""
 
     form: str
@@ -32,7 +32,7 @@ class Wish:
 
     @property
     def series(self) -> str:
-        """The series that the wish lies in, such as "6.1"; empty for a digest."""
+        """The series of the kernel, such as "6.1"; empty for a digest."""
         return "" if self.form == "digest" else ".".join(re.split(r"[.-]", self.text)[:2])
 
     def matches(self, source: str, digest: str) -> bool:
@@ -42,14 +42,14 @@ class Wish:
         return self.text in (series_of(source), release_of(source), source)
 
 
-def read_wish(text: str) -> Wish:
+def read_kernel_spec(text: str) -> KernelSpec:
     """Read a kernel's name. BadInput if it is neither a version nor a digest."""
     # An all-digit word without a dot can only be a digest: versions have dots.
     for form, pattern in _FORMS:
         if pattern.fullmatch(text):
-            return Wish(form, text)
+            return KernelSpec(form, text)
     raise BadInput(
-        f"{text!r} is no kernel: give a series (6.1), a source version (6.1.192-2) or "
+        f"{text!r} is not a kernel: give a series (6.1), a source version (6.1.192-2) or "
         "at least 8 hex digits of a digest; `labs kernel list` shows what is built"
     )
 

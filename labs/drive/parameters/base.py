@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from labs.drive.parameters.declare import Scalar, did_you_mean, parameter, settle
+from labs.drive.parameters.declare import Scalar, did_you_mean, parameter, validate
 from labs.errors import BadInput
 
 SIZES = ("small", "full")
@@ -20,12 +20,10 @@ class LabParameters:
     """
 
     size: str = parameter(
-        "small", choices=SIZES, help="how much is run: a few conditions, or all of them"
+        "small", choices=SIZES, help="number of conditions: a few, or all of them"
     )
     only: str = parameter(
-        "",
-        form="names with commas between, or nothing for all",
-        help="the conditions to run, instead of all that the size has",
+        "", form="names separated by commas, or nothing for all", help="run only these conditions"
     )
     testbed: str = parameter("virtual", choices=TESTBEDS, help="where the hosts are")
     kernel: str = parameter(
@@ -41,41 +39,38 @@ class LabParameters:
         flag="--into",
         help="the folder that keeps runs and studies",
     )
-    seed: int = parameter(
-        1, low=0, high=2**31 - 1, help="what every random choice of a run starts from"
-    )
+    seed: int = parameter(1, low=0, high=2**31 - 1, help="seed for all random choices")
     memory_mib: int = parameter(
-        4096, unit="MiB", low=1024, high=65536, help="the memory of the kernel that is booted"
+        4096, unit="MiB", low=1024, high=65536, help="memory of the virtual testbed's kernel"
     )
-    capture: bool = parameter(False, help="keep every packet of both hosts too")
+    capture: bool = parameter(False, help="also keep the packets of both hosts")
     repetitions_min: int = parameter(
         5,
         low=1,
         high=1000,
-        help="on real time: how often a condition is run at least; below 5 has no interval",
+        help="real-time testbeds: least number of runs per condition; below 5 no interval",
     )
     repetitions_max: int = parameter(
         10,
         low=1,
         high=1000,
-        help="on real time: how often a condition is run at most, disturbed runs included, "
-        "unless the least is more",
+        help="real-time testbeds: greatest number of runs per condition, disturbed runs included",
     )
-    width_pct: float = parameter(
+    ci_width_pct: float = parameter(
         10.0,
         unit="%",
         low=0,
         high=1000,
-        help="on real time: a condition is run again until its interval is this narrow",
+        help="real-time testbeds: repeat a condition until its 95 % interval is at most this wide",
     )
 
     def __post_init__(self) -> None:
-        settle(self)
+        validate(self)
 
     @classmethod
-    def instead(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
-        """What the command line takes, on a testbed and for a size, for parameters that it is not
-        given, where that is not their default."""
+    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+        """The command line's defaults on a testbed and for a size, where they differ from those
+        of the class."""
         return {}
 
     def chosen(self, conditions: Sequence[str]) -> tuple[str, ...]:
@@ -83,8 +78,6 @@ class LabParameters:
         wanted = [name.strip() for name in self.only.split(",") if name.strip()]
         for name in wanted:
             if name not in conditions:
-                raise BadInput(
-                    f"{name} is not a condition{did_you_mean(name, conditions)}; "
-                    f"allowed: {', '.join(conditions)}"
-                )
+                hint = did_you_mean(name, conditions) or "."
+                raise BadInput(f"{name} is not a condition{hint} Allowed: {', '.join(conditions)}")
         return tuple(name for name in conditions if name in wanted or not wanted)

@@ -12,9 +12,11 @@ A field is text (`str`), a whole number (`int`), a number (`float`) or a switch 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,6 +27,9 @@ Spell = Callable[["Parameter"], str]
 P = TypeVar("P")
 
 KINDS: dict[str, type[Scalar]] = {"str": str, "int": int, "float": float, "bool": bool}
+_DECLARED: dict[type[Any], Mapping[str, Parameter]] = {}
+# How the values of an instance in the making are spelt where they come from (`check`).
+_SPELL: ContextVar[Spell | None] = ContextVar("spell", default=None)
 WORDS = {str: "text", int: "a whole number", float: "a number", bool: "a switch"}
 
 
@@ -105,11 +110,11 @@ class Parameter:
             words = ""
         return f"{words} {self.unit}".strip()
 
-    def judge(self, value: object, spelt: str) -> Scalar:
+    def validate(self, value: object, spelt: str) -> Scalar:
         """The value as its own kind; BadInput in one line if it is not an allowed one."""
         settled = self._typed(value, spelt)
         if isinstance(settled, str):
-            self._judge_text(settled, spelt)
+            self._validate_text(settled, spelt)
         elif not isinstance(settled, bool):
             low = -math.inf if self.low is None else self.low
             high = math.inf if self.high is None else self.high
@@ -140,7 +145,7 @@ class Parameter:
             raise BadInput(f"{told(spelt, value)} is not finite; allowed: {self.allowed}")
         return number
 
-    def _judge_text(self, value: str, spelt: str) -> None:
+    def _validate_text(self, value: str, spelt: str) -> None:
         if self.choices is not None and value not in self.choices:
             raise BadInput(
                 f"{told(spelt, value)} is not a choice; allowed: {self.allowed}"
@@ -157,11 +162,17 @@ class Parameter:
         return f'; write it in quotes, "{text}", or in papermill: -r {spelt} {text}'
 
 
-def declared(cls: type[Any]) -> dict[str, Parameter]:
+def declared(cls: type[Any]) -> Mapping[str, Parameter]:
     """The parameters of a class by field name, in the order of their declaration.
 
-    BadInput if the class is no frozen dataclass, or a field or its default cannot be used.
+    BadInput if the class is not a frozen dataclass, or a field or its default cannot be used.
     """
+    if cls not in _DECLARED:
+        _DECLARED[cls] = _read_class(cls)
+    return _DECLARED[cls]
+
+
+def _read_class(cls: type[Any]) -> Mapping[str, Parameter]:
     made = cls.__dict__.get("__dataclass_params__")
     if made is None or not made.frozen:
         raise BadInput(
@@ -184,29 +195,34 @@ def _read(cls: type[Any], field: dataclasses.Field[Any]) -> Parameter:
     told = dict(field.metadata)
     told["flag"] = told.get("flag") or "--" + field.name.replace("_", "-")
     read = Parameter(name=field.name, kind=kind, default=field.default, **told)
-    return dataclasses.replace(read, default=read.judge(field.default, f"{where}: default"))
+    return dataclasses.replace(read, default=read.validate(field.default, f"{where}: default"))
 
 
-def settle(instance: object) -> None:
-    """Judge every value of an instance in the making, and keep numbers in their own kind."""
+def validate(instance: object) -> None:
+    """Validate every value of an instance in the making, and keep numbers in their own kind."""
+    spell = _SPELL.get() or field_name
     for one in declared(type(instance)).values():
-        object.__setattr__(instance, one.name, one.judge(getattr(instance, one.name), one.name))
+        value = one.validate(getattr(instance, one.name), spell(one))
+        object.__setattr__(instance, one.name, value)
 
 
 def check(cls: type[P], values: Mapping[str, object], *, spell: Spell | None = None) -> P:
     """Make an instance from values by field name; what is not named keeps its default.
 
-    `spell` gives a parameter's name as the reader wrote it (by default the field's own), for
-    the one line of BadInput: an unknown name, a wrong type, or a value that is not allowed.
+    The class validates the values as it is made (`validate`). `spell` gives a parameter's name as
+    the reader wrote it (by default the field's own), for the one line of BadInput: an unknown name,
+    a wrong type, or a value that is not allowed.
     """
     spelt = field_name if spell is None else spell
     known = declared(cls)
     for name in values:
         if name not in known:
             raise BadInput(unknown(name, [spelt(one) for one in known.values()]))
-    return cls(
-        **{name: known[name].judge(value, spelt(known[name])) for name, value in values.items()}
-    )
+    token = _SPELL.set(spelt)
+    try:
+        return cls(**values)
+    finally:
+        _SPELL.reset(token)
 
 
 def unknown(name: str, names: Iterable[str], what: str = "parameter") -> str:
@@ -224,8 +240,6 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """The name most similar to a word, or None if none is similar; case, - and _ do not count."""
-    import difflib  # few commands need it
-
     folded = {fold(name): name for name in names}
     near = difflib.get_close_matches(fold(word), list(folded), n=1, cutoff=0.6)
     return folded[near[0]] if near else None

@@ -45,8 +45,11 @@ def from_flags(cls: type[P], namespace: argparse.Namespace) -> P:
         given = getattr(namespace, _dest(one), None)
         if given is not None:
             values[one.name] = given if one.kind is bool else _read(one, given)
-    asked = check(cls, values, spell=flag_name)
-    return check(cls, {**asked.instead(asked.testbed, asked.size), **values}, spell=flag_name)
+    requested = check(cls, values, spell=flag_name)
+    defaults = requested.testbed_defaults(requested.testbed, requested.size)
+    if defaults.keys() <= values.keys():
+        return requested
+    return check(cls, {**defaults, **values}, spell=flag_name)
 
 
 def _dest(one: Parameter) -> str:

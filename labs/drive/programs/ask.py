@@ -46,21 +46,21 @@ def quick(connection: socket.socket) -> None:
 
 def main(argv: list[str]) -> int:
     given = options(argv)
-    wish = given["quickack"]
+    requested = given["quickack"]
     connection = socket.create_connection((given["to"], int(given["port"])), timeout=30)
     # One write a request: Nagle's rule has nothing to hold back on this side.
     request = f"GET / HTTP/1.1\r\nHost: {given['to']}\r\n\r\n".encode()
-    if wish == "once":
+    if requested == "once":
         quick(connection)
     times_ms = []
     for _ in range(int(given["requests"])):
         begun_ns = time.time_ns()
         connection.sendall(request)
-        read_answer(connection, wish == "each")
+        read_answer(connection, requested == "each")
         times_ms.append((time.time_ns() - begun_ns) / 1e6)
     connection.close()
     with open(given["out"], "w", encoding="ascii") as out:
-        json.dump({"quickack": wish, "times_ms": times_ms}, out)
+        json.dump({"quickack": requested, "times_ms": times_ms}, out)
         out.write("\n")
     return 0
 

@@ -1,1 +1,1 @@
-"""The record room: what a run leaves behind, written whole, sealed and named by its inputs."""
+"""What a run leaves, written whole, sealed and named by its inputs."""

@@ -8,6 +8,7 @@ that reads back to the same double.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ def canonical(value: object) -> bytes:
     """Return the canonical JSON of a value.
 
     `value` is made of None, bool, int, float, str, lists or tuples, and mappings with str keys.
-    Raises BadInput for NaN, an infinity, a key that is no str, or any other type.
+    Raises BadInput for NaN, an infinity, a key that is not a str, or any other type.
     """
     return json.dumps(
         normalised(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True
@@ -77,7 +78,7 @@ def parse(text: bytes) -> object:
 
 
 def _refuse_constant(word: str) -> object:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -89,9 +90,6 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def digest(content: bytes | os.PathLike[str]) -> str:
     """Return the sha256, as 64 hex digits, of bytes or of the file at a path."""
-    # Not at the top: programs inside a virtual kernel write JSON and never need libcrypto.
-    import hashlib
-
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
     with open(content, "rb") as file:

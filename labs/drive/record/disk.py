@@ -1,8 +1,9 @@
-"""What a disk answers, said in one line."""
+"""Where things are written: the cache folder, and in one line why a disk does not take them."""
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,22 @@ REFUSED = {
     errno.ENAMETOOLONG,
     errno.ELOOP,
 }
+
+
+def cache() -> Path:
+    """The folder for what can be made again (built kernels, copies of code), existing or not.
+
+    Missing for a user without a home.
+    """
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The specification of XDG_CACHE_HOME ignores relative paths.
+    base = named if named.is_absolute() else Path(os.path.expanduser("~")) / ".cache"
+    if not base.is_absolute():
+        raise Missing(
+            "this user has no home folder; name a folder for built kernels and copies "
+            "of code in XDG_CACHE_HOME"
+        )
+    return base / "labs"
 
 
 @contextmanager

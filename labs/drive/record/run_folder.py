@@ -2,7 +2,7 @@
 
 While a run is made, three names in RUNS belong to it (token = NAME-PID-N):
 
-    .lock-TOKEN      locked while the owner lives (`record/flock.py`); not part of the run
+    .lock-TOKEN      locked while the owner lives (`record/owned_path.py`); not part of the run
     .staging-TOKEN   the folder that becomes RUNS/NAME by one rename
     .replaced-TOKEN  the run of that name that was there before, for the time of two renames
 
@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
 from labs.drive.record.canonical import pretty
 from labs.drive.record.disk import written_to
-from labs.drive.record.flock import hold, release, seize
+from labs.drive.record.owned_path import OwnedPath, abandoned, numbered, remove_folder
 from labs.drive.record.seal import HOST, SEAL, Seal, compute, read_seal, verify
 from labs.errors import BadInput, LabError
 
@@ -33,7 +31,6 @@ __all__ = ["HOST", "SEAL", "Seal", "Staging", "clear_stale", "read_seal", "run_n
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 TOKEN = re.compile(r"\.(?:lock|staging|replaced)-((.+)-\d+-\d+)")
 STUDIES = "studies"
-_numbers = itertools.count(1)
 
 
 def run_name(lab: str, condition: str, key: str) -> str:
@@ -47,17 +44,18 @@ class Staging:
     def __init__(self, runs: Path, name: str) -> None:
         """Make RUNS (if need be) and a staging folder for the run `name` in it, and lock it.
 
-        Raises BadInput for a name that is no folder name or a RUNS that cannot be written.
+        Raises BadInput for a name that is not a folder name or a RUNS that cannot be written.
         """
         self.runs, self.name = Path(runs), _checked(name)
         with written_to(self.runs):
             self.runs.mkdir(parents=True, exist_ok=True)
-            self._token, self._lock = _take(self.runs, self.name)
+            self._lock = OwnedPath.take(numbered(self.runs / self.name, ".lock"))
+            self._token = self._lock.path.name.removeprefix(".lock-")
             self.folder = self.runs / f".staging-{self._token}"
             try:
                 self.folder.mkdir(mode=0o755)
             except BaseException:
-                self._release()
+                self._lock.release()
                 raise
         self._open = True
 
@@ -65,7 +63,9 @@ class Staging:
         """Return the path of a file of the run; the folders above it are made."""
         inside = PurePosixPath(name)
         if not inside.parts or inside.is_absolute() or ".." in inside.parts:
-            raise BadInput(f"{name!r} is no path inside a run folder; give one like server/ss.txt")
+            raise BadInput(
+                f"{name!r} is not a path inside a run; give one like server/ss.txt"
+            )
         path = self.folder / inside
         with written_to(self.runs):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class Staging:
 
         A run of that name that is already there is replaced in one step, or, with `replace` off
         and if its own seal holds, kept, and this one is discarded. Raises RunFailed if something
-        in the folder is no plain file, Missing if the disk is full.
+        in the folder is not a plain file, Missing if the disk is full.
         """
         assert self._open, "a staging folder is sealed or discarded once"
         final = self.runs / self.name
@@ -105,11 +105,8 @@ class Staging:
         """Remove the staging folder and its lock; a folder that was sealed has left already."""
         if self._open:
             self._open = False
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self._release()
-
-    def _release(self) -> None:
-        release(self.runs / f".lock-{self._token}", self._lock)
+            remove_folder(self.folder)
+            self._lock.release()
 
     def __enter__(self) -> Staging:
         return self
@@ -133,24 +130,23 @@ def clear_stale(runs: Path) -> list[str]:
     except OSError:
         return []
     tokens = {found[1]: found[2] for found in map(TOKEN.fullmatch, names) if found}
-    return [name for token, name in sorted(tokens.items()) if _clear(Path(runs), token, name)]
+    cleared = []
+    for lock in abandoned(Path(runs, f".lock-{token}") for token in sorted(tokens)):
+        token = lock.path.name.removeprefix(".lock-")
+        if _clear(Path(runs), token, tokens[token]):
+            cleared.append(tokens[token])
+    return cleared
 
 
 def _clear(runs: Path, token: str, name: str) -> bool:
-    lock_file = runs / f".lock-{token}"
-    lock = seize(lock_file)
-    if lock is None:
-        return False
+    """Clear what a token stands for; whether there was anything."""
     staging, replaced, final = runs / f".staging-{token}", runs / f".replaced-{token}", runs / name
-    try:
-        left = staging.exists() or replaced.exists()
-        with contextlib.suppress(OSError):
-            if replaced.exists() and not final.exists():
-                _finish(staging, replaced, final)
-        shutil.rmtree(replaced, ignore_errors=True)
-        shutil.rmtree(staging, ignore_errors=True)
-    finally:
-        release(lock_file, lock)
+    left = staging.exists() or replaced.exists()
+    with contextlib.suppress(OSError):
+        if replaced.exists() and not final.exists():
+            _finish(staging, replaced, final)
+    remove_folder(replaced)
+    remove_folder(staging)
     return left
 
 
@@ -177,16 +173,6 @@ def _checked(name: str) -> str:
         f"{name!r} cannot name a run folder; use letters, digits and . _ + - only, "
         "beginning with a letter or digit"
     )
-
-
-def _take(runs: Path, name: str) -> tuple[str, int]:
-    """Lock the first token that is free: another PID namespace may use our number in RUNS too."""
-    while True:
-        token = f"{name}-{os.getpid()}-{next(_numbers)}"
-        try:
-            return token, hold(runs / f".lock-{token}")
-        except FileExistsError:
-            continue
 
 
 def _fix_modes(folder: Path) -> None:
@@ -227,8 +213,8 @@ def _give_name(staging: Path, final: Path, replaced: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-        shutil.rmtree(replaced, ignore_errors=True)
+        remove_folder(replaced)
         with contextlib.suppress(FileNotFoundError):
             os.rename(final, replaced)
     _fsync(final.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
+    remove_folder(replaced)

@@ -28,7 +28,7 @@ class Seal:
 
 
 def compute(folder: Path) -> Seal:
-    """Seal what is there; RunFailed if something in the folder is no plain file."""
+    """Seal what is there; RunFailed if something in the folder is not a plain file."""
     files: dict[str, str] = {}
     for name, plain in _contents(folder):
         if not plain:
@@ -43,12 +43,12 @@ def compute(folder: Path) -> Seal:
 def read_seal(folder: Path) -> Seal:
     """Read the seal of a run folder, without looking at the files that it names.
 
-    Raises BadInput if the folder is no run or has another schema, Damaged if its seal is gone or
+    Raises BadInput if the folder is not a run or has another schema, Damaged if its seal is gone or
     contradicts itself.
     """
     if not folder.is_dir():
         raise BadInput(
-            f"{folder} is no folder; a run is a folder with run.json and {SEAL}: "
+            f"{folder} is not a folder; a run is a folder with run.json and {SEAL}: "
             "`labs runs list` shows those you have"
         )
     try:
@@ -58,9 +58,9 @@ def read_seal(folder: Path) -> Seal:
     except OSError as error:
         raise _broken(folder, SEAL, f"cannot be read ({error.strerror})") from error
     except ValueError as error:
-        raise _broken(folder, SEAL, f"is no JSON ({error})") from error
+        raise _broken(folder, SEAL, f"is not JSON ({error})") from error
     if not isinstance(found, dict):
-        raise _broken(folder, SEAL, "is no JSON object")
+        raise _broken(folder, SEAL, "is not a JSON object")
     check_version(found.get("schema"), f"the seal of {folder}")
     files = found.get("files")
     if not isinstance(files, dict) or digest(canonical(files)) != found.get("digest"):
@@ -110,7 +110,7 @@ def _without_seal(folder: Path) -> BadInput | Damaged:
     if (folder / "run.json").exists():
         return _broken(folder, SEAL, "is missing")
     return BadInput(
-        f"{folder} is no run: it has no run.json and no {SEAL}; "
+        f"{folder} is not a run: it has no run.json and no {SEAL}; "
         "`labs runs list` shows the runs you have"
     )
 

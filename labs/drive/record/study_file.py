@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.atomic_write import clear_unfinished, write_whole
 from labs.drive.record.canonical import key, parse, pretty
+from labs.drive.record.owned_path import clear_unfinished, write_whole
 from labs.drive.record.run_folder import STUDIES, run_name
 from labs.drive.record.schema import VERSION, check_version
 from labs.errors import BadInput, Damaged
 
-# Where a study is kept is no part of it: a copy in another folder is the same study.
+# Where a study is kept is not part of it: a copy in another folder is the same study.
 KEPT_ELSEWHERE = frozenset({"runs"})
 PLAN_DIGITS = 12
 
@@ -88,15 +88,15 @@ def read_study(path: Path) -> StudyFile:
         found = parse(path.read_bytes())
     except (FileNotFoundError, IsADirectoryError):
         raise BadInput(
-            f"{path} is no study file; a study is RUNS/{STUDIES}/LAB.json: "
+            f"{path} is not a study file; a study is RUNS/{STUDIES}/LAB.json: "
             "`labs runs list` shows those you have"
         ) from None
     except OSError as error:
         raise _broken(path, f"cannot be read ({error.strerror})") from error
     except ValueError as error:
-        raise _broken(path, f"is no JSON ({error})") from error
+        raise _broken(path, f"is not JSON ({error})") from error
     if not isinstance(found, dict):
-        raise _broken(path, "is no JSON object")
+        raise _broken(path, "is not a JSON object")
     check_version(found.get("schema"), str(path))
     study = _study(path, found)
     if path.stem != study.name and not path.with_name(f"{study.name}.json").exists():

@@ -122,7 +122,7 @@ class Host(Protocol):
 
 
 class Testbed(AbstractContextManager["Testbed"], Protocol):
-    """Two hosts and the path between them. Entering lays it, leaving takes it away."""
+    """Two hosts and the path between them. Entering sets it up, leaving tears it down."""
 
     @property
     def kind(self) -> str: ...

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from labs.drive.kernel.memory import memory_folder
+from labs.drive.kernel.store import find
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.packages import install_line
 from labs.errors import LabError, Missing
@@ -22,7 +24,7 @@ GUEST_MEMORY_MIB = 4096
 DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "python3")
 BOOT_TOOLS = ("bash", "mount", "setpriv", "taskset")
 # Tools without which all but one option runs.
-OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--at router"}
+OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--shaped-at router"}
 HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
 READING_MODULES = ("numpy", "pandas", "plotly")
 USE_VIRTUAL = "labs run buffers --testbed virtual"
@@ -120,7 +122,7 @@ def virtual(kernel: str) -> Iterator[Check]:
 
 
 def namespaces() -> Iterator[Check]:
-    """What laying two hosts on this machine's kernel needs."""
+    """What two hosts on this machine's kernel need."""
     if platform.system() != "Linux":
         yield Check("machine", False, platform.system(), USE_RECORDED)
         return
@@ -223,14 +225,12 @@ def _find(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{TOOL_PATH}")
 
 
-def built_kernel(wish: str) -> Check:
-    """Whether a kernel that answers to `wish` is in a store."""
-    from labs.drive.kernel.store import find
-
+def built_kernel(spec: str) -> Check:
+    """Whether a kernel that answers to `spec` is in a store."""
     try:
-        kernel = find(wish)
+        kernel = find(spec)
     except Missing:
-        return Check("kernel", False, f"no kernel {wish} is built", f"labs kernel build {wish}")
+        return Check("kernel", False, f"no kernel {spec} is built", f"labs kernel build {spec}")
     except LabError as error:
         return Check("kernel", False, str(error), "labs kernel list")
     return Check("kernel", True, f"Linux {kernel.source}, {kernel.sha256[:12]}, HZ {kernel.hz}")
@@ -286,8 +286,6 @@ def ptrace() -> Check:
 
 def guest_memory(memory_mib: int) -> Check:
     """Whether a folder can hold the guest's memory."""
-    from labs.drive.kernel.memory import memory_folder
-
     try:
         folder = memory_folder(memory_mib)
     except LabError as error:

@@ -100,20 +100,20 @@ class LoggedHost(ABC):
 
     def set_sysctl(self, name: str, value: str) -> None:
         before = self.sysctl(name)
-        wished = " ".join(value.split())
+        requested = " ".join(value.split())
         at_ns = self.clock_ns()
         self._found.append((self, name, before))
         try:
-            self._write_sysctl(sysctl_path(name), wished)
+            self._write_sysctl(sysctl_path(name), requested)
         except OSError as error:
             self._found.pop()  # nothing was changed
             raise RunFailed(
-                f"{name} of {self.name} does not take '{wished}': {error.strerror}"
+                f"{name} of {self.name} does not take '{requested}': {error.strerror}"
             ) from None
-        self._log.append(Command(at_ns, self.name, ("sysctl", "-w", f"{name}={wished}"), 0))
+        self._log.append(Command(at_ns, self.name, ("sysctl", "-w", f"{name}={requested}"), 0))
         after = self.sysctl(name)
-        if after != wished:
-            raise RunFailed(f"{name} of {self.name} was set to '{wished}' but reads '{after}'")
+        if after != requested:
+            raise RunFailed(f"{name} of {self.name} was set to '{requested}' but reads '{after}'")
 
     def undoes_itself(self) -> bool:
         """Whether the host is out of reach and puts back by itself what was changed."""

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labs.drive.kernel.process_group import await_end
-from labs.drive.record.flock import hold, release, seize
+from labs.drive.record.owned_path import OwnedPath, abandoned, remove_folder
 
 JOURNALS = Path("/run/labs")
 NAMESPACES = Path("/run/netns")
@@ -32,27 +32,20 @@ class Journal:
 
     def __init__(self, tag: str) -> None:
         JOURNALS.mkdir(mode=0o755, exist_ok=True)
-        self._path = JOURNALS / tag
-        self._lock = hold(self._path)
+        self._lock = OwnedPath.take(lambda: JOURNALS / tag)
 
     def note(self, **entry: str) -> None:
-        os.write(self._lock, json.dumps(entry).encode() + b"\n")
+        os.write(self._lock.descriptor, json.dumps(entry).encode() + b"\n")
 
     def close(self) -> None:
-        release(self._path, self._lock)
+        self._lock.release()
 
 
 def clear_stale() -> None:
     """Undo what testbeds whose owner is gone left on this machine."""
-    for path in sorted(JOURNALS.glob("labs-*")) if JOURNALS.is_dir() else ():
-        lock = seize(path)
-        if lock is None:
-            continue
-        try:
-            for line in reversed(path.read_text("utf-8").splitlines()):
-                _undo(line)
-        finally:
-            release(path, lock)
+    for journal in abandoned(sorted(JOURNALS.glob("labs-*")) if JOURNALS.is_dir() else ()):
+        for line in reversed(journal.path.read_text("utf-8").splitlines()):
+            _undo(line)
 
 
 def _undo(line: str) -> None:
@@ -100,15 +93,3 @@ def inside(namespace: tuple[int, int]) -> list[int]:
                 if (about.st_dev, about.st_ino) == namespace:
                     found.append(int(name))
     return found
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder and all below it; shutil would cost a tenth of a second inside."""
-    for at, folders, files in os.walk(folder, topdown=False):
-        for name in files:
-            os.unlink(os.path.join(at, name))
-        for name in folders:
-            path = os.path.join(at, name)
-            (os.unlink if os.path.islink(path) else os.rmdir)(path)
-    with contextlib.suppress(FileNotFoundError):
-        folder.rmdir()

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
+from labs.drive.record.owned_path import remove_folder
 from labs.drive.testbed import process
 from labs.drive.testbed.contract import Command, Completed
 from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
-from labs.drive.testbed.journal import Journal, clear_stale, remove_folder, remove_namespace
+from labs.drive.testbed.journal import Journal, clear_stale, remove_namespace
 from labs.drive.testbed.layout import Layout, addressing, layout, linking, wiring
 from labs.drive.testbed.link import Link
 from labs.errors import LabError, Missing, RunFailed
@@ -208,13 +209,13 @@ class Namespaces:
             )
         self._folder = Path("/tmp" if self._own_kernel else temporary()) / self._tag
         try:
-            self._lay()
+            self._set_up()
         except BaseException:
-            self._take_away()
+            self._tear_down()
             raise
         return self
 
-    def _lay(self) -> None:
+    def _set_up(self) -> None:
         if not self._own_kernel:
             clear_stale()
             self._journal = Journal(self._tag)
@@ -246,12 +247,12 @@ class Namespaces:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self._take_away()
+            self._tear_down()
         except LabError:
             if error is None:  # else what went wrong first is what is told
                 raise
 
-    def _take_away(self) -> None:
+    def _tear_down(self) -> None:
         """Undo everything in the reverse order; each step is taken whatever becomes of the last."""
         with contextlib.ExitStack() as steps:
             if self._journal:
@@ -284,7 +285,7 @@ class Namespaces:
 
 def temporary() -> str:
     """The folder for temporary files of this machine."""
-    from tempfile import gettempdir
+    from tempfile import gettempdir  # noqa: PLC0415 - not in the guest, where it takes time
 
     return gettempdir()
 

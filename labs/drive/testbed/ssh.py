@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Generator, Sequence
 from pathlib import Path, PurePosixPath
 
-from labs.drive.record.locked_tempdir import held_folder
+from labs.drive.record.owned_path import owned_folder
 from labs.drive.testbed.channel import Message
 from labs.drive.testbed.connection import ANSWER_S, Login, Session
 from labs.drive.testbed.contract import Command, Completed
@@ -94,7 +94,7 @@ class SshHost(LoggedHost):
         """Begin to connect, and do not wait: other hosts may be connected to meanwhile."""
         with contextlib.ExitStack() as opened:
             self._control = (
-                opened.enter_context(held_folder("labs-ssh-", CONTROL_FOLDERS)) / "control"
+                opened.enter_context(owned_folder("labs-ssh-", CONTROL_FOLDERS)) / "control"
             )
             self._coming = Session(self.name, self._login, self._control, "serve")
             opened.callback(self._coming.close)

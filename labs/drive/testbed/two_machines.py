@@ -21,7 +21,7 @@ FOLDER = PurePosixPath("/tmp/labs")
 @dataclass(frozen=True)
 class Machine:
     """A machine and its place on the link: the address the other reaches it at, its device, the
-    folder that a run may use there, and the command that lays the link that a run found on it."""
+    folder that a run may use there, and the command that restores the link it found there."""
 
     login: Login
     address: str
@@ -54,7 +54,7 @@ def is_shaped(qdiscs: str) -> bool:
 class Machines:
     """The testbed of two machines. There is no router: BadInput for a link shaped at one.
 
-    With `as_found` the link is not laid: it stays the one that the server has.
+    With `as_found` the link is not set up: it stays the one that the server has.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Machines:
         as_found: bool = False,
     ) -> None:
         if link.at != "server":
-            raise BadInput(f"two machines have no {link.at} between them: `at` is server here")
+            raise BadInput(f"the vagrant testbed has no {link.at}. Use --shaped-at server")
         self.kind = kind
         self.link = link
         self.log: list[Command] = []

@@ -1,6 +1,6 @@
 """The testbed of the two machines that `vagrant up` brought up, over plain OpenSSH.
 
-Their addresses, the device, and the unit that lays the server's own link are those of the box
+Their addresses, the device, and the unit that sets up the server's own link are those of the box
 (`vagrant/root`).
 """
 

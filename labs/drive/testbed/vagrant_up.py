@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.atomic_write import write_whole
+from labs.drive.record.owned_path import write_whole
 from labs.drive.testbed.packages import install_line
 from labs.errors import Missing
 
@@ -114,7 +113,6 @@ def read_states(text: str) -> dict[str, str]:
     }
 
 
-@functools.cache
 def reach() -> Path:
     """A file for `ssh -F` that reaches both machines. Missing, with the next step, if not both
     are up."""

@@ -3,39 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from labs.drive import guest
-from labs.drive.kernel.boot import INSIDE_CODE, boot
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.namespaces import Namespaces
 from labs.errors import RunFailed
-
-
-def run(
-    kernel: Path,
-    *,
-    interpreter: Path,
-    staging: Path,
-    code: Path,
-    experiment: str,
-    memory_mib: int,
-    seed: int,
-    cpu: int | None,
-    on_line: Callable[[str], None],
-) -> None:
-    """Boot `kernel` and make the run that `staging`/inputs.json asks for; as `kernel.boot.boot`."""
-    boot(
-        kernel,
-        staging=staging,
-        code=code,
-        argv=guest.argv(interpreter, INSIDE_CODE, "virtual", experiment),
-        memory_mib=memory_mib,
-        seed=seed,
-        cpu=cpu,
-        on_line=on_line,
-    )
 
 
 def open_testbed(link: Link, ssh_config: str | None) -> Namespaces:

@@ -92,7 +92,7 @@ def _article(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
         replace(link(p), delay_ms=0.0, jitter_ms=0.0, loss_pct=0.0, queue_packets=None),
     )
     raised = round(p.buffer_mib * MIB)
-    yield Condition("unshaped", Link(at=p.at), {}, base)
+    yield Condition("unshaped", Link(at=p.shaped_at), {}, base)
     yield Condition("shaped", undelayed, {}, base)
     for size in SHAPED_SIZES_KIB:
         yield Condition(f"shaped-{size}k", undelayed, fixed(size * KIB, size * KIB), base)
@@ -139,10 +139,10 @@ def _adv_win_scale(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
 def _setsockopt(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
     """What setsockopt grants, with the default cap and a raised one; a buffer set by hand."""
     grants: dict[str, Setting] = {**base, "steps": "grants"}
-    yield Condition("setsockopt", Link(at=p.at), {}, grants)
+    yield Condition("setsockopt", Link(at=p.shaped_at), {}, grants)
     yield Condition(
         "setsockopt-raised",
-        Link(at=p.at),
+        Link(at=p.shaped_at),
         {"client": {"net.core.rmem_max": str(64 << 20), "net.core.wmem_max": str(64 << 20)}},
         grants,
     )
@@ -207,18 +207,19 @@ def link(p: Buffers) -> Link:
     BadInput for loss on the sender itself: there netem drops what TCP hands down in one piece, up
     to 45 packets at a time, whatever the offloads (net/ipv4/tcp_output.c builds them so).
     """
-    if p.loss_pct and p.at == "server":
+    if p.loss_pct and p.shaped_at == "server":
         raise BadInput(
             f"loss_pct {p.loss_pct:g} at the server would drop up to 45 packets at "
-            "once; set at to router, where they pass one by one"
+            "once; set shaped_at to router, where they pass one by one"
         )
-    literal = (p.rate_mbit, p.delay_ms, p.at) == (ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS, "server")
+    published = (ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS, "server")
+    literal = (p.rate_mbit, p.delay_ms, p.shaped_at) == published
     return Link(
         rate_mbit=p.rate_mbit,
         delay_ms=p.delay_ms,
         loss_pct=p.loss_pct,
         jitter_ms=p.jitter_ms,
-        at=p.at,
+        at=p.shaped_at,
         queue_packets=None if literal else queue_packets(p.rate_mbit, p.delay_ms),
     )
 

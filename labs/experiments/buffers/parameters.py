@@ -28,7 +28,7 @@ class Buffers(LabParameters):
     jitter_ms: float = parameter(
         0.0, unit="ms", low=0, high=10_000, help="how far the delay may move to either side"
     )
-    at: str = parameter(
+    shaped_at: str = parameter(
         "server",
         choices=("server", "router"),
         help="where the link is shaped: on the sender itself, or on a router between the two",
@@ -52,5 +52,5 @@ class Buffers(LabParameters):
     )
 
     @classmethod
-    def instead(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
         return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}

@@ -42,5 +42,5 @@ class Nagle(LabParameters):
     )
 
     @classmethod
-    def instead(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
         return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}

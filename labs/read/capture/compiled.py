@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labs.drive.record.cache import cache
+from labs.drive.record.disk import cache
 from labs.errors import Missing
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.drive.record.atomic_write import whole_file
+from labs.drive.record.owned_path import whole_file
 from labs.errors import Missing
 
 if TYPE_CHECKING:

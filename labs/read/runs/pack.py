@@ -22,7 +22,7 @@ from labs.drive.record.canonical import digest, pretty
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import HOST, SEAL, verify
 from labs.drive.record.study_file import StudyFile
-from labs.drive.record.atomic_write import whole_file
+from labs.drive.record.owned_path import whole_file
 from labs.read.runs.listing import is_run, open_study, run_folders, runs_folder, study_files
 from labs.read.runs.unpack import ENDINGS, is_packed
 

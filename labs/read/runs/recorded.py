@@ -15,13 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import labs
-from labs.errors import BadInput, Damaged, LabError, Missing
 from labs.drive.condition import seed_of
-from labs.drive.kernel.versions import age, read_wish, release_of
+from labs.drive.kernel.versions import age, read_kernel_spec, release_of
 from labs.drive.record.canonical import canonical, digest
+from labs.drive.record.owned_path import write_whole
 from labs.drive.record.study_file import read_study
-from labs.drive.record.atomic_write import write_whole
+from labs.errors import BadInput, Damaged, LabError, Missing
 from labs.read.runs.listing import run_folders, runs_folder
 from labs.read.runs.pack import pack
 from labs.read.runs.run import Run, open_run
@@ -54,7 +53,7 @@ def places(lab: str, data: Path | None = None) -> list[Path]:
 
 def folder() -> Path:
     """Return the folder of recorded data; Missing if this installation came without."""
-    package = Path(labs.__path__[0])
+    package = Path(__file__).parents[2]
     for found in (package.parent / "data", package / "recorded"):
         if (found / SUMS).is_file():
             return found
@@ -110,7 +109,7 @@ def _differences(wished: Mapping[str, Any], run: Run) -> list[str]:
 def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
     """Whether a user who names a kernel so means this one, whose package's revision a run may not
     say (6.1.192 for 6.1.192-2)."""
-    version, read = kernel["version"], read_wish(wish)
+    version, read = kernel["version"], read_kernel_spec(wish)
     return read.matches(version, kernel["digest"]) or (
         read.form == "source" and version == release_of(wish))
 

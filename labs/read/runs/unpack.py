@@ -22,7 +22,7 @@ from typing import IO, cast
 from labs.errors import BadInput, Damaged
 from labs.drive.record.disk import written_to
 from labs.drive.record.run_folder import STUDIES
-from labs.drive.record.locked_tempdir import held_folder
+from labs.drive.record.owned_path import owned_folder
 from labs.drive.record.seal import SEAL
 
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz")
@@ -49,7 +49,7 @@ def unpacked(packed: Path) -> Path:
 
 @cache
 def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
-    folder = HELD.enter_context(held_folder(PREFIX, Path(tempfile.gettempdir())))
+    folder = HELD.enter_context(owned_folder(PREFIX, Path(tempfile.gettempdir())))
     content = folder / "content"
     content.mkdir()
     try:

@@ -130,7 +130,7 @@ def test_the_help_of_run_has_the_lab_s_own_flags(capsys: pytest.CaptureFixture[s
         ),
         (["zork"], "zork is not a command; allowed: run, "),
         (["run"], "LAB"),
-        (["run", "bufers"], "bufers is not a lab; did you mean buffers?"),
+        (["run", "bufers"], 'unknown lab "bufers"; did you mean "buffers"? Available: buffers'),
         (["run", "./nothing.py"], "nothing.py: no such file"),
         (["run", "buffers", "--rate-mbti", "1"], "did you mean --rate-mbit?"),
         (["run", "buffers", "--rate-mbit", "0"], "--rate-mbit 0 is out of range"),
@@ -170,7 +170,7 @@ def test_with_json_an_error_is_a_json_object_on_one_line(
     code, line = wrong(capsys, "run", "bufers", "--json")
     said = json.loads(line)
     assert (code, said["exit_code"], said["error"]) == (2, 2, "BadInput")
-    assert "did you mean buffers?" in said["message"]
+    assert 'did you mean "buffers"?' in said["message"]
 
 
 def own_lab(folder: Path, fault: str) -> str:

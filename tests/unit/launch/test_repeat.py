@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -10,15 +9,17 @@ import numpy
 import pytest
 
 from labs.catalog import find
+from labs.drive.record.canonical import key
 from labs.errors import Missing
 from labs.experiments.buffers.parameters import Buffers
-from labs.launch import plan
+from labs.experiments.nagle.parameters import Nagle
+from labs.launch import inventory, plan
 from labs.launch.launch import run
 from labs.launch.plan import titles
 from labs.launch.repeat import enough, rounds
 from labs.read.stats.bootstrap import of_median
 
-P = Buffers(testbed="namespaces", repetitions_min=5, repetitions_max=8, width_pct=10)
+P = Buffers(testbed="namespaces", repetitions_min=5, repetitions_max=8, ci_width_pct=10)
 NARROW, WIDE = [9.7, 9.9, 10.0, 10.1, 10.3], [8.0, 9.0, 10.0, 11.0, 12.0]
 
 
@@ -104,24 +105,31 @@ def test_progress_knows_every_run_that_is_made_in_any_case() -> None:
     assert titles(lab, Buffers(only="default,both")) == ["default", "both"]
 
 
-def test_each_study_asks_anew_what_the_machines_are(
+def test_machines_are_inspected_once_for_each_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process goes on, as a notebook does, while its machines are made again."""
     asked = []
 
-    @cache
     def reach() -> Path:
         asked.append("reach")
         return tmp_path
 
-    @cache
-    def look(ssh_config: Path, names: tuple[str, ...]) -> None:
+    def inspect(ssh_config: Path, names: tuple[str, ...]) -> None:
+        asked.append("inspect")
         raise Missing("the machines are gone")
 
     monkeypatch.setattr(plan, "reach", reach)
-    monkeypatch.setattr(plan, "look", look)
+    monkeypatch.setattr(inventory, "inspect", inspect)
     for _ in range(2):
         with pytest.raises(Missing, match="gone"):
             run(find("buffers"), Buffers(testbed="vagrant", only="default", runs=str(tmp_path)))
-    assert asked == ["reach"] * 2
+    assert asked == ["reach", "inspect"] * 2
+
+
+def test_repeated_is_the_same_run_but_for_repetition_and_key(tmp_path: Path) -> None:
+    (first,) = plan.plan(find("nagle"), Nagle(testbed="namespaces", only="off"))
+    third = first.repeated(3)
+    assert third.inputs == {**first.inputs, "repetition": 3}
+    assert third.key == key(third.inputs) != first.key == first.repeated(1).key
+    assert third.title == "off 3" and third.name.endswith(third.key[:12])

@@ -53,12 +53,6 @@ def test_conda_has_the_packages_and_ranges_of_the_project(
     assert conda["name"] == project["name"]
 
 
-def test_every_line_of_environment_yml_says_why() -> None:
-    lines = (ROOT / "environment.yml").read_text().splitlines()
-    for line in lines[lines.index("dependencies:") + 1 :]:
-        assert re.search(r"# \S.{10}", line) or line.strip() == "- pip:", line
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("python", PYTHONS)
 def test_lock_has_one_version_in_range_of_every_dependency(

@@ -78,16 +78,15 @@ def test_a_bare_machine_that_cannot_be_made_is_refused(release: str, user: str, 
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"test-bare: {says}\n")
 
 
-def test_every_target_of_the_makefile_is_explained() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    targets = re.findall(r"^([a-z-]+):", makefile, re.M)
-    assert targets
-    for target in targets:
-        assert re.search(rf"^{target}:[^#\n]*## \S", makefile, re.M), target
-
-
-def test_every_room_is_a_package() -> None:
+def test_every_folder_with_code_is_a_package() -> None:
     """A folder without __init__.py is imported all the same, but import-linter skips it."""
     for folder in {file.parent for file in tracked() if file.suffix == ".py"}:
         if ROOT / "labs" in (folder, *folder.parents):
             assert (folder / "__init__.py").is_file(), folder
+
+
+def test_every_lab_folder_has_an_empty_init() -> None:
+    """A run loads the package around its experiment, where only the standard library is."""
+    found = list((ROOT / "labs" / "experiments").glob("*/__init__.py"))
+    assert len(found) >= 2
+    assert [path for path in found if path.read_bytes()] == []

@@ -150,11 +150,11 @@ def test_nothing_of_the_machine_is_open() -> None:
 
 
 def test_the_box_for_virtualbox_is_described() -> None:
-    import xml.etree.ElementTree as tree
+    from xml.etree import ElementTree
 
     text = (ROOT / "vagrant" / "box.ovf").read_text()
     space = {"ovf": "http://schemas.dmtf.org/ovf/envelope/1"}
-    disk = tree.fromstring(text).find("ovf:DiskSection/ovf:Disk", space)
+    disk = ElementTree.fromstring(text).find("ovf:DiskSection/ovf:Disk", space)
     assert disk is not None
     assert disk.get(f"{{{space['ovf']}}}capacity") == "@CAPACITY@"
 

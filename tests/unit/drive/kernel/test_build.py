@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.kernel import add, build, check, store
-from labs.drive.kernel.build_progress import Progress
-from labs.drive.kernel.versions import read_wish
+from labs.drive.kernel import build, check, install, store
+from labs.drive.kernel.build import Progress
+from labs.drive.kernel.versions import read_kernel_spec
 from labs.errors import BadInput, Damaged, Missing, RunFailed
 
 TOP = Path(__file__).parents[4]
@@ -158,12 +158,12 @@ def test_a_file_is_added_only_with_its_digest(
     file.write_bytes(b"no kernel")
     right = hashlib.sha256(b"no kernel").hexdigest()
     with pytest.raises(BadInput, match="all 64 hex digits"):
-        add.add(file, right[:12])
+        install.add(file, right[:12])
     with pytest.raises(Damaged, match=f"has the sha256 {right}, not 0000"):
-        add.add(file, "0" * 64)
+        install.add(file, "0" * 64)
     with pytest.raises(BadInput, match="is not a file"):
-        add.add(tmp_path / "none", right)
-    assert add.plan(file, right.upper())["into"] == str(store.own_store() / right)
+        install.add(tmp_path / "none", right)
+    assert install.plan_add(file, right.upper())["into"] == str(store.own_store() / right)
     assert not store.own_store().exists()
 
 
@@ -172,7 +172,7 @@ def test_a_plan_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("LABS_KERNELS", raising=False)
     tarball = tmp_path / "linux.tar.xz"
     tarball.touch()
-    found = build.plan(read_wish("6.1.192-2"), tarball=tarball)
+    found = build.plan(read_kernel_spec("6.1.192-2"), tarball=tarball)
     assert found["built"] is None
     assert found["from"] == "tarball"
     assert found["patches"] == sorted(path.name for path in build.PATCHES.glob("*.patch"))

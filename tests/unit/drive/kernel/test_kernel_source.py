@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel import kernel_source as source
-from labs.drive.kernel import source_archive as archive
 from labs.drive.kernel.kernel_source import Source, locate, named, offers, unpack
-from labs.drive.kernel.versions import read_wish
+from labs.drive.kernel.versions import read_kernel_spec
 from labs.errors import BadInput, Missing
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "kernel"
@@ -83,23 +82,23 @@ def test_a_tarball_of_something_else(tmp_path: Path) -> None:
 def test_a_tarball_that_is_not_there(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.tar.xz"):
         with pytest.raises(BadInput, match="--source takes a tarball"):
-            locate(read_wish("6.1"), path)
+            locate(read_kernel_spec("6.1"), path)
 
 
 def test_a_digest_cannot_be_built() -> None:
     with pytest.raises(BadInput, match="give the version to build"):
-        locate(read_wish("8a2551657a66"))
+        locate(read_kernel_spec("8a2551657a66"))
 
 
 def test_the_name_of_a_tarballs_kernel(tarball: Path) -> None:
-    for wish, name in (("6.1", "6.1.192"), ("6.1.192", "6.1.192"), ("6.1.192-2", "6.1.192-2")):
-        wanted = read_wish(wish)
+    for spec, name in (("6.1", "6.1.192"), ("6.1.192", "6.1.192"), ("6.1.192-2", "6.1.192-2")):
+        wanted = read_kernel_spec(spec)
         assert named(locate(wanted, tarball), "6.1.192", wanted) == name
 
 
-@pytest.mark.parametrize("wish", ["6.12", "6.1.191", "6.1.191-1"])
-def test_a_source_that_is_not_what_was_wished(tarball: Path, wish: str) -> None:
-    wanted = read_wish(wish)
+@pytest.mark.parametrize("spec", ["6.12", "6.1.191", "6.1.191-1"])
+def test_a_source_that_is_not_what_was_wished(tarball: Path, spec: str) -> None:
+    wanted = read_kernel_spec(spec)
     with pytest.raises(BadInput, match=r"the source is Linux 6\.1\.192, not"):
         named(locate(wanted, tarball), "6.1.192", wanted)
 
@@ -118,7 +117,9 @@ def test_what_apt_offers() -> None:
 
 
 def test_a_source_is_plain_data(tarball: Path) -> None:
-    assert locate(read_wish("6.1.192-2"), tarball) == Source("6.1.192-2", "tarball", "", tarball)
+    assert locate(read_kernel_spec("6.1.192-2"), tarball) == Source(
+        "6.1.192-2", "tarball", "", tarball
+    )
 
 
 def test_a_series_that_this_release_lacks_comes_from_the_release_that_has_it(
@@ -135,16 +136,18 @@ def test_a_series_that_this_release_lacks_comes_from_the_release_that_has_it(
         return ("6.1.192-2", "6.1.170-3")
 
     monkeypatch.setattr(source, "_offered_by", offered_by)
-    assert locate(read_wish("6.12")) == Source("6.12.117-1", "archive", "linux-source-6.12", None)
+    assert locate(read_kernel_spec("6.12")) == Source(
+        "6.12.117-1", "archive", "linux-source-6.12", None
+    )
     assert asked == []
-    assert locate(read_wish("6.1.170")) == Source(
+    assert locate(read_kernel_spec("6.1.170")) == Source(
         "6.1.170-3", "archive", "linux-source-6.1", None, "bookworm"
     )
     assert asked == [("bookworm", "linux-source-6.1")]
     with pytest.raises(Missing, match=r"6\.1\.99 is not in the package lists of bookworm; there "):
-        locate(read_wish("6.1.99"))
+        locate(read_kernel_spec("6.1.99"))
     with pytest.raises(Missing, match=r"linux-source-5\.10 is not in this machine's package lists"):
-        locate(read_wish("5.10"))
+        locate(read_kernel_spec("5.10"))
 
 
 class Archive(SimpleHTTPRequestHandler):
@@ -176,8 +179,8 @@ def test_lists_of_another_release_are_taken_from_the_own_mirror_if_it_is_signed(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         mirror = f"http://127.0.0.1:{server.server_port}/"
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        monkeypatch.setattr(archive, "targets", lambda: f"{mirror} trixie main Debian\n")
-        with archive.lists_of("bookworm") as options:
+        monkeypatch.setattr(source, "targets", lambda: f"{mirror} trixie main Debian\n")
+        with source.lists_of("bookworm") as options:
             assert source._offered("linux-source-6.1", options) == ()
             folder = Path(next(word for word in options if "lists=" in word).partition("=")[2])
         server.shutdown()

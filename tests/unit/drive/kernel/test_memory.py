@@ -79,8 +79,8 @@ def test_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
     assert refusal(tmp_path / "nonsuch", 1) == "no such file or directory"
     (tmp_path / "file").touch()
     assert refusal(tmp_path / "file", 1) == "not a directory"
-    wished = 1 << 40
-    assert (refusal(tmp_path, wished) or "").endswith(f" MiB free, {wished} needed")
+    requested = 1 << 40
+    assert (refusal(tmp_path, requested) or "").endswith(f" MiB free, {requested} needed")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -11,7 +11,7 @@ import pytest
 
 from labs.drive.kernel import store
 from labs.drive.kernel.install import WORK, keep, work_folder
-from labs.drive.record.locked_tempdir import LOCK
+from labs.drive.record.owned_path import LOCK
 from labs.errors import BadInput, Damaged, LabError, Missing
 
 
@@ -47,8 +47,8 @@ def test_a_kept_kernel_is_found_by_every_name(own: Path) -> None:
     assert kernel == store.Kernel(
         "6.1.192", "6.1.192-2", digest, 250, own / digest / "linux", own / digest
     )
-    for wish in ("6.1.192", "6.1.192-2", digest[:8], digest):
-        assert store.find(wish) == kernel
+    for spec in ("6.1.192", "6.1.192-2", digest[:8], digest):
+        assert store.find(spec) == kernel
     assert sorted(path.name for path in kernel.folder.iterdir()) == [
         "config",
         "kernel.json",
@@ -179,7 +179,7 @@ def test_the_record_is_plain_json(own: Path) -> None:
 
 def test_every_refusal_is_one_line(own: Path) -> None:
     put(own, "6.1.192-2", b"one")
-    for wish in ("6.12", "nonsense", "00000000"):
+    for spec in ("6.12", "nonsense", "00000000"):
         with pytest.raises(LabError) as refused:
-            store.find(wish)
+            store.find(spec)
         assert "\n" not in str(refused.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labs.drive.kernel.versions import age, read_wish, release_of, series_of
+from labs.drive.kernel.versions import age, read_kernel_spec, release_of, series_of
 from labs.errors import BadInput
 
 DIGEST = "8a2551657a662ea536092a919cfd7b4f98edf1e7f951632678924ef102f519ac"
@@ -23,7 +23,7 @@ DIGEST = "8a2551657a662ea536092a919cfd7b4f98edf1e7f951632678924ef102f519ac"
     ],
 )
 def test_forms_of_a_wish(text: str, form: str) -> None:
-    assert read_wish(text).form == form
+    assert read_kernel_spec(text).form == form
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_forms_of_a_wish(text: str, form: str) -> None:
 )
 def test_nonsense_is_refused_with_what_is_allowed(text: str) -> None:
     with pytest.raises(BadInput, match=r"series \(6\.1\).*digest"):
-        read_wish(text)
+        read_kernel_spec(text)
 
 
 @pytest.mark.parametrize(
-    ("wish", "fits"),
+    ("spec", "fits"),
     [
         ("6.1", True),
         ("6.1.192", True),
@@ -60,14 +60,14 @@ def test_nonsense_is_refused_with_what_is_allowed(text: str) -> None:
         ("00000000", False),
     ],
 )
-def test_what_a_wish_matches(wish: str, fits: bool) -> None:
-    assert read_wish(wish).matches("6.1.192-2", DIGEST) is fits
+def test_what_a_wish_matches(spec: str, fits: bool) -> None:
+    assert read_kernel_spec(spec).matches("6.1.192-2", DIGEST) is fits
 
 
 def test_series_and_release_of_a_source_version() -> None:
-    assert series_of("6.12.117-1~deb12u1") == read_wish("6.12.117-1").series == "6.12"
+    assert series_of("6.12.117-1~deb12u1") == read_kernel_spec("6.12.117-1").series == "6.12"
     assert release_of("6.12.117-1~deb12u1") == "6.12.117"
-    assert read_wish(DIGEST).series == ""
+    assert read_kernel_spec(DIGEST).series == ""
 
 
 def test_versions_sort_as_numbers() -> None:

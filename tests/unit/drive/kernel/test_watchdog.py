@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel.process_group import cpu_s, stopped
-from labs.drive.kernel.symbols import addresses
-from labs.drive.kernel.watchdog import Gauges, Limits, Reading, Watchdog
+from labs.drive.kernel.watchdog import Gauges, Limits, Reading, Watchdog, addresses
 
 SPINNING, SILENT, STILL = 30, 3600, 600
 LIMITS = Limits(spin_cpu_s=SPINNING, silent_virtual_s=SILENT, still_s=STILL)

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labs.catalog import LABS
+from labs.catalog import LABS, find
 from labs.cli.arguments import Arguments
-from labs.drive.kernel.versions import read_wish
+from labs.drive.kernel.versions import read_kernel_spec
 from labs.drive.parameters import LabParameters, check, parameter
 from labs.drive.parameters.declare import declared, notebook_name
 from labs.drive.parameters.describe import as_markdown, as_text, literals, rows, schema
@@ -25,7 +25,7 @@ from labs.drive.parameters.notebook_cell import from_globals
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
 
-CLASSES = [lab.Parameters() for lab in LABS.values()]
+CLASSES = [find(lab).Parameters for lab in LABS]
 
 # Another value than the default for every parameter of Buffers, as one would write it.
 OTHER: dict[str, Any] = {
@@ -41,7 +41,7 @@ OTHER: dict[str, Any] = {
     "delay_ms": 0,
     "loss_pct": 0.1,
     "jitter_ms": 3,
-    "at": "router",
+    "shaped_at": "router",
     "buffer_mib": 0.5,
     "client": "wget",
     "read_bytes": 1,
@@ -49,7 +49,7 @@ OTHER: dict[str, Any] = {
     "limit_s": 5,
     "repetitions_min": 6,
     "repetitions_max": 12,
-    "width_pct": 5,
+    "ci_width_pct": 5,
 }
 
 
@@ -193,7 +193,7 @@ def test_only_names_conditions() -> None:
 )
 def test_a_kernel_is_named_as_the_store_names_it(text: str) -> None:
     assert LabParameters(kernel=text).kernel == text
-    assert read_wish(text).text == text
+    assert read_kernel_spec(text).text == text
 
 
 @pytest.mark.parametrize("text", ["", "6", "six", "6.1-2", "v6.1", "8a25516", "6.1 "])
@@ -201,7 +201,7 @@ def test_what_no_kernel_can_be_called_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         LabParameters(kernel=text)
     with pytest.raises(BadInput):
-        read_wish(text)
+        read_kernel_spec(text)
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -263,7 +263,7 @@ def test_the_cell_s_text_gives_the_defaults_back(cls: type[Any]) -> None:
 def test_the_cell_s_text_may_hold_some_names_only() -> None:
     text = literals(Buffers, ["size", "rate_mbit"])
     assert text.splitlines() == [
-        'SIZE = "small"    # how much is run: a few conditions, or all of them (small, full)',
+        'SIZE = "small"    # number of conditions: a few, or all of them (small, full)',
         "RATE_MBIT = 1000  # rate of the link (0.1 to 100000 Mbit/s)",
     ]
     with pytest.raises(BadInput, match=r"rate_mbti is not a parameter; did you mean rate_mbit\?"):

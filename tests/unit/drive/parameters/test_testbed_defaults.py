@@ -9,7 +9,7 @@ import pytest
 from labs.cli.arguments import Arguments
 from labs.drive.parameters.base import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
-from labs.experiments.buffers.experiment import SMALL_ON_MACHINES, conditions
+from labs.experiments.buffers.conditions import SMALL_ON_MACHINES, conditions
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.nagle.parameters import Nagle
 

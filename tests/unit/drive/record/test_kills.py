@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.record.atomic_write import whole_file, write_whole
+from labs.drive.record.owned_path import whole_file, write_whole
 from labs.drive.record.run_folder import Staging, clear_stale, verify
 from labs.drive.record.study_file import Planned, read_study, write_study
 from labs.errors import LabError
@@ -170,7 +170,7 @@ def test_many_makers_of_one_run_leave_one(tmp_path: Path) -> None:
 def test_a_killed_writer_of_a_study_is_cleared_by_the_next(tmp_path: Path) -> None:
     writer = (
         "import os, signal, sys\nfrom pathlib import Path\n"
-        "from labs.drive.record.atomic_write import whole_file\n"
+        "from labs.drive.record.owned_path import whole_file\n"
         "with whole_file(Path(sys.argv[1])) as file:\n"
         "    file.write(b'half')\n    file.flush()\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -234,14 +234,14 @@ def test_this_machines_file_may_change_or_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "what"),
     [
-        (b"", Damaged, "is no JSON"),
+        (b"", Damaged, "is not JSON"),
         (b"[]", Damaged, "no JSON object"),
         (b'{"schema":2}', BadInput, "schema 2, and this version of labs reads schema 1"),
         (b'{"files":{}}', BadInput, "no schema version"),
         (b'{"schema":true,"files":{}}', BadInput, "no schema version"),
         (b'{"schema":1,"files":{"run.json":"00"},"digest":"00"}', Damaged, "was changed"),
         (b'{"schema":1,"digest":"00"}', Damaged, "was changed"),
-        (b'{"schema":1,"files":{},"files":{},"digest":"00"}', Damaged, "is no JSON"),
+        (b'{"schema":1,"files":{},"files":{},"digest":"00"}', Damaged, "is not JSON"),
     ],
 )
 def test_seals_that_are_none(tmp_path: Path, text: bytes, error: type[LabError], what: str) -> None:
@@ -252,9 +252,9 @@ def test_seals_that_are_none(tmp_path: Path, text: bytes, error: type[LabError],
 
 
 def test_folders_that_are_no_runs(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="is no folder"):
+    with pytest.raises(BadInput, match="is not a folder"):
         read_seal(tmp_path / "nothing")
-    with pytest.raises(BadInput, match="is no run"):
+    with pytest.raises(BadInput, match="is not a run"):
         read_seal(tmp_path)
     folder = make_run(tmp_path)
     (folder / "seal.json").unlink()

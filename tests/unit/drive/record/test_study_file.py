@@ -65,7 +65,7 @@ def test_the_newest_of_each_lab(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "what"),
     [
-        (b"", Damaged, "is no JSON"),
+        (b"", Damaged, "is not JSON"),
         (b"[1]", Damaged, "no JSON object"),
         (b'{"lab":"buffers"}', BadInput, "no schema version"),
         (b'{"schema":7}', BadInput, "schema 7, and this version of labs reads schema 1"),
@@ -97,5 +97,5 @@ def test_a_study_changed_by_hand(tmp_path: Path) -> None:
         with pytest.raises(Damaged, match="was changed"):
             read_study(path)
         path.write_bytes(text)
-    with pytest.raises(BadInput, match="is no study file"):
+    with pytest.raises(BadInput, match="is not a study file"):
         read_study(tmp_path / "studies")

@@ -83,9 +83,9 @@ def test_whole_files(tmp_path: Path) -> None:
         part.write_text("new")
         assert not into.exists()
     assert into.read_text() == "new"
-    with pytest.raises(ValueError), whole(into) as part:
+    with pytest.raises(ValueError, match=r"^stop$"), whole(into) as part:
         part.write_text("half")
-        raise ValueError
+        raise ValueError("stop")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("into", "new")]
 
 

@@ -61,7 +61,6 @@ def test_absent_machines_are_told_of_without_asking_vagrant(
 ) -> None:
     monkeypatch.setattr(machines_up, "folder", lambda: tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    machines_up.reach.cache_clear()
     with pytest.raises(Missing) as caught:
         machines_up.reach()
     assert str(caught.value) == (

@@ -111,8 +111,8 @@ def test_a_sealed_folder_without_a_run(tmp_path: Path) -> None:
 
 def test_folders_that_are_no_runs(tmp_path: Path) -> None:
     study = make_study(tmp_path)
-    for path, what in ((tmp_path / "nothing", "is no folder"), (study.path, "is no folder"),
-                       (tmp_path / "studies", "is no run"),
+    for path, what in ((tmp_path / "nothing", "is not a folder"), (study.path, "is not a folder"),
+                       (tmp_path / "studies", "is not a run"),
                        (tmp_path, "holds runs and is none itself")):
         with pytest.raises(BadInput, match=what):
             open_run(path)

@@ -1,0 +1,178 @@
+"""What runs are made with: programs on this machine, and all that two machines are over ssh.
+
+Programs count by their digests, which are inputs of a run. Of machines (the vagrant testbed) each
+thing is an input by host, because the two may differ: `server.nginx`, `client.linux`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from labs.drive.kernel.boot import PATH
+from labs.drive.record.canonical import digest
+from labs.drive.testbed.contract import Host
+from labs.drive.testbed.process import PACKAGES
+from labs.drive.testbed.ssh import SshHost
+from labs.drive.testbed.vagrant import ADDRESSES, machine
+from labs.errors import Missing
+
+# What every run starts, whatever its experiment: the hosts, the link, the watchers.
+EVERY_RUN = ("bash", "mount", "ip", "tc", "ss", "nstat")
+OLDEST_PYTHON = (3, 11)
+ASKED = {"nginx": "-v", "tc": "-V", "ip": "-V", "ss": "-V", "nstat": "-V", "ab": "-V"}
+
+
+def find(name: str) -> Path:
+    """The path of a program among the system's folders; Missing with the package that has it."""
+    found = shutil.which(name, path=PATH)
+    if found is None:
+        raise Missing(
+            f"{name} is not installed; on Debian: apt-get install {PACKAGES.get(name, name)}"
+        )
+    return Path(found)
+
+
+@functools.cache
+def python() -> Path:
+    """The interpreter of the driving half: the system's, or else the one that runs now."""
+    system = shutil.which("python3", path=PATH)
+    if system and _version(system) >= OLDEST_PYTHON:
+        return Path(system)
+    return Path(getattr(sys, "_base_executable", sys.executable))
+
+
+def _version(interpreter: str) -> tuple[int, ...]:
+    done = subprocess.run(
+        (interpreter, "-I", "-S", "-c", "import sys; print(*sys.version_info[:2])"),
+        capture_output=True,
+    )
+    return tuple(int(word) for word in done.stdout.split())
+
+
+@functools.cache
+def _digest(path: Path, size: int, changed_ns: int) -> str:
+    return digest(path)
+
+
+def digests(names: Iterable[str], interpreter: Path) -> dict[str, str]:
+    """The sha256 of each program, and of the interpreter as python3: a run's inputs."""
+    found = {}
+    used = [(name, find(name)) for name in names] + [("python3", interpreter), *_libc()]
+    for name, path in used:
+        real = path.resolve()
+        about = os.stat(real)
+        found[name] = _digest(real, about.st_size, about.st_mtime_ns)
+    return found
+
+
+def _libc() -> list[tuple[str, Path]]:
+    """The C library that programs of this machine use; none where it cannot be told."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split()[-1] for line in maps if "/libc.so" in line or "/libc-" in line}
+    return [("libc", Path(path)) for path in sorted(paths)[:1]]
+
+
+def versions(names: Iterable[str], interpreter: Path) -> dict[str, str]:
+    """What each of a run's tools says of its version, in its first line."""
+    said = {
+        "libc": lambda: os.confstr("CS_GNU_LIBC_VERSION") or "",
+        "python3": lambda: version(interpreter),
+    }
+    return {name: said[name]() if name in said else version(find(name)) for name in names}
+
+
+@functools.cache
+def version(path: Path) -> str:
+    """What a program says of its version, in its first line."""
+    done = subprocess.run(
+        (path, ASKED.get(path.name, "--version")),
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={"PATH": PATH, "LC_ALL": "C"},
+    )
+    said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
+    return said.splitlines()[0] if said else ""
+
+
+# What every run starts on a machine, whatever its experiment.
+EVERY_RUN_ON_MACHINES = ("python3", "ip", "tc", "ss", "nstat")
+MEMORY_STEP_MIB = 64
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """How both machines are reached; per thing on them a digest and a line of text."""
+
+    ssh_config: Path
+    digests: dict[str, str]
+    versions: dict[str, str]
+
+
+def inspect(ssh_config: Path, names: tuple[str, ...]) -> Inventory:
+    """Ask both machines; Missing if one cannot be reached, is in use, or lacks a tool."""
+    digests: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    for name in ADDRESSES:
+        one = machine(name, ssh_config)
+        host = SshHost(name, one.address, one.device, one.login, one.folder, [], [])
+        host.open()
+        try:
+            said = {"linux": host.run(("uname", "-srv")).text.strip(), "machine": hardware(host)}
+            digests |= {
+                f"{name}.{what}": hashlib.sha256(text.encode()).hexdigest()
+                for what, text in said.items()
+            }
+            found = paths(host, dict.fromkeys((*EVERY_RUN_ON_MACHINES, *names)))
+            digests |= {f"{name}.{tool}": digest for tool, digest in hashed(host, found).items()}
+            said |= {tool: version_on(host, tool, path) for tool, path in found.items()}
+            versions |= {f"{name}.{what}": text for what, text in said.items()}
+        finally:
+            host.close()
+    return Inventory(ssh_config, digests, versions)
+
+
+def paths(host: Host, names: Iterable[str]) -> dict[str, str]:
+    """Where each tool is on a host; Missing, with how to get them, if one is not there."""
+    wanted = tuple(names)
+    done = host.run(("which", *wanted), check=False)
+    found = {PurePosixPath(line).name: line for line in done.text.splitlines()}
+    lacking = [name for name in wanted if name not in found]
+    if lacking:
+        raise Missing(
+            f"{host.name} lacks {', '.join(lacking)}, which the box of the labs has; "
+            "make box && vagrant destroy -f && vagrant up"
+        )
+    return {name: found[name] for name in wanted}
+
+
+def hashed(host: Host, found: dict[str, str]) -> dict[str, str]:
+    """The sha256 of each tool."""
+    lines = host.run(("sha256sum", *found.values())).text.splitlines()
+    return {name: line.split()[0] for name, line in zip(found, lines, strict=True)}
+
+
+def version_on(host: Host, tool: str, path: str) -> str:
+    """What a tool says of its version, in its first line."""
+    done = host.run((path, ASKED.get(tool, "--version")), check=False)
+    said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
+    return said.splitlines()[0] if said else ""
+
+
+def hardware(host: Host) -> str:
+    """A machine's processors and memory, as its kernel tells them."""
+    models = [
+        line.partition(":")[2].strip()
+        for line in host.read("/proc/cpuinfo").decode().splitlines()
+        if line.startswith("model name")
+    ]
+    total_kib = int(host.read("/proc/meminfo").decode().split()[1])
+    memory_mib = round(total_kib / 1024 / MEMORY_STEP_MIB) * MEMORY_STEP_MIB
+    return f"{len(models)} x {models[0] if models else 'unknown'}, {memory_mib} MiB"

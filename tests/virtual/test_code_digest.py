@@ -1,0 +1,53 @@
+"""What a run loads inside the virtual kernel is in its code, whose digest is in its key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.catalog import LABS, find
+from labs.drive import guest
+from labs.drive.kernel.boot import INSIDE_CODE, boot
+from labs.launch.code_digest import copy
+from labs.launch.inventory import python
+from labs.launch.plan import code_of, plan
+
+SMALL: dict[str, dict[str, Any]] = {
+    "buffers": {"only": "default", "transfer_mib": 1},
+    "nagle": {"only": "off"},
+}
+LEAVE_MODULES = "open('modules', 'w').write(' '.join(sys.modules))"
+# Loaded by the command line or the machine around the guest, and by no run inside.
+NOT_INSIDE = ("labs.drive.parameters", "labs.drive.kernel.boot", "labs.drive.kernel.memory")
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_every_module_loaded_in_the_guest_is_in_the_code(name: str, tmp_path: Path) -> None:
+    lab = find(name)
+    (planned,) = plan(lab, lab.Parameters(**SMALL[name]))
+    order = {"inputs": planned.inputs, "key": planned.key, "hz": 250, "versions": {}}
+    (tmp_path / guest.INPUTS).write_text(json.dumps({**order, "ssh_config": None}))
+    code = code_of(lab, "virtual")
+    words = guest.argv(python(), INSIDE_CODE, "virtual", lab.experiment)
+    start = words[words.index("-c") + 1]
+    ends = "raise SystemExit(main(*sys.argv[2:]))"
+    assert start.endswith(ends)
+    left = start.replace(
+        ends, f"code = main(*sys.argv[2:]); {LEAVE_MODULES}; raise SystemExit(code)"
+    )
+    assert planned.kernel is not None
+    boot(
+        planned.kernel.path,
+        staging=tmp_path,
+        code=copy(code, python()),
+        argv=tuple(left if word == start else word for word in words),
+    )
+    loaded = {one for one in (tmp_path / "modules").read_text().split() if one.startswith("labs")}
+    modules = {
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in code
+    }
+    assert {"labs.drive.execution", lab.experiment} <= loaded <= modules
+    assert not [one for one in loaded if one.startswith(NOT_INSIDE)]
