@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from labs import catalog as catalogue
-from labs.catalog import LABS, Lab, find
+from labs.catalog import LABS, find
 from labs.cli.new import source
 from labs.cli.run import as_json, as_text
-from labs.drive.parameters.base import LabParameters
 from labs.read.runs.run import open_run
 from labs.studies.study import Study, study
 from tests.run_folders import inputs, make_run
@@ -31,14 +30,14 @@ def own_study(more: str = "") -> Study:
     Path("mine.py").write_text(text + more)
     lab = find("./mine.py")
     run = open_run(make_run(Path("runs"), inputs("far", lab="mine")))
-    return Study(lab.Parameters()(), (run,), Path("runs"), None, True, lab=lab)
+    return Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab)
 
 
 def printed(found: Study) -> list[list[str]]:
     """The first two lines of the table: its head, and the row of the only run."""
     said = as_json(found.lab, found.parameters, found)
     assert json.loads(json.dumps(said)) == said
-    text = as_text(said, found.lab.hidden_columns())
+    text = as_text(said, [name for name, one in found.lab.columns.items() if one.hidden])
     return [line.split() for line in text.splitlines()[:2]]
 
 
@@ -49,15 +48,8 @@ def test_an_own_lab_s_columns_are_all_printed() -> None:
     assert not {"testbed", "kernel", "source", "link", "key", "digest"} & set(head)
 
 
-def test_an_own_lab_may_hide_columns() -> None:
-    found = own_study('\n\nHIDDEN = ("bytes", "server")\n')
-    head, _ = printed(found)
-    assert head[:3] == ["condition", "ended", "took_ms"]
-    assert found.results()["bytes"].tolist() == [1234]
-
-
-@pytest.mark.parametrize("lab", LABS.values(), ids=LABS)
-def test_a_lab_hides_columns_that_it_has(lab: Lab) -> None:
-    parameters: LabParameters = lab.Parameters()(testbed="recorded")
-    columns = study(parameters).results().columns
-    assert lab.hidden_columns() and lab.hidden_columns() <= set(columns)
+@pytest.mark.parametrize("name", LABS)
+def test_a_lab_hides_columns_that_it_has(name: str) -> None:
+    lab = find(name)
+    hidden = {column for column, one in lab.columns.items() if one.hidden}
+    assert hidden and hidden <= set(study(lab.Parameters(testbed="recorded")).results().columns)

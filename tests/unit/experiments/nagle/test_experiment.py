@@ -16,7 +16,7 @@ from labs.catalog import find
 from labs.drive.preview import preview
 from labs.drive.programs.respond import HEAD_BYTES, head
 from labs.errors import BadInput
-from labs.experiments.nagle import experiment as nagle
+from labs.experiments.nagle import conditions as nagle
 from labs.experiments.nagle.http import ASK, RESPOND
 from labs.experiments.nagle.parameters import Nagle
 
@@ -85,7 +85,7 @@ def test_only_a_delay_shapes_the_link() -> None:
 def test_the_route_with_quick_acks_is_among_the_lines_that_are_shown() -> None:
     (quick,) = nagle.conditions(Nagle(only="quickack"))
     (off,) = nagle.conditions(Nagle(only="off"))
-    shown, without = (preview(nagle, one) for one in (quick, off))
+    shown, without = (preview(one, nagle.lines(one)) for one in (quick, off))
     (added,) = shown[len(without) :]
     assert (added.host, " ".join(added.argv)) == (
         "client",

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from labs.catalog import find
+from labs.catalog import EXPERIMENTS, find, with_ledgers
 from labs.errors import BadInput
 from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.results import article
+from labs.experiments.buffers.settings import parameter as of_buffers
 from labs.read.claims.article_figures import parameter
-from labs.read.claims.ledger import HERE, LINK, Article, article, articles, read
+from labs.read.claims.ledger import LINK, Article, read
 from labs.read.claims.verdict import HELD_UNTIL, WORDS
 from labs.read.parse.httping import httping
 from labs.read.theory.kernel_version import before
@@ -25,7 +27,7 @@ from labs.read.theory.windows import RATIO_SINCE
 from tests.real_runs import real
 
 ROOT = Path(__file__).parents[4]
-LEDGER = article(1)
+LEDGER = article()
 
 # The article's own figures, in the order in which it has them.
 FIGURES: dict[str, Any] = {
@@ -61,7 +63,7 @@ FIGURES: dict[str, Any] = {
 
 
 def test_eighteen_claims_in_order() -> None:
-    assert articles() == (1, 3)
+    assert [lab.name for lab in with_ledgers()] == ["buffers", "nagle"]
     assert [claim.id for claim in LEDGER.claims] == [f"A1.{number}" for number in range(1, 19)]
     assert LEDGER.lab == "buffers"
     assert [claim.id for claim in LEDGER.claims if claim.hardware] == ["A1.1"]
@@ -113,10 +115,10 @@ def test_what_ends_with_a_kernel_is_what_the_theory_says() -> None:
 
 def test_a_run_says_the_parameters_that_claims_rest_on() -> None:
     run = real("both-1gib")
-    said = {name: parameter(run, name) for name in LEDGER.parameters}
+    said = {name: parameter(run, name, of_buffers) for name in LEDGER.parameters}
     assert said == dict(LEDGER.parameters)
-    assert parameter(real("limit"), "buffer_mib") is None  # set by neither side
-    assert parameter(run, "seed") is None
+    assert parameter(real("limit"), "buffer_mib", of_buffers) is None  # set by neither side
+    assert parameter(run, "seed", of_buffers) is None
 
 
 # No verdict is written down: not in the data, and not in a notebook.
@@ -135,7 +137,7 @@ def texts(value: object) -> Iterator[str]:
 
 
 def test_no_text_of_the_ledgers_is_a_verdict() -> None:
-    for path in HERE.glob("*/*.toml"):
+    for path in EXPERIMENTS.glob("*/*.toml"):
         for text in texts(tomllib.loads(path.read_text())):
             assert text.strip().lower() not in WORDS, (path.name, text)
             assert HELD_UNTIL not in text.lower(), (path.name, text)
@@ -260,10 +262,8 @@ def test_a_ledger_that_is_refused(tmp_path: Path, head: str, said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_an_article_or_a_claim_that_is_not_there() -> None:
-    with pytest.raises(BadInput, match="no ledger of article 9; there are those of: 1"):
-        article(9)
+def test_a_ledger_or_a_claim_that_is_not_there() -> None:
     with pytest.raises(BadInput, match=r"A1.99 is not a claim of article 1"):
         LEDGER.claim("A1.99")
     with pytest.raises(BadInput, match=r"cannot|No such file"):
-        read(HERE / "article99.toml")
+        read(EXPERIMENTS / "article99.toml")
