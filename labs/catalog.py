@@ -33,8 +33,9 @@ from typing import Any
 from labs.drive.imports import imported
 from labs.drive.parameters.base import LabParameters
 from labs.drive.parameters.declare import declared, did_you_mean, unknown
+from labs.drive.result_columns import Margin, columns_of
 from labs.errors import BadInput, LabError
-from labs.read.lab import Lab, Margin, columns_of
+from labs.read.lab import Lab
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
@@ -82,7 +83,7 @@ def find(name_or_path: str) -> Lab:
     here = Path(f"{name_or_path}.py")
     hint = f'; did you mean "./{here}"?' if here.is_file() else did_you_mean(name_or_path, LABS)
     raise BadInput(
-        f'unknown lab "{name_or_path}"{hint}. Available: {", ".join(LABS)}, or a file '
+        f'unknown lab "{name_or_path}"{hint or "."} Available: {", ".join(LABS)}, or a file '
         "such as ./mylab.py"
     )
 
@@ -218,7 +219,7 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
     declared(cls)
     margin = parts.get("MARGIN")
     if margin is not None and not isinstance(margin, Margin):
-        raise BadInput("MARGIN must be a Margin of labs.read.lab")
+        raise BadInput("MARGIN must be a Margin of labs.drive.result_columns")
 
 
 def _check_guest(path: Path, own: str = "labs.experiments.") -> None:

@@ -84,7 +84,7 @@ def test_an_unknown_lab_is_told_with_the_nearest_and_the_list(
     assert "no such file" in refused("./nothing.py")
     monkeypatch.chdir(tmp_path)
     own(tmp_path, new.source("mine"))
-    assert "did you mean ./mine.py?" in refused("mine")
+    assert 'did you mean "./mine.py"? Available' in refused("mine")
 
 
 def test_an_own_file_is_a_lab(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.requests import following, requests_of
 from labs.experiments.nagle.results import results
 from labs.launch.launch import run as make
-from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.claims.judge import verdicts
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run, open_run
 from tests.real_runs import codes, known
 

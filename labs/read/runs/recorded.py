@@ -17,7 +17,7 @@ from typing import Any
 
 import labs
 from labs.errors import BadInput, Damaged, LabError, Missing
-from labs.drive.condition import seed_of
+from labs.drive.condition import seed_of, without_group
 from labs.drive.kernel.versions import age, read_wish, release_of
 from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.study_file import read_study
@@ -97,7 +97,7 @@ def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
 def _differences(wished: Mapping[str, Any], run: Run) -> list[str]:
     """What a recorded run has otherwise than wished, in words."""
     inputs = run.inputs
-    found = _unequal(wished["condition"], inputs["condition"])
+    found = _unequal(without_group(wished["condition"]), without_group(inputs["condition"]))
     for name in ("seed", "memory_mib"):
         if wished[name] != inputs[name]:
             found.append(f"{name} {inputs[name]}, not {wished[name]}")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.narrative import describe_run
+from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.results import NO_RATE, notes, results
-from labs.experiments.buffers.window import bdp_bytes, window
+from labs.experiments.buffers.socket_buffers import bdp_bytes, window
 from labs.read.parse.pcap import carried
 from labs.read.readings.counters import capture_losses, received_bytes, shaper_drops
 from labs.read.readings.goodput import Download, download

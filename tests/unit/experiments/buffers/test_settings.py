@@ -9,16 +9,25 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.experiments.buffers import settings as asked
+from labs.drive.condition import as_settings, read_settings
 from labs.experiments.buffers.buffer_table import COLUMNS, buffer_rows, in_words
 from labs.experiments.buffers.charts.conditions import by_condition
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import conditions
 from labs.experiments.buffers.narrative import describe, describe_run
-from labs.experiments.buffers.results import Results, article, results
-from labs.experiments.buffers.settings import WMEM, parameter
+from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.results import (
+    SETSOCKOPT,
+    SYSCTL,
+    Results,
+    article,
+    results,
+    series_of,
+)
+from labs.experiments.buffers.settings import ARTICLE, LOSS, REQUESTS, SHARE, SWEEP, Settings
+from labs.experiments.buffers.socket_buffers import WMEM, parameter
 from labs.read.claims.article_figures import figures_by_column
-from labs.read.runs.run import Run
 from labs.read.readings.ss_agreement import instants
+from labs.read.runs.run import Run
 from labs.studies.study import Study
 from tests.real_runs import codes, known, plain, real, real_study, with_condition, with_file
 
@@ -125,10 +134,8 @@ def test_the_articles_figures(name: str, delay_ms: float, figures: tuple[str, An
         "delay_ms": with_condition(run, link={"delay_ms": 100}),
         "buffer_mib": with_condition(run, sysctls={"server": {WMEM: three(49)}}),
     }
-    for parameter, other in others.items():
-        assert of_the_article(other) == (None if parameter in claim.parameters else figures), (
-            parameter
-        )
+    for name_, other in others.items():
+        assert of_the_article(other) == (None if name_ in claim.parameters else figures), name_
     assert of_the_article(with_condition(run, name="by-hand")) is None
 
 
@@ -149,15 +156,37 @@ def test_a_chart_has_the_ledger_s_figure() -> None:
     assert "The article (A1.7) has 14.9 MiB/s in the steady state." in describe(study.results())
 
 
-def test_the_parts_of_the_lab() -> None:
-    names = [run.condition for run in real_study("6.1").runs]
-    parts: dict[str, set[str]] = {}
-    for name in names:
-        parts.setdefault(asked.part(name), set()).add(name)
-    assert parts[asked.ARTICLE] == {"shaped", "default", "wmem", "both", "rmem100"}
-    assert parts[asked.REQUESTS] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
-    assert parts[asked.SHARE] == {"adv-m2", "adv-2"}
-    assert len(parts[asked.SWEEP]) == 7 and len(parts[asked.LOSS]) == 5
+def test_group_of_a_run_that_does_not_say_it() -> None:
+    groups: dict[str, set[str]] = {}
+    for run in real_study("6.1").runs:
+        assert "group" not in run.inputs["condition"]
+        groups.setdefault(str(results(run).group), set()).add(run.condition)
+    assert groups[ARTICLE] == {"shaped", "default", "wmem", "both", "rmem100"}
+    assert groups[REQUESTS] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
+    assert groups[SHARE] == {"adv-m2", "adv-2"}
+    assert len(groups[SWEEP]) == 7 and len(groups[LOSS]) == 5
+
+
+def test_group_of_a_run_that_says_it() -> None:
+    """The run's own word counts, whatever its condition is called."""
+    run = with_condition(real_study("6.1").run("sweep-98k"), group=SHARE)
+    assert (results(run).group, results(run).series) == (SHARE, None)
+
+
+def test_settings_come_back_as_they_were() -> None:
+    every = conditions(Buffers(size="full", capture=True))
+    for condition in every:
+        settings = read_settings(Settings, json.loads(json.dumps(condition.settings)))
+        assert as_settings(settings) == condition.settings
+        assert settings.capture
+        assert condition.group in (ARTICLE, SWEEP, SHARE, LOSS, REQUESTS)
+    assert read_settings(Settings, {"client": "wget", "gone": 1}) == Settings(client="wget")
+
+
+def test_series_is_how_the_size_was_set() -> None:
+    every = {one.name: one for one in conditions(Buffers(size="full"))}
+    for name, series in (("sweep-64k", SYSCTL), ("sweep-set-64k", SETSOCKOPT)):
+        assert series_of(read_settings(Settings, every[name].settings)) == series
 
 
 def test_every_buffer_of_every_run() -> None:

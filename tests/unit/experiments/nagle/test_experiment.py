@@ -71,8 +71,28 @@ def test_more_at_a_time_than_there_are_is_refused() -> None:
 
 
 def test_a_capture_that_is_not_there_is_refused_before_anything_starts() -> None:
-    with pytest.raises(BadInput, match=r"there is no capture nowhere\.pcap; name a pcap"):
-        nagle.conditions(Nagle(capture="nowhere.pcap"))
+    with pytest.raises(BadInput, match=r"there is no capture nowhere\.pcap"):
+        nagle.conditions(Nagle(capture_file="nowhere.pcap"))
+
+
+def test_capture_adds_the_client() -> None:
+    every = nagle.conditions(Nagle(size="full"))
+    assert {one.settings["capture"] for one in every} == {"server"}
+    both = nagle.conditions(Nagle(size="full", capture=True))
+    assert {one.settings["capture"] for one in both} == {"both"}
+
+
+def test_every_condition_has_its_group() -> None:
+    groups: dict[str, list[str]] = {}
+    for one in nagle.conditions(Nagle(size="full")):
+        groups.setdefault(one.group, []).append(one.name)
+    assert {group: len(names) for group, names in groups.items()} == {
+        "article": 6,
+        "writes": 5,
+        "sizes": 10,
+        "pieces": 3,
+        "own client": 3,
+    }
 
 
 def test_only_a_delay_shapes_the_link() -> None:

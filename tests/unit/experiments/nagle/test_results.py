@@ -11,11 +11,13 @@ from typing import Any
 import pandas
 import pytest
 
+from labs.catalog import find
 from labs.cli.run import as_json
 from labs.errors import BadInput
-from labs.catalog import find
+from labs.experiments.nagle.lab import MARGIN
 from labs.experiments.nagle.narrative import describe_requests, findings
 from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.prediction import expected, hz_of, settings_of
 from labs.experiments.nagle.requests import (
     answered,
     figures,
@@ -26,9 +28,7 @@ from labs.experiments.nagle.requests import (
     table_of,
     typical,
 )
-from labs.experiments.nagle.lab import MARGIN
 from labs.experiments.nagle.results import results
-from labs.experiments.nagle.settings import asked, expected, hz_of
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.flows.reasons import APPLICATION, NAGLE
 from labs.read.readings.latency import latency
@@ -245,7 +245,7 @@ def test_what_stands_beside_the_results_in_json() -> None:
 def test_a_capture_of_one_s_own_is_told_beside_them(tmp_path: Path) -> None:
     study = recorded_nagle()
     path = nagle_run("write-two").file("server/capture.pcap")
-    own = dataclasses.replace(study, parameters=Nagle(testbed="recorded", capture=str(path)))
+    own = dataclasses.replace(study, parameters=Nagle(testbed="recorded", capture_file=str(path)))
     found = as_json(study.lab, own.parameters, own)
     assert (found["sequence_own"], found["sequence_own_share"]) == (list(ARTICLE_OFF), 0.9)
     assert findings({}, Nagle(testbed="recorded")) == {"remarks": []}
@@ -300,11 +300,11 @@ def test_what_the_device_cuts_up_counts_as_the_segments_that_it_becomes() -> Non
 
 
 def test_what_was_asked_is_read_from_the_run() -> None:
-    told = asked(nagle_run("pieces-quickack"))
-    assert (told.quick, told.pieces, told.on_a_connection) == ("route", 10, 10)
+    told = settings_of(nagle_run("pieces-quickack"))
+    assert (told.quickack, told.pieces, told.on_a_connection) == ("route", 10, 10)
     assert sum(told.written_bytes) == 160 + 612 and len(told.written_bytes) == 10
-    assert asked(nagle_run("off-no-k")).on_a_connection == 1
-    assert asked(nagle_run("ask")).on_a_connection == 20
+    assert settings_of(nagle_run("off-no-k")).on_a_connection == 1
+    assert settings_of(nagle_run("ask")).on_a_connection == 20
 
 
 def test_a_capture_that_is_recorded_again_is_read_again(tmp_path: Path) -> None:

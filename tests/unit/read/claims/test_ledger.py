@@ -17,7 +17,7 @@ from labs.errors import BadInput
 from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import article
-from labs.experiments.buffers.settings import parameter as of_buffers
+from labs.experiments.buffers.socket_buffers import parameter as of_buffers
 from labs.read.claims.article_figures import parameter
 from labs.read.claims.ledger import LINK, Article, read
 from labs.read.claims.verdict import HELD_UNTIL, WORDS
