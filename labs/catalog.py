@@ -113,7 +113,7 @@ def load_folder(folder: Path, package: str) -> Lab:
     missing = [name for name in FOLDER if not (folder / name).is_file()]
     if missing:
         raise BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
-    _check_guest(folder / "experiment.py", f"{package}.")
+    _check_guest(folder / "experiment.py", package)
     _check_columns(folder / "results.py")
     try:
         front = importlib.import_module(f"{package}.lab")
@@ -222,20 +222,28 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
         raise BadInput("MARGIN must be a Margin of labs.drive.result_columns")
 
 
-def _check_guest(path: Path, own: str = "labs.experiments.") -> None:
-    """BadInput if a file that runs where the hosts are imports what is not there."""
-    for name in imported(ast.parse(path.read_bytes()), whole=False):
-        if (
-            name.split(".")[0] in sys.stdlib_module_names
-            or name.startswith(("labs.drive.", "labs.errors.", own))
-            or name == "labs.errors"
-        ):
-            continue
-        raise BadInput(
-            f"{path}: it imports {name}, which a run cannot load where the hosts are; "
-            "allowed: the standard library, labs.drive and labs.errors. Import it in "
-            "the function that needs it, or under TYPE_CHECKING"
-        )
+def _check_guest(path: Path, package: str = "") -> None:
+    """BadInput if a file that runs where the hosts are imports what is not there, itself or by
+    another module of its own package."""
+    waiting, seen = [path], set[Path]()
+    while waiting:
+        file = waiting.pop()
+        seen.add(file)
+        for name in imported(ast.parse(file.read_bytes()), whole=False):
+            if package and name.startswith(f"{package}."):
+                module = path.parent / f"{name.removeprefix(package + '.').split('.')[0]}.py"
+                if module.is_file() and module not in seen:
+                    waiting.append(module)
+            elif (
+                name.split(".")[0] not in sys.stdlib_module_names
+                and not f"{name}.".startswith(("labs.drive.", "labs.errors."))
+                and name != "labs.drive"
+            ):
+                raise BadInput(
+                    f"{file}: it imports {name}, which a run cannot load where the hosts are; "
+                    "allowed: the standard library, labs.drive and labs.errors. Import it in "
+                    "the function that needs it, or under TYPE_CHECKING"
+                )
 
 
 def _check_columns(path: Path) -> None:

@@ -52,11 +52,7 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
     if found.buffer_bytes is None:
         return not_judged(f"no buffer of the sweep reaches {FULL_PCT:.0f} % of the line rate")
     theory = smallest(table.assign(steady_mib_s=table["predicted_mib_s"]))[0].buffer_bytes
-    believed, bdp, needed = (
-        float(str(claim.expected)),
-        found.bdp_bytes / MB,
-        (found.buffer_bytes / MB),
-    )
+    believed, bdp, needed = (claim.figure, found.bdp_bytes / MB, (found.buffer_bytes / MB))
     right = abs(bdp / believed - 1) <= claim.allowed and abs(needed / believed - 1) <= claim.allowed
     rtt_ms = float(table["rtt_ms"].iloc[0])
     enough = str(table.loc[table["buffer_bytes"] == found.buffer_bytes, "condition"].iloc[0])

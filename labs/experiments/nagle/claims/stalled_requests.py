@@ -32,7 +32,7 @@ def mean_time(claim: Claim, seen: Evidence) -> Finding:
     name = seen.matching(*claim.conditions)[0]
     run, measured = seen.run(name), float(seen.row(name)["mean_ms"])
     theory = expected(run)
-    factor = measured / float(str(claim.expected))
+    factor = measured / claim.figure
     hz = hz_of(run)
     held = wait(hz)
     several = settings_of(run).on_a_connection
