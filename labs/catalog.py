@@ -33,8 +33,9 @@ from typing import Any
 from labs.drive.imports import imported
 from labs.drive.parameters.base import LabParameters
 from labs.drive.parameters.declare import declared, did_you_mean, nearest, unknown
+from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import Lab, Margin, columns_of
+from labs.read.lab import NOTES, Lab
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
@@ -113,7 +114,7 @@ def load_folder(folder: Path, package: str) -> Lab:
     missing = [name for name in FOLDER if not (folder / name).is_file()]
     if missing:
         raise BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
-    _check_guest(folder / "experiment.py", f"{package}.")
+    _check_guest(folder / "experiment.py", package)
     _check_columns(folder / "results.py")
     try:
         front = importlib.import_module(f"{package}.lab")
@@ -124,10 +125,7 @@ def load_folder(folder: Path, package: str) -> Lab:
     def part(name: str) -> ModuleType | None:
         if not ((folder / name).is_dir() or (folder / f"{name}.py").is_file()):
             return None
-        module = importlib.import_module(f"{package}.{name}")
-        if name == "results" and hasattr(module, "Results"):
-            _check_names(folder / "results.py", module.Results)
-        return module
+        return importlib.import_module(f"{package}.{name}")
 
     ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
     if ledger is not None:
@@ -176,6 +174,8 @@ def _find_own(path: Path) -> Lab:
         return module if hasattr(module, has.get(name, "")) else None
 
     ledger = path.with_suffix(".toml") if path.with_suffix(".toml").is_file() else None
+    if ledger is not None:
+        _check_judges(ledger, path)
     lab = replace(_lab(path.stem, module, module.__name__, part, ledger), source=path)
     _own[path] = (source, lab)
     return lab
@@ -193,8 +193,6 @@ def _load(path: Path, source: bytes) -> ModuleType:
         _check_front(module, NAMED)
         _check_guest(path)
         _check_columns(path)
-        if hasattr(module, "Results"):
-            _check_names(path, module.Results)
     except (Exception, SystemExit) as error:
         sys.modules.pop(spec.name)
         if before is not None:
@@ -219,76 +217,96 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
     declared(cls)
     margin = parts.get("MARGIN")
     if margin is not None and not isinstance(margin, Margin):
-        raise BadInput("MARGIN must be a Margin of labs.read.lab")
+        raise BadInput("MARGIN must be a Margin of labs.drive.result_columns")
 
 
-def _check_guest(path: Path, own: str = "labs.experiments.") -> None:
-    """BadInput if a file that runs where the hosts are imports what is not there."""
-    for name in imported(ast.parse(path.read_bytes()), whole=False):
-        if (
-            name.split(".")[0] in sys.stdlib_module_names
-            or name.startswith(("labs.drive.", "labs.errors.", own))
-            or name == "labs.errors"
-        ):
-            continue
-        raise BadInput(
-            f"{path}: it imports {name}, which a run cannot load where the hosts are; "
-            "allowed: the standard library, labs.drive and labs.errors. Import it in "
-            "the function that needs it, or under TYPE_CHECKING"
-        )
+def _check_guest(path: Path, package: str = "") -> None:
+    """BadInput if a file that runs where the hosts are imports what is not there, itself or by
+    another module of its own package."""
+    waiting, seen = [path], set[Path]()
+    while waiting:
+        file = waiting.pop()
+        seen.add(file)
+        for name in imported(ast.parse(file.read_bytes()), whole=False):
+            if package and name.startswith(f"{package}."):
+                module = path.parent / f"{name.removeprefix(package + '.').split('.')[0]}.py"
+                if module.is_file() and module not in seen:
+                    waiting.append(module)
+            elif (
+                name.split(".")[0] not in sys.stdlib_module_names
+                and not f"{name}.".startswith(("labs.drive.", "labs.errors."))
+                and name != "labs.drive"
+            ):
+                raise BadInput(
+                    f"{file}: it imports {name}, which a run cannot load where the hosts are; "
+                    "allowed: the standard library, labs.drive and labs.errors. Import it in "
+                    "the function that needs it, or under TYPE_CHECKING"
+                )
 
 
 def _check_columns(path: Path) -> None:
-    """BadInput if the class `Results` in a file declares a column twice."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.ClassDef) and node.name == "Results":
-            names = [
-                line.target.id
-                for line in node.body
-                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-            ]
-            twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-            if twice:
-                raise BadInput(f"{path}: Results declares {', '.join(twice)} twice. Remove one")
-
-
-def _check_names(path: Path, results: type) -> None:
-    """BadInput if a declared column has a name that is taken, or a prediction that is no column."""
-    columns = {one.name: one for one in columns_of(results)}
-    taken = [name for name in columns if name in OF_THE_STUDY]
+    """BadInput if the class `Results` in a file declares a column twice, one with a name that is
+    taken, or one whose prediction is not a column. Read without loading the file."""
+    fields = [
+        (line.target.id, line.value)
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.ClassDef) and node.name == "Results"
+        for line in node.body
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+    ]
+    names = [name for name, _ in fields]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise BadInput(f"{path}: Results declares {', '.join(twice)} twice. Remove one")
+    taken = [name for name in names if name in OF_THE_STUDY - {NOTES}]
     if taken:
         raise BadInput(
             f"{path}: Results declares {', '.join(taken)}, which every study has "
             "already. Choose another name"
         )
-    for one in columns.values():
-        if one.predicted_by is not None and one.predicted_by not in columns:
+    for name, declaration in fields:
+        predicted_by = _predicted_by(declaration)
+        if predicted_by is not None and predicted_by not in names:
             raise BadInput(
-                f"{path}: {one.name} is predicted_by {one.predicted_by}, which is no "
-                f"column{did_you_mean(one.predicted_by, columns)}"
+                f"{path}: {name} is predicted_by {predicted_by}, which is not a "
+                f"column{did_you_mean(predicted_by, names)}"
             )
+
+
+def _predicted_by(declaration: ast.expr | None) -> str | None:
+    """The argument `predicted_by` of a call of `column`."""
+    for one in declaration.keywords if isinstance(declaration, ast.Call) else ():
+        if one.arg == "predicted_by" and isinstance(one.value, ast.Constant):
+            return None if one.value.value is None else str(one.value.value)
+    return None
 
 
 def _check_judges(ledger: Path, claims: Path) -> None:
     """BadInput if a ledger names a judging function that the lab does not have."""
+    try:
+        claims_said = tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
+    except ValueError as error:
+        raise BadInput(f"{ledger}: {' '.join(str(error).split())}") from error
     wanted = {
-        str(claim["judge"]): str(claim.get("id"))
-        for claim in tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
-        if "judge" in claim
+        str(claim["judge"]): str(claim.get("id")) for claim in claims_said if "judge" in claim
     }
     tree = ast.parse(claims.read_bytes() if claims.is_file() else b"")
     known = [
-        ast.literal_eval(key)
+        str(key.value)
         for node in ast.walk(tree)
-        if isinstance(node, ast.AnnAssign)
-        and ast.unparse(node.target) == "JUDGES"
+        if isinstance(node, (ast.Assign, ast.AnnAssign))
+        and any(ast.unparse(one) == "JUDGES" for one in _targets(node))
         and isinstance(node.value, ast.Dict)
         for key in node.value.keys
-        if key is not None
+        if isinstance(key, ast.Constant)
     ]
     for name, claim in wanted.items():
         if name not in known:
             raise BadInput(f"{ledger}: {claim}: {unknown(name, known, 'judging function')}")
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
 
 
 def _line_of(error: BaseException, path: Path) -> str:

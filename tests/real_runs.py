@@ -73,6 +73,24 @@ def with_file(run: Run, folder: Path, name: str, old: str, new: str) -> Run:
     return open_run(copy)
 
 
+def known(figure: float | None) -> float:
+    """A figure that a run must have."""
+    assert figure is not None
+    return figure
+
+
+def codes(results: Any) -> list[str]:
+    """The codes of the notes of a lab's `Results`, in order."""
+    return [note.code for note in results.notes]
+
+
+def plain(results: Any) -> dict[str, Any]:
+    """The values of a lab's `Results` by column, without its notes."""
+    values = dataclasses.asdict(results)
+    del values["notes"]
+    return values
+
+
 @cache
 def real_study(kernel: str) -> Study:
     """The study of tests/fixtures/studies that was made on that kernel."""
@@ -80,6 +98,6 @@ def real_study(kernel: str) -> Study:
     folder = unpacked(STUDIES / f"{kernel}.tar.xz")
     file = open_study(folder / "studies" / "buffers.json")
     given: dict[str, Any] = {**file.parameters, "runs": str(folder)}
-    parameters = lab.Parameters()(**given)
+    parameters = lab.Parameters(**given)
     runs = tuple(open_run(path) for path in file.folders())
     return Study(parameters, runs, folder, file.path, True, lab=lab)

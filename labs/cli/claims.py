@@ -26,6 +26,12 @@ INDENT = " " * 7
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
+        "lab",
+        nargs="?",
+        metavar="LAB",
+        help="a lab's name, or a file such as ./mylab.py with its claims in ./mylab.toml",
+    )
+    parser.add_argument(
         "--article",
         type=int,
         metavar="N",
@@ -41,10 +47,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Judge, print. Raises BadInput for an article or runs that there are not, and whatever keeps
-    runs from being read."""
+    """Judge, print. BadInput for a lab, an article or runs that do not exist."""
     found = [
-        (article, *_judged(lab, args.source)) for lab, article in _chosen(args.article, args.source)
+        (article, *_judged(lab, args.source))
+        for lab, article in _chosen(args.lab, args.article, args.source)
     ]
     if args.json:
         print(json.dumps([verdict.as_json() for _, _, verdicts in found for verdict in verdicts]))
@@ -53,24 +59,32 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(number: int | None, source: str | None) -> list[tuple[Lab, Article]]:
-    """The article of that number, or every one; of a source that has runs of some labs alone,
-    those that are about them. BadInput for an article that has no ledger."""
-    from labs.catalog import with_ledgers
+def _chosen(name: str | None, number: int | None, source: str | None) -> list[tuple[Lab, Article]]:
+    """The articles of the lab of that name, or of every lab of the package; of these the one of
+    that number, or those that are about the labs of the source. BadInput if there is none."""
+    from labs.catalog import find, with_ledgers
     from labs.read.claims.ledger import read
     from labs.read.claims.select_runs import labs_of
 
-    every = [(lab, read(lab.ledger)) for lab in with_ledgers() if lab.ledger is not None]
+    chosen_labs = with_ledgers() if name is None else (find(name),)
+    every = [(lab, read(lab.ledger)) for lab in chosen_labs if lab.ledger is not None]
+    if not every:
+        raise BadInput(f"the lab {name} has no ledger. Write its claims to {_ledger_of(name)}")
     if number is not None:
         chosen = [(lab, article) for lab, article in every if article.number == number]
         if not chosen:
             there = ", ".join(str(article.number) for _, article in every)
             raise BadInput(f"there is no ledger of article {number}. Available: {there}")
         return chosen
-    if source is None:
+    if source is None or name is not None:
         return every
     labs = labs_of(Path(source))
     return [(lab, article) for lab, article in every if lab.name in labs] or every
+
+
+def _ledger_of(lab: str | None) -> str:
+    path = Path(str(lab))
+    return str(path.with_suffix(".toml")) if path.suffix == ".py" else "an articleN.toml"
 
 
 def _judged(lab: Lab, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:

@@ -1,19 +1,16 @@
-"""How long a file takes to arrive from near and from far, over links of one rate.
+"""How long a file takes to arrive over links of one rate and two delays.
 
-Run it with `labs run ./new_lab.py --file-kib 500`, or in a notebook with
-`labs.study(labs.check("./new_lab.py", globals()))`. `measure` runs where the hosts are, so this
-file imports the standard library and the driving half of labs, nothing else.
+`labs run ./new_lab.py` runs `measure` on the hosts: import the standard library and labs.drive.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labs.drive.bench import Bench
-from labs.drive.condition import Condition
+from labs.drive.condition import Condition, as_settings, read_settings
 from labs.drive.download import fetch_and_discard, serve_file
 from labs.drive.parameters import LabParameters, parameter
+from labs.drive.result_columns import column
 from labs.drive.testbed.link import Link
 
 if TYPE_CHECKING:
@@ -22,37 +19,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters(LabParameters):
-    """Each field is a flag (--file-kib) and a name in a notebook (FILE_KIB)."""
-
     file_kib: int = parameter(100, unit="KiB", low=1, high=1_000_000, help="size of the file")
 
 
+@dataclass(frozen=True)
+class Settings:
+    file_bytes: int = 102_400
+    sample_ms: int = 100
+    capture: bool = False
+
+
 def conditions(p: Parameters) -> tuple[Condition, ...]:
-    """What is run: two links that differ in their delay alone."""
-    settings = {"file_bytes": 1024 * p.file_kib, "read_bytes": 65_536, "capture": p.capture}
-    return (
-        Condition("near", Link(rate_mbit=100.0, delay_ms=10.0), settings=settings),
-        Condition("far", Link(rate_mbit=100.0, delay_ms=100.0), settings=settings),
-    )
+    settings = as_settings(Settings(file_bytes=1024 * p.file_kib, capture=p.capture))
+    delays_ms = {"near": 10.0, "far": 100.0}
+    return tuple(Condition(name, Link(100.0, ms), {}, settings) for name, ms in delays_ms.items())
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition starts on the hosts."""
-    return ("nginx",)
+    return ("nginx",)  # the programs that `measure` starts on the hosts
 
 
 def measure(bench: Bench, condition: Condition) -> None:
-    """One run: what stands in its folder afterwards is all that `results` will see."""
-    watched = (bench.client,) if condition.settings["capture"] else ()
-    server = serve_file(bench, int(str(condition.settings["file_bytes"])), condition.link.port)
-    bench.watch(condition.link.port, sample_ms=100, capture=watched)
+    settings, port = read_settings(Settings, condition.settings), condition.link.port
+    server = serve_file(bench, settings.file_bytes, port)
+    bench.watch(port, settings.sample_ms, capture=(bench.client,) if settings.capture else ())
     fetch_and_discard(bench, limit_s=60)
     bench.unwatch()
     server.stop()
 
 
-def results(run: Run) -> dict[str, object]:
-    """What a run shows, computed on reading: a row of the study's table."""
+@dataclass(frozen=True)
+class Results:
+    took_ms: float = column("from the connection to the last byte", unit="ms", headline=True)
+    round_trips: float = column("the same in round trips of the link")
+
+
+def results(run: "Run") -> Results:
     fetch = run.fetch() or {}
     took_ms = (fetch["end_ns"] - fetch["before_ns"]) / 1e6
-    return {"took_ms": took_ms, "round_trips": took_ms / run.link["measured"]["rtt_ms"]}
+    return Results(took_ms, took_ms / run.link["measured"]["rtt_ms"])

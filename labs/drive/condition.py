@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar, get_type_hints
 
 from labs.drive.testbed.link import Link
 
 Setting = str | int | float | bool | None
 Sysctls = Mapping[str, Mapping[str, str]]
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A name, the link, the sysctls a host ({"server": {name: value}}), and the lab's settings."""
+    """A name, the link, the sysctls per host ({"server": {name: value}}), and the lab's settings.
+
+    `group` is the lab's own name for conditions that belong together, such as the points of a
+    sweep; it decides nothing in a run.
+    """
 
     name: str
     link: Link
     sysctls: Sysctls = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    group: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The condition as it stands in a run's inputs."""
@@ -28,14 +34,46 @@ class Condition:
             "link": asdict(self.link),
             "sysctls": {host: dict(values) for host, values in self.sysctls.items()},
             "settings": dict(self.settings),
+            "group": self.group,
         }
+
+
+def from_json(data: Mapping[str, Any]) -> Condition:
+    """The condition that `as_json` wrote; one written before conditions had groups has none."""
+    return Condition(
+        data["name"], Link(**data["link"]), data["sysctls"], data["settings"], data.get("group", "")
+    )
+
+
+def without_group(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What `as_json` wrote, without the group: all that decides what a run does."""
+    return {name: value for name, value in data.items() if name != "group"}
+
+
+def as_settings(settings: Any) -> dict[str, Setting]:
+    """A lab's dataclass `Settings` as the settings of a condition; a field that is None is left
+    out."""
+    return {name: value for name, value in asdict(settings).items() if value is not None}
+
+
+def read_settings(cls: type[S], settings: Mapping[str, Any]) -> S:
+    """A lab's dataclass `Settings` from the settings of a condition that `as_settings` made.
+
+    A field that the settings lack has its default; a setting that is not a field is left out.
+    """
+    kinds = get_type_hints(cls)
+    given: dict[str, Any] = {
+        one.name: settings[one.name]
+        for one in fields(cls)  # type: ignore[arg-type]
+        if one.name in settings
+    }
+    for name, value in given.items():
+        if kinds[name] is float and isinstance(value, int):  # JSON has no 90.0
+            given[name] = float(value)
+    return cls(**given)
 
 
 def seed_of(settings: Mapping[str, Setting], seed: int) -> int:
     """The seed of a run with these settings: each draw of a condition starts from another one."""
-    return (seed + int(str(settings.get("draw", 0)))) % 2**31
-
-
-def from_json(data: Mapping[str, Any]) -> Condition:
-    """The condition that `as_json` wrote."""
-    return Condition(data["name"], Link(**data["link"]), data["sysctls"], data["settings"])
+    draw = settings.get("draw")
+    return (seed + (draw if isinstance(draw, int) else 0)) % 2**31

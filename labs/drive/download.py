@@ -10,42 +10,30 @@ from labs.errors import RunFailed
 DIRECTIVES = ("access_log off", "sendfile on", "tcp_nopush on")
 
 
-def download(bench: Bench) -> None:
-    """Serve a file, watch both ends, fetch it once, as the condition's settings say."""
-    settings, port = bench.settings, bench.condition.link.port
-    server = serve_file(bench, int(str(settings["transfer_bytes"])), port)
-    bench.watch(
-        port,
-        int(str(settings["sample_ms"])),
-        capture=(bench.client,) if settings["capture"] else (),
-    )
-    limit_s = float(str(settings["limit_s"]))
-    if settings["client"] == "wget":
-        fetch_with_wget(bench, limit_s)
-    else:
-        fetch_and_discard(bench, limit_s)
-    bench.unwatch()
-    server.stop()
+def serve_file(
+    bench: Bench, size_bytes: int, port: int, *, sndbuf_bytes: int | None = None
+) -> Process:
+    """Write a sparse file of a fixed date (Last-Modified is on the wire) and start nginx.
 
-
-def serve_file(bench: Bench, size_bytes: int, port: int) -> Process:
-    """Lay a sparse file of a fixed date (Last-Modified is on the wire) and start nginx."""
+    `sndbuf_bytes` is what nginx requests of setsockopt; None leaves the buffer to the kernel.
+    """
     server = bench.server
-    requested = bench.settings.get("server_sndbuf_bytes")
     file = bench.path(server, "www/bigfile")
     server.write(file, b"")
     server.run(("truncate", "-s", str(size_bytes), file))
     server.run(("touch", "-d", "2020-04-13T14:01:33Z", file))
-    return nginx.serve(
-        bench, port, DIRECTIVES, connections=64, options=f" sndbuf={requested}" if requested else ""
-    )
+    return nginx.serve(bench, port, DIRECTIVES, connections=64, sndbuf_bytes=sndbuf_bytes)
 
 
-def fetch_and_discard(bench: Bench, limit_s: float) -> None:
-    """Fetch with our own client, which throws the bytes away inside the kernel."""
+def fetch_and_discard(
+    bench: Bench, *, limit_s: float, read_bytes: int = 65_536, rcvbuf_bytes: int | None = None
+) -> None:
+    """Fetch with our own client, which discards the bytes inside the kernel.
+
+    `rcvbuf_bytes` is what it requests of setsockopt; None leaves the buffer to the kernel.
+    """
     client = bench.client
     out = bench.path(client, "fetch.json")
-    requested = bench.settings.get("client_rcvbuf_bytes")
     process = client.program(
         FETCH,
         (
@@ -56,12 +44,12 @@ def fetch_and_discard(bench: Bench, limit_s: float) -> None:
             "--path",
             "/bigfile",
             "--read-bytes",
-            str(bench.settings["read_bytes"]),
+            str(read_bytes),
             "--limit-s",
-            str(limit_s),
+            str(float(limit_s)),
             "--out",
             out,
-            *(("--rcvbuf", str(requested)) if requested else ()),
+            *(("--rcvbuf", str(rcvbuf_bytes)) if rcvbuf_bytes else ()),
         ),
         stdout=bench.path(client, "fetch.txt"),
     )
@@ -74,7 +62,7 @@ def fetch_and_discard(bench: Bench, limit_s: float) -> None:
         bench.ended = "limit"
 
 
-def fetch_with_wget(bench: Bench, limit_s: float) -> None:
+def fetch_with_wget(bench: Bench, *, limit_s: float) -> None:
     """Fetch with the article's own client, stopped at the limit."""
     client = bench.client
     log = bench.path(client, "wget.txt")

@@ -20,7 +20,7 @@ http {{
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
     server {{
-        listen {address}:{port}{options};
+        listen {address}:{port}{sndbuf};
         root {folder}/www;
     }}
 }}
@@ -28,11 +28,17 @@ http {{
 
 
 def serve(
-    bench: Bench, port: int, directives: tuple[str, ...], *, connections: int, options: str = ""
+    bench: Bench,
+    port: int,
+    directives: tuple[str, ...],
+    *,
+    connections: int,
+    sndbuf_bytes: int | None = None,
 ) -> Process:
-    """Start nginx on what lies in the folder www, and keep its configuration.
+    """Start nginx on the folder www, and keep its configuration.
 
-    `directives` are lines of the block http, `options` those of the directive listen.
+    `directives` are lines of the block http; `sndbuf_bytes` is the send buffer that nginx requests
+    of setsockopt, None for the kernel's own.
     """
     server = bench.server
     path = bench.path(server, "nginx.conf")
@@ -43,7 +49,7 @@ def serve(
             address=server.address,
             port=port,
             connections=connections,
-            options=options,
+            sndbuf=f" sndbuf={sndbuf_bytes}" if sndbuf_bytes else "",
             directives="\n".join(f"    {line};" for line in directives),
         ).encode(),
     )

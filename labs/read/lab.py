@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from labs.drive.condition import Condition
 from labs.drive.parameters.base import LabParameters
+from labs.drive.result_columns import Column, Margin, Note, columns_of
 from labs.errors import BadInput
 
 if TYPE_CHECKING:
@@ -22,76 +23,6 @@ if TYPE_CHECKING:
 
 NOTES = "notes"
 """The field of a lab's results that holds what a reader of the figures must know."""
-
-
-@dataclass(frozen=True)
-class Margin:
-    """How far the ratio of two testbeds may be from 1, written down before any run, and why."""
-
-    low: float
-    high: float
-    reason: str
-
-
-@dataclass(frozen=True)
-class Note:
-    """What a reader of a run's figures must know: `code` for programs, `text` for people.
-
-    `excludes`: the run's headline figure means nothing, so it is not compared.
-    """
-
-    code: str
-    text: str
-    excludes: bool = False
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a lab's results.
-
-    `predicted_by` names the column with the theory's value of the same figure; `hidden` columns
-    are left out of the printed table; the first `headline` column that a run has a value in is
-    what repetitions and testbeds are compared by. `steady`: it means something only in a run that
-    has reached a steady state, which the run's notes deny with the code `not_settled`.
-    """
-
-    name: str
-    unit: str
-    meaning: str
-    predicted_by: str | None = None
-    hidden: bool = False
-    headline: bool = False
-    steady: bool = False
-
-
-def column(
-    meaning: str,
-    *,
-    unit: str = "",
-    predicted_by: str | None = None,
-    hidden: bool = False,
-    headline: bool = False,
-    steady: bool = False,
-) -> Any:
-    """Declare one field of a lab's class `Results`; see `Column`."""
-    return dataclasses.field(
-        default=None,
-        metadata={
-            "unit": unit,
-            "meaning": meaning,
-            "predicted_by": predicted_by,
-            "hidden": hidden,
-            "headline": headline,
-            "steady": steady,
-        },
-    )
-
-
-def columns_of(results: type) -> tuple[Column, ...]:
-    """The declared columns of a class `Results`, in order."""
-    return tuple(
-        Column(one.name, **one.metadata) for one in dataclasses.fields(results) if one.metadata
-    )
 
 
 @dataclass(frozen=True)
@@ -191,7 +122,7 @@ class Lab:
             raise BadInput(
                 f"the lab {self.name} has no margin within which two testbeds agree. "
                 "Add one to the lab: MARGIN = Margin(0.9, 1.1, reason), from "
-                "labs.read.lab"
+                "labs.drive.result_columns"
             )
         return self._margin
 
@@ -207,3 +138,25 @@ def _as_found(results: Any) -> Found:
     return Found(
         values, tuple(note if isinstance(note, Note) else Note("", str(note)) for note in notes)
     )
+
+
+def group_of(
+    run: Run, parameters: type[LabParameters], conditions: Callable[[Any], tuple[Condition, ...]]
+) -> str:
+    """The group of a run's condition.
+
+    A run recorded before runs had one is looked up by name among the conditions of size full on
+    the same link.
+    """
+    condition = run.inputs["condition"]
+    if "group" in condition:
+        return str(condition["group"])
+    link = condition["link"]
+    declared = {one.name for one in dataclasses.fields(parameters)}
+    given: dict[str, Any] = {
+        name: float(link[name])
+        for name in ("rate_mbit", "delay_ms")
+        if name in declared and link[name] is not None
+    }
+    known = conditions(parameters(size="full", **given))
+    return next((one.group for one in known if one.name == run.condition), "")

@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from labs.drive.condition import without_group
 from labs.drive.parameters.base import LabParameters
 from labs.drive.parameters.declare import declared, plain
 from labs.drive.record.canonical import canonical
@@ -89,7 +90,7 @@ def _shared(study: Study, file: StudyFile) -> int:
 
 
 def _asked(run: Run) -> bytes:
-    return canonical(run.inputs["condition"])
+    return canonical(without_group(run.inputs["condition"]))
 
 
 def _parameters(study: Study, file: StudyFile, testbed: str) -> LabParameters:

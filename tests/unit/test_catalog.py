@@ -1,4 +1,4 @@
-"""The catalogue: labs of the package, and labs in a file of the reader's own."""
+"""The catalog: labs of the package, and labs in a file of the reader's own."""
 
 from __future__ import annotations
 
@@ -11,39 +11,146 @@ from pathlib import Path
 
 import pytest
 
-from labs import catalog as catalogue
+from labs import catalog
 from labs.cli import new
 from labs.drive.parameters import LabParameters
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
+from tests.run_folders import inputs, make_run
 
 ROOT = Path(__file__).resolve().parents[2]
 
-ECHO_PARAMETERS = """
+# A whole lab, part by part.
+ECHO = {
+    "__init__.py": "",
+    "lab.py": '''"""How long an echo takes."""
+
+from labs.drive.result_columns import Margin
+from labs.experiments.echo.conditions import conditions
+from labs.experiments.echo.parameters import Echo as Parameters
+
+MARGIN = Margin(0.9, 1.1, "an echo is short")
+''',
+    "parameters.py": """
 from dataclasses import dataclass
 from labs.drive.parameters import LabParameters, parameter
 
 @dataclass(frozen=True, kw_only=True)
 class Echo(LabParameters):
     words: int = parameter(3, low=1, high=9, help="how many words are sent")
-"""
-ECHO_EXPERIMENT = """
-from labs.experiments.condition import Condition
-from labs.testbed.link import Link
+""",
+    "settings.py": """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Settings:
+    words: int = 3
+    sample_ms: int = 100
+""",
+    "conditions.py": """
+from labs.drive.condition import Condition, as_settings
+from labs.drive.testbed.link import Link
+from labs.experiments.echo.settings import Settings
 
 def conditions(p):
-    return (Condition("near", Link(delay_ms=5.0), settings={"words": p.words}),
-            Condition("far", Link(delay_ms=50.0), settings={"words": p.words}))
+    settings = as_settings(Settings(p.words))
+    return (Condition("near", Link(delay_ms=5.0), {}, settings, "delays"),
+            Condition("far", Link(delay_ms=50.0), {}, settings, "delays"))
+""",
+    "experiment.py": """
+from labs.experiments.echo.settings import Settings
 
 def measure(bench, condition):
     pass
+""",
+    "results.py": """
+from dataclasses import dataclass
+from labs.drive.result_columns import Note, column
+from labs.experiments.echo.parameters import Echo
+from labs.experiments.echo.conditions import conditions
+from labs.read.lab import group_of
+
+@dataclass(frozen=True)
+class Results:
+    bytes: int = column("size of the body", unit="bytes", headline=True)
+    group: str = column("the group of the condition", hidden=True)
+    notes: tuple[Note, ...] = ()
+
+def results(run):
+    return Results(run.fetch()["bytes"], group_of(run, Echo, conditions), (Note("short", "x"),))
+""",
+    "narrative.py": """
+def describe(table):
+    return f"{len(table)} echoes"
+""",
+    "charts/__init__.py": """
+from plotly.graph_objects import Bar, Figure
+
+def sizes(table):
+    return Figure(Bar(x=table["condition"], y=table["bytes"]))
+""",
+    "claims/__init__.py": """
+from labs.read.claims.verdict import HOLDS, Finding
+
+def grouped(claim, seen):
+    return Finding(verdict=HOLDS, reason=seen.row("far")["group"])
+
+JUDGES = {"grouped": grouped}
+""",
+    "article9.toml": """
+[article]
+number = 9
+title = "Echoes"
+lab = "echo"
+kernels = "6.1"
+[article.parameters]
+[[claim]]
+id = "A9.1"
+statement = "The body has 1 GiB."
+expected = 1073741824
+unit = "bytes"
+tolerance_pct = 0.0
+tolerance_reason = "bytes are counted"
+conditions = ["far"]
+column = "bytes"
+[[claim]]
+id = "A9.2"
+statement = "It has a group."
+expected = "delays"
+unit = "group"
+conditions = ["far"]
+judge = "grouped"
+""",
+}
+LOOK = """
+from labs import charts
+from labs.catalog import find
+from labs.read.runs.run import open_run
+from labs.studies.study import Study
+from pathlib import Path
+
+lab = find("echo")
+(run,) = map(open_run, Path("runs").glob("echo-*"))
+study = Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab)
+print(study.tell(), charts.echo.sizes(study.results()).data[0].y[0], study.results().note_codes[0])
 """
+
+
+def write_parts(folder: Path, **changed: str | None) -> Path:
+    """The lab `echo` in a folder; `changed` are parts by their name before the dot, None for one
+    that is left out."""
+    for name, text in ECHO.items():
+        given = changed.get(name.split(".")[0], text)
+        if given is not None:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(given)
+    return folder
 
 
 @pytest.fixture(autouse=True)
 def no_own_labs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test starts without labs of the reader's own, and leaves none behind."""
-    monkeypatch.setattr(catalogue, "_own", {})
+    monkeypatch.setattr(catalog, "_own", {})
     yield
     for name in [name for name in sys.modules if name.startswith("labs_own_")]:
         del sys.modules[name]
@@ -57,57 +164,57 @@ def own(folder: Path, text: str, name: str = "mine.py") -> str:
 
 def refused(name_or_path: str) -> str:
     with pytest.raises(BadInput) as caught:
-        catalogue.find(name_or_path)
+        catalog.find(name_or_path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_a_lab_of_the_package_is_found_by_name() -> None:
-    lab = catalogue.find("buffers")
-    assert lab.Parameters() is Buffers
-    assert catalogue.lab_of(Buffers()) is lab
+    lab = catalog.find("buffers")
+    assert lab.Parameters is Buffers
+    assert catalog.lab_of(Buffers()) is lab
     assert [one.name for one in lab.conditions(Buffers(only="both"))] == ["both"]
 
 
 def test_every_lab_has_a_title_and_parameters_of_its_own() -> None:
-    for name, lab in catalogue.LABS.items():
-        assert lab.name == name and lab.title
-        assert issubclass(lab.Parameters(), LabParameters)
-        assert lab.conditions(lab.Parameters()())
+    for lab in map(catalog.find, catalog.LABS):
+        assert lab.name in catalog.LABS and lab.title
+        assert issubclass(lab.Parameters, LabParameters)
+        assert lab.conditions(lab.Parameters())
 
 
 def test_an_unknown_lab_is_told_with_the_nearest_and_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "did you mean buffers?" in refused("bufers")
-    assert "labs: buffers, nagle, or a file of your own" in refused("zork")
+    assert "Available: buffers, nagle, or a file" in refused("zork")
     assert "no such file" in refused("./nothing.py")
     monkeypatch.chdir(tmp_path)
     own(tmp_path, new.source("mine"))
-    assert "did you mean ./mine.py?" in refused("mine")
+    assert 'did you mean "./mine.py"? Available' in refused("mine")
 
 
 def test_an_own_file_is_a_lab(tmp_path: Path) -> None:
-    lab = catalogue.find(own(tmp_path, new.source("mine")))
-    assert (lab.name, lab.source) == ("mine", str(tmp_path / "mine.py"))
+    lab = catalog.find(own(tmp_path, new.source("mine")))
+    assert (lab.name, lab.source) == ("mine", tmp_path / "mine.py")
     assert lab.title.startswith("How long")
-    p = lab.Parameters()(only="far")
-    assert catalogue.lab_of(p) is lab
+    p = lab.Parameters(only="far")
+    assert catalog.lab_of(p) is lab
     assert [one.name for one in lab.conditions(p)] == ["far"]
-    assert callable(lab.experiment_module().measure) and callable(lab.analysis_module().results)
-    assert catalogue.find("mine") is lab  # from now on by name, as its runs call it
+    assert callable(vars(lab.require("results"))["measure"])
+    assert catalog.find("mine") is lab  # from now on by name, as its runs call it
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.py"]
     with pytest.raises(BadInput, match="the lab mine has no charts"):
-        lab.charts_module()
+        lab.require("charts")
 
 
 def test_an_own_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
     path = own(tmp_path, new.source("mine"))
-    first = catalogue.find(path)
-    assert catalogue.find(path) is first
+    first = catalog.find(path)
+    assert catalog.find(path) is first
     own(tmp_path, new.source("mine").replace("100, unit", "200, unit"))
-    changed = catalogue.find(path)
-    assert vars(changed.Parameters()())["file_kib"] == 200
+    changed = catalog.find(path)
+    assert vars(changed.Parameters())["file_kib"] == 200
 
 
 @pytest.mark.parametrize(
@@ -120,6 +227,7 @@ def test_an_own_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
         ("\0", "mine.py"),
         ("x = 1\n", "defines no Parameters and no conditions and no measure and no results"),
         (new.source("mine").replace("def results", "def result"), "defines no results"),
+        (new.source("mine") + "import pandas\n", "it imports pandas, which a run cannot load"),
         (new.source("mine").replace("@dataclass(frozen=True, kw_only=True)\n", ""), "@dataclass"),
         (new.source("mine").replace("(LabParameters)", ""), "a class on LabParameters"),
         (
@@ -137,7 +245,7 @@ def test_a_file_that_is_no_lab_is_told_so(tmp_path: Path, text: str, said: str) 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("My-Lab.py", "small letters, digits and _"),
+        ("My-Lab.py", "lower-case letters, digits and underscores"),
         ("buffers.py", "buffers is a lab of the package"),
     ],
 )
@@ -151,23 +259,30 @@ def test_a_folder_is_no_lab(tmp_path: Path) -> None:
 
 def test_parameters_of_no_lab_are_told_so() -> None:
     with pytest.raises(BadInput, match=r"labs\.check makes them"):
-        catalogue.lab_of(LabParameters())
+        catalog.lab_of(LabParameters())
 
 
-def test_adding_a_lab_touches_the_catalogue_and_its_own_files_only(tmp_path: Path) -> None:
+def files_of(folder: Path, without: str) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and without not in path.parts
+    }
+
+
+def test_adding_a_lab_changes_nothing_else(tmp_path: Path) -> None:
+    """A folder with every part is a lab: its parameters, its runs, its claims, its charts."""
     package = tmp_path / "labs"
     shutil.copytree(ROOT / "labs", package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "parameters" / "echo.py").write_text(ECHO_PARAMETERS)
-    (package / "experiments" / "echo.py").write_text(ECHO_EXPERIMENT)
-    listed = package / "catalogue.py"
-    mark = '        _of_the_package("buffers"'
-    line = '        _of_the_package("echo", "Echo", "How long a word takes"),\n'
-    assert mark in listed.read_text()
-    listed.write_text(listed.read_text().replace(mark, line + mark))
+    before = files_of(package, "echo")
+    write_parts(package / "experiments" / "echo")
+    link = {**inputs()["condition"]["link"], "delay_ms": 50.0}
+    far = {**inputs("far")["condition"], "settings": {"words": 3}, "link": link}
+    make_run(tmp_path / "runs", inputs("far", lab="echo", condition=far))
 
-    def labs(*words: str) -> str:
+    def python(*words: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "labs.cli", *words],
+            [sys.executable, *words],
             cwd=tmp_path,
             text=True,
             capture_output=True,
@@ -176,9 +291,79 @@ def test_adding_a_lab_touches_the_catalogue_and_its_own_files_only(tmp_path: Pat
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def labs(*words: str) -> str:
+        return python("-m", "labs.cli", *words)
+
     assert "--words" in labs("parameters", "echo")
     assert "echo" in labs("run", "--help")
     steps = json.loads(labs("run", "echo", "--words", "4", "--only", "far", "--dry-run", "--json"))
     assert steps["parameters"]["words"] == 4
     commands = [" ".join(line["argv"]) for line in steps["conditions"][0]["commands"]]
     assert any("netem delay 50ms" in line for line in commands)
+    found = json.loads(labs("claims", "--from", "runs", "--json"))
+    assert [(one["id"], one["verdict"]) for one in found] == [("A9.1", "holds"), ("A9.2", "holds")]
+    assert found[1]["reason"] == "delays"  # by name: the run does not say its group
+    assert python("-c", LOOK).split() == ["1", "echoes", str(2**30), "short"]
+    assert files_of(package, "echo") == before
+
+
+TWICE = ECHO["results.py"].replace("    group: str", "    bytes: int = 3\n    group: str")
+TAKEN = ECHO["results.py"].replace("bytes: int", "link: int")
+NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"')
+
+
+@pytest.mark.parametrize(
+    ("changed", "file", "said"),
+    [
+        ({"results": None}, "", "missing: results.py"),
+        ({"experiment": None, "parameters": None}, "", "missing: parameters.py, experiment.py"),
+        ({"results": TWICE}, "results.py", "Results declares bytes twice"),
+        ({"results": TAKEN}, "results.py", "declares link, which every study has already"),
+        ({"results": NOT_A_COLUMN}, "results.py", "predicted_by byte, which is not a column"),
+        (
+            {"article9": ECHO["article9.toml"].replace('"grouped"', '"group"')},
+            "article9.toml",
+            "A9.2",
+        ),
+        ({"experiment": "import pandas\n"}, "experiment.py", "it imports pandas"),
+        (
+            {"experiment": "from labs.read.lab import Lab\n"},
+            "experiment.py",
+            "imports labs.read.lab",
+        ),
+        ({"settings": "import numpy\n" + ECHO["settings.py"]}, "settings.py", "it imports numpy"),
+        ({"lab": '"""Echo."""\n'}, "lab.py", "no Parameters and no conditions"),
+    ],
+)
+def test_load_folder_refuses(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changed: dict[str, str | None],
+    file: str,
+    said: str,
+) -> None:
+    """When the lab is loaded, in one line that names the file."""
+    folder = write_parts(tmp_path / "labs_echo", **changed)
+    for path in folder.rglob("*.py"):
+        path.write_text(path.read_text().replace("labs.experiments.echo", "labs_echo"))
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(BadInput) as caught:
+            catalog.load_folder(folder, "labs_echo")
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == "labs_echo"]:
+            del sys.modules[name]
+    text = str(caught.value)
+    assert text.startswith(str(folder / file)) and said in text and "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("ledger", "said"),
+    [
+        (ECHO["article9.toml"], "A9.2: grouped is not a judging function"),
+        (ECHO["article9.toml"].replace("[article]", "[article"), "mine.toml: "),
+    ],
+)
+def test_own_ledger_is_checked(tmp_path: Path, ledger: str, said: str) -> None:
+    (tmp_path / "mine.toml").write_text(ledger)
+    assert said in refused(own(tmp_path, new.source("mine")))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from labs.catalog import find
-from labs.experiments.buffers.claims import verdicts
 from labs.experiments.buffers.parameters import Buffers
 from labs.launch.launch import run as make
+from labs.read.claims.judge import verdicts
 
 # Short ones: a few seconds of transfer, or none at all; and wmem, which the kernels differ in.
 CONDITIONS = "httping,wmem,adv-m2,adv-2,setsockopt"
@@ -32,7 +32,7 @@ ALIKE = {
 )
 def test_article_1_is_judged_by_fresh_runs(tmp_path: Path, kernel: str, wmem: str) -> None:
     study = make(find("buffers"), Buffers(runs=str(tmp_path), kernel=kernel, only=CONDITIONS))
-    found = {one.id: one for one in verdicts(study.runs)}
+    found = {one.id: one for one in verdicts(find("buffers"), study.runs)}
     assert {id_: found[id_].verdict for id_ in ALIKE} == ALIKE
     assert found["A1.7"].verdict == wmem
     assert found["A1.7"].witness is not None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.buffers import settings as asked
 from labs.experiments.buffers.prediction import expected
-from labs.experiments.buffers.settings import Buffer
+from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer, settings_of
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.notebook import Table
 from labs.read.readings.goodput import download, own_socket
@@ -93,7 +92,7 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             "granted": one["granted_bytes"],
             "core maximum": int(run.sysctls[one["host"]]["after"][CAPS[one["socket"]]]),
         }
-    if asked.is_download(run):
+    if settings_of(run).is_download:
         steady = download(run).third_bytes_s(2)
         speed = None if steady is None else steady / MIB
         yield {**_sender(run), "measured MiB/s": speed}
@@ -104,7 +103,7 @@ def _sender(run: Run) -> dict[str, Any]:
     rows = own_socket(run.samples("server"), "bytes_acked")
     theory = expected(run)
     return {
-        **_set(run, "server", "send", asked.send_buffer(run)),
+        **_set(run, "server", "send", send_buffer(run)),
         **_seen(rows, granted="sndbuf_bytes", used="wmem_queued_bytes"),
         **_allows(run, None if theory is None else theory.send_bytes),
     }
@@ -115,7 +114,7 @@ def _receiver(run: Run) -> dict[str, Any]:
     offered = own_socket(run.samples("server"), "bytes_acked")
     theory = expected(run)
     return {
-        **_set(run, "client", "receive", asked.receive_buffer(run)),
+        **_set(run, "client", "receive", receive_buffer(run)),
         **_seen(rows, granted="rcvbuf_bytes", used="rmem_alloc_bytes"),
         "advertised": _most(offered, "snd_wnd_bytes"),
         **_allows(run, None if theory is None else theory.window_bytes),
@@ -125,12 +124,12 @@ def _receiver(run: Run) -> dict[str, Any]:
 def _set(run: Run, host: str, socket: str, buffer: Buffer) -> dict[str, Any]:
     by = (
         "setsockopt"
-        if buffer.by_hand
+        if buffer.via_setsockopt
         else "the kernel"
         if buffer.fixed_bytes is None
         else ("sysctl")
     )
-    cap = int(run.sysctls[host]["after"][CAPS[socket]]) if buffer.by_hand else None
+    cap = int(run.sysctls[host]["after"][CAPS[socket]]) if buffer.via_setsockopt else None
     return {
         "condition": run.condition,
         "whose": WHOSE[socket],

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from labs.drive.condition import Condition, Setting, Sysctls
+from labs.drive.condition import Condition, Sysctls, as_settings, read_settings
 from labs.drive.testbed.link import Link, queue_packets
 from labs.errors import BadInput
-from labs.experiments.buffers.experiment import steps
 from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.settings import (
+    ARTICLE,
+    DISCARD,
+    GRANTS,
+    HTTPING,
+    LOSS,
+    REQUESTS,
+    SHARE,
+    SWEEP,
+    WGET,
+    Settings,
+)
 
 KIB, MIB = 1 << 10, 1 << 20
 # The article's own link: its commands are kept to the letter, netem's default queue included.
@@ -18,6 +29,8 @@ ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS = 1000.0, 200.0
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
 CORE = {"server": "net.core.wmem_max", "client": "net.core.rmem_max"}
 
+DEFAULT, SENDER_RAISED, BOTH_RAISED = "default", "wmem", "both"
+"""The kernels' own buffers, a larger one at the sender alone, and at both ends."""
 SHAPED_SIZES_KIB = (256, 4096, 51200)
 SWEEP_KIB = tuple(64 << step for step in range(12))
 """64 KiB to 128 MiB; between them stand multiples of the BDP, where the curve bends."""
@@ -38,9 +51,9 @@ SMALL = (
     "shaped",
     "shaped-256k",
     "httping",
-    "default",
-    "wmem",
-    "both",
+    DEFAULT,
+    SENDER_RAISED,
+    BOTH_RAISED,
     "rmem100",
     "adv-m2",
     "adv-2",
@@ -50,7 +63,7 @@ SMALL = (
 
 # What tells two machines from the virtual kernel, in minutes: no delay and delay, no shaper, the
 # buffers of the article.
-SMALL_ON_MACHINES = ("unshaped", "shaped", "default", "wmem", "both", "rmem100")
+SMALL_ON_MACHINES = ("unshaped", "shaped", DEFAULT, SENDER_RAISED, BOTH_RAISED, "rmem100")
 
 
 def conditions(p: Buffers) -> tuple[Condition, ...]:
@@ -66,7 +79,13 @@ def conditions(p: Buffers) -> tuple[Condition, ...]:
 
 
 def _every(p: Buffers) -> Iterator[Condition]:
-    base = _settings(p)
+    base = Settings(
+        client=p.client,
+        read_bytes=p.read_bytes,
+        transfer_bytes=p.transfer_mib * MIB,
+        limit_s=p.limit_s,
+        capture=p.capture,
+    )
     yield from _article(p, base)
     yield from _sweep(p, base)
     yield from _adv_win_scale(p, base)
@@ -74,54 +93,50 @@ def _every(p: Buffers) -> Iterator[Condition]:
     yield from _loss(p, base)
 
 
-def _settings(p: Buffers) -> dict[str, Setting]:
-    return {
-        "client": p.client,
-        "read_bytes": p.read_bytes,
-        "transfer_bytes": p.transfer_mib * MIB,
-        "limit_s": p.limit_s,
-        "sample_ms": 100,
-        "capture": p.capture,
-    }
+def _condition(
+    group: str, name: str, link: Link, sysctls: Sysctls, settings: Settings
+) -> Condition:
+    return Condition(name, link, sysctls, as_settings(settings), group)
 
 
-def _article(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
-    """The article's own rows, in its order."""
+def _article(p: Buffers, base: Settings) -> Iterator[Condition]:
+    """The article's own rows, in its order, with its use of httping among them."""
     shaped, undelayed = (
         link(p),
         replace(link(p), delay_ms=0.0, jitter_ms=0.0, loss_pct=0.0, queue_packets=None),
     )
     raised = round(p.buffer_mib * MIB)
-    yield Condition("unshaped", Link(at=p.shaped_at), {}, base)
-    yield Condition("shaped", undelayed, {}, base)
+    httping = replace(base, steps=HTTPING, transfer_bytes=KIB)
+    yield _condition(ARTICLE, "unshaped", Link(at=p.shaped_at), {}, base)
+    yield _condition(ARTICLE, "shaped", undelayed, {}, base)
     for size in SHAPED_SIZES_KIB:
-        yield Condition(f"shaped-{size}k", undelayed, fixed(size * KIB, size * KIB), base)
-    yield Condition("httping", shaped, {}, {**base, "steps": "httping", "transfer_bytes": KIB})
-    yield Condition("default", shaped, {}, base)
-    yield Condition("wmem", shaped, fixed(raised, None), base)
-    yield Condition("both", shaped, fixed(raised, raised), base)
-    yield Condition("rmem100", shaped, fixed(raised, 2 * raised), base)
+        both = fixed(size * KIB, size * KIB)
+        yield _condition(ARTICLE, f"shaped-{size}k", undelayed, both, base)
+    yield _condition(REQUESTS, "httping", shaped, {}, httping)
+    yield _condition(ARTICLE, DEFAULT, shaped, {}, base)
+    yield _condition(ARTICLE, SENDER_RAISED, shaped, fixed(raised, None), base)
+    yield _condition(ARTICLE, BOTH_RAISED, shaped, fixed(raised, raised), base)
+    yield _condition(ARTICLE, "rmem100", shaped, fixed(raised, 2 * raised), base)
 
 
-def _sweep(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
+def _sweep(p: Buffers, base: Settings) -> Iterator[Condition]:
     """One size at both ends, automatic sizing off: by sysctl, then by setsockopt."""
     sizes = sorted({*(kib * KIB for kib in SWEEP_KIB), *_of_bdp(p, SWEEP_BDP)})
     for size in sizes:
-        yield Condition(name_of_size(size), link(p), fixed(size, size), base)
+        yield _condition(SWEEP, name_of_size(size), link(p), fixed(size, size), base)
     for size in sizes:
-        # setsockopt doubles what is asked for, so half of it is asked.
-        wish = {"server_sndbuf_bytes": size // 2, "client_rcvbuf_bytes": size // 2}
-        caps = {host: {name: str(max(size // 2, 212992))} for host, name in CORE.items()}
-        yield Condition(
-            name_of_size(size).replace("sweep", "sweep-set"),
-            link(p),
-            caps,
-            {**base, **wish, "client": "discard"},
+        # setsockopt doubles what is requested, so half of it is requested.
+        half = size // 2
+        by_setsockopt = replace(
+            base, client=DISCARD, server_sndbuf_bytes=half, client_rcvbuf_bytes=half
         )
+        caps = {host: {name: str(max(half, 212992))} for host, name in CORE.items()}
+        name = name_of_size(size, "sweep-set")
+        yield _condition(SWEEP, name, link(p), caps, by_setsockopt)
 
 
-def _adv_win_scale(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
-    """One receive buffer, and the share of it that the kernel is told to keep back."""
+def _adv_win_scale(p: Buffers, base: Settings) -> Iterator[Condition]:
+    """One receive buffer, and the share of it that the kernel is told not to use as window."""
     size = _of_bdp(p, (ADV_BUFFER_BDP,))[0]
     for scale in ADV_WIN_SCALES:
         sysctls = {
@@ -133,45 +148,31 @@ def _adv_win_scale(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
             },
         }
         name = f"adv-{scale}" if scale >= 0 else f"adv-m{-scale}"
-        yield Condition(name, link(p), sysctls, base)
+        yield _condition(SHARE, name, link(p), sysctls, base)
 
 
-def _setsockopt(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
+def _setsockopt(p: Buffers, base: Settings) -> Iterator[Condition]:
     """What setsockopt grants, with the default cap and a raised one; a buffer set by hand."""
-    grants: dict[str, Setting] = {**base, "steps": "grants"}
-    yield Condition("setsockopt", Link(at=p.shaped_at), {}, grants)
-    yield Condition(
-        "setsockopt-raised",
-        Link(at=p.shaped_at),
-        {"client": {"net.core.rmem_max": str(64 << 20), "net.core.wmem_max": str(64 << 20)}},
-        grants,
-    )
-    yield Condition(
-        "by-hand",
-        link(p),
-        {},
-        {**base, "client": "discard", "client_rcvbuf_bytes": 131072, "limit_s": HAND_S},
-    )
+    grants, cap = replace(base, steps=GRANTS), str(64 << 20)
+    raised = {"client": {"net.core.rmem_max": cap, "net.core.wmem_max": cap}}
+    by_hand = replace(base, client=DISCARD, client_rcvbuf_bytes=131072, limit_s=HAND_S)
+    yield _condition(REQUESTS, "setsockopt", Link(at=p.shaped_at), {}, grants)
+    yield _condition(REQUESTS, "setsockopt-raised", Link(at=p.shaped_at), raised, grants)
+    yield _condition(REQUESTS, "by-hand", link(p), {}, by_hand)
 
 
-def _loss(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
+def _loss(p: Buffers, base: Settings) -> Iterator[Condition]:
     """Congestion controls under loss, behind a router with offloads off: netem drops whole skbs."""
     for loss_pct in LOSSES_PCT:
+        path = Link(
+            LOSS_RATE_MBIT, LOSS_DELAY_MS, loss_pct, at="router", queue_packets=LOSS_QUEUE_PACKETS
+        )
         for algorithm in ALGORITHMS:
+            control = {"server": {"net.ipv4.tcp_congestion_control": algorithm}}
             for draw in range(DRAWS[p.size]):
-                path = Link(
-                    LOSS_RATE_MBIT,
-                    LOSS_DELAY_MS,
-                    loss_pct,
-                    at="router",
-                    queue_packets=LOSS_QUEUE_PACKETS,
-                )
-                yield Condition(
-                    f"loss-{loss_pct:g}-{algorithm}-{draw}",
-                    path,
-                    {"server": {"net.ipv4.tcp_congestion_control": algorithm}},
-                    {**base, "client": "discard", "limit_s": LOSS_S, "draw": draw},
-                )
+                settings = replace(base, client=DISCARD, limit_s=LOSS_S, draw=draw)
+                name = f"loss-{loss_pct:g}-{algorithm}-{draw}"
+                yield _condition(LOSS, name, path, control, settings)
 
 
 def three(size_bytes: int) -> str:
@@ -189,9 +190,9 @@ def fixed(send_bytes: int | None, receive_bytes: int | None) -> Sysctls:
     return sysctls
 
 
-def name_of_size(size_bytes: int) -> str:
+def name_of_size(size_bytes: int, series: str = "sweep") -> str:
     """The name of a sweep's point."""
-    return f"sweep-{size_bytes // KIB}k"
+    return f"{series}-{size_bytes // KIB}k"
 
 
 def _of_bdp(p: Buffers, shares: tuple[float, ...]) -> list[int]:
@@ -226,8 +227,9 @@ def link(p: Buffers) -> Link:
 
 def tools(condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts."""
-    if steps(condition) == "grants":
+    settings = read_settings(Settings, condition.settings)
+    if settings.steps == GRANTS:
         return ()
-    if steps(condition) == "httping":
+    if settings.steps == HTTPING:
         return ("nginx", "httping")
-    return ("nginx", "wget") if condition.settings["client"] == "wget" else ("nginx",)
+    return ("nginx", "wget") if settings.client == WGET else ("nginx",)

@@ -5,28 +5,50 @@ from __future__ import annotations
 import json
 
 from labs.drive.bench import PROGRAMS, Bench, Buffer
-from labs.drive.condition import Condition
-from labs.drive.download import download, serve_file
+from labs.drive.condition import Condition, read_settings
+from labs.drive.download import fetch_and_discard, fetch_with_wget, serve_file
+from labs.experiments.buffers.settings import GRANTS, HTTPING, WGET, Settings
 
-GRANTS = PROGRAMS / "setsockopt_sizes.py"
+GRANTS_PROGRAM = PROGRAMS / "setsockopt_sizes.py"
 # setsockopt: the kernel's minimum, its doubling, its cap of 212,992, the article's 50 MiB.
 REQUESTS = (1, 1000, 2304, 4096, 65536, 106496, 212992, 212993, 1 << 20, 50 << 20)
 
 
 def measure(bench: Bench, condition: Condition) -> None:
     """Do the condition's steps: a download, what setsockopt grants, or httping."""
-    {"download": download, "grants": grants, "httping": httping}[steps(condition)](bench)
+    settings, port = read_settings(Settings, condition.settings), condition.link.port
+    if settings.steps == GRANTS:
+        grants(bench)
+    elif settings.steps == HTTPING:
+        httping(bench, settings, port)
+    else:
+        download(bench, settings, port)
 
 
-def steps(condition: Condition) -> str:
-    """What is done; a condition that does not say it is a download."""
-    return str(condition.settings.get("steps", "download"))
+def download(bench: Bench, settings: Settings, port: int) -> None:
+    """Serve a file, watch both ends, fetch it once."""
+    server = serve_file(
+        bench, settings.transfer_bytes, port, sndbuf_bytes=settings.server_sndbuf_bytes
+    )
+    bench.watch(port, settings.sample_ms, capture=(bench.client,) if settings.capture else ())
+    if settings.client == WGET:
+        fetch_with_wget(bench, limit_s=settings.limit_s)
+    else:
+        fetch_and_discard(
+            bench,
+            limit_s=settings.limit_s,
+            read_bytes=settings.read_bytes,
+            rcvbuf_bytes=settings.client_rcvbuf_bytes,
+        )
+    bench.unwatch()
+    server.stop()
 
 
 def grants(bench: Bench) -> None:
-    """Ask for buffers on the client, and write down what was granted."""
+    """Request buffers on the client, and record what was granted."""
     out = bench.path(bench.client, "grants.json")
-    process = bench.client.program(GRANTS, ("--sizes", ",".join(map(str, REQUESTS)), "--out", out))
+    sizes = ",".join(map(str, REQUESTS))
+    process = bench.client.program(GRANTS_PROGRAM, ("--sizes", sizes, "--out", out))
     bench.finish(process, 30)
     process.stop()
     bench.keep(bench.client, out, "grants.json")
@@ -34,10 +56,9 @@ def grants(bench: Bench) -> None:
         bench.buffers.append(Buffer("client", **row))
 
 
-def httping(bench: Bench) -> None:
+def httping(bench: Bench, settings: Settings, port: int) -> None:
     """Time what httping times: a connection, and a request on it."""
-    port = bench.condition.link.port
-    server = serve_file(bench, int(str(bench.settings["transfer_bytes"])), port)
+    server = serve_file(bench, settings.transfer_bytes, port)
     url = f"http://{bench.server.address}:{port}/bigfile"
     done = bench.client.run(("httping", "-c", "5", "-g", url))
     bench.note(bench.client, "httping.txt", done.text)

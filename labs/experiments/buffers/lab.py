@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from labs.drive.result_columns import Margin
 from labs.experiments.buffers.conditions import conditions, tools
 from labs.experiments.buffers.parameters import Buffers as Parameters
-from labs.read.lab import Margin
 
 __all__ = ["MARGIN", "Parameters", "conditions", "tools"]
 

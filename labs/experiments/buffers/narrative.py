@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from labs.experiments.buffers.results import NO_RATE
-from labs.experiments.buffers.settings import ARTICLE, is_download
+from labs.experiments.buffers.settings import ARTICLE
+from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, settings_of, window
 from labs.experiments.buffers.sweep import remarks
-from labs.experiments.buffers.window import Window, bdp_bytes, window
 from labs.read.display.format import in_three_digits, is_known, milliseconds, size_in_words
 from labs.read.readings.goodput import download
 from labs.read.runs.run import Run
@@ -88,7 +88,7 @@ def _of_the_article(row: dict[Any, Any]) -> str:
 
 def describe_run(run: Run) -> str:
     """What one download shows: the link's BDP, what was in flight, what held the sender back."""
-    if not is_download(run):
+    if not settings_of(run).is_download:
         return f"Nothing is downloaded under the condition {run.condition}."
     found, bdp = window(run), bdp_bytes(run)
     if found is None:

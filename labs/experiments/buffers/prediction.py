@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from labs.experiments.buffers.settings import (
+from labs.experiments.buffers.socket_buffers import (
     RMEM,
     WMEM,
-    is_download,
     receive_buffer,
     send_buffer,
+    settings_of,
     three,
 )
 from labs.read.runs.run import Run
@@ -16,10 +16,12 @@ from labs.read.theory.bounds import Prediction, predict
 
 
 def expected(run: Run) -> Prediction | None:
-    """The steady goodput and what bounds it; None where the theory has no word: no rate (then
-    the machine is the bound), loss, jitter that reorders, or no download at all."""
+    """The steady goodput and what bounds it; None where the theory has no value: no rate (then
+    the machine is the limit), loss, jitter that reorders, or no download at all."""
     link, found = run.link["asked"], run.link["measured"]
-    if link["rate_mbit"] is None or link["loss_pct"] or link["jitter_ms"] or not is_download(run):
+    if link["rate_mbit"] is None or link["loss_pct"] or link["jitter_ms"]:
+        return None
+    if not settings_of(run).is_download:
         return None
     client, server = run.sysctls["client"]["after"], run.sysctls["server"]["after"]
     receives, sends = receive_buffer(run), send_buffer(run)
@@ -29,8 +31,8 @@ def expected(run: Run) -> Prediction | None:
         kernel=run.kernel["release"],
         tcp_rmem=three(client[RMEM]),
         tcp_wmem=three(server[WMEM]),
-        rcvbuf_bytes=receives.most_bytes if receives.by_hand else None,
-        sndbuf_bytes=sends.most_bytes if sends.by_hand else None,
+        rcvbuf_bytes=receives.most_bytes if receives.via_setsockopt else None,
+        sndbuf_bytes=sends.most_bytes if sends.via_setsockopt else None,
         adv_win_scale=int(client.get("net.ipv4.tcp_adv_win_scale", "1")),
         offloads=link["at"] != "router",
     )

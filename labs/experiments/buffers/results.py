@@ -8,11 +8,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labs.experiments.buffers import settings as asked
+from labs.drive.result_columns import Note, column
+from labs.experiments.buffers.conditions import conditions
+from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.prediction import expected, expected_mean_bytes_s
+from labs.experiments.buffers.settings import SWEEP, Settings
+from labs.experiments.buffers.socket_buffers import (
+    adv_win_scale,
+    congestion_control,
+    parameter,
+    receive_buffer,
+    send_buffer,
+    settings_of,
+)
 from labs.read.claims.article_figures import figures_by_column
 from labs.read.claims.ledger import Article, read
-from labs.read.lab import Note, column
+from labs.read.lab import group_of
 from labs.read.readings.counters import capture_losses, shaper_drops, under_memory_pressure
 from labs.read.readings.goodput import download
 from labs.read.readings.instruments import ALLOWED_PCT, apart_pct, goodputs
@@ -20,6 +31,7 @@ from labs.read.runs.run import Run
 
 MIB = 1 << 20
 SETTLED_PCT = 5.0
+SYSCTL, SETSOCKOPT = "sysctl", "setsockopt"
 NO_RATE, NOT_SETTLED = "no_rate", "not_settled"
 
 
@@ -79,25 +91,31 @@ class Results:
 
 def results(run: Run) -> Results:
     """The figures of one run."""
-    timed = run.httping()
-    receives, sends = asked.receive_buffer(run), asked.send_buffer(run)
-    found = _of_the_download(run) if asked.is_download(run) else {}
+    timed, settings = run.httping(), settings_of(run)
+    receives, sends = receive_buffer(run), send_buffer(run)
+    group = group_of(run, Buffers, conditions)
+    found = _of_the_download(run) if settings.is_download else {}
     return Results(
         **found,
         buffer_bytes=receives.fixed_bytes,
         receive_most_bytes=receives.most_bytes,
         send_most_bytes=sends.most_bytes,
-        series=asked.series(run),
-        adv_win_scale=asked.adv_win_scale(run),
-        congestion_control=asked.congestion_control(run),
+        series=series_of(settings) if group == SWEEP else None,
+        adv_win_scale=adv_win_scale(run),
+        congestion_control=congestion_control(run),
         loss_pct=run.link["asked"]["loss_pct"],
         lost_pct=run.link["measured"]["loss_pct"],
-        draw=asked.draw(run),
+        draw=settings.draw,
         httping_ms=timed.mean_ms if timed else None,
-        group=asked.part(run.condition),
+        group=group,
         ended=run.ended,
         notes=tuple(notes(run, found.get("settled"), found.get("agreement_pct"))),
     )
+
+
+def series_of(settings: Settings) -> str:
+    """How a point of the sweep was set: by SYSCTL or by SETSOCKOPT."""
+    return SYSCTL if settings.client_rcvbuf_bytes is None else SETSOCKOPT
 
 
 @cache
@@ -110,7 +128,7 @@ def _of_the_download(run: Run) -> dict[str, Any]:
     seen = download(run)
     steady, before = seen.third_bytes_s(2), seen.third_bytes_s(1)
     theory = expected(run)
-    claim, articles_own = figures_by_column(article(), run, asked.parameter) or (None, {})
+    claim, articles_own = figures_by_column(article(), run, parameter) or (None, {})
     return {
         "goodput_mib_s": _mib(seen.goodput_bytes_s),
         "steady_mib_s": _mib(steady),
@@ -164,7 +182,7 @@ def no_rate(run: Run) -> bool:
     return (
         run.testbed == "virtual"
         and run.link["asked"]["rate_mbit"] is None
-        and asked.is_download(run)
+        and settings_of(run).is_download
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.buffers.settings import SYSCTL
+from labs.experiments.buffers.results import SYSCTL
 from labs.read.display.format import size_in_words
 from labs.read.display.notebook import Words
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from labs.drive.condition import Condition, Setting
+from labs.drive.condition import Condition, as_settings, read_settings
 from labs.drive.programs.respond import HEAD_BYTES
 from labs.drive.testbed.layout import layout
 from labs.drive.testbed.link import Link
 from labs.errors import BadInput
 from labs.experiments.nagle.experiment import quick_route
 from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.settings import (
+    AB,
+    ARTICLE,
+    ASK,
+    BOTH,
+    EACH,
+    NEVER,
+    NGINX,
+    ONCE,
+    OWN_CLIENT,
+    OWN_SERVER,
+    PIECES,
+    ROUTE,
+    SERVER,
+    SIZES,
+    WRITES,
+    Settings,
+)
 
 MSS_BYTES = 1448
 """An MTU of 1500 less the headers of IP and TCP with timestamps."""
-LIMIT_S = 600.0
 
 ON_MACHINES = ("off", "on", "off-no-k", "quickack")
-"""What two machines are asked, which take their time for each run."""
+"""What is run on two machines, where each run takes real time."""
 SMALL = (
     "off",
     "on",
@@ -43,11 +61,14 @@ SMALL = (
 def conditions(p: Nagle) -> tuple[Condition, ...]:
     """The conditions that parameters ask for: those of `only`, or those of the size.
 
-    BadInput for more requests at a time than there are, which ab refuses, and for a capture of the
-    reader's own that is not there.
+    BadInput for more requests at a time than there are, which ab refuses, and for a capture
+    file that does not exist.
     """
-    if p.capture and not Path(p.capture).is_file():
-        raise BadInput(f"there is no capture {p.capture}; name a pcap or pcapng file, or nothing")
+    if p.capture_file and not Path(p.capture_file).is_file():
+        raise BadInput(
+            f"there is no capture {p.capture_file}. Set capture_file to a pcap or pcapng file, "
+            "or to nothing"
+        )
     if p.concurrency > p.requests:
         raise BadInput(
             f"concurrency {p.concurrency} is more than the {p.requests} requests there "
@@ -61,82 +82,73 @@ def conditions(p: Nagle) -> tuple[Condition, ...]:
 
 
 def _every(p: Nagle) -> Iterator[Condition]:
-    yield from _article(p)
-    yield from _writes(p)
-    yield from _sizes(p)
-    yield from _pieces(p)
-    for name, wish in (("ask", "never"), ("ask-once", "once"), ("ask-each", "each")):
-        yield _condition(p, name, client="ask", quickack=wish)
+    base = Settings(
+        page_bytes=p.page_bytes,
+        pieces=p.pieces,
+        requests=p.requests,
+        concurrency=p.concurrency,
+        capture=BOTH if p.capture else SERVER,
+    )
+    # The link is not shaped unless a delay is requested: the article has none.
+    link = Link(delay_ms=p.delay_ms)
+    for group, settings in (
+        (ARTICLE, _article(base)),
+        (WRITES, _writes(replace(base, server=OWN_SERVER))),
+        (SIZES, _sizes(replace(base, server=OWN_SERVER))),
+        (PIECES, _pieces(replace(base, server=OWN_SERVER, writes="pieces"))),
+        (OWN_CLIENT, _own_client(replace(base, client=ASK))),
+    ):
+        for name, one in settings:
+            yield Condition(name, link, {}, as_settings(one), group)
 
 
-def _condition(p: Nagle, name: str, **settings: Setting) -> Condition:
-    """nginx with tcp_nodelay off, asked by ab with keep-alive, but for what `settings` say.
-
-    The link is not shaped unless a delay is asked for: the article has none.
-    """
-    base: dict[str, Setting] = {
-        "client": "ab",
-        "server": "nginx",
-        "nodelay": False,
-        "keepalive": True,
-        "quickack": "never",
-        "writes": "two",
-        "page_bytes": p.page_bytes,
-        "pieces": p.pieces,
-        "requests": p.requests,
-        "concurrency": p.concurrency,
-        "limit_s": LIMIT_S,
-        "sample_ms": 100,
-        "capture": "server",
-    }
-    return Condition(name, Link(delay_ms=p.delay_ms), {}, {**base, **settings})
-
-
-def _article(p: Nagle) -> Iterator[Condition]:
+def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
     """The article's own rows, and Nagle's algorithm and the delayed ACK on and off in turn."""
     for name, nodelay in (("off", False), ("on", True)):
-        yield _condition(p, name, nodelay=nodelay)
-        yield _condition(p, f"{name}-no-k", nodelay=nodelay, keepalive=False)
-        quick = "quickack" if name == "off" else f"{name}-quickack"
-        yield _condition(p, quick, nodelay=nodelay, quickack="route")
+        own = replace(base, nodelay=nodelay)
+        yield name, own
+        yield f"{name}-no-k", replace(own, keepalive=False)
+        yield "quickack" if name == "off" else f"{name}-quickack", replace(own, quickack=ROUTE)
 
 
-def _writes(p: Nagle) -> Iterator[Condition]:
-    """The same answer, handed to the kernel in different ways."""
+def _writes(base: Settings) -> Iterator[tuple[str, Settings]]:
+    """The same response, handed to the kernel in different ways."""
     for way in ("two", "one", "cork", "more"):
-        yield _condition(p, f"write-{way}", server="writes", writes=way)
-    yield _condition(p, "write-two-on", server="writes", nodelay=True)
+        yield f"write-{way}", replace(base, writes=way)
+    yield "write-two-on", replace(base, nodelay=True)
 
 
-def _sizes(p: Nagle) -> Iterator[Condition]:
-    """Bodies around one and two full segments, behind a head; whole answers of these sizes."""
+def _sizes(base: Settings) -> Iterator[tuple[str, Settings]]:
+    """Bodies around one and two full segments, after a header; whole responses of these sizes."""
     edges = [MSS_BYTES - 1, MSS_BYTES, MSS_BYTES + 1, 2 * MSS_BYTES - 1, 2 * MSS_BYTES]
     for size in edges:
-        yield _condition(p, f"body-{size}", server="writes", page_bytes=size)
+        yield f"body-{size}", replace(base, page_bytes=size)
     for size in edges:
-        yield _condition(
-            p, f"whole-{size}", server="writes", writes="one", page_bytes=size - HEAD_BYTES
-        )
+        yield f"whole-{size}", replace(base, writes="one", page_bytes=size - HEAD_BYTES)
 
 
-def _pieces(p: Nagle) -> Iterator[Condition]:
-    """An answer in many small writes: what of them Nagle's algorithm joins."""
-    yield _condition(p, "pieces", server="writes", writes="pieces")
-    yield _condition(p, "pieces-quickack", server="writes", writes="pieces", quickack="route")
-    yield _condition(p, "pieces-on", server="writes", writes="pieces", nodelay=True)
+def _pieces(base: Settings) -> Iterator[tuple[str, Settings]]:
+    """A response in many small writes: what of them Nagle's algorithm coalesces."""
+    yield "pieces", base
+    yield "pieces-quickack", replace(base, quickack=ROUTE)
+    yield "pieces-on", replace(base, nodelay=True)
+
+
+def _own_client(base: Settings) -> Iterator[tuple[str, Settings]]:
+    """A client that sets TCP_QUICKACK itself: never, once, before each read."""
+    for name, quickack in (("ask", NEVER), ("ask-once", ONCE), ("ask-each", EACH)):
+        yield name, replace(base, quickack=quickack)
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts."""
-    return (
-        *(("nginx",) if condition.settings["server"] == "nginx" else ()),
-        *(("ab",) if condition.settings["client"] == "ab" else ()),
-    )
+    settings = read_settings(Settings, condition.settings)
+    return tuple(name for name in (NGINX, AB) if name in (settings.server, settings.client))
 
 
 def lines(condition: Condition) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The lines that a condition adds to those of its link: host and words."""
-    if condition.settings["quickack"] != "route":
+    if read_settings(Settings, condition.settings).quickack != ROUTE:
         return ()
     plan = layout(condition.link)
     return (

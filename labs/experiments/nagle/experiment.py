@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from labs.drive.bench import Bench
-from labs.drive.condition import Condition
+from labs.drive.condition import Condition, read_settings
 from labs.experiments.nagle import http
+from labs.experiments.nagle.settings import AB, BOTH, NGINX, ROUTE, Settings
 
 
 def quick_route(verb: str, address: str, device: str) -> tuple[str, ...]:
@@ -13,20 +14,20 @@ def quick_route(verb: str, address: str, device: str) -> tuple[str, ...]:
 
 
 def measure(bench: Bench, condition: Condition) -> None:
-    """Serve, watch, ask. The capture is the server's, as the article's is."""
-    settings, port = condition.settings, condition.link.port
-    serve = http.serve_page if settings["server"] == "nginx" else http.serve_writes
-    client = bench.client
-    quick = settings["quickack"] == "route"
+    """Serve, watch, send requests. The server's packets are captured, as the article's are."""
+    settings, port = read_settings(Settings, condition.settings), condition.link.port
+    client, quick = bench.client, settings.quickack == ROUTE
+    nginx, ab = settings.server == NGINX, settings.client == AB
     if quick:
         client.run(quick_route("add", bench.server.address, client.device))
     try:
-        server = serve(bench, port)
-        bench.watch(port, int(str(settings["sample_ms"])), capture=(bench.server,))
-        (http.load if settings["client"] == "ab" else http.ask)(bench, port)
+        server = (http.serve_page if nginx else http.serve_writes)(bench, settings, port)
+        hosts = (bench.server, client) if settings.capture == BOTH else (bench.server,)
+        bench.watch(port, settings.sample_ms, capture=hosts)
+        (http.load if ab else http.ask)(bench, settings, port)
         bench.unwatch()
         server.stop()
-        if settings["server"] == "nginx":
+        if nginx:
             bench.keep(bench.server, bench.path(bench.server, "access.log"), "access.log")
     finally:
         if quick:

@@ -1,4 +1,4 @@
-"""Requests and their answers: a server that writes, a client that asks, a capture between them."""
+"""HTTP requests and responses: nginx or our own server, ab or our own client."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ from labs.drive import nginx
 from labs.drive.bench import PROGRAMS, Bench
 from labs.drive.testbed.contract import Process
 from labs.errors import RunFailed
+from labs.experiments.nagle.settings import OWN_CLIENT_REQUESTS, Settings
 
 RESPOND = PROGRAMS / "respond.py"
 ASK = PROGRAMS / "ask.py"
-ASKED = 20
-"""How many requests our own client makes: more than the quick ACKs of a new connection."""
 
 _PAGE = "<!doctype html>\n<title>Welcome</title>\n<p>This page is as long as it was asked to be.\n"
 PAGE_DATE = "2020-04-13T14:01:33Z"
 
 
-def serve_page(bench: Bench, port: int) -> Process:
-    """Start nginx with the article's configuration and a page of the wished size.
+def serve_page(bench: Bench, settings: Settings, port: int) -> Process:
+    """Start nginx with the article's configuration and a page of the requested size.
 
-    Head and page are written apart because tcp_nopush is off, as it is where nobody names it.
+    Header and page are written separately because tcp_nopush is off, which is its default.
     """
-    server, settings = bench.server, bench.settings
+    server, size = bench.server, settings.page_bytes
     page = bench.path(server, "www/index.html")
-    size = int(str(settings["page_bytes"]))
     server.write(page, _PAGE.ljust(size, ".")[:size].encode())
     server.run(("touch", "-d", PAGE_DATE, page))  # Last-Modified is on the wire
     return nginx.serve(
@@ -33,16 +31,16 @@ def serve_page(bench: Bench, port: int) -> Process:
             "default_type text/html",
             f"access_log {server.folder}/access.log",
             "sendfile on",
-            f"tcp_nodelay {'on' if settings['nodelay'] else 'off'}",
+            f"tcp_nodelay {'on' if settings.nodelay else 'off'}",
             "keepalive_timeout 65",
         ),
         connections=1024,
     )
 
 
-def serve_writes(bench: Bench, port: int) -> Process:
-    """Start our own server, which writes its answer as the condition says."""
-    server, settings = bench.server, bench.settings
+def serve_writes(bench: Bench, settings: Settings, port: int) -> Process:
+    """Start our own server, which writes its response as the condition says."""
+    server = bench.server
     log = bench.path(server, "respond.txt")
     process = server.program(
         RESPOND,
@@ -52,13 +50,13 @@ def serve_writes(bench: Bench, port: int) -> Process:
             "--port",
             str(port),
             "--writes",
-            str(settings["writes"]),
+            settings.writes,
             "--body-bytes",
-            str(settings["page_bytes"]),
+            str(settings.page_bytes),
             "--pieces",
-            str(settings["pieces"]),
+            str(settings.pieces),
             "--nodelay",
-            "1" if settings["nodelay"] else "0",
+            "1" if settings.nodelay else "0",
         ),
         stdout=log,
     )
@@ -72,19 +70,19 @@ def serve_writes(bench: Bench, port: int) -> Process:
     return process
 
 
-def load(bench: Bench, port: int) -> None:
-    """Ask with ab as the article does; keep its report, percentiles and times as they are."""
-    client, settings = bench.client, bench.settings
+def load(bench: Bench, settings: Settings, port: int) -> None:
+    """Send requests with ab as the article does; keep its report, percentiles and times."""
+    client = bench.client
     times, percentiles = (bench.path(client, name) for name in ("ab.tsv", "ab.csv"))
     process = client.start(
         (
             "ab",
             "-q",
             "-n",
-            str(settings["requests"]),
+            str(settings.requests),
             "-c",
-            str(settings["concurrency"]),
-            *(("-k",) if settings["keepalive"] else ()),
+            str(settings.concurrency),
+            *(("-k",) if settings.keepalive else ()),
             "-g",
             times,
             "-e",
@@ -93,13 +91,13 @@ def load(bench: Bench, port: int) -> None:
         ),
         stdout=bench.path(client, "ab.txt"),
     )
-    _finished(bench, process, "ab")
+    _finished(bench, process, "ab", settings.limit_s)
     for name in ("ab.txt", "ab.tsv", "ab.csv"):
         bench.keep(client, bench.path(client, name), name)
 
 
-def ask(bench: Bench, port: int) -> None:
-    """Ask with our own client, one request behind the other on one connection."""
+def ask(bench: Bench, settings: Settings, port: int) -> None:
+    """Send requests with our own client, one after the other on one connection."""
     client = bench.client
     out = bench.path(client, "ask.json")
     process = client.program(
@@ -110,26 +108,23 @@ def ask(bench: Bench, port: int) -> None:
             "--port",
             str(port),
             "--requests",
-            str(ASKED),
+            str(OWN_CLIENT_REQUESTS),
             "--quickack",
-            str(bench.settings["quickack"]),
+            settings.quickack,
             "--out",
             out,
         ),
         stdout=bench.path(client, "ask.txt"),
     )
-    _finished(bench, process, "ask")
+    _finished(bench, process, "ask", settings.limit_s)
     bench.keep(client, out, "ask.json")
 
 
-def _finished(bench: Bench, process: Process, name: str) -> None:
-    exit_code = bench.finish(process, float(str(bench.settings["limit_s"])))
+def _finished(bench: Bench, process: Process, name: str, limit_s: float) -> None:
+    exit_code = bench.finish(process, limit_s)
     process.stop()
     if exit_code is None:
-        raise RunFailed(
-            f"{name} had not finished within {bench.settings['limit_s']:g} s; "
-            "ask for fewer requests"
-        )
+        raise RunFailed(f"{name} had not finished within {limit_s:g} s. Set fewer requests")
     if exit_code:
         raise RunFailed(
             f"{name} ended with exit code {exit_code}: "

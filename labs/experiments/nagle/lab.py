@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from labs.drive.result_columns import Margin
 from labs.experiments.nagle.conditions import conditions, lines, tools
 from labs.experiments.nagle.parameters import Nagle as Parameters
-from labs.read.lab import Margin
 
 __all__ = ["MARGIN", "Parameters", "conditions", "lines", "tools"]
 

@@ -105,7 +105,7 @@ def findings(runs: Mapping[str, Run], parameters: Nagle) -> dict[str, Any]:
         for name, condition in SEQUENCES.items()
         if condition in runs
     }
-    own = parameters.capture
+    own = parameters.capture_file
     if own:
         seen["sequence_own"] = (str(own), own_requests(str(own)))
     found: dict[str, Any] = {"remarks": []}

@@ -14,9 +14,9 @@ ON_MACHINES: Mapping[str, Scalar] = {"concurrency": 2}
 
 @dataclass(frozen=True, kw_only=True)
 class Nagle(LabParameters):
-    """How many requests a load generator makes, and what it is answered.
+    """How many requests a load generator makes, and how it is answered.
 
-    The server's packets are always captured; here `capture` names a file of the reader's own.
+    The server's packets are always captured; with `capture` the client's too.
     """
 
     requests: int = parameter(
@@ -34,7 +34,7 @@ class Nagle(LabParameters):
     delay_ms: float = parameter(
         0.0, unit="ms", low=0, high=1000, help="delay that the link adds to a round trip"
     )
-    capture: str = parameter(  # type: ignore[assignment]
+    capture_file: str = parameter(
         "",
         pattern=r"[^\x00\n]*",
         form="a pcap or pcapng file, or nothing",

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from labs.drive.result_columns import Note, column
+from labs.experiments.nagle.conditions import conditions
+from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.prediction import expected, settings_of
 from labs.experiments.nagle.requests import Answered, answered
-from labs.experiments.nagle.settings import asked, expected
 from labs.read.claims.article_figures import figure_of_claim
 from labs.read.claims.ledger import Article, read
-from labs.read.lab import Note, column
+from labs.read.lab import group_of
 from labs.read.readings.counters import capture_losses
 from labs.read.readings.latency import SMALLEST_MS, Latency, latency
 from labs.read.runs.run import Run
@@ -56,13 +59,14 @@ class Results:
     server: str | None = column("the program that answers", hidden=True)
     writes: str | None = column("how a response is handed to the kernel", hidden=True)
     page_bytes: int | None = column("the body of a response", unit="bytes", hidden=True)
+    group: str | None = column("the group of the condition", hidden=True)
     notes: tuple[Note, ...] = field(default=())
 
 
 def results(run: Run) -> Results:
     """The figures of one run: the client's times, the theory's, and counts from the capture."""
     took, seen, theory = latency(run), answered(run), expected(run)
-    told, claim = asked(run), CLAIMS.get(run.condition)
+    settings, claim = settings_of(run), CLAIMS.get(run.condition)
     articles_own = claim and figure_of_claim(article(), run, claim)
     served = served_requests(run)
     return Results(
@@ -82,12 +86,13 @@ def results(run: Run) -> Results:
         failed=took.failed,
         captured_requests=seen.requests,
         served_requests=served,
-        nodelay=told.nodelay,
-        keepalive=told.keepalive,
-        quickack=told.quick,
-        server=told.server,
-        writes=told.writes,
-        page_bytes=told.page_bytes,
+        nodelay=settings.nodelay,
+        keepalive=settings.keepalive,
+        quickack=settings.quickack,
+        server=settings.server,
+        writes=settings.writes,
+        page_bytes=settings.page_bytes,
+        group=group_of(run, Nagle, conditions),
         notes=tuple(notes(run, took, seen, served)),
     )
 

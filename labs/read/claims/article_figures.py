@@ -31,8 +31,9 @@ def figures_by_column(
     """
     for claim in article.claims:
         if claim.column is not None and claim.conditions == (run.condition,):
-            fits = _fits(claim, run, article, own)
-            return (claim.id, _by_column(claim)) if fits else None
+            if not _fits(claim, run, article, own):
+                return None
+            return claim.id, {claim.columns[name]: figure for name, figure in claim.figures.items()}
     return None
 
 
@@ -42,15 +43,7 @@ def figure_of_claim(article: Article, run: Run, id_: str) -> float | None:
     claim = article.claim(id_)
     if run.condition not in claim.conditions or not _fits(claim, run, article, None):
         return None
-    assert isinstance(claim.expected, int | float)
-    return float(claim.expected)
-
-
-def _by_column(claim: Claim) -> dict[str, float]:
-    if isinstance(claim.column, Mapping) and isinstance(claim.expected, Mapping):
-        return {column: float(claim.expected[name]) for name, column in claim.column.items()}
-    assert not isinstance(claim.expected, Mapping)
-    return {str(claim.column): float(claim.expected)}
+    return claim.figure
 
 
 def _fits(claim: Claim, run: Run, article: Article, own: OwnParameter | None) -> bool:

@@ -136,7 +136,7 @@ def _said(value: float | str) -> str:
 def by_column(claim: Claim, seen: Evidence) -> Finding:
     """A claim whose figures are columns of the results, reduced over the runs."""
     names = seen.matching(*claim.conditions)
-    columns = claim.column if isinstance(claim.column, Mapping) else {"": str(claim.column)}
+    columns = claim.columns
     rows = [seen.row(name) for name in names]
     measured = {name: _reduced(claim.reduction, column, rows) for name, column in columns.items()}
     declared = {
@@ -204,7 +204,7 @@ def compared(
 ) -> Finding:
     """The measured figures beside the article's: within its tolerance, or by what factor not, and
     what the theory says to that."""
-    wanted = _by_name(claim.expected)
+    wanted = claim.figures
     factors = {name: measured[name] / value for name, value in wanted.items()}
     factor = max(factors.values(), key=lambda value: abs(value - 1))
     figures: dict[str, Any] = {
@@ -222,12 +222,6 @@ def compared(
     explain = seen.hook("explain")
     reason = f"{100 * (factor - 1):+.1f} %" if explain is None else explain(run, measured)
     return Finding(verdict=DIFFERS, factor=factor, reason=reason, **figures)
-
-
-def _by_name(figure: Figure) -> dict[str, float]:
-    """Figures by name; one alone goes by the empty name."""
-    values = figure if isinstance(figure, Mapping) else {"": figure}
-    return {name: float(value) for name, value in values.items()}
 
 
 def _one(figures: Mapping[str, float]) -> Figure:

@@ -7,30 +7,35 @@
       tolerance_pct, tolerance_reason    how far a figure may lie from the article's, and why
       conditions                  whose runs are looked at; `*` as in names of files
       parameters                  which of the article's the claim rests on; "link" is all of those
-      column, reduction           read so: a column of the results, over the runs; or
-      judge                       read so: the name of a judging function
+      column, reduction           judged by a column of the results, reduced over the runs; or
+      judge                       by the judging function of this name
       arguments                   figures that the judging function takes
       hardware                    true: a figure of the author's machine, shown and not judged
-      until, changed, source      the last kernel series that it is true for, what came, says who
+      until, changed, source      the last kernel series that it holds for, what changed, the source
 
-`expected` and `column` are one, or several by name. There is no field for a verdict.
+`expected` and `column` are one, or several by name. There is no field for a verdict. The file is
+checked against article.schema.json.
 """
 
 from __future__ import annotations
 
-import re
+import json
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
-from labs.read.theory.kernel_version import series
 
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
+
+SCHEMA = Path(__file__).with_name("article.schema.json")
 LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "at")
-REDUCTIONS = ("only", "median", "mean", "min", "max")
 WILD = "*?"
 """What in a condition stands for others: the rest of a name, one sign."""
 VERDICT_FIELDS = frozenset(
@@ -38,7 +43,6 @@ VERDICT_FIELDS = frozenset(
 )
 Figure = float | str | Mapping[str, float | str]
 """One figure, or several by name; text where the article gives no number."""
-_ID = re.compile(r"A(\d{1,2})\.(\d{1,3})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,38 @@ class Claim:
         """The tolerance as a share; 0 where there is none."""
         return (self.tolerance_pct or 0.0) / 100
 
+    @property
+    def figure(self) -> float:
+        """The article's one number; BadInput if `expected` is not one."""
+        if isinstance(self.expected, int | float):
+            return float(self.expected)
+        raise BadInput(f"{self.id}: expected is not one number, which its judge {self.judge} needs")
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """The article's numbers by name; one alone has the empty name. BadInput for a text."""
+        if not isinstance(self.expected, Mapping):
+            return {"": self.figure}
+        return {name: self._number(name, value) for name, value in self.expected.items()}
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The article's texts by name, numbers as they are written."""
+        named = self.expected if isinstance(self.expected, Mapping) else {"": self.expected}
+        return {name: str(value) for name, value in named.items()}
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns of the results by the names of the figures; one alone has the empty name."""
+        if self.column is None:
+            return {}
+        return self.column if isinstance(self.column, Mapping) else {"": self.column}
+
+    def _number(self, name: str, value: float | str) -> float:
+        if isinstance(value, str):
+            raise BadInput(f"{self.id}: expected.{name} is a text. Allowed: a number")
+        return float(value)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Article:
@@ -89,135 +125,92 @@ class Article:
         )
 
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "id": str,
-    "statement": str,
-    "expected": (int, float, str, dict),
-    "unit": str,
-    "tolerance_pct": (int, float),
-    "tolerance_reason": str,
-    "conditions": list,
-    "parameters": list,
-    "column": (str, dict),
-    "reduction": str,
-    "judge": str,
-    "arguments": dict,
-    "hardware": bool,
-    "until": str,
-    "changed": str,
-    "source": str,
-}
-_REQUIRED = ("id", "statement", "expected", "unit")
-
-
 def read(path: Path) -> Article:
-    """Read a ledger. BadInput, in one line with the claim's id, for what it cannot say."""
+    """Read a ledger; BadInput, in one line with the file and the claim's id, if it is not one."""
     try:
         found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
-    head = found.get("article")
-    if not isinstance(head, dict) or set(found) - {"article", "claim"}:
-        raise BadInput(
-            f"{path.name}: it has one [article] and a [[claim]] for each claim, and nothing else"
-        )
-    wanted: dict[str, type] = {
-        "number": int,
-        "title": str,
-        "lab": str,
-        "kernels": str,
-        "parameters": dict,
-    }
-    for name, kind in wanted.items():
-        if not isinstance(head.get(name), kind):
-            raise BadInput(f"{path.name}: [article] has no {name} that is a {kind.__name__}")
-    claims = tuple(_claim(path.name, one, head["parameters"]) for one in found.get("claim", []))
-    _in_order(path.name, head["number"], claims)
-    return Article(**{name: head[name] for name in wanted}, claims=claims)
+    _check_schema(path.name, found)
+    head = found["article"]
+    claims = tuple(_claim(path.name, one, head["parameters"]) for one in found.get("claim", ()))
+    for position, claim in enumerate(claims, start=1):
+        if claim.id != f"A{head['number']}.{position}":
+            raise BadInput(
+                f"{path.name}, {claim.id}: claims are numbered in order. "
+                f"Allowed here: A{head['number']}.{position}"
+            )
+    return Article(**head, claims=claims)
 
 
 def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) -> Claim:
-    where = f"{file}, {said.get('id', 'a claim without id')}"
-    names = [one.name for one in fields(Claim)]
-    for name, value in said.items():
-        if name in VERDICT_FIELDS:
-            raise BadInput(
-                f"{where}: {name} is not written down, it is computed from runs; take the line out"
-            )
-        if name not in names:
-            raise BadInput(f"{where}: {unknown(name, names, 'field of a claim')}")
-        kind = _TYPES[name]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise BadInput(f"{where}: {name} = {value!r} is of the wrong type")
-    missing = [name for name in _REQUIRED if name not in said]
-    if missing:
-        raise BadInput(f"{where}: it has no {' and no '.join(missing)}")
+    """A claim that fits the schema; BadInput for what the schema cannot say."""
+    where = f"{file}, {said['id']}"
+    names = [
+        each
+        for name in said.get("parameters", ())
+        for each in (LINK if name == "link" else (name,))
+    ]
+    for name in names:
+        if name not in parameters:
+            raise BadInput(f"{where}: {unknown(name, ['link', *parameters], 'parameter')}")
+    column, expected = said.get("column"), said["expected"]
+    if column is not None and _names(column) != _names(expected):
+        raise BadInput(f"{where}: expected and column must name the same figures")
     plain: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
     }
-    plain["parameters"] = _spread(where, plain.get("parameters", ()), parameters)
-    claim = Claim(**plain)
-    for fault in _faults(claim):
-        raise BadInput(f"{where}: {fault}")
-    return claim
+    return Claim(**{**plain, "parameters": tuple(names)})
 
 
-def _spread(where: str, names: tuple[str, ...], parameters: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parameters by name, `link` spread out; BadInput for one that the article has not."""
-    found = [each for name in names for each in (LINK if name == "link" else (name,))]
-    for name in found:
-        if name not in parameters:
-            raise BadInput(f"{where}: {unknown(name, ['link', *parameters], 'parameter')}")
-    return tuple(found)
+def _names(value: object) -> set[str]:
+    return set(value) if isinstance(value, Mapping) else set()
 
 
-def _faults(claim: Claim) -> list[str]:
-    """What is wrong with a claim whose fields are known and of the right type."""
-    several = isinstance(claim.expected, Mapping)
-    found = {
-        "its id is no A<article>.<claim>": _ID.fullmatch(claim.id) is None,
-        "statement is empty": not claim.statement.strip(),
-        "give column or judge, and not both": (claim.column is None) == (claim.judge is None),
-        "a column is read from runs; name their conditions": claim.column is not None
-        and not claim.conditions,
-        "expected and column must name the same figures": claim.column is not None
-        and (dict(claim.column) if isinstance(claim.column, Mapping) else {}).keys()
-        != (dict(claim.expected) if isinstance(claim.expected, Mapping) else {}).keys(),
-        "a column needs expected figures that are numbers": claim.column is not None
-        and not all(
-            isinstance(value, int | float)
-            for value in (
-                claim.expected.values() if isinstance(claim.expected, Mapping) else [claim.expected]
-            )
-        ),
-        "a column needs a tolerance_pct, or hardware = true": claim.column is not None
-        and claim.tolerance_pct is None
-        and not claim.hardware,
-        "tolerance_pct is below 0": (claim.tolerance_pct or 0) < 0,
-        "tolerance_pct and tolerance_reason go together": (claim.tolerance_pct is None)
-        != (not claim.tolerance_reason.strip()),
-        "several runs need a reduction: median, mean, min or max": claim.column is not None
-        and claim.reduction == "only"
-        and (
-            len(claim.conditions) > 1
-            or any(sign in name for name in claim.conditions for sign in WILD)
-        ),
-        f"reduction must be one of {', '.join(REDUCTIONS)}": claim.reduction not in REDUCTIONS,
-        "expected names no figure": several and not claim.expected,
-        "until, changed and source go together": not (
-            bool(claim.until) == bool(claim.changed) == bool(claim.source)
-        ),
-    }
-    faults = [fault for fault, wrong in found.items() if wrong]
-    if claim.until is not None and not faults:
-        series(claim.until)
-    return faults
+@cache
+def _validator() -> Draft202012Validator:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
 
 
-def _in_order(file: str, number: int, claims: tuple[Claim, ...]) -> None:
-    for position, claim in enumerate(claims, start=1):
-        if claim.id != f"A{number}.{position}":
-            raise BadInput(
-                f"{file}, {claim.id}: the claims of article {number} go from "
-                f"A{number}.1 on in order; this one is number {position}"
-            )
+def _check_schema(file: str, found: Mapping[str, Any]) -> None:
+    """BadInput for the first objection of the schema."""
+    from jsonschema.exceptions import best_match
+
+    error = best_match(_validator().iter_errors(found))
+    if error is None:
+        return
+    path = list(error.absolute_path)
+    if path[:1] == ["claim"] and len(path) > 1:
+        claim = found["claim"][path[1]]
+        id_ = claim.get("id") if isinstance(claim, dict) else None
+        file, path = f"{file}, {id_ or f'claim number {int(path[1]) + 1}'}", path[2:]
+    raise BadInput(f"{file}: {_objection(error, path)}")
+
+
+def _objection(error: ValidationError, path: Sequence[str | int]) -> str:
+    """What is wrong at a place of the file, and what is allowed there."""
+    said, failed, instance = _described(error)
+    if "description" not in said and failed == "additionalProperties":
+        name = next(name for name in instance if name not in said["properties"])
+        if name in VERDICT_FIELDS:
+            return f"{name} is computed from runs and is not a field. Remove it"
+        return unknown(name, list(said["properties"]), "field")
+    if "description" not in said and failed == "required":
+        missing = [name for name in said["required"] if name not in instance]
+        return f"it has no {' and no '.join(missing)}"
+    allowed = str(said.get("description", error.message))
+    if not path or failed in ("oneOf", "required", "dependentRequired"):
+        return allowed
+    where = ".".join(map(str, path))
+    return f"{where} = {' '.join(repr(instance).split())} is not possible; {allowed}"
+
+
+def _described(error: ValidationError) -> tuple[Mapping[str, Any], str, Any]:
+    """The nearest part of the schema around an error that says what is allowed, the keyword of it
+    that fails, and what fails it."""
+    around: Any = error
+    while around.parent is not None and "description" not in around.schema:
+        around = around.parent
+    return around.schema, str(around.validator), around.instance

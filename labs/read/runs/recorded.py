@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labs.drive.condition import seed_of
+import labs
+from labs.drive.condition import seed_of, without_group
 from labs.drive.kernel.versions import age, read_kernel_spec, release_of
 from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.owned_path import write_whole
@@ -96,7 +97,7 @@ def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
 def _differences(wished: Mapping[str, Any], run: Run) -> list[str]:
     """What a recorded run has otherwise than wished, in words."""
     inputs = run.inputs
-    found = _unequal(wished["condition"], inputs["condition"])
+    found = _unequal(without_group(wished["condition"]), without_group(inputs["condition"]))
     for name in ("seed", "memory_mib"):
         if wished[name] != inputs[name]:
             found.append(f"{name} {inputs[name]}, not {wished[name]}")

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from labs.drive.condition import without_group
+from labs.drive.result_columns import Margin
 from labs.errors import BadInput
 from labs.read.display.notebook import Table, Words
-from labs.read.lab import Lab, Margin
+from labs.read.lab import Lab
 from labs.read.runs.compare import changes
 from labs.read.runs.run import Run
 from labs.read.stats.bootstrap import FEWEST, Interval, of_ratio
@@ -157,7 +159,7 @@ def _judged(one: Repeated, other: Repeated) -> Beside:
     def found(verdict: str, because: str, ratio: Interval | None = None) -> Beside:
         return Beside(one.condition, one, other, ratio, verdict, because, margin)
 
-    apart = changes(one.runs[0].inputs["condition"], other.runs[0].inputs["condition"])
+    apart = changes(*(without_group(side.runs[0].inputs["condition"]) for side in (one, other)))
     if apart:
         return found(NOT_COMPARED, f"the conditions differ: {', '.join(map(str, apart))}")
     if not one.figure or one.figure != other.figure:

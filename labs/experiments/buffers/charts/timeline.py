@@ -8,8 +8,7 @@ from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
 from labs.experiments.buffers.prediction import expected
-from labs.experiments.buffers.settings import is_download
-from labs.experiments.buffers.window import bdp_bytes
+from labs.experiments.buffers.socket_buffers import bdp_bytes, settings_of
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -52,7 +51,7 @@ def timeline(run: Run) -> Figure:
     at the same moments, crosses where it said something else. A run without samples, or without a
     download, gives a figure that says so.
     """
-    if not is_download(run):
+    if not settings_of(run).is_download:
         return nothing(f"Condition “{run.condition}”", "this run has no download")
     seen = download(run)
     server = _since(own_socket(run.samples("server"), "bytes_acked"), seen)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from labs.experiments.buffers.claims import granted, receive_window, round_trips, sweeps
 from labs.experiments.buffers.claims.explain import changed_since, explain
-from labs.experiments.buffers.settings import parameter
+from labs.experiments.buffers.socket_buffers import parameter
 from labs.read.claims.judge import Judge
 
 __all__ = ["JUDGES", "changed_since", "explain", "parameter"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from labs.read.claims.evidence import Evidence
@@ -21,7 +21,7 @@ HOSTS = {"rmem": ("client", "server"), "wmem": ("server", "client")}
 
 def defaults(claim: Claim, seen: Evidence) -> Finding:
     """The sizes that a kernel begins with, from hosts on which a run left them alone."""
-    wanted = _texts(claim)
+    wanted = claim.texts
     found = {name: value for name in wanted for value in _untouched(seen, name)[:1]}
     if not found:
         return not_judged(f"needs a run that leaves them alone: labs run {seen.lab.name}")
@@ -55,11 +55,6 @@ def defaults(claim: Claim, seen: Evidence) -> Finding:
     )
 
 
-def _texts(claim: Claim) -> dict[str, str]:
-    assert isinstance(claim.expected, Mapping)
-    return {name: str(value) for name, value in claim.expected.items()}
-
-
 def _untouched(seen: Evidence, name: str) -> list[tuple[str, str]]:
     """The values of a sysctl on hosts where the condition did not set it, with the condition."""
     hosts = HOSTS["rmem" if "rmem" in name else "wmem"]
@@ -79,7 +74,7 @@ def _set_by(run: Run, host: str) -> Iterable[str]:
 
 def doubling(claim: Claim, seen: Evidence) -> Finding:
     """Granted over requested, for what is neither below the minimum nor above the cap."""
-    times = float(str(claim.expected))
+    times = claim.figure
     rows = [
         row for row in _grants(seen, claim.conditions) if row["requested_bytes"] <= row["cap_bytes"]
     ]
@@ -124,12 +119,12 @@ def cap(claim: Claim, seen: Evidence) -> Finding:
         f"for {_mib(largest)} is granted {2 * caps[0]:,}: the cap, doubled"
     )
     reason += _raised(seen, largest)
-    if min(found) == max(found) == float(str(claim.expected)):
+    if min(found) == max(found) == claim.figure:
         return Finding(verdict=HOLDS, measured=found[0], reason=reason)
     return Finding(
         verdict=DIFFERS,
         measured=max(found),
-        factor=max(found) / float(str(claim.expected)),
+        factor=max(found) / claim.figure,
         reason=f"granted are {min(found):g} to {max(found):g} times the core maximum",
     )
 

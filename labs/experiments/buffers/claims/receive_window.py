@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from labs.read.claims.evidence import Evidence
@@ -107,7 +106,7 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
     rows = _client(run)
     if rows.empty:
         return not_judged(f"{name} was over before its window was sampled")
-    wanted = {what: float(value) for what, value in _expected(claim).items()}
+    wanted = claim.figures
     measured: dict[str, float] = {}
     for look, received in enumerate(claim.arguments["received_bytes"], start=1):
         measured |= _at(rows, received, look)
@@ -154,11 +153,6 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
         **figures,
         reason=(f"rcv_ssthresh settles at {settled:,.0f}; the theory has {window:,}"),
     )
-
-
-def _expected(claim: Claim) -> Mapping[str, float | str]:
-    assert isinstance(claim.expected, Mapping)
-    return claim.expected
 
 
 def _near(one: float, other: float, claim: Claim) -> bool:

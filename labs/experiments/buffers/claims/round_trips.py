@@ -30,7 +30,7 @@ def round_trip(claim: Claim, seen: Evidence) -> Finding:
     name = seen.matching(*claim.conditions)[0]
     run, said = seen.run(name), seen.run(name).httping()
     rtt_ms, asked_ms = float(run.link["measured"]["rtt_ms"]), run.link["asked"]["delay_ms"]
-    believed_ms = float(str(claim.expected))
+    believed_ms = claim.figure
     if abs(rtt_ms / believed_ms - 1) <= claim.allowed:
         return Finding(
             verdict=HOLDS,
@@ -65,7 +65,7 @@ def stop_and_wait(claim: Claim, seen: Evidence) -> Finding:
         f"{busy + true_ms:g} ms), {in_digits(of_the_wait_pct(block, rate, true_ms))} % as the "
         "article reckons"
     )
-    factor = exact / float(str(claim.expected))
+    factor = exact / claim.figure
     if abs(factor - 1) <= claim.allowed:
         return Finding(verdict=HOLDS, reason=reason, predicted=exact, witness=ARITHMETIC)
     return Finding(

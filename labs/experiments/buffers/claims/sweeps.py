@@ -6,9 +6,10 @@ from statistics import median
 
 from pandas import DataFrame
 
-from labs.experiments.buffers.settings import SYSCTL
+from labs.experiments.buffers.results import SYSCTL
+from labs.experiments.buffers.settings import LOSS
+from labs.experiments.buffers.socket_buffers import window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, smallest
-from labs.experiments.buffers.window import window
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
@@ -16,6 +17,7 @@ from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, in_digits
 from labs.read.display.format import size_in_words
 
 MB = 1e6
+LOST_PCT = 1.0
 CONTROLS = ("reno", "cubic", "bbr")
 
 
@@ -50,11 +52,7 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
     if found.buffer_bytes is None:
         return not_judged(f"no buffer of the sweep reaches {FULL_PCT:.0f} % of the line rate")
     theory = smallest(table.assign(steady_mib_s=table["predicted_mib_s"]))[0].buffer_bytes
-    believed, bdp, needed = (
-        float(str(claim.expected)),
-        found.bdp_bytes / MB,
-        (found.buffer_bytes / MB),
-    )
+    believed, bdp, needed = (claim.figure, found.bdp_bytes / MB, (found.buffer_bytes / MB))
     right = abs(bdp / believed - 1) <= claim.allowed and abs(needed / believed - 1) <= claim.allowed
     rtt_ms = float(table["rtt_ms"].iloc[0])
     enough = str(table.loc[table["buffer_bytes"] == found.buffer_bytes, "condition"].iloc[0])
@@ -99,12 +97,12 @@ def _number(found: Smallest, believed: float, claim: Claim) -> str:
 def loss_and_control(claim: Claim, seen: Evidence) -> Finding:
     """bbr over cubic where packets are lost, and the fastest over the slowest where none are."""
     lost, unlost = (
-        {control: _speeds(seen, f"loss-{loss}-{control}-*") for control in CONTROLS}
-        for loss in ("1", "0")
+        {control: _speeds(claim, seen, loss_pct, control) for control in CONTROLS}
+        for loss_pct in (LOST_PCT, 0.0)
     )
     lacking = [
-        f"loss-{loss}-{control}-*"
-        for loss, speeds in (("1", lost), ("0", unlost))
+        f"{control} at {loss_pct:g} % loss"
+        for loss_pct, speeds in ((LOST_PCT, lost), (0.0, unlost))
         for control, found in speeds.items()
         if not found
     ]
@@ -131,7 +129,12 @@ def loss_and_control(claim: Claim, seen: Evidence) -> Finding:
     return Finding(verdict=HOLDS, measured=measured, reason=reason)
 
 
-def _speeds(seen: Evidence, pattern: str) -> list[float]:
+def _speeds(claim: Claim, seen: Evidence, loss_pct: float, control: str) -> list[float]:
     """The goodput of every draw in MiB/s; none if a run has no figure."""
-    found = [seen.row(name)["goodput_mib_s"] for name in seen.matching(pattern)]
+    rows = [seen.row(name) for name in seen.matching(*claim.conditions)]
+    found = [
+        row["goodput_mib_s"]
+        for row in rows
+        if (row["group"], row["loss_pct"], row["congestion_control"]) == (LOSS, loss_pct, control)
+    ]
     return [] if None in found else [float(speed) for speed in found]

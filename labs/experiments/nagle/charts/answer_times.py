@@ -98,11 +98,13 @@ def _reach(row: dict[Any, Any]) -> float:
 
 def _label(row: dict[Any, Any]) -> str:
     beside = [
-        f"{name} {milliseconds(value)}"
+        f"{name} {milliseconds(value, SMALLEST_MS)}"
         for name, value in (("predicted", row["predicted_mean_ms"]), ("article", row["article_ms"]))
         if pandas.notna(value)
     ]
-    said = f"<b>{milliseconds(row['mean_ms'])}</b>" + (f"  ({', '.join(beside)})" if beside else "")
+    said = f"<b>{milliseconds(row['mean_ms'], SMALLEST_MS)}</b>" + (
+        f"  ({', '.join(beside)})" if beside else ""
+    )
     return said + (f", {row['stalled_pct']:.3g} % stall" if row["stalled_pct"] else "")
 
 
@@ -232,7 +234,7 @@ def _heading(words: str, row: dict[Any, Any], times: Series[float]) -> str:
     """What stands above a cell, where no bar can be."""
     lost = int(times.isna().sum())
     return (
-        f"<b>{words}</b><br><b>{milliseconds(row['mean_ms'])}</b> on average, "
+        f"<b>{words}</b><br><b>{milliseconds(row['mean_ms'], SMALLEST_MS)}</b> on average, "
         f"{row['stalled_pct']:.3g} % of the requests stall"
         + (f", {lost} not answered" if lost else "")
         + f"<br><span style='color:{VERMILION}'>{_predicted(row)}</span>"
@@ -243,6 +245,6 @@ def _predicted(row: dict[Any, Any]) -> str:
     value = row["predicted_p50_ms"]
     if pandas.isna(value):
         return "no prediction"
-    return f"predicted: {milliseconds(value)}" + (
+    return f"predicted: {milliseconds(value, SMALLEST_MS)}" + (
         " for all but the first" if row["predicted_stalls"] else ""
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from labs.experiments.nagle.prediction import expected, hz_of, settings_of
 from labs.experiments.nagle.requests import answered, following, requests_of
-from labs.experiments.nagle.settings import asked, expected, hz_of
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
@@ -32,10 +32,10 @@ def mean_time(claim: Claim, seen: Evidence) -> Finding:
     name = seen.matching(*claim.conditions)[0]
     run, measured = seen.run(name), float(seen.row(name)["mean_ms"])
     theory = expected(run)
-    factor = measured / float(str(claim.expected))
+    factor = measured / claim.figure
     hz = hz_of(run)
     held = wait(hz)
-    several = asked(run).on_a_connection
+    several = settings_of(run).on_a_connection
     reason = (
         f"{100 * (factor - 1):+.1f} %; a stall takes {in_digits(held.least_ms)} to "
         f"{in_digits(held.most_ms)} ms with {hz} ticks a second, "
@@ -185,14 +185,14 @@ def quick_acks(claim: Claim, seen: Evidence) -> Finding:
 def _stalling_pct(run: Run) -> float:
     """The share of the requests that the theory has stall: all but the first of a connection, or
     none."""
-    theory, several = expected(run), asked(run).on_a_connection
+    theory, several = expected(run), settings_of(run).on_a_connection
     return 100 * (1 - 1 / several) if theory is not None and theory.stalls else 0.0
 
 
 def joined(claim: Claim, seen: Evidence) -> Finding:
     """Segments per answer with Nagle's algorithm, by how fast ACKs come back."""
     parts = {name: answered(seen.run(name)).segments for name in claim.conditions}
-    pieces = asked(seen.run("pieces")).pieces
+    pieces = settings_of(seen.run("pieces")).pieces
     measured = {
         "two writes, delayed ACK": parts["off"],
         "two writes, quick ACK": parts["quickack"],

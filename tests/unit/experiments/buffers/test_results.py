@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from labs.experiments.buffers.narrative import describe_run
 from labs.experiments.buffers.prediction import expected
-from labs.experiments.buffers.results import NO_RATE, marks, results, tell_run
-from labs.experiments.buffers.window import bdp_bytes, window
+from labs.experiments.buffers.results import NO_RATE, notes, results
+from labs.experiments.buffers.socket_buffers import bdp_bytes, window
 from labs.read.parse.pcap import carried
 from labs.read.readings.counters import capture_losses, received_bytes, shaper_drops
 from labs.read.readings.goodput import Download, download
 from labs.read.readings.instruments import goodputs
 from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, TOLERANCE_PCT
-from tests.real_runs import FOLDER, real, with_condition, with_file, with_link
+from tests.real_runs import FOLDER, codes, known, plain, real, with_condition, with_file, with_link
 
 NAMES = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("*.tar.xz"))
 MIB = 1 << 20
@@ -25,36 +27,35 @@ LINE_TOLERANCE = TOLERANCE_PCT[LINE] / 100
 
 @pytest.mark.parametrize("name", NAMES)
 def test_results_are_plain_values(name: str) -> None:
-    found = results(real(name))
-    assert json.loads(json.dumps(found)) == found
-    assert found["condition"] == real(name).condition
+    values = plain(results(real(name)))
+    assert json.loads(json.dumps(values)) == values
 
 
 def test_goodput_of_a_slow_link_is_its_payload_rate() -> None:
     """10 Mbit/s carry 1448 bytes of payload in 1514 of frame (labs.read.theory.bdp)."""
     found = results(real("captured"))
     line = 10e6 / 8 * 1448 / 1514
-    assert found["steady_bytes_s"] == pytest.approx(line, rel=LINE_TOLERANCE)
-    assert found["steady_mib_s"] == found["steady_bytes_s"] / MIB
-    assert found["bytes"] == 2 * MIB
+    assert found.steady_bytes_s == pytest.approx(line, rel=LINE_TOLERANCE)
+    assert found.steady_mib_s == known(found.steady_bytes_s) / MIB
+    assert found.bytes == 2 * MIB
     # The first quarter of so short a file is slow start: the mean is lower, as predicted.
-    assert found["goodput_mib_s"] == pytest.approx(found["predicted_mean_mib_s"], rel=0.01)
-    assert found["bound"] == LINE
-    assert found["settled"] is True
-    assert found["marks"] == []
+    assert found.goodput_mib_s == pytest.approx(found.predicted_mean_mib_s, rel=0.01)
+    assert found.bound == LINE
+    assert found.settled is True
+    assert codes(found) == []
 
 
 def test_the_articles_run() -> None:
     """A1.8; the line rate of 1000 Mbit/s, and the mean with slow start in it."""
     found = results(real("both-1gib"))
-    assert found["steady_mib_s"] == pytest.approx(114.0, rel=LINE_TOLERANCE)
-    assert found["goodput_mib_s"] == pytest.approx(found["predicted_mean_mib_s"], rel=0.005)
-    assert (found["article_mib_s"], found["article_steady_mib_s"], found["article_claim"]) == (
+    assert found.steady_mib_s == pytest.approx(114.0, rel=LINE_TOLERANCE)
+    assert found.goodput_mib_s == pytest.approx(found.predicted_mean_mib_s, rel=0.005)
+    assert (found.article_mib_s, found.article_steady_mib_s, found.article_claim) == (
         77.8,
         92.7,
         "A1.8",
     )
-    assert found["settled"] is True
+    assert found.settled is True
 
 
 def test_the_counters_count_every_byte() -> None:
@@ -75,66 +76,69 @@ def test_instruments_agree_on_a_complete_run() -> None:
         "capture",
         "capture's own clock",
     }
-    assert found["agreement_pct"] < 0.05  # the head of the reply in 2 MiB is 0.012 %
+    assert known(found.agreement_pct) < 0.05  # the head of the reply in 2 MiB is 0.012 %
 
 
 def test_a_capture_that_was_cut_is_marked() -> None:
     found = results(real("capture-cut"))
-    assert found["agreement_pct"] > 10
-    assert found["marks"] == [f"instruments disagree by {found['agreement_pct']:.1f} %"]
+    assert known(found.agreement_pct) > 10
+    (note,) = found.notes
+    assert note.code == "instruments"
+    assert f"{found.agreement_pct:.1f} %" in note.text
 
 
 def test_wget_is_read_from_its_log_and_its_socket() -> None:
     """wget prints three digits: half of the last one is 0.5 % at most."""
     found = results(real("wget"))
-    assert found["bytes"] == 2 * MIB
-    assert found["goodput_mib_s"] == pytest.approx(found["wget_mib_s"], rel=0.005)
+    assert found.bytes == 2 * MIB
+    assert found.goodput_mib_s == pytest.approx(found.wget_mib_s, rel=0.005)
     discarded = results(real("captured"))
-    assert found["goodput_mib_s"] == pytest.approx(discarded["goodput_mib_s"], rel=0.01)
-    assert found["settled"] is True
+    assert found.goodput_mib_s == pytest.approx(discarded.goodput_mib_s, rel=0.01)
+    assert found.settled is True
 
 
 def test_a_download_that_the_limit_ended() -> None:
     found = results(real("limit"))
-    assert found["ended"] == "limit"
-    assert found["marks"] == ["ended by the limit"]
-    assert found["bytes"] < 2 * MIB
+    assert found.ended == "limit"
+    assert codes(found) == ["limit"]
+    assert known(found.bytes) < 2 * MIB
     # One second from the request on; the first byte comes one round trip of 40 ms later.
-    assert found["duration_s"] == pytest.approx(0.96, abs=0.001)
+    assert found.duration_s == pytest.approx(0.96, abs=0.001)
 
 
 def test_wget_that_the_limit_ended_is_counted_by_the_kernel() -> None:
     run = real("wget-limit")
     assert download(run).counted
     assert download(run).bytes == received_bytes(run)
-    assert results(run)["agreement_pct"] is None  # nothing is left to hold it against
-    assert results(run)["wget_mib_s"] is None
+    assert results(run).agreement_pct is None  # nothing is left to hold it against
+    assert results(run).wget_mib_s is None
 
 
 def test_loss_that_was_asked_for_is_no_mark() -> None:
     run = real("loss")
     found = results(run)
     assert shaper_drops(run) > 0
-    assert not [note for note in found["marks"] if "dropped" in note]
+    assert "shaper_drops" not in codes(found)
     assert expected(run) is None
-    assert found["predicted_mib_s"] is None
-    assert "segments were sent again" in tell_run(run)
+    assert found.predicted_mib_s is None
+    assert re.search(r"\d+ segments were", describe_run(run))
     # Segments that came twice are counted twice: still within what is allowed.
-    assert found["agreement_pct"] < 0.5
+    assert known(found.agreement_pct) < 0.5
 
 
 def test_drops_that_nobody_asked_for_are_marked() -> None:
     run = with_link(real("loss"), loss_pct=0)
-    assert f"the shaper dropped {shaper_drops(run)} packets" in marks(run, None, None)
+    (note,) = notes(run, None, None)
+    assert (note.code, str(shaper_drops(run)) in note.text) == ("shaper_drops", True)
 
 
 def test_no_limit_no_figure() -> None:
     run = real("unshaped")
     found = results(run)
-    assert found["marks"] == [NO_RATE]
-    assert found["steady_mib_s"] is found["settled"] is found["predicted_mib_s"] is None
+    assert codes(found) == [NO_RATE]
+    assert found.steady_mib_s is found.settled is found.predicted_mib_s is None
     assert window(run) is None
-    assert "before the first sample" in tell_run(run)
+    assert "before the first sample" in describe_run(run)
 
 
 def test_memory_pressure_is_marked(tmp_path: Path) -> None:
@@ -145,7 +149,7 @@ def test_memory_pressure_is_marked(tmp_path: Path) -> None:
         "TcpExtTCPMemoryPressures        0",
         "TcpExtTCPMemoryPressures        3",
     )
-    assert "TCP came under memory pressure" in results(run)["marks"]
+    assert "memory_pressure" in codes(results(run))
 
 
 def test_a_capture_that_lost_packets_is_marked(tmp_path: Path) -> None:
@@ -157,13 +161,13 @@ def test_a_capture_that_lost_packets_is_marked(tmp_path: Path) -> None:
         "17 packets dropped by kernel",
     )
     assert capture_losses(run) == 17
-    assert "capture lost 17 packets" in results(run)["marks"]
+    assert "capture_lost" in codes(results(run))
 
 
 def test_a_link_that_is_not_as_asked_is_marked() -> None:
     run = real("limit")
     other = {**run.said, "link": {**run.link, "verdict": "not as asked: RTT 41 ms"}}
-    assert "link not as asked" in results(dataclasses.replace(run, said=other))["marks"]
+    assert "link" in codes(results(dataclasses.replace(run, said=other)))
 
 
 @pytest.mark.parametrize(
@@ -172,9 +176,9 @@ def test_a_link_that_is_not_as_asked_is_marked() -> None:
 )
 def test_the_articles_figures_stand_beside_the_articles_link_only(asked: dict[str, object]) -> None:
     run = real("both-1gib")
-    assert results(run)["article_claim"] == "A1.8"
+    assert results(run).article_claim == "A1.8"
     other = results(with_condition(run, link=asked))
-    assert (other["article_mib_s"], other["article_claim"]) == (None, None)
+    assert (other.article_mib_s, other.article_claim) == (None, None)
 
 
 def test_the_window_of_the_articles_run() -> None:
@@ -189,7 +193,7 @@ def test_the_window_of_the_articles_run() -> None:
         theory.window_bytes, rel=TOLERANCE_PCT[RECEIVE_WINDOW] / 100
     )
     assert found.usually_in_flight_bytes <= found.offered_bytes
-    assert "the link was full" in tell_run(real("both-1gib"))
+    assert "the link was full" in describe_run(real("both-1gib"))
 
 
 def test_thirds_and_steps_of_a_timeline() -> None:

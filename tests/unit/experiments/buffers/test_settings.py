@@ -9,46 +9,57 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.experiments.buffers import settings as asked
+from labs.drive.condition import as_settings, read_settings
 from labs.experiments.buffers.buffer_table import COLUMNS, buffer_rows, in_words
 from labs.experiments.buffers.charts.conditions import by_condition
+from labs.experiments.buffers.conditions import conditions
+from labs.experiments.buffers.narrative import describe, describe_run
 from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.buffers.results import DOWNLOAD, results, tell, tell_run
-from labs.read.claims.article_figures import WMEM, figures_by_column
-from labs.read.claims.ledger import article
+from labs.experiments.buffers.results import (
+    SETSOCKOPT,
+    SYSCTL,
+    Results,
+    article,
+    results,
+    series_of,
+)
+from labs.experiments.buffers.settings import ARTICLE, LOSS, REQUESTS, SHARE, SWEEP, Settings
+from labs.experiments.buffers.socket_buffers import WMEM, parameter
+from labs.read.claims.article_figures import figures_by_column
 from labs.read.readings.ss_agreement import instants
+from labs.read.runs.run import Run
 from labs.studies.study import Study
-from tests.real_runs import real, real_study, with_condition, with_file
+from tests.real_runs import codes, known, plain, real, real_study, with_condition, with_file
 
 KERNELS = ("6.1", "6.12")
 MIB = 1 << 20
 
 
-def row(kernel: str, condition: str) -> dict[str, Any]:
+def row(kernel: str, condition: str) -> Results:
     return results(real_study(kernel).run(condition))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_rows_are_plain_values_and_have_the_same_columns(kernel: str) -> None:
-    rows = [results(run) for run in real_study(kernel).runs]
+def test_results_are_plain_values(kernel: str) -> None:
+    rows = [plain(results(run)) for run in real_study(kernel).runs]
     assert json.loads(json.dumps(rows)) == rows
-    assert len({tuple(one) for one in rows}) == 1
 
 
 @pytest.mark.parametrize("condition", ["setsockopt", "setsockopt-raised", "httping"])
 def test_a_run_without_download_leaves_its_columns_empty(condition: str) -> None:
     found = row("6.1", condition)
-    assert [found[name] for name in DOWNLOAD] == [None] * len(DOWNLOAD)
-    assert found["marks"] == []
-    assert found["rtt_ms"] is not None
-    assert "Nothing is downloaded" in tell_run(real_study("6.1").run(condition))
+    for name in ("goodput_mib_s", "steady_mib_s", "bytes", "predicted_mib_s", "bound", "settled"):
+        assert getattr(found, name) is None, name
+    assert codes(found) == []
+    assert "Nothing is downloaded" in describe_run(real_study("6.1").run(condition))
 
 
 def test_httping_times_two_round_trips() -> None:
     found = row("6.1", "httping")
-    assert found["httping_ms"] == pytest.approx(2 * found["rtt_ms"], rel=0.01)
-    assert row("6.1", "default")["httping_ms"] is None
-    assert "httping says 80.1 ms" in tell(
+    rtt_ms = real_study("6.1").run("httping").link["measured"]["rtt_ms"]
+    assert found.httping_ms == pytest.approx(2 * rtt_ms, rel=0.01)
+    assert row("6.1", "default").httping_ms is None
+    assert "httping says 80.1 ms" in describe(
         real_study("6.1").results().query("condition == 'httping'")
     )
 
@@ -57,13 +68,13 @@ def test_httping_times_two_round_trips() -> None:
 def test_the_sizes_and_the_series_of_a_sweep(kernel: str) -> None:
     by_sysctl, by_hand = row(kernel, "sweep-98k"), row(kernel, "sweep-set-98k")
     for found, series in ((by_sysctl, "sysctl"), (by_hand, "setsockopt")):
-        assert (found["series"], found["buffer_bytes"]) == (series, 98 << 10)
-        assert found["receive_most_bytes"] == found["send_most_bytes"] == 98 << 10
+        assert (found.series, found.buffer_bytes) == (series, 98 << 10)
+        assert found.receive_most_bytes == found.send_most_bytes == 98 << 10
     # The same sizes, so the same prediction, whoever set them.
-    assert by_hand["predicted_mib_s"] == pytest.approx(by_sysctl["predicted_mib_s"], rel=1e-3)
+    assert by_hand.predicted_mib_s == pytest.approx(by_sysctl.predicted_mib_s, rel=1e-3)
     default = row(kernel, "default")
-    assert (default["series"], default["buffer_bytes"]) == (None, None)
-    assert (default["receive_most_bytes"], default["send_most_bytes"]) == (6291456, 4194304)
+    assert (default.series, default.buffer_bytes) == (None, None)
+    assert (default.receive_most_bytes, default.send_most_bytes) == (6291456, 4194304)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -82,28 +93,24 @@ def test_settled_runs_are_predicted(kernel: str) -> None:
 
 def test_the_share_that_is_kept_back_matters_on_6_1_alone() -> None:
     speeds = {
-        kernel: [row(kernel, name)["steady_mib_s"] for name in ("adv-m2", "adv-2")]
+        kernel: [known(row(kernel, name).steady_mib_s) for name in ("adv-m2", "adv-2")]
         for kernel in KERNELS
     }
     assert speeds["6.1"][1] > 2.5 * speeds["6.1"][0]
     assert speeds["6.12"][1] == pytest.approx(speeds["6.12"][0], rel=0.01)
-    assert [row("6.1", name)["adv_win_scale"] for name in ("adv-m2", "adv-2", "default")] == [
-        -2,
-        2,
-        1,
-    ]
+    assert [row("6.1", name).adv_win_scale for name in ("adv-m2", "adv-2", "default")] == [-2, 2, 1]
 
 
 def test_loss_is_asked_measured_and_drawn() -> None:
     first, second = (row("6.1", f"loss-1-cubic-{draw}") for draw in (0, 1))
     for found in (first, second):
-        assert (found["loss_pct"], found["congestion_control"]) == (1, "cubic")
-        assert 0.2 < found["lost_pct"] < 3
-        assert found["predicted_mib_s"] is None
-    assert (first["draw"], second["draw"]) == (0, 1)
-    assert first["lost_pct"] != second["lost_pct"]
-    assert row("6.1", "loss-1-bbr-0")["congestion_control"] == "bbr"
-    assert row("6.1", "loss-0-cubic-0")["lost_pct"] is None
+        assert (found.loss_pct, found.congestion_control) == (1, "cubic")
+        assert 0.2 < known(found.lost_pct) < 3
+        assert found.predicted_mib_s is None
+    assert (first.draw, second.draw) == (0, 1)
+    assert first.lost_pct != second.lost_pct
+    assert row("6.1", "loss-1-bbr-0").congestion_control == "bbr"
+    assert row("6.1", "loss-0-cubic-0").lost_pct is None
 
 
 @pytest.mark.parametrize(
@@ -120,18 +127,20 @@ def test_loss_is_asked_measured_and_drawn() -> None:
 def test_the_articles_figures(name: str, delay_ms: float, figures: tuple[str, Any]) -> None:
     """They are compared with a run of the article's size, link and buffers, and with no other."""
     run = with_condition(real("both-1gib"), name=name, link={"delay_ms": delay_ms})
-    assert figures_by_column(run, 1) == figures
-    claim = article(1).claim(figures[0])
+    assert of_the_article(run) == figures
+    claim = article().claim(figures[0])
     others = {
         "transfer_mib": with_condition(run, settings={"transfer_bytes": 1 << 20}),
         "delay_ms": with_condition(run, link={"delay_ms": 100}),
         "buffer_mib": with_condition(run, sysctls={"server": {WMEM: three(49)}}),
     }
-    for parameter, other in others.items():
-        assert figures_by_column(other, 1) == (
-            None if parameter in claim.parameters else figures
-        ), parameter
-    assert figures_by_column(with_condition(run, name="by-hand"), 1) is None
+    for name_, other in others.items():
+        assert of_the_article(other) == (None if name_ in claim.parameters else figures), name_
+    assert of_the_article(with_condition(run, name="by-hand")) is None
+
+
+def of_the_article(run: Run) -> Any:
+    return figures_by_column(article(), run, parameter)
 
 
 def three(mib: int) -> str:
@@ -143,19 +152,41 @@ def test_a_chart_has_the_ledger_s_figure() -> None:
     run = with_condition(real("both-1gib"), name="wmem")
     study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
     (bars,) = [one for one in by_condition(study.results()).data if one.name == "the article"]
-    assert (bars.x, bars.text) == ((article(1).claim("A1.7").expected,), ("A1.7",))
-    assert "The article (A1.7) has 14.9 MiB/s in the steady state." in tell(study.results())
+    assert (bars.x, bars.text) == ((article().claim("A1.7").expected,), ("A1.7",))
+    assert "The article (A1.7) has 14.9 MiB/s in the steady state." in describe(study.results())
 
 
-def test_the_parts_of_the_lab() -> None:
-    names = [run.condition for run in real_study("6.1").runs]
-    parts: dict[str, set[str]] = {}
-    for name in names:
-        parts.setdefault(asked.part(name), set()).add(name)
-    assert parts[asked.ARTICLE] == {"shaped", "default", "wmem", "both", "rmem100"}
-    assert parts[asked.REQUESTS] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
-    assert parts[asked.SHARE] == {"adv-m2", "adv-2"}
-    assert len(parts[asked.SWEEP]) == 7 and len(parts[asked.LOSS]) == 5
+def test_group_of_a_run_that_does_not_say_it() -> None:
+    groups: dict[str, set[str]] = {}
+    for run in real_study("6.1").runs:
+        assert "group" not in run.inputs["condition"]
+        groups.setdefault(str(results(run).group), set()).add(run.condition)
+    assert groups[ARTICLE] == {"shaped", "default", "wmem", "both", "rmem100"}
+    assert groups[REQUESTS] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
+    assert groups[SHARE] == {"adv-m2", "adv-2"}
+    assert len(groups[SWEEP]) == 7 and len(groups[LOSS]) == 5
+
+
+def test_group_of_a_run_that_says_it() -> None:
+    """The run's own word counts, whatever its condition is called."""
+    run = with_condition(real_study("6.1").run("sweep-98k"), group=SHARE)
+    assert (results(run).group, results(run).series) == (SHARE, None)
+
+
+def test_settings_come_back_as_they_were() -> None:
+    every = conditions(Buffers(size="full", capture=True))
+    for condition in every:
+        settings = read_settings(Settings, json.loads(json.dumps(condition.settings)))
+        assert as_settings(settings) == condition.settings
+        assert settings.capture
+        assert condition.group in (ARTICLE, SWEEP, SHARE, LOSS, REQUESTS)
+    assert read_settings(Settings, {"client": "wget", "gone": 1}) == Settings(client="wget")
+
+
+def test_series_is_how_the_size_was_set() -> None:
+    every = {one.name: one for one in conditions(Buffers(size="full"))}
+    for name, series in (("sweep-64k", SYSCTL), ("sweep-set-64k", SETSOCKOPT)):
+        assert series_of(read_settings(Settings, every[name].settings)) == series
 
 
 def test_every_buffer_of_every_run() -> None:
@@ -197,12 +228,7 @@ def test_what_setsockopt_was_granted_stands_in_the_table() -> None:
 def test_a_buffer_set_by_hand_stays() -> None:
     rows = in_words(buffer_rows(real_study("6.1").runs))
     by_hand = rows[(rows["condition"] == "by-hand") & (rows["whose"] == "receiver")].iloc[0]
-    assert (
-        by_hand["set by"],
-        by_hand["requested"],
-        by_hand["granted"],
-        by_hand["core maximum"],
-    ) == (
+    assert (by_hand["set by"], by_hand.requested, by_hand.granted, by_hand["core maximum"]) == (
         "setsockopt",
         "128\N{NO-BREAK SPACE}KiB",
         "256\N{NO-BREAK SPACE}KiB",
@@ -217,7 +243,7 @@ def test_ss_and_the_samples_say_the_same(host: str) -> None:
     counter = "bytes_acked" if host == "server" else "bytes_received"
     found = instants(real_study("6.1").run("default"), host, counter)
     assert len(found) >= 2
-    assert set(found["differs"]) == {""}
+    assert set(found.differs) == {""}
 
 
 def test_what_ss_says_otherwise_is_named(tmp_path: Path) -> None:
@@ -226,7 +252,7 @@ def test_what_ss_says_otherwise_is_named(tmp_path: Path) -> None:
     before = next(word for word in text.split() if word.startswith("rcv_ssthresh:"))
     other = with_file(run, tmp_path, "client/ss.txt", before, "rcv_ssthresh:1")
     found = instants(other, "client", "bytes_received")
-    assert "rcv_ssthresh_bytes" in set(found["differs"])
+    assert "rcv_ssthresh_bytes" in set(found.differs)
 
 
 def test_a_run_that_nobody_saw_has_no_instants() -> None:

@@ -228,7 +228,7 @@ def test_labs_run_prints_the_smallest_buffer() -> None:
     said = as_json(find("buffers"), study.parameters, study)
     assert said["remarks"] == remarks(study.results())
     assert json.loads(json.dumps(said)) == said
-    text = as_text(said, study.lab.hidden_columns())
+    text = as_text(said, [name for name, one in study.lab.columns.items() if one.hidden])
     assert "the smallest buffer that reaches 95 % of the line rate is 98 KiB" in text
     head = text.splitlines()[0].split()
     assert "httping_ms" in head and "article_mib_s" not in head and "buffer_bytes" not in head

@@ -10,18 +10,20 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.experiments.nagle.claims import JUDGES, verdicts
+from labs.experiments.nagle.claims import JUDGES
 from labs.experiments.nagle.claims.stalled_requests import STEPS
 from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.results import article
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import judge
-from labs.read.claims.ledger import Claim, article
+from labs.read.claims.judge import judge, verdicts
+from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run
 from tests.recorded_runs import recorded_nagle
 
-LEDGER = article(3)
+LAB = find("nagle")
+LEDGER = article()
 ON_6_1 = {
     "A3.1": HOLDS,
     "A3.2": HARDWARE,
@@ -40,12 +42,12 @@ def study() -> Mapping[str, Run]:
 
 @cache
 def judged() -> Mapping[str, Verdict]:
-    return {found.id: found for found in verdicts(study().values())}
+    return {found.id: found for found in verdicts(LAB, study().values())}
 
 
 def one(claim: str | Claim, runs: Mapping[str, Run]) -> Verdict:
     chosen = LEDGER.claim(claim) if isinstance(claim, str) else claim
-    return judge(chosen, Evidence(find(LEDGER.lab), runs), JUDGES, LEDGER.parameters)
+    return judge(chosen, Evidence(LAB, runs), JUDGES, LEDGER.parameters)
 
 
 def test_the_verdicts_on_6_1() -> None:
@@ -64,7 +66,7 @@ def test_the_ledger_is_the_article_s() -> None:
     assert (LEDGER.claim("A3.1").expected, LEDGER.claim("A3.2").expected) == (44.619, 14.285)
     own = Nagle()
     assert {name: getattr(own, name) for name in LEDGER.parameters} == dict(LEDGER.parameters)
-    there = [one.name for one in find("nagle").conditions(own)]
+    there = [one.name for one in LAB.conditions(own)]
     for claim in LEDGER.claims:
         assert set(claim.conditions) <= set(there), claim.id
     assert {claim.judge for claim in LEDGER.claims} == set(JUDGES)
@@ -195,7 +197,7 @@ def test_whoever_writes_twice_gives_the_same_sequence() -> None:
 
 
 def test_without_runs_only_the_machine_s_own_is_shown() -> None:
-    found = {one.id: one for one in verdicts([])}
+    found = {one.id: one for one in verdicts(LAB, [])}
     assert {id_ for id_, one in found.items() if one.verdict != NOT_JUDGED} == {"A3.2"}
     assert found["A3.1"].reason == "needs the condition off: labs run nagle --only off"
 

@@ -16,7 +16,7 @@ from labs.catalog import find
 from labs.drive.preview import preview
 from labs.drive.programs.respond import HEAD_BYTES, head
 from labs.errors import BadInput
-from labs.experiments.nagle import experiment as nagle
+from labs.experiments.nagle import conditions as nagle
 from labs.experiments.nagle.http import ASK, RESPOND
 from labs.experiments.nagle.parameters import Nagle
 
@@ -71,8 +71,28 @@ def test_more_at_a_time_than_there_are_is_refused() -> None:
 
 
 def test_a_capture_that_is_not_there_is_refused_before_anything_starts() -> None:
-    with pytest.raises(BadInput, match=r"there is no capture nowhere\.pcap; name a pcap"):
-        nagle.conditions(Nagle(capture="nowhere.pcap"))
+    with pytest.raises(BadInput, match=r"there is no capture nowhere\.pcap"):
+        nagle.conditions(Nagle(capture_file="nowhere.pcap"))
+
+
+def test_capture_adds_the_client() -> None:
+    every = nagle.conditions(Nagle(size="full"))
+    assert {one.settings["capture"] for one in every} == {"server"}
+    both = nagle.conditions(Nagle(size="full", capture=True))
+    assert {one.settings["capture"] for one in both} == {"both"}
+
+
+def test_every_condition_has_its_group() -> None:
+    groups: dict[str, list[str]] = {}
+    for one in nagle.conditions(Nagle(size="full")):
+        groups.setdefault(one.group, []).append(one.name)
+    assert {group: len(names) for group, names in groups.items()} == {
+        "article": 6,
+        "writes": 5,
+        "sizes": 10,
+        "pieces": 3,
+        "own client": 3,
+    }
 
 
 def test_only_a_delay_shapes_the_link() -> None:
@@ -85,7 +105,7 @@ def test_only_a_delay_shapes_the_link() -> None:
 def test_the_route_with_quick_acks_is_among_the_lines_that_are_shown() -> None:
     (quick,) = nagle.conditions(Nagle(only="quickack"))
     (off,) = nagle.conditions(Nagle(only="off"))
-    shown, without = (preview(nagle, one) for one in (quick, off))
+    shown, without = (preview(one, nagle.lines(one)) for one in (quick, off))
     (added,) = shown[len(without) :]
     assert (added.host, " ".join(added.argv)) == (
         "client",

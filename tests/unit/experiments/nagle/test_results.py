@@ -11,10 +11,13 @@ from typing import Any
 import pandas
 import pytest
 
+from labs.catalog import find
 from labs.cli.run import as_json
 from labs.errors import BadInput
-from labs.experiments.nagle.narrative import tell_requests
+from labs.experiments.nagle.lab import MARGIN
+from labs.experiments.nagle.narrative import describe_requests, findings
 from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.prediction import expected, hz_of, settings_of
 from labs.experiments.nagle.requests import (
     answered,
     figures,
@@ -25,14 +28,13 @@ from labs.experiments.nagle.requests import (
     table_of,
     typical,
 )
-from labs.experiments.nagle.results import MARGIN, figure, results, shows
-from labs.experiments.nagle.settings import asked, expected, hz_of
+from labs.experiments.nagle.results import results
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.flows.reasons import APPLICATION, NAGLE
 from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
 from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment
-from tests.real_runs import with_condition, with_file
+from tests.real_runs import codes, with_condition, with_file
 from tests.recorded_runs import nagle_run, recorded_nagle
 from tests.repeated_runs import machines, repetition
 
@@ -150,23 +152,23 @@ def test_three_instruments_count_the_same_requests() -> None:
         assert row["requests"] == row["captured_requests"]
         if row["server"] == "nginx":
             assert row["served_requests"] == row["requests"]
-        assert "disagree" not in row["marks"]
+        assert "instruments" not in row["note_codes"].split()
 
 
 def test_instruments_that_disagree_are_said(tmp_path: Path) -> None:
     run = nagle_run("off")
     lines = run.text("server/access.log").splitlines(keepends=True)
     other = with_file(run, tmp_path, "server/access.log", "".join(lines), "".join(lines[3:]))
-    assert (
-        "instruments disagree on the requests: the client 1000, the capture 1000, nginx 997"
-        in results(other)["marks"]
-    )
+    (note,) = results(other).notes
+    assert note.code == "instruments"
+    assert "the client 1000, the capture 1000, nginx 997" in note.text
 
 
 def test_what_repetitions_are_compared_by_is_a_mean_that_means_something() -> None:
     """44.6 ms, the article's, is within the margin of virtual time; half or twice of it is not."""
-    assert figure(results(nagle_run("off"))) == ("mean_ms", latency(nagle_run("off")).mean_ms)
-    assert figure(results(nagle_run("on"))) is None
+    lab = find("nagle")
+    assert lab.headline(nagle_run("off")) == ("mean_ms", latency(nagle_run("off")).mean_ms)
+    assert lab.headline(nagle_run("on")) is None
     virtual = latency(nagle_run("off")).mean_ms
     assert MARGIN.low < 44.619 / virtual < MARGIN.high
     assert not MARGIN.low < 44.619 / 2 / virtual < MARGIN.high
@@ -177,7 +179,7 @@ def test_failed_requests_are_said(tmp_path: Path) -> None:
     other = with_file(
         run, tmp_path, "client/ab.txt", "Failed requests:        0", "Failed requests:        7"
     )
-    assert "7 requests failed" in results(other)["marks"]
+    assert "failed" in codes(results(other))
 
 
 def test_nagle_waits_for_the_small_segment_before_a_full_one() -> None:
@@ -207,7 +209,7 @@ def test_our_own_client_s_quantiles_are_of_its_times() -> None:
 
 def test_the_article_s_figure_stands_beside_the_article_s_load_alone() -> None:
     found = [
-        (one["article_ms"], one["article_claim"])
+        (one.article_ms, one.article_claim)
         for one in map(
             results,
             (
@@ -219,7 +221,7 @@ def test_the_article_s_figure_stands_beside_the_article_s_load_alone() -> None:
         )
     ]
     assert found == [(44.619, "A3.1"), (14.285, "A3.2"), (None, None), (None, None)]
-    assert results(nagle_run("off-no-k"))["article_ms"] is None
+    assert results(nagle_run("off-no-k")).article_ms is None
 
 
 def test_far_away_the_theory_has_no_word() -> None:
@@ -236,23 +238,24 @@ def test_what_stands_beside_the_results_in_json() -> None:
     assert found["sequence_off_share"] == found["sequence_on_share"] == 0.9
     assert sum(one["requests"] for one in found["sequence_on_others"]) == 100
     assert {"condition", "mean_ms", "p50_ms", "p99_ms"} <= set(found["results"][0])
-    assert any("closed loop" in remark for remark in found["remarks"])
+    assert any("closed-loop" in remark for remark in found["remarks"])
     assert "on: 900 of 1000 requests: request; first part; rest; client's ACK" in found["remarks"]
 
 
 def test_a_capture_of_one_s_own_is_told_beside_them(tmp_path: Path) -> None:
     study = recorded_nagle()
     path = nagle_run("write-two").file("server/capture.pcap")
-    own = dataclasses.replace(study, parameters=Nagle(testbed="recorded", capture=str(path)))
+    own = dataclasses.replace(study, parameters=Nagle(testbed="recorded", capture_file=str(path)))
     found = as_json(study.lab, own.parameters, own)
     assert (found["sequence_own"], found["sequence_own_share"]) == (list(ARTICLE_OFF), 0.9)
-    empty = dataclasses.replace(study, runs=())
-    assert shows(empty) == {"remarks": []}
+    assert findings({}, Nagle(testbed="recorded")) == {"remarks": []}
 
 
 def test_words_say_who_waits_for_whom() -> None:
     said = recorded_nagle().tell("off")
-    assert said.startswith("**900 of 1000 requests** go so: request; first part; silence;")
+    assert said.startswith(
+        "**900 of 1000 requests** follow this sequence: request; first part; silence;"
+    )
     assert "the server waits for the client" in said
     assert "100 go otherwise, each the first one on its connection" in said
     assert "No request stalls." in recorded_nagle().tell("on")
@@ -265,15 +268,15 @@ def test_a_capture_of_one_s_own_is_read_the_same_way() -> None:
     segments = table_of(nagle_run("off"))
     rows = exchanges(segments)
     assert figures(segments, rows) == answered(nagle_run("off"))
-    assert "the server waits for the client" in tell_requests(rows)
+    assert "the server waits for the client" in describe_requests(rows)
 
 
 def test_a_capture_without_a_request() -> None:
     nothing = table_of(nagle_run("ask")).iloc[:0]
     rows = exchanges(nothing)
     assert figures(nothing, rows).requests == 0
-    assert tell_requests(rows) == "There is no request in this capture."
-    with pytest.raises(BadInput, match="no request of this capture goes so"):
+    assert describe_requests(rows) == "There is no request in this capture."
+    with pytest.raises(BadInput, match="no request"):
         typical(rows)
 
 
@@ -297,11 +300,11 @@ def test_what_the_device_cuts_up_counts_as_the_segments_that_it_becomes() -> Non
 
 
 def test_what_was_asked_is_read_from_the_run() -> None:
-    told = asked(nagle_run("pieces-quickack"))
-    assert (told.quick, told.pieces, told.on_a_connection) == ("route", 10, 10)
+    told = settings_of(nagle_run("pieces-quickack"))
+    assert (told.quickack, told.pieces, told.on_a_connection) == ("route", 10, 10)
     assert sum(told.written_bytes) == 160 + 612 and len(told.written_bytes) == 10
-    assert asked(nagle_run("off-no-k")).on_a_connection == 1
-    assert asked(nagle_run("ask")).on_a_connection == 20
+    assert settings_of(nagle_run("off-no-k")).on_a_connection == 1
+    assert settings_of(nagle_run("ask")).on_a_connection == 20
 
 
 def test_a_capture_that_is_recorded_again_is_read_again(tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""A lab in a file of the reader's own is served by shared code as the package's labs are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from labs import catalog
+from labs.cli.__main__ import main
+from labs.cli.new import source
+from labs.cli.run import as_json, as_text
+from labs.drive.record.run_folder import Staging, run_name
+from labs.drive.record.study_file import Planned, write_study
+from labs.read.claims.judge import verdicts
+from labs.read.lab import Lab
+from labs.read.runs.run import Run, open_run
+from labs.read.stats.repetitions import repeated
+from labs.read.stats.testbed_comparison import PART, beside
+from labs.studies.study import Study
+from tests.repeated_runs import repetition, repetitions
+from tests.run_folders import inputs, make_run
+
+# A made run has no `before_ns`; its first moment is the end of the handshake.
+CHANGES = (
+    ('fetch["before_ns"]', 'fetch["connect_ns"]'),
+    ("import column\n", "import Margin, column\n"),
+    (
+        'column("from the connection to the last byte", unit="ms", headline=True)',
+        'column("time", unit="ms", predicted_by="slow_ms", headline=True)',
+    ),
+    (
+        '    round_trips: float = column("the same in round trips of the link")',
+        '    bytes: int = column("size of the body", unit="bytes")\n'
+        '    ended: str = column("complete, or ended by the limit")\n'
+        '    slow_ms: float = column("what a kernel that is twice as slow takes", unit="ms")',
+    ),
+    (
+        '    return Results(took_ms, took_ms / run.link["measured"]["rtt_ms"])',
+        '    times = 2 if str(run.kernel["release"]).startswith("6.12.") else 1\n'
+        '    return Results(took_ms, fetch["bytes"], run.ended, 11_500.0 * times)',
+    ),
+)
+LEDGER = """
+[article]
+number = 9
+title = "How long a download takes"
+lab = "mine"
+kernels = "6.1"
+[article.parameters]
+
+[[claim]]
+id = "A9.1"
+statement = "The body has 1 GiB."
+expected = 1073741824
+unit = "bytes"
+tolerance_pct = 0.0
+tolerance_reason = "bytes are counted"
+conditions = ["far"]
+column = "bytes"
+
+[[claim]]
+id = "A9.2"
+statement = "It takes 10 s."
+expected = 10000.0
+unit = "ms"
+tolerance_pct = 5.0
+tolerance_reason = "one run"
+conditions = ["far"]
+column = "took_ms"
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """`labs new mine` with a few columns more, and the claims beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalog, "_own", {})
+    text = source("mine")
+    for old, new in CHANGES:
+        assert old in text
+        text = text.replace(old, new)
+    Path("mine.py").write_text(text + '\n\nMARGIN = Margin(0.9, 1.1, "one download each")\n')
+    Path("mine.toml").write_text(LEDGER)
+    return catalog.find("./mine.py")
+
+
+def made(lab: Lab) -> Run:
+    """A run of the condition `far`, with the settings that the lab gives it; it takes 11.5 s."""
+    (far,) = lab.conditions(lab.Parameters(only="far"))
+    return open_run(make_run(Path("runs"), inputs("far", lab="mine", condition=far.as_json())))
+
+
+def test_results_are_in_the_printed_table(lab: Lab) -> None:
+    """Columns that other labs have too, and hide."""
+    study = Study(lab.Parameters(), (made(lab),), Path("runs"), None, True, lab=lab)
+    said = as_json(lab, study.parameters, study)
+    head, row = (line.split() for line in as_text(said, ()).splitlines()[:2])
+    assert head[:5] == ["condition", "took_ms", "bytes", "ended", "slow_ms"]
+    assert (row[0], row[2], row[3]) == ("far", str(2**30), "complete")
+    assert lab.headline(study.runs[0]) == ("took_ms", 11_500.0)
+
+
+def test_verdicts_by_column(lab: Lab) -> None:
+    size, time = verdicts(lab, [made(lab)])
+    assert (size.verdict, size.measured) == ("holds", 2**30)
+    assert (time.verdict, time.predicted) == ("differs", 11_500.0)
+    assert time.factor == pytest.approx(1.15)
+
+
+def test_labs_claims_of_the_file(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    run = made(lab)
+    write_study(Path("runs"), "mine", {"size": "small"}, [Planned("far", run.key)])
+    assert main(["claims", "./mine.py", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["verdict"] for one in found] == ["holds", "differs"]
+    Path("mine.toml").unlink()
+    catalog._own.clear()
+    assert main(["claims", "./mine.py"]) == 2
+    assert "Write its claims to mine.toml" in capsys.readouterr().err
+
+
+def test_beside_gives_the_kernel_as_the_reason(lab: Lab) -> None:
+    run = made(lab)
+    others = repetitions(Path("machines"), run, [0.5] * 5, release="6.12.9")
+    (found,) = beside(lab, [run], others)
+    assert (found.verdict, found.because.split(":")[0]) == (PART, "kernel")
+    assert found.ratio is not None and found.ratio.middle == pytest.approx(2, rel=0.05)
+
+
+def test_repeated_leaves_out_a_run_whose_sampler_missed_its_turns(lab: Lab) -> None:
+    run = made(lab)
+    for number, period_ms in enumerate((100.4, 150.0), start=1):
+        sampled = with_sampler(Path("sampled") / str(number), run, period_ms)
+        repetition(Path("machines"), sampled, number)
+    (found,) = repeated(lab, map(open_run, sorted(Path("machines").iterdir())))
+    assert (len(found.runs), found.disturbed) == (2, 1)
+    assert "sampled every 150 ms, not 100" in found.why[0]
+
+
+def with_sampler(runs: Path, run: Run, period_ms: float) -> Run:
+    """A copy of the run with what its sampler on the client wrote of itself."""
+    said = json.dumps({"samples": 115, "mean_period_ms": period_ms})
+    with Staging(runs, run_name(run.lab, run.condition, run.key)) as staging:
+        shutil.copytree(run.path, staging.folder, dirs_exist_ok=True)
+        (staging.folder / "seal.json").unlink()
+        staging.write("client/sampler.json", said.encode())
+        return open_run(staging.seal({}))
