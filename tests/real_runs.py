@@ -12,8 +12,8 @@ from typing import Any
 
 from labs.catalog import find
 from labs.drive.record.canonical import canonical, digest
-from labs.read.runs import Run, open_run
 from labs.read.runs.listing import open_study
+from labs.read.runs.run import Run, open_run
 from labs.read.runs.unpack import unpacked
 from labs.studies.study import Study
 
@@ -80,6 +80,6 @@ def real_study(kernel: str) -> Study:
     folder = unpacked(STUDIES / f"{kernel}.tar.xz")
     file = open_study(folder / "studies" / "buffers.json")
     given: dict[str, Any] = {**file.parameters, "runs": str(folder)}
-    parameters = lab.Parameters()(**given)
+    parameters = lab.Parameters(**given)
     runs = tuple(open_run(path) for path in file.folders())
     return Study(parameters, runs, folder, file.path, True, lab=lab)

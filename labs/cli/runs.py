@@ -105,7 +105,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def main_list(args: argparse.Namespace) -> int:
-    from labs.read.runs import index
+    from labs.read.runs.listing import index
 
     found = index(args.folder)
     if args.json:
@@ -132,7 +132,7 @@ def main_list(args: argparse.Namespace) -> int:
 
 
 def main_show(args: argparse.Namespace) -> int:
-    from labs.read.runs import open_run
+    from labs.read.runs.run import open_run
 
     path = Path(args.run)
     run = open_run(path if path.exists() else Path(args.folder) / args.run)
@@ -232,7 +232,7 @@ def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: boo
 
 
 def main_pack(args: argparse.Namespace) -> int:
-    from labs.read.runs import pack
+    from labs.read.runs.pack import pack
 
     packed = pack(args.what, args.out, with_host=args.with_host)
     if args.json:

@@ -24,7 +24,7 @@ from labs.experiments.buffers.parameters import Buffers
 from labs.launch.launch import run
 from labs.launch.plan import plan
 from labs.launch.tools import python, versions
-from labs.read.runs import Run, open_run
+from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import repeated
 from labs.read.stats.testbed_comparison import AGREE, PART, UNDECIDED, beside

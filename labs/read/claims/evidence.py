@@ -44,6 +44,7 @@ class Evidence:
         run = self.runs[name]
         return {
             "condition": name,
+            "kernel": run.kernel["release"],
             "rtt_ms": run.link["measured"]["rtt_ms"],
             "rate_mbit": run.link["measured"]["rate_mbit"],
             **self.found(name).values,

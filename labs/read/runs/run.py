@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.errors import BadInput, Damaged
 from labs.drive.record.canonical import key, parse
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.schema import RUN_SCHEMA, check_version
 from labs.drive.record.seal import Seal, read_seal, verify
+from labs.errors import BadInput, Damaged
 from labs.read.runs.json_schemas import held_to
 from labs.read.runs.unpack import is_packed, unpacked
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.parse.httping import Httping
     from labs.drive.tc import Queue
+    from labs.read.parse.httping import Httping
     from labs.read.parse.wget import Download
 
 RUN = "run.json"
@@ -32,7 +32,7 @@ SECOND_NS = 1e9
 class Run:
     """A sealed run.
 
-    `said` is its run.json (`labs/drive/record/run.schema.json` says what each entry means); times are
+    `said` is its run.json, whose entries `labs/drive/record/run.schema.json` explains. Times are
     nanoseconds of the hosts' CLOCK_REALTIME. `digest` is equal for two runs that are the same byte
     for byte, `key` for two runs that were asked the same.
     """
@@ -148,17 +148,20 @@ class Run:
         """
         from labs.read.parse.ss import blocks
 
-        return self._table({"at_ns": block.at_ns, "mark": block.mark, **socket.flat()}
-                           for block in blocks(self.text(f"{host}/ss.txt"))
-                           for socket in block.sockets)
+        return self._table(
+            {"at_ns": block.at_ns, "mark": block.mark, **socket.flat()}
+            for block in blocks(self.text(f"{host}/ss.txt"))
+            for socket in block.sockets
+        )
 
     def nstat(self, host: str, when: str = "delta") -> dict[str, int]:
         """Return a host's counters by name: `before` or `after` the run, or the `delta`."""
         from labs.read.parse.nstat import changes, counters
 
         if when == "delta":
-            return changes(self.text(f"{host}/nstat-before.txt"),
-                           self.text(f"{host}/nstat-after.txt"))
+            return changes(
+                self.text(f"{host}/nstat-before.txt"), self.text(f"{host}/nstat-after.txt")
+            )
         moment = _checked(when, ("before", "after", "delta"))
         return counters(self.text(f"{host}/nstat-{moment}.txt"))
 
@@ -197,8 +200,10 @@ class Run:
         for command in self.commands:
             if _is_pasted(command["argv"]):
                 groups.setdefault(command["host"], []).append(shlex.join(command["argv"]))
-        return "\n".join(f"# on the {host}\n" + "".join(f"{line}\n" for line in lines)
-                         for host, lines in groups.items())
+        return "\n".join(
+            f"# on the {host}\n" + "".join(f"{line}\n" for line in lines)
+            for host, lines in groups.items()
+        )
 
     def _json(self, name: str) -> dict[str, Any] | None:
         if name not in self.seal.files:
@@ -227,17 +232,23 @@ def open_run(path: str | Path) -> Run:
     if is_packed(folder):
         folder = _only_run(folder)
     elif folder.is_dir() and (folder / STUDIES).is_dir():
-        raise BadInput(f"{folder} holds runs and is none itself; name one of them, as "
-                       f"`labs runs list {folder}` shows them")
+        raise BadInput(
+            f"{folder} holds runs and is none itself; name one of them, as "
+            f"`labs runs list {folder}` shows them"
+        )
     read_seal(folder)
     said = _read(folder)
     seal = verify(folder)
     run = Run(folder, seal, held_to(RUN_SCHEMA, said, folder / RUN))
     inputs = run.said["inputs"]
     if key(inputs) != run.key or (inputs["lab"], inputs["condition"]["name"]) != (
-            run.lab, run.condition):
-        raise Damaged(f"{folder / RUN}: its key, lab or condition is not that of its inputs; "
-                      "make the run again with --fresh")
+        run.lab,
+        run.condition,
+    ):
+        raise Damaged(
+            f"{folder / RUN}: its key, lab or condition is not that of its inputs; "
+            "make the run again with --fresh"
+        )
     return run
 
 
@@ -246,7 +257,7 @@ def _read(folder: Path) -> object:
     try:
         said = parse((folder / RUN).read_bytes())
     except FileNotFoundError:
-        return None         # the seal names it, or the schema will
+        return None  # the seal names it, or the schema will
     except (OSError, ValueError):
         said = None
     if isinstance(said, dict) and "schema" in said:
@@ -260,8 +271,9 @@ def _only_run(packed: Path) -> Path:
     if len(found) == 1:
         return found[0]
     names = ", ".join(run.name for run in found) or "none"
-    raise BadInput(f"{packed} holds {len(found)} runs ({names}); unpack it with tar and name the "
-                   "folder of one")
+    raise BadInput(
+        f"{packed} holds {len(found)} runs ({names}); unpack it with tar and name the folder of one"
+    )
 
 
 def _checked(when: str, allowed: tuple[str, ...]) -> str:

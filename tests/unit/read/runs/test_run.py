@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import labs.read.runs
-from labs.errors import BadInput, Damaged
 from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.run_folder import Staging
-from labs.read.runs import Run, open_run
+from labs.errors import BadInput, Damaged
+from labs.read.runs.run import Run, open_run
 from tests.run_folders import inputs, make_run, make_study, run_json
 
 ROOT = Path(__file__).parents[4]
@@ -28,15 +27,19 @@ def real() -> Run:
 
 def sealed_by_hand(folder: Path) -> None:
     """What somebody would do who wants the seal to hold: compute it anew."""
-    files = {path.relative_to(folder).as_posix(): digest(path) for path in folder.rglob("*")
-             if path.is_file() and path.name not in ("seal.json", "host.json")}
-    (folder / "seal.json").write_bytes(canonical(
-        {"schema": 1, "files": files, "digest": digest(canonical(files))}))
+    files = {
+        path.relative_to(folder).as_posix(): digest(path)
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("seal.json", "host.json")
+    }
+    (folder / "seal.json").write_bytes(
+        canonical({"schema": 1, "files": files, "digest": digest(canonical(files))})
+    )
 
 
 def test_an_opened_run(tmp_path: Path) -> None:
     folder = make_run(tmp_path, inputs("default"))
-    run = labs.read.runs.open(str(folder))
+    run = open_run(str(folder))
     assert (run.lab, run.condition, run.name) == ("buffers", "default", folder.name)
     assert run.inputs == json.loads(json.dumps(inputs("default")))
     assert run.key[:12] in run.name and run.ended == "complete"
@@ -61,7 +64,9 @@ def test_a_run_without_what_another_has(tmp_path: Path) -> None:
 
 
 def test_the_lines_to_paste(tmp_path: Path) -> None:
-    assert open_run(make_run(tmp_path)).commands_text() == """\
+    assert (
+        open_run(make_run(tmp_path)).commands_text()
+        == """\
 # on the server
 ip link set server0 up
 tc qdisc add dev server0 root handle 1: htb
@@ -70,16 +75,21 @@ tc qdisc add dev server0 root handle 1: htb
 sysctl -w 'net.ipv4.tcp_rmem=4096 131072 52428800'
 ip link set client0 up
 """
+    )
 
 
-@pytest.mark.parametrize(("said", "error", "what"), [
-    ({"schema": 2}, BadInput, "schema 2, and this version of labs reads schema 1"),
-    ({"ended": "killed"}, Damaged, r"run\.json: ended: 'killed' is not one of"),
-    ({"key": "0" * 64}, Damaged, "its key, lab or condition is not that of its inputs"),
-    ({"condition": "default"}, Damaged, "its key, lab or condition is not that of its inputs"),
-])
-def test_what_is_wrong_under_a_seal_that_holds(tmp_path: Path, said: dict[str, object],
-                                               error: type[Exception], what: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "error", "what"),
+    [
+        ({"schema": 2}, BadInput, "schema 2, and this version of labs reads schema 1"),
+        ({"ended": "killed"}, Damaged, r"run\.json: ended: 'killed' is not one of"),
+        ({"key": "0" * 64}, Damaged, "its key, lab or condition is not that of its inputs"),
+        ({"condition": "default"}, Damaged, "its key, lab or condition is not that of its inputs"),
+    ],
+)
+def test_what_is_wrong_under_a_seal_that_holds(
+    tmp_path: Path, said: dict[str, object], error: type[Exception], what: str
+) -> None:
     folder = make_run(tmp_path)
     written = run_json(inputs())
     (folder / "run.json").write_text(json.dumps({**written, **said}))
@@ -111,9 +121,12 @@ def test_a_sealed_folder_without_a_run(tmp_path: Path) -> None:
 
 def test_folders_that_are_no_runs(tmp_path: Path) -> None:
     study = make_study(tmp_path)
-    for path, what in ((tmp_path / "nothing", "is no folder"), (study.path, "is no folder"),
-                       (tmp_path / "studies", "is no run"),
-                       (tmp_path, "holds runs and is none itself")):
+    for path, what in (
+        (tmp_path / "nothing", "is no folder"),
+        (study.path, "is no folder"),
+        (tmp_path / "studies", "is no run"),
+        (tmp_path, "holds runs and is none itself"),
+    ):
         with pytest.raises(BadInput, match=what):
             open_run(path)
 
@@ -169,25 +182,25 @@ def test_commands_of_a_real_run(real: Run) -> None:
 
 
 def test_reading_needs_no_file_locks(tmp_path: Path) -> None:
-    program = ("import sys; sys.modules['fcntl'] = None\n"      # as where there is no such module
-               "from labs.read.runs import open_run\n"
-               "print(open_run(sys.argv[1]).condition, open_run(sys.argv[2]).condition)\n")
+    program = (
+        "import sys; sys.modules['fcntl'] = None\n"  # as where there is no such module
+        "from labs.read.runs.run import open_run\n"
+        "print(open_run(sys.argv[1]).condition, open_run(sys.argv[2]).condition)\n"
+    )
     folder = make_run(tmp_path, inputs("default"))
-    done = subprocess.run([sys.executable, "-c", program, str(folder), str(REAL)], cwd=ROOT,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder), str(REAL)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert (done.stdout, done.stderr) == ("default both\n", "")
 
 
-def test_importing_the_room_loads_nothing_heavy() -> None:
-    program = ("import sys, labs.read.runs; labs.read.runs.index; labs.read.runs.open; labs.read.runs.compare; "
-               "labs.read.runs.pack\n"
-               "print(sorted({'pandas', 'numpy', 'jsonschema', 'plotly'} & set(sys.modules)))")
+def test_open_run_needs_no_numpy() -> None:
+    program = (
+        "import sys, labs.read.runs.compare, labs.read.runs.pack\n"
+        "print(sorted({'pandas', 'numpy', 'jsonschema', 'plotly'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[]\n", "")
-
-
-def test_the_face_of_the_room() -> None:
-    assert all(hasattr(labs.read.runs, name) for name in labs.read.runs.__all__)
-    assert dir(labs.read.runs) == sorted(labs.read.runs.__all__)
-    with pytest.raises(AttributeError):
-        labs.read.runs.nothing  # noqa: B018

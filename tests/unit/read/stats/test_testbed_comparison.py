@@ -13,20 +13,21 @@ import labs
 from labs.cli.__main__ import main
 from labs.errors import BadInput
 from labs.read.claims.disputed import disputed
-from labs.read.claims.ledger import article
+from labs.read.claims.judge import verdicts as judged
+from labs.read.claims.ledger import read
 from labs.read.claims.select_runs import runs_of
 from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS
-from labs.read.runs import Run
+from labs.read.lab import Margin
+from labs.read.runs.run import Run
 from labs.read.stats.bootstrap import Interval
 from labs.read.stats.disagreement import Facts, in_words, reasons
 from labs.read.stats.machines import Machine
-from labs.read.stats.repetitions import figure, in_the_middle, repeated
+from labs.read.stats.repetitions import in_the_middle, repeated
 from labs.read.stats.testbed_comparison import (
     AGREE,
     NOT_COMPARED,
     PART,
     UNDECIDED,
-    Margin,
     as_table,
     beside,
     grade,
@@ -44,6 +45,7 @@ CLOSE = (0.97, 0.98, 0.99, 1.0, 1.01)
 WIDE = (0.85, 0.9, 0.95, 1.0, 1.05)
 SLOW = (0.68, 0.69, 0.7, 0.71, 0.72)
 VIRTUAL = real_study("6.1")
+LAB = VIRTUAL.lab
 
 
 def virtual(condition: str) -> Run:
@@ -74,7 +76,7 @@ def test_conditions_side_by_side(tmp_path: Path) -> None:
         *repetitions(tmp_path, virtual("both"), SLOW, machines=machines(busy_pct=97)),
         *repetitions(tmp_path, virtual("setsockopt"), (1, 1)),
     ]
-    found = beside(VIRTUAL.every, runs)
+    found = beside(LAB, VIRTUAL.every, runs)
     assert {one.condition: one.verdict for one in found} == {
         "default": AGREE,
         "wmem": UNDECIDED,
@@ -97,12 +99,12 @@ def test_disturbed_runs_are_counted_and_kept_out(tmp_path: Path) -> None:
     run = virtual("default")
     good = repetitions(tmp_path, run, CLOSE)
     bad = repetition(tmp_path, run, 6, speed=0.2, machines=machines(stolen_pct=40))
-    (one,) = repeated([*good, bad])
+    (one,) = repeated(LAB, [*good, bad])
     assert (len(one.runs), len(one.counted), one.disturbed) == (6, 5, 1)
     assert one.why == ("client: 40.0 % of its CPU time stolen (allowed 2)",)
-    assert one.interval == repeated(good)[0].interval
+    assert one.interval == repeated(LAB, good)[0].interval
     assert one.as_json()["disturbed"] == 1 and json.loads(json.dumps(one.as_json()))
-    (row,) = beside([run], [*good, bad])
+    (row,) = beside(LAB, [run], [*good, bad])
     assert (row.verdict, row.as_json()["disturbed"]) == (AGREE, 1)
 
 
@@ -112,7 +114,7 @@ def test_too_few_that_count_are_undecided_and_say_why(tmp_path: Path) -> None:
         *repetitions(tmp_path, run, CLOSE[:4]),
         repetition(tmp_path, run, 5, machines=machines(load=3.2)),
     ]
-    (row,) = beside([run], runs)
+    (row,) = beside(LAB, [run], runs)
     assert (row.verdict, row.ratio) == (UNDECIDED, None)
     assert row.because == (
         "4 of 5 runs (vagrant) count, an interval takes 5: client: load 3.2 "
@@ -125,16 +127,16 @@ def test_the_run_in_the_middle_stands_for_its_condition(tmp_path: Path) -> None:
     disturbed = repetition(
         tmp_path, virtual("default"), 5, speed=0.7, machines=machines(stolen_pct=9)
     )
-    assert in_the_middle([*runs, disturbed, virtual("both")]) == (runs[2], virtual("both"))
-    assert in_the_middle([disturbed]) == (disturbed,)
-    assert figure(virtual("setsockopt")) is None
-    timed = figure(virtual("httping"))
+    assert in_the_middle(LAB, [*runs, disturbed, virtual("both")]) == (runs[2], virtual("both"))
+    assert in_the_middle(LAB, [disturbed]) == (disturbed,)
+    assert LAB.headline(virtual("setsockopt")) is None
+    timed = LAB.headline(virtual("httping"))
     assert timed is not None and timed[0] == "httping_ms"
 
 
 def test_either_may_be_the_first(tmp_path: Path) -> None:
     runs = repetitions(tmp_path, virtual("default"), SLOW, machines=machines(busy_pct=99))
-    (row,) = beside(runs, [virtual("default")])
+    (row,) = beside(LAB, runs, [virtual("default")])
     ratio = row.ratio
     assert ratio is not None and row.verdict == PART
     assert (ratio.low, ratio.high) == pytest.approx((1 / 0.72, 1 / 0.68), abs=1e-3)
@@ -152,7 +154,7 @@ def test_other_settings_are_no_witness(tmp_path: Path) -> None:
             "inputs": {**run.inputs, "condition": {**condition, "settings": settings}},
         },
     )
-    (row,) = beside([run], repetitions(tmp_path, other, CLOSE))
+    (row,) = beside(LAB, [run], repetitions(tmp_path, other, CLOSE))
     assert row.verdict == NOT_COMPARED
     assert row.because == "the conditions differ: settings.transfer_bytes 2097152 -> 7"
 
@@ -160,10 +162,10 @@ def test_other_settings_are_no_witness(tmp_path: Path) -> None:
 def test_sides_that_are_no_two_witnesses(tmp_path: Path) -> None:
     runs = repetitions(tmp_path, virtual("default"), CLOSE)
     with pytest.raises(BadInput, match="one witness has runs of virtual and vagrant; name a study"):
-        beside([*VIRTUAL.every, *runs], runs)
+        beside(LAB, [*VIRTUAL.every, *runs], runs)
     with pytest.raises(BadInput, match="the two have no condition in common"):
-        beside([virtual("both")], runs)
-    assert as_table(beside(VIRTUAL.every, [])).empty
+        beside(LAB, [virtual("both")], runs)
+    assert as_table(beside(LAB, VIRTUAL.every, [])).empty
 
 
 ONE = Facts("virtual", "6.1.192", 250, 10.0)
@@ -293,7 +295,7 @@ def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Pat
         if name in ("default", "wmem", "both", "setsockopt")
         for run in repetitions(tmp_path, virtual(name), SLOW)
     ]
-    other = dataclasses.replace(VIRTUAL, runs=in_the_middle(runs), every=tuple(runs))
+    other = dataclasses.replace(VIRTUAL, runs=in_the_middle(LAB, runs), every=tuple(runs))
     alone, both = labs.verdicts(VIRTUAL), labs.verdicts(VIRTUAL, other)
     changed = both[both["verdict"] != alone["verdict"]]
     assert set(changed["verdict"]) == {"disputed"}
@@ -317,15 +319,16 @@ def test_where_only_the_words_differ_the_ratio_and_what_was_measured_are_the_rea
         if name in ("default", "wmem", "both")
         for run in repetitions(tmp_path, virtual(name), near)
     ]
-    rows = beside(VIRTUAL.every, runs)
+    rows = beside(LAB, VIRTUAL.every, runs)
     assert {row.verdict for row in rows} == {AGREE}
-    claims = VIRTUAL.lab.claims_module()
-    first = [dataclasses.replace(one, verdict=HOLDS) for one in claims.verdicts(VIRTUAL.runs)]
+    assert LAB.ledger is not None
+    article = read(LAB.ledger)
+    first = [dataclasses.replace(one, verdict=HOLDS) for one in judged(LAB, VIRTUAL.runs)]
     second = [dataclasses.replace(one, verdict=DIFFERS) for one in first]
-    conditions = {one.id: article(claims.ARTICLE).claim(one.id).conditions for one in first}
+    conditions = {one.id: article.claim(one.id).conditions for one in first}
     found = [
         one
-        for one in disputed(article(claims.ARTICLE), first, second, rows)
+        for one in disputed(article, first, second, rows)
         if {"default", "wmem", "both"} & set(conditions[one.id])
     ]
     assert found
@@ -337,7 +340,7 @@ def test_where_only_the_words_differ_the_ratio_and_what_was_measured_are_the_rea
 def test_claims_take_the_run_in_the_middle(tmp_path: Path) -> None:
     file = second(tmp_path, SLOW)
     for where in (file, file.parent.parent):
-        found = {run.condition: run for run in runs_of("buffers", where)}
+        found = {run.condition: run for run in runs_of(LAB, where)}
         assert {name: run.inputs["repetition"] for name, run in found.items()} == {
             "default": 3,
             "both": 3,
