@@ -55,4 +55,4 @@ def results(run: Run) -> dict[str, object]:
     """What a run shows, computed on reading: a row of the study's table."""
     fetch = run.fetch() or {}
     took_ms = (fetch["end_ns"] - fetch["before_ns"]) / 1e6
-    return {"took_ms": took_ms, "round_trips": took_ms / run.link["measured"]["rtt_ms"]}
+    return {"took_ms": took_ms, "round_trips": took_ms / run.link.measured.rtt_ms}

@@ -59,9 +59,9 @@ class Study:
         return Table(
             {
                 "condition": self.conditions,
-                "asked": [asked(run.link["asked"]) for run in self.runs],
-                "measured": [measured(run.link["measured"]) for run in self.runs],
-                "verdict": [run.link["verdict"] for run in self.runs],
+                "asked": [asked(run.link.asked) for run in self.runs],
+                "measured": [measured(run.link.measured) for run in self.runs],
+                "verdict": [run.link.verdict for run in self.runs],
             }
         )
 
@@ -161,12 +161,14 @@ class Study:
             "notes": "; ".join([*notes, *disturbed]),
             "note_codes": " ".join(note.code for note in found.notes if note.code),
             "testbed": run.testbed,
-            "kernel": run.kernel["release"],
+            "kernel": run.kernel.release,
             "source": self.source,
-            "rtt_ms": run.link["measured"]["rtt_ms"],
-            "rate_mbit": run.link["measured"]["rate_mbit"],
-            "link": run.link["verdict"],
-            "link_asked": asked(run.link["asked"]),
+            "rtt_ms": run.link.measured.rtt_ms,
+            "rate_mbit": run.link.measured.rate_mbit,
+            "link": run.link.verdict,
+            "link_ok": run.link.ok,
+            "link_asked": asked(run.link.asked),
+            "link_shaped": run.link.asked.shaped,
             "key": run.key,
             "digest": run.digest,
         }
@@ -183,7 +185,7 @@ class Study:
     def _words(self) -> str:
         if self.lacks:
             return f"of {self.lab.name} without runs: {self.lacks}"
-        kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel['release']}" for run in self.runs))
+        kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel.release}" for run in self.runs))
         testbeds = ", ".join(dict.fromkeys(run.testbed for run in self.runs))
         kept = f", in {self.folder}" if self.live else ""
         named = ", ".join(self.conditions[:NAMED])

@@ -66,8 +66,10 @@ class Machines:
         kind: str = "ssh",
         as_found: bool = False,
     ) -> None:
-        if link.at != "server":
-            raise BadInput(f"two machines have no {link.at} between them: `at` is server here")
+        if link.shaped_at != "server":
+            raise BadInput(
+                f"two machines have no {link.shaped_at} between them. Set shaped_at to server"
+            )
         self.kind = kind
         self.link = link
         self.log: list[Command] = []

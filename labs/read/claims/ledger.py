@@ -29,7 +29,7 @@ from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 from labs.read.theory.kernel_version import series
 
-LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "at")
+LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "shaped_at")
 REDUCTIONS = ("only", "median", "mean", "min", "max")
 WILD = "*?"
 """What in a condition stands for others: the rest of a name, one sign."""

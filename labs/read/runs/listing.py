@@ -110,9 +110,9 @@ def _run_entry(folder: Path) -> Entry:
         key=run.key,
         digest=run.digest,
         testbed=run.testbed,
-        kernel=run.kernel["release"],
+        kernel=run.kernel.release,
         ended=run.ended,
-        link=run.link["verdict"],
+        link=run.link.verdict,
     )
 
 

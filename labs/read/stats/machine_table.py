@@ -55,7 +55,7 @@ def _rows(runs: Sequence[Run]) -> list[dict[str, object]]:
         for name, one in machines(run).items():
             seen.setdefault(name, []).append(one)
     if not seen:
-        kernels = {f"{run.kernel['release']}": run.kernel["hz"] for run in runs}
+        kernels = {f"{run.kernel.release}": run.kernel.hz for run in runs}
         return [
             {"testbed": runs[0].testbed, "machine": "both hosts", "Linux": release, "HZ": hz}
             for release, hz in kernels.items()

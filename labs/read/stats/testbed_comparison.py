@@ -148,7 +148,7 @@ def judge(ratio: Interval, margin: Margin) -> str:
 def witness(side: Repeated) -> str:
     """The testbed and the kernel of a witness: `vagrant · Linux 6.1.0-49-cloud-amd64`."""
     run = side.middle
-    return f"{run.testbed} · Linux {run.kernel['release']}"
+    return f"{run.testbed} · Linux {run.kernel.release}"
 
 
 def _judged(one: Repeated, other: Repeated) -> Beside:
@@ -209,8 +209,8 @@ def facts(lab: Lab, run: Run) -> Facts:
     measured = [one.hz for one in seen.values() if one.hz is not None]
     return Facts(
         run.testbed,
-        str(run.kernel["release"]),
-        run.kernel["hz"] or (measured[-1] if measured else None),
+        run.kernel.release,
+        run.kernel.hz or (measured[-1] if measured else None),
         lab.prediction(run),
         seen,
     )

@@ -174,8 +174,8 @@ def test_errors_of_the_far_end_are_told_and_it_goes_on(served: Channel) -> None:
 def test_two_machines_have_no_router() -> None:
     machine = Machine(Login("host"), "192.168.56.11", "eth1")
     assert machine.folder == PurePosixPath("/tmp/labs")
-    with pytest.raises(BadInput, match="`at` is server here"):
-        Machines(Link(at="router"), machine, machine)
+    with pytest.raises(BadInput, match="have no router between them"):
+        Machines(Link(shaped_at="router"), machine, machine)
     testbed = Machines(Link(), machine, machine, kind="vagrant")
     assert (testbed.kind, testbed.router, list(testbed.hosts())) == (
         "vagrant",

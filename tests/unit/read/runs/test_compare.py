@@ -25,7 +25,7 @@ OTHER_KERNEL = {"version": "6.12.95-1", "digest": digest(b"another kernel")}
 def results(run: Run) -> dict[str, object]:
     """As a lab computes them: what was measured, and what says which run it is."""
     fetched: Any = run.fetch()
-    seconds = (run.marks["end"] - run.marks["start"]) / 1e9
+    seconds = (run.moments["end"] - run.moments["start"]) / 1e9
     return {
         "condition": run.condition,
         "key": run.key,

@@ -118,7 +118,7 @@ def test_a_short_run_says_nothing_of_the_period(tmp_path: Path) -> None:
 
 
 def test_a_link_that_was_not_as_asked_is_a_disturbance(tmp_path: Path) -> None:
-    run = repetition(tmp_path, real("both-1gib"), 1, verdict="not as asked: RTT 260.00 ms")
+    run = repetition(tmp_path, real("both-1gib"), 1, problems=["RTT 260.00 ms"])
     assert disturbances(run) == ("link not as asked: RTT 260.00 ms",)
 
 
