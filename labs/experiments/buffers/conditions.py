@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from labs.drive.condition import Condition, Setting, Sysctls
-from labs.drive.testbed.link import Link, queue_packets
+from labs.drive.testbed.link import BURST_BYTES, Link, queue_packets
 from labs.errors import BadInput
 from labs.experiments.buffers.experiment import steps
 from labs.experiments.buffers.parameters import Buffers
@@ -92,7 +92,7 @@ def _article(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
         replace(link(p), delay_ms=0.0, jitter_ms=0.0, loss_pct=0.0, queue_packets=None),
     )
     raised = round(p.buffer_mib * MIB)
-    yield Condition("unshaped", Link(at=p.at), {}, base)
+    yield Condition("unshaped", Link(shaped_at=p.at), {}, base)
     yield Condition("shaped", undelayed, {}, base)
     for size in SHAPED_SIZES_KIB:
         yield Condition(f"shaped-{size}k", undelayed, fixed(size * KIB, size * KIB), base)
@@ -139,10 +139,10 @@ def _adv_win_scale(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
 def _setsockopt(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
     """What setsockopt grants, with the default cap and a raised one; a buffer set by hand."""
     grants: dict[str, Setting] = {**base, "steps": "grants"}
-    yield Condition("setsockopt", Link(at=p.at), {}, grants)
+    yield Condition("setsockopt", Link(shaped_at=p.at), {}, grants)
     yield Condition(
         "setsockopt-raised",
-        Link(at=p.at),
+        Link(shaped_at=p.at),
         {"client": {"net.core.rmem_max": str(64 << 20), "net.core.wmem_max": str(64 << 20)}},
         grants,
     )
@@ -163,7 +163,7 @@ def _loss(p: Buffers, base: dict[str, Setting]) -> Iterator[Condition]:
                     LOSS_RATE_MBIT,
                     LOSS_DELAY_MS,
                     loss_pct,
-                    at="router",
+                    shaped_at="router",
                     queue_packets=LOSS_QUEUE_PACKETS,
                 )
                 yield Condition(
@@ -218,8 +218,10 @@ def link(p: Buffers) -> Link:
         delay_ms=p.delay_ms,
         loss_pct=p.loss_pct,
         jitter_ms=p.jitter_ms,
-        at=p.at,
+        shaped_at=p.at,
         queue_packets=None if literal else queue_packets(p.rate_mbit, p.delay_ms),
+        # The article's own tc line, also where a timer is late.
+        burst_bytes=BURST_BYTES if p.rate_mbit == ARTICLE_RATE_MBIT else None,
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
-from labs.drive.bench import PROGRAMS, Bench, Buffer
+from labs.drive.bench import PROGRAMS, Bench
 from labs.drive.condition import Condition
 from labs.drive.download import download, serve_file
+from labs.drive.outcome import Buffer
 
 GRANTS = PROGRAMS / "setsockopt_sizes.py"
 # setsockopt: the kernel's minimum, its doubling, its cap of 212,992, the article's 50 MiB.

@@ -90,8 +90,8 @@ def results(run: Run) -> Results:
         series=asked.series(run),
         adv_win_scale=asked.adv_win_scale(run),
         congestion_control=asked.congestion_control(run),
-        loss_pct=run.link["asked"]["loss_pct"],
-        lost_pct=run.link["measured"]["loss_pct"],
+        loss_pct=run.link.asked.loss_pct,
+        lost_pct=run.link.measured.loss_pct,
         draw=asked.draw(run),
         httping_ms=timed.mean_ms if timed else None,
         group=asked.part(run.condition),
@@ -134,7 +134,7 @@ def _of_the_download(run: Run) -> dict[str, Any]:
 
 def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]:
     """What a reader of the figures must know; nothing for a run as it should be."""
-    if run.link["verdict"] != "as asked":
+    if not run.link.ok:
         yield Note("link", "link not as asked")
     if no_rate(run):
         yield Note(
@@ -148,7 +148,7 @@ def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]
         yield Note("limit", "ended by the time limit")
     if apart is not None and apart > ALLOWED_PCT:
         yield Note("instruments", f"instruments disagree by {apart:.1f} %")
-    drops = 0 if run.link["asked"]["loss_pct"] else shaper_drops(run)
+    drops = 0 if run.link.asked.loss_pct else shaper_drops(run)
     if drops:
         yield Note("shaper_drops", f"the shaper's queue overflowed and dropped {drops} packets")
     lost = capture_losses(run)
@@ -161,11 +161,7 @@ def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]
 def no_rate(run: Run) -> bool:
     """Whether a download's speed means nothing: on virtual time work takes next to no time, so
     only the link can limit."""
-    return (
-        run.testbed == "virtual"
-        and run.link["asked"]["rate_mbit"] is None
-        and asked.is_download(run)
-    )
+    return run.testbed == "virtual" and run.link.asked.rate_mbit is None and asked.is_download(run)
 
 
 def _mib(bytes_s: float | None) -> float | None:

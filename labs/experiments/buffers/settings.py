@@ -103,16 +103,15 @@ def three(words: str) -> tuple[int, int, int]:
 
 
 def _settings(run: Run) -> Mapping[str, Any]:
-    settings: Mapping[str, Any] = run.inputs["condition"]["settings"]
+    settings: Mapping[str, Any] = run.condition_asked.settings
     return settings
 
 
 def parameter(run: Run, name: str) -> float | None:
     """The size of the file or of the raised buffer, in MiB; None for what the run does not say."""
-    condition = run.inputs["condition"]
     if name == "transfer_mib":
-        return float(condition["settings"]["transfer_bytes"]) / MIB
+        return float(_settings(run)["transfer_bytes"]) / MIB
     if name == "buffer_mib":
-        raised = condition["sysctls"].get("server", {}).get(WMEM)
+        raised = run.condition_asked.sysctls.get("server", {}).get(WMEM)
         return None if raised is None else int(raised.split()[-1]) / MIB
     return None

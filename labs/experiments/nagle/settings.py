@@ -67,7 +67,7 @@ class Asked:
 
 def asked(run: Run) -> Asked:
     """Read a run's settings."""
-    said: Mapping[str, Any] = run.inputs["condition"]["settings"]
+    said: Mapping[str, Any] = run.condition_asked.settings
     return Asked(
         server=said["server"],
         client=said["client"],
@@ -85,19 +85,19 @@ def asked(run: Run) -> Asked:
 def hz_of(run: Run) -> int:
     """The ticks a second of the kernel that holds back ACKs, which is the client's."""
     counted = machines(run).get("client", Machine()).hz
-    return run.kernel["hz"] or counted or USUAL_HZ
+    return run.kernel.hz or counted or USUAL_HZ
 
 
 def expected(run: Run) -> Answer | None:
     """What the theory has for the run's answers; None where it has no word (loss, a long way)."""
     told = asked(run)
-    if run.link["asked"]["loss_pct"] or run.link["asked"]["jitter_ms"]:
+    if run.link.asked.loss_pct or run.link.asked.jitter_ms:
         return None
     return answer(
         told.written_bytes,
         MSS_BYTES,
         hz=hz_of(run),
-        rtt_ms=run.link["measured"]["rtt_ms"],
+        rtt_ms=run.link.measured.rtt_ms,
         requests=told.on_a_connection,
         nodelay=told.nodelay,
         joined=told.writes in ("cork", "more"),
