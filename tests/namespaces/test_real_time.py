@@ -27,7 +27,7 @@ from labs.launch.tools import python, versions
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import repeated
-from labs.read.stats.testbed_comparison import AGREE, PART, UNDECIDED, beside
+from labs.read.stats.testbed_comparison import AGREE, DISAGREE, UNDECIDED, compare_testbeds
 from tests.sshd import Sshd
 
 LAB = find("buffers")
@@ -64,7 +64,7 @@ def test_runs_are_repeated_up_to_the_limit(made: tuple[StudyFile, list[tuple[str
     opened = [open_run(folder) for folder in study.folders()]
     assert [one.inputs["repetition"] for one in opened] == list(range(1, MOST + 1))
     assert len({one.key for one in opened}) == MOST
-    (found,) = repeated(opened)
+    (found,) = repeated(find("buffers"), opened)
     assert (found.figure, len(found.runs)) == ("goodput_mib_s", MOST)
     assert found.interval is None if len(found.counted) < 5 else found.interval is not None
 
@@ -159,8 +159,10 @@ def test_a_second_witness_over_ssh(
         seen = machines(one)
         assert set(seen) == {"here", "server", "client"}
         assert seen["server"].cpus == seen["here"].cpus
-    (row,) = beside([open_run(folder) for folder in made[0].folders()], over_ssh)
-    assert row.verdict in (AGREE, UNDECIDED, PART)
+    (row,) = compare_testbeds(
+        find("buffers"), [open_run(folder) for folder in made[0].folders()], over_ssh
+    )
+    assert row.verdict in (AGREE, UNDECIDED, DISAGREE)
     assert bool(row.because) is (row.verdict != AGREE)
     assert row.second.runs[0].testbed == "ssh"
 

@@ -1,4 +1,4 @@
-"""Did the result change? Two sides, run by run: same bytes, same results, or moved."""
+"""Did the result change? Two sides, run by run: identical bytes, equal results, or changed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from labs.read.runs.listing import is_run, open_study, run_folders, runs_folder,
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.unpack import is_packed
 
-SAME_BYTES, SAME_RESULTS, MOVED = "same bytes", "same results", "moved"
-GRADES = (SAME_BYTES, SAME_RESULTS, MOVED)
+IDENTICAL, EQUAL, CHANGED = "identical", "equal", "changed"
+GRADES = (IDENTICAL, EQUAL, CHANGED)
 # What a row of results says of the run itself; the inputs are compared on their own.
 OF_THE_RUN = frozenset(
     {"lab", "condition", "testbed", "kernel", "source", "key", "digest", "link", "path"}
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs of one condition: the `results` that moved, the `inputs` and `files` that differ."""
+    """Two runs of one condition, and what differs in their results, inputs and files."""
 
     a: Run
     b: Run
@@ -62,9 +62,9 @@ class Pair:
             yield f"  {change}{by}"
         if self.inputs:
             yield f"  inputs that differ: {', '.join(map(str, self.inputs))}"
-        elif self.grade == MOVED:
+        elif self.grade == CHANGED:
             yield "  the inputs are equal: on this testbed the run is not repeatable"
-        elif self.grade == SAME_RESULTS:
+        elif self.grade == EQUAL:
             yield f"  the inputs are equal; bytes differ in {', '.join(self.files)}"
 
     def as_json(self) -> dict[str, object]:
@@ -74,7 +74,7 @@ class Pair:
             "grade": self.grade,
             "a": _run_json(self.a),
             "b": _run_json(self.b),
-            "moved": [{**change.as_json(), "percent": change.percent} for change in self.results],
+            "changed": [{**change.as_json(), "percent": change.percent} for change in self.results],
             "inputs": [change.as_json() for change in self.inputs],
             "files": list(self.files),
         }
@@ -94,7 +94,7 @@ class Comparison:
         return max((pair.grade for pair in self.pairs), key=GRADES.index)
 
     def lines(self) -> list[str]:
-        """Return what a reader wants to see: a line a pair, what moved below it, the worst."""
+        """The comparison as text: one line per pair, its changes below it, the worst grade last."""
         found = [line for pair in self.pairs for line in pair.lines()]
         for side, runs in (("first", self.only_a), ("second", self.only_b)):
             found += [
@@ -191,12 +191,12 @@ def _paired(
 
 def _graded(a: Run, b: Run, compute: Callable[[Run], Results]) -> Pair:
     if a.digest == b.digest:
-        return Pair(a, b, SAME_BYTES, (), (), ())
+        return Pair(a, b, IDENTICAL, (), (), ())
     results = tuple(changes(_measured(compute(a)), _measured(compute(b))))
     return Pair(
         a,
         b,
-        MOVED if results else SAME_RESULTS,
+        CHANGED if results else EQUAL,
         results,
         tuple(_changed_inputs(a, b)),
         tuple(_changed_files(a, b)),

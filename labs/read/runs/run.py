@@ -131,7 +131,8 @@ class Run:
     @property
     def repetition(self) -> int | None:
         """Which of the equal runs on real time it is, from 1; None on virtual time."""
-        return self.said["inputs"].get("repetition")
+        found: int | None = self.said["inputs"].get("repetition")
+        return found
 
     @property
     def ended(self) -> str:

@@ -33,7 +33,7 @@ def test_a_row_a_claim() -> None:
     row = table.set_index("claim").loc["A1.8"]
     assert row["verdict"] == "differs (factor 1.23)"
     assert row["article"] == "mean: 77.8, end: 92.7"
-    assert row["witness"] == "virtual · Linux 6.1.192"
+    assert row["testbed"] == "virtual · Linux 6.1.192"
     assert "held until kernel 6.5" in table._repr_html_()
 
 

@@ -95,7 +95,7 @@ def test_a_packed_folder_is_listed_and_compared(tmp_path: Path, temporary: Path)
     assert [entry.name for entry in index(packed)] == [
         entry.name for entry in index(tmp_path / "runs")
     ]
-    assert labs.runs.compare(packed, study.path).grade == "same bytes"
+    assert labs.runs.compare(packed, study.path).grade == "identical"
     with pytest.raises(BadInput, match="holds 2 runs"):
         open_run(packed)
     with pytest.raises(BadInput, match="is packed already"):
@@ -107,7 +107,7 @@ def test_what_tar_itself_packed_is_read_too(tmp_path: Path, temporary: Path) -> 
     subprocess.run(
         ["tar", "-C", str(tmp_path), "-czf", str(tmp_path / "x.tgz"), "some"], check=True
     )
-    assert labs.runs.compare(tmp_path / "x.tgz", tmp_path / "some/runs").grade == "same bytes"
+    assert labs.runs.compare(tmp_path / "x.tgz", tmp_path / "some/runs").grade == "identical"
     with pytest.raises(FileNotFoundError):
         unpacked(tmp_path / "nothing.tgz")
 
