@@ -53,7 +53,9 @@ OF_THE_STUDY = frozenset(
         "rtt_ms",
         "rate_mbit",
         "link",
+        "link_ok",
         "link_asked",
+        "link_shaped",
         "key",
         "digest",
     }

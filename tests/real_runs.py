@@ -12,8 +12,8 @@ from typing import Any
 
 from labs.catalog import find
 from labs.drive.record.canonical import canonical, digest
-from labs.read.runs import Run, open_run
 from labs.read.runs.listing import open_study
+from labs.read.runs.run import Run, open_run
 from labs.read.runs.unpack import unpacked
 from labs.studies.study import Study
 

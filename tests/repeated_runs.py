@@ -17,7 +17,7 @@ from typing import Any
 from labs.drive.record.canonical import key
 from labs.drive.record.run_folder import Staging, run_name
 from labs.drive.record.study_file import Planned, StudyFile, write_study
-from labs.read.runs import Run, open_run
+from labs.read.runs.run import Run, open_run
 from labs.studies.study import Study
 
 OFFLOADS = """\
@@ -78,14 +78,14 @@ def repetition(
     speed: float = 1.0,
     machines: dict[str, Any] | None = None,
     release: str = "6.1.0-49-cloud-amd64",
-    verdict: str = "as asked",
+    problems: Sequence[str] = (),
 ) -> Run:
     """Write and seal one repetition, and open it."""
     said = deepcopy(dict(run.said))
     said["inputs"] |= {"testbed": testbed, "kernel": None, "repetition": number}
     said["key"] = key(said["inputs"])
     said["kernel"] = {"release": release, "hz": None}
-    said["link"]["verdict"] = verdict
+    said["link"] |= {"ok": not problems, "problems": list(problems)}
     with Staging(runs, run_name(run.lab, run.condition, said["key"])) as staging:
         shutil.copytree(run.path, staging.folder, dirs_exist_ok=True)
         (staging.folder / "seal.json").unlink()

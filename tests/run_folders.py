@@ -9,6 +9,7 @@ from typing import Any
 
 from labs.drive.record.canonical import digest, key
 from labs.drive.record.run_folder import Staging, run_name
+from labs.drive.record.schema import VERSION
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 
 START_NS = 1_790_000_000_000_000_000
@@ -18,9 +19,10 @@ LINK = {
     "delay_ms": 200,
     "loss_pct": 0,
     "jitter_ms": 0,
-    "at": "server",
+    "shaped_at": "server",
     "queue_packets": 100_000,
     "port": 8000,
+    "burst_bytes": 20480,
 }
 SYSCTLS = {
     "server": {"net.ipv4.tcp_wmem": "4096 16384 52428800"},
@@ -43,7 +45,7 @@ TcpRetransSegs                  0                  0.0
 def inputs(condition: str = "both", /, **changed: Any) -> dict[str, Any]:
     """The inputs of a run; `changed` replaces whole entries."""
     found: dict[str, Any] = {
-        "schema": 1,
+        "schema": VERSION,
         "lab": "buffers",
         "condition": {
             "name": condition,
@@ -67,7 +69,7 @@ def run_json(given: Mapping[str, Any], seconds: float = 11.5) -> dict[str, Any]:
     kernel = given["kernel"]
     release = kernel["version"].split("-")[0] if kernel else "6.18.0"
     return {
-        "schema": 1,
+        "schema": VERSION,
         "lab": given["lab"],
         "condition": given["condition"]["name"],
         "key": key(given),
@@ -77,7 +79,8 @@ def run_json(given: Mapping[str, Any], seconds: float = 11.5) -> dict[str, Any]:
         "link": {
             "asked": given["condition"]["link"],
             "measured": {"rtt_ms": 200.1, "rate_mbit": 957.2, "loss_pct": 0.0},
-            "verdict": "as asked",
+            "ok": True,
+            "problems": [],
         },
         "commands": [
             {"at_ns": START_NS, "host": host, "argv": list(argv), "exit": 0}

@@ -50,11 +50,11 @@ def report(ssh_config: Path) -> str:
             return f"the link is as {SETTINGS} of the server says; it was not measured"
         bench = Bench(testbed, Condition("link", link), Path(folder), lambda line: None)
         found = bench.check_link(link)
-    rate = found["measured"]["rate_mbit"]
+    rate = found.measured.rate_mbit
     return (
         f"the link: asked {link.rate_mbit:g} Mbit/s and {link.delay_ms:g} ms; measured "
         f"{'no rate' if rate is None else f'{rate:.0f} Mbit/s'} and "
-        f"{found['measured']['rtt_ms']:.1f} ms: {found['verdict']}"
+        f"{found.measured.rtt_ms:.1f} ms: {found.verdict}"
     )
 
 

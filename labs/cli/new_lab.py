@@ -57,4 +57,4 @@ class Results:
 def results(run: "Run") -> Results:
     fetch = run.fetch() or {}
     took_ms = (fetch["end_ns"] - fetch["before_ns"]) / 1e6
-    return Results(took_ms, took_ms / run.link["measured"]["rtt_ms"])
+    return Results(took_ms, took_ms / run.link.measured.rtt_ms)

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 # Columns that every study adds and that are printed otherwise, or are for programs.
 OF_EVERY_STUDY = frozenset(
-    {"testbed", "kernel", "source", "key", "digest", "link", "link_asked", "note_codes"}
+    {
+        *("testbed", "kernel", "source", "key", "digest", "note_codes"),
+        *("link", "link_ok", "link_asked", "link_shaped"),
+    }
 )
 
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
@@ -146,7 +149,7 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
         for row in results.to_dict("records")
     ]
     for row in rows:
-        row["link"] = dict(study.run(str(row["condition"])).link)
+        row["link"] = study.run(str(row["condition"])).link.as_json()
     found = beyond(lab, study)
     return {
         "lab": lab.name,
@@ -198,9 +201,9 @@ def as_text(said: Mapping[str, Any], hidden: Collection[str]) -> str:
     kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
     lines = [table(rows, columns), "", f"{said['testbed']}{kernel}; runs are in {said['into']}"]
     lines += [
-        f"{row['condition']}: the link is {row['link']['verdict']}"
+        f"{row['condition']}: the link is not as asked: {'; '.join(row['link']['problems'])}"
         for row in rows
-        if row["link"]["verdict"] != "as asked"
+        if not row["link"]["ok"]
     ]
     if said["repeated"]:
         lines += [

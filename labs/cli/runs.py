@@ -3,9 +3,9 @@
 WHAT and the two sides of a comparison are a run's folder, a study file, a folder given to --into,
 or a packed file. A folder stands for the newest study of each lab in it.
 
-Compare has three grades: same bytes, same results, moved (exit code 5). Of two testbeds, which are
-two witnesses, it gives each condition's ratio with its 95 % interval: they agree, part, or the
-interval is too wide to say (exit code 5 unless all that compare agree).
+Compare has three grades: identical bytes, equal results, changed (exit code 5). Of two testbeds it
+gives each condition's ratio with its 95 % interval: they agree, disagree, or are undecided, because
+the interval is too wide (exit code 5 unless all conditions agree that can be compared).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 DEFAULT_FOLDER = "runs"
-MOVED = 5
+DIFFERS = 5
 RUN_COLUMNS = ("run", "testbed", "kernel", "ended", "link", "digest")
-WITNESS_COLUMNS = (
+TESTBED_COLUMNS = (
     "condition",
     "figure",
     "first",
@@ -145,11 +145,11 @@ def main_show(args: argparse.Namespace) -> int:
         "path": str(run.path),
         "key": run.key,
         "digest": run.digest,
-        "kernel": run.kernel,
-        "link": run.link,
-        "marks": run.marks,
+        "kernel": asdict(run.kernel),
+        "link": run.link.as_json(),
+        "moments": run.moments,
         "ended": run.ended,
-        "buffers": run.buffers,
+        "buffers": [asdict(one) for one in run.buffers],
         "tools": run.tools,
         "inputs": run.inputs,
         "files": sorted(run.seal.files),
@@ -174,40 +174,39 @@ def _told(value: object) -> str:
 
 
 def main_compare(args: argparse.Namespace) -> int:
-    from labs.read.runs.compare import MOVED as GRADE_MOVED
-    from labs.read.runs.compare import side
+    from labs.read.runs.compare import CHANGED, side
 
     if args.lab is not None:
         from labs.catalog import find
 
         find(args.lab)  # from now on known by its name, by which the runs call it
     first, second = side(args.a), side(args.b)
-    if _are_witnesses(first, second):
-        return _compare_witnesses(first, second, args.json)
+    if _are_two_testbeds(first, second):
+        return _compare_testbeds(first, second, args.json)
     from labs.studies.runs import compare
 
     found = compare(args.a, args.b)
     print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
-    return MOVED if found.grade == GRADE_MOVED else 0
+    return DIFFERS if found.grade == CHANGED else 0
 
 
-def _are_witnesses(first: Sequence[Run], second: Sequence[Run]) -> bool:
+def _are_two_testbeds(first: Sequence[Run], second: Sequence[Run]) -> bool:
     """Whether the two are of two testbeds, or were made one by one on real time."""
     if {run.testbed for run in first} != {run.testbed for run in second}:
         return True
     return {run.digest for run in first} != {run.digest for run in second} and any(
-        "repetition" in run.inputs for run in (*first, *second)
+        run.repetition is not None for run in (*first, *second)
     )
 
 
-def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
+def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
     """Two testbeds never give the same bytes: each condition's ratio, and whether they agree."""
     from labs.catalog import find
-    from labs.read.stats.testbed_comparison import AGREE, alone, beside, grade, lines
+    from labs.read.stats.testbed_comparison import AGREE, compare_testbeds, grade, lines, only_first
 
     lab = find(first[0].lab)
-    found = beside(lab, first, second)
-    only_first, only_second = alone(first, second), alone(second, first)
+    found = compare_testbeds(lab, first, second)
+    alone = {"first": only_first(first, second), "second": only_first(second, first)}
     if as_json:
         print(
             json.dumps(
@@ -215,20 +214,17 @@ def _compare_witnesses(first: Sequence[Run], second: Sequence[Run], as_json: boo
                     "grade": grade(found),
                     "margin": asdict(lab.margin),
                     "conditions": [one.as_json() for one in found],
-                    "only_first": only_first,
-                    "only_second": only_second,
+                    **{f"only_{side}": names for side, names in alone.items()},
                 }
             )
         )
     else:
         rows = [one.as_json() for one in found]
         missing = [
-            f"only in the {side}: {', '.join(names)}"
-            for side, names in (("first", only_first), ("second", only_second))
-            if names
+            f"only in the {side}: {', '.join(names)}" for side, names in alone.items() if names
         ]
-        print("\n".join([table(rows, WITNESS_COLUMNS), "", *missing, *lines(found)]))
-    return 0 if grade(found) == AGREE else MOVED
+        print("\n".join([table(rows, TESTBED_COLUMNS), "", *missing, *lines(found)]))
+    return 0 if grade(found) == AGREE else DIFFERS
 
 
 def main_pack(args: argparse.Namespace) -> int:

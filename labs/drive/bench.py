@@ -6,14 +6,13 @@ import json
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from labs.drive.condition import Condition, Setting
+from labs.drive.outcome import Buffer, Moment
 from labs.drive.testbed.contract import Host, Process, Testbed
-from labs.drive.testbed.link import FRAME_BYTES, Link, Measured, counters, verdict
+from labs.drive.testbed.link import FRAME_BYTES, Link, LinkReport, Measured, checked, counters
 from labs.errors import RunFailed
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -40,24 +39,6 @@ def train_of_machines(rate_mbit: float | None) -> int:
     return min(max(taken, least), most)
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A named moment of a run, in the server's time."""
-
-    at_ns: int
-    name: str
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A socket buffer as a program asked for it and as getsockopt answered."""
-
-    host: str
-    socket: str
-    requested_bytes: int
-    granted_bytes: int
-
-
 class Bench:
     """One run's hosts, watchers, marks and files. `say` gets lines about progress."""
 
@@ -67,7 +48,7 @@ class Bench:
         self.testbed = testbed
         self.condition = condition
         self.folder = folder
-        self.marks: list[Mark] = []
+        self.marks: list[Moment] = []
         self.buffers: list[Buffer] = []
         self.ended = "complete"
         self._say = say
@@ -87,7 +68,7 @@ class Bench:
 
     def mark(self, name: str) -> None:
         """Name this moment; the watchers take a sample and an `ss` of it."""
-        self.marks.append(Mark(self.server.clock_ns(), name))
+        self.marks.append(Moment(self.server.clock_ns(), name))
         for _, watcher in self._watchers:
             watcher.signal(signal.SIGUSR1)
 
@@ -159,8 +140,8 @@ class Bench:
 
     # The frame around a measurement: the link, the watchers, the counters.
 
-    def check_link(self, link: Link) -> dict[str, Any]:
-        """Measure RTT and rate through the shaped class; asked, measured and the verdict."""
+    def check_link(self, link: Link) -> LinkReport:
+        """Measure RTT and rate through the shaped class, and judge both."""
         machines = self.testbed.kind in MACHINES
         packets = train_of_machines(link.rate_mbit) if machines else TRAIN_PACKETS
         beside = ("--beside", str(link.port + BESIDE)) if machines else ()
@@ -211,11 +192,7 @@ class Bench:
             None if rate is None else round(rate, 3),
             beside_ms=round(found["beside_ms"], 4) if machines else None,
         )
-        return {
-            "asked": asdict(link),
-            "measured": measured.as_json(),
-            "verdict": verdict(link, measured),
-        }
+        return checked(link, measured)
 
     def watch(self, port: int, sample_ms: int, capture: Sequence[Host]) -> None:
         """Start the samplers on both hosts, and tcpdump where packets are to be captured."""

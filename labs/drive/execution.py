@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from labs.drive import host_load as machines
 from labs.drive import tc
-from labs.drive.bench import MACHINES, Bench, Mark
+from labs.drive.bench import MACHINES, Bench
 from labs.drive.condition import Condition, from_json
+from labs.drive.outcome import Moment
 from labs.drive.testbed.clocks import apart
 from labs.drive.testbed.contract import Host, Testbed
-from labs.drive.testbed.link import Measured, verdict
+from labs.drive.testbed.link import checked
 from labs.errors import Missing
 
 # Set for every run: no memory of earlier connections, and a congestion control that is named.
@@ -128,9 +129,9 @@ def drive(
         machines_before = machines.moments(testbed) if real_time else {}
         own_clocks = testbed.kind in MACHINES
         clocks = [apart(testbed.server, testbed.client)] if own_clocks else []
-        bench.marks.append(Mark(testbed.server.clock_ns(), "start"))
+        bench.marks.append(Moment(testbed.server.clock_ns(), "start"))
         experiment.measure(bench, condition)
-        bench.marks.append(Mark(testbed.server.clock_ns(), "end"))
+        bench.marks.append(Moment(testbed.server.clock_ns(), "end"))
         if real_time:
             machines.keep(testbed, machines_before, folder)
         if own_clocks:
@@ -150,8 +151,8 @@ def drive(
                     for when in ("before", "after")
                 )
             )
-            link["measured"]["loss_pct"] = round(100 * dropped / offered, 4) if offered else None
-            link["verdict"] = verdict(condition.link, Measured(**link["measured"]), offered)
+            lost_pct = round(100 * dropped / offered, 4) if offered else None
+            link = checked(condition.link, replace(link.measured, loss_pct=lost_pct), offered)
         after = {name: sysctls(host) for name, host in testbed.hosts().items()}
         release = testbed.server.run(("uname", "-r"), log=False).text.strip()
         record = {
@@ -162,7 +163,7 @@ def drive(
             "inputs": inputs,
             "kernel": {"release": release, "hz": order["hz"]},
             "tools": order["versions"],
-            "link": link,
+            "link": link.as_json(),
             "commands": [
                 {
                     "at_ns": line.at_ns,

@@ -43,7 +43,7 @@ def of_namespaces(link: Link) -> list[tuple[str, Argv]]:
     ]
     for host in plan.hosts:
         lines += [(host, argv) for argv in addressing(plan, host)]
-    if link.at == "router":
+    if link.shaped_at == "router":
         lines.append(("router", ("sysctl", "-w", "net.ipv4.ip_forward=1")))
     for host, argvs in linking(plan, link).items():
         lines += [(host, argv) for argv in argvs]

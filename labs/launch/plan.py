@@ -116,7 +116,7 @@ def code_of(lab: Lab, testbed: str) -> code.Code:
 def _tools(lab: Lab, condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts, beyond those of every run."""
     capture = ("tcpdump",) if condition.settings.get("capture") else ()
-    router = ("ethtool",) if condition.link.at == "router" else ()
+    router = ("ethtool",) if condition.link.shaped_at == "router" else ()
     return (*lab.tools(condition), *capture, *router)
 
 

@@ -83,8 +83,8 @@ def _row(run: Run) -> dict[str, Any]:
     of_the_run: dict[str, Any] = {
         "ended": run.ended,
         "testbed": run.testbed,
-        "kernel": run.kernel["release"],
-        "link": run.link["verdict"],
+        "kernel": run.kernel.release,
+        "link": run.link.verdict,
         "key": run.key,
         "digest": run.digest,
     }

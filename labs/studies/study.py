@@ -1,23 +1,32 @@
-"""The study that a notebook holds: its runs, opened, as tables and words."""
+"""The study that a notebook holds: its runs as tables and text."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from labs.catalog import lab_of
 from labs.drive.parameters.base import LabParameters
 from labs.drive.parameters.declare import did_you_mean
+from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing
+from labs.launch import launch
+from labs.launch.plan import titles
 from labs.read.display.notebook import Table, Text, Words
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
 from labs.read.lab import Lab
-from labs.read.runs.run import Run
+from labs.read.runs import recorded
+from labs.read.runs.run import Run, open_run
 from labs.read.stats.disturbance import disturbances
+from labs.read.stats.machines import machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
+from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
+from labs.studies.progress import Bar
+from labs.studies.second_testbed import command_for, newest_with, parameters_of
 
 # How many conditions a study names when it says what it is.
 NAMED = 20
@@ -27,10 +36,10 @@ NAMED = 20
 class Study:
     """A lab's runs for one set of parameters, in the order of its conditions.
 
-    `runs` has one a condition: where it was repeated, the run in the middle of those that count.
-    `every` has all of them. `folder` keeps the runs, `file` is the study's own file (None if it
-    has none); `live` says that the runs were made on this machine or another of the reader's, not
-    taken from the recorded ones. `lacks` says, of a study without runs, what is missing.
+    `runs` has one per condition: where it was repeated, the median run of those that count.
+    `every` has all of them. `folder` keeps the runs, `file` is the study's own file, if it has
+    one; `live` is false for the recorded runs that come with the project. `lacks` says, of a study
+    without runs, what is missing.
     """
 
     parameters: LabParameters
@@ -59,16 +68,16 @@ class Study:
         return Table(
             {
                 "condition": self.conditions,
-                "asked": [asked(run.link["asked"]) for run in self.runs],
-                "measured": [measured(run.link["measured"]) for run in self.runs],
-                "verdict": [run.link["verdict"] for run in self.runs],
+                "asked": [asked(run.link.asked) for run in self.runs],
+                "measured": [measured(run.link.measured) for run in self.runs],
+                "verdict": [run.link.verdict for run in self.runs],
             }
         )
 
     def results(self) -> Table:
-        """A row a run: what its lab's `results` finds, and where it is from.
+        """One row per run: the results of the lab, and where the run is from.
 
-        `notes` are joined with "; ", their codes with " "; a figure that there is not is NaN.
+        `notes` are joined with "; ", their codes with " "; a missing figure is NaN.
         """
         table = Table([self._row(run) for run in self.runs])
         for name in table:
@@ -79,10 +88,10 @@ class Study:
     @property
     def repeated(self) -> tuple[Repeated, ...]:
         """The conditions that were repeated; none of a study on virtual time."""
-        return repeated(self.lab, (run for run in self.every if "repetition" in run.inputs))
+        return repeated(self.lab, (run for run in self.every if run.repetition is not None))
 
     def repetitions(self) -> Table:
-        """A row a repeated condition: the median of its figure, the 95 % interval, the runs."""
+        """One row per repeated condition: the median of its figure, the 95 % interval, the runs."""
         rows = [{**one.as_json(), "disturbances": "; ".join(one.why)} for one in self.repeated]
         return Table(rows).rename(columns={"width_pct": "width, %", "disturbances": "by what"})
 
@@ -97,7 +106,7 @@ class Study:
         )
 
     def commands(self, condition: str) -> str:
-        """The ip, tc, sysctl and ethtool lines of a run, a host at a time, to be pasted."""
+        """The ip, tc, sysctl and ethtool lines of a run, host by host, to paste."""
         return Text(self.run(condition).commands_text())
 
     def tell(self, condition: str | None = None) -> str:
@@ -114,21 +123,23 @@ class Study:
         )
 
     def on(self, kernel: str, *conditions: str) -> Study:
-        """The same study on another kernel, of it the conditions that fit one of the patterns.
+        """The same study on another kernel: the conditions that match one of the patterns.
 
-        Runs that are missing are made. Where that cannot be (the kernel is not built, or not among
-        the recorded runs) the study has no runs, and `lacks` says what to do.
+        Missing runs are performed. Where that is impossible (the kernel is not built, or has no
+        recorded runs) the study has no runs, and `lacks` says what to do.
         """
         names = [
             name
             for name in self.conditions
             if any(fnmatchcase(name, pattern) for pattern in conditions or ("*",))
         ]
-        wished = replace(self.parameters, kernel=kernel, only=",".join(names))
+        requested = replace(self.parameters, kernel=kernel, only=",".join(names))
         try:
-            found = study(wished)
+            found = study(requested)
         except (Missing, BadInput) as error:
-            return Study(wished, (), self.folder, None, self.live, lab=self.lab, lacks=str(error))
+            return Study(
+                requested, (), self.folder, None, self.live, lab=self.lab, lacks=str(error)
+            )
         if self.live and self.file is not None:
             # It stays the newest one of its folder: the other only stands beside it.
             write_study(
@@ -139,19 +150,39 @@ class Study:
             )
         return found
 
-    def witness(self, testbed: str = "vagrant") -> Study:
-        """The newest study of the same conditions on another testbed, if there is one: in the
-        folder of this study's runs, or recorded. Nothing is made; `lacks` says how to make it."""
-        from labs.studies.second_testbed import find
+    def on_testbed(self, testbed: str = "vagrant") -> Study:
+        """The newest study of the same conditions on another testbed: in the folder of this
+        study's runs, or recorded. Nothing is run; without one, `lacks` says how to make it."""
+        found = newest_with(self.lab, self.runs, self.folder, testbed)
+        if found is None:
+            lacks = (
+                f"there is no study of these conditions on {testbed}; "
+                f"`{self.command_on(testbed)}` makes it"
+            )
+            return Study(
+                self.parameters, (), self.folder, None, self.live, lab=self.lab, lacks=lacks
+            )
+        file, own = found
+        parameters = parameters_of(file, type(self.parameters), testbed)
+        return opened(file, parameters, self.lab, live=own and self.live)
 
-        return find(self, testbed)
+    def command_on(self, testbed: str) -> Text:
+        """The command that runs this study's conditions on another testbed."""
+        return Text(command_for(self.lab, self.parameters, self.conditions, testbed))
 
-    def beside(self, other: Study) -> Table:
-        """Each condition of this study and another, two witnesses, side by side: their figures,
+    def compare(self, other: Study) -> Table:
+        """The conditions that this study and one on another testbed have in common: their figures,
         the ratio with its 95 % interval, and whether they agree."""
-        from labs.read.stats.testbed_comparison import as_table, beside
+        return as_table(compare_testbeds(self.lab, self.every, other.every))
 
-        return as_table(beside(self.lab, self.every, other.every))
+    @property
+    def margin(self) -> Words:
+        """The ratios of two testbeds that count as agreement, and the reason for the width."""
+        return margin_in_words(self.lab)
+
+    def machines(self, other: Study) -> Table:
+        """The machines of this study and another: one column per machine."""
+        return machine_columns(self.every, other.every)
 
     def _row(self, run: Run) -> dict[str, Any]:
         found = self.lab.results(run)
@@ -161,12 +192,14 @@ class Study:
             "notes": "; ".join([*notes, *disturbed]),
             "note_codes": " ".join(note.code for note in found.notes if note.code),
             "testbed": run.testbed,
-            "kernel": run.kernel["release"],
+            "kernel": run.kernel.release,
             "source": self.source,
-            "rtt_ms": run.link["measured"]["rtt_ms"],
-            "rate_mbit": run.link["measured"]["rate_mbit"],
-            "link": run.link["verdict"],
-            "link_asked": asked(run.link["asked"]),
+            "rtt_ms": run.link.measured.rtt_ms,
+            "rate_mbit": run.link.measured.rate_mbit,
+            "link": run.link.verdict,
+            "link_ok": run.link.ok,
+            "link_asked": asked(run.link.asked),
+            "link_shaped": run.link.asked.shaped,
             "key": run.key,
             "digest": run.digest,
         }
@@ -176,14 +209,12 @@ class Study:
         return f"<Study {self._words()}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         return f"<p>Study {escape(self._words())}</p>"
 
     def _words(self) -> str:
         if self.lacks:
             return f"of {self.lab.name} without runs: {self.lacks}"
-        kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel['release']}" for run in self.runs))
+        kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel.release}" for run in self.runs))
         testbeds = ", ".join(dict.fromkeys(run.testbed for run in self.runs))
         kept = f", in {self.folder}" if self.live else ""
         named = ", ".join(self.conditions[:NAMED])
@@ -204,20 +235,14 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
 
 
 def _made(p: LabParameters, fresh: bool, jobs: int | None) -> Study:
-    from labs.launch.launch import run
-    from labs.launch.plan import titles
-    from labs.studies.progress import Bar
-
     lab = lab_of(p)
     with Bar(lab.name, titles(lab, p)) as bar:
-        made = run(lab, p, fresh=fresh, jobs=jobs, progress=bar.tell)
+        made = launch.run(lab, p, fresh=fresh, jobs=jobs, progress=bar.tell)
     return _of_runs(made.file, made.runs, p, lab, live=True)
 
 
 def opened(file: StudyFile, p: LabParameters, lab: Lab, *, live: bool) -> Study:
     """The study of a study file, whose runs are all there."""
-    from labs.read.runs.run import open_run
-
     return _of_runs(file, tuple(map(open_run, file.folders())), p, lab, live=live)
 
 
@@ -228,14 +253,11 @@ def _of_runs(
 
 
 def _recorded(p: LabParameters) -> Study:
-    from labs.drive.record.run_folder import STUDIES
-    from labs.read.runs import recorded
-
     lab = lab_of(p)
     folder = recorded.runs_of(lab.name)
-    wished = [condition.as_json() for condition in lab.conditions(p)]
+    requested = [condition.as_json() for condition in lab.conditions(p)]
     runs = recorded.matching(
-        lab.name, wished, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib
+        lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib
     )
     file = folder / STUDIES / f"{lab.name}.json"
     return Study(p, tuple(runs), folder, file if file.is_file() else None, False, lab=lab)

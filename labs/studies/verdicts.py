@@ -7,7 +7,7 @@ from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
 from labs.read.claims.verdict import Verdict, shown
 from labs.read.display.notebook import Table
-from labs.read.stats.testbed_comparison import beside
+from labs.read.stats.testbed_comparison import compare_testbeds
 from labs.studies.study import Study
 
 COLUMNS = (
@@ -19,16 +19,16 @@ COLUMNS = (
     "unit",
     "verdict",
     "because",
-    "witness",
+    "testbed",
 )
 
 
 def verdicts(study: Study, other: Study | None = None) -> Table:
-    """A row a claim of the article that the study's lab is about.
+    """One row per claim of the article that the study's lab is about.
 
-    BadInput for a lab that no article is judged by. Every verdict is computed from the study's
-    runs; one that they cannot judge is `not judged`, and says what is missing. With another study,
-    of a second witness, a verdict on which the two part is `disputed`, with the reason.
+    BadInput for a lab without an article. Every verdict is computed from the study's runs; a claim
+    that they cannot judge is `not judged`, with what is missing. With another study, on a second
+    testbed, a verdict on which the two disagree is `disputed`, with the reason.
     """
     found = judged(study.lab, study.runs)
     if other is not None and other.runs:
@@ -37,7 +37,7 @@ def verdicts(study: Study, other: Study | None = None) -> Table:
             read(study.lab.ledger),
             found,
             judged(study.lab, other.runs),
-            beside(study.lab, study.every, other.every),
+            compare_testbeds(study.lab, study.every, other.every),
         )
     return Table([_row(one) for one in found], columns=list(COLUMNS))
 

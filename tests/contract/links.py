@@ -100,7 +100,7 @@ def check_the_link_delays_its_port_alone(setting: Setting) -> None:
 
 def check_a_router_shapes_instead(setting: Setting) -> None:
     setting.needs("htb", "fq_codel", "ethtool")
-    link = Link(rate_mbit=10, at="router", port=PORT)
+    link = Link(rate_mbit=10, shaped_at="router", port=PORT)
     if not setting.routers:
         with refused(BadInput, "router", "server"), setting.testbed(link):
             pass
@@ -122,7 +122,7 @@ def check_a_router_delays(setting: Setting) -> None:
     setting.needs("htb", "fq_codel", "netem", "ethtool")
     if not setting.routers:
         raise NotApplicable("there are two hosts and no router")
-    link = Link(rate_mbit=10, delay_ms=50, at="router", port=PORT)
+    link = Link(rate_mbit=10, delay_ms=50, shaped_at="router", port=PORT)
     with setting.testbed(link) as testbed:
         found = measured(testbed, PORT)
         assert found["rtt_ms"] >= 50 and (found["rtt_ms"] < 51 or not setting.virtual_time), found

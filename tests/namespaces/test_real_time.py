@@ -23,10 +23,10 @@ from labs.experiments.buffers.parameters import Buffers
 from labs.launch.inventory import python, versions
 from labs.launch.launch import Made, run
 from labs.launch.plan import plan
-from labs.read.runs import Run, open_run
+from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import repeated
-from labs.read.stats.testbed_comparison import AGREE, PART, UNDECIDED, beside
+from labs.read.stats.testbed_comparison import AGREE, DISAGREE, UNDECIDED, compare_testbeds
 from tests.sshd import Sshd
 
 LAB = find("buffers")
@@ -155,8 +155,8 @@ def test_a_second_witness_over_ssh(
         seen = machines(one)
         assert set(seen) == {"here", "server", "client"}
         assert seen["server"].cpus == seen["here"].cpus
-    (row,) = beside(LAB, made[0].runs, over_ssh)
-    assert row.verdict in (AGREE, UNDECIDED, PART)
+    (row,) = compare_testbeds(LAB, made[0].runs, over_ssh)
+    assert row.verdict in (AGREE, UNDECIDED, DISAGREE)
     assert bool(row.because) is (row.verdict != AGREE)
     assert row.second.runs[0].testbed == "ssh"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from labs.catalog import find
 from labs.drive.record.seal import read_seal
@@ -15,13 +16,13 @@ from labs.launch.launch import run
 
 def main(argv: list[str]) -> int:
     lab = find("buffers")
-    named: dict[str, object] = {}
+    named: dict[str, Any] = {}
     for word in argv[1:]:
         name, _, value = word.partition("=")
         named[name] = {"True": True, "False": False}.get(
             value, int(value) if value.isdigit() else value
         )
-    study = run(lab, lab.Parameters()(runs=str(Path(argv[0])), **named), fresh=True)  # type: ignore[arg-type]
+    study = run(lab, lab.Parameters(runs=str(Path(argv[0])), **named), fresh=True)
     for folder in study.file.folders():
         print(folder.name, read_seal(folder).digest)
     return 0

@@ -83,8 +83,8 @@ def test_the_instruments_agree_and_nothing_is_marked(downloads: Mapping[str, Run
         found = results(made)
         assert codes(found) == []
         assert known(found.agreement_pct) < 0.5
-        assert made.link["verdict"] == "as asked"
-        assert made.link["measured"]["rtt_ms"] == pytest.approx(200, abs=0.1)
+        assert made.link.ok
+        assert made.link.measured.rtt_ms == pytest.approx(200, abs=0.1)
 
 
 def test_a_capture_holds_every_byte(downloads: Mapping[str, Run]) -> None:
@@ -164,7 +164,7 @@ def test_loss_is_read_from_the_shapers_own_counters(
         **given,
     )["default"]
     # 11,600 packets at 2 %: one standard deviation is 0.13 points; four of them.
-    assert found.link["measured"]["loss_pct"] == pytest.approx(measured_pct, abs=0.52)
+    assert found.link.measured.loss_pct == pytest.approx(measured_pct, abs=0.52)
 
 
 def test_a_router_carries_real_packets_with_offloads_off(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_router_carries_real_packets_with_offloads_off(tmp_path: Path) -> None
         capture=True,
     )["both"]
     shown = results(found)
-    assert found.link["verdict"] == "as asked"
+    assert found.link.ok
     assert set(found.hosts) >= {"server", "client", "router"}
     assert shown.steady_mib_s == pytest.approx(shown.predicted_mib_s, rel=0.01)
     assert codes(shown) == []

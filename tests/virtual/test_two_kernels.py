@@ -18,7 +18,7 @@ def test_the_other_kernels_study_stands_beside_the_first(tmp_path: Path) -> None
     other = study.on("6.12", "both")
     assert other.lacks == ""
     assert other.conditions == ("both",)
-    assert str(other.runs[0].kernel["release"]).startswith("6.12.")
+    assert other.runs[0].kernel.release.startswith("6.12.")
     newest = open_study(tmp_path / "studies" / "buffers.json")
     assert newest.parameters["kernel"] == "6.1"
     assert [one.key for one in newest.plan] == [run.key for run in study.runs]

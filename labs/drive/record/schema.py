@@ -1,4 +1,4 @@
-"""The version of what is written, and the refusal of any other."""
+"""The versions of what is written, and the refusal of any other."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from pathlib import Path
 
 from labs.errors import BadInput
 
-VERSION = 1
+VERSION = 2
+"""Of run.json and of the inputs in it."""
+STUDY_VERSION = SEAL_VERSION = 1
 RUN_SCHEMA = Path(__file__).with_name("run.schema.json")
+RUN_SCHEMAS = {1: RUN_SCHEMA.with_name("run.schema-1.json"), VERSION: RUN_SCHEMA}
+"""The JSON Schema of every version of run.json that can be read."""
 STUDY_SCHEMA = Path(__file__).with_name("study.schema.json")
 
 
-def check_version(found: object, what: str) -> None:
-    """Refuse another schema than `VERSION`, with BadInput naming both; `what` names the file."""
-    if type(found) is int and found == VERSION:
-        return
+def check_version(found: object, what: str, *readable: int) -> int:
+    """The schema version, if it is one of the readable; else BadInput. `what` names the file."""
+    if type(found) is int and found in readable:
+        return found
     said = f"schema {found}" if type(found) is int else "no schema version"
     raise BadInput(
-        f"{what} has {said}, and this version of labs reads schema {VERSION}; read it "
-        "with the version that wrote it, or make the run again with --fresh"
+        f"{what} has {said}, and this version of labs reads schema "
+        f"{' and '.join(map(str, readable))}; read it with the version that wrote it, or repeat "
+        "the run with --fresh"
     )

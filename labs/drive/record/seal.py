@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.record.canonical import canonical, digest, parse
-from labs.drive.record.schema import check_version
+from labs.drive.record.schema import SEAL_VERSION, check_version
 from labs.errors import BadInput, Damaged, RunFailed
 
 SEAL = "seal.json"
@@ -24,7 +24,7 @@ class Seal:
     digest: str
 
     def as_json(self) -> dict[str, object]:
-        return {"schema": 1, "files": dict(self.files), "digest": self.digest}
+        return {"schema": SEAL_VERSION, "files": dict(self.files), "digest": self.digest}
 
 
 def compute(folder: Path) -> Seal:
@@ -61,7 +61,7 @@ def read_seal(folder: Path) -> Seal:
         raise _broken(folder, SEAL, f"is not JSON ({error})") from error
     if not isinstance(found, dict):
         raise _broken(folder, SEAL, "is not a JSON object")
-    check_version(found.get("schema"), f"the seal of {folder}")
+    check_version(found.get("schema"), f"the seal of {folder}", SEAL_VERSION)
     files = found.get("files")
     if not isinstance(files, dict) or digest(canonical(files)) != found.get("digest"):
         raise _broken(folder, SEAL, "was changed after the run was sealed")

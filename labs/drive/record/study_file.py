@@ -13,7 +13,7 @@ from pathlib import Path
 from labs.drive.record.canonical import key, parse, pretty
 from labs.drive.record.owned_path import clear_unfinished, write_whole
 from labs.drive.record.run_folder import STUDIES, run_name
-from labs.drive.record.schema import VERSION, check_version
+from labs.drive.record.schema import STUDY_VERSION, check_version
 from labs.errors import BadInput, Damaged
 
 # Where a study is kept is not part of it: a copy in another folder is the same study.
@@ -54,7 +54,7 @@ class StudyFile:
 
     def as_json(self) -> dict[str, object]:
         return {
-            "schema": VERSION,
+            "schema": STUDY_VERSION,
             "lab": self.lab,
             "parameters": dict(self.parameters),
             "plan": [{"condition": run.condition, "key": run.key} for run in self.plan],
@@ -97,7 +97,7 @@ def read_study(path: Path) -> StudyFile:
         raise _broken(path, f"is not JSON ({error})") from error
     if not isinstance(found, dict):
         raise _broken(path, "is not a JSON object")
-    check_version(found.get("schema"), str(path))
+    check_version(found.get("schema"), str(path), STUDY_VERSION)
     study = _study(path, found)
     if path.stem != study.name and not path.with_name(f"{study.name}.json").exists():
         raise _broken(path, "was changed after it was written")

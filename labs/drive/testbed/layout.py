@@ -70,7 +70,7 @@ ROUTED = Layout(
 
 def layout(link: Link) -> Layout:
     """Two hosts on one wire, or a router between them when the link is shaped there."""
-    return ROUTED if link.at == "router" else DIRECT
+    return ROUTED if link.shaped_at == "router" else DIRECT
 
 
 def wiring(plan: Layout, names: dict[str, str]) -> tuple[Argv, ...]:
@@ -117,7 +117,7 @@ def addressing(plan: Layout, host: str) -> tuple[Argv, ...]:
 def linking(plan: Layout, link: Link) -> dict[str, tuple[Argv, ...]]:
     """For each host the lines that make the link: offloads off with a router, then the shaper."""
     lines: dict[str, tuple[Argv, ...]] = {}
-    if link.at == "router":
+    if link.shaped_at == "router":
         for port in plan.ports:
             lines[port.host] = (*lines.get(port.host, ()), offloads_off(port.device))
     shaped = plan.shaped_port()

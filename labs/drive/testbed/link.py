@@ -1,35 +1,43 @@
-"""The link: what is asked of the path from server to client, and the tc lines that make it.
+"""The link: what is requested of the path from server to client, and the tc lines that make it.
 
-The shape is the one of article 1: an htb tree on the sender's way out, a filter that sends the
-server's port to class 1:10, and netem (or, without delay, fq_codel) as that class's queue. Only
-that port is shaped: ping does not pass the class.
+It is an htb tree on the sender's egress, a filter that sends the server's port to class 1:10, and
+netem (or, without delay, fq_codel) as the queue of that class. Only that port is shaped: ping does
+not pass the class.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import ceil, sqrt
+from typing import Any
 
 FRAME_BYTES = 1514
 """A full Ethernet frame as the shaper counts it (MTU 1500 and 14 bytes of header)."""
 
-ARTICLE_RATE_MBIT = 1000.0
+BURST_BYTES = 20 << 10
+"""What the shaper may send at once where nothing else is requested."""
 
 Argv = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Link:
-    """What is asked of the link. `rate_mbit` None: not shaped. `queue_packets` None: netem's own
-    default of 1,000, which is what the article's commands leave it at."""
+    """The requested link.
+
+    `rate_mbit` None: no rate limit. `queue_packets` None: netem's default of 1,000. `burst_bytes`
+    None: 20 KiB, and where the shaper's timer may be late, what the link carries in that time
+    too; a number is used as it is, however late the timer.
+    """
 
     rate_mbit: float | None = None
     delay_ms: float = 0.0
     loss_pct: float = 0.0
     jitter_ms: float = 0.0
-    at: str = "server"
+    shaped_at: str = "server"
     queue_packets: int | None = None
     port: int = 80
+    burst_bytes: int | None = None
 
     @property
     def shaped(self) -> bool:
@@ -64,18 +72,22 @@ def queue(link: Link) -> Argv:
     return words
 
 
-def bursts(rate_mbit: float, late_ms: float) -> Argv:
-    """What the shaped class may send at once: 20 kB as in the article, and where the shaper may be
-    woken late, what the line takes in that time.
+def size(value_bytes: int) -> str:
+    """A size as tc reads it: whole KiB as `20k`, anything else in bytes."""
+    return str(value_bytes) if value_bytes % 1024 else f"{value_bytes // 1024}k"
+
+
+def bursts(link: Link, late_ms: float) -> Argv:
+    """What the shaped class may send at once.
 
     htb gives a class what it missed up to burst and cburst and no more (net/sched/sch_htb.c
     htb_accnt_tokens, htb_accnt_ctokens), and tc's own cburst is one packet. So a shaper that is
-    late loses rate. The article's rate keeps the article's words, late or not.
+    late loses rate, unless both allow for what the link carries meanwhile.
     """
-    if not late_ms or rate_mbit == ARTICLE_RATE_MBIT:
-        return ("burst", "20k")
-    size = str(20 * 1024 + round(rate_mbit * 1e3 / 8 * late_ms))
-    return ("burst", size, "cburst", size)
+    if link.burst_bytes is not None or link.rate_mbit is None or not late_ms:
+        return ("burst", size(link.burst_bytes or BURST_BYTES))
+    allowed = str(BURST_BYTES + round(link.rate_mbit * 1e3 / 8 * late_ms))
+    return ("burst", allowed, "cburst", allowed)
 
 
 def shaping(link: Link, device: str, late_ms: float = 0.0) -> tuple[Argv, ...]:
@@ -97,15 +109,7 @@ def shaping(link: Link, device: str, late_ms: float = 0.0) -> tuple[Argv, ...]:
         add("qdisc", "root", "handle", "1:", "htb", "default", "100"),
         add("class", "parent", "1:", "classid", "1:1", "htb", "rate", unshaped, "burst", "20k"),
         add(
-            "class",
-            "parent",
-            "1:1",
-            "classid",
-            "1:10",
-            "htb",
-            "rate",
-            rate,
-            *bursts(link.rate_mbit, late_ms),
+            "class", "parent", "1:1", "classid", "1:10", "htb", "rate", rate, *bursts(link, late_ms)
         ),
         add("class", "parent", "1:1", "classid", "1:100", "htb", "rate", unshaped, "burst", "20k"),
         add("qdisc", "parent", "1:10", "handle", "10:", *queue(link)),
@@ -145,9 +149,9 @@ def counters(device: str) -> tuple[Argv, ...]:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the check before a run found. None: not measured, or nothing to measure.
+    """What the link check measured; None where nothing was measured.
 
-    `beside_ms` is the RTT that the path has without the link; machines have one worth telling.
+    `beside_ms` is the RTT of the path without the link, measured where hosts are machines.
     """
 
     rtt_ms: float
@@ -156,12 +160,45 @@ class Measured:
     beside_ms: float | None = None
 
     def as_json(self) -> dict[str, float | None]:
-        """What stands in a run: the path's own RTT only where it was measured."""
+        """The figures as a run keeps them: the path's own RTT only where it was measured."""
         return {
             name: value
             for name, value in asdict(self).items()
             if name != "beside_ms" or value is not None
         }
+
+
+@dataclass(frozen=True)
+class LinkReport:
+    """The link check of a run: requested, measured, and every deviation beyond its tolerance."""
+
+    asked: Link
+    measured: Measured
+    problems: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the link is within all tolerances."""
+        return not self.problems
+
+    @property
+    def verdict(self) -> str:
+        """For people: `as asked`, or `not as asked: ` and the problems."""
+        return "as asked" if self.ok else f"not as asked: {'; '.join(self.problems)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as it stands in run.json."""
+        return {
+            "asked": asdict(self.asked),
+            "measured": self.measured.as_json(),
+            "ok": self.ok,
+            "problems": list(self.problems),
+        }
+
+
+def report_from_json(data: Mapping[str, Any]) -> LinkReport:
+    """The report that `as_json` wrote."""
+    return LinkReport(Link(**data["asked"]), Measured(**data["measured"]), tuple(data["problems"]))
 
 
 # netem works in ticks of 64 ns and htb in 8 ns per byte steps; what is left is one frame's time
@@ -171,37 +208,50 @@ RTT_FLOOR_MS = 1.0
 RATE_TOLERANCE = 0.05
 
 
-def verdict(link: Link, measured: Measured, packets: int = 0) -> str:
-    """'as asked', or 'not as asked: ...' with what differs and what was allowed.
+def checked(link: Link, measured: Measured, packets: int = 0) -> LinkReport:
+    """The report on a link; each problem says what differs and what was allowed.
 
     Loss is judged after the run, over the `packets` that were offered: four standard deviations
-    of chance. Under jitter the rate is not judged: a train spreads by more than its own length.
+    of chance. With jitter the rate is not judged: it spreads a train over more than its own
+    length.
     """
-    complaints = []
+    found = (
+        _rtt_problem(link, measured),
+        _rate_problem(link, measured),
+        _loss_problem(link, measured, packets),
+    )
+    return LinkReport(link, measured, tuple(problem for problem in found if problem))
+
+
+def _rtt_problem(link: Link, measured: Measured) -> str:
     beside_ms = measured.beside_ms or 0.0
-    # What a path takes by itself is no constant: nothing this time, or three times as much.
+    # The path's own delay varies, from none to three times what was measured.
     beyond_ms = measured.rtt_ms - beside_ms - link.delay_ms
     own_ms = beside_ms if beyond_ms < 0 else 2 * beside_ms
     allowed_ms = max(RTT_FLOOR_MS, RTT_TOLERANCE * link.delay_ms, own_ms) + 3 * link.jitter_ms
-    if abs(beyond_ms) > allowed_ms:
-        own = f" above the path's own {beside_ms:.2f}" if beside_ms else ""
-        complaints.append(
-            f"RTT {measured.rtt_ms:.2f} ms, asked {link.delay_ms:g} within {allowed_ms:.2g} ms{own}"
-        )
-    if link.rate_mbit is not None and not link.jitter_ms:
-        allowed = RATE_TOLERANCE * link.rate_mbit
-        if measured.rate_mbit is None:
-            complaints.append("the rate could not be measured")
-        elif abs(measured.rate_mbit - link.rate_mbit) > allowed:
-            complaints.append(
-                f"rate {measured.rate_mbit:.1f} Mbit/s, asked {link.rate_mbit:g} "
-                f"within {100 * RATE_TOLERANCE:g} %"
-            )
-    if packets and measured.loss_pct is not None:
-        allowed = 400 * sqrt(link.loss_pct / 100 * (1 - link.loss_pct / 100) / packets)
-        if abs(measured.loss_pct - link.loss_pct) > allowed:
-            complaints.append(
-                f"{measured.loss_pct:.3g} % lost, asked {link.loss_pct:g} "
-                f"within {allowed:.2g} points"
-            )
-    return "not as asked: " + "; ".join(complaints) if complaints else "as asked"
+    if abs(beyond_ms) <= allowed_ms:
+        return ""
+    own = f" above the path's own {beside_ms:.2f}" if beside_ms else ""
+    return f"RTT {measured.rtt_ms:.2f} ms, asked {link.delay_ms:g} within {allowed_ms:.2g} ms{own}"
+
+
+def _rate_problem(link: Link, measured: Measured) -> str:
+    if link.rate_mbit is None or link.jitter_ms:
+        return ""
+    if measured.rate_mbit is None:
+        return "the rate could not be measured"
+    if abs(measured.rate_mbit - link.rate_mbit) <= RATE_TOLERANCE * link.rate_mbit:
+        return ""
+    return (
+        f"rate {measured.rate_mbit:.1f} Mbit/s, asked {link.rate_mbit:g} "
+        f"within {100 * RATE_TOLERANCE:g} %"
+    )
+
+
+def _loss_problem(link: Link, measured: Measured, packets: int) -> str:
+    if not packets or measured.loss_pct is None:
+        return ""
+    allowed = 400 * sqrt(link.loss_pct / 100 * (1 - link.loss_pct / 100) / packets)
+    if abs(measured.loss_pct - link.loss_pct) <= allowed:
+        return ""
+    return f"{measured.loss_pct:.3g} % lost, asked {link.loss_pct:g} within {allowed:.2g} points"

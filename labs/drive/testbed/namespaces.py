@@ -285,7 +285,7 @@ class Namespaces:
 
 def temporary() -> str:
     """The folder for temporary files of this machine."""
-    from tempfile import gettempdir  # noqa: PLC0415 - not in the guest, where it takes time
+    from tempfile import gettempdir
 
     return gettempdir()
 

@@ -66,8 +66,8 @@ class Machines:
         kind: str = "ssh",
         as_found: bool = False,
     ) -> None:
-        if link.at != "server":
-            raise BadInput(f"the vagrant testbed has no {link.at}. Use --shaped-at server")
+        if link.shaped_at != "server":
+            raise BadInput(f"the vagrant testbed has no {link.shaped_at}. Use --shaped-at server")
         self.kind = kind
         self.link = link
         self.log: list[Command] = []

@@ -86,11 +86,11 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
         # Programs that ask for a buffer leave a line each.
         yield {
             "condition": run.condition,
-            "whose": WHOSE[one["socket"]],
+            "whose": WHOSE[one.socket],
             "set by": "setsockopt",
-            "requested": one["requested_bytes"],
-            "granted": one["granted_bytes"],
-            "core maximum": int(run.sysctls[one["host"]]["after"][CAPS[one["socket"]]]),
+            "requested": one.requested_bytes,
+            "granted": one.granted_bytes,
+            "core maximum": int(run.sysctls[one.host]["after"][CAPS[one.socket]]),
         }
     if settings_of(run).is_download:
         steady = download(run).third_bytes_s(2)
@@ -155,7 +155,7 @@ def _known(rows: DataFrame, column: str) -> Series[Any]:
 
 
 def _allows(run: Run, under_way: int | None) -> dict[str, Any]:
-    rtt_ms = run.link["measured"]["rtt_ms"]
+    rtt_ms = run.link.measured.rtt_ms
     if under_way is None or rtt_ms < SHORTEST_RTT_MS:
         return {"may be under way": under_way}
     return {"may be under way": under_way, "allows MiB/s": under_way / (rtt_ms / 1e3) / MIB}

@@ -107,7 +107,7 @@ def _article(p: Buffers, base: Settings) -> Iterator[Condition]:
     )
     raised = round(p.buffer_mib * MIB)
     httping = replace(base, steps=HTTPING, transfer_bytes=KIB)
-    yield _condition(ARTICLE, "unshaped", Link(at=p.shaped_at), {}, base)
+    yield _condition(ARTICLE, "unshaped", Link(shaped_at=p.shaped_at), {}, base)
     yield _condition(ARTICLE, "shaped", undelayed, {}, base)
     for size in SHAPED_SIZES_KIB:
         both = fixed(size * KIB, size * KIB)
@@ -156,8 +156,8 @@ def _setsockopt(p: Buffers, base: Settings) -> Iterator[Condition]:
     grants, cap = replace(base, steps=GRANTS), str(64 << 20)
     raised = {"client": {"net.core.rmem_max": cap, "net.core.wmem_max": cap}}
     by_hand = replace(base, client=DISCARD, client_rcvbuf_bytes=131072, limit_s=HAND_S)
-    yield _condition(REQUESTS, "setsockopt", Link(at=p.shaped_at), {}, grants)
-    yield _condition(REQUESTS, "setsockopt-raised", Link(at=p.shaped_at), raised, grants)
+    yield _condition(REQUESTS, "setsockopt", Link(shaped_at=p.shaped_at), {}, grants)
+    yield _condition(REQUESTS, "setsockopt-raised", Link(shaped_at=p.shaped_at), raised, grants)
     yield _condition(REQUESTS, "by-hand", link(p), {}, by_hand)
 
 
@@ -165,7 +165,11 @@ def _loss(p: Buffers, base: Settings) -> Iterator[Condition]:
     """Congestion controls under loss, behind a router with offloads off: netem drops whole skbs."""
     for loss_pct in LOSSES_PCT:
         path = Link(
-            LOSS_RATE_MBIT, LOSS_DELAY_MS, loss_pct, at="router", queue_packets=LOSS_QUEUE_PACKETS
+            LOSS_RATE_MBIT,
+            LOSS_DELAY_MS,
+            loss_pct,
+            shaped_at="router",
+            queue_packets=LOSS_QUEUE_PACKETS,
         )
         for algorithm in ALGORITHMS:
             control = {"server": {"net.ipv4.tcp_congestion_control": algorithm}}
@@ -220,7 +224,7 @@ def link(p: Buffers) -> Link:
         delay_ms=p.delay_ms,
         loss_pct=p.loss_pct,
         jitter_ms=p.jitter_ms,
-        at=p.shaped_at,
+        shaped_at=p.shaped_at,
         queue_packets=None if literal else queue_packets(p.rate_mbit, p.delay_ms),
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
-from labs.drive.bench import PROGRAMS, Bench, Buffer
+from labs.drive.bench import PROGRAMS, Bench
 from labs.drive.condition import Condition, read_settings
 from labs.drive.download import fetch_and_discard, fetch_with_wget, serve_file
+from labs.drive.outcome import Buffer
 from labs.experiments.buffers.settings import GRANTS, HTTPING, WGET, Settings
 
 GRANTS_PROGRAM = PROGRAMS / "setsockopt_sizes.py"

@@ -96,12 +96,12 @@ def describe_run(run: Run) -> str:
             f"The transfer took {1e3 * download(run).duration_s:.2g} ms and was over before "
             "the first sample: there is no timeline to look at."
         )
-    link = run.link["measured"]
+    link = run.link.measured
     said = []
     if bdp is not None:
         said.append(
-            f"The link carries {link['rate_mbit']:.4g} Mbit/s and a round trip takes "
-            f"{milliseconds(link['rtt_ms'])}, so **{size_in_words(bdp)}** must be on their way to "
+            f"The link carries {link.rate_mbit:.4g} Mbit/s and a round trip takes "
+            f"{milliseconds(link.rtt_ms)}, so **{size_in_words(bdp)}** must be on their way to "
             "keep it busy (the bandwidth-delay product, BDP)."
         )
     said.append(

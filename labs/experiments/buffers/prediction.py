@@ -18,23 +18,23 @@ from labs.read.theory.bounds import Prediction, predict
 def expected(run: Run) -> Prediction | None:
     """The steady goodput and what bounds it; None where the theory has no value: no rate (then
     the machine is the limit), loss, jitter that reorders, or no download at all."""
-    link, found = run.link["asked"], run.link["measured"]
-    if link["rate_mbit"] is None or link["loss_pct"] or link["jitter_ms"]:
+    link, found = run.link.asked, run.link.measured
+    if link.rate_mbit is None or link.loss_pct or link.jitter_ms:
         return None
     if not settings_of(run).is_download:
         return None
     client, server = run.sysctls["client"]["after"], run.sysctls["server"]["after"]
     receives, sends = receive_buffer(run), send_buffer(run)
     return predict(
-        rate_mbit=link["rate_mbit"] if found["rate_mbit"] is None else found["rate_mbit"],
-        rtt_ms=found["rtt_ms"],
-        kernel=run.kernel["release"],
+        rate_mbit=link.rate_mbit if found.rate_mbit is None else found.rate_mbit,
+        rtt_ms=found.rtt_ms,
+        kernel=run.kernel.release,
         tcp_rmem=three(client[RMEM]),
         tcp_wmem=three(server[WMEM]),
         rcvbuf_bytes=receives.most_bytes if receives.via_setsockopt else None,
         sndbuf_bytes=sends.most_bytes if sends.via_setsockopt else None,
         adv_win_scale=int(client.get("net.ipv4.tcp_adv_win_scale", "1")),
-        offloads=link["at"] != "router",
+        offloads=link.shaped_at != "router",
     )
 
 
@@ -43,7 +43,7 @@ def expected_mean_bytes_s(run: Run, size: int) -> float | None:
     steady = expected(run)
     if steady is None or size <= 0:
         return None
-    rtt_ms = run.link["measured"]["rtt_ms"]
+    rtt_ms = run.link.measured.rtt_ms
     from_request_s = size / mean_goodput_bytes_s(
         steady.goodput_bytes_s, rtt_ms, transfer_bytes=size
     )

@@ -103,8 +103,8 @@ def results(run: Run) -> Results:
         series=series_of(settings) if group == SWEEP else None,
         adv_win_scale=adv_win_scale(run),
         congestion_control=congestion_control(run),
-        loss_pct=run.link["asked"]["loss_pct"],
-        lost_pct=run.link["measured"]["loss_pct"],
+        loss_pct=run.link.asked.loss_pct,
+        lost_pct=run.link.measured.loss_pct,
         draw=settings.draw,
         httping_ms=timed.mean_ms if timed else None,
         group=group,
@@ -152,7 +152,7 @@ def _of_the_download(run: Run) -> dict[str, Any]:
 
 def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]:
     """What a reader of the figures must know; nothing for a run as it should be."""
-    if run.link["verdict"] != "as asked":
+    if not run.link.ok:
         yield Note("link", "link not as asked")
     if no_rate(run):
         yield Note(
@@ -166,7 +166,7 @@ def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]
         yield Note("limit", "ended by the time limit")
     if apart is not None and apart > ALLOWED_PCT:
         yield Note("instruments", f"instruments disagree by {apart:.1f} %")
-    drops = 0 if run.link["asked"]["loss_pct"] else shaper_drops(run)
+    drops = 0 if run.link.asked.loss_pct else shaper_drops(run)
     if drops:
         yield Note("shaper_drops", f"the shaper's queue overflowed and dropped {drops} packets")
     lost = capture_losses(run)
@@ -181,7 +181,7 @@ def no_rate(run: Run) -> bool:
     only the link can limit."""
     return (
         run.testbed == "virtual"
-        and run.link["asked"]["rate_mbit"] is None
+        and run.link.asked.rate_mbit is None
         and settings_of(run).is_download
     )
 

@@ -114,10 +114,10 @@ def parameter(run: Run, name: str) -> float | None:
 
 def bdp_bytes(run: Run) -> float | None:
     """The bandwidth-delay product of the link as it was measured; None if it has no rate."""
-    found = run.link["measured"]
-    if found["rate_mbit"] is None:
+    found = run.link.measured
+    if found.rate_mbit is None:
         return None
-    return theory.bdp_bytes(found["rate_mbit"], found["rtt_ms"])
+    return theory.bdp_bytes(found.rate_mbit, found.rtt_ms)
 
 
 def window(run: Run) -> Window | None:

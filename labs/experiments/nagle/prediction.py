@@ -21,19 +21,19 @@ def settings_of(run: Run) -> Settings:
 def hz_of(run: Run) -> int:
     """The ticks per second of the kernel that delays ACKs, which is the client's."""
     counted = machines(run).get("client", Machine()).hz
-    return run.kernel["hz"] or counted or USUAL_HZ
+    return run.kernel.hz or counted or USUAL_HZ
 
 
 def expected(run: Run) -> Answer | None:
     """What the theory has for the run's responses; None where it has none (loss, jitter)."""
     settings = settings_of(run)
-    if run.link["asked"]["loss_pct"] or run.link["asked"]["jitter_ms"]:
+    if run.link.asked.loss_pct or run.link.asked.jitter_ms:
         return None
     return answer(
         settings.written_bytes,
         MSS_BYTES,
         hz=hz_of(run),
-        rtt_ms=run.link["measured"]["rtt_ms"],
+        rtt_ms=run.link.measured.rtt_ms,
         requests=settings.on_a_connection,
         nodelay=settings.nodelay,
         joined=settings.writes in ("cork", "more"),

@@ -111,7 +111,7 @@ def served_requests(run: Run) -> int | None:
 
 def notes(run: Run, took: Latency, seen: Answered, served: int | None) -> Iterator[Note]:
     """What a reader of the figures must know; nothing for a run as it should be."""
-    if run.link["verdict"] != "as asked":
+    if not run.link.ok:
         yield Note("link", "link not as asked")
     if took.failed:
         yield Note("failed", f"{took.failed} requests failed")

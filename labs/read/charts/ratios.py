@@ -1,4 +1,4 @@
-"""Two witnesses side by side: the ratio of their figures, condition by condition."""
+"""Two testbeds side by side: the ratio of their figures, condition by condition."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ from labs.read.charts.style import (
     dressed,
     nothing,
 )
-from labs.read.stats.testbed_comparison import AGREE, NOT_COMPARED, PART, UNDECIDED
+from labs.read.stats.testbed_comparison import AGREE, DISAGREE, NOT_COMPARED, UNDECIDED
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TITLE = "The second witness against the first"
+TITLE = "The second testbed against the first"
 # Colour, sign and filling differ, so that each alone tells the verdicts apart.
-LOOKS = {AGREE: (BLUE, "circle"), UNDECIDED: (ORANGE, "circle-open"), PART: (VERMILION, "diamond")}
+LOOKS = {
+    AGREE: (BLUE, "circle"),
+    UNDECIDED: (ORANGE, "circle-open"),
+    DISAGREE: (VERMILION, "diamond"),
+}
 ROW_PX, FRAME_PX, WORDS_PX = 44, 230, 300
 WIDEST = 4.0
 """Beyond such a quotient of the largest and the smallest, ratios are drawn on a log scale."""
@@ -35,11 +39,11 @@ WIDEST = 4.0
 def ratios(table: DataFrame) -> Figure:
     """The ratio of each condition with its 95 % interval, and the margin within which two agree.
 
-    `table` is `study.beside(other)`. A condition without an interval has its reason in place of
+    `table` is `study.compare(other)`. A condition without an interval has its reason in place of
     it. An open circle is undecided: its interval reaches over an edge of the margin.
     """
     if table.empty:
-        return nothing(TITLE, "there is no second witness yet")
+        return nothing(TITLE, "there is no study on a second testbed yet")
     rows = table.reset_index(drop=True)
     low, high = float(rows["margin_low"].iloc[0]), float(rows["margin_high"].iloc[0])
     figure = Figure()
@@ -143,7 +147,7 @@ def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
 
 def _caption(rows: DataFrame, low: float, high: float) -> str:
     first, second = (
-        ", ".join(dict.fromkeys(rows[f"{place}_witness"])) for place in ("first", "second")
+        ", ".join(dict.fromkeys(rows[f"{place}_testbed"])) for place in ("first", "second")
     )
     return (
         f"second: {second} · first: {first}<br>shaded: the margin, {low:g} to {high:g}; bars: "

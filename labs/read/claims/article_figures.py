@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 
 from labs.read.claims.ledger import Article, Claim
 from labs.read.runs.run import Run
@@ -14,11 +15,10 @@ OwnParameter = Callable[[Run, str], Value]
 
 def parameter(run: Run, name: str, own: OwnParameter | None = None) -> Value:
     """The value of a lab parameter that a run was requested with; None if it does not say it."""
-    condition = run.inputs["condition"]
-    for place in (condition["link"], condition["settings"]):
+    condition = run.condition_asked
+    for place in (asdict(condition.link), condition.settings):
         if name in place:
-            value: Value = place[name]
-            return value
+            return place[name]
     return None if own is None else own(run, name)
 
 

@@ -1,4 +1,4 @@
-"""Verdicts of two witnesses: where these part, a verdict is disputed."""
+"""Verdicts from two testbeds: where these disagree, a verdict is disputed."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from fnmatch import fnmatchcase
 
 from labs.read.claims.ledger import Article, Claim
 from labs.read.claims.verdict import DISPUTED, HARDWARE, NOT_JUDGED, Verdict, Witness, shown
-from labs.read.stats.disagreement import in_words
-from labs.read.stats.testbed_comparison import PART, Beside, facts
+from labs.read.stats.testbed_comparison import DISAGREE, ConditionComparison, facts, in_words
 
 NO_WORD = (NOT_JUDGED, HARDWARE)
 
 
 def disputed(
-    article: Article, first: Iterable[Verdict], second: Iterable[Verdict], beside: Iterable[Beside]
+    article: Article,
+    first: Iterable[Verdict],
+    second: Iterable[Verdict],
+    comparisons: Iterable[ConditionComparison],
 ) -> tuple[Verdict, ...]:
-    """The first witness's verdicts, those disputed that the second contradicts.
+    """The first testbed's verdicts; those that the second contradicts are disputed.
 
-    It does where both judge a claim and say another word of it, and where they part on a
-    condition that the claim looks at. The reason is the one that was measured.
+    It does where both judge a claim and their verdicts differ, and where the testbeds disagree on
+    a condition of the claim. The reason is the one that was measured.
     """
-    rows = tuple(beside)
+    rows = tuple(comparisons)
     others = {verdict.id: verdict for verdict in second}
     return tuple(
         _of_both(article.claim(verdict.id), verdict, others.get(verdict.id), rows)
@@ -30,7 +32,9 @@ def disputed(
     )
 
 
-def _of_both(claim: Claim, one: Verdict, other: Verdict | None, rows: Sequence[Beside]) -> Verdict:
+def _of_both(
+    claim: Claim, one: Verdict, other: Verdict | None, rows: Sequence[ConditionComparison]
+) -> Verdict:
     if one.verdict in NO_WORD:
         return one
     looked_at = [
@@ -39,9 +43,9 @@ def _of_both(claim: Claim, one: Verdict, other: Verdict | None, rows: Sequence[B
         if any(fnmatchcase(row.condition, pattern) for pattern in claim.conditions)
     ]
     reasons = [
-        f"{row.condition} parts, ratio {_ratio(row)}: {row.because}"
+        f"{row.condition} disagrees, ratio {_ratio(row)}: {row.because}"
         for row in looked_at
-        if row.verdict == PART
+        if row.verdict == DISAGREE
     ]
     contradicts = (
         other is not None and other.verdict not in NO_WORD and other.verdict != one.verdict
@@ -66,7 +70,7 @@ def _of_both(claim: Claim, one: Verdict, other: Verdict | None, rows: Sequence[B
     )
 
 
-def _measured(row: Beside) -> str:
+def _measured(row: ConditionComparison) -> str:
     """What may explain that the figures of a condition are not the same, though near."""
     return in_words(
         facts(row.first.lab, row.first.middle),
@@ -75,7 +79,7 @@ def _measured(row: Beside) -> str:
     )
 
 
-def _ratio(row: Beside) -> str:
+def _ratio(row: ConditionComparison) -> str:
     assert row.ratio is not None
     return f"{row.ratio.middle:.2f} ({row.ratio.low:.2f} to {row.ratio.high:.2f})"
 

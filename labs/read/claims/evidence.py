@@ -11,8 +11,6 @@ from labs.read.claims.verdict import Witness
 from labs.read.lab import Found, Lab
 from labs.read.runs.run import Run
 
-AS_ASKED = "as asked"
-
 
 class Evidence:
     """Runs of one lab, one a condition; what is computed of a run is computed once."""
@@ -44,9 +42,9 @@ class Evidence:
         run = self.runs[name]
         return {
             "condition": name,
-            "kernel": run.kernel["release"],
-            "rtt_ms": run.link["measured"]["rtt_ms"],
-            "rate_mbit": run.link["measured"]["rate_mbit"],
+            "kernel": run.kernel.release,
+            "rtt_ms": run.link.measured.rtt_ms,
+            "rate_mbit": run.link.measured.rate_mbit,
             **self.found(name).values,
         }
 
@@ -66,11 +64,10 @@ class Evidence:
             return None
         return Witness(
             ", ".join(dict.fromkeys(run.testbed for run in runs)),
-            ", ".join(dict.fromkeys(str(run.kernel["release"]) for run in runs)),
+            ", ".join(dict.fromkeys(str(run.kernel.release) for run in runs)),
         )
 
 
 def bad_link(run: Run) -> str | None:
     """What is wrong with a run's link, or None."""
-    said = str(run.link["verdict"])
-    return None if said == AS_ASKED else said.removeprefix("not as asked: ")
+    return "; ".join(run.link.problems) or None

@@ -16,7 +16,7 @@ from typing import Any
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
-from labs.read.claims.evidence import Evidence, bad_link
+from labs.read.claims.evidence import Evidence
 from labs.read.claims.ledger import WILD, Claim, Figure, read
 from labs.read.claims.verdict import (
     DIFFERS,
@@ -103,9 +103,9 @@ def _unfit(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) 
     if others and not claim.hardware:
         return not_judged(f"other parameters: {', '.join(others)}")
     for name in seen.matching(*claim.conditions):
-        wrong = bad_link(seen.run(name))
-        if wrong is not None and not claim.hardware:
-            return not_judged(f"the link of {name} is not as asked: {wrong}")
+        link = seen.run(name).link
+        if not link.ok and not claim.hardware:
+            return not_judged(f"the link of {name} is {link.verdict}")
     return None
 
 

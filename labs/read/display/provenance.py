@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
+from labs.drive.testbed.link import Link, Measured
 from labs.errors import Missing
+from labs.read.display.format import milliseconds
 from labs.read.runs.run import Run
 
 LIVE, RECORDED = "live", "recorded"
-NOT_SHAPED, AS_ASKED = "not shaped", "as asked"
+NOT_SHAPED = "not shaped"
 
 
 def source(run: Run) -> str:
@@ -24,73 +26,48 @@ def source(run: Run) -> str:
     return RECORDED if run.path.resolve().is_relative_to(data) else LIVE
 
 
-def asked(link: Mapping[str, Any]) -> str:
-    """What was asked of a link (`Run.link["asked"]`), in words."""
-    words = [] if link["rate_mbit"] is None else [f"{link['rate_mbit']:g} Mbit/s"]
-    words += [f"{link['delay_ms']:g} ms"] if link["delay_ms"] else []
-    words += [f"± {link['jitter_ms']:g} ms"] if link["jitter_ms"] else []
-    words += [f"{link['loss_pct']:g} % loss"] if link["loss_pct"] else []
+def asked(link: Link) -> str:
+    """The requested link: `1000 Mbit/s, 200 ms`."""
+    words = [] if link.rate_mbit is None else [f"{link.rate_mbit:g} Mbit/s"]
+    words += [f"{link.delay_ms:g} ms"] if link.delay_ms else []
+    words += [f"± {link.jitter_ms:g} ms"] if link.jitter_ms else []
+    words += [f"{link.loss_pct:g} % loss"] if link.loss_pct else []
     if not words:
         return NOT_SHAPED
-    return ", ".join(words) + ("" if link["at"] == "server" else f", at the {link['at']}")
+    return ", ".join(words) + ("" if link.shaped_at == "server" else f", at the {link.shaped_at}")
 
 
-def measured(link: Mapping[str, Any]) -> str:
-    """What was measured of a link (`Run.link["measured"]`), in words."""
-    words = [] if link["rate_mbit"] is None else [f"{link['rate_mbit']:.1f} Mbit/s"]
-    words += [] if link["rtt_ms"] is None else [f"RTT {milliseconds(link['rtt_ms'])}"]
-    words += [] if link["loss_pct"] is None else [f"{link['loss_pct']:.2f} % lost"]
+def measured(found: Measured) -> str:
+    """What was measured of a link: `1000.0 Mbit/s, RTT 200.0 ms`."""
+    words = [] if found.rate_mbit is None else [f"{found.rate_mbit:.1f} Mbit/s"]
+    words += [f"RTT {milliseconds(found.rtt_ms)}"]
+    words += [] if found.loss_pct is None else [f"{found.loss_pct:.2f} % lost"]
     return ", ".join(words)
-
-
-def milliseconds(value: float) -> str:
-    """A time in ms as one reads it: 200.0 ms, 3.1 ms, below 0.1 ms."""
-    return f"{value:.1f} ms" if value >= 0.05 else "below 0.1 ms"
 
 
 def of_run(run: Run) -> str:
     """The line below a chart of one run."""
-    found = run.link["measured"]
-    return caption(
-        [run.testbed],
-        [str(run.kernel["release"])],
-        _link_words(
-            [
-                _Link(
-                    run.condition,
-                    asked(run.link["asked"]),
-                    run.link["verdict"],
-                    found["rtt_ms"],
-                    found["rate_mbit"],
-                )
-            ]
-        ),
-        [source(run)],
+    link = run.link
+    summary = _Link(
+        run.condition, link.ok, link.asked.shaped, link.measured.rtt_ms, link.measured.rate_mbit
     )
+    return caption([run.testbed], [run.kernel.release], _link_words([summary]), [source(run)])
 
 
 def of_table(table: Any) -> str:
     """The line below a chart of a table of results (`study.results()`), from its own columns."""
-    links = [
-        _Link(
-            row["condition"],
-            row["link_asked"],
-            row["link"],
-            row["rtt_ms"],
-            _known(row["rate_mbit"]),
-        )
-        for row in table.to_dict("records")
-    ]
+    names = ("condition", "link_ok", "link_shaped", "rtt_ms", "rate_mbit")
+    links = [_Link(*(row[name] for name in names)) for row in table.to_dict("records")]
     return caption(table["testbed"], table["kernel"], _link_words(links), table["source"])
 
 
 @dataclass(frozen=True)
 class _Link:
-    """The link of a run: what was requested, in words, the verdict, and what was measured."""
+    """What a caption says of the link of a run."""
 
     condition: str
-    asked: str
-    verdict: str
+    ok: bool
+    shaped: bool
     rtt_ms: float
     rate_mbit: float | None
 
@@ -101,20 +78,18 @@ def caption(testbeds: Any, kernels: Any, link: str, sources: Any) -> str:
 
 
 def _link_words(links: list[_Link]) -> str:
-    wrong = [link.condition for link in links if link.verdict != AS_ASKED]
+    wrong = [link.condition for link in links if not link.ok]
     if wrong:
         return "LINK NOT AS ASKED: " + ", ".join(wrong)
-    shaped = {_figures(link) for link in links if link.asked != NOT_SHAPED}
+    shaped = {_figures(link) for link in links if link.shaped}
     return f"link as asked ({'; '.join(sorted(shaped)) or NOT_SHAPED})"
 
 
 def _figures(link: _Link) -> str:
-    words, rate = milliseconds(link.rtt_ms), link.rate_mbit
-    return words if rate is None else (f"{words}, {rate:{'.0f' if rate >= 100 else '.3g'}} Mbit/s")
-
-
-def _known(value: float | None) -> float | None:
-    return None if value is None or value != value else value
+    if link.rate_mbit is None or isnan(link.rate_mbit):
+        return milliseconds(link.rtt_ms)
+    digits = ".0f" if link.rate_mbit >= 100 else ".3g"
+    return f"{milliseconds(link.rtt_ms)}, {link.rate_mbit:{digits}} Mbit/s"
 
 
 def _several(values: Any) -> str:

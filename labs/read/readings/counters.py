@@ -39,7 +39,7 @@ def shaper_drops(run: Run) -> int:
     A drop in a leaf is counted by the classes and the root above it once more, so this is the
     largest count that any of them has.
     """
-    host = "router" if run.link["asked"]["at"] == "router" else "server"
+    host = "router" if run.link.asked.shaped_at == "router" else "server"
     if f"{host}/tc-after.txt" not in run.seal.files:
         return 0
     before = {(queue.what, queue.handle): queue.dropped for queue in run.tc(host, "before")}

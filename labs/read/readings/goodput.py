@@ -105,12 +105,12 @@ def from_wget(run: Run) -> Download:
     size = (received_bytes(run) if counted else said.saved_bytes) or 0
     rows = own_socket(run.samples("client"), "bytes_received")
     if len(rows) < FEWEST_POINTS:
-        end = run.marks["end"]
+        end = run.moments["end"]
         begin = end - round((said.duration_s or 0) * SECOND_NS)
         return Download(
             begin, begin, end, size, ((begin, 0), (end, size)), said.mean_mib_s, counted
         )
-    rtt_ns = round(run.link["measured"]["rtt_ms"] * MILLISECOND_NS)
+    rtt_ns = round(run.link.measured.rtt_ms * MILLISECOND_NS)
     last = rows.iloc[-1]
     requested = int(last["at_ns"]) - int(last["last_data_sent_ms"]) * MILLISECOND_NS
     begin = requested + rtt_ns
@@ -120,9 +120,9 @@ def from_wget(run: Run) -> Download:
         if at > begin and had
     ]
     end = (
-        min(_reached(points, size), run.marks["end"])
+        min(_reached(points, size), run.moments["end"])
         if run.ended == "complete"
-        else (run.marks["end"])
+        else (run.moments["end"])
     )
     inside = [(at, had) for at, had in points if at < end and had < size]
     return Download(

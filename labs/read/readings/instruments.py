@@ -27,7 +27,7 @@ def goodputs(run: Run, seen: Download) -> dict[str, float]:
     if path is not None:
         from labs.read.parse.pcap import carried
 
-        packets = carried(path, run.link["asked"]["port"])
+        packets = carried(path, run.link.asked.port)
         found["capture"] = packets.payload_bytes / seen.duration_s
         if (
             packets.first_ns is not None

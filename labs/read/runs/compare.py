@@ -1,4 +1,4 @@
-"""Did the result change? Two sides, run by run: same bytes, same results, or moved."""
+"""Did the result change? Two sides, run by run: identical bytes, equal results, or changed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from labs.read.runs.listing import is_run, open_study, run_folders, runs_folder,
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.unpack import is_packed
 
-SAME_BYTES, SAME_RESULTS, MOVED = "same bytes", "same results", "moved"
-GRADES = (SAME_BYTES, SAME_RESULTS, MOVED)
+IDENTICAL, EQUAL, CHANGED = "identical", "equal", "changed"
+GRADES = (IDENTICAL, EQUAL, CHANGED)
 # What a row of results says of the run itself; the inputs are compared on their own.
-OF_THE_RUN = frozenset({"lab", "condition", "testbed", "kernel", "source", "key", "digest", "link",
-                        "path"})
+OF_THE_RUN = frozenset(
+    {"lab", "condition", "testbed", "kernel", "source", "key", "digest", "link", "path"}
+)
 
 Results = Mapping[str, object]
 
@@ -45,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs of one condition: the `results` that moved, the `inputs` and `files` that differ."""
+    """Two runs of one condition, and what differs in their results, inputs and files."""
 
     a: Run
     b: Run
@@ -61,16 +62,19 @@ class Pair:
             yield f"  {change}{by}"
         if self.inputs:
             yield f"  inputs that differ: {', '.join(map(str, self.inputs))}"
-        elif self.grade == MOVED:
+        elif self.grade == CHANGED:
             yield "  the inputs are equal: on this testbed the run is not repeatable"
-        elif self.grade == SAME_RESULTS:
+        elif self.grade == EQUAL:
             yield f"  the inputs are equal; bytes differ in {', '.join(self.files)}"
 
     def as_json(self) -> dict[str, object]:
         return {
-            "lab": self.a.lab, "condition": self.a.condition, "grade": self.grade,
-            "a": _run_json(self.a), "b": _run_json(self.b),
-            "moved": [{**change.as_json(), "percent": change.percent} for change in self.results],
+            "lab": self.a.lab,
+            "condition": self.a.condition,
+            "grade": self.grade,
+            "a": _run_json(self.a),
+            "b": _run_json(self.b),
+            "changed": [{**change.as_json(), "percent": change.percent} for change in self.results],
             "inputs": [change.as_json() for change in self.inputs],
             "files": list(self.files),
         }
@@ -90,11 +94,12 @@ class Comparison:
         return max((pair.grade for pair in self.pairs), key=GRADES.index)
 
     def lines(self) -> list[str]:
-        """Return what a reader wants to see: a line a pair, what moved below it, the worst."""
+        """The comparison as text: one line per pair, its changes below it, the worst grade last."""
         found = [line for pair in self.pairs for line in pair.lines()]
         for side, runs in (("first", self.only_a), ("second", self.only_b)):
-            found += [f"{run.lab} {run.condition}: only in the {side} ({run.key[:12]})"
-                      for run in runs]
+            found += [
+                f"{run.lab} {run.condition}: only in the {side} ({run.key[:12]})" for run in runs
+            ]
         count = len(self.pairs)
         return [*found, f"{count} {'run' if count == 1 else 'runs'} compared: {self.grade}"]
 
@@ -107,8 +112,7 @@ class Comparison:
         }
 
 
-def compare(a: str | Path, b: str | Path,
-            results_of: Callable[[Run], Results]) -> Comparison:
+def compare(a: str | Path, b: str | Path, results_of: Callable[[Run], Results]) -> Comparison:
     """Compare two sides run by run, paired by lab and condition.
 
     A side is a run folder, a study file, a RUNS folder (the newest study of each lab; all runs if
@@ -118,8 +122,10 @@ def compare(a: str | Path, b: str | Path,
     """
     together, only_a, only_b = _paired(side(a), side(b))
     if not together:
-        raise BadInput(f"{a} and {b} have no condition in common ({_names(only_a)}; "
-                       f"{_names(only_b)}); compare runs of the same conditions")
+        raise BadInput(
+            f"{a} and {b} have no condition in common ({_names(only_a)}; "
+            f"{_names(only_b)}); compare runs of the same conditions"
+        )
     pairs = tuple(_graded(one, other, results_of) for one, other in together)
     return Comparison(pairs, tuple(only_a), tuple(only_b))
 
@@ -134,23 +140,27 @@ def side(what: str | Path) -> list[Run]:
     else:
         folders = _newest(runs_folder(path))
     if not folders:
-        raise BadInput(f"{what} holds no run yet; name a run, a study file, a folder given to "
-                       "--into or a packed file")
+        raise BadInput(
+            f"{what} holds no run yet; name a run, a study file, a folder given to "
+            "--into or a packed file"
+        )
     return [open_run(folder) for folder in folders]
 
 
 def _newest(runs: Path) -> list[Path]:
     """The runs of the newest study of each lab, or every run where there is no study."""
-    studies = [study for study in map(open_study, study_files(runs))
-               if study.path.stem == study.lab]
+    studies = [
+        study for study in map(open_study, study_files(runs)) if study.path.stem == study.lab
+    ]
     planned = [folder for study in studies for folder in study.folders()]
     if not studies:
         return run_folders(runs)
     return sorted({folder for folder in planned if is_run(folder)})
 
 
-def _paired(a: Sequence[Run], b: Sequence[Run]) -> tuple[list[tuple[Run, Run]], list[Run],
-                                                         list[Run]]:
+def _paired(
+    a: Sequence[Run], b: Sequence[Run]
+) -> tuple[list[tuple[Run, Run]], list[Run], list[Run]]:
     """Pairs, what only a has, what only b has. Equal keys belong together in any case."""
     together: list[tuple[Run, Run]] = []
     only_a: list[Run] = []
@@ -169,9 +179,11 @@ def _paired(a: Sequence[Run], b: Sequence[Run]) -> tuple[list[tuple[Run, Run]], 
             together.append((rest_a[0], rest_b[0]))
             continue
         if rest_a and rest_b:
-            raise BadInput(f"it is not clear which of {len(left)} and {len(right)} runs of {lab} "
-                           f"{condition} belong together; name a study file or one run's folder "
-                           "on each side")
+            raise BadInput(
+                f"it is not clear which of {len(left)} and {len(right)} runs of {lab} "
+                f"{condition} belong together; name a study file or one run's folder "
+                "on each side"
+            )
         only_a += rest_a
         only_b += rest_b
     return together, only_a, only_b
@@ -179,16 +191,25 @@ def _paired(a: Sequence[Run], b: Sequence[Run]) -> tuple[list[tuple[Run, Run]], 
 
 def _graded(a: Run, b: Run, compute: Callable[[Run], Results]) -> Pair:
     if a.digest == b.digest:
-        return Pair(a, b, SAME_BYTES, (), (), ())
+        return Pair(a, b, IDENTICAL, (), (), ())
     results = tuple(changes(_measured(compute(a)), _measured(compute(b))))
-    return Pair(a, b, MOVED if results else SAME_RESULTS, results,
-                tuple(_changed_inputs(a, b)), tuple(_changed_files(a, b)))
+    return Pair(
+        a,
+        b,
+        CHANGED if results else EQUAL,
+        results,
+        tuple(_changed_inputs(a, b)),
+        tuple(_changed_files(a, b)),
+    )
 
 
 def _measured(results: Results) -> Results:
     """What was measured, as plain Python values: an analysis may return numpy's."""
-    return {name: value.item() if hasattr(value, "item") else value
-            for name, value in results.items() if name not in OF_THE_RUN}
+    return {
+        name: value.item() if hasattr(value, "item") else value
+        for name, value in results.items()
+        if name not in OF_THE_RUN
+    }
 
 
 def _changed_files(a: Run, b: Run) -> list[str]:
@@ -199,7 +220,7 @@ def _changed_inputs(a: Run, b: Run) -> Iterator[Change]:
     """The inputs that differ; of a tool its version, where that says more than the digest."""
     differing = changes(a.inputs, b.inputs)
     if not differing and a.key != b.key:
-        yield Change("key", a.key, b.key)       # null here, and no such entry there
+        yield Change("key", a.key, b.key)  # null here, and no such entry there
     for change in differing:
         tool = change.name.removeprefix("tools.")
         before, after = a.tools.get(tool), b.tools.get(tool)
@@ -212,8 +233,9 @@ def _changed_inputs(a: Run, b: Run) -> Iterator[Change]:
 def changes(a: Mapping[str, object], b: Mapping[str, object]) -> list[Change]:
     """The values in two nests of them that differ, under dotted names."""
     left, right = dict(_flat(a)), dict(_flat(b))
-    every = (Change(name, left.get(name), right.get(name))
-             for name in dict.fromkeys([*left, *right]))
+    every = (
+        Change(name, left.get(name), right.get(name)) for name in dict.fromkeys([*left, *right])
+    )
     return [change for change in every if not _equal(change.a, change.b)]
 
 
@@ -233,7 +255,7 @@ def _flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:
 
 def _equal(a: object, b: object) -> bool:
     if a != a and b != b:
-        return True         # no number on both sides
+        return True  # no number on both sides
     return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
 
 
@@ -257,5 +279,10 @@ def _names(runs: Iterable[Run]) -> str:
 
 
 def _run_json(run: Run) -> dict[str, object]:
-    return {"path": str(run.path), "lab": run.lab, "condition": run.condition, "key": run.key,
-            "digest": run.digest}
+    return {
+        "path": str(run.path),
+        "lab": run.lab,
+        "condition": run.condition,
+        "key": run.key,
+        "digest": run.digest,
+    }

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.errors import Damaged
 from labs.drive.record.canonical import parse
+from labs.errors import Damaged
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator

@@ -1,20 +1,18 @@
-"""What a RUNS folder holds, and finding one run in it."""
+"""What a folder of runs holds."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from labs.errors import BadInput, LabError
-from labs.drive.record.canonical import parse
 from labs.drive.record.run_folder import STUDIES
-from labs.drive.record.schema import RUN_SCHEMA, STUDY_SCHEMA
+from labs.drive.record.schema import STUDY_SCHEMA
 from labs.drive.record.seal import SEAL
 from labs.drive.record.study_file import StudyFile, read_study
-from labs.read.runs.run import RUN, Run, open_run
+from labs.errors import BadInput, LabError
 from labs.read.runs.json_schemas import held_to
+from labs.read.runs.run import RUN, open_run
 from labs.read.runs.unpack import is_packed, unpacked
 
 
@@ -55,30 +53,10 @@ def index(folder: str | Path) -> list[Entry]:
     """
     runs = runs_folder(folder)
     studies = map(_study_entry, study_files(runs))
-    return [*map(_run_entry, run_folders(runs)),
-            *(entry for entry in studies if entry.problem or entry.path.stem != entry.lab)]
-
-
-def find(folder: str | Path, lab: str, what: str) -> Run:
-    """Open the run of `lab` in a RUNS folder whose condition is `what` or whose key begins so.
-
-    Raises BadInput if there is none (with those there are) or more than one (with their keys);
-    Damaged if the one was changed.
-    """
-    runs = runs_folder(folder)
-    known = [(path, said) for path in run_folders(runs)
-             if (said := _said(path)) is not None and said.get("lab") == lab]
-    found = [(path, said) for path, said in known
-             if what and (what in (said["condition"], path.name) or said["key"].startswith(what))]
-    if len(found) == 1:
-        return open_run(found[0][0])
-    if found:
-        keys = ", ".join(f"{said['key'][:12]} ({said['inputs']['testbed']}, "
-                         f"Linux {said['kernel']['release']})" for _, said in found)
-        raise BadInput(f"{folder} holds {len(found)} runs of {lab} {what}; name one by the first "
-                       f"digits of its key: {keys}")
-    there = ", ".join(sorted({said["condition"] for _, said in known})) or "none of that lab"
-    raise BadInput(f"{folder} holds no run of {lab} {what}; it holds {there}")
+    return [
+        *map(_run_entry, run_folders(runs)),
+        *(entry for entry in studies if entry.problem or entry.path.stem != entry.lab),
+    ]
 
 
 def runs_folder(folder: str | Path) -> Path:
@@ -88,20 +66,22 @@ def runs_folder(folder: str | Path) -> Path:
         return unpacked(path)
     if path.is_dir() and os.access(path, os.R_OK | os.X_OK):
         return path
-    raise BadInput(f"{folder} is no folder of runs that can be read; name the folder that was "
-                   "given to --into, or a packed file")
+    raise BadInput(
+        f"{folder} is no folder of runs that can be read; name the folder that was "
+        "given to --into, or a packed file"
+    )
 
 
 def run_folders(runs: Path) -> list[Path]:
     """Return the run folders in a RUNS folder, by name, without opening them."""
-    return sorted(entry for entry in runs.iterdir()
-                  if not entry.name.startswith(".") and is_run(entry))
+    return sorted(
+        entry for entry in runs.iterdir() if not entry.name.startswith(".") and is_run(entry)
+    )
 
 
 def study_files(runs: Path) -> list[Path]:
     """Return the study files of a RUNS folder, under their names and as the newest of a lab."""
-    return sorted(path for path in (runs / STUDIES).glob("*.json")
-                  if not path.name.startswith("."))
+    return sorted(path for path in (runs / STUDIES).glob("*.json") if not path.name.startswith("."))
 
 
 def is_run(folder: Path) -> bool:
@@ -116,23 +96,24 @@ def open_study(path: Path) -> StudyFile:
     return study
 
 
-def _said(folder: Path) -> dict[str, Any] | None:
-    """What a run says of itself, unverified, or None if it cannot be read."""
-    try:
-        said = parse((folder / RUN).read_bytes())
-        return held_to(RUN_SCHEMA, said, folder / RUN)
-    except (OSError, ValueError, LabError):
-        return None
-
-
 def _run_entry(folder: Path) -> Entry:
     try:
         run = open_run(folder)
     except LabError as error:
         return Entry("run", folder.name, folder, problem=str(error))
-    return Entry("run", run.name, folder, lab=run.lab, condition=run.condition, key=run.key,
-                 digest=run.digest, testbed=run.testbed, kernel=run.kernel["release"],
-                 ended=run.ended, link=run.link["verdict"])
+    return Entry(
+        "run",
+        run.name,
+        folder,
+        lab=run.lab,
+        condition=run.condition,
+        key=run.key,
+        digest=run.digest,
+        testbed=run.testbed,
+        kernel=run.kernel.release,
+        ended=run.ended,
+        link=run.link.verdict,
+    )
 
 
 def _study_entry(path: Path) -> Entry:
@@ -143,5 +124,12 @@ def _study_entry(path: Path) -> Entry:
     second = path.with_name(f"{study.lab}.json")
     newest = second.is_file() and second.read_bytes() == path.read_bytes()
     missing = sum(not is_run(folder) for folder in study.folders())
-    return Entry("study", study.name, path, lab=study.lab, newest=newest,
-                 runs=len(study.plan), missing=missing)
+    return Entry(
+        "study",
+        study.name,
+        path,
+        lab=study.lab,
+        newest=newest,
+        runs=len(study.plan),
+        missing=missing,
+    )

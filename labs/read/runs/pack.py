@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from labs.errors import BadInput
 from labs.drive.record.canonical import digest, pretty
+from labs.drive.record.owned_path import whole_file
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import HOST, SEAL, verify
 from labs.drive.record.study_file import StudyFile
-from labs.drive.record.owned_path import whole_file
+from labs.errors import BadInput
 from labs.read.runs.listing import is_run, open_study, run_folders, runs_folder, study_files
 from labs.read.runs.unpack import ENDINGS, is_packed
 
@@ -40,8 +40,12 @@ class Packed:
     runs: int
 
     def as_json(self) -> dict[str, object]:
-        return {"path": str(self.path), "size_bytes": self.size_bytes, "sha256": self.sha256,
-                "runs": self.runs}
+        return {
+            "path": str(self.path),
+            "size_bytes": self.size_bytes,
+            "sha256": self.sha256,
+            "runs": self.runs,
+        }
 
 
 def pack(what: str | Path, out: str | Path, *, with_host: bool = False) -> Packed:
@@ -80,19 +84,24 @@ def contents(what: Path, *, with_host: bool = False) -> Contents:
     for run in run_folders(folder):
         found |= _of_run(run, with_host)
     if not found:
-        raise BadInput(f"{what} holds no runs; name a run, a study file or a folder given to "
-                       "--into")
+        raise BadInput(
+            f"{what} holds no runs; name a run, a study file or a folder given to --into"
+        )
     return found
 
 
 def _of_study(study: StudyFile, with_host: bool) -> Contents:
     content = pretty(study.as_json())
-    found: dict[str, Path | bytes] = {f"{STUDIES}/{study.name}.json": content,
-                                      f"{STUDIES}/{study.lab}.json": content}
+    found: dict[str, Path | bytes] = {
+        f"{STUDIES}/{study.name}.json": content,
+        f"{STUDIES}/{study.lab}.json": content,
+    }
     for folder in study.folders():
         if not is_run(folder):
-            raise BadInput(f"the study {study.name} is not finished: {folder.name} is not made "
-                           "yet; `labs run` with its parameters goes on with it")
+            raise BadInput(
+                f"the study {study.name} is not finished: {folder.name} is not made "
+                "yet; `labs run` with its parameters goes on with it"
+            )
         found |= _of_run(folder, with_host)
     return found
 
@@ -101,7 +110,7 @@ def _of_run(folder: Path, with_host: bool) -> Contents:
     names = [*verify(folder).files, SEAL]
     if with_host and (folder / HOST).is_file():
         names.append(HOST)
-    name = folder.resolve().name        # the folder may be named as "."
+    name = folder.resolve().name  # the folder may be named as "."
     return {f"{name}/{inside}": folder / inside for inside in names}
 
 
@@ -118,7 +127,7 @@ def _compressed(file: IO[bytes], out: Path) -> Iterator[IO[bytes]]:
 def _write(found: Contents, stream: IO[bytes]) -> None:
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as parcel:
         for name, content in sorted(found.items()):
-            member = tarfile.TarInfo(name)      # mode 0644, no owner, no time
+            member = tarfile.TarInfo(name)  # mode 0644, no owner, no time
             if isinstance(content, bytes):
                 member.size = len(content)
                 parcel.addfile(member, io.BytesIO(content))

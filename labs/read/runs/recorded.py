@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import labs
 from labs.drive.condition import seed_of, without_group
 from labs.drive.kernel.versions import age, read_kernel_spec, release_of
 from labs.drive.record.canonical import canonical, digest
@@ -58,24 +57,41 @@ def folder() -> Path:
     for found in (package.parent / "data", package / "recorded"):
         if (found / SUMS).is_file():
             return found
-    raise Missing(f"there is no recorded data beside {package}; install the package with its data, "
-                  f"or {LIVE}")
+    raise Missing(
+        f"there is no recorded data beside {package}; install the package with its data, or {LIVE}"
+    )
 
 
-def matching(lab: str, conditions: Iterable[Mapping[str, Any]], *, kernel: str, seed: int,
-             memory_mib: int, data: Path | None = None) -> list[Run]:
+def matching(
+    lab: str,
+    conditions: Iterable[Mapping[str, Any]],
+    *,
+    kernel: str,
+    seed: int,
+    memory_mib: int,
+    data: Path | None = None,
+) -> list[Run]:
     """Find a recorded run for each condition, given as it stands in the inputs of a run.
 
     Name, link, sysctls, settings, seed (of the draw) and memory must be equal; the kernel is named
     as a user names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded
     run are its own. BadInput, in one line with what is recorded, for a condition that is not.
     """
-    known = [run for where in places(lab, data) for run in map(open_run, run_folders(where))
-             if run.lab == lab and run.inputs["kernel"] is not None]
+    known = [
+        run
+        for where in places(lab, data)
+        for run in map(open_run, run_folders(where))
+        if run.lab == lab and run.inputs["kernel"] is not None
+    ]
     wish = {"kernel": kernel, "memory_mib": memory_mib}
-    return [_one(lab, {"condition": dict(condition), **wish,
-                       "seed": seed_of(condition["settings"], seed)}, known)
-            for condition in conditions]
+    return [
+        _one(
+            lab,
+            {"condition": dict(condition), **wish, "seed": seed_of(condition["settings"], seed)},
+            known,
+        )
+        for condition in conditions
+    ]
 
 
 def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
@@ -83,8 +99,10 @@ def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
     same_name = [run for run in known if run.condition == name]
     if not same_name:
         there = ", ".join(sorted({run.condition for run in known}))
-        raise BadInput(f"the recorded data has no run of {lab} {name}"
-                       f"{f' (it has {there})' if there else ''}; {LIVE}")
+        raise BadInput(
+            f"the recorded data has no run of {lab} {name}"
+            f"{f' (it has {there})' if there else ''}; {LIVE}"
+        )
     differing = {run: _differences(wished, run) for run in same_name}
     found = [run for run, differences in differing.items() if not differences]
     if found:
@@ -112,7 +130,8 @@ def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
     say (6.1.192 for 6.1.192-2)."""
     version, read = kernel["version"], read_kernel_spec(wish)
     return read.matches(version, kernel["digest"]) or (
-        read.form == "source" and version == release_of(wish))
+        read.form == "source" and version == release_of(wish)
+    )
 
 
 def _unequal(wished: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
@@ -143,11 +162,16 @@ def keep(what: Path, data: Path, name: str | None = None) -> list[Path]:
     `data` is made if it is not there, SHA256SUMS is written anew; returns the files it names.
     BadInput for a folder with runs of several labs, or a name that is not the lab's.
     """
-    labs_kept = ({read_study(what).lab} if what.is_file() else
-                 {open_run(folder).lab for folder in run_folders(runs_folder(what))})
+    labs_kept = (
+        {read_study(what).lab}
+        if what.is_file()
+        else {open_run(folder).lab for folder in run_folders(runs_folder(what))}
+    )
     if len(labs_kept) != 1:
-        raise BadInput(f"{what} keeps runs of {', '.join(sorted(labs_kept)) or 'no lab'}; recorded "
-                       "data has a file a lab: name a study, or a folder with one lab's runs")
+        raise BadInput(
+            f"{what} keeps runs of {', '.join(sorted(labs_kept)) or 'no lab'}; recorded "
+            "data has a file a lab: name a study, or a folder with one lab's runs"
+        )
     lab = labs_kept.pop()
     if name is not None and not name.startswith(f"{lab}-"):
         raise BadInput(f"{name} does not name runs of {lab}; begin it with {lab}-")
@@ -159,8 +183,12 @@ def keep(what: Path, data: Path, name: str | None = None) -> list[Path]:
 def write_sums(data: Path) -> list[Path]:
     """Write SHA256SUMS over every file of recorded data but itself and the prose."""
     files = _files(data)
-    write_whole(data / SUMS, "".join(
-        f"{digest(path)}  {path.relative_to(data).as_posix()}\n" for path in files).encode())
+    write_whole(
+        data / SUMS,
+        "".join(
+            f"{digest(path)}  {path.relative_to(data).as_posix()}\n" for path in files
+        ).encode(),
+    )
     return files
 
 
@@ -178,14 +206,16 @@ def check(data: Path) -> int:
         if name not in present:
             raise Damaged(f"{data / name} is missing; take {data} from the project once more")
         if name not in named or digest(present[name]) != named[name]:
-            raise Damaged(f"{data / name} is not as {SUMS} says; take {data} from the project "
-                          "once more")
+            raise Damaged(
+                f"{data / name} is not as {SUMS} says; take {data} from the project once more"
+            )
     return len(named)
 
 
 def _files(data: Path) -> list[Path]:
-    return sorted(path for path in data.rglob("*")
-                  if path.is_file() and path.name not in (SUMS, PROSE))
+    return sorted(
+        path for path in data.rglob("*") if path.is_file() and path.name not in (SUMS, PROSE)
+    )
 
 
 def main(argv: list[str]) -> int:

@@ -5,22 +5,28 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.errors import BadInput, Damaged
+from labs.drive.condition import Condition, from_json
+from labs.drive.outcome import Buffer
 from labs.drive.record.canonical import key, parse
 from labs.drive.record.run_folder import STUDIES
-from labs.drive.record.schema import RUN_SCHEMA, check_version
+from labs.drive.record.schema import RUN_SCHEMAS, VERSION, check_version
 from labs.drive.record.seal import Seal, read_seal, verify
+from labs.drive.testbed.contract import Command
+from labs.drive.testbed.link import LinkReport, report_from_json
+from labs.errors import BadInput, Damaged
 from labs.read.runs.json_schemas import held_to
+from labs.read.runs.schema_1 import upgraded
 from labs.read.runs.unpack import is_packed, unpacked
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.parse.httping import Httping
     from labs.drive.tc import Queue
+    from labs.read.parse.httping import Httping
     from labs.read.parse.wget import Download
 
 RUN = "run.json"
@@ -28,11 +34,19 @@ PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
 SECOND_NS = 1e9
 
 
+@dataclass(frozen=True)
+class RunningKernel:
+    """The kernel of a run: its release as it said it, and HZ where that is known."""
+
+    release: str
+    hz: int | None
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """A sealed run.
 
-    `said` is its run.json (`labs/drive/record/run.schema.json` says what each entry means); times are
+    `said` is its run.json in the form of schema 2 (`labs/drive/record/run.schema.json`). Times are
     nanoseconds of the hosts' CLOCK_REALTIME. `digest` is equal for two runs that are the same byte
     for byte, `key` for two runs that were asked the same.
     """
@@ -64,47 +78,61 @@ class Run:
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """What the key was computed from."""
+        """What the key was computed from, in the form of schema 2."""
         return dict(self.said["inputs"])
 
     @property
     def testbed(self) -> str:
         return str(self.said["inputs"]["testbed"])
 
-    @property
-    def kernel(self) -> Mapping[str, Any]:
-        """`release`, as the kernel said it, and `hz` where it is known."""
-        return dict(self.said["kernel"])
+    @cached_property
+    def condition_asked(self) -> Condition:
+        """The condition that was requested: its link, sysctls and settings."""
+        return from_json(self.said["inputs"]["condition"])
+
+    @cached_property
+    def link(self) -> LinkReport:
+        """The link as requested and as measured, and what is wrong with it."""
+        return report_from_json(self.said["link"])
+
+    @cached_property
+    def kernel(self) -> RunningKernel:
+        """The kernel that ran."""
+        return RunningKernel(self.said["kernel"]["release"], self.said["kernel"].get("hz"))
 
     @property
     def tools(self) -> Mapping[str, str]:
         """The line in which each tool said its version."""
         return dict(self.said["tools"])
 
-    @property
-    def link(self) -> Mapping[str, Any]:
-        """`asked`, `measured` (rtt_ms, rate_mbit, loss_pct; None: not measured), `verdict`."""
-        return dict(self.said["link"])
-
-    @property
-    def commands(self) -> tuple[Mapping[str, Any], ...]:
-        """Every command issued: `at_ns`, `host`, `argv`, `exit`."""
-        return tuple(self.said["commands"])
+    @cached_property
+    def commands(self) -> tuple[Command, ...]:
+        """Every command issued, in order."""
+        return tuple(
+            Command(one["at_ns"], one["host"], tuple(one["argv"]), one["exit"])
+            for one in self.said["commands"]
+        )
 
     @property
     def sysctls(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         """host -> `before`, `after` -> name -> value."""
         return dict(self.said["sysctls"])
 
-    @property
-    def buffers(self) -> tuple[Mapping[str, Any], ...]:
-        """Socket buffers: `host`, `socket`, `requested_bytes`, `granted_bytes`."""
-        return tuple(self.said["buffers"])
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The socket buffers that programs requested, and what was granted."""
+        return tuple(Buffer(**one) for one in self.said["buffers"])
+
+    @cached_property
+    def moments(self) -> Mapping[str, int]:
+        """The named moments, in ns; of a name that was given twice, the first."""
+        return {one["name"]: one["at_ns"] for one in reversed(self.said["marks"])}
 
     @property
-    def marks(self) -> Mapping[str, int]:
-        """The named moments, in ns; of a name that was given twice, the first."""
-        return {mark["name"]: mark["at_ns"] for mark in reversed(self.said["marks"])}
+    def repetition(self) -> int | None:
+        """Which of the equal runs on real time it is, from 1; None on virtual time."""
+        found: int | None = self.said["inputs"].get("repetition")
+        return found
 
     @property
     def ended(self) -> str:
@@ -148,17 +176,20 @@ class Run:
         """
         from labs.read.parse.ss import blocks
 
-        return self._table({"at_ns": block.at_ns, "mark": block.mark, **socket.flat()}
-                           for block in blocks(self.text(f"{host}/ss.txt"))
-                           for socket in block.sockets)
+        return self._table(
+            {"at_ns": block.at_ns, "mark": block.mark, **socket.flat()}
+            for block in blocks(self.text(f"{host}/ss.txt"))
+            for socket in block.sockets
+        )
 
     def nstat(self, host: str, when: str = "delta") -> dict[str, int]:
         """Return a host's counters by name: `before` or `after` the run, or the `delta`."""
         from labs.read.parse.nstat import changes, counters
 
         if when == "delta":
-            return changes(self.text(f"{host}/nstat-before.txt"),
-                           self.text(f"{host}/nstat-after.txt"))
+            return changes(
+                self.text(f"{host}/nstat-before.txt"), self.text(f"{host}/nstat-after.txt")
+            )
         moment = _checked(when, ("before", "after", "delta"))
         return counters(self.text(f"{host}/nstat-{moment}.txt"))
 
@@ -195,10 +226,12 @@ class Run:
         """Return the ip, tc, sysctl and ethtool lines that changed something, to be pasted."""
         groups: dict[str, list[str]] = {}
         for command in self.commands:
-            if _is_pasted(command["argv"]):
-                groups.setdefault(command["host"], []).append(shlex.join(command["argv"]))
-        return "\n".join(f"# on the {host}\n" + "".join(f"{line}\n" for line in lines)
-                         for host, lines in groups.items())
+            if _is_pasted(command.argv):
+                groups.setdefault(command.host, []).append(shlex.join(command.argv))
+        return "\n".join(
+            f"# on the {host}\n" + "".join(f"{line}\n" for line in lines)
+            for host, lines in groups.items()
+        )
 
     def _json(self, name: str) -> dict[str, Any] | None:
         if name not in self.seal.files:
@@ -213,7 +246,7 @@ class Run:
         table = DataFrame(list(rows))
         if table.empty:
             return DataFrame({"t_s": [], "at_ns": []})
-        table.insert(0, "t_s", (table["at_ns"] - self.marks["start"]) / SECOND_NS)
+        table.insert(0, "t_s", (table["at_ns"] - self.moments["start"]) / SECOND_NS)
         return table
 
 
@@ -227,31 +260,35 @@ def open_run(path: str | Path) -> Run:
     if is_packed(folder):
         folder = _only_run(folder)
     elif folder.is_dir() and (folder / STUDIES).is_dir():
-        raise BadInput(f"{folder} holds runs and is none itself; name one of them, as "
-                       f"`labs runs list {folder}` shows them")
+        raise BadInput(
+            f"{folder} holds runs and is none itself; name one of them, as "
+            f"`labs runs list {folder}` shows them"
+        )
     read_seal(folder)
-    said = _read(folder)
+    version, content = _read(folder)
     seal = verify(folder)
-    run = Run(folder, seal, held_to(RUN_SCHEMA, said, folder / RUN))
-    inputs = run.said["inputs"]
-    if key(inputs) != run.key or (inputs["lab"], inputs["condition"]["name"]) != (
-            run.lab, run.condition):
-        raise Damaged(f"{folder / RUN}: its key, lab or condition is not that of its inputs; "
-                      "make the run again with --fresh")
-    return run
+    said = held_to(RUN_SCHEMAS[version], content, folder / RUN)
+    inputs = said["inputs"]
+    if key(inputs) != said["key"] or (inputs["lab"], inputs["condition"]["name"]) != (
+        said["lab"],
+        said["condition"],
+    ):
+        raise Damaged(
+            f"{folder / RUN}: its key, lab or condition is not that of its inputs; "
+            "repeat the run with --fresh"
+        )
+    return Run(folder, seal, upgraded(said) if version < VERSION else said)
 
 
-def _read(folder: Path) -> object:
-    """Read run.json and check the version of its schema, before anything else is said of it."""
+def _read(folder: Path) -> tuple[int, object]:
+    """The schema version and the content of run.json; what cannot be read is left to its schema."""
     try:
-        said = parse((folder / RUN).read_bytes())
-    except FileNotFoundError:
-        return None         # the seal names it, or the schema will
+        content = parse((folder / RUN).read_bytes())
     except (OSError, ValueError):
-        said = None
-    if isinstance(said, dict) and "schema" in said:
-        check_version(said["schema"], f"{folder}")
-    return said
+        content = None
+    if isinstance(content, dict) and "schema" in content:
+        return check_version(content["schema"], f"{folder}", *RUN_SCHEMAS), content
+    return VERSION, content
 
 
 def _only_run(packed: Path) -> Path:
@@ -260,8 +297,9 @@ def _only_run(packed: Path) -> Path:
     if len(found) == 1:
         return found[0]
     names = ", ".join(run.name for run in found) or "none"
-    raise BadInput(f"{packed} holds {len(found)} runs ({names}); unpack it with tar and name the "
-                   "folder of one")
+    raise BadInput(
+        f"{packed} holds {len(found)} runs ({names}); unpack it with tar and name the folder of one"
+    )
 
 
 def _checked(when: str, allowed: tuple[str, ...]) -> str:
@@ -270,7 +308,7 @@ def _checked(when: str, allowed: tuple[str, ...]) -> str:
     raise BadInput(f"{when!r} is no moment of a run; allowed: {', '.join(allowed)}")
 
 
-def _is_pasted(argv: list[str]) -> bool:
+def _is_pasted(argv: tuple[str, ...]) -> bool:
     if argv[0] not in PASTED:
         return False
     reads = {"show", "-s", "-V", "--version", "-n"} if argv[0] != "sysctl" else {"-n", "-a"}

@@ -19,11 +19,11 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from labs.errors import BadInput, Damaged
 from labs.drive.record.disk import written_to
-from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.owned_path import owned_folder
+from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import SEAL
+from labs.errors import BadInput, Damaged
 
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz")
 PREFIX = "labs-unpacked-"
@@ -58,10 +58,12 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
                 for member in parcel:
                     _take(parcel, member, content)
             while stream.read(1 << 20):
-                pass        # the check sum of a compressed file comes last
+                pass  # the check sum of a compressed file comes last
     except CUT as error:
-        raise Damaged(f"{packed} cannot be unpacked: it was cut short or is no packed file; copy "
-                      "or pack it again") from error
+        raise Damaged(
+            f"{packed} cannot be unpacked: it was cut short or is no packed file; copy "
+            "or pack it again"
+        ) from error
     return _runs_in(content, packed)
 
 
@@ -79,8 +81,10 @@ def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> No
         return
     file = parcel.extractfile(member) if member.isreg() else None
     if file is None or inside.is_absolute() or ".." in inside.parts or not inside.parts:
-        raise Damaged(f"the packed file holds {member.name!r}, which is no plain file inside a "
-                      "folder; nothing of it is used")
+        raise Damaged(
+            f"the packed file holds {member.name!r}, which is no plain file inside a "
+            "folder; nothing of it is used"
+        )
     path = content / inside
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,8 +25,8 @@ def disturbances(run: Run) -> tuple[str, ...]:
     """
     seen = machines(run)
     found = [f"{_whose(name)}: {what}" for name, one in seen.items() for what in _of(one)]
-    if seen and run.link["verdict"] != "as asked":
-        found.append(f"link {run.link['verdict']}")
+    if seen and not run.link.ok:
+        found.append(f"link {run.link.verdict}")
     return tuple(dict.fromkeys(found))
 
 

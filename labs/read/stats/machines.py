@@ -1,14 +1,16 @@
-"""What the machines of a run on real time were and did: from its machines.json."""
+"""What the machines of a run on real time were and did, from its machines.json, and as a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 from typing import Any
 
-from labs.drive.host_load import FILE
+from labs.drive.host_load import FILE, HERE
 from labs.drive.record.canonical import parse
+from labs.read.display.notebook import Table
 from labs.read.parse import proc as machine
 from labs.read.runs.run import Run
 
@@ -16,6 +18,22 @@ STAT, LOAD, TICKS = "/proc/stat", "/proc/loadavg", "/proc/timer_list"
 CPU, RELEASE = "/proc/cpuinfo", "/proc/sys/kernel/osrelease"
 # The mean of fewer says nothing of the period: the first sample of a run may come at any time.
 FEWEST_SAMPLES = 10
+
+
+COLUMNS = (
+    "testbed",
+    "machine",
+    "Linux",
+    "HZ",
+    "CPUs",
+    "driver",
+    "off",
+    "busiest CPU of any run, %",
+    "all CPUs, %",
+    "stolen, %",
+    "load before",
+    "sampled every, ms",
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +102,7 @@ def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
 
 def _sampling(run: Run, host: str) -> dict[str, Any]:
     """The sampler's period on a host: asked, and as it was in the mean."""
-    name, asked = f"{host}/sampler.json", run.inputs["condition"]["settings"].get("sample_ms")
+    name, asked = f"{host}/sampler.json", run.condition_asked.settings.get("sample_ms")
     if name not in run.seal.files or asked is None:
         return {}
     said = parse(run.file(name).read_bytes().splitlines()[-1])
@@ -92,3 +110,70 @@ def _sampling(run: Run, host: str) -> dict[str, Any]:
     if said["samples"] < FEWEST_SAMPLES:
         return {}
     return {"asked_ms": float(asked), "period_ms": float(said["mean_period_ms"])}
+
+
+def machine_rows(*studies: Iterable[Run]) -> Table:
+    """One row per machine of each study's runs.
+
+    A figure is the median over the runs, unless its name says that it is the highest. `off` lists
+    the offloads that are off. On virtual time there are no machines: the row names the kernel, and
+    the rest is empty.
+    """
+    rows = [row for study in studies for row in _rows(tuple(study))]
+    return Table(rows, columns=list(COLUMNS))
+
+
+def machine_columns(*studies: Iterable[Run]) -> Table:
+    """The same to be read: one column per machine."""
+    rows = machine_rows(*studies)
+    names = [f"{row['testbed']}, {row['machine']}" for row in rows.to_dict("records")]
+    told = rows.drop(columns=["testbed", "machine"])
+    return Table(
+        {"": list(told), **{name: told.iloc[place].tolist() for place, name in enumerate(names)}}
+    )
+
+
+def _rows(runs: Sequence[Run]) -> list[dict[str, object]]:
+    if not runs:
+        return []
+    seen: dict[str, list[Machine]] = {}
+    for run in runs:
+        for name, one in machines(run).items():
+            seen.setdefault(name, []).append(one)
+    if not seen:
+        kernels = {f"{run.kernel.release}": run.kernel.hz for run in runs}
+        return [
+            {"testbed": runs[0].testbed, "machine": "both hosts", "Linux": release, "HZ": hz}
+            for release, hz in kernels.items()
+        ]
+    return [{"testbed": runs[0].testbed, **_row(name, found)} for name, found in seen.items()]
+
+
+def _row(name: str, seen: Sequence[Machine]) -> dict[str, object]:
+    last = seen[-1]
+    return {
+        "machine": "host" if name == HERE else name,
+        "Linux": last.release,
+        "HZ": _middle(one.hz for one in seen),
+        "CPUs": last.cpus and f"{last.cpus} of {last.cpu or 'an unknown kind'}",
+        "driver": last.driver,
+        "off": _off(last.offloads),
+        "busiest CPU of any run, %": max(
+            (one.busiest_pct for one in seen if one.busiest_pct is not None), default=None
+        ),
+        "all CPUs, %": _middle(one.busy_pct for one in seen),
+        "stolen, %": _middle(one.stolen_pct for one in seen),
+        "load before": _middle(one.load_before for one in seen),
+        "sampled every, ms": _middle(one.period_ms for one in seen),
+    }
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _off(offloads: Mapping[str, bool] | None) -> str | None:
+    if offloads is None:
+        return None
+    return ", ".join(name for name, on in offloads.items() if not on) or "none"

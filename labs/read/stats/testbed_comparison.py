@@ -1,18 +1,19 @@
-"""Two witnesses of the same conditions: virtual time and machines, or two kinds of machines.
+"""The same conditions on two testbeds: do they agree, and if not, which measurement explains it?
 
 They agree on a condition when the 95 % interval of the ratio of their figures lies inside the
-lab's margin, and part when it lies outside. An interval that reaches over an edge of the margin is
-too wide to say: undecided, which is not agreement.
+lab's margin, and disagree when it lies outside. An interval that crosses an edge of the margin is
+undecided, which is not agreement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from labs.drive.condition import without_group
+from labs.drive.host_load import HERE
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
 from labs.read.display.notebook import Table, Words
@@ -20,12 +21,12 @@ from labs.read.lab import Lab
 from labs.read.runs.compare import changes
 from labs.read.runs.run import Run
 from labs.read.stats.bootstrap import FEWEST, Interval, of_ratio
-from labs.read.stats.disagreement import Facts, in_words
-from labs.read.stats.machines import machines
+from labs.read.stats.machines import Machine, machines
 from labs.read.stats.repetitions import Repeated, repeated
 
-AGREE, UNDECIDED, PART, NOT_COMPARED = "agree", "undecided", "part", "not compared"
-GRADES = (NOT_COMPARED, AGREE, UNDECIDED, PART)
+AGREE, UNDECIDED = "agree", "undecided"
+DISAGREE, NOT_COMPARED = "disagree", "not compared"
+GRADES = (NOT_COMPARED, AGREE, UNDECIDED, DISAGREE)
 COLUMNS = (
     "condition",
     "figure",
@@ -40,14 +41,22 @@ COLUMNS = (
     "disturbed",
     "margin_low",
     "margin_high",
-    "first_witness",
-    "second_witness",
+    "first_testbed",
+    "second_testbed",
 )
 
 
+# A CPU that is busy so long had no time left to send or take more. The looks at it are taken before
+# the programs start and after they have ended, which thins out what the download itself took.
+FULL_PCT = 85.0
+# What the devices of the virtual testbed have on; of gro they say nothing, because packets pass
+# from one to the other whole (drivers/net/veth.c, VETH_FEATURES).
+VETH = {"tso": True, "gso": True}
+
+
 @dataclass(frozen=True)
-class Beside:
-    """A condition and its two witnesses; `ratio` is the second's figure over the first's."""
+class ConditionComparison:
+    """A condition on two testbeds; `ratio` is the second's figure over the first's."""
 
     condition: str
     first: Repeated
@@ -74,19 +83,21 @@ class Beside:
             "disturbed": self.second.disturbed,
             "margin_low": self.margin.low,
             "margin_high": self.margin.high,
-            "first_witness": witness(self.first),
-            "second_witness": witness(self.second),
+            "first_testbed": testbed_and_kernel(self.first),
+            "second_testbed": testbed_and_kernel(self.second),
         }
 
 
-def tell_margin(lab: Lab) -> Words:
-    """The margin of a lab, and why it is as wide as it is."""
+def margin_in_words(lab: Lab) -> Words:
+    """The margin of a lab, and the reason for its width."""
     margin = lab.margin
     return Words(f"The margin is {margin.low:g} to {margin.high:g}: {margin.reason}.")
 
 
-def beside(lab: Lab, first: Iterable[Run], second: Iterable[Run]) -> tuple[Beside, ...]:
-    """Each condition of a lab that both witnesses have, in the order of the first.
+def compare_testbeds(
+    lab: Lab, first: Iterable[Run], second: Iterable[Run]
+) -> tuple[ConditionComparison, ...]:
+    """Each condition of a lab that both sides have, in the order of the first.
 
     BadInput if one has runs of several testbeds, or they have no condition in common.
     """
@@ -94,7 +105,7 @@ def beside(lab: Lab, first: Iterable[Run], second: Iterable[Run]) -> tuple[Besid
     for side in (ones, others):
         testbeds = dict.fromkeys(run.testbed for one in side for run in one.runs)
         if len(testbeds) > 1:
-            raise BadInput(f"one witness has runs of {' and '.join(testbeds)}; name a study file")
+            raise BadInput(f"one side has runs of {' and '.join(testbeds)}. Name a study file")
     there = {one.condition: one for one in others}
     found = tuple(_judged(one, there[one.condition]) for one in ones if one.condition in there)
     if ones and others and not found:
@@ -105,31 +116,31 @@ def beside(lab: Lab, first: Iterable[Run], second: Iterable[Run]) -> tuple[Besid
     return found
 
 
-def alone(first: Iterable[Run], second: Iterable[Run]) -> list[str]:
-    """The conditions that only the first witness has, in its order."""
+def only_first(first: Iterable[Run], second: Iterable[Run]) -> list[str]:
+    """The conditions that only the first side has, in its order."""
     there = {run.condition for run in second}
     return list(dict.fromkeys(run.condition for run in first if run.condition not in there))
 
 
-def as_table(rows: Iterable[Beside]) -> Table:
-    """A row a condition, with the columns of `COLUMNS`; empty without a second witness."""
+def as_table(rows: Iterable[ConditionComparison]) -> Table:
+    """One row per condition, with the columns of `COLUMNS`; empty without a second side."""
     table = Table([one.as_json() for one in rows], columns=list(COLUMNS))
     for name in ("first", "second", "ratio", "low", "high"):
         table[name] = table[name].astype(float)
     return table
 
 
-def grade(rows: Iterable[Beside]) -> str:
+def grade(rows: Iterable[ConditionComparison]) -> str:
     """The worst verdict of all conditions."""
     return max((one.verdict for one in rows), key=GRADES.index)
 
 
-def lines(rows: Sequence[Beside]) -> list[str]:
-    """What a reader wants to know below the figures: the reasons, who the witnesses are, the
-    margin, and how many conditions came to which verdict."""
+def lines(rows: Sequence[ConditionComparison]) -> list[str]:
+    """The lines below the figures: the reasons, the two testbeds, the margin, and the number of
+    conditions with each verdict."""
     found = [f"{one.condition}: {one.verdict}: {one.because}" for one in rows if one.because]
     for place, side in (("first", rows[0].first), ("second", rows[0].second)):
-        found.append(f"the {place}: {witness(side)}")
+        found.append(f"the {place}: {testbed_and_kernel(side)}")
     margin = rows[0].margin
     found.append(f"margin {margin.low:g} to {margin.high:g}: {margin.reason}")
     counts = {word: sum(one.verdict == word for one in rows) for word in reversed(GRADES)}
@@ -144,24 +155,26 @@ def judge(ratio: Interval, margin: Margin) -> str:
     """The verdict of an interval."""
     if margin.low <= ratio.low and ratio.high <= margin.high:
         return AGREE
-    return PART if ratio.high < margin.low or ratio.low > margin.high else UNDECIDED
+    return DISAGREE if ratio.high < margin.low or ratio.low > margin.high else UNDECIDED
 
 
-def witness(side: Repeated) -> str:
-    """The testbed and the kernel of a witness: `vagrant · Linux 6.1.0-49-cloud-amd64`."""
+def testbed_and_kernel(side: Repeated) -> str:
+    """The testbed and the kernel of a side: `vagrant · Linux 6.1.0-49-cloud-amd64`."""
     run = side.middle
-    return f"{run.testbed} · Linux {run.kernel['release']}"
+    return f"{run.testbed} · Linux {run.kernel.release}"
 
 
-def _judged(one: Repeated, other: Repeated) -> Beside:
+def _judged(one: Repeated, other: Repeated) -> ConditionComparison:
     margin = other.lab.margin
 
-    def found(verdict: str, because: str, ratio: Interval | None = None) -> Beside:
-        return Beside(one.condition, one, other, ratio, verdict, because, margin)
+    def found(verdict: str, because: str, ratio: Interval | None = None) -> ConditionComparison:
+        return ConditionComparison(one.condition, one, other, ratio, verdict, because, margin)
 
-    apart = changes(*(without_group(side.runs[0].inputs["condition"]) for side in (one, other)))
-    if apart:
-        return found(NOT_COMPARED, f"the conditions differ: {', '.join(map(str, apart))}")
+    differing = changes(
+        *(without_group(side.runs[0].condition_asked.as_json()) for side in (one, other))
+    )
+    if differing:
+        return found(NOT_COMPARED, f"the conditions differ: {', '.join(map(str, differing))}")
     if not one.figure or one.figure != other.figure:
         without = one if not one.figure else other
         return found(NOT_COMPARED, f"{without.runs[0].testbed} has no figure of it to compare")
@@ -172,21 +185,19 @@ def _judged(one: Repeated, other: Repeated) -> Beside:
     if ratio is None:
         return found(UNDECIDED, f"{one.runs[0].testbed} measured 0")
     verdict = judge(ratio, margin)
-    because = (
-        {
-            AGREE: "",
-            UNDECIDED: f"the interval reaches over the margin, {margin.low:g} to {margin.high:g}",
-        }.get(verdict)
-        if verdict != PART
-        else in_words(
-            facts(one.lab, one.middle), facts(other.lab, other.middle), (margin.low, margin.high)
-        )
-    )
-    return found(verdict, because or "", ratio)
+    if verdict == AGREE:
+        return found(AGREE, "", ratio)
+    edges = (margin.low, margin.high)
+    if verdict == UNDECIDED:
+        low, high = edges
+        because = f"the interval crosses an edge of the margin, {low:g} to {high:g}"
+    else:
+        because = in_words(facts(one.lab, one.middle), facts(other.lab, other.middle), edges)
+    return found(verdict, because, ratio)
 
 
 def _exact(side: Repeated) -> bool:
-    """A run on virtual time is as good as any number of them."""
+    """Whether a single run is enough, because it repeats to the byte."""
     return side.runs[0].testbed == "virtual"
 
 
@@ -206,13 +217,106 @@ def _middle(side: Repeated) -> float | None:
 
 
 def facts(lab: Lab, run: Run) -> Facts:
-    """What of a run may explain its figure."""
+    """The facts of a run that may explain its figure."""
     seen = machines(run)
     measured = [one.hz for one in seen.values() if one.hz is not None]
     return Facts(
         run.testbed,
-        str(run.kernel["release"]),
-        run.kernel["hz"] or (measured[-1] if measured else None),
+        run.kernel.release,
+        run.kernel.hz or (measured[-1] if measured else None),
         lab.prediction(run),
         seen,
     )
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run that may explain its figure; None for what was not measured.
+
+    `predicted` is what the theory expects of this kernel under this condition, in the unit of the
+    figure; `machines` are those of the run, none on virtual time, where no machine limits.
+    """
+
+    testbed: str
+    release: str
+    hz: int | None = None
+    predicted: float | None = None
+    machines: Mapping[str, Machine] = field(default_factory=dict)
+
+
+def reasons(one: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str, ...]:
+    """The measurements that can explain why `other` differs from `one`, each with its figures.
+
+    A busy CPU; kernels whose predicted figures differ by more than the margin; other offloads;
+    another HZ. The first is the likeliest. Empty if no measurement differs.
+    """
+    return (
+        *_cpu(one),
+        *_cpu(other),
+        *_kernels(one, other, margin),
+        *_offloads(one, other),
+        *_ticks(one, other),
+    )
+
+
+def in_words(one: Facts, other: Facts, margin: tuple[float, float]) -> str:
+    """The reasons in one line; where there are none, what was measured and explains nothing."""
+    found = reasons(one, other, margin)
+    if found:
+        return "; ".join(found)
+    busiest = [
+        seen.busiest_pct
+        for facts in (one, other)
+        for seen in facts.machines.values()
+        if seen.busiest_pct is not None
+    ]
+    cpu = f"no CPU was busier than {max(busiest):.0f} %" if busiest else "no CPU was measured"
+    return (
+        f"no measurement explains it: {cpu}, Linux {one.release} and {other.release}, "
+        f"HZ {_or_unknown(one.hz)} and {_or_unknown(other.hz)}"
+    )
+
+
+def _cpu(facts: Facts) -> Iterator[str]:
+    for name, seen in facts.machines.items():
+        if name != HERE and seen.busiest_pct is not None and seen.busiest_pct >= FULL_PCT:
+            yield f"CPU: one of the {name}'s was {seen.busiest_pct:.0f} % busy ({facts.testbed})"
+        if name == HERE and seen.busy_pct is not None and seen.busy_pct >= FULL_PCT:
+            yield (f"CPU: all of the host's were {seen.busy_pct:.0f} % busy ({facts.testbed})")
+
+
+def _kernels(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
+    if one.release == other.release or not one.predicted or other.predicted is None:
+        return
+    ratio = other.predicted / one.predicted
+    if not margin[0] <= ratio <= margin[1]:
+        yield (
+            f"kernel: the theory has {other.predicted:.3g} for Linux {other.release} and "
+            f"{one.predicted:.3g} for {one.release}, a ratio of {ratio:.2f}"
+        )
+
+
+def _offloads(one: Facts, other: Facts) -> Iterator[str]:
+    for name, seen in other.machines.items():
+        before = one.machines.get(name)
+        known = VETH if before is None else before.offloads
+        if seen.offloads is None or known is None:
+            continue
+        apart = [offload for offload, on in seen.offloads.items() if known.get(offload, on) != on]
+        if apart:
+            states = ", ".join(
+                f"{offload} {'on' if seen.offloads[offload] else 'off'}" for offload in apart
+            )
+            yield f"driver: {states} on the {name} ({seen.driver or 'unknown'}, {other.testbed})"
+
+
+def _ticks(one: Facts, other: Facts) -> Iterator[str]:
+    if one.hz is not None and other.hz is not None and one.hz != other.hz:
+        yield (
+            f"HZ: a tick is {1000 / other.hz:g} ms ({other.testbed}), "
+            f"{1000 / one.hz:g} ms ({one.testbed})"
+        )
+
+
+def _or_unknown(value: int | None) -> str:
+    return "unknown" if value is None else str(value)

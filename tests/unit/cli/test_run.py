@@ -23,10 +23,7 @@ COLUMNS = (
     '    ended: str = column("how it ended")\n'
     '    body: int = column("what was requested", hidden=True)\n',
 )
-RESULTS = (
-    'run.link["measured"]["rtt_ms"])',
-    'run.link["measured"]["rtt_ms"], 1234, "early", 1234)',
-)
+RESULTS = ("run.link.measured.rtt_ms)", 'run.link.measured.rtt_ms, 1234, "early", 1234)')
 
 
 @pytest.fixture(autouse=True)

@@ -49,7 +49,7 @@ def test_show_tells_of_one_run_by_name_or_path(capsys: pytest.CaptureFixture[str
     run = make_run(Path("runs"))
     text = told(capsys, "show", run.name)
     assert text == told(capsys, "show", str(run))
-    for part in ("rtt_ms", "as asked", "client/fetch.json", "6.1.192"):
+    for part in ("rtt_ms", "ok: true", "client/fetch.json", "6.1.192"):
         assert part in text
     said = as_json(capsys, "show", run.name)
     assert said["run"] == run.name and said["inputs"]["lab"] == "buffers"
@@ -68,8 +68,8 @@ def test_a_damaged_run_is_exit_code_6(capsys: pytest.CaptureFixture[str]) -> Non
 def test_compare_says_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     make_study(Path("a"))
     make_study(Path("b"))
-    assert "same bytes" in told(capsys, "compare", "a", "b")
-    assert as_json(capsys, "compare", "a", "b")["grade"] == "same bytes"
+    assert "identical" in told(capsys, "compare", "a", "b")
+    assert as_json(capsys, "compare", "a", "b")["grade"] == "identical"
 
 
 def own_runs(folder: str, seconds: float = 11.5, note: bytes = b"") -> None:
@@ -88,9 +88,9 @@ def test_compare_of_an_own_lab_computes_with_its_file(
     assert main(["runs", "compare", "a", "b"]) == 2
     assert 'unknown lab "mine"; did you mean "./mine.py"?' in capsys.readouterr().err
     same = as_json(capsys, "compare", "a", "b", "--lab", "./mine.py")
-    assert same["grade"] == "same results"
-    moved = as_json(capsys, "compare", "a", "c", "--lab", "./mine.py", code=5)
-    assert moved["grade"] == "moved"
+    assert same["grade"] == "equal"
+    changed = as_json(capsys, "compare", "a", "c", "--lab", "./mine.py", code=5)
+    assert changed["grade"] == "changed"
     assert "took_ms" in told(capsys, "compare", "a", "c", "--lab", "./mine.py", code=5)
 
 
@@ -101,4 +101,4 @@ def test_pack_writes_one_file_that_is_read_like_a_folder(
     said = as_json(capsys, "pack", "runs", "--out", "kept.tar.gz")
     assert said["runs"] == 2 and len(said["sha256"]) == 64
     assert "2 runs" in told(capsys, "pack", "runs", "--out", "kept.tar.gz")
-    assert "same bytes" in told(capsys, "compare", "runs", "kept.tar.gz")
+    assert "identical" in told(capsys, "compare", "runs", "kept.tar.gz")

@@ -18,7 +18,7 @@ from labs.read.claims.judge import verdicts
 from labs.read.lab import Lab
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.repetitions import repeated
-from labs.read.stats.testbed_comparison import PART, beside
+from labs.read.stats.testbed_comparison import DISAGREE, compare_testbeds
 from labs.studies.study import Study
 from tests.repeated_runs import repetition, repetitions
 from tests.run_folders import inputs, make_run
@@ -38,8 +38,8 @@ CHANGES = (
         '    slow_ms: float = column("what a kernel that is twice as slow takes", unit="ms")',
     ),
     (
-        '    return Results(took_ms, took_ms / run.link["measured"]["rtt_ms"])',
-        '    times = 2 if str(run.kernel["release"]).startswith("6.12.") else 1\n'
+        "    return Results(took_ms, took_ms / run.link.measured.rtt_ms)",
+        '    times = 2 if str(run.kernel.release).startswith("6.12.") else 1\n'
         '    return Results(took_ms, fetch["bytes"], run.ended, 11_500.0 * times)',
     ),
 )
@@ -125,8 +125,8 @@ def test_labs_claims_of_the_file(lab: Lab, capsys: pytest.CaptureFixture[str]) -
 def test_beside_gives_the_kernel_as_the_reason(lab: Lab) -> None:
     run = made(lab)
     others = repetitions(Path("machines"), run, [0.5] * 5, release="6.12.9")
-    (found,) = beside(lab, [run], others)
-    assert (found.verdict, found.because.split(":")[0]) == (PART, "kernel")
+    (found,) = compare_testbeds(lab, [run], others)
+    assert (found.verdict, found.because.split(":")[0]) == (DISAGREE, "kernel")
     assert found.ratio is not None and found.ratio.middle == pytest.approx(2, rel=0.05)
 
 

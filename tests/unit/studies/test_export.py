@@ -41,7 +41,7 @@ def test_every_column_has_one_type_and_empty_means_missing() -> None:
     kinds = {str(dtype) for dtype in rows.dtypes}
     assert kinds == {"string", "Int64", "Float64", "boolean"}
     assert rows.dtypes["bytes"] == "Int64" and rows.dtypes["goodput_mib_s"] == "Float64"
-    assert rows.dtypes["settled"] == "boolean" and rows.dtypes["marks"] == "string"
+    assert rows.dtypes["settled"] == "boolean" and rows.dtypes["notes"] == "string"
     requests = rows[rows["condition"] == "setsockopt"].iloc[0]
     assert requests["bytes"] is pandas.NA and requests["settled"] is pandas.NA
     assert rows.dtypes["article_mib_s"] == "Float64" and rows["article_mib_s"].isna().all()

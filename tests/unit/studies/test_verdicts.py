@@ -20,7 +20,12 @@ RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"
 
 def test_a_row_a_claim() -> None:
     study = Study(
-        Buffers(), tuple(runs_of("buffers", RUNS)), RUNS.parent, None, True, lab=find("buffers")
+        Buffers(),
+        tuple(runs_of(find("buffers"), RUNS)),
+        RUNS.parent,
+        None,
+        True,
+        lab=find("buffers"),
     )
     table = labs.verdicts(study)
     assert list(table) == list(COLUMNS)
@@ -28,7 +33,7 @@ def test_a_row_a_claim() -> None:
     row = table.set_index("claim").loc["A1.8"]
     assert row["verdict"] == "differs (factor 1.23)"
     assert row["article"] == "mean: 77.8, end: 92.7"
-    assert row["witness"] == "virtual · Linux 6.1.192"
+    assert row["testbed"] == "virtual · Linux 6.1.192"
     assert "held until kernel 6.5" in table._repr_html_()
 
 
@@ -47,6 +52,6 @@ def test_a_lab_without_an_article(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(source("mine"))
     lab = find(str(path))
-    study = Study(lab.Parameters()(), (), tmp_path, None, True, lab=lab)
-    with pytest.raises(BadInput, match="the lab mine has no claims; labs that do: buffers"):
+    study = Study(lab.Parameters(), (), tmp_path, None, True, lab=lab)
+    with pytest.raises(BadInput, match="the lab mine has no claims to judge"):
         labs.verdicts(study)

@@ -148,7 +148,7 @@ def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) 
 
 
 def _goodput(figure: Figure, run: Run, seen: Download) -> None:
-    step_s = max(SHORTEST_STEP_S, run.link["measured"]["rtt_ms"] / 1e3)
+    step_s = max(SHORTEST_STEP_S, run.link.measured.rtt_ms / 1e3)
     seconds, bytes_s = seen.goodput_over_time(step_s)
     figure.add_trace(
         Scatter(

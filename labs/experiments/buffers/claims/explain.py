@@ -31,7 +31,7 @@ def changed_since(claim: Claim, run: Run) -> tuple[str, str] | None:
         or (here is None)
     ):
         return None
-    kernel = series(str(run.kernel["release"]))
+    kernel = series(run.kernel.release)
     for since, what in CHANGES.items():
         then = theory_of(as_on(run, before(since)))
         if (
@@ -46,14 +46,14 @@ def changed_since(claim: Claim, run: Run) -> tuple[str, str] | None:
             return before(since), (
                 f"{what}: the theory has {in_digits(then.goodput_mib_s)} MiB/s up to "
                 f"{before(since)} and {in_digits(here.goodput_mib_s)} on "
-                f"{run.kernel['release']}"
+                f"{run.kernel.release}"
             )
     return None
 
 
 def as_on(run: Run, kernel: str) -> Run:
     """The run as if it had been made on another kernel: for what the theory says of it there."""
-    return replace(run, said={**run.said, "kernel": {**run.kernel, "release": kernel}})
+    return replace(run, said={**run.said, "kernel": {**run.said["kernel"], "release": kernel}})
 
 
 def explain(run: Run, measured: Mapping[str, float]) -> str:
@@ -74,7 +74,7 @@ def explain(run: Run, measured: Mapping[str, float]) -> str:
             + ("; on virtual time no machine stands in its way" if run.testbed == "virtual" else "")
         )
     return (
-        f"as the theory has it on {run.kernel['release']}: "
+        f"as the theory has it on {run.kernel.release}: "
         f"{in_digits(theory.goodput_mib_s)} MiB/s, held there by the {theory.bound}"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from labs.read.claims.evidence import Evidence
@@ -31,7 +32,7 @@ def defaults(claim: Claim, seen: Evidence) -> Finding:
     measured = {name: value for name, (value, _) in found.items()}
     witness = seen.witness([condition for _, condition in found.values()])
     other = [name for name in wanted if measured[name] != wanted[name]]
-    kernel = next(seen.run(condition) for _, condition in found.values()).kernel["release"]
+    kernel = next(seen.run(condition) for _, condition in found.values()).kernel.release
     assert claim.until is not None
     held = series(str(kernel)) <= series(claim.until)
     if held != (not other):
@@ -149,9 +150,9 @@ def _grants(seen: Evidence, conditions: Iterable[str]) -> Iterator[dict[str, Any
     for name in seen.matching(*conditions):
         run = seen.run(name)
         for row in run.buffers:
-            if row["socket"] in CORE and row["requested_bytes"]:
-                cap_bytes = int(run.sysctls[row["host"]]["after"][CORE[row["socket"]]])
-                yield {**row, "cap_bytes": cap_bytes}
+            if row.socket in CORE and row.requested_bytes:
+                cap_bytes = int(run.sysctls[row.host]["after"][CORE[row.socket]])
+                yield {**asdict(row), "cap_bytes": cap_bytes}
 
 
 def by_hand(claim: Claim, seen: Evidence) -> Finding:

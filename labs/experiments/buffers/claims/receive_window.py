@@ -47,7 +47,7 @@ def window_share(claim: Claim, seen: Evidence) -> Finding:
         )
         measured[str(scale)] = window / buffer
         predicted[str(scale)] = (
-            receive_window_bytes(buffer, str(run.kernel["release"]), adv_win_scale=scale) / buffer
+            receive_window_bytes(buffer, run.kernel.release, adv_win_scale=scale) / buffer
         )
         # One segment is always missing from the window.
         fits &= (
@@ -64,7 +64,7 @@ def _of_shares(
     claim: Claim, run: Run, measured: dict[str, float], predicted: dict[str, float], fits: bool
 ) -> Finding:
     """The verdict on the rule from the shares that were measured."""
-    kernel = str(run.kernel["release"])
+    kernel = run.kernel.release
     spread = max(measured.values()) - min(measured.values())
     ignored = spread <= claim.allowed
     figures: dict[str, Any] = {"measured": measured, "predicted": predicted}
@@ -115,7 +115,7 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
     if missing:
         return not_judged(f"no sample of {name} is near enough to say {', '.join(missing)}")
     buffer = int(rows["rcvbuf_bytes"].iloc[-1])
-    window = receive_window_bytes(buffer, str(run.kernel["release"]))
+    window = receive_window_bytes(buffer, run.kernel.release)
     settled = float(rows["rcv_ssthresh_bytes"].max())
     figures: dict[str, Any] = {
         "measured": measured,
@@ -134,7 +134,7 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
             ),
         )
     then = receive_window_bytes(buffer, before(RATIO_SINCE))
-    since = series(str(run.kernel["release"])) >= RATIO_SINCE
+    since = series(run.kernel.release) >= RATIO_SINCE
     last = max(value for what, value in wanted.items() if what in judged)
     if since and _near(then, last, claim) and _near(window, settled, claim):
         return Finding(

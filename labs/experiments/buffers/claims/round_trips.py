@@ -21,7 +21,7 @@ def httping_times(claim: Claim, seen: Evidence) -> Finding:
     measured = {what: value for what, value in found.items() if value is not None}
     if len(measured) < 3:
         return not_judged(NO_ANSWER)
-    twice = TRIPS * float(run.link["measured"]["rtt_ms"])
+    twice = TRIPS * float(run.link.measured.rtt_ms)
     return compared(claim, measured, dict.fromkeys(measured, twice), seen, name)
 
 
@@ -29,7 +29,7 @@ def round_trip(claim: Claim, seen: Evidence) -> Finding:
     """The round trip of the link: a handshake's time, not httping's."""
     name = seen.matching(*claim.conditions)[0]
     run, said = seen.run(name), seen.run(name).httping()
-    rtt_ms, asked_ms = float(run.link["measured"]["rtt_ms"]), run.link["asked"]["delay_ms"]
+    rtt_ms, asked_ms = float(run.link.measured.rtt_ms), run.link.asked.delay_ms
     believed_ms = claim.figure
     if abs(rtt_ms / believed_ms - 1) <= claim.allowed:
         return Finding(

@@ -77,7 +77,7 @@ def _next_below(found: Smallest) -> str:
 
 def _share(seen: Evidence, name: str) -> str:
     """What of the buffer becomes window, as the run with the buffer that is enough showed it."""
-    found, kernel = window(seen.run(name)), seen.run(name).kernel["release"]
+    found, kernel = window(seen.run(name)), seen.run(name).kernel.release
     if found is None or not found.receive_buffer_bytes:
         return f"measured on {kernel}"
     share = found.offered_bytes / found.receive_buffer_bytes

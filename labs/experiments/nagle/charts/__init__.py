@@ -85,7 +85,7 @@ def ladder_of_request(
     rows = packets_of(table, request)
     shown = rows[:MOST_PACKETS]
     more = "" if len(shown) == len(rows) else f", of {len(rows):,} packets the first"
-    delayed = isinstance(source, Run) and source.link["asked"]["delay_ms"]
+    delayed = isinstance(source, Run) and source.link.asked.delay_ms
     caption = where_from(source) + (AFTER_DELAY if delayed else "")
     return drawn.ladder(
         table,

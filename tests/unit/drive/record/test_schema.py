@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from labs.drive.record.schema import RUN_SCHEMA, STUDY_SCHEMA, VERSION, check_version
+from labs.drive.record.schema import (
+    RUN_SCHEMA,
+    RUN_SCHEMAS,
+    STUDY_SCHEMA,
+    STUDY_VERSION,
+    check_version,
+)
 from labs.errors import BadInput, Damaged
 from labs.read.runs.json_schemas import held_to
 from tests.run_folders import inputs, make_study, run_json
@@ -32,11 +38,11 @@ def changed(value: Any, path: str, new: object) -> Any:
     return whole
 
 
-@pytest.mark.parametrize("path", [RUN_SCHEMA, STUDY_SCHEMA])
-def test_the_schemas_are_schemas(path: Path) -> None:
+@pytest.mark.parametrize(("version", "path"), [*RUN_SCHEMAS.items(), (STUDY_VERSION, STUDY_SCHEMA)])
+def test_the_schemas_are_schemas(version: int, path: Path) -> None:
     schema = json.loads(path.read_bytes())
     Draft202012Validator.check_schema(schema)
-    assert schema["properties"]["schema"] == {"const": VERSION}
+    assert schema["properties"]["schema"] == {"const": version}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +52,7 @@ def test_the_schemas_are_schemas(path: Path) -> None:
         ("kernel", {"release": "6.18.0"}),
         ("buffers", []),
         ("tools", {}),
-        ("link.verdict", "not as asked: RTT 3 ms, asked 200"),
+        ("link.asked.burst_bytes", None),
         ("link.measured.rate_mbit", None),
         ("commands.0.exit", None),
         ("commands.0.exit", -15),
@@ -55,7 +61,7 @@ def test_the_schemas_are_schemas(path: Path) -> None:
         ("inputs.condition.settings", {"a": None, "b": 1.5}),
         ("link.asked.queue_packets", None),
         ("link.asked.rate_mbit", None),
-        ("link.asked.at", "router"),
+        ("link.asked.shaped_at", "router"),
         ("inputs.testbed", "namespaces"),
         ("inputs.testbed", "ssh"),
     ],
@@ -76,7 +82,9 @@ def test_what_a_run_may_say(path: str, new: object) -> None:
         ("key", "0" * 63),
         ("key", "G" * 64),
         ("ended", "killed"),
-        ("link.asked.at", "client"),
+        ("link.asked.shaped_at", "client"),
+        ("link.asked.at", "server"),
+        ("link.asked.burst_bytes", 0),
         ("link.asked.delay_ms", -1),
         ("link.asked.delay_ms", "200"),
         ("link.asked.delay_ms", True),
@@ -85,8 +93,10 @@ def test_what_a_run_may_say(path: str, new: object) -> None:
         ("link.asked.more", 1),
         ("link.measured.rtt_ms", GONE),
         ("link.measured.loss_pct", 101),
-        ("link.verdict", "fine"),
-        ("link.verdict", "not as asked: "),
+        ("link.ok", False),
+        ("link.ok", "as asked"),
+        ("link.problems", ["RTT 3 ms, asked 200"]),
+        ("link.problems", GONE),
         ("commands.0.argv", []),
         ("commands.0.argv", "ip link"),
         ("commands.0.at_ns", 1.5),
@@ -141,13 +151,13 @@ def test_what_a_study_cannot_say(tmp_path: Path, path: str, new: object) -> None
 
 
 def test_another_version_is_named() -> None:
-    check_version(1, "runs/x")
+    assert check_version(1, "runs/x", 1, 2) == 1
     for found, said in (
-        (2, "schema 2"),
+        (3, "schema 3"),
         (0, "schema 0"),
         (None, "no schema version"),
         ("1", "no schema version"),
         (True, "no schema version"),
     ):
-        with pytest.raises(BadInput, match=f"runs/x has {said}, .* reads schema 1; "):
-            check_version(found, "runs/x")
+        with pytest.raises(BadInput, match=f"runs/x has {said}, .* reads schema 1 and 2; "):
+            check_version(found, "runs/x", 1, 2)

@@ -1,11 +1,20 @@
-"""The link: the article's own tc lines, and the verdict over what was measured."""
+"""The link: the article's own tc lines, and the report on what was measured."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
 from labs.drive.testbed.layout import DIRECT, ROUTED, addressing, layout, linking, wiring
-from labs.drive.testbed.link import Link, Measured, queue_packets, shaping, verdict
+from labs.drive.testbed.link import (
+    Link,
+    Measured,
+    checked,
+    queue_packets,
+    report_from_json,
+    shaping,
+)
 
 # Article 1's two scripts, device renamed (A1.2 without delay, A1.4 with 200 ms).
 ARTICLE = """\
@@ -28,13 +37,15 @@ def test_the_articles_commands_to_the_letter(delay_ms: float, leaf: str) -> None
     assert lines(Link(1000, delay_ms)) == ARTICLE.format(leaf=leaf)
 
 
-def test_a_shaper_that_may_be_late_may_send_what_it_missed() -> None:
-    """10 ms at 100 Mbit/s are 125,000 bytes; the article's own rate keeps the article's words."""
+def test_shaping_allows_for_a_late_timer_unless_the_burst_is_given() -> None:
+    """10 ms at 100 Mbit/s are 125,000 bytes, on top of 20 KiB."""
     late = [" ".join(argv) for argv in shaping(Link(100, 200), "eth0", 10)]
     assert [line for line in late if "1:10 htb" in line] == [
         "tc class add dev eth0 parent 1:1 classid 1:10 htb rate 100mbit burst 145480 cburst 145480"
     ]
-    assert shaping(Link(1000, 200), "eth0", 10) == shaping(Link(1000, 200), "eth0")
+    fixed = Link(1000, 200, burst_bytes=20 << 10)
+    assert shaping(fixed, "eth0", 10) == shaping(fixed, "eth0") == shaping(Link(1000, 200), "eth0")
+    assert "htb rate 100mbit burst 30001\n" in lines(Link(100, 200, burst_bytes=30001))
 
 
 def test_every_part_of_a_link_reaches_its_line() -> None:
@@ -57,7 +68,7 @@ def test_a_queue_holds_one_and_a_half_bdp() -> None:
 
 
 def test_a_router_stands_between_with_offloads_off_everywhere() -> None:
-    link = Link(100, 40, at="router")
+    link = Link(100, 40, shaped_at="router")
     assert layout(link) is ROUTED and layout(Link(100, 40)) is DIRECT
     made = linking(ROUTED, link)
     off = ("tso", "off", "gso", "off", "gro", "off")
@@ -82,37 +93,50 @@ def test_every_port_is_laid_once_with_an_address_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measured", "said"),
+    ("measured", "problems"),
     [
-        (Measured(200.001, 1000.03), "as asked"),
-        (Measured(203.9, 951.0), "as asked"),
-        (Measured(204.1, 1000.0), "RTT 204.10 ms, asked 200 within 4 ms"),
-        (Measured(200.0, 1051.0), "rate 1051.0 Mbit/s, asked 1000 within 5 %"),
-        (Measured(0.3, 940.0), "not as asked: RTT 0.30 ms"),
-        (Measured(200.0, None), "could not be measured"),
+        (Measured(200.001, 1000.03), ()),
+        (Measured(203.9, 951.0), ()),
+        (Measured(204.1, 1000.0), ("RTT 204.10 ms, asked 200 within 4 ms",)),
+        (Measured(200.0, 1051.0), ("rate 1051.0 Mbit/s, asked 1000 within 5 %",)),
+        (
+            Measured(0.3, 940.0),
+            ("RTT 0.30 ms, asked 200 within 4 ms", "rate 940.0 Mbit/s, asked 1000 within 5 %"),
+        ),
+        (Measured(200.0, None), ("the rate could not be measured",)),
     ],
 )
-def test_the_verdict_names_what_differs(measured: Measured, said: str) -> None:
-    assert said in verdict(Link(1000, 200), measured)
+def test_checked_names_every_problem(measured: Measured, problems: tuple[str, ...]) -> None:
+    report = checked(Link(1000, 200), measured)
+    assert (report.problems, report.ok) == (problems, not problems)
+    assert report.verdict == (f"not as asked: {'; '.join(problems)}" if problems else "as asked")
+    assert report_from_json(json.loads(json.dumps(report.as_json()))) == report
+
+
+def test_checked_judges_loss_by_the_packets_that_were_offered() -> None:
+    """Of 10,000 packets with 1 % loss four standard deviations are 0.398 points."""
+    link = Link(10, 40, loss_pct=1.0)
+    assert checked(link, Measured(40.0, 10.0, 1.39), 10_000).ok
+    assert checked(link, Measured(40.0, 10.0, 1.41), 10_000).problems == (
+        "1.41 % lost, asked 1 within 0.4 points",
+    )
+    assert checked(link, Measured(40.0, 10.0, 1.41)).ok
 
 
 @pytest.mark.parametrize(
-    ("measured", "said"),
+    ("rtt_ms", "beside_ms", "problems"),
     [
-        (Measured(205.4, 100.0, beside_ms=2.1), "as asked"),
-        (
-            Measured(208.0, 100.0, beside_ms=2.1),
-            "RTT 208.00 ms, asked 200 within 4.2 ms above the path's own 2.10",
-        ),
-        (Measured(216.0, 100.0, beside_ms=9.0), "as asked"),
-        (Measured(200.0, 100.0, beside_ms=9.0), "as asked"),
-        (Measured(199.9, 100.0, beside_ms=9.0), "within 9 ms above the path's own 9.00"),
+        (205.4, 2.1, ()),
+        (208.0, 2.1, ("RTT 208.00 ms, asked 200 within 4.2 ms above the path's own 2.10",)),
+        (216.0, 9.0, ()),
+        (200.0, 9.0, ()),
+        (199.9, 9.0, ("RTT 199.90 ms, asked 200 within 9 ms above the path's own 9.00",)),
     ],
 )
-def test_the_delay_is_judged_above_what_the_path_takes_by_itself(
-    measured: Measured, said: str
+def test_checked_judges_the_delay_above_the_paths_own(
+    rtt_ms: float, beside_ms: float, problems: tuple[str, ...]
 ) -> None:
-    found = verdict(Link(100, 200), measured)
-    assert found.endswith(said) and (found == "as asked") == (said == "as asked")
+    measured = Measured(rtt_ms, 100.0, beside_ms=beside_ms)
+    assert checked(Link(100, 200), measured).problems == problems
+    assert measured.as_json()["beside_ms"] == beside_ms
     assert Measured(200.0, 100.0).as_json() == {"rtt_ms": 200, "rate_mbit": 100, "loss_pct": None}
-    assert measured.as_json()["beside_ms"] == measured.beside_ms

@@ -175,7 +175,7 @@ def test_two_machines_have_no_router() -> None:
     machine = Machine(Login("host"), "192.168.56.11", "eth1")
     assert machine.folder == PurePosixPath("/tmp/labs")
     with pytest.raises(BadInput, match="Use --shaped-at server"):
-        Machines(Link(at="router"), machine, machine)
+        Machines(Link(shaped_at="router"), machine, machine)
     testbed = Machines(Link(), machine, machine, kind="vagrant")
     assert (testbed.kind, testbed.router, list(testbed.hosts())) == (
         "vagrant",

@@ -345,12 +345,12 @@ def test_other_parameters_than_the_article_s(asked: dict[str, Any], said: str) -
     other = said_otherwise(run, inputs={**inputs, "condition": condition})
     found = one("A1.6", {"default": other})
     assert (found.verdict, found.reason) == (NOT_JUDGED, f"other parameters: {said}")
-    assert found.witness == Witness("virtual", run.kernel["release"])
+    assert found.witness == Witness("virtual", run.kernel.release)
 
 
 def test_a_link_that_is_not_as_asked_judges_nothing() -> None:
     run = study("6.1")["default"]
-    broken = said_otherwise(run, link={**run.link, "verdict": "not as asked: rate 11828 Mbit/s"})
+    broken = said_otherwise(run, link={**run.said["link"], "problems": ["rate 11828 Mbit/s"]})
     found = one("A1.6", {"default": broken})
     assert found.verdict == NOT_JUDGED
     assert found.reason == "the link of default is not as asked: rate 11828 Mbit/s"

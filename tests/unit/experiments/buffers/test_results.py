@@ -166,7 +166,7 @@ def test_a_capture_that_lost_packets_is_marked(tmp_path: Path) -> None:
 
 def test_a_link_that_is_not_as_asked_is_marked() -> None:
     run = real("limit")
-    other = {**run.said, "link": {**run.link, "verdict": "not as asked: RTT 41 ms"}}
+    other = {**run.said, "link": {**run.said["link"], "problems": ["RTT 41 ms"]}}
     assert "link" in codes(results(dataclasses.replace(run, said=other)))
 
 

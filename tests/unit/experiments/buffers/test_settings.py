@@ -56,7 +56,7 @@ def test_a_run_without_download_leaves_its_columns_empty(condition: str) -> None
 
 def test_httping_times_two_round_trips() -> None:
     found = row("6.1", "httping")
-    rtt_ms = real_study("6.1").run("httping").link["measured"]["rtt_ms"]
+    rtt_ms = real_study("6.1").run("httping").link.measured.rtt_ms
     assert found.httping_ms == pytest.approx(2 * rtt_ms, rel=0.01)
     assert row("6.1", "default").httping_ms is None
     assert "httping says 80.1 ms" in describe(

@@ -62,7 +62,7 @@ def test_the_stall_of_a_machine_is_predicted_with_its_own_ticks(tmp_path: Path) 
     run = repetition(tmp_path, nagle_run("off"), 1, machines=machines(hz=1000))
     theory = expected(run)
     assert hz_of(run) == 1000 and theory is not None
-    assert theory.steady_ms - 2 * run.link["measured"]["rtt_ms"] == pytest.approx(41)
+    assert theory.steady_ms - 2 * run.link.measured.rtt_ms == pytest.approx(41)
 
 
 def test_the_other_kernel_is_no_other() -> None:
@@ -226,7 +226,8 @@ def test_the_article_s_figure_stands_beside_the_article_s_load_alone() -> None:
 
 def test_far_away_the_theory_has_no_word() -> None:
     run = nagle_run("off")
-    far = {**run.said, "link": {**run.link, "measured": {**run.link["measured"], "rtt_ms": 60.0}}}
+    link = run.said["link"]
+    far = {**run.said, "link": {**link, "measured": {**link["measured"], "rtt_ms": 60.0}}}
     assert expected(Run(run.path, run.seal, far)) is None
 
 

@@ -1,4 +1,4 @@
-"""The chart of two witnesses: what is drawn, what is written, and where it is from."""
+"""The chart of two testbeds: what is drawn, what is written, and where it is from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plotly.graph_objects import Figure
 
 import labs
 from labs.read.display.notebook import Table
-from labs.read.stats.testbed_comparison import AGREE, COLUMNS, NOT_COMPARED, PART, UNDECIDED
+from labs.read.stats.testbed_comparison import AGREE, COLUMNS, DISAGREE, NOT_COMPARED, UNDECIDED
 
 NAN = float("nan")
 
@@ -36,8 +36,8 @@ def row(
         "disturbed": disturbed,
         "margin_low": 0.9,
         "margin_high": 1.1,
-        "first_witness": "virtual · Linux 6.1.192",
-        "second_witness": "vagrant · Linux 6.1.0",
+        "first_testbed": "virtual · Linux 6.1.192",
+        "second_testbed": "vagrant · Linux 6.1.0",
     }
 
 
@@ -45,7 +45,7 @@ ROWS = (
     row("unshaped", NOT_COMPARED),
     row("shaped", AGREE, (0.98, 0.99, 1.0), disturbed=2),
     row("default", UNDECIDED, (0.85, 0.92, 0.95)),
-    row("both", PART, (0.68, 0.73, 0.76)),
+    row("both", DISAGREE, (0.68, 0.73, 0.76)),
     row("wmem", UNDECIDED, counted=3),
 )
 
@@ -64,17 +64,17 @@ def test_each_verdict_has_its_own_sign_at_its_own_place() -> None:
     assert {name: list(trace.y) for name, trace in found.items()} == {
         AGREE: [1],
         UNDECIDED: [2],
-        PART: [3],
+        DISAGREE: [3],
     }
     assert len({trace.marker.symbol for trace in found.values()}) == 3
     assert len({trace.marker.color for trace in found.values()}) == 3
-    part = found[PART]
+    part = found[DISAGREE]
     assert list(part.x) == [0.73]
     assert part.error_x.array[0] == pytest.approx(0.03)
     assert part.error_x.arrayminus[0] == pytest.approx(0.05)
 
 
-def test_the_margin_is_shaded_and_the_caption_says_who_witnesses() -> None:
+def test_the_margin_is_shaded_and_the_caption_names_the_testbeds() -> None:
     figure = drawn(*ROWS)
     band, line = figure.layout.shapes
     assert (band.x0, band.x1, line.x0) == (0.9, 1.1, 1)
@@ -93,9 +93,9 @@ def test_every_condition_has_its_words() -> None:
 def test_all_intervals_lie_in_the_picture() -> None:
     low, high = drawn(*ROWS).layout.xaxis.range
     assert low < 0.68 and high > 1.1
-    wide = drawn(*ROWS, row("rmem100", PART, (0.05, 0.06, 0.08)))
+    wide = drawn(*ROWS, row("rmem100", DISAGREE, (0.05, 0.06, 0.08)))
     assert wide.layout.xaxis.type == "log"
 
 
-def test_without_a_second_witness_it_says_so() -> None:
-    assert texts(drawn())[0] == "there is no second witness yet"
+def test_without_a_second_testbed_it_says_so() -> None:
+    assert texts(drawn())[0] == "there is no study on a second testbed yet"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from labs.errors import BadInput, Damaged
-from labs.read.runs import find, index, pack
+from labs.errors import BadInput
+from labs.read.runs.listing import index
 from tests.run_folders import inputs, make_run, make_study
 
 
@@ -21,7 +21,8 @@ def test_runs_and_studies_are_listed(tmp_path: Path) -> None:
     assert [entry.condition for entry in runs] == ["both", "default", "unshaped"]
     assert {entry.problem for entry in runs} == {None}
     assert {(entry.testbed, entry.kernel, entry.link) for entry in runs} == {
-        ("virtual", "6.1.192", "as asked")}
+        ("virtual", "6.1.192", "as asked")
+    }
     assert set(studies) == {first.name, second.name}
     assert studies[second.name].newest and not studies[first.name].newest
     assert (studies[second.name].runs, studies[second.name].missing) == (2, 0)
@@ -61,30 +62,3 @@ def test_a_study_that_goes_on_says_how_much_is_missing(tmp_path: Path) -> None:
         path.rmdir() if path.is_dir() else path.unlink()
     (entry,) = (entry for entry in index(tmp_path) if entry.kind == "study")
     assert (entry.runs, entry.missing, entry.problem) == (2, 1, None)
-
-
-def test_a_run_is_found_by_condition_name_or_key(tmp_path: Path) -> None:
-    make_study(tmp_path)
-    both = make_run(tmp_path, inputs("both"))
-    run = find(tmp_path, "buffers", "both")
-    assert run.path == both
-    assert find(tmp_path, "buffers", run.key[:8]).path == both
-    assert find(tmp_path, "buffers", both.name).path == both
-    packed = pack(tmp_path, tmp_path / "runs.tar.gz").path
-    assert find(packed, "buffers", "both").digest == run.digest
-
-
-def test_a_run_that_cannot_be_found(tmp_path: Path) -> None:
-    make_run(tmp_path, inputs("both"))
-    make_run(tmp_path, inputs("both", seed=2))
-    damaged = make_run(tmp_path, inputs("default"))
-    with pytest.raises(BadInput, match=r"holds 2 runs of buffers both; name one .* 6\.1\.192\)"):
-        find(tmp_path, "buffers", "both")
-    for lab, what in (("buffers", "bth"), ("buffers", ""), ("buffer", "both")):
-        with pytest.raises(BadInput, match="holds no run of"):
-            find(tmp_path, lab, what)
-    with pytest.raises(BadInput, match=r"it holds both, default$"):
-        find(tmp_path, "buffers", "unshaped")
-    (damaged / "client/fetch.json").write_bytes(b"")
-    with pytest.raises(Damaged, match=r"client/fetch\.json"):
-        find(tmp_path, "buffers", "default")

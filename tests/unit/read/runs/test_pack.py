@@ -15,9 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from labs.errors import BadInput, Damaged
+import labs
 from labs.drive.record.study_file import Planned, write_study
-from labs.read.runs import compare, index, open_run, pack, pack as packing
+from labs.errors import BadInput, Damaged
+from labs.read.runs import pack as packing
+from labs.read.runs.listing import index
+from labs.read.runs.pack import pack
+from labs.read.runs.run import open_run
 from labs.read.runs.unpack import unpacked
 from tests.run_folders import inputs, make_run, make_study
 
@@ -63,12 +67,16 @@ def test_what_is_packed(tmp_path: Path) -> None:
     names = {packed.path.name: members(packed.path) for packed in (some, hosts)}
     assert names["study.tar.gz"] == sorted(names["study.tar.gz"])
     assert {name for name in names["study.tar.gz"] if name.startswith("studies")} == {
-        f"studies/{study.name}.json", "studies/buffers.json"}
+        f"studies/{study.name}.json",
+        "studies/buffers.json",
+    }
     assert not any(name.endswith("host.json") for name in names["study.tar.gz"])
     assert sum(name.endswith("/host.json") for name in names["hosts.tar.gz"]) == 3
     with tarfile.open(every.path) as parcel:
-        assert {(member.mode, member.uid, member.gid, member.uname, member.gname, member.mtime)
-                for member in parcel} == {(0o644, 0, 0, "", "", 0)}
+        assert {
+            (member.mode, member.uid, member.gid, member.uname, member.gname, member.mtime)
+            for member in parcel
+        } == {(0o644, 0, 0, "", "", 0)}
 
 
 def test_a_packed_run_is_the_run(tmp_path: Path, temporary: Path) -> None:
@@ -77,7 +85,7 @@ def test_a_packed_run_is_the_run(tmp_path: Path, temporary: Path) -> None:
         packed = pack(folder, tmp_path / f"run{ending}").path
         run = open_run(packed)
         assert run.digest == open_run(folder).digest and run.fetch() == open_run(folder).fetch()
-        assert open_run(packed).path == run.path         # unpacked once
+        assert open_run(packed).path == run.path  # unpacked once
     assert len(list(temporary.iterdir())) == 2
 
 
@@ -85,8 +93,9 @@ def test_a_packed_folder_is_listed_and_compared(tmp_path: Path, temporary: Path)
     study = make_study(tmp_path / "runs")
     packed = pack(tmp_path / "runs", tmp_path / "runs.tar.gz").path
     assert [entry.name for entry in index(packed)] == [
-        entry.name for entry in index(tmp_path / "runs")]
-    assert compare(packed, study.path).grade == "same bytes"
+        entry.name for entry in index(tmp_path / "runs")
+    ]
+    assert labs.runs.compare(packed, study.path).grade == "identical"
     with pytest.raises(BadInput, match="holds 2 runs"):
         open_run(packed)
     with pytest.raises(BadInput, match="is packed already"):
@@ -95,9 +104,10 @@ def test_a_packed_folder_is_listed_and_compared(tmp_path: Path, temporary: Path)
 
 def test_what_tar_itself_packed_is_read_too(tmp_path: Path, temporary: Path) -> None:
     make_study(tmp_path / "some/runs")
-    subprocess.run(["tar", "-C", str(tmp_path), "-czf", str(tmp_path / "x.tgz"), "some"],
-                   check=True)
-    assert compare(tmp_path / "x.tgz", tmp_path / "some/runs").grade == "same bytes"
+    subprocess.run(
+        ["tar", "-C", str(tmp_path), "-czf", str(tmp_path / "x.tgz"), "some"], check=True
+    )
+    assert labs.runs.compare(tmp_path / "x.tgz", tmp_path / "some/runs").grade == "identical"
     with pytest.raises(FileNotFoundError):
         unpacked(tmp_path / "nothing.tgz")
 
@@ -107,9 +117,11 @@ def test_what_cannot_be_packed(tmp_path: Path) -> None:
     planned = write_study(tmp_path / "runs", "buffers", {}, [Planned("both", "0" * 64)])
     (tmp_path / "empty").mkdir()
     out = tmp_path / "out.tar.gz"
-    for what, said in ((planned.path, "is not finished: buffers-both-000000000000 is not made"),
-                       (tmp_path / "empty", "holds no runs"),
-                       (tmp_path / "nothing", "is no folder of runs")):
+    for what, said in (
+        (planned.path, "is not finished: buffers-both-000000000000 is not made"),
+        (tmp_path / "empty", "holds no runs"),
+        (tmp_path / "nothing", "is no folder of runs"),
+    ):
         with pytest.raises(BadInput, match=said):
             pack(what, out)
     with pytest.raises(BadInput, match="does not end in"):
@@ -124,7 +136,8 @@ def test_what_cannot_be_packed(tmp_path: Path) -> None:
 
 
 def test_an_old_packed_file_stays_until_the_new_one_is_whole(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = make_run(tmp_path / "runs")
     out = pack(run, tmp_path / "run.tar.gz").path
     before = out.read_bytes()
@@ -141,8 +154,7 @@ def test_an_old_packed_file_stays_until_the_new_one_is_whole(
 
 @pytest.mark.parametrize("cut", [0, 10, 200, -9])
 @pytest.mark.parametrize("ending", [".tar.gz", ".tar.xz"])
-def test_a_packed_file_that_was_cut(tmp_path: Path, temporary: Path, ending: str,
-                                    cut: int) -> None:
+def test_a_packed_file_that_was_cut(tmp_path: Path, temporary: Path, ending: str, cut: int) -> None:
     packed = pack(make_run(tmp_path / "runs"), tmp_path / f"run{ending}").path
     packed.write_bytes(packed.read_bytes()[:cut])
     with pytest.raises(Damaged, match="cannot be unpacked") as caught:
@@ -171,14 +183,23 @@ def parcel(path: Path, *members: tuple[str, bytes | None, bytes]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("member", [
-    ("/etc/x", None, b"x"), ("../x", None, b"x"), ("run/../../x", None, b"x"), ("..", None, b"x"),
-    ("run/x", tarfile.SYMTYPE, b"/etc/passwd"), ("run/x", tarfile.LNKTYPE, b"run/run.json"),
-    ("run/x", tarfile.FIFOTYPE, b""), ("run/x", tarfile.CHRTYPE, b""),
-    ("../x", tarfile.DIRTYPE, b""),
-])
+@pytest.mark.parametrize(
+    "member",
+    [
+        ("/etc/x", None, b"x"),
+        ("../x", None, b"x"),
+        ("run/../../x", None, b"x"),
+        ("..", None, b"x"),
+        ("run/x", tarfile.SYMTYPE, b"/etc/passwd"),
+        ("run/x", tarfile.LNKTYPE, b"run/run.json"),
+        ("run/x", tarfile.FIFOTYPE, b""),
+        ("run/x", tarfile.CHRTYPE, b""),
+        ("../x", tarfile.DIRTYPE, b""),
+    ],
+)
 def test_nothing_but_plain_files_inside_is_taken(
-        tmp_path: Path, temporary: Path, member: tuple[str, bytes | None, bytes]) -> None:
+    tmp_path: Path, temporary: Path, member: tuple[str, bytes | None, bytes]
+) -> None:
     packed = parcel(tmp_path / "x.tgz", ("run/run.json", None, b"{}"), member)
     with pytest.raises(Damaged, match="which is no plain file inside a folder"):
         open_run(packed)
@@ -199,19 +220,25 @@ def test_packed_files_of_something_else(tmp_path: Path, temporary: Path) -> None
 
 def test_what_was_unpacked_goes_with_the_process(tmp_path: Path, temporary: Path) -> None:
     packed = pack(make_run(tmp_path / "runs"), tmp_path / "run.tar.gz").path
-    program = ("import os, signal, sys\nfrom labs.read.runs import open_run\n"
-               "print(open_run(sys.argv[1]).path, flush=True)\n"
-               "if sys.argv[2:]: os.kill(os.getpid(), signal.SIGKILL)\n")
+    program = (
+        "import os, signal, sys\nfrom labs.read.runs.run import open_run\n"
+        "print(open_run(sys.argv[1]).path, flush=True)\n"
+        "if sys.argv[2:]: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
 
     def run(*args: str) -> Path:
-        done = subprocess.run([sys.executable, "-c", program, str(packed), *args], cwd=ROOT,
-                              env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(packed), *args],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": str(temporary)},
+            stdout=subprocess.PIPE,
+        )
         return Path(done.stdout.decode().strip())
 
     assert not run().exists() and not list(temporary.iterdir())
     killed = run("killed")
     assert (killed / "run.json").exists() and len(list(temporary.iterdir())) == 1
-    alive = open_run(packed).path           # clears what the killed process left
+    alive = open_run(packed).path  # clears what the killed process left
     assert not killed.exists() and len(list(temporary.iterdir())) == 1
     run()
     assert (alive / "run.json").exists() and len(list(temporary.iterdir())) == 1

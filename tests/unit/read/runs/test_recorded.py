@@ -10,10 +10,11 @@ import pytest
 
 import labs
 from labs.errors import BadInput, Damaged, Missing
-from labs.read.runs import index, recorded
+from labs.read.runs import recorded
+from labs.read.runs.listing import index
 from tests.run_folders import LINK, inputs, make_run, make_study
 
-BUDGET_BYTES = 3_000_000     # a lab's; with what later labs add, still a quick clone
+BUDGET_BYTES = 3_000_000  # a lab's; with what later labs add, still a quick clone
 
 
 def wish(condition: str = "both", **changed: Any) -> dict[str, Any]:
@@ -22,10 +23,15 @@ def wish(condition: str = "both", **changed: Any) -> dict[str, Any]:
     return {**found, **changed}
 
 
-def match(data: Path, *wished: dict[str, Any], kernel: str = "6.1", seed: int = 1,
-          memory_mib: int = 4096) -> list[str]:
-    return [run.name for run in recorded.matching(
-        "buffers", wished, kernel=kernel, seed=seed, memory_mib=memory_mib, data=data)]
+def match(
+    data: Path, *wished: dict[str, Any], kernel: str = "6.1", seed: int = 1, memory_mib: int = 4096
+) -> list[str]:
+    return [
+        run.name
+        for run in recorded.matching(
+            "buffers", wished, kernel=kernel, seed=seed, memory_mib=memory_mib, data=data
+        )
+    ]
 
 
 @pytest.fixture
@@ -52,7 +58,8 @@ def test_the_recorded_data_of_the_project() -> None:
 def test_a_study_is_kept_without_the_machine_it_was_made_on(tmp_path: Path, data: Path) -> None:
     runs = recorded.runs_in(data, "buffers")
     assert [entry.name for entry in index(runs)] == [
-        entry.name for entry in index(tmp_path / "runs")]
+        entry.name for entry in index(tmp_path / "runs")
+    ]
     assert not list(runs.rglob("host.json"))
     assert recorded.check(data) == sum(path.is_file() for path in data.rglob("*")) - 1
     subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=data, check=True)
@@ -64,8 +71,9 @@ def test_keeping_it_again_replaces_what_was_kept_of_the_lab(tmp_path: Path, data
     other.write_bytes(b"another lab's")
     study = make_study(tmp_path / "new", ("unshaped",))
     recorded.keep(study.path, data)
-    assert sorted((entry.lab, entry.condition) for entry in index(
-        recorded.runs_in(data, "buffers"))) == [("buffers", ""), ("buffers", "unshaped")]
+    assert sorted(
+        (entry.lab, entry.condition) for entry in index(recorded.runs_in(data, "buffers"))
+    ) == [("buffers", ""), ("buffers", "unshaped")]
     assert other.read_bytes() == b"another lab's"
     assert (data / "DATASETS.md").read_text() == "prose\n"
     recorded.check(data)
@@ -88,7 +96,8 @@ def test_changed_data_is_found(data: Path) -> None:
 @pytest.mark.parametrize("kernel", ["6.1", "6.1.192", "6.1.192-2"])
 def test_a_kernel_may_be_named_in_any_way(data: Path, kernel: str) -> None:
     assert match(data, wish("both"), kernel=kernel) == [
-        path.name for path in recorded.runs_in(data, "buffers").glob("buffers-both-*")]
+        path.name for path in recorded.runs_in(data, "buffers").glob("buffers-both-*")
+    ]
 
 
 def test_a_kernel_may_be_named_by_its_digest_or_lack_its_revision(tmp_path: Path) -> None:
@@ -116,14 +125,19 @@ def test_numbers_are_compared_as_numbers(data: Path) -> None:
     assert match(data, wish(link=link)) == match(data, wish())
 
 
-@pytest.mark.parametrize(("changed", "said"), [
-    ({"link": {**LINK, "rate_mbit": 10}}, "with rate_mbit 1000, not 10; "),
-    ({"link": {**LINK, "rate_mbit": None}}, "with rate_mbit 1000, not none; "),
-    ({"settings": {"transfer_mib": 1, "client": "wget"}},
-     "with transfer_mib 1024, not 1, client discard, not wget; "),
-    ({"sysctls": {}}, "net.ipv4.tcp_wmem=4096 16384 52428800, not none"),
-    ({"name": "bth"}, r"has no run of buffers bth \(it has both, default\); "),
-])
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"link": {**LINK, "rate_mbit": 10}}, "with rate_mbit 1000, not 10; "),
+        ({"link": {**LINK, "rate_mbit": None}}, "with rate_mbit 1000, not none; "),
+        (
+            {"settings": {"transfer_mib": 1, "client": "wget"}},
+            "with transfer_mib 1024, not 1, client discard, not wget; ",
+        ),
+        ({"sysctls": {}}, "net.ipv4.tcp_wmem=4096 16384 52428800, not none"),
+        ({"name": "bth"}, r"has no run of buffers bth \(it has both, default\); "),
+    ],
+)
 def test_what_is_not_recorded_is_said(data: Path, changed: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said) as caught:
         match(data, wish("default"), wish("both", **changed))
@@ -158,8 +172,11 @@ def test_a_folder_is_kept_with_all_its_studies_if_they_are_of_one_lab(tmp_path: 
     make_study(tmp_path / "runs", ("both",))
     make_study(tmp_path / "runs", ("unshaped",))
     recorded.keep(tmp_path / "runs", tmp_path / "data")
-    assert sorted(entry.condition for entry in index(
-        recorded.runs_in(tmp_path / "data", "buffers")) if entry.condition) == ["both", "unshaped"]
+    assert sorted(
+        entry.condition
+        for entry in index(recorded.runs_in(tmp_path / "data", "buffers"))
+        if entry.condition
+    ) == ["both", "unshaped"]
     make_run(tmp_path / "runs", inputs(lab="delay"))
     with pytest.raises(BadInput, match="keeps runs of buffers, delay"):
         recorded.keep(tmp_path / "runs", tmp_path / "data")

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import labs.read.runs
-from labs.errors import BadInput, Damaged
+from labs.drive.outcome import Buffer
 from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.run_folder import Staging
-from labs.read.runs import Run, open_run
+from labs.drive.testbed.link import Link, LinkReport, Measured
+from labs.errors import BadInput, Damaged
+from labs.read.runs.run import Run, RunningKernel, open_run
 from tests.run_folders import inputs, make_run, make_study, run_json
 
 ROOT = Path(__file__).parents[4]
@@ -28,25 +29,64 @@ def real() -> Run:
 
 def sealed_by_hand(folder: Path) -> None:
     """What somebody would do who wants the seal to hold: compute it anew."""
-    files = {path.relative_to(folder).as_posix(): digest(path) for path in folder.rglob("*")
-             if path.is_file() and path.name not in ("seal.json", "host.json")}
-    (folder / "seal.json").write_bytes(canonical(
-        {"schema": 1, "files": files, "digest": digest(canonical(files))}))
+    files = {
+        path.relative_to(folder).as_posix(): digest(path)
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("seal.json", "host.json")
+    }
+    (folder / "seal.json").write_bytes(
+        canonical({"schema": 1, "files": files, "digest": digest(canonical(files))})
+    )
 
 
 def test_an_opened_run(tmp_path: Path) -> None:
     folder = make_run(tmp_path, inputs("default"))
-    run = labs.read.runs.open(str(folder))
+    run = open_run(str(folder))
     assert (run.lab, run.condition, run.name) == ("buffers", "default", folder.name)
     assert run.inputs == json.loads(json.dumps(inputs("default")))
     assert run.key[:12] in run.name and run.ended == "complete"
     assert run.hosts == ("client", "server") and run.testbed == "virtual"
-    assert run.kernel == {"release": "6.1.192", "hz": 250}
-    assert run.link["verdict"] == "as asked"
-    assert run.marks["end"] - run.marks["start"] == 11_500_000_000
+    assert run.kernel == RunningKernel("6.1.192", 250)
+    assert run.link == LinkReport(run.condition_asked.link, Measured(200.1, 957.2, 0.0))
+    assert run.link.ok and run.link.asked == Link(
+        1000, 200, queue_packets=100_000, port=8000, burst_bytes=20480
+    )
+    assert run.condition_asked.settings["transfer_mib"] == 1024
+    assert run.moments["end"] - run.moments["start"] == 11_500_000_000
     assert run.sysctls["client"]["after"]["net.ipv4.tcp_rmem"] == "4096 131072 52428800"
-    assert run.buffers[0]["granted_bytes"] == 131072
-    assert run.commands[1]["argv"][:3] == ["tc", "qdisc", "add"]
+    assert run.buffers == (Buffer("client", "client", None, 131072),)
+    assert run.commands[1].argv[:3] == ("tc", "qdisc", "add")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "problems"),
+    [
+        ("as asked", ()),
+        (
+            "not as asked: RTT 3.00 ms, asked 200; rate 9.0 Mbit/s",
+            ("RTT 3.00 ms, asked 200", "rate 9.0 Mbit/s"),
+        ),
+    ],
+)
+def test_open_run_reads_schema_1(tmp_path: Path, verdict: str, problems: tuple[str, ...]) -> None:
+    """Schema 1 had a sentence for the link check, `at` for `shaped_at`, and kept no burst."""
+    given = inputs("default")
+    old = {
+        name: value for name, value in given["condition"]["link"].items() if name != "burst_bytes"
+    }
+    old["at"] = old.pop("shaped_at")
+    given = {**given, "schema": 1, "condition": {**given["condition"], "link": old}}
+    folder = make_run(tmp_path, given)
+    written = run_json(given)
+    link = {"asked": old, "measured": written["link"]["measured"], "verdict": verdict}
+    (folder / "run.json").write_text(json.dumps({**written, "schema": 1, "link": link}))
+    sealed_by_hand(folder)
+    run = open_run(folder)
+    assert (run.link.problems, run.link.verdict) == (problems, verdict)
+    assert run.condition_asked.link == Link(
+        1000, 200, queue_packets=100_000, port=8000, burst_bytes=20480
+    )
+    assert run.inputs == inputs("default")
 
 
 def test_a_run_without_what_another_has(tmp_path: Path) -> None:
@@ -61,7 +101,9 @@ def test_a_run_without_what_another_has(tmp_path: Path) -> None:
 
 
 def test_the_lines_to_paste(tmp_path: Path) -> None:
-    assert open_run(make_run(tmp_path)).commands_text() == """\
+    assert (
+        open_run(make_run(tmp_path)).commands_text()
+        == """\
 # on the server
 ip link set server0 up
 tc qdisc add dev server0 root handle 1: htb
@@ -70,16 +112,21 @@ tc qdisc add dev server0 root handle 1: htb
 sysctl -w 'net.ipv4.tcp_rmem=4096 131072 52428800'
 ip link set client0 up
 """
+    )
 
 
-@pytest.mark.parametrize(("said", "error", "what"), [
-    ({"schema": 2}, BadInput, "schema 2, and this version of labs reads schema 1"),
-    ({"ended": "killed"}, Damaged, r"run\.json: ended: 'killed' is not one of"),
-    ({"key": "0" * 64}, Damaged, "its key, lab or condition is not that of its inputs"),
-    ({"condition": "default"}, Damaged, "its key, lab or condition is not that of its inputs"),
-])
-def test_what_is_wrong_under_a_seal_that_holds(tmp_path: Path, said: dict[str, object],
-                                               error: type[Exception], what: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "error", "what"),
+    [
+        ({"schema": 3}, BadInput, "schema 3, and this version of labs reads schema 1 and 2"),
+        ({"ended": "killed"}, Damaged, r"run\.json: ended: 'killed' is not one of"),
+        ({"key": "0" * 64}, Damaged, "its key, lab or condition is not that of its inputs"),
+        ({"condition": "default"}, Damaged, "its key, lab or condition is not that of its inputs"),
+    ],
+)
+def test_what_is_wrong_under_a_seal_that_holds(
+    tmp_path: Path, said: dict[str, object], error: type[Exception], what: str
+) -> None:
     folder = make_run(tmp_path)
     written = run_json(inputs())
     (folder / "run.json").write_text(json.dumps({**written, **said}))
@@ -111,9 +158,12 @@ def test_a_sealed_folder_without_a_run(tmp_path: Path) -> None:
 
 def test_folders_that_are_no_runs(tmp_path: Path) -> None:
     study = make_study(tmp_path)
-    for path, what in ((tmp_path / "nothing", "is not a folder"), (study.path, "is not a folder"),
-                       (tmp_path / "studies", "is not a run"),
-                       (tmp_path, "holds runs and is none itself")):
+    for path, what in (
+        (tmp_path / "nothing", "is not a folder"),
+        (study.path, "is not a folder"),
+        (tmp_path / "studies", "is not a run"),
+        (tmp_path, "holds runs and is none itself"),
+    ):
         with pytest.raises(BadInput, match=what):
             open_run(path)
 
@@ -129,7 +179,7 @@ def test_the_seal_is_looked_at_each_time(tmp_path: Path) -> None:
 def test_samples_of_a_real_run(real: Run) -> None:
     table = real.samples("server")
     assert list(table.columns[:3]) == ["t_s", "at_ns", "state"]
-    seconds = (real.marks["end"] - real.marks["start"]) / 1e9
+    seconds = (real.moments["end"] - real.moments["start"]) / 1e9
     assert table["t_s"].between(0, seconds).all() and table["t_s"].is_monotonic_increasing
     assert set(table["local_port"]) == {80}
     assert table["sndbuf_bytes"].max() > 1_000_000
@@ -169,25 +219,25 @@ def test_commands_of_a_real_run(real: Run) -> None:
 
 
 def test_reading_needs_no_file_locks(tmp_path: Path) -> None:
-    program = ("import sys; sys.modules['fcntl'] = None\n"      # as where there is no such module
-               "from labs.read.runs import open_run\n"
-               "print(open_run(sys.argv[1]).condition, open_run(sys.argv[2]).condition)\n")
+    program = (
+        "import sys; sys.modules['fcntl'] = None\n"  # as where there is no such module
+        "from labs.read.runs.run import open_run\n"
+        "print(open_run(sys.argv[1]).condition, open_run(sys.argv[2]).condition)\n"
+    )
     folder = make_run(tmp_path, inputs("default"))
-    done = subprocess.run([sys.executable, "-c", program, str(folder), str(REAL)], cwd=ROOT,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder), str(REAL)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert (done.stdout, done.stderr) == ("default both\n", "")
 
 
-def test_importing_the_room_loads_nothing_heavy() -> None:
-    program = ("import sys, labs.read.runs; labs.read.runs.index; labs.read.runs.open; labs.read.runs.compare; "
-               "labs.read.runs.pack\n"
-               "print(sorted({'pandas', 'numpy', 'jsonschema', 'plotly'} & set(sys.modules)))")
+def test_open_run_needs_no_numpy() -> None:
+    program = (
+        "import sys, labs.read.runs.compare, labs.read.runs.pack\n"
+        "print(sorted({'pandas', 'numpy', 'jsonschema', 'plotly'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[]\n", "")
-
-
-def test_the_face_of_the_room() -> None:
-    assert all(hasattr(labs.read.runs, name) for name in labs.read.runs.__all__)
-    assert dir(labs.read.runs) == sorted(labs.read.runs.__all__)
-    with pytest.raises(AttributeError):
-        labs.read.runs.nothing  # noqa: B018

@@ -9,8 +9,7 @@ import pytest
 
 from labs.read.parse import proc as parse
 from labs.read.stats.disturbance import disturbances
-from labs.read.stats.machine_table import machine_columns, machine_rows
-from labs.read.stats.machines import machines
+from labs.read.stats.machines import machine_columns, machine_rows, machines
 from tests.real_runs import real, real_study
 from tests.repeated_runs import machine, repetition
 from tests.repeated_runs import machines as three
@@ -118,7 +117,7 @@ def test_a_short_run_says_nothing_of_the_period(tmp_path: Path) -> None:
 
 
 def test_a_link_that_was_not_as_asked_is_a_disturbance(tmp_path: Path) -> None:
-    run = repetition(tmp_path, real("both-1gib"), 1, verdict="not as asked: RTT 260.00 ms")
+    run = repetition(tmp_path, real("both-1gib"), 1, problems=["RTT 260.00 ms"])
     assert disturbances(run) == ("link not as asked: RTT 260.00 ms",)
 
 
@@ -130,7 +129,7 @@ def test_a_row_a_machine(tmp_path: Path) -> None:
     ]
     table = machine_rows([default], runs)
     assert list(table["testbed"]) == ["virtual", "vagrant", "vagrant", "vagrant"]
-    assert list(table["machine"]) == ["both hosts", "client", "the one below", "server"]
+    assert list(table["machine"]) == ["both hosts", "client", "host", "server"]
     client = table.set_index("machine").loc["client"]
     shown = ("busiest CPU of any run, %", "all CPUs, %", "HZ")
     assert tuple(client[name] for name in shown) == (95, 30, 250)
@@ -140,7 +139,7 @@ def test_a_row_a_machine(tmp_path: Path) -> None:
         "",
         "virtual, both hosts",
         "vagrant, client",
-        "vagrant, the one below",
+        "vagrant, host",
         "vagrant, server",
     ]
     assert dict(zip(columns[""], columns["vagrant, client"], strict=True))["driver"] == "virtio_net"

@@ -1,4 +1,4 @@
-"""Two witnesses of the same conditions: agreement, and why they part."""
+"""The same conditions on two testbeds: agreement, and the reason for a disagreement."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ import pytest
 
 import labs
 from labs.cli.__main__ import main
+from labs.drive.result_columns import Margin
 from labs.errors import BadInput
 from labs.read.claims.disputed import disputed
-from labs.read.claims.ledger import article
+from labs.read.claims.judge import verdicts as judged
+from labs.read.claims.ledger import read
 from labs.read.claims.select_runs import runs_of
 from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS
-from labs.read.runs import Run
+from labs.read.runs.run import Run
 from labs.read.stats.bootstrap import Interval
-from labs.read.stats.disagreement import Facts, in_words, reasons
 from labs.read.stats.machines import Machine
-from labs.read.stats.repetitions import figure, in_the_middle, repeated
+from labs.read.stats.repetitions import in_the_middle, repeated
 from labs.read.stats.testbed_comparison import (
     AGREE,
+    DISAGREE,
     NOT_COMPARED,
-    PART,
     UNDECIDED,
-    Margin,
+    Facts,
     as_table,
-    beside,
+    compare_testbeds,
     grade,
+    in_words,
     judge,
     lines,
+    reasons,
 )
 from labs.studies.export import flat_table
-from labs.studies.second_testbed import find
 from labs.studies.study import Study
 from tests.real_runs import real_study
 from tests.repeated_runs import machines, repetition, repetitions, study_file
@@ -44,6 +46,7 @@ CLOSE = (0.97, 0.98, 0.99, 1.0, 1.01)
 WIDE = (0.85, 0.9, 0.95, 1.0, 1.05)
 SLOW = (0.68, 0.69, 0.7, 0.71, 0.72)
 VIRTUAL = real_study("6.1")
+LAB = VIRTUAL.lab
 
 
 def virtual(condition: str) -> Run:
@@ -58,8 +61,8 @@ def virtual(condition: str) -> Run:
         (0.89, 1.0, UNDECIDED),
         (1.0, 1.11, UNDECIDED),
         (0.5, 2.0, UNDECIDED),
-        (0.7, 0.89, PART),
-        (1.11, 1.3, PART),
+        (0.7, 0.89, DISAGREE),
+        (1.11, 1.3, DISAGREE),
         (0.7, 0.9, UNDECIDED),
     ],
 )
@@ -74,11 +77,11 @@ def test_conditions_side_by_side(tmp_path: Path) -> None:
         *repetitions(tmp_path, virtual("both"), SLOW, machines=machines(busy_pct=97)),
         *repetitions(tmp_path, virtual("setsockopt"), (1, 1)),
     ]
-    found = beside(VIRTUAL.every, runs)
+    found = compare_testbeds(LAB, VIRTUAL.every, runs)
     assert {one.condition: one.verdict for one in found} == {
         "default": AGREE,
         "wmem": UNDECIDED,
-        "both": PART,
+        "both": DISAGREE,
         "setsockopt": NOT_COMPARED,
     }
     ratio = found[0].ratio
@@ -86,23 +89,23 @@ def test_conditions_side_by_side(tmp_path: Path) -> None:
     assert (ratio.low, ratio.middle, ratio.high) == pytest.approx((0.97, 0.99, 1.01), abs=1e-3)
     because = {one.condition: one.because for one in found}
     assert because["default"] == ""
-    assert because["wmem"] == "the interval reaches over the margin, 0.9 to 1.1"
+    assert because["wmem"] == "the interval crosses an edge of the margin, 0.9 to 1.1"
     assert because["both"] == "CPU: one of the client's was 97 % busy (vagrant)"
     assert because["setsockopt"] == "virtual has no figure of it to compare"
-    assert grade(found) == PART
-    assert lines(found)[-1] == ("4 conditions: 1 part, 1 undecided, 1 agree, 1 not compared")
+    assert grade(found) == DISAGREE
+    assert lines(found)[-1] == ("4 conditions: 1 disagree, 1 undecided, 1 agree, 1 not compared")
 
 
 def test_disturbed_runs_are_counted_and_kept_out(tmp_path: Path) -> None:
     run = virtual("default")
     good = repetitions(tmp_path, run, CLOSE)
     bad = repetition(tmp_path, run, 6, speed=0.2, machines=machines(stolen_pct=40))
-    (one,) = repeated([*good, bad])
+    (one,) = repeated(LAB, [*good, bad])
     assert (len(one.runs), len(one.counted), one.disturbed) == (6, 5, 1)
     assert one.why == ("client: 40.0 % of its CPU time stolen (allowed 2)",)
-    assert one.interval == repeated(good)[0].interval
+    assert one.interval == repeated(LAB, good)[0].interval
     assert one.as_json()["disturbed"] == 1 and json.loads(json.dumps(one.as_json()))
-    (row,) = beside([run], [*good, bad])
+    (row,) = compare_testbeds(LAB, [run], [*good, bad])
     assert (row.verdict, row.as_json()["disturbed"]) == (AGREE, 1)
 
 
@@ -112,7 +115,7 @@ def test_too_few_that_count_are_undecided_and_say_why(tmp_path: Path) -> None:
         *repetitions(tmp_path, run, CLOSE[:4]),
         repetition(tmp_path, run, 5, machines=machines(load=3.2)),
     ]
-    (row,) = beside([run], runs)
+    (row,) = compare_testbeds(LAB, [run], runs)
     assert (row.verdict, row.ratio) == (UNDECIDED, None)
     assert row.because == (
         "4 of 5 runs (vagrant) count, an interval takes 5: client: load 3.2 "
@@ -125,18 +128,18 @@ def test_the_run_in_the_middle_stands_for_its_condition(tmp_path: Path) -> None:
     disturbed = repetition(
         tmp_path, virtual("default"), 5, speed=0.7, machines=machines(stolen_pct=9)
     )
-    assert in_the_middle([*runs, disturbed, virtual("both")]) == (runs[2], virtual("both"))
-    assert in_the_middle([disturbed]) == (disturbed,)
-    assert figure(virtual("setsockopt")) is None
-    timed = figure(virtual("httping"))
+    assert in_the_middle(LAB, [*runs, disturbed, virtual("both")]) == (runs[2], virtual("both"))
+    assert in_the_middle(LAB, [disturbed]) == (disturbed,)
+    assert LAB.headline(virtual("setsockopt")) is None
+    timed = LAB.headline(virtual("httping"))
     assert timed is not None and timed[0] == "httping_ms"
 
 
 def test_either_may_be_the_first(tmp_path: Path) -> None:
     runs = repetitions(tmp_path, virtual("default"), SLOW, machines=machines(busy_pct=99))
-    (row,) = beside(runs, [virtual("default")])
+    (row,) = compare_testbeds(LAB, runs, [virtual("default")])
     ratio = row.ratio
-    assert ratio is not None and row.verdict == PART
+    assert ratio is not None and row.verdict == DISAGREE
     assert (ratio.low, ratio.high) == pytest.approx((1 / 0.72, 1 / 0.68), abs=1e-3)
     assert (row.because, ratio.count) == ("CPU: one of the client's was 99 % busy (vagrant)", 5)
 
@@ -152,18 +155,18 @@ def test_other_settings_are_no_witness(tmp_path: Path) -> None:
             "inputs": {**run.inputs, "condition": {**condition, "settings": settings}},
         },
     )
-    (row,) = beside([run], repetitions(tmp_path, other, CLOSE))
+    (row,) = compare_testbeds(LAB, [run], repetitions(tmp_path, other, CLOSE))
     assert row.verdict == NOT_COMPARED
     assert row.because == "the conditions differ: settings.transfer_bytes 2097152 -> 7"
 
 
-def test_sides_that_are_no_two_witnesses(tmp_path: Path) -> None:
+def test_compare_testbeds_refuses_mixed_sides(tmp_path: Path) -> None:
     runs = repetitions(tmp_path, virtual("default"), CLOSE)
-    with pytest.raises(BadInput, match="one witness has runs of virtual and vagrant; name a study"):
-        beside([*VIRTUAL.every, *runs], runs)
+    with pytest.raises(BadInput, match=r"one side has runs of virtual and vagrant\. Name a study"):
+        compare_testbeds(LAB, [*VIRTUAL.every, *runs], runs)
     with pytest.raises(BadInput, match="the two have no condition in common"):
-        beside([virtual("both")], runs)
-    assert as_table(beside(VIRTUAL.every, [])).empty
+        compare_testbeds(LAB, [virtual("both")], runs)
+    assert as_table(compare_testbeds(LAB, VIRTUAL.every, [])).empty
 
 
 ONE = Facts("virtual", "6.1.192", 250, 10.0)
@@ -191,7 +194,7 @@ def two(**client: Any) -> Facts:
         (dataclasses.replace(two(), release="6.12.1", predicted=10.5), ()),
         (
             dataclasses.replace(two(), machines={"here": Machine(busy_pct=95.0)}),
-            ("CPU: all of the machine below were 95 % busy (vagrant)",),
+            ("CPU: all of the host's were 95 % busy (vagrant)",),
         ),
     ],
 )
@@ -223,7 +226,11 @@ def test_compare_has_a_row_a_condition_and_a_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = str(VIRTUAL.file)
-    for speeds, code, word in ((CLOSE, 0, "2 agree"), (SLOW, 5, "2 part"), (WIDE, 5, "2 undecid")):
+    for speeds, code, word in (
+        (CLOSE, 0, "2 agree"),
+        (SLOW, 5, "2 disagree"),
+        (WIDE, 5, "2 undecid"),
+    ):
         file = second(tmp_path / word[2:], speeds)
         assert main(["runs", "compare", first, str(file)]) == code
         printed = capsys.readouterr().out
@@ -257,33 +264,33 @@ def test_two_studies_of_the_same_machines_are_compared_by_their_intervals(
 ) -> None:
     files = [second(tmp_path / name, speeds) for name, speeds in (("a", CLOSE), ("b", SLOW))]
     assert main(["runs", "compare", *map(str, files)]) == 5
-    assert capsys.readouterr().out.splitlines()[-1] == "2 conditions: 2 part"
+    assert capsys.readouterr().out.splitlines()[-1] == "2 conditions: 2 disagree"
 
 
 def test_the_second_witness_is_found_beside_the_study(tmp_path: Path) -> None:
     file = second(tmp_path)
     here = dataclasses.replace(VIRTUAL, folder=file.parent.parent)
-    other = here.witness()
+    other = here.on_testbed("vagrant")
     assert [run.condition for run in other.runs] == ["default", "both"]
     assert len(other.every) == 10
     assert list(other.repetitions()["counted"]) == [5, 5]
     assert "(0.9, 1.1)" not in repr(other) and "vagrant · Linux 6.1.0-49" in repr(other)
-    table = here.beside(other)
+    table = here.compare(other)
     assert list(table["verdict"]) == [AGREE, AGREE]
     assert list(other.results()["condition"]) == ["default", "both"]
 
 
 def test_without_a_second_witness_one_line_says_how_to_make_it(tmp_path: Path) -> None:
     alone = dataclasses.replace(VIRTUAL, folder=tmp_path, runs=VIRTUAL.runs[:2], every=())
-    other = find(alone, "vagrant")
+    other = alone.on_testbed("vagrant")
     assert other.lacks == (
         "there is no study of these conditions on vagrant; `make box && vagrant up && labs run "
         "buffers --testbed vagrant --rate-mbit 10 --delay-ms 40 --transfer-mib 2 "
         "--only shaped,httping` makes it"
     )
-    assert alone.beside(other).empty and other.repetitions().empty
-    with pytest.raises(BadInput, match="recorded is no second witness; allowed: vagrant"):
-        alone.witness("recorded")
+    assert alone.compare(other).empty and other.repetitions().empty
+    with pytest.raises(BadInput, match=r"no second testbed: recorded\. Allowed: vagrant"):
+        alone.on_testbed("recorded")
 
 
 def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Path) -> None:
@@ -293,14 +300,14 @@ def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Pat
         if name in ("default", "wmem", "both", "setsockopt")
         for run in repetitions(tmp_path, virtual(name), SLOW)
     ]
-    other = dataclasses.replace(VIRTUAL, runs=in_the_middle(runs), every=tuple(runs))
+    other = dataclasses.replace(VIRTUAL, runs=in_the_middle(LAB, runs), every=tuple(runs))
     alone, both = labs.verdicts(VIRTUAL), labs.verdicts(VIRTUAL, other)
     changed = both[both["verdict"] != alone["verdict"]]
     assert set(changed["verdict"]) == {"disputed"}
     judged = alone.loc[changed.index, "verdict"]
     assert not set(judged) & {"not judged", "hardware"}
     for row in changed.to_dict("records"):
-        assert row["witness"] == "virtual, vagrant · Linux 6.1.192, 6.1.0-49-cloud-amd64"
+        assert row["testbed"] == "virtual, vagrant · Linux 6.1.192, 6.1.0-49-cloud-amd64"
         assert "ratio 0.70 (0.68 to 0.72): no measurement explains it" in row["because"]
     assert labs.verdicts(
         VIRTUAL, Study(VIRTUAL.parameters, (), tmp_path, None, True, lab=VIRTUAL.lab)
@@ -317,15 +324,16 @@ def test_where_only_the_words_differ_the_ratio_and_what_was_measured_are_the_rea
         if name in ("default", "wmem", "both")
         for run in repetitions(tmp_path, virtual(name), near)
     ]
-    rows = beside(VIRTUAL.every, runs)
+    rows = compare_testbeds(LAB, VIRTUAL.every, runs)
     assert {row.verdict for row in rows} == {AGREE}
-    claims = VIRTUAL.lab.claims_module()
-    first = [dataclasses.replace(one, verdict=HOLDS) for one in claims.verdicts(VIRTUAL.runs)]
+    assert LAB.ledger is not None
+    article = read(LAB.ledger)
+    first = [dataclasses.replace(one, verdict=HOLDS) for one in judged(LAB, VIRTUAL.runs)]
     second = [dataclasses.replace(one, verdict=DIFFERS) for one in first]
-    conditions = {one.id: article(claims.ARTICLE).claim(one.id).conditions for one in first}
+    conditions = {one.id: article.claim(one.id).conditions for one in first}
     found = [
         one
-        for one in disputed(article(claims.ARTICLE), first, second, rows)
+        for one in disputed(article, first, second, rows)
         if {"default", "wmem", "both"} & set(conditions[one.id])
     ]
     assert found
@@ -337,11 +345,8 @@ def test_where_only_the_words_differ_the_ratio_and_what_was_measured_are_the_rea
 def test_claims_take_the_run_in_the_middle(tmp_path: Path) -> None:
     file = second(tmp_path, SLOW)
     for where in (file, file.parent.parent):
-        found = {run.condition: run for run in runs_of("buffers", where)}
-        assert {name: run.inputs["repetition"] for name, run in found.items()} == {
-            "default": 3,
-            "both": 3,
-        }
+        found = {run.condition: run for run in runs_of(LAB, where)}
+        assert {name: run.repetition for name, run in found.items()} == {"default": 3, "both": 3}
 
 
 def test_a_flat_table_says_which_runs_were_disturbed(tmp_path: Path) -> None:
@@ -357,7 +362,7 @@ def test_machines_with_another_link_are_no_witness_of_this_study(tmp_path: Path)
     file = second(tmp_path)
     slower = [with_link_asked(run, rate_mbit=5) for run in VIRTUAL.runs]
     other = dataclasses.replace(VIRTUAL, folder=file.parent.parent, runs=tuple(slower), every=())
-    assert other.witness().lacks
+    assert other.on_testbed("vagrant").lacks
 
 
 def with_link_asked(run: Run, **asked: Any) -> Run:

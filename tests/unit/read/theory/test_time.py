@@ -55,7 +55,7 @@ def test_the_article_s_run_is_at_full_speed_when_slow_start_says_so() -> None:
     ends, speeds = seen.goodput_over_time(STEP_S)
     full = next(end for end, speed in zip(ends, speeds, strict=True) if speed >= 0.95 * steady)
     requested_s = (fetched["request_ns"] - seen.started_ns) / 1e9
-    rtt_ms = run.link["measured"]["rtt_ms"]
+    rtt_ms = run.link.measured.rtt_ms
     expected = slow_start_s(steady * rtt_ms / 1e3, rtt_ms)
     assert full - STEP_S - requested_s == pytest.approx(expected, abs=0.01)
 

@@ -1,0 +1,23 @@
+"""What a run notes beside its files: named moments, and the socket buffers that were granted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A named moment of a run, in the server's time."""
+
+    at_ns: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A socket buffer: what a program requested with setsockopt and what getsockopt returned."""
+
+    host: str
+    socket: str
+    requested_bytes: int | None
+    granted_bytes: int | None
