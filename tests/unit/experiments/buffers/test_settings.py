@@ -10,8 +10,8 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.condition import as_settings, read_settings
-from labs.experiments.buffers.buffer_table import COLUMNS, buffer_rows, in_words
-from labs.experiments.buffers.charts.conditions import by_condition
+from labs.experiments.buffers.buffer_sizes import COLUMNS, buffer_rows, in_words
+from labs.experiments.buffers.charts.goodput_bars import by_condition
 from labs.experiments.buffers.conditions import conditions
 from labs.experiments.buffers.narrative import describe, describe_run
 from labs.experiments.buffers.parameters import Buffers

@@ -10,10 +10,9 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.run import as_json, as_text
-from labs.experiments.buffers.advice import ENOUGH, advice, to_paste
-from labs.experiments.buffers.article_reasoning import tell_httping, tell_reckoning
+from labs.experiments.buffers.buffer_sizes import ENOUGH, advice, to_paste
+from labs.experiments.buffers.narrative import tell_httping, tell_kernels, tell_reckoning
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest, tell_smallest
-from labs.experiments.buffers.two_kernels import tell_kernels
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.bounds import LINE, predict
