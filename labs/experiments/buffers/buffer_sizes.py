@@ -27,7 +27,7 @@ COLUMNS = (
     "granted",
     "used",
     "advertised",
-    "may be under way",
+    "usable window",
     "allows MiB/s",
     "measured MiB/s",
 )
@@ -43,7 +43,7 @@ def buffer_rows(runs: Iterable[Run]) -> Table:
 
     `requested` is what the program or the sysctl asked for (empty: the kernel sizes the buffer),
     `granted` what getsockopt says at the end of the transfer, `used` the most memory that was in
-    it, `advertised` the largest window on the wire. `may be under way` is the theory's: what the
+    it, `advertised` the largest window on the wire. `usable window` is the theory's: what the
     buffer lets be sent and not yet acknowledged; `allows MiB/s` is that over the round trip.
     """
     rows = [row for run in runs for row in _rows(run)]
@@ -55,7 +55,7 @@ def buffer_rows(runs: Iterable[Run]) -> Table:
 def in_words(rows: Table) -> Table:
     """The same to be read: asked and granted sizes to the byte, all else in three digits."""
     exact = ("requested", "core maximum", "granted")
-    rounded = ("used", "advertised", "may be under way")
+    rounded = ("used", "advertised", "usable window")
     speeds = ("allows MiB/s", "measured MiB/s")
     words = {
         **{name: rows[name].map(_exactly) for name in exact},
@@ -159,8 +159,8 @@ def _known(rows: DataFrame, column: str) -> Series[Any]:
 def _allows(run: Run, under_way: int | None) -> dict[str, Any]:
     rtt_ms = run.link["measured"]["rtt_ms"]
     if under_way is None or rtt_ms < SHORTEST_RTT_MS:
-        return {"may be under way": under_way}
-    return {"may be under way": under_way, "allows MiB/s": under_way / (rtt_ms / 1e3) / MIB}
+        return {"usable window": under_way}
+    return {"usable window": under_way, "allows MiB/s": under_way / (rtt_ms / 1e3) / MIB}
 
 
 def advice(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:

@@ -42,10 +42,9 @@ HELD = {
 
 
 def describe(table: DataFrame) -> str:
-    """A line a run: what was measured, what was predicted, what the article has, what to mind.
+    """One line per run: measured, predicted, the article's figure, and notes.
 
-    Of a study with many runs those of the article's own conditions are told of; the others have
-    charts.
+    A study that has the article's own conditions is described by these; the others have charts.
     """
     own = table[table["group"] == ARTICLE]
     rows = (table if own.empty else own).to_dict("records")
@@ -73,8 +72,8 @@ def _one(row: dict[Any, Any]) -> str:
     said += "."
     if is_known(row["predicted_mib_s"]):
         said += (
-            f" Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in the long run "
-            f"{in_three_digits(row['predicted_mib_s'])}, held there by "
+            f" Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
+            f"{in_three_digits(row['predicted_mib_s'])}, limited by "
             f"{BOUNDS[row['bound']]}."
         )
     theirs = _of_the_article(row)
@@ -109,13 +108,13 @@ def describe_run(run: Run) -> str:
     if bdp is not None:
         said.append(
             f"The link carries {link['rate_mbit']:.4g} Mbit/s and a round trip takes "
-            f"{milliseconds(link['rtt_ms'])}, so **{size_in_words(bdp)}** must be on their way to "
+            f"{milliseconds(link['rtt_ms'])}, so **{size_in_words(bdp)}** must be in flight to "
             "keep it busy (the bandwidth-delay product, BDP)."
         )
     said.append(
         f"Usually **{size_in_words(found.usually_in_flight_bytes)}** were in flight, at most "
         f"{size_in_words(found.in_flight_bytes)}. The receiver offered a window of at most "
-        f"{size_in_words(found.offered_bytes)}, and the sender's congestion window came to "
+        f"{size_in_words(found.offered_bytes)}, and the sender's congestion window reached "
         f"{size_in_words(found.congestion_bytes)}."
     )
     if bdp is not None:
@@ -129,7 +128,7 @@ def describe_run(run: Run) -> str:
         )
     again = run.nstat("server").get("TcpRetransSegs", 0)
     if again:
-        said.append(f"{again} segments were sent again.")
+        said.append(f"{again} segments were retransmitted.")
     return " ".join([*said, *_held_back(found)])
 
 
@@ -186,28 +185,28 @@ def _enough(found: Smallest, believed: float) -> str:
     apart = 100 * (found.buffer_bytes / believed - 1)
     if abs(apart) <= RIGHT_PCT:
         return said + (
-            " So the number that was reckoned is right, within "
+            " So the article's number is right, within "
             f"{RIGHT_PCT:.0f} %, and its reason is not: the round trip was taken "
             f"{believed / found.bdp_bytes:.2f} times too long{_kept_back(found)}."
         )
     word = "more" if apart < 0 else "less"
     share = 100 * abs(believed / found.buffer_bytes - 1)
-    return said + f" The number that was reckoned is {share:.0f} % {word} than that."
+    return said + f" The article's number is {share:.0f} % {word} than that."
 
 
 def _kept_back(found: Smallest) -> str:
     if found.below_share_pct is None:
         return ""
     return (
-        f", and of a buffer no more than {found.below_share_pct:.0f} % come to be under way; "
-        "the two cancel out"
+        f", but no more than {found.below_share_pct:.0f} % of a buffer is usable as window; "
+        "the two errors cancel"
     )
 
 
 def _below(found: Smallest) -> str:
     if found.below_bytes is None or found.below_pct is None:
         return ""
-    return f" ({_mb(found.below_bytes)} come to {found.below_pct:.0f} %)"
+    return f" ({_mb(found.below_bytes)} reach {found.below_pct:.0f} %)"
 
 
 def _one_a_kernel(found: list[Smallest]) -> list[Smallest]:
@@ -279,7 +278,7 @@ def _why(slow: _Seen, fast: _Seen) -> str:
         return f"Both tables are of Linux {slow.kernel}."
     speeds = (
         f"With the sender's buffer raised alone (“{SENDER_RAISED}”), Linux {slow.kernel} "
-        f"comes to {in_three_digits(slow.speed_mib_s)} MiB/s and Linux {fast.kernel} to "
+        f"reaches {in_three_digits(slow.speed_mib_s)} MiB/s and Linux {fast.kernel} "
         f"{in_three_digits(fast.speed_mib_s)}."
     )
     if slow.bound == fast.bound != RECEIVE_WINDOW:
@@ -293,7 +292,7 @@ def _why(slow: _Seen, fast: _Seen) -> str:
     held = (
         f" On both the receiver's window holds the sender back: "
         f"{size_in_words(slow.under_way_bytes)} and {size_in_words(fast.under_way_bytes)} "
-        f"are under way, which is {100 * slow.share:.0f} % and {100 * fast.share:.0f} % of the "
+        f"are in flight, which is {100 * slow.share:.0f} % and {100 * fast.share:.0f} % of the "
         f"largest receive buffer, {size_in_words(slow.under_way_bytes / slow.share)}."
     )
     if slow.by_packets == fast.by_packets:
