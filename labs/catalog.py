@@ -72,7 +72,7 @@ def find(name_or_path: str) -> Lab:
     """The lab of that name, or the one in the reader's own file (`./mylab.py`), which from then
     on is known by its name too.
 
-    BadInput: no such lab or file, or a file that is no lab; nearest name, and the list.
+    BadInput: no such lab or file, or a file that is not a lab; nearest name, and the list.
     """
     if name_or_path in LABS:
         return _of_the_package(name_or_path)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from labs.experiments.buffers.conditions import SENDER_RAISED
 from labs.experiments.buffers.results import NO_RATE
 from labs.experiments.buffers.settings import ARTICLE
 from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, settings_of, window
-from labs.experiments.buffers.sweep import remarks
+from labs.experiments.buffers.sweep import FULL_PCT, Smallest, in_words, remarks, smallest
 from labs.read.display.format import in_three_digits, is_known, milliseconds, size_in_words
+from labs.read.display.notebook import Words
 from labs.read.readings.goodput import download
 from labs.read.runs.run import Run
+from labs.read.theory import bdp as theory
 from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER
+from labs.read.theory.kernel_version import series
+from labs.read.theory.windows import RATIO_SINCE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["describe", "describe_run", "remarks"]
+__all__ = ["describe", "describe_run", "remarks", "tell_httping", "tell_kernels", "tell_reckoning"]
 
 MOST_PCT = 50.0
+RIGHT_PCT = 15.0
+"""Within this the article's number for the buffer is right."""
 # Shares of the BDP: from here on the link is full, and from there on a queue holds more than it.
 FULL, QUEUED = 0.95, 2.0
 BOUNDS = {
@@ -34,10 +42,9 @@ HELD = {
 
 
 def describe(table: DataFrame) -> str:
-    """A line a run: what was measured, what was predicted, what the article has, what to mind.
+    """One line per run: measured, predicted, the article's figure, and notes.
 
-    Of a study with many runs those of the article's own conditions are told of; the others have
-    charts.
+    A study that has the article's own conditions is described by these; the others have charts.
     """
     own = table[table["group"] == ARTICLE]
     rows = (table if own.empty else own).to_dict("records")
@@ -65,8 +72,8 @@ def _one(row: dict[Any, Any]) -> str:
     said += "."
     if is_known(row["predicted_mib_s"]):
         said += (
-            f" Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in the long run "
-            f"{in_three_digits(row['predicted_mib_s'])}, held there by "
+            f" Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
+            f"{in_three_digits(row['predicted_mib_s'])}, limited by "
             f"{BOUNDS[row['bound']]}."
         )
     theirs = _of_the_article(row)
@@ -101,13 +108,13 @@ def describe_run(run: Run) -> str:
     if bdp is not None:
         said.append(
             f"The link carries {link.rate_mbit:.4g} Mbit/s and a round trip takes "
-            f"{milliseconds(link.rtt_ms)}, so **{size_in_words(bdp)}** must be on their way to "
+            f"{milliseconds(link.rtt_ms)}, so **{size_in_words(bdp)}** must be in flight to "
             "keep it busy (the bandwidth-delay product, BDP)."
         )
     said.append(
         f"Usually **{size_in_words(found.usually_in_flight_bytes)}** were in flight, at most "
         f"{size_in_words(found.in_flight_bytes)}. The receiver offered a window of at most "
-        f"{size_in_words(found.offered_bytes)}, and the sender's congestion window came to "
+        f"{size_in_words(found.offered_bytes)}, and the sender's congestion window reached "
         f"{size_in_words(found.congestion_bytes)}."
     )
     if bdp is not None:
@@ -121,7 +128,7 @@ def describe_run(run: Run) -> str:
         )
     again = run.nstat("server").get("TcpRetransSegs", 0)
     if again:
-        said.append(f"{again} segments were sent again.")
+        said.append(f"{again} segments were retransmitted.")
     return " ".join([*said, *_held_back(found)])
 
 
@@ -132,3 +139,174 @@ def _held_back(found: Window) -> list[str]:
         for name, share in found.limited_pct.items()
         if share >= MOST_PCT
     ]
+
+
+def tell_httping(table: DataFrame) -> Words:
+    """What httping says beside the handshake on the same link; says so where it was not run."""
+    rows = table[table["httping_ms"].notna()]
+    if rows.empty:
+        return Words("No run here started httping.")
+    row = rows.iloc[0]
+    said, rtt = float(row["httping_ms"]), float(row["rtt_ms"])
+    if rtt <= 0:
+        return Words("The link has no round trip to speak of.")
+    return Words(
+        f"`httping` says **{milliseconds(said)}**. A TCP handshake on the same port takes "
+        f"**{milliseconds(rtt)}**. That is {said / rtt:.2f} times as much: httping's time is that "
+        "of a connection *and* of a request on it, two round trips one after the other."
+    )
+
+
+def tell_reckoning(table: DataFrame) -> Words:
+    """The buffer that follows from httping's time, the true BDP, and the one that was enough."""
+    timed, found = table[table["httping_ms"].notna()], smallest(table)
+    if timed.empty or not found:
+        return Words("This needs a run of `httping` and a sweep over buffer sizes.")
+    row, rate = timed.iloc[0], float(found[0].rate_mbit)
+    believed = theory.bdp_bytes(rate, float(row["httping_ms"]))
+    told = (
+        f"With httping's {milliseconds(float(row['httping_ms']))} for the round trip the BDP "
+        f"would be {_mb(believed)}. It is {_mb(found[0].bdp_bytes)}."
+    )
+    return Words(" ".join([told, *(_enough(one, believed) for one in _one_a_kernel(found))]))
+
+
+def _enough(found: Smallest, believed: float) -> str:
+    if found.buffer_bytes is None or found.of_the_bdp is None:
+        return (
+            f"On Linux {found.kernel} no buffer that was tried filled the link, so the runs "
+            "do not say which would."
+        )
+    said = (
+        f"On Linux {found.kernel} the smallest of the {found.points} sizes that reaches "
+        f"{FULL_PCT:.0f} % of the line is {_mb(found.buffer_bytes)}, "
+        f"{found.of_the_bdp:.2f} times the BDP{_below(found)}."
+    )
+    apart = 100 * (found.buffer_bytes / believed - 1)
+    if abs(apart) <= RIGHT_PCT:
+        return said + (
+            " So the article's number is right, within "
+            f"{RIGHT_PCT:.0f} %, and its reason is not: the round trip was taken "
+            f"{believed / found.bdp_bytes:.2f} times too long{_kept_back(found)}."
+        )
+    word = "more" if apart < 0 else "less"
+    share = 100 * abs(believed / found.buffer_bytes - 1)
+    return said + f" The article's number is {share:.0f} % {word} than that."
+
+
+def _kept_back(found: Smallest) -> str:
+    if found.below_share_pct is None:
+        return ""
+    return (
+        f", but no more than {found.below_share_pct:.0f} % of a buffer is usable as window; "
+        "the two errors cancel"
+    )
+
+
+def _below(found: Smallest) -> str:
+    if found.below_bytes is None or found.below_pct is None:
+        return ""
+    return f" ({_mb(found.below_bytes)} reach {found.below_pct:.0f} %)"
+
+
+def _one_a_kernel(found: list[Smallest]) -> list[Smallest]:
+    first: dict[str, Smallest] = {}
+    for one in found:
+        first.setdefault(one.kernel, one)
+    return list(first.values())
+
+
+def _mb(size: float) -> str:
+    return f"{size / 1e6:.3g} MB"
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One kernel's run with the sender's buffer raised."""
+
+    kernel: str
+    speed_mib_s: float
+    under_way_bytes: float
+    share: float
+    bound: str
+
+    @property
+    def by_packets(self) -> bool:
+        return series(self.kernel) >= RATIO_SINCE
+
+
+def tell_kernels(table: DataFrame, other: DataFrame) -> Words:
+    """Why one kernel is faster than the other where only the sender's buffer was raised.
+
+    Both are `study.results()`; every figure is from their runs. Says so where a run is missing.
+    """
+    found = [_seen(one) for one in (table, other)]
+    told = [
+        _why(*sorted(filter(None, found), key=lambda one: one.speed_mib_s))
+        if None not in found
+        else f"There are no two kernels here with a run of “{SENDER_RAISED}” that had settled."
+    ]
+    told += [in_words(one) for one in _sweeps(table, other)]
+    return Words("\n\n".join(told))
+
+
+def _sweeps(*tables: DataFrame) -> list[Any]:
+    found = [one for table in tables if not table.empty for one in smallest(table)]
+    first = {one.kernel: one for one in reversed(found)}
+    return [one for one in found if first[one.kernel] is one]
+
+
+def _seen(table: DataFrame) -> _Seen | None:
+    if table.empty:
+        return None
+    rows = table[(table["condition"] == SENDER_RAISED) & table["steady_mib_s"].notna()]
+    if rows.empty:
+        return None
+    row = rows.iloc[0]
+    under_way = float(row["steady_bytes_s"]) * float(row["rtt_ms"]) / 1e3
+    return _Seen(
+        str(row["kernel"]),
+        float(row["steady_mib_s"]),
+        under_way,
+        under_way / float(row["receive_most_bytes"]),
+        str(row["bound"]),
+    )
+
+
+def _why(slow: _Seen, fast: _Seen) -> str:
+    if slow.kernel == fast.kernel:
+        return f"Both tables are of Linux {slow.kernel}."
+    speeds = (
+        f"With the sender's buffer raised alone (“{SENDER_RAISED}”), Linux {slow.kernel} "
+        f"reaches {in_three_digits(slow.speed_mib_s)} MiB/s and Linux {fast.kernel} "
+        f"{in_three_digits(fast.speed_mib_s)}."
+    )
+    if slow.bound == fast.bound != RECEIVE_WINDOW:
+        return speeds + f" On both it is {BOUNDS.get(slow.bound, 'something else')} that decides."
+    if slow.bound != fast.bound:
+        return speeds + (
+            f" On the first it is {BOUNDS.get(slow.bound, 'something else')} that "
+            f"holds the sender back, on the second "
+            f"{BOUNDS.get(fast.bound, 'something else')}."
+        )
+    held = (
+        f" On both the receiver's window holds the sender back: "
+        f"{size_in_words(slow.under_way_bytes)} and {size_in_words(fast.under_way_bytes)} "
+        f"are in flight, which is {100 * slow.share:.0f} % and {100 * fast.share:.0f} % of the "
+        f"largest receive buffer, {size_in_words(slow.under_way_bytes / slow.share)}."
+    )
+    if slow.by_packets == fast.by_packets:
+        return speeds + held
+    old, new = (fast, slow) if fast.by_packets is False else (slow, fast)
+    return (
+        speeds
+        + held
+        + (
+            f" Linux {old.kernel} keeps back a fixed share of a buffer for what is around the "
+            f"payload "
+            f"(tcp_adv_win_scale); Linux {new.kernel} measures on the first full packet how "
+            f"much of "
+            "the memory is payload, and gives that share to the window. Packets that come joined "
+            "two by two have little around them, so the same buffer makes a larger window."
+        )
+    )

@@ -21,11 +21,11 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Smallest:
-    """The smallest buffer of a sweep, of both ends, with which a flow comes to 95 % of the line.
+    """The smallest buffer of a sweep, of both ends, with which a flow reaches 95 % of the line.
 
     `buffer_bytes` is None where none is large enough; `below_bytes` is the next smaller one, which
-    comes to `below_pct` of the line (None: there is no smaller one), with `below_share_pct` of it
-    under way. `points` is how many sizes were tried.
+    reaches `below_pct` of the line (None: there is no smaller one), with `below_share_pct` of it
+    in flight. `points` is how many sizes were tried.
     """
 
     kernel: str
@@ -63,7 +63,8 @@ def points(table: DataFrame) -> DataFrame:
 
 
 def smallest(table: DataFrame) -> list[Smallest]:
-    """The answer of each sweep in a table: one a kernel and series; only settled points count."""
+    """The answer of each sweep in a table, one per kernel and series, from points in steady
+    state."""
     rows = points(table)
     rows = rows[rows["steady_mib_s"].notna() & (rows["settled"] != False)]  # noqa: E712
     return [
@@ -93,7 +94,7 @@ def _smallest(kernel: str, series: str, rows: DataFrame) -> Smallest:
 
 
 def _share_pct(row: dict[Any, Any]) -> float:
-    """How much of its buffer a flow had under way in the long run, as payload."""
+    """How much of its buffer a flow had in flight in steady state, as payload."""
     under_way = float(row["steady_bytes_s"]) * float(row["rtt_ms"]) / 1e3
     return 100 * under_way / float(row["buffer_bytes"])
 
@@ -104,7 +105,7 @@ def in_words(found: Smallest) -> str:
     if found.buffer_bytes is None:
         return (
             f"Linux {found.kernel}: none of the {found.points} buffers of the sweep{how} "
-            f"fills the link; the largest, {size_in_words(found.below_bytes or 0)}, comes to "
+            f"fills the link; the largest, {size_in_words(found.below_bytes or 0)}, reaches "
             f"{found.below_pct or 0:.0f} % of the line rate."
         )
     said = (
@@ -116,7 +117,7 @@ def in_words(found: Smallest) -> str:
     if found.below_bytes is None:
         return said + "."
     return (
-        said + f"; the next smaller one, {size_in_words(found.below_bytes)}, comes to "
+        said + f"; the next smaller one, {size_in_words(found.below_bytes)}, reaches "
         f"{found.below_pct:.0f} %."
     )
 

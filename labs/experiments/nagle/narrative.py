@@ -29,7 +29,7 @@ SEQUENCES = {"sequence_off": "off", "sequence_on": "on"}
 
 
 def describe(table: DataFrame) -> str:
-    """A line a run: what was measured, what was predicted, how many requests stalled."""
+    """One line per run: measured, predicted, and how many requests stalled."""
     return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in table.to_dict("records"))
 
 
@@ -89,7 +89,7 @@ def _told(requests: DataFrame) -> str:
     for other, count in others.most_common(MOST_OTHERS):
         first = bool((requests["request"][requests["steps"] == other] == 0).all())
         where = ", each the first one on its connection" if first else ""
-        said.append(f"{count} go otherwise{where}: {in_words(other)}.")
+        said.append(f"{count} follow another sequence{where}: {in_words(other)}.")
     return " ".join(said)
 
 

@@ -178,7 +178,7 @@ def own_lab(folder: Path, fault: str) -> str:
     from labs.cli.new import source
 
     path = folder / "mine.py"
-    path.write_text(source("mine").replace("    settings = {", f"    {fault}\n    settings = {{"))
+    path.write_text(source("mine").replace("    settings = as", f"    {fault}\n    settings = as"))
     return str(path)
 
 

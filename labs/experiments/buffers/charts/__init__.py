@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from labs.experiments.buffers.buffer_table import buffer_rows, in_words
+from labs.experiments.buffers.buffer_sizes import buffer_rows, in_words
 from labs.experiments.buffers.charts.buffer_sweep import against_buffer_size
-from labs.experiments.buffers.charts.conditions import by_condition
-from labs.experiments.buffers.charts.kernels import kernels
+from labs.experiments.buffers.charts.goodput_bars import by_condition
 from labs.experiments.buffers.charts.loss import loss
 from labs.experiments.buffers.charts.timeline import timeline
+from labs.experiments.buffers.charts.two_kernels import kernels
 from labs.experiments.buffers.charts.window_shares import adv_win_scale
 
 if TYPE_CHECKING:
@@ -30,6 +30,6 @@ __all__ = [
 def buffers_table(study: Study) -> Table:
     """Every buffer of a study's runs: requested, granted, used, advertised, what that allows.
 
-    Sizes are in words; `buffer_table.buffer_rows(study.runs)` has them in bytes.
+    Sizes are in words; `buffer_sizes.buffer_rows(study.runs)` has them in bytes.
     """
     return in_words(buffer_rows(study.runs))

@@ -64,18 +64,18 @@ def explain(run: Run, measured: Mapping[str, float]) -> str:
     best = max(measured.values())
     if not _agrees(theory, best):
         return (
-            f"not explained: the theory has {in_digits(theory.goodput_mib_s)} MiB/s, held "
-            f"there by the {theory.bound}"
+            f"not explained: the theory has {in_digits(theory.goodput_mib_s)} MiB/s, limited "
+            f"by the {theory.bound}"
         )
     if theory.bound == LINE:
         return (
-            f"the run reaches what the line carries, {in_digits(theory.goodput_mib_s)} MiB/s "
+            f"the run reaches the rate of the link, {in_digits(theory.goodput_mib_s)} MiB/s "
             "of payload"
-            + ("; on virtual time no machine stands in its way" if run.testbed == "virtual" else "")
+            + ("; on virtual time no machine limits it" if run.testbed == "virtual" else "")
         )
     return (
         f"as the theory has it on {run.kernel.release}: "
-        f"{in_digits(theory.goodput_mib_s)} MiB/s, held there by the {theory.bound}"
+        f"{in_digits(theory.goodput_mib_s)} MiB/s, limited by the {theory.bound}"
     )
 
 

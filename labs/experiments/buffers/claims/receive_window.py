@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SCALE = "net.ipv4.tcp_adv_win_scale"
-# How near a sample must come to the moment of the article's, by the bytes received till then.
+# How near a sample must come to the moment of the article's, by the bytes received until then.
 NEAR = 0.05
 
 
@@ -169,12 +169,12 @@ def _client(run: Run) -> DataFrame:
 
 
 def _at(rows: DataFrame, received: int, look: int) -> dict[str, float]:
-    """The figures of the last sample till which no more bytes had come; those that change fast are
-    left out if that sample is far."""
-    till = rows[rows["bytes_received"] <= received * (1 + NEAR)]
-    if till.empty:
+    """Values at the last sample with at most `received` bytes; fast-changing ones are left out if
+    that sample is too early."""
+    until = rows[rows["bytes_received"] <= received * (1 + NEAR)]
+    if until.empty:
         return {}
-    last = till.iloc[-1]
+    last = until.iloc[-1]
     found = {
         f"rcv_space {look}": float(last["rcv_space_bytes"]),
         f"rcv_ssthresh {look}": float(last["rcv_ssthresh_bytes"]),

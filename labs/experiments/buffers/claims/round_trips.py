@@ -55,15 +55,15 @@ def stop_and_wait(claim: Claim, seen: Evidence) -> Finding:
     given = claim.arguments
     block, rate = given["block_bytes"], given["rate_bytes_s"]
     believed_ms, true_ms = given["rtt_ms"], given["true_rtt_ms"]
-    as_reckoned = of_the_wait_pct(block, rate, believed_ms)
+    as_computed = of_the_wait_pct(block, rate, believed_ms)
     exact, at_true = (utilisation_pct(block, rate, rtt) for rtt in (believed_ms, true_ms))
     busy = sending_ms(block, rate)
     reason = (
-        f"as arithmetic: {busy:g} of {believed_ms:g} ms are {in_digits(as_reckoned)} %; with the "
+        f"as arithmetic: {busy:g} of {believed_ms:g} ms are {in_digits(as_computed)} %; with the "
         f"sending itself in the cycle it is {exact:.2f} % ({busy:g} of {busy + believed_ms:g} "
         f"ms). At the link's round trip of {true_ms:g} ms it is {at_true:.2f} % ({busy:g} of "
         f"{busy + true_ms:g} ms), {in_digits(of_the_wait_pct(block, rate, true_ms))} % as the "
-        "article reckons"
+        "article computes it"
     )
     factor = exact / claim.figure
     if abs(factor - 1) <= claim.allowed:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.nagle.charts.answer_times import by_condition, matrix
-from labs.experiments.nagle.charts.segments_per_response import segments
+from labs.experiments.nagle.charts.responses import by_condition, matrix, segments
 from labs.experiments.nagle.requests import packets_of, requests_of, table_of, typical
 from labs.read.charts import ladder as drawn
 from labs.read.charts.caption import where_from

@@ -116,7 +116,7 @@ def test_the_line_s_payload_rate_is_what_there_is_without_a_machine() -> None:
     assert figures("A1.2") == pytest.approx(114.0, abs=0.1)
     assert figures("A1.8")["end"] == pytest.approx(114.0, abs=0.1)
     assert judged("6.1")["A1.2"].factor == pytest.approx(114.0 / 91.6, rel=0.001)
-    assert "no machine stands in its way" in judged("6.1")["A1.2"].reason
+    assert "no machine limits it" in judged("6.1")["A1.2"].reason
     # The mean with slow start in it: 1 GiB in 10.93 s from the first byte on.
     assert figures("A1.9")["mean"] == pytest.approx(93.66, abs=0.05)
     assert judged("6.1")["A1.9"].factor == pytest.approx(114.0 / 89.2, rel=0.001)
@@ -198,7 +198,7 @@ def test_one_block_at_a_time() -> None:
     """10 of 410 ms; at 200 ms 10 of 210."""
     found = judged("6.1")["A1.18"]
     assert found.predicted == pytest.approx(100 * 10 / 410)
-    assert "4.76 % (10 of 210 ms), 5 % as the article reckons" in found.reason
+    assert "4.76 % (10 of 210 ms), 5 % as the article computes it" in found.reason
 
 
 # Nothing is typed in: other figures, other verdicts.

@@ -10,8 +10,8 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.condition import as_settings, read_settings
-from labs.experiments.buffers.buffer_table import COLUMNS, buffer_rows, in_words
-from labs.experiments.buffers.charts.conditions import by_condition
+from labs.experiments.buffers.buffer_sizes import COLUMNS, buffer_rows, in_words
+from labs.experiments.buffers.charts.goodput_bars import by_condition
 from labs.experiments.buffers.conditions import conditions
 from labs.experiments.buffers.narrative import describe, describe_run
 from labs.experiments.buffers.parameters import Buffers
@@ -203,8 +203,8 @@ def test_every_buffer_of_every_run() -> None:
         50176,
     )
     # Three quarters of the buffer, less one segment; windows on the wire are rounded up.
-    assert receiver["may be under way"] == 50176 * 3 // 4 - 1448
-    assert 0 <= receiver["advertised"] - receiver["may be under way"] <= 1448
+    assert receiver["usable window"] == 50176 * 3 // 4 - 1448
+    assert 0 <= receiver["advertised"] - receiver["usable window"] <= 1448
     (sender,) = rows[(rows["condition"] == "wmem") & (rows["whose"] == "sender")].to_dict("records")
     # All of the 2 MiB was written at once; no buffer of 50 MiB fills with that.
     assert 2 * MIB <= sender["used"] < 3 * MIB

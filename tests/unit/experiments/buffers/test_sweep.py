@@ -10,10 +10,9 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.run import as_json, as_text
-from labs.experiments.buffers.advice import ENOUGH, advice, to_paste
-from labs.experiments.buffers.article_reasoning import tell_httping, tell_reckoning
+from labs.experiments.buffers.buffer_sizes import ENOUGH, advice, to_paste
+from labs.experiments.buffers.narrative import tell_httping, tell_kernels, tell_reckoning
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest, tell_smallest
-from labs.experiments.buffers.two_kernels import tell_kernels
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.bounds import LINE, predict
@@ -90,7 +89,7 @@ def test_where_no_buffer_is_enough() -> None:
 def test_the_remarks_say_the_size_its_share_and_the_one_below() -> None:
     (said,) = remarks(swept((25, 60.0), (43.75, 104.4), (50, 114.0)))
     assert "47.7 MiB, 2.00 times the BDP of 23.8 MiB" in said
-    assert "41.7 MiB, comes to 92 %" in said
+    assert "41.7 MiB, reaches 92 %" in said
     assert tell_smallest(swept((25, 60.0)).iloc[:0]) == "No run here is a point of a sweep."
 
 
@@ -118,13 +117,13 @@ def test_httping_beside_the_handshake() -> None:
 def test_the_right_number_for_a_wrong_reason() -> None:
     said = tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0), (50, 114.0))]))
     assert "would be 50 MB. It is 25 MB." in said
-    assert "50 MB, 2.00 times the BDP (25 MB come to 53 %)" in said
-    assert "2.00 times too long, and of a buffer no more than 50 %" in said
+    assert "50 MB, 2.00 times the BDP (25 MB reach 53 %)" in said
+    assert "2.00 times too long, but no more than 50 %" in said
 
 
 def test_a_number_that_is_not_right_on_another_kernel() -> None:
     said = tell_reckoning(pandas.concat([table(HTTPING), swept((25, 78.0), (37.5, 114.0))]))
-    assert "The number that was reckoned is 33 % more than that." in said
+    assert "The article's number is 33 % more than that." in said
     assert "needs a run" in tell_reckoning(swept((25, 60.0)))
     assert "do not say" in tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0))]))
 
@@ -145,7 +144,7 @@ def kernel_row(kernel: str, speed: float, bound: str = "receive window") -> pand
 
 def test_why_two_kernels_differ() -> None:
     said = tell_kernels(kernel_row("6.1.192", 14.94), kernel_row("6.12.117", 22.31))
-    assert "6.1.192 comes to 14.9 MiB/s and Linux 6.12.117 to 22.3" in said
+    assert "6.1.192 reaches 14.9 MiB/s and Linux 6.12.117 22.3" in said
     assert "50 % and 74 % of the largest receive buffer, 6 MiB" in said
     assert "Linux 6.12.117 measures" in said
     turned = tell_kernels(kernel_row("6.12.117", 22.31), kernel_row("6.1.192", 14.94))

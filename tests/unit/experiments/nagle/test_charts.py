@@ -12,7 +12,8 @@ from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
 from labs.experiments.nagle import charts as nagle
-from labs.experiments.nagle.charts import answer_times
+from labs.experiments.nagle.charts import responses
+from labs.experiments.nagle.request_tables import beside_wireshark, sequences, waits
 from labs.experiments.nagle.requests import (
     own_requests,
     own_table,
@@ -20,7 +21,6 @@ from labs.experiments.nagle.requests import (
     requests_of,
     typical,
 )
-from labs.experiments.nagle.tables import beside_wireshark, sequences, waits
 from labs.read.flows.exchanges import ARTICLE_OFF
 from labs.studies.study import Study
 from tests.delayed_answers import STALL_MS, delayed, usual_ms
@@ -89,7 +89,7 @@ def test_the_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms
     figure = nagle.matrix(delayed(tmp_path, delay_ms))
     bars = [trace for trace in figure.data if trace.type == "bar"]
     low, high = figure.layout.xaxis.range
-    for cell, condition in zip(bars, answer_times.MATRIX, strict=True):
+    for cell, condition in zip(bars, responses.MATRIX, strict=True):
         assert sum(cell.y) == pytest.approx(100)
         assert low <= min(cell.x) - cell.width / 2 and max(cell.x) + cell.width / 2 <= high
         usual = cell.x[list(cell.y).index(max(cell.y))]
@@ -110,7 +110,7 @@ def test_the_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms
 def test_one_late_request_is_in_the_matrix_too(tmp_path: Path) -> None:
     figure = nagle.matrix(delayed(tmp_path, 20, late_ms=3000))
     for cell, condition in zip(
-        (trace for trace in figure.data if trace.type == "bar"), answer_times.MATRIX, strict=True
+        (trace for trace in figure.data if trace.type == "bar"), responses.MATRIX, strict=True
     ):
         assert sum(cell.y) == pytest.approx(100) and cell.y[-1] == pytest.approx(5)
         late = 3000 + usual_ms(condition, 20)
@@ -172,7 +172,7 @@ def test_segments_have_their_prediction() -> None:
     rows = table()[table()["condition"].isin(["off", "pieces", "pieces-quickack"])]
     drawn = named(nagle.segments(rows))
     assert list(drawn["segments of the server"].x) == pytest.approx([2, 2, 10], rel=0.1)
-    assert drawn["predicted segments, but for the first answer"].x[::3] == (2, 2, 10)
+    assert drawn["predicted segments, but for the first response"].x[::3] == (2, 2, 10)
 
 
 def test_the_ladder_of_one_request_has_the_silence_with_its_reason() -> None:

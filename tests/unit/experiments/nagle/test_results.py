@@ -258,7 +258,7 @@ def test_words_say_who_waits_for_whom() -> None:
         "**900 of 1000 requests** follow this sequence: request; first part; silence;"
     )
     assert "the server waits for the client" in said
-    assert "100 go otherwise, each the first one on its connection" in said
+    assert "100 follow another sequence, each the first one on its connection" in said
     assert "No request stalls." in recorded_nagle().tell("on")
     assert "**off**: 39.7 ms on average (predicted: 39.6 ms; the article: 44.619 ms)" in (
         recorded_nagle().tell()

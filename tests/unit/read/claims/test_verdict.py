@@ -56,9 +56,9 @@ def test_plain_data() -> None:
 @pytest.mark.parametrize(
     ("said", "fault"),
     [
-        ({"verdict": "fine", "reason": "x"}, "no verdict"),
-        ({"verdict": "held until kernel", "reason": "x"}, "no verdict"),
-        ({"verdict": "held until kernel six", "reason": "x"}, "no verdict"),
+        ({"verdict": "fine", "reason": "x"}, "is not a verdict"),
+        ({"verdict": "held until kernel", "reason": "x"}, "is not a verdict"),
+        ({"verdict": "held until kernel six", "reason": "x"}, "is not a verdict"),
         ({"verdict": WRONG, "reason": ""}, "needs its reason"),
         ({"verdict": WRONG, "reason": "one\ntwo"}, "in one line"),
         ({"verdict": DIFFERS, "reason": "x"}, "factor goes with"),

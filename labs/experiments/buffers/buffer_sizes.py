@@ -1,4 +1,4 @@
-"""Every buffer of every run: requested, granted, used, advertised, and what that allows."""
+"""Tables of buffer sizes: those of every run, and what to set on a machine of your own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer, settings_of
 from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.display.notebook import Table
+from labs.read.display.notebook import Table, Text
 from labs.read.readings.goodput import download, own_socket
 from labs.read.runs.run import Run
+from labs.read.theory.advice import Advice, advise
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -26,22 +27,23 @@ COLUMNS = (
     "granted",
     "used",
     "advertised",
-    "may be under way",
+    "usable window",
     "allows MiB/s",
     "measured MiB/s",
 )
 WHOSE = {"receive": "receiver", "send": "sender"}
 CAPS = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
+ENOUGH = "the default is enough"
 # Below this the round trip is the machine's, and says nothing of a buffer.
 SHORTEST_RTT_MS = 0.1
 
 
 def buffer_rows(runs: Iterable[Run]) -> Table:
-    """A row a buffer; sizes in bytes, empty where a run does not say.
+    """One row per buffer; sizes in bytes, empty where a run does not say.
 
     `requested` is what the program or the sysctl asked for (empty: the kernel sizes the buffer),
     `granted` what getsockopt says at the end of the transfer, `used` the most memory that was in
-    it, `advertised` the largest window on the wire. `may be under way` is the theory's: what the
+    it, `advertised` the largest window on the wire. `usable window` is the theory's: what the
     buffer lets be sent and not yet acknowledged; `allows MiB/s` is that over the round trip.
     """
     rows = [row for run in runs for row in _rows(run)]
@@ -53,7 +55,7 @@ def buffer_rows(runs: Iterable[Run]) -> Table:
 def in_words(rows: Table) -> Table:
     """The same to be read: asked and granted sizes to the byte, all else in three digits."""
     exact = ("requested", "core maximum", "granted")
-    rounded = ("used", "advertised", "may be under way")
+    rounded = ("used", "advertised", "usable window")
     speeds = ("allows MiB/s", "measured MiB/s")
     words = {
         **{name: rows[name].map(_exactly) for name in exact},
@@ -157,5 +159,49 @@ def _known(rows: DataFrame, column: str) -> Series[Any]:
 def _allows(run: Run, under_way: int | None) -> dict[str, Any]:
     rtt_ms = run.link.measured.rtt_ms
     if under_way is None or rtt_ms < SHORTEST_RTT_MS:
-        return {"may be under way": under_way}
-    return {"may be under way": under_way, "allows MiB/s": under_way / (rtt_ms / 1e3) / MIB}
+        return {"usable window": under_way}
+    return {"usable window": under_way, "allows MiB/s": under_way / (rtt_ms / 1e3) / MIB}
+
+
+def advice(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:
+    """What one flow needs to fill a line: one row per kernel, the same kernel at both ends."""
+    found = {kernel: advise(rate_mbit, rtt_ms, kernel) for kernel in kernels}
+    return Table(
+        [
+            {
+                "Linux": kernel,
+                "BDP": size_in_words(one.bdp_bytes),
+                "receive buffer": size_in_words(one.receive_bytes),
+                "of the BDP": _share(one.receive_bytes, one.bdp_bytes),
+                "send buffer": size_in_words(one.send_bytes),
+                "of the BDP ": _share(one.send_bytes, one.bdp_bytes),
+                "on the receiver": ENOUGH if one.receive_suffices else f"tcp_rmem = {one.rmem()}",
+                "on the sender": ENOUGH if one.send_suffices else f"tcp_wmem = {one.wmem()}",
+            }
+            for kernel, one in found.items()
+        ]
+    )
+
+
+def to_paste(rate_mbit: float, rtt_ms: float, kernel: str) -> Text:
+    """The sysctl lines for both ends; a remark where the defaults are enough."""
+    found: Advice = advise(rate_mbit, rtt_ms, kernel)
+    return Text(
+        "\n".join(
+            [
+                "# on the receiver",
+                _line("tcp_rmem", found.rmem(), found.receive_suffices),
+                "",
+                "# on the sender",
+                _line("tcp_wmem", found.wmem(), found.send_suffices),
+            ]
+        )
+    )
+
+
+def _line(name: str, value: str, suffices: bool) -> str:
+    return f"# {ENOUGH}" if suffices else f"sysctl -w net.ipv4.{name}='{value}'"
+
+
+def _share(size: int, bdp: float) -> str:
+    return f"{size / bdp:.2f}" if bdp else ""

@@ -30,7 +30,7 @@ def kernels(table: DataFrame, other: DataFrame) -> Figure:
     """Steady goodput on two kernels: at the left three conditions, at the right the sweep.
 
     Both tables are `study.results()`. The theory is a short line on a bar and a long one through
-    the points. `labs.experiments.buffers.two_kernels.tell_kernels` says why they differ.
+    the points. `labs.experiments.buffers.narrative.tell_kernels` says why they differ.
     """
     both = pandas.concat([one for one in (table, other) if not one.empty])
     rows = both[both["condition"].isin(SHOWN) & both["steady_mib_s"].notna()]

@@ -1,4 +1,4 @@
-"""Judging functions: what changes over several sizes, or over several losses."""
+"""Judging functions that compare conditions: over buffer sizes, and over loss rates."""
 
 from __future__ import annotations
 

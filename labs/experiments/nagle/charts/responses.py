@@ -1,4 +1,4 @@
-"""How long answers took: condition by condition, and the matrix of Nagle and delayed ACK."""
+"""Response times by condition and with Nagle's algorithm and delayed ACKs on and off; segments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
 from labs.experiments.nagle.requests import requests_of
-from labs.read.charts.style import BLUE, ORANGE, VERMILION, dressed, nothing
+from labs.read.charts.style import BLUE, ORANGE, SKY, VERMILION, dressed, nothing
 from labs.read.display.format import milliseconds
 from labs.read.display.provenance import of_table
 from labs.read.readings.latency import SMALLEST_MS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labs.studies.study import Study
 
 BAR, ROW_PX = 0.55, 34
+PAIR_BAR, SEGMENTS_ROW_PX = 0.34, 44
 ROOM = 1.75
 """How far the axis goes beyond the longest bar: the figures are written behind the bars."""
 MATRIX = {
@@ -247,4 +248,70 @@ def _predicted(row: dict[Any, Any]) -> str:
         return "no prediction"
     return f"predicted: {milliseconds(value, SMALLEST_MS)}" + (
         " for all but the first" if row["predicted_stalls"] else ""
+    )
+
+
+def segments(table: DataFrame) -> Figure:
+    """Segments with payload from the server and ACKs without from the client, an answer; the
+    prediction of the former. `table` is `study.results()` or some rows of it."""
+    rows = table.reset_index(drop=True)
+    places = rows.index.to_list()
+    figure = Figure(
+        [
+            Bar(
+                x=rows[column],
+                y=[place + offset for place in places],
+                width=PAIR_BAR,
+                orientation="h",
+                name=name,
+                marker={"color": colour},
+                text=[f"{value:.3g}" for value in rows[column]],
+                textposition="outside",
+                cliponaxis=False,
+                hovertemplate="%{x:.3f} an answer<extra></extra>",
+            )
+            for column, name, colour, offset in (
+                ("segments_per_answer", "segments of the server", BLUE, -PAIR_BAR / 2),
+                ("acks_per_answer", "ACKs of the client", SKY, PAIR_BAR / 2),
+            )
+        ]
+    )
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for place, value in zip(places, rows["predicted_segments"], strict=True):
+        if value == value:
+            xs += [float(value), float(value), None]
+            ys += [place - PAIR_BAR, place, None]
+    figure.add_trace(
+        Scatter(
+            x=xs,
+            y=ys,
+            mode="lines",
+            name="predicted segments, but for the first response",
+            line={"color": VERMILION, "width": 3},
+            hovertemplate="predicted %{x:g}<extra></extra>",
+        )
+    )
+    most = float(
+        rows[["segments_per_answer", "acks_per_answer", "predicted_segments"]]
+        .astype(float)
+        .max()
+        .max()
+    )
+    figure.update_xaxes(title="per answer", range=[0, 1.12 * most])
+    figure.update_yaxes(
+        tickvals=places,
+        ticktext=list(rows["condition"]),
+        range=[len(rows) - 0.5, -0.5],
+        showgrid=False,
+    )
+    figure.update_layout(
+        barmode="overlay",
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"},
+    )
+    return dressed(
+        figure,
+        title="Segments and ACKs of an answer",
+        caption=of_table(rows),
+        height=190 + SEGMENTS_ROW_PX * len(rows),
     )

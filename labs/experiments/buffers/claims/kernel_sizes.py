@@ -1,4 +1,4 @@
-"""Judging functions: the sizes that buffers have, are given and may come to."""
+"""Judging functions: default sizes of buffers, what setsockopt grants, how far they grow."""
 
 from __future__ import annotations
 

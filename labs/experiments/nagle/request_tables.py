@@ -24,7 +24,7 @@ ACK_RTT = "tcp.analysis.ack_rtt"
 
 
 def sequences(requests: Mapping[str, DataFrame]) -> Table:
-    """A row a sequence of steps, for each name: how many of its requests take these steps."""
+    """One row per sequence of steps, for each name: how many of its requests take these steps."""
     rows = []
     for name, table in requests.items():
         found = usual(table)
@@ -47,7 +47,7 @@ def sequences(requests: Mapping[str, DataFrame]) -> Table:
 
 
 def waits(requests: DataFrame) -> Table:
-    """A row a reason for which requests stalled: who waited for whom, how long, and the rule."""
+    """One row per reason for a stall: who waited for whom, how long, and the rule."""
     rows = []
     for (reason, waiting, waited_for), own in requests[stalls_in(requests)].groupby(
         ["reason", "waiting", "waited_for"], sort=False
