@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from labs.read.display.format import size_in_words
 from labs.read.display.notebook import Table, Text
-from labs.read.theory.advice import Advice, advise
+from labs.read.theory.buffer_sizing import Advice, advise
 
 ENOUGH = "the default is enough"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labs.read.runs.run import Run
-from labs.read.theory.granted import granted_bytes
+from labs.read.theory.windows import granted_bytes
 
 MIB = 1 << 20
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"

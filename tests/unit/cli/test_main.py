@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CLI = ROOT / "labs" / "cli"
 HEAVY = ("numpy", "pandas", "plotly", "jsonschema", "scapy", "pyshark", "asyncio")
 # Modules of the package that are not commands.
-PARTS = {"__init__", "__main__", "arguments", "tables", "new_lab", "capture_shown"}
+PARTS = {"__init__", "__main__", "arguments", "tables", "new_lab"}
 
 
 def labs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -11,10 +11,9 @@ import pytest
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.results import NO_RATE, marks, results, tell_run
 from labs.experiments.buffers.window import bdp_bytes, window
-from labs.read.parse.pcap import carried
 from labs.read.readings.counters import capture_losses, received_bytes, shaper_drops
 from labs.read.readings.goodput import Download, download
-from labs.read.readings.instruments import goodputs
+from labs.read.readings.instruments import carried, goodputs
 from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, TOLERANCE_PCT
 from tests.real_runs import FOLDER, real, with_condition, with_file, with_link
 

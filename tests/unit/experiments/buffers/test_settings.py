@@ -16,7 +16,7 @@ from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import DOWNLOAD, results, tell, tell_run
 from labs.read.claims.article_figures import WMEM, figures_by_column
 from labs.read.claims.ledger import article
-from labs.read.readings.ss_agreement import instants
+from labs.read.readings.instruments import instants
 from labs.studies.study import Study
 from tests.real_runs import real, real_study, with_condition, with_file
 

@@ -14,9 +14,9 @@ from labs.experiments.buffers.advice import ENOUGH, advice, to_paste
 from labs.experiments.buffers.article_reasoning import tell_httping, tell_reckoning
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest, tell_smallest
 from labs.experiments.buffers.two_kernels import tell_kernels
-from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.bounds import LINE, predict
+from labs.read.theory.buffer_sizing import advise
 from tests.real_runs import real_study
 
 MB = 1e6
