@@ -116,7 +116,7 @@ def main_table(args: argparse.Namespace) -> int:
 
         write_segments(columns, out)
     said = {
-        "file": args.file,
+        "file": str(args.file),
         "out": str(out),
         "written": not args.dry_run,
         "rows": columns.rows,
@@ -147,7 +147,7 @@ def main_connections(args: argparse.Namespace) -> int:
     found = remarks(reader.counts)
     rows = connection_rows(reader.connections)
     if args.json:
-        print(json.dumps({"file": args.file, "connections": rows, **found.as_json()}))
+        print(json.dumps({"file": str(args.file), "connections": rows, **found.as_json()}))
         return 0
     say(found)
     for row in rows:

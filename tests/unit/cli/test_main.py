@@ -121,8 +121,8 @@ def test_the_help_of_run_has_the_lab_s_own_flags(capsys: pytest.CaptureFixture[s
         (["rn"], "rn is not a command; did you mean run?"),
         (["run", "buffers", "--jobs", "x"], '--jobs "x" cannot be read; allowed: a whole number'),
         (
-            ["capture", "stalls", "f", "--quiet-ms", "y"],
-            '--quiet-ms "y" cannot be read; allowed: a number',
+            ["capture", "stalls", "f", "--min-gap-ms", "y"],
+            '--min-gap-ms "y" cannot be read; allowed: a number',
         ),
         (
             ["runs", "list", "--zzz"],
