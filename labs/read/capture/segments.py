@@ -180,6 +180,38 @@ def take_end(table: Any, at: int, direction: int, flags: int) -> None:
 
 
 @compiled
+def direction_of(packet: Any, at: int, table: Any) -> int:
+    """The packet's direction in the connection at `at`; -1 if it belongs to another pair."""
+    return direction_in(
+        at,
+        table,
+        packet[SOURCE_HIGH],
+        packet[SOURCE_LOW],
+        packet[SOURCE_PORT],
+        packet[TARGET_HIGH],
+        packet[TARGET_LOW],
+        packet[TARGET_PORT],
+        packet[VERSION],
+    )
+
+
+@compiled
+def slot_for(packet: Any, table: Any, slots: Any) -> int:
+    """The slot of the packet's pair of ends."""
+    return slot_of(
+        table,
+        slots,
+        packet[SOURCE_HIGH],
+        packet[SOURCE_LOW],
+        packet[SOURCE_PORT],
+        packet[TARGET_HIGH],
+        packet[TARGET_LOW],
+        packet[TARGET_PORT],
+        packet[VERSION],
+    )
+
+
+@compiled
 def find_connection(
     packet: Any, flags: int, seq: int, seen_ns: int, state: Any, table: Any, slots: Any
 ) -> tuple[int, int]:
@@ -189,60 +221,20 @@ def find_connection(
     direction = -1
     slot = -1
     if connection < state[CONNECTIONS]:
-        direction = direction_in(
-            at,
-            table,
-            packet[SOURCE_HIGH],
-            packet[SOURCE_LOW],
-            packet[SOURCE_PORT],
-            packet[TARGET_HIGH],
-            packet[TARGET_LOW],
-            packet[TARGET_PORT],
-            packet[VERSION],
-        )
+        direction = direction_of(packet, at, table)
     if direction < 0:
-        slot = slot_of(
-            table,
-            slots,
-            packet[SOURCE_HIGH],
-            packet[SOURCE_LOW],
-            packet[SOURCE_PORT],
-            packet[TARGET_HIGH],
-            packet[TARGET_LOW],
-            packet[TARGET_PORT],
-            packet[VERSION],
-        )
+        slot = slot_for(packet, table, slots)
         if slots[slot] != 0:
             connection = slots[slot] - 1
             at = (connection & POSITIVE) * CONNECTION_WORDS
-            direction = direction_in(
-                at,
-                table,
-                packet[SOURCE_HIGH],
-                packet[SOURCE_LOW],
-                packet[SOURCE_PORT],
-                packet[TARGET_HIGH],
-                packet[TARGET_LOW],
-                packet[TARGET_PORT],
-                packet[VERSION],
-            )
+            direction = direction_of(packet, at, table)
     if direction >= 0 and flags & (SYN | ACK) == SYN:
         side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
         if table[side + BASE_SET] and table[side + BASE] != seq:
             direction = -1
     if direction < 0:
         if slot < 0:
-            slot = slot_of(
-                table,
-                slots,
-                packet[SOURCE_HIGH],
-                packet[SOURCE_LOW],
-                packet[SOURCE_PORT],
-                packet[TARGET_HIGH],
-                packet[TARGET_LOW],
-                packet[TARGET_PORT],
-                packet[VERSION],
-            )
+            slot = slot_for(packet, table, slots)
         connection = state[CONNECTIONS]
         state[CONNECTIONS] += 1
         slots[slot] = connection + 1
