@@ -9,6 +9,6 @@ trap 'rm -rf "$work"' EXIT
 "$(setup/which-python.sh)" -m venv "$work"
 "$work/bin/python" -m pip --disable-pip-version-check install --quiet "$1"
 "$work/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 \
-    --fork-strategy fewest --extra test --generate-hashes --no-annotate \
+    --fork-strategy fewest --all-extras --generate-hashes --no-annotate \
     --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 echo "requirements.lock: $(grep -c '==' requirements.lock) packages"

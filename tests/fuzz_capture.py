@@ -26,16 +26,16 @@ from pathlib import Path
 
 from labs.errors import LabError
 from labs.experiments.nagle.requests import figures
-from labs.read.capture import connection_table as ends
 from labs.read.capture import counts
-from labs.read.capture.columns import Columns
+from labs.read.capture.connection_tracking import connection_rows, connection_table
 from labs.read.capture.reader import Reader, read_columns
+from labs.read.capture.segment_table import Columns
 from labs.read.capture.tcp_marks import marks
-from labs.read.flows.connection_state import sides
+from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
 from labs.read.flows.reasons import explained
+from labs.read.flows.rtt import time_to_ack
 from labs.read.flows.stalls import stalls
-from labs.read.flows.time_to_ack import time_to_ack
 from tests import captures
 
 ROOT = Path(__file__).parents[1]
@@ -157,11 +157,11 @@ def judge(path: Path, rows: int | None = None, *, deep: bool = True) -> str:
 def explain(columns: Columns, reader: Reader) -> None:
     """Make of what was read all that the project makes of a capture."""
     segments = columns.table().iloc[:EXPLAINED_ROWS]
-    rows = ends.rows(reader.connections[:EXPLAINED_ROWS])
-    assert len(rows) == len(ends.table(reader.connections[:EXPLAINED_ROWS]))
+    rows = connection_rows(reader.connections[:EXPLAINED_ROWS])
+    assert len(rows) == len(connection_table(reader.connections[:EXPLAINED_ROWS]))
     json.dumps(rows, allow_nan=False)
     assert len(marks(segments)) == len(segments)
-    known = sides(segments)
+    known = connection_state(segments)
     assert len(known) == len(segments) and (known.mss_bytes > 0).all()
     silent, requests, acks = stalls(segments), exchanges(segments), time_to_ack(segments)
     for found in (silent, requests):

@@ -1,69 +1,99 @@
-"""Read a packet capture: its TCP segments as a table, its connections, its silences, a ladder.
+"""Read a packet capture: its TCP segments as a table, its connections, its stalls, a ladder.
 
 FILE is pcap or pcapng, plain, gzip or zstd, of any machine. What has no row (other protocols,
-damaged packets) is counted, and said on stderr. The first use compiles the reader, which takes
-some seconds; where numba is not installed it is slower, and says the same.
+damaged packets) is counted and reported on stderr. The first use compiles the reader, which takes
+some seconds; it needs the packages of the extra `capture`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from math import inf, isnan
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from labs.cli import capture_shown
+from labs.cli.tables import table
 from labs.errors import BadInput
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
+
+    from labs.read.capture import Remarks
+    from labs.read.flows.stalls import Stalls
+
 
 SHOWN = (
     "connection",
-    "opener",
-    "opener_port",
-    "listener",
-    "listener_port",
+    "client",
+    "client_port",
+    "server",
+    "server_port",
     "handshake_rtt_ms",
-    "opener_bytes",
-    "listener_bytes",
-    "opener_segments",
-    "listener_segments",
-    "opener_retransmissions",
-    "listener_retransmissions",
+    "client_bytes",
+    "server_bytes",
+    "client_segments",
+    "server_segments",
+    "client_retransmissions",
+    "server_retransmissions",
     "ended",
 )
 LISTED_BYTES = 3_600
 """What a connection takes while it is listed, as rows and as text, measured."""
 KINDS = (".parquet", ".csv")
+UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
+COLUMNS = ("reason", "stalls", "longest_ms", "together_ms")
+ENDS = ("client", "server")  # direction 0 and 1
+LONGEST = 10
+WIDTH = 100
+LONGEST_COLUMNS = (
+    "connection",
+    "at_s",
+    "gap_ms",
+    "rtt_ms",
+    "reason",
+    "waiting",
+    "waited_for",
+    "before",
+    "after",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    table = verbs.add_parser(
+    verb = verbs.add_parser(
         "table",
-        help="write the TCP segments as a table, a row each",
-        description="Write the TCP segments of a capture as a table, a row each.\n\n"
+        help="write the TCP segments as a table, one row each",
+        description="Write the TCP segments of a capture as a table, one row each.\n\n"
         "  labs capture table FILE --out segments.parquet\n"
         "  labs capture table FILE.pcapng.gz --out segments.csv\n\n"
         "The columns are those of labs.capture.read, whose help tells their units.",
     )
-    table.add_argument("file", metavar="FILE", help="a pcap or pcapng file")
-    table.add_argument(
+    verb.add_argument(
         "--out",
         type=Path,
         required=True,
         metavar="X.parquet|X.csv",
         help="the file to write; its ending says which kind",
     )
-    table.add_argument("--dry-run", action="store_true", help="read, and say what would be written")
-    ends = verbs.add_parser(
+    verb.add_argument("--dry-run", action="store_true", help="read, and say what would be written")
+    _add_common(verb, main_table)
+    verb = verbs.add_parser(
         "connections",
         help="list the connections",
         description="List the connections of a capture: ends, handshake, bytes, how each ended.\n"
         "With --json every column of labs.capture.connections.",
     )
-    ends.add_argument("file", metavar="FILE", help="a pcap or pcapng file")
-    for verb, answer in ((table, main_table), (ends, main_connections)):
-        verb.add_argument("--json", action="store_true", help="print one JSON object")
-        verb.set_defaults(answer=answer)
-    capture_shown.add(verbs)
+    _add_common(verb, main_connections)
+    _add_ladder(verbs)
+    _add_graph(verbs)
+    _add_stalls(verbs)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -82,11 +112,11 @@ def main_table(args: argparse.Namespace) -> int:
     columns, reader = read_columns(args.file)
     found = remarks(reader.counts)
     if not args.dry_run:
-        from labs.read.capture.table_file import write
+        from labs.read.capture.segment_table import write_segments
 
-        write(columns, out)
+        write_segments(columns, out)
     said = {
-        "file": args.file,
+        "file": str(args.file),
         "out": str(out),
         "written": not args.dry_run,
         "rows": columns.rows,
@@ -96,7 +126,7 @@ def main_table(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(said))
     else:
-        capture_shown.say(found)
+        say(found)
         would = "would write" if args.dry_run else "wrote"
         print(
             f"{would} {columns.rows:,} segments of {len(reader.connections):,} connections to {out}"
@@ -106,23 +136,356 @@ def main_table(args: argparse.Namespace) -> int:
 
 def main_connections(args: argparse.Namespace) -> int:
     """Read, list."""
-    from labs.cli.tables import table
-    from labs.read.capture import connection_table as ends
+    from labs.read.capture.connection_tracking import connection_rows
     from labs.read.capture.counts import remarks
     from labs.read.capture.reader import whole
-    from labs.read.capture.row_limit import IN_PARTS
+    from labs.read.capture.segment_table import IN_PARTS
 
     reader = whole(args.file)
     count = len(reader.connections)
     reader.must_fit(count * LISTED_BYTES, f"{count:,} connections as a list", IN_PARTS)
     found = remarks(reader.counts)
-    rows = ends.rows(reader.connections)
+    rows = connection_rows(reader.connections)
     if args.json:
-        print(json.dumps({"file": args.file, "connections": rows, **found.as_json()}))
+        print(json.dumps({"file": str(args.file), "connections": rows, **found.as_json()}))
         return 0
-    capture_shown.say(found)
+    say(found)
     for row in rows:
         ns = row["handshake_rtt_ns"]
         row["handshake_rtt_ms"] = None if ns is None else ns / 1e6
-    print(table(rows, SHOWN) if rows else f"{args.file}: {capture_shown.without_tcp(found)}")
+    print(table(rows, SHOWN) if rows else f"{args.file}: {without_tcp(found)}")
     return 0
+
+
+def _add_ladder(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "ladder",
+        help="draw a stretch of packets between two lines, with its stalls",
+        description="Draw the packets of one connection as a ladder: a page that works offline.\n\n"
+        "  labs capture ladder FILE --connection 3 --out ladder.html\n"
+        "  labs capture ladder FILE --from 1.5s --to 1.6s --out ladder.html",
+    )
+    verb.add_argument(
+        "--connection",
+        type=int,
+        metavar="N",
+        help="as `labs capture connections` numbers them (default: that of the "
+        "first packet of the stretch)",
+    )
+    verb.add_argument(
+        "--from",
+        dest="begin",
+        default="0",
+        metavar="ROW|TIME",
+        help="the first packet: a row of the table (120), or a time since the "
+        "first segment (1.5s, 250ms)",
+    )
+    verb.add_argument(
+        "--to",
+        dest="end",
+        metavar="ROW|TIME",
+        help="the last packet, likewise (default: 40 packets of the connection)",
+    )
+    _add_page(verb)
+    _add_common(verb, main_ladder)
+
+
+def _add_graph(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "graph",
+        help="draw sequence numbers, ACKs and the window against time",
+        description="Draw the time-sequence graph of one connection: a page that works offline.\n"
+        "Bars are segments, below them the line of ACKs, above them the edge of the\n"
+        "window; retransmissions are marked.\n\n"
+        "  labs capture graph FILE --out graph.html\n"
+        "  labs capture graph FILE --connection 3 --from-s 1.5 --to-s 2 --out g.html",
+    )
+    verb.add_argument(
+        "--connection",
+        type=int,
+        metavar="N",
+        help="as `labs capture connections` numbers them (default: the one with most segments)",
+    )
+    verb.add_argument(
+        "--sender", choices=ENDS, help="whose segments (default: those of the end that sent more)"
+    )
+    for flag, default, which in (("--from-s", 0.0, "first"), ("--to-s", inf, "last")):
+        verb.add_argument(
+            flag,
+            type=float,
+            default=default,
+            metavar="SECONDS",
+            help=f"the {which} moment, since the connection's first segment",
+        )
+    _add_page(verb)
+    _add_common(verb, main_graph)
+
+
+def _add_stalls(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "stalls",
+        help="list the gaps in which nothing was sent, with their reasons",
+        description="Find the stalls of a capture: why, and who waited for whom.",
+    )
+    verb.add_argument(
+        "--min-gap-ms",
+        type=float,
+        default=20.0,
+        metavar="NUMBER",
+        help="report a gap as a stall if it exceeds the RTT by this much (default: %(default)g ms)",
+    )
+    _add_common(verb, main_stalls)
+
+
+def _add_page(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--out", type=page_path, required=True, metavar="X.html", help="the page to write"
+    )
+    verb.add_argument("--dry-run", action="store_true", help="say what would be drawn")
+
+
+def _add_common(verb: argparse.ArgumentParser, answer: Callable[[argparse.Namespace], int]) -> None:
+    verb.add_argument("file", type=Path, metavar="FILE", help="a pcap or pcapng file")
+    verb.add_argument("--json", action="store_true", help="print one JSON object")
+    verb.set_defaults(answer=answer)
+
+
+def main_ladder(args: argparse.Namespace) -> int:
+    """Draw it, write it. BadInput for a stretch that is not there or holds too many packets."""
+    from labs.read.capture.counts import remarks
+    from labs.read.capture.reader import read_columns
+    from labs.read.charts.ladder import ladder
+
+    columns, reader = read_columns(args.file)
+    held, segments = remarks(reader.counts), columns.table()
+    must_have_tcp(args.file, held)
+    rows = stretch(segments, args.connection, args.begin, args.end)
+    figure = ladder(segments, args.connection, rows=rows, source=args.file)
+    return _page(args, figure, held, {"rows": list(rows)}, f"rows {rows[0]} to {rows[1]}")
+
+
+def main_graph(args: argparse.Namespace) -> int:
+    """Draw it, write it. BadInput for a connection, or a stretch of time, that is not there."""
+    if not 0 <= args.from_s < args.to_s:
+        raise BadInput(
+            f"--from-s {args.from_s:g} --to-s {args.to_s:g}: give seconds from 0 on, "
+            "the first before the last"
+        )
+    from labs.read.capture.counts import remarks
+    from labs.read.capture.reader import read_columns
+    from labs.read.charts.time_sequence import time_sequence
+
+    columns, reader = read_columns(args.file)
+    held, segments = remarks(reader.counts), columns.table()
+    must_have_tcp(args.file, held)
+    chosen = args.connection
+    if chosen is None:
+        chosen = int(segments["connection"].mode().iloc[0])
+    figure = time_sequence(
+        segments,
+        chosen,
+        direction=ENDS.index(args.sender) if args.sender else None,
+        seconds=(args.from_s, args.to_s),
+        source=args.file,
+    )
+    return _page(args, figure, held, {"connection": chosen}, f"connection {chosen}")
+
+
+def _page(
+    args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any], in_words: str
+) -> int:
+    """Write the figure as one page, unless it is a dry run; say what it shows."""
+    from labs.drive.record.owned_path import write_whole
+
+    if not args.dry_run:
+        page: str = figure.to_html(include_plotlyjs=True, full_html=True)
+        write_whole(args.out, page.encode())
+    if args.json:
+        print(
+            json.dumps(
+                {
+                    "file": str(args.file),
+                    "out": str(args.out),
+                    "written": not args.dry_run,
+                    **what,
+                    **held.as_json(),
+                }
+            )
+        )
+    else:
+        say(held)
+        print(f"{'would draw' if args.dry_run else 'drew'} {in_words} in {args.out}")
+    return 0
+
+
+def must_have_tcp(path: Path, held: Remarks) -> None:
+    """BadInput, with what the file holds instead, where it has no segment."""
+    if not held.segments:
+        raise BadInput("; ".join((f"{path}: the capture has {without_tcp(held)}", *held.lines)))
+
+
+def without_tcp(held: Remarks) -> str:
+    """What is said of a file without segments."""
+    return "no TCP outside a tunnel" if "tunnelled" in held.counts else "no TCP at all"
+
+
+def page_path(word: str) -> Path:
+    """The page to write. BadInput for another ending than .html."""
+    if not word.endswith(".html"):
+        raise BadInput(f"--out {word}: it is written as one page; end it in .html")
+    return Path(word)
+
+
+def stretch(
+    segments: DataFrame, connection: int | None, begin: str, end: str | None
+) -> tuple[int, int]:
+    """The first and the last row between two words, each a row or a time."""
+    from labs.read.charts.ladder import USUAL_PACKETS
+
+    first = place(segments, begin, "--from")
+    if end is not None:
+        return first, place(segments, end, "--to")
+    own = segments.loc[first:]
+    if connection is None and len(own):
+        connection = int(own["connection"].iloc[0])
+    own = own[own["connection"] == connection]
+    return first, int(own.index[:USUAL_PACKETS][-1]) if len(own) else first
+
+
+def place(segments: DataFrame, word: str, flag: str) -> int:
+    """A row by its number, or the first one at or after a time."""
+    found = PLACE.fullmatch(word)
+    if found is None:
+        raise BadInput(
+            f"{flag} {word}: give a row of the table, such as 120, or a time since the "
+            "first segment, such as 1.5s or 250ms"
+        )
+    if found[1] is not None:
+        return int(found[1])
+    if segments.empty:
+        return 0
+    since_ns = round(float(found[2]) * UNITS_S[found[3]] * 1e9)
+    later = segments["time_ns"] - segments["time_ns"].iloc[0] >= since_ns
+    return int(segments.index[later][0]) if later.any() else len(segments)
+
+
+def main_stalls(args: argparse.Namespace) -> int:
+    """Find every stall and its reason. BadInput for a minimum that is not above 0."""
+    if not 0 < args.min_gap_ms < inf:
+        raise BadInput(
+            f"--min-gap-ms {args.min_gap_ms:g}: give a number of milliseconds above 0, such as 20"
+        )
+    from labs.read.capture.counts import remarks
+    from labs.read.capture.reader import read_columns
+    from labs.read.flows.connection_state import connection_state
+    from labs.read.flows.stalls import find_stalls
+
+    columns, reader = read_columns(args.file)
+    held, segments = remarks(reader.counts), columns.table()
+    found = find_stalls(connection_state(segments), min_gap_ms=args.min_gap_ms)
+    begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
+    rows: list[dict[str, Any]] = [
+        {
+            **{str(name): value for name, value in row.items()},
+            "rtt_ms": None if isnan(row["rtt_ms"]) else row["rtt_ms"],
+            "at_s": (row["at_ns"] - begin_ns) / 1e9,
+        }
+        for row in found.table.to_dict("records")
+    ]
+    reasons = by_reason(rows)
+    if args.json:
+        print(
+            json.dumps(
+                {
+                    "file": str(args.file),
+                    "segments": len(segments),
+                    "reasons": reasons,
+                    "stalls": rows,
+                    "acks_of_missing": found.acks_of_missing,
+                    "rtt_unknown": found.rtt_unknown,
+                    "undecided": found.undecided,
+                    "longest_undecided_ms": found.longest_undecided_ms,
+                    **held.as_json(),
+                }
+            )
+        )
+    else:
+        say(held)
+        if found.acks_of_missing:
+            print(
+                f"labs: ACKs of bytes that are not in the capture: {found.acks_of_missing:,}; "
+                "packets are missing in it, so a stall beside them may have another reason",
+                file=sys.stderr,
+            )
+        if found.rtt_unknown:
+            print(f"labs: {of_unknown_rtt(found)}", file=sys.stderr)
+        print(
+            as_text(args.file, rows, reasons, bool(found.rtt_unknown))
+            if held.segments
+            else f"{args.file}: {without_tcp(held)}"
+        )
+    return 0
+
+
+def say(held: Remarks) -> None:
+    """Print what the file held beside segments on stderr, one line per remark."""
+    for line in held.lines:
+        print(f"labs: {line}", file=sys.stderr)
+
+
+def of_unknown_rtt(found: Stalls) -> str:
+    """What is not known of connections whose handshake is missing."""
+    said = (
+        f"connections without a complete handshake in the capture: {found.rtt_unknown:,}; "
+        "their RTT is unknown, and no reason is given that depends on it"
+    )
+    if found.undecided:
+        said += (
+            f"; not listed, as they may be no longer than a round trip: {found.undecided:,} "
+            f"of their gaps, the longest of {found.longest_undecided_ms:.3f} ms"
+        )
+    return f"{said}; start the capture before the connection"
+
+
+def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row per reason with its meaning, the one with the longest total time first."""
+    from labs.read.flows.reasons import explained
+
+    lengths: dict[str, list[float]] = {}
+    for row in rows:
+        lengths.setdefault(row["reason"], []).append(row["gap_ms"])
+    return [
+        {
+            "reason": reason,
+            "stalls": len(ms),
+            "longest_ms": max(ms),
+            "together_ms": sum(ms),
+            "words": explained(reason).words,
+            "source": explained(reason).source,
+        }
+        for reason, ms in sorted(lengths.items(), key=lambda one: -sum(one[1]))
+    ]
+
+
+def as_text(
+    path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]], rtt_unknown: bool
+) -> str:
+    if not rows:
+        certain = "certain to be " if rtt_unknown else ""
+        return f"{path}: no gap that is {certain}longer than a round trip"
+    longest = sorted(rows, key=lambda row: -row["gap_ms"])[:LONGEST]
+    said = [
+        "\n".join(
+            textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent="  ")
+            for text, indent in ((f"{one['reason']}: {one['words']}", ""), (one["source"], "  "))
+        )
+        for one in reasons
+    ]
+    return "\n\n".join(
+        [
+            table(reasons, COLUMNS),
+            f"the longest {len(longest)}:",
+            table(longest, LONGEST_COLUMNS),
+            *said,
+        ]
+    )

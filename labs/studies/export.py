@@ -62,8 +62,8 @@ def check_ending(out: Path) -> None:
             import pyarrow  # noqa: F401
         except ImportError:
             raise Missing(
-                f"{out}: {PARQUET} needs the package pyarrow, which is not installed; "
-                f"{CSV} needs nothing"
+                f"{out}: {PARQUET} needs the package pyarrow, which is not installed. Install it: "
+                f'pip install "tcp-lab-notebook[capture]"; {CSV} needs nothing'
             ) from None
 
 

@@ -11,7 +11,7 @@ from labs.experiments.buffers.settings import Settings
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import Run
 from labs.read.theory import bdp as theory
-from labs.read.theory.granted import granted_bytes
+from labs.read.theory.windows import granted_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -79,8 +79,8 @@ def _told(requests: DataFrame) -> str:
     if len(stalled):
         one = stalled.iloc[0]
         said.append(
-            f"In {len(stalled)} requests nothing moves for {stalled['silence_ms'].min():.1f} to "
-            f"{stalled['silence_ms'].max():.1f} ms: the {one['waiting']} waits for the "
+            f"In {len(stalled)} requests nothing moves for {stalled['gap_ms'].min():.1f} to "
+            f"{stalled['gap_ms'].max():.1f} ms: the {one['waiting']} waits for the "
             f"{one['waited_for']}. {explained(str(one['reason'])).words}"
         )
     else:

@@ -58,9 +58,9 @@ def waits(requests: DataFrame) -> Table:
                 "who waits": waiting,
                 "for whom": waited_for,
                 "reason": reason,
-                "least, ms": own["silence_ms"].min(),
-                "median, ms": own["silence_ms"].median(),
-                "most, ms": own["silence_ms"].max(),
+                "least, ms": own["gap_ms"].min(),
+                "median, ms": own["gap_ms"].median(),
+                "most, ms": own["gap_ms"].max(),
                 "rule": explained(str(reason)).source,
             }
         )
@@ -82,10 +82,10 @@ def waits(requests: DataFrame) -> Table:
 def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int]) -> Table | Words:
     """What Wireshark's expert says of these rows of a capture, beside the marks of this lab; a
     sentence where tshark is not here. `segments` is the capture's table."""
-    from labs.read.capture.wireshark import opinion
+    from labs.read.capture.packets import wireshark_flags
 
     try:
-        found = opinion(path, rows)
+        found = wireshark_flags(path, rows)
     except Missing as missing:
         return Words(f"Wireshark cannot be asked here: {missing}.")
     own = segments.loc[found["row"]]

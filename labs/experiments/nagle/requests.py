@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labs.errors import BadInput
+from labs.read.flows.connection_state import mss_bytes
 from labs.read.flows.exchanges import AND_SO_ON, SILENCE, Followed, exchanges, followed
-from labs.read.flows.mss import mss_bytes
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK
 from labs.read.runs.run import Run
 

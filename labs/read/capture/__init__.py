@@ -1,13 +1,14 @@
-"""The capture room: packet captures as tables.
+"""Packet captures as tables.
 
-    read(path)            the TCP segments, a row each
-    batches(path, rows=)  the same in pieces that joined equal it
-    connections(path)     a row a connection
-    remarks(path)         what the file held beside them, counted
-    packet(path, row)     one row, opened in scapy
-    opinion(path, rows)   what Wireshark says of some rows
+    read(path)                   the TCP segments, one row each
+    batches(path, rows=)         the same in parts that joined equal it
+    connections(path)            one row per connection
+    remarks(path)                what the file held beside them, counted
+    packet(path, row)            one row, opened in scapy
+    wireshark_flags(path, rows)  Wireshark's flags of some rows
 
-Each is imported when it is first used. Files are pcap or pcapng, plain, gzip or zstd.
+Each is imported at first use. Files are pcap or pcapng, plain, gzip or zstd. Reading needs the
+extra `capture` (numba, pyarrow), packets in scapy and Wireshark's flags the extra `packets`.
 """
 
 from __future__ import annotations
@@ -17,16 +18,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labs.read.capture.counts import Remarks
+    from labs.read.capture.packets import packet, wireshark_flags
     from labs.read.capture.reader import batches, connections, read, remarks
-    from labs.read.capture.scapy_packet import packet
-    from labs.read.capture.wireshark import opinion
 
-__all__ = ["Remarks", "batches", "connections", "opinion", "packet", "read", "remarks"]
+__all__ = ["Remarks", "batches", "connections", "packet", "read", "remarks", "wireshark_flags"]
 
 _HOME = {
     "Remarks": "counts",
-    "opinion": "wireshark",
-    "packet": "scapy_packet",
+    "wireshark_flags": "packets",
+    "packet": "packets",
     "batches": "reader",
     "connections": "reader",
     "read": "reader",

@@ -1,39 +1,37 @@
-"""The numeric core of the reader, compiled by numba where it is installed.
+"""The numeric core of the reader: functions and loads that numba compiles.
 
-The functions that carry `@compiled` are plain Python too. Without numba they run as they stand, on
-memoryviews instead of arrays, and give the same result, slower. What numba makes is kept in the
-user's cache, under a digest of this room's sources, so that it is compiled once.
+Compiled code is kept in the user's cache under a digest of this folder's sources, so that it is
+compiled once. Modules can be imported without numba; a compiled function called there raises
+Missing.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 import sys
 from collections.abc import Callable
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Never, TypeVar, cast
 
 from labs.drive.record.disk import cache
 from labs.errors import Missing
 
-if TYPE_CHECKING:
-    import numpy as np
-
 Function = TypeVar("Function", bound=Callable[..., Any])
-OFF = "LABS_NO_NUMBA"  # set: the plain Python, to compare with
-HAVE_NUMBA = find_spec("numba") is not None and not os.environ.get(OFF)
-_told: set[str] = set()
+Word = Callable[[Any, int], int]
+_announced: set[str] = set()
 
 
-def folder() -> Path | None:
-    """Where compiled code is kept; None where nothing can be written, and it lives for a process.
+def cache_folder() -> Path | None:
+    """The folder for compiled code; None if it cannot be written, so that nothing is kept.
 
     NUMBA_CACHE_DIR names another folder.
     """
     here = Path(__file__).parent
-    # numba looks at the one file of a function; but constants and functions of others go into it.
+    # numba checks only the file of a function, but constants and functions of others are compiled
+    # into it.
     digest = sha256(b"".join(file.read_bytes() for file in sorted(here.glob("*.py"))))
     named = os.environ.get("NUMBA_CACHE_DIR")
     try:
@@ -45,13 +43,23 @@ def folder() -> Path | None:
     return found if os.access(found, os.W_OK) else None
 
 
-if HAVE_NUMBA:
-    import numba
+def _not_compiled(*_: object) -> Never:
+    raise Missing(
+        "reading a capture needs the package numba, which is not installed. "
+        'Install it: pip install "tcp-lab-notebook[capture]"'
+    )
 
-    KEPT_IN = folder()
-    # Without counts of references (the functions allocate nothing) and all in one piece: either
-    # of the two makes a row take ten times as long.
-    _HOW: dict[str, Any] = {
+
+if find_spec("numba") is not None:
+    import numba
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    KEPT_IN = cache_folder()
+    # No reference counts (the functions allocate nothing) and everything inlined: without either
+    # of the two a row takes ten times as long.
+    _OPTIONS: dict[str, Any] = {
         "cache": KEPT_IN is not None,
         "nogil": True,
         "_nrt": False,
@@ -59,33 +67,58 @@ if HAVE_NUMBA:
     }
 
     def compiled(function: Function) -> Function:
-        """The function, to be compiled when it is first called."""
+        """The function, compiled at its first call."""
         config: Any = numba.config
         others = config.CACHE_DIR
         config.CACHE_DIR = str(KEPT_IN or others)
         try:
-            made: Function = numba.njit(**_HOW)(function)
+            made: Function = numba.njit(**_OPTIONS)(function)
         finally:
-            config.CACHE_DIR = others  # of whatever else this process compiles
+            config.CACHE_DIR = others  # for the other code that this process compiles
         return made
+
+    def _word(form: str) -> Word:
+        bits = 8 * struct.calcsize(form)
+        swap = form[0] == ">"
+
+        def word(typing_context: Any, data: Any, at: Any) -> Any:
+            def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                array = context.make_array(signature.args[0])(context, builder, arguments[0])
+                kind = ir.IntType(bits)
+                place = builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
+                value = builder.load(place, align=1)
+                value = builder.bswap(value) if swap else value
+                return builder.zext(value, ir.IntType(64)) if bits < 64 else value
+
+            return types.int64(data, types.int64), code
+
+        made: Any = intrinsic(word)
+        return cast(Word, made)
 else:
     KEPT_IN = None
 
     def compiled(function: Function) -> Function:
-        """The function as it stands."""
-        return function
+        """A function that raises Missing, which says how to install numba."""
+        return cast(Function, _not_compiled)
+
+    def _word(form: str) -> Word:
+        return _not_compiled
 
 
-def view(array: np.ndarray[Any, Any]) -> Any:
-    """The array as compiled functions take it: plain Python is faster on a memoryview."""
-    return array if HAVE_NUMBA else memoryview(array)  # type: ignore[arg-type]
+# numba omits its handling of negative indices for what is masked with this.
+POSITIVE = 0x7FFFFFFF
+
+# Numbers of two, four and eight bytes of a buffer, in both byte orders. Each is one load without a
+# check of its bounds: the caller has checked them.
+be16, be32, be64 = _word(">H"), _word(">I"), _word(">q")
+le16, le32 = _word("<H"), _word("<I")
 
 
-def tell(what: str, *functions: Callable[..., Any]) -> None:
-    """Say in one line on stderr, once, that the first use of these compiles `what`."""
-    if not HAVE_NUMBA or what in _told:
+def announce(what: str, *functions: Callable[..., Any]) -> None:
+    """Print one line on stderr, once, if the first call of these functions compiles `what`."""
+    if what in _announced or find_spec("numba") is None:
         return
-    _told.add(what)
+    _announced.add(what)
     if KEPT_IN is None or not all(
         any(KEPT_IN.rglob(f"*.{one.__name__}-*.nbi")) for one in functions
     ):

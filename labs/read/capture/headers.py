@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from labs.read.capture.compiled import compiled
+from labs.read.capture.compiled import be16, be32, be64, compiled
 from labs.read.capture.counts import (
     DAMAGED_HEADER,
     FIRST_FRAGMENT,
@@ -18,9 +18,7 @@ from labs.read.capture.counts import (
     SHORT,
     TUNNELLED,
 )
-from labs.read.capture.integers import be16, be32, be64
-from labs.read.capture.link_layer import beyond_link
-from labs.read.capture.tunnels import has_tcp_inside
+from labs.read.capture.encapsulation import beyond_link, has_tcp_inside
 
 MAX_EXTENSIONS = 16
 TCP = 6

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from labs.read.capture.compiled import compiled
+from labs.read.capture.compiled import be16, be32, compiled, le16, le32
 from labs.read.capture.counts import ABSURD_TIME, DAMAGED, NO_TIME
-from labs.read.capture.framing import (
+from labs.read.capture.pcap import (
     BEGIN,
     BIG,
     END,
@@ -25,7 +25,6 @@ from labs.read.capture.framing import (
     WANTED,
     WIRE_END,
 )
-from labs.read.capture.integers import be16, be32, le16, le32
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
@@ -34,7 +33,7 @@ TIME_RESOLUTION, TIME_OFFSET = 9, 14
 MICROSECONDS = 6  # the resolution of an interface that gives none
 # An interface, in an array of int64: link type, snap length, resolution, offset in seconds.
 OF_LINK, OF_SNAP, OF_RESOLUTION, OF_OFFSET, INTERFACE_WORDS = 0, 1, 2, 3, 4
-INTERFACES = 5  # how many the section has so far: beside framing's words
+INTERFACES = 5  # how many the section has so far: beside pcap's words
 FORM_WORDS = 6
 MAX_INTERFACES = 1 << 16
 MAX_BLOCK_BYTES = MAX_RECORD_BYTES + 4096
@@ -187,7 +186,7 @@ def packet(
 def walk_pcapng(
     data: Any, at: int, end: int, form: Any, interfaces: Any, records: Any, counts: Any
 ) -> tuple[int, int]:
-    """Find packets from `at` on, as framing.walk_pcap does for the other format.
+    """Find packets from `at` on, as pcap.walk_pcap does for the other format.
 
     `interfaces` has room for MAX_INTERFACES; a section with more is damaged.
     """

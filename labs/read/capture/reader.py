@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labs.errors import BadInput, Damaged
+from labs.read.capture import connection_tracking as tracking
 from labs.read.capture import counts as counted
-from labs.read.capture import framing, pcapng, segments
-from labs.read.capture import tracking as following
-from labs.read.capture.columns import ROW_BYTES, Columns
-from labs.read.capture.compiled import tell, view
-from labs.read.capture.framing import RECORD_WORDS, WANTED
-from labs.read.capture.prefetch import Pieces
-from labs.read.capture.row_limit import IN_PARTS, available_bytes, must_fit
-from labs.read.capture.source import open_source
+from labs.read.capture import pcap, pcapng, segments
+from labs.read.capture.compiled import announce
+from labs.read.capture.pcap import RECORD_WORDS, WANTED
+from labs.read.capture.segment_table import IN_PARTS, ROW_BYTES, Columns, available_bytes, must_fit
+from labs.read.capture.source import Pieces, open_source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,16 +27,16 @@ RECORDS_AT_ONCE = 1 << 13
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
 SPARE_ROWS = 1 << 10
-IN_PIECES = "labs.capture.batches reads in pieces"
+IN_PIECES = "labs.capture.batches reads it in parts"
 CONNECTION_BYTES = 500
-"""What a row of the table of connections takes while it is made, measured; its own 330 are there
-already."""
+"""What a row of the table of connections takes while it is made, measured, beside its own 330."""
 
 
 class Reader:
     """A capture file being read: where it is, and every connection so far.
 
-    Opening raises BadInput for what is no file, Damaged for what is no capture.
+    Opening raises BadInput for what is not a file, Damaged for what is not a capture, Missing
+    without numba.
     """
 
     def __init__(self, path: str | Path, memory_bytes: int | None = None) -> None:
@@ -53,12 +51,12 @@ class Reader:
         self.counts = np.zeros(counted.COUNTS, np.int64)
         self.counts[counted.LAST_NS] = np.iinfo(np.int64).min
         self._state = np.zeros(segments.STATE_WORDS, np.int64)
-        self._packet = np.zeros(following.FOLLOWED_WORDS, np.int64)
+        self._packet = np.zeros(tracking.FOLLOWED_WORDS, np.int64)
         self._options = np.zeros(segments.OPTION_WORDS, np.int64)
         self._table: Array
         self._slots: Array
-        self._connections_room = 0
-        self._room_for_connections(FIRST_CONNECTIONS)
+        self._capacity = 0
+        self._grow(FIRST_CONNECTIONS)
         try:
             self._begin()
         except BaseException:
@@ -67,9 +65,9 @@ class Reader:
 
     def _begin(self) -> None:
         """Take the file's first bytes, and from them its format."""
-        self._read(framing.FILE_HEADER_BYTES)
-        head = self._buffer[self._at : self._end][: framing.FILE_HEADER_BYTES].tobytes()
-        if self._source.fault is not None and len(head) < framing.FILE_HEADER_BYTES:
+        self._read(pcap.FILE_HEADER_BYTES)
+        head = self._buffer[self._at : self._end][: pcap.FILE_HEADER_BYTES].tobytes()
+        if self._source.fault is not None and len(head) < pcap.FILE_HEADER_BYTES:
             raise Damaged(f"{self.path}: {self._source.fault}, before the capture begins")
         if not head:
             raise BadInput(
@@ -80,17 +78,17 @@ class Reader:
         if head.startswith(pcapng.MAGIC):
             self._form = pcapng.form()
             self._interfaces = np.zeros(pcapng.MAX_INTERFACES * pcapng.INTERFACE_WORDS, np.int64)
-            tell("the reader of pcapng", pcapng.walk_pcapng, segments.rows)
+            announce("the reader of pcapng", pcapng.walk_pcapng, segments.rows)
             return
-        form = framing.form_of(head)
+        form = pcap.form_of(head)
         if form is None:
             raise Damaged(
                 f"{self.path} is not a capture: it begins neither as pcap nor as pcapng "
                 "files do; tcpdump -w and dumpcap write such files"
             )
         self._form = form
-        self._at += framing.FILE_HEADER_BYTES
-        tell("the reader of pcap", framing.walk_pcap, segments.rows)
+        self._at += pcap.FILE_HEADER_BYTES
+        announce("the reader of pcap", pcap.walk_pcap, segments.rows)
 
     def _read(self, wanted: int) -> bool:
         """Have at least `wanted` unread bytes in the buffer; False where the file has ended."""
@@ -106,12 +104,12 @@ class Reader:
         """Find more records; False at the end of what can be read."""
         while True:
             self._form[WANTED] = 0
-            given = (view(self._buffer), self._at, self._end, view(self._form))
-            into = (view(self._records), view(self.counts))
+            given = (self._buffer, self._at, self._end, self._form)
+            into = (self._records, self.counts)
             if self._interfaces is None:
-                found, at = framing.walk_pcap(*given, *into)
+                found, at = pcap.walk_pcap(*given, *into)
             else:
-                found, at = pcapng.walk_pcapng(*given, view(self._interfaces), *into)
+                found, at = pcapng.walk_pcapng(*given, self._interfaces, *into)
             if self.counts[counted.DAMAGED]:
                 self.counts[counted.DAMAGED] += self._base
             self._at = int(at)
@@ -135,7 +133,7 @@ class Reader:
         """Fill columns from their row `rows` on; False where the file has ended before they were
         full."""
         self._state[segments.ROW] = columns.rows
-        self._state[segments.ROOM] = columns.room
+        self._state[segments.CAPACITY] = columns.capacity
         into = columns.views()
         while True:
             if self._first == self._last and (self.counts[counted.DAMAGED] or not self._walk()):
@@ -143,37 +141,38 @@ class Reader:
                 return False
             self._first = int(
                 segments.rows(
-                    view(self._buffer),
-                    view(self._records),
+                    self._buffer,
+                    self._records,
                     self._first,
                     self._last,
                     self._base,
                     into,
-                    view(self._state),
-                    view(self._table),
-                    view(self._slots),
-                    view(self.counts),
-                    view(self._packet),
-                    view(self._options),
+                    self._state,
+                    self._table,
+                    self._slots,
+                    self.counts,
+                    self._packet,
+                    self._options,
                 )
             )
             columns.rows = int(self._state[segments.ROW])
-            if columns.rows == columns.room:
+            if columns.rows == columns.capacity:
                 return True
-            if self._state[segments.CONNECTIONS] == self._connections_room:
-                self._room_for_connections(4 * self._connections_room)
+            if self._state[segments.CONNECTIONS] == self._capacity:
+                self._grow(4 * self._capacity)
 
-    def _room_for_connections(self, room: int) -> None:
-        words = following.CONNECTION_WORDS
-        if room > FIRST_CONNECTIONS:
-            self.must_fit(room * words * 8 * 2, f"{room:,} connections")
-        table = np.zeros(room * words, np.int64)
-        slots = np.zeros(4 * room, np.int32)
+    def _grow(self, capacity: int) -> None:
+        """Make the tables of connections large enough for `capacity` of them."""
+        words = tracking.CONNECTION_WORDS
+        if capacity > FIRST_CONNECTIONS:
+            self.must_fit(capacity * words * 8 * 2, f"{capacity:,} connections")
+        table = np.zeros(capacity * words, np.int64)
+        slots = np.zeros(4 * capacity, np.int32)
         count = int(self._state[segments.CONNECTIONS])
         if count:
             table[: count * words] = self._table[: count * words]
-            following.enter_all(count, view(table), view(slots))
-        self._table, self._slots, self._connections_room = table, slots, room
+            tracking.enter_all(count, table, slots)
+        self._table, self._slots, self._capacity = table, slots, capacity
 
     def must_fit(self, wanted_bytes: int, what: str, instead: str = IN_PIECES) -> None:
         """Raise Missing where `wanted_bytes` are more than there are."""
@@ -183,7 +182,7 @@ class Reader:
         return available_bytes() if self._memory_bytes is None else self._memory_bytes
 
     def expected_rows(self) -> int:
-        """How many rows the file may have, by its first records; exactly, where it is small."""
+        """How many rows the file may have, judged by its first records; exact if it is small."""
         self._walk()
         records = self._last
         if self._pieces.ended:
@@ -193,9 +192,9 @@ class Reader:
 
     @property
     def connections(self) -> Array:
-        """A row a connection: the words that labs.read.capture.tracking names."""
+        """One row per connection: the words that labs.read.capture.connection_tracking names."""
         count = int(self._state[segments.CONNECTIONS])
-        words = following.CONNECTION_WORDS
+        words = tracking.CONNECTION_WORDS
         return self._table[: count * words].reshape(count, words)
 
     def close(self) -> None:
@@ -203,11 +202,11 @@ class Reader:
 
 
 def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
-    """The TCP segments of a capture as a table, a row each, in the file's order.
+    """The TCP segments of a capture as a table, one row each, in the file's order.
 
     time_ns        int64   since 1970, by the capture's clock
     connection     int32   the row of `connections`; tcp.stream in Wireshark
-    direction      int8    0 from the end that opened the connection, 1 to it
+    direction      int8    0 from the client, 1 from the server
     seq, ack       uint32  as sent
     flags          uint16  nine bits: 1 FIN, 2 SYN, 4 RST, 8 PSH, 16 ACK, 32 URG, 64 ECE, 128 CWR,
                            256 NS
@@ -230,8 +229,8 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     and of an option that was not captured whole it shows what there is, here it is not read.
 
     `memory_bytes` is how much the table may take, by default what the system has. Raises Missing
-    where it takes more, in which case `batches` reads it; BadInput for what is no file, Damaged for
-    what is no capture. What else the file holds is counted: `remarks`.
+    if it takes more, in which case `batches` reads it, and without numba; BadInput for what is not
+    a file, Damaged for what is not a capture. What else the file holds is counted: `remarks`.
     """
     return read_columns(path, memory_bytes)[0].table()
 
@@ -239,8 +238,8 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
 def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Columns, Reader]:
     """The segments as arrays, and the reader, which has the connections and the counts.
 
-    Room is made for as many rows as the first records promise; where that is too much for the
-    memory there is, the rows are counted first.
+    The arrays are as long as the first records promise; if that does not fit the available memory,
+    the rows are counted first.
     """
     reader = Reader(path, memory_bytes)
     try:
@@ -252,16 +251,16 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
             rows = exactly + 1  # a table that is full might have had more
         columns = Columns(rows)
         while reader.fill(columns):
-            room = columns.room + columns.room // 2
-            reader.must_fit(room * ROW_BYTES, f"more than {columns.room:,} segments")
-            columns = columns.grown(room)
+            capacity = columns.capacity + columns.capacity // 2
+            reader.must_fit(capacity * ROW_BYTES, f"more than {columns.capacity:,} segments")
+            columns = columns.grown(capacity)
     finally:
         reader.close()
     return columns, reader
 
 
 def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
-    """A reader that has read the file to its end and kept no rows."""
+    """A reader that has read the file to its end and has kept no rows."""
     reader = Reader(path, memory_bytes)
     columns = Columns(SCRATCH_ROWS)
     try:
@@ -273,13 +272,13 @@ def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
 
 
 def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
-    """The table of `read` in pieces of `rows` rows: joined they are equal to it.
+    """The table of `read` in batches of `rows` rows: joined they are equal to it.
 
-    A piece knows all that those before it have shown; only one is in memory at a time, beside 330
-    bytes a connection. A capture without segments gives one empty piece.
+    Only one batch is in memory at a time, beside 330 bytes per connection. A capture without
+    segments gives one empty batch.
     """
     if rows < 1:
-        raise BadInput(f"rows={rows}: a piece has 1 row or more")
+        raise BadInput(f"rows={rows}: a batch has at least 1 row. Give a number above 0")
     reader = Reader(path)
     try:
         more, given = True, 0
@@ -294,17 +293,17 @@ def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
 
 
 def connections(path: str | Path) -> pd.DataFrame:
-    """The connections of a capture as a table, a row each, in the order of their first segment.
+    """The connections of a capture as a table, one row each, ordered by first segment.
 
     connection                     its number in `read`
-    opener, opener_port            the end that sent the first SYN
-    listener, listener_port        the other
-    opener_known_by                syn, syn-ack, or ports: neither was captured, and the end with
-                                   the lower port is taken for the listener
+    client, client_port            the end that opened the connection (the first SYN)
+    server, server_port            the other end
+    client_known_by                syn, syn-ack, or ports: neither was captured, and the end with
+                                   the lower port is taken for the server
     first_ns, last_ns              its first and last segment
     handshake_rtt_ns               from the last SYN to the first ACK after the SYN-ACK; -1 without
     ended                          fin: both ends sent one; reset; open: neither
-    and of each end, after opener_ or listener_:
+    and of each end, after client_ or server_:
     mss, wscale, sack_permitted, timestamps
                                    what its SYN offered: mss and wscale -1 where it did not, all
                                    four -1 where it is not there; wscale at most 14, and -1 where
@@ -314,12 +313,10 @@ def connections(path: str | Path) -> pd.DataFrame:
                                    has sent (a zero-window probe or a keep-alive of one byte too;
                                    Wireshark tells these apart)
     """
-    from labs.read.capture.connection_table import table
-
     reader = whole(path)
     count = len(reader.connections)
     reader.must_fit(count * CONNECTION_BYTES, f"{count:,} connections", IN_PARTS)
-    return table(reader.connections)
+    return tracking.connection_table(reader.connections)
 
 
 def remarks(path: str | Path) -> Remarks:

@@ -11,21 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from labs.read.capture.compiled import compiled
-from labs.read.capture.counts import BACKWARDS, LAST_NS, PACKETS, SEGMENTS
-from labs.read.capture.framing import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME, WIRE_END
-from labs.read.capture.headers import (
-    SOURCE_HIGH,
-    SOURCE_LOW,
-    TARGET_HIGH,
-    TARGET_LOW,
-    TCP_AT,
-    TCP_BYTES,
-    VERSION,
-    find_tcp,
-)
-from labs.read.capture.integers import POSITIVE, be16, be32
-from labs.read.capture.tracking import (
+from labs.read.capture.compiled import POSITIVE, be16, be32, compiled
+from labs.read.capture.connection_tracking import (
     ACK,
     ACKED,
     BASE,
@@ -62,7 +49,19 @@ from labs.read.capture.tracking import (
     slot_of,
     unwrapped,
 )
-from labs.read.capture.tracking import LAST_NS as LAST_SEEN_NS
+from labs.read.capture.connection_tracking import LAST_NS as LAST_SEEN_NS
+from labs.read.capture.counts import BACKWARDS, LAST_NS, PACKETS, SEGMENTS
+from labs.read.capture.headers import (
+    SOURCE_HIGH,
+    SOURCE_LOW,
+    TARGET_HIGH,
+    TARGET_LOW,
+    TCP_AT,
+    TCP_BYTES,
+    VERSION,
+    find_tcp,
+)
+from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME, WIRE_END
 
 # The columns of a row, by the kind of array that they stand in.
 TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)  # wide: int64
@@ -181,6 +180,38 @@ def take_end(table: Any, at: int, direction: int, flags: int) -> None:
 
 
 @compiled
+def direction_of(packet: Any, at: int, table: Any) -> int:
+    """The packet's direction in the connection at `at`; -1 if it belongs to another pair."""
+    return direction_in(
+        at,
+        table,
+        packet[SOURCE_HIGH],
+        packet[SOURCE_LOW],
+        packet[SOURCE_PORT],
+        packet[TARGET_HIGH],
+        packet[TARGET_LOW],
+        packet[TARGET_PORT],
+        packet[VERSION],
+    )
+
+
+@compiled
+def slot_for(packet: Any, table: Any, slots: Any) -> int:
+    """The slot of the packet's pair of ends."""
+    return slot_of(
+        table,
+        slots,
+        packet[SOURCE_HIGH],
+        packet[SOURCE_LOW],
+        packet[SOURCE_PORT],
+        packet[TARGET_HIGH],
+        packet[TARGET_LOW],
+        packet[TARGET_PORT],
+        packet[VERSION],
+    )
+
+
+@compiled
 def find_connection(
     packet: Any, flags: int, seq: int, seen_ns: int, state: Any, table: Any, slots: Any
 ) -> tuple[int, int]:
@@ -190,60 +221,20 @@ def find_connection(
     direction = -1
     slot = -1
     if connection < state[CONNECTIONS]:
-        direction = direction_in(
-            at,
-            table,
-            packet[SOURCE_HIGH],
-            packet[SOURCE_LOW],
-            packet[SOURCE_PORT],
-            packet[TARGET_HIGH],
-            packet[TARGET_LOW],
-            packet[TARGET_PORT],
-            packet[VERSION],
-        )
+        direction = direction_of(packet, at, table)
     if direction < 0:
-        slot = slot_of(
-            table,
-            slots,
-            packet[SOURCE_HIGH],
-            packet[SOURCE_LOW],
-            packet[SOURCE_PORT],
-            packet[TARGET_HIGH],
-            packet[TARGET_LOW],
-            packet[TARGET_PORT],
-            packet[VERSION],
-        )
+        slot = slot_for(packet, table, slots)
         if slots[slot] != 0:
             connection = slots[slot] - 1
             at = (connection & POSITIVE) * CONNECTION_WORDS
-            direction = direction_in(
-                at,
-                table,
-                packet[SOURCE_HIGH],
-                packet[SOURCE_LOW],
-                packet[SOURCE_PORT],
-                packet[TARGET_HIGH],
-                packet[TARGET_LOW],
-                packet[TARGET_PORT],
-                packet[VERSION],
-            )
+            direction = direction_of(packet, at, table)
     if direction >= 0 and flags & (SYN | ACK) == SYN:
         side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
         if table[side + BASE_SET] and table[side + BASE] != seq:
             direction = -1
     if direction < 0:
         if slot < 0:
-            slot = slot_of(
-                table,
-                slots,
-                packet[SOURCE_HIGH],
-                packet[SOURCE_LOW],
-                packet[SOURCE_PORT],
-                packet[TARGET_HIGH],
-                packet[TARGET_LOW],
-                packet[TARGET_PORT],
-                packet[VERSION],
-            )
+            slot = slot_for(packet, table, slots)
         connection = state[CONNECTIONS]
         state[CONNECTIONS] += 1
         slots[slot] = connection + 1
@@ -253,7 +244,7 @@ def find_connection(
 
 
 # What the loop carries from one call to the next, in an array of int64.
-CONNECTIONS, LAST_CONNECTION, ROW, ROOM, STATE_WORDS = range(5)
+CONNECTIONS, LAST_CONNECTION, ROW, CAPACITY, STATE_WORDS = range(5)
 
 
 @compiled
@@ -273,16 +264,16 @@ def rows(
 ) -> int:
     """Turn records first to last - 1 into rows from row state[ROW] on; the first not taken.
 
-    It stops early where the columns are full, or the connections: the caller makes room. `base` is
+    It stops early if the columns or the connections are full: the caller enlarges them. `base` is
     the offset of the buffer in the file.
     """
     wide, numbers, middle, narrow, small, edges = columns
     row = state[ROW]
-    room = state[ROOM]
-    connections_room = len(table) // CONNECTION_WORDS
+    capacity = state[CAPACITY]
+    most_connections = len(table) // CONNECTION_WORDS
     begun = first
     last_ns = counts[LAST_NS]
-    while first < last and row < room and state[CONNECTIONS] < connections_room:
+    while first < last and row < capacity and state[CONNECTIONS] < most_connections:
         place = (first & POSITIVE) * RECORD_WORDS
         first += 1
         seen_ns = records[place + TIME]

@@ -1,4 +1,4 @@
-"""The bytes of a capture file: plain, gzip or zstd, a piece at a time.
+"""The bytes of a capture file: plain, gzip or zstd, read ahead piece by piece in a thread.
 
 Source: RFC 1952 (gzip, with several members), RFC 8878 (zstd).
 """
@@ -6,20 +6,27 @@ Source: RFC 1952 (gzip, with several members), RFC 8878 (zstd).
 from __future__ import annotations
 
 import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import numpy as np
 
 from labs.errors import BadInput, Damaged, Missing
 
+if TYPE_CHECKING:
+    pass
+
+
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-PIECE_BYTES = 1 << 16
-# gzip cannot make more than 1,032 bytes of one; a zstd file that makes more is no capture.
+INFLATE_BYTES = 1 << 16
+# gzip cannot make more than 1,032 bytes of one; a zstd file that makes more is not a capture.
 MOST_PER_BYTE = 2000
 UNJUDGED_BYTES = 1 << 26
 
 
 class Source(Protocol):
-    """What a reader asks of a file: `fault` says why it ended early, `done` how much is read."""
+    """An open capture file: `fault` says why it ended early, `done` which share of it is read."""
 
     fault: str | None
 
@@ -53,7 +60,7 @@ class _Gzip(_Plain):
 
     def readinto(self, place: memoryview) -> int:
         while self.fault is None:
-            waiting = self._waiting or self._file.read(PIECE_BYTES)
+            waiting = self._waiting or self._file.read(INFLATE_BYTES)
             if self._inflate.eof:
                 if not waiting.startswith(GZIP[: len(waiting)]) or not waiting:
                     return 0  # what follows the last member is padding
@@ -62,7 +69,7 @@ class _Gzip(_Plain):
                 self.fault = "the gzip data ends early"
                 return 0
             try:
-                found = self._inflate.decompress(waiting, min(len(place), PIECE_BYTES))
+                found = self._inflate.decompress(waiting, min(len(place), INFLATE_BYTES))
             except zlib.error:
                 self.fault = "the gzip data is damaged"
                 return 0
@@ -80,14 +87,16 @@ class _Zstd(_Plain):
             import pyarrow
         except ImportError:
             raise Missing(
-                "reading zstd needs the package pyarrow; or unpack the capture first: zstd -d FILE"
+                "reading zstd needs the package pyarrow, which is not installed. "
+                'Install it: pip install "tcp-lab-notebook[capture]"; '
+                "or unpack the capture first: zstd -d FILE"
             ) from None
         self._stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
         self._given = 0
 
     def readinto(self, place: memoryview) -> int:
         try:
-            found = self._stream.read(min(len(place), PIECE_BYTES))
+            found = self._stream.read(min(len(place), INFLATE_BYTES))
         except OSError:
             self.fault = "the zstd data is damaged or ends early"
             return 0
@@ -95,8 +104,8 @@ class _Zstd(_Plain):
         self._given += len(found)
         if self._given > UNJUDGED_BYTES + MOST_PER_BYTE * self._file.tell():
             raise Damaged(
-                f"more than {MOST_PER_BYTE:,} bytes unpack from each byte of this file: "
-                "no capture is like that"
+                f"more than {MOST_PER_BYTE:,} bytes unpack from each byte of this file, "
+                "so it is not a capture"
             )
         return len(found)
 
@@ -122,3 +131,62 @@ def open_source(path: Path) -> Source:
     except BaseException:
         file.close()
         raise
+
+
+Array = np.ndarray[Any, Any]
+PIECE_BYTES = 1 << 20
+# Room before a piece for what is left of the one before: a packet that is not whole in it.
+BEFORE_BYTES = 1 << 17
+
+
+class Pieces:
+    """The pieces of a source, each in one of two buffers in turn.
+
+    A file of one piece starts no thread. `ended` says whether the last piece was given, and `done`
+    how much of the file it and those before it are.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._buffers = [np.zeros(BEFORE_BYTES + PIECE_BYTES, np.uint8) for _ in range(2)]
+        self._thread: ThreadPoolExecutor | None = None
+        self._coming: Future[tuple[int, float]] | None = None
+        self.ended = False
+        self.done = 0.0
+
+    def after(self, left: Array) -> tuple[Array, int, int]:
+        """The next piece behind the bytes `left` of the one before: a buffer, where `left` begins
+        in it, and where the piece ends."""
+        count, self.done = self._coming.result() if self._coming else self._fill(self._buffers[0])
+        self.ended = count < PIECE_BYTES
+        buffer, other = self._buffers
+        begin, end = BEFORE_BYTES - len(left), BEFORE_BYTES + count
+        if begin < 0:
+            buffer = np.concatenate((left, buffer[BEFORE_BYTES:end]))
+            begin, end = 0, len(buffer)
+        else:
+            buffer[begin:BEFORE_BYTES] = left
+        self._buffers.reverse()
+        if not self.ended:
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "labs-capture")
+            self._coming = self._thread.submit(self._fill, other)
+        return buffer, begin, end
+
+    def _fill(self, buffer: Array) -> tuple[int, float]:
+        """Read a piece: how many bytes it has, and how much of the file is read then."""
+        place, count = memoryview(buffer)[BEFORE_BYTES:], 0  # type: ignore[arg-type]
+        while count < PIECE_BYTES:
+            found = self._source.readinto(place[count:])
+            if found == 0:
+                break
+            count += found
+        return count, self._source.done()
+
+    def close(self) -> None:
+        """End the thread and close the file."""
+        try:
+            if self._thread is not None:
+                self._thread.shutdown()
+        finally:
+            self._source.close()

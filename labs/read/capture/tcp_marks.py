@@ -1,4 +1,4 @@
-"""Wireshark's marks on segments: sent again, out of order, repeated ACK, window shut, full, probed.
+"""Wireshark's marks: retransmission, out of order, duplicate ACK, zero window, window full, probe.
 
 The rules are those of Wireshark 4.0's `tcp_analyze_sequence_number` (epan/dissectors/packet-tcp.c),
 one pass over the segments in the order of the file, with what each side of a connection sent last
@@ -22,14 +22,12 @@ The tests hold them equal to tshark's `tcp.analysis.*`. They differ where
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy
+from pandas import DataFrame
 
-from labs.read.capture.compiled import compiled, tell, view
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from labs.read.capture.compiled import announce, compiled
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 
@@ -111,8 +109,13 @@ SIDE_FIELDS: Final = 12
 SYN_NS, RTT_NS = range(2)
 
 
+def named_marks(bits: Array, labels: Any) -> DataFrame:
+    """Marks as columns of booleans, one row per label, from the bits of `Marker.bits`."""
+    return DataFrame({name: (bits & bit) != 0 for name, bit in MARKS.items()}, index=labels)
+
+
 def marks(segments: DataFrame) -> DataFrame:
-    """The marks of every row of a table of segments, as columns of truth, in the same order.
+    """The marks of every row of a table of segments, as columns of booleans, in the same order.
 
     `segments` is what `labs.capture.read` returns. `retransmission` holds for the fast and the
     spurious ones too, as in Wireshark.
@@ -121,7 +124,7 @@ def marks(segments: DataFrame) -> DataFrame:
 
 
 class Marker:
-    """The pass over a capture that comes in pieces: `marks` of one batch after another."""
+    """The pass over a capture that is read in parts: `marks` of one batch after another."""
 
     def __init__(self) -> None:
         self._sides = numpy.zeros((0, SIDE_FIELDS), dtype=numpy.int64)
@@ -129,22 +132,17 @@ class Marker:
 
     def marks(self, segments: DataFrame) -> DataFrame:
         """The marks of the next segments; connections keep their numbers from batch to batch."""
-        from pandas import DataFrame
-
-        bits = self.bits(segments)
-        return DataFrame(
-            {name: (bits & bit) != 0 for name, bit in MARKS.items()}, index=segments.index
-        )
+        return named_marks(self.bits(segments), segments.index)
 
     def bits(self, segments: DataFrame) -> Array:
-        """The same as one number a row, made of the constants of this module."""
+        """The same as one number per row, a sum of the constants of this module."""
         found = numpy.zeros(len(segments), dtype=numpy.uint16)
         if not len(segments):
             return found
         self._grow(int(segments["connection"].max()) + 1)
-        columns = [view(numpy.ascontiguousarray(segments[name])) for name in COLUMNS]
-        tell("the marks of segments", _pass)
-        _pass(*[*columns, self._sides, self._pairs, view(found)])
+        columns = [numpy.ascontiguousarray(segments[name]) for name in COLUMNS]
+        announce("the marks of segments", _pass)
+        _pass(*[*columns, self._sides, self._pairs, found])
         return found
 
     def _grow(self, connections: int) -> None:

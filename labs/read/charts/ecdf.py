@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy
 from plotly.graph_objects import Figure, Scatter
 
-from labs.read.charts.caption import Source, where_from
-from labs.read.charts.log_ticks import log_ticks
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -20,8 +18,11 @@ from labs.read.charts.style import (
     PURPLE,
     SKY,
     VERMILION,
+    Source,
     dressed,
+    log_ticks,
     nothing,
+    where_from,
 )
 from labs.read.display.format import in_three_digits
 
@@ -99,8 +100,8 @@ def time_to_ack(
 ) -> Figure:
     """The share of segments that were acknowledged within a time, for several captures.
 
-    `series` are names and tables of `labs.read.flows.time_to_ack.time_to_ack`; `direction` is whose
-    segments: 1 those of the side that was asked, 0 the opener's, None both.
+    `series` are names and tables of `labs.read.flows.rtt.time_to_ack`; `direction` is whose
+    segments: 1 the server's, 0 the client's, None both.
     """
     chosen = {
         name: table if direction is None else table[table["direction"] == direction]

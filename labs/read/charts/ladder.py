@@ -1,4 +1,4 @@
-"""The packet ladder: two vertical lines, an arrow a packet, the silences marked and named."""
+"""The packet ladder: two vertical lines, one arrow per packet, stalls marked and named."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
-from labs.read.capture.columns import ROW_BYTES as TABLE_BYTES
-from labs.read.capture.row_limit import IN_PARTS, must_fit
-from labs.read.capture.tcp_marks import marks
-from labs.read.charts.caption import Source, where_from
+from labs.read.capture.segment_table import IN_PARTS, must_fit
+from labs.read.capture.segment_table import ROW_BYTES as TABLE_BYTES
+from labs.read.capture.tcp_marks import named_marks
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -22,11 +21,13 @@ from labs.read.charts.style import (
     ORANGE,
     TO_CAPTION_PX,
     VERMILION,
+    Source,
     dressed,
+    where_from,
 )
-from labs.read.flows.connection_state import ROW_BYTES
+from labs.read.flows.connection_state import ROW_BYTES, connection_state
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK
-from labs.read.flows.stalls import NOBODY, silences
+from labs.read.flows.stalls import NOBODY, find_stalls
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX = 28
 TOP_PX = 88
-SLANT, SILENCE = 0.45, 1.7
+SLANT, STALL = 0.45, 1.7
 IN_ORDER = "in their order, not to scale"
-RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all silences are marked"
+RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all stalls are marked"
 COLOURS = (BLUE, GREEN)
 ACK = 0x10
 FLAGS = (
@@ -96,19 +97,20 @@ def ladder(
 
     `segments` is a table of segments (`labs.capture.read`). `rows` are the first and the last
     label of the stretch, `seconds` its begin and end since the first segment of the table; without
-    `connection` it is that of the first segment of the stretch. The way down is the order of the
-    packets and not to scale: times stand at the left, silences are named. `names` are those of the
-    side that opened the connection and of the other one. `source` is a Run, or what the caption
-    says.
+    `connection` it is that of the first segment of the stretch. Packets follow each other from top
+    to bottom, not to scale: times are at the left, stalls are named. `names` are those of the
+    client and the server. `source` is a Run, or the text of the caption.
 
     Raises BadInput for a stretch without packets, or with more than fit.
     """
     own, chosen = _stretch(segments, connection, rows, seconds)
     begin_ns = int(chosen["time_ns"].iloc[0])
-    known = silences(own)
-    silent = known.table[known.table["after"].isin(chosen.index[1:])].set_index("after")
+    state = connection_state(own)
+    found = find_stalls(state)
+    stalls = found.table[found.table["after"].isin(chosen.index[1:])].set_index("after")
+    marked = named_marks(state.marks, state.rows).loc[chosen.index]
     figure = Figure()
-    arrows, bars, height = _laid_out(chosen, marks(own).loc[chosen.index], silent, begin_ns)
+    arrows, bars, height = _laid_out(chosen, marked, stalls, begin_ns)
     _draw(figure, arrows, names)
     # All at once: added one by one, each addition would check all that are there.
     figure.update_layout(
@@ -119,7 +121,7 @@ def ladder(
             _text(
                 0.5,
                 height,
-                IN_ORDER + (RTT_UNKNOWN if known.rtt_unknown else ""),
+                IN_ORDER + (RTT_UNKNOWN if found.rtt_unknown else ""),
                 GREY,
                 yanchor="bottom",
             ),
@@ -180,14 +182,14 @@ def _stretch(
 
 
 def _laid_out(
-    chosen: DataFrame, marked: DataFrame, silent: DataFrame, begin_ns: int
+    chosen: DataFrame, marked: DataFrame, stalls: DataFrame, begin_ns: int
 ) -> tuple[list[_Arrow], list[tuple[float, Any]], float]:
-    """The arrows and silences with their places, and how far down they go."""
+    """The arrows and stalls with their places, and how far down they reach."""
     place, arrows, bars = 0.0, [], []
     for label, row in zip(chosen.index.tolist(), chosen.to_dict("records"), strict=True):
-        if label in silent.index:
-            bars.append((place - 1 + SLANT, silent.loc[label]))
-            place += SILENCE
+        if label in stalls.index:
+            bars.append((place - 1 + SLANT, stalls.loc[label]))
+            place += STALL
         notes = [name for name in SAID if marked.at[label, name]]
         implied = {IMPLIED[name] for name in notes if name in IMPLIED}
         time = f"{(row['time_ns'] - begin_ns) / 1e6:,.3f}"
@@ -303,7 +305,7 @@ def _bar(top: float, row: Any) -> dict[str, Any]:
         "x0": 0,
         "x1": 1,
         "y0": top + 0.12,
-        "y1": top + SILENCE - 0.12,
+        "y1": top + STALL - 0.12,
         "fillcolor": ORANGE,
         "line": {"width": 0},
         "layer": "below",
@@ -312,12 +314,12 @@ def _bar(top: float, row: Any) -> dict[str, Any]:
 
 
 def _name(top: float, row: Any, names: Sequence[str]) -> dict[str, Any]:
-    """How long a silence is, why, and who waits for whom."""
+    """How long a stall is, why, and who waits for whom."""
     told = dict(zip(("client", "server"), names, strict=True))
-    words = f"<b>{row['silence_ms']:,.1f} ms of silence</b>: {row['reason']}"
+    words = f"<b>{row['gap_ms']:,.1f} ms of silence</b>: {row['reason']}"
     if row["waiting"] != NOBODY:
         words += f"; the {told[row['waiting']]} waits for the {told[row['waited_for']]}"
-    return _text(0.5, top + SILENCE / 2, words, BLACK, 12.5)
+    return _text(0.5, top + STALL / 2, words, BLACK, 12.5)
 
 
 def _heads(names: Sequence[str]) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from plotly.graph_objects import Figure, Scatter
 
-from labs.read.charts.log_ticks import log_ticks
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -17,6 +16,7 @@ from labs.read.charts.style import (
     TO_CAPTION_PX,
     VERMILION,
     dressed,
+    log_ticks,
     nothing,
 )
 from labs.read.stats.testbed_comparison import AGREE, DISAGREE, NOT_COMPARED, UNDECIDED

@@ -1,8 +1,15 @@
-"""What all figures share: colours that colour-blind readers can tell apart, and the caption."""
+"""What all figures share: colours that colour-blind readers can tell apart, captions, ticks."""
 
 from __future__ import annotations
 
+from math import floor, log10
+from pathlib import Path
+from typing import TypeAlias
+
 from plotly.graph_objects import Figure
+
+from labs.read.display.provenance import of_run
+from labs.read.runs.run import Run
 
 # Okabe and Ito's palette.
 BLACK, GREY = "#1b1f24", "#6b7280"
@@ -12,11 +19,13 @@ GRID, PAPER = "#e5e7eb", "#ffffff"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 # Pixels below the plot: tick labels and the axis title, then the caption.
 TO_CAPTION_PX, CAPTION_PX = 62, 26
+FEW_TENS = 1000
+Source: TypeAlias = Run | Path | str
 
 
 def dressed(figure: Figure, *, title: str, caption: str, height: int) -> Figure:
-    """Give a figure the common looks, its title, and below it the line that says where its
-    numbers are from."""
+    """Give a figure the common style, its title, and the caption that names the source of its
+    numbers."""
     figure.update_layout(
         title={
             "text": title,
@@ -74,3 +83,23 @@ def nothing(title: str, why: str) -> Figure:
     )
     dressed(figure, title=title, caption="", height=200)
     return figure.update_xaxes(visible=False).update_yaxes(visible=False)
+
+
+def where_from(source: Source) -> str:
+    """The caption: testbed, kernel and link of a run; the name of a capture; a text as it is."""
+    if isinstance(source, Run):
+        return of_run(source)
+    return f"from the file {source.name}" if isinstance(source, Path) else source
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis: 1, 2 and 5 times each power of ten from `low` to `high`, beyond
+    three decades the powers alone; both limits are above 0."""
+    tens = range(floor(log10(low)), floor(log10(high)) + 1)
+    digits = (1, 2, 5) if high <= FEW_TENS * low else (1,)
+    return [
+        digit * 10.0**power
+        for power in tens
+        for digit in digits
+        if low <= digit * 10.0**power <= high
+    ]

@@ -8,7 +8,6 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
 from labs.read.capture.tcp_marks import marks
-from labs.read.charts.caption import Source, where_from
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -17,8 +16,10 @@ from labs.read.charts.style import (
     ORANGE,
     SKY,
     VERMILION,
+    Source,
     dressed,
     nothing,
+    where_from,
 )
 from labs.read.display.format import size_in_words
 
@@ -50,8 +51,8 @@ def time_sequence(
 ) -> Figure:
     """Sequence numbers against time for one direction of a connection.
 
-    `segments` is a table of segments (`labs.capture.read`). `direction` is 0 for what the opener
-    sent, 1 for the other side's, by default the one that carried more. Bars are segments, from
+    `segments` is a table of segments (`labs.capture.read`). `direction` is 0 for what the client
+    sent, 1 for the server, by default the one that sent more payload. Bars are segments, from
     their first byte to their last; below them the line of acknowledgments, above them the edge of
     the receiver's window. `seconds` since the connection's first segment cut a stretch out. Of
     more than 4,000 segments every n-th is drawn, and all that are marked; the caption says so.

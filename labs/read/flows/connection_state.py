@@ -1,72 +1,69 @@
-"""What each side of a connection had sent, had acknowledged and might send, at every segment."""
+"""What each end of a connection had sent, acknowledged and may send, at every segment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy
+from pandas import DataFrame, Series
 
-from labs.read.capture.row_limit import IN_PARTS, must_fit
+from labs.read.capture.segment_table import IN_PARTS, must_fit
 from labs.read.capture.tcp_marks import Marker
-from labs.read.flows.mss import mss_bytes
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 NONE = -1
 ROW_BYTES = 300
-"""What `sides` takes beside the table at its highest, a row; measured."""
+"""What `connection_state` takes per row beside the table at its peak; measured."""
+
+USUAL_BYTES = 1448
+"""What a segment holds on Ethernet, with timestamps: MTU 1500 less 52 bytes of headers."""
+TIMESTAMPS_BYTES = 12
+LEAST_BYTES = 48
+"""TCP_MIN_SND_MSS: Linux sends no smaller ones, whatever the other side offers."""
+LEAST_SEEN_BYTES = 536
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
-    """Arrays over the segments, those of one connection together, in the order of the capture.
+class ConnectionState:
+    """Arrays over the segments, grouped by connection, in the order of the capture.
 
-    `rows` are the labels of the table. Of what belongs to a side there are two arrays, [0] for
-    the opener, that tell what was so before this segment: `sent`, where its sequence numbers had
-    come to, `acked`, how far the other side had acknowledged them, `edge`, how far the other side
-    let it send, `small`, the end of its last segment with new data that was not full (all four
-    relative numbers), `window`, that of its last segment, and `shut`, 1 if that was 0, which is
-    known without its scale; -1 while nothing is known.
-    `mss_bytes` is what a full segment holds (`flows.mss`); a frame that the device cuts up
-    (TSO) is not full where its last piece is not. `starts` are the places where connections begin,
-    and the end of the last; `carrying` those of segments with payload.
+    A pair of arrays is of the client [0] and of the server [1], as of before each segment; -1 while
+    nothing is known. All sequence numbers are relative ones.
     """
 
-    rows: Array
+    rows: Array  # labels of the table
     time_ns: Array
     connection: Array
-    direction: Array
+    direction: Array  # 0 from the client, 1 from the server
     flags: Array
-    length: Array
-    begin: Array
-    end: Array
+    length: Array  # payload in bytes
+    begin: Array  # the segment's first sequence number
+    end: Array  # ... and the one after its last
     ack: Array
-    marks: Array
-    mss_bytes: Array
-    sent: tuple[Array, Array]
-    acked: tuple[Array, Array]
-    edge: tuple[Array, Array]
-    window: tuple[Array, Array]
-    shut: tuple[Array, Array]
-    small: tuple[Array, Array]
-    starts: Array
-    carrying: Array
+    marks: Array  # bits of labs.read.capture.tcp_marks
+    mss_bytes: Array  # payload of a full segment, see mss_bytes()
+    sent: tuple[Array, Array]  # the highest sequence number sent
+    acked: tuple[Array, Array]  # how far the other end had acknowledged
+    edge: tuple[Array, Array]  # how far the other end allowed to send
+    window: tuple[Array, Array]  # in bytes, of the last segment
+    shut: tuple[Array, Array]  # 1 if that window was 0, which needs no window scale
+    small: tuple[Array, Array]  # the end of the last new segment that was not full
+    starts: Array  # where each connection begins, and the end of the last
+    carrying: Array  # places of the segments with payload
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def gaps_ns(self) -> Array:
-        """The time since the segment before on the same connection; 0 for the first one."""
+        """The time since the previous segment of the same connection; 0 for the first one."""
         gaps = numpy.diff(self.time_ns, prepend=self.time_ns[:1])
         gaps[self.starts[:-1]] = 0
         return gaps
 
     def end_of(self, at: int) -> int:
-        """The place behind the last segment of the connection of the segment at that place."""
+        """The place after the last segment of the connection of the segment at `at`."""
         return int(self.starts[numpy.searchsorted(self.starts, at, side="right")])
 
     def next_carrying(self, at: int) -> int | None:
@@ -77,12 +74,14 @@ class Sides:
         return int(self.carrying[after])
 
 
-def sides(segments: DataFrame) -> Sides:
-    """Work through a table of segments (`labs.capture.read`); its rows may be of any capture.
+def connection_state(segments: DataFrame) -> ConnectionState:
+    """The state of all connections of a table of segments (`labs.capture.read`).
 
-    Raises Missing where that takes more memory than there is.
+    Raises Missing if that takes more memory than is available.
     """
-    must_fit(len(segments) * ROW_BYTES, f"the two sides of {len(segments):,} segments", IN_PARTS)
+    must_fit(
+        len(segments) * ROW_BYTES, f"the connection state of {len(segments):,} segments", IN_PARTS
+    )
     order = numpy.argsort(segments["connection"].to_numpy(), kind="stable")
     column = {
         name: segments[name].to_numpy()[order]
@@ -118,9 +117,10 @@ def sides(segments: DataFrame) -> Sides:
     edges = both(ack + window, told & (window >= 0))
     sent = before(own[0], end, "cummax"), before(own[1], end, "cummax")
     full = mss_bytes(segments)[order]
-    # As the kernel keeps it (tcp_minshall_update): what is sent again changes nothing.
+    # As in tcp_minshall_update(): retransmissions change nothing. A frame that the device splits
+    # (TSO) is not full if its last piece is not.
     small = (length % full != 0) & (end > numpy.where(own[0], *sent))
-    return Sides(
+    return ConnectionState(
         rows=segments.index.to_numpy()[order],
         time_ns=column["time_ns"],
         connection=connection,
@@ -145,8 +145,6 @@ def sides(segments: DataFrame) -> Sides:
 
 def _before(values: Array, connection: Array, how: str) -> Array:
     """The highest or the last known value among the segments before each, on its connection."""
-    from pandas import Series
-
     known = Series(values)
     if how == "cummax":
         known = known.groupby(connection).cummax()
@@ -155,3 +153,48 @@ def _before(values: Array, connection: Array, how: str) -> Array:
     shifted = known.groupby(connection).shift(1)
     found: Array = shifted.fillna(NONE).to_numpy(dtype=numpy.int64)
     return found
+
+
+def mss_bytes(segments: DataFrame) -> Array:
+    """For each row of a table of segments the payload in bytes of a full segment of its connection.
+
+    It is the smaller of the two MSS options, less 12 if both ends use timestamps. If the capture
+    does not have both SYNs, it is the smallest payload that occurs twice among segments without
+    PSH (more of the write follows, so they are full) of at least 536 bytes; else 1448.
+    Source: net/ipv4/tcp_output.c tcp_mtu_to_mss(), tcp_current_mss(); net/ipv4/tcp.c
+    tcp_mark_push().
+    """
+    if segments.empty:
+        return numpy.zeros(0, dtype=numpy.int32)
+    connection = segments["connection"].to_numpy()
+    found = _agreed(segments, connection)
+    unknown = (found == 0)[connection]
+    if unknown.any():
+        _as_seen(segments, unknown, found)
+    found[found == 0] = USUAL_BYTES
+    full: Array = found[connection]
+    return full
+
+
+def _agreed(segments: DataFrame, connection: Array) -> Array:
+    """By connection what the last SYNs of its sides agree on; 0 where they do not say."""
+    syn = numpy.flatnonzero((segments["flags"].to_numpy() & SYN) != 0)
+    side = segments["direction"].to_numpy()[syn], connection[syn]
+    offered, stamped = numpy.zeros((2, 2, int(connection.max()) + 1), dtype=numpy.int32)
+    offered[side] = segments["mss"].to_numpy()[syn]
+    stamped[side] = segments["tsval"].to_numpy()[syn] >= 0
+    both = offered.min(axis=0)
+    full = numpy.maximum(both, LEAST_BYTES) - TIMESTAMPS_BYTES * stamped.min(axis=0)
+    found: Array = numpy.where(both > 0, full, 0).astype(numpy.int32)
+    return found
+
+
+def _as_seen(segments: DataFrame, unknown: Array, found: Array) -> None:
+    """Enter what the payloads of the connections in `unknown` show."""
+    length = segments["payload_bytes"].to_numpy()
+    whole = (segments["flags"].to_numpy() & (FIN | SYN | PSH)) == 0
+    chosen = numpy.flatnonzero(unknown & whole & (length >= LEAST_SEEN_BYTES))
+    sizes = segments["connection"].to_numpy()[chosen].astype(numpy.int64) << 32 | length[chosen]
+    each, times = numpy.unique(sizes, return_counts=True)
+    again = each[times > 1][::-1]  # of one connection the smallest is entered last
+    found[again >> 32] = again & 0xFFFFFFFF

@@ -1,8 +1,8 @@
-"""Requests and what answers them: the steps of each, its silence, and who waited for whom.
+"""Requests and their responses: the steps of each, its longest gap, and who waited for whom.
 
-A request is what the opener of a connection sends until it is answered; the exchange goes on
-until the next request. Only segments tell: nothing looks into the payload, so that a capture that
-kept the headers alone is enough, and any protocol that asks and answers can be read.
+A request is what the client of a connection sends until it is answered; the exchange lasts until
+the next request. Only headers are read, so a capture without payload is enough, and any protocol of
+requests and responses can be read.
 
 The steps of article 3 (A3.3, A3.4) are `ARTICLE_OFF` and `ARTICLE_ON`.
 """
@@ -12,19 +12,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy
+from pandas import DataFrame
 
 from labs.read.capture import tcp_marks as bits
-from labs.read.capture.row_limit import IN_PARTS, must_fit
-from labs.read.flows.connection_state import ACK, FIN, RST, SYN, Sides, sides
-from labs.read.flows.distance import Distances, distances
+from labs.read.capture.segment_table import IN_PARTS, must_fit
+from labs.read.flows.connection_state import ACK, FIN, RST, SYN, ConnectionState, connection_state
 from labs.read.flows.reasons import IDLE
-from labs.read.flows.stalls import NOBODY, QUIET_MS, Wait, is_silent, why
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from labs.read.flows.rtt import Distances, distances
+from labs.read.flows.stalls import MIN_GAP_MS, NOBODY, Wait, is_stalled, why
 
 REQUEST: Final = "request"
 FIRST: Final = "first part"
@@ -58,8 +56,8 @@ COLUMNS: Final = (
     "answer_bytes",
     "first_byte_ms",
     "latency_ms",
-    "silence_ms",
-    "silence_before",
+    "gap_ms",
+    "gap_before",
     "reason",
     "waiting",
     "waited_for",
@@ -85,26 +83,26 @@ class Followed:
         return self.follow / self.requests if self.requests else float("nan")
 
 
-def exchanges(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
-    """A row a request, in the order of time, of a table of segments (`labs.capture.read`).
+def exchanges(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFrame:
+    """One row per request, ordered by time, of a table of segments (`labs.capture.read`).
 
     `connection`, `request` (its number on the connection, from 0), `at_ns`, `first_row`,
     `last_row` (labels of the table), `segments`, `request_bytes`, `answer_bytes`,
     `first_byte_ms` and `latency_ms` (from the request's first segment to the answer's first and
-    last; NaN without an answer), `silence_ms` (the longest gap inside it; a silence, as below,
-    before one that distance explains) and `silence_before` (the label of the segment that ended
-    it), `reason`, `waiting` and `waited_for` (see `labs.read.flows.stalls`), `steps` (a tuple of
-    the names of this module). A gap is a step if it
-    is longer by `quiet_ms` than it takes to hear from the side that ends it.
-    Raises Missing where it takes more memory than there is.
+    last; NaN without an answer), `gap_ms` (the longest gap inside it; a stall, as below, before one
+    that the distance explains) and `gap_before` (the label of the segment that ended it), `reason`,
+    `waiting` and `waited_for` (see `labs.read.flows.stalls`), `steps` (a tuple of the names of this
+    module). A gap is a step (SILENCE) if it is longer by `min_gap_ms` than it takes to hear from
+    the end that ends it.
+    Raises Missing if it takes more memory than is available.
     """
-    from pandas import DataFrame
-
-    known = sides(segments)
+    known = connection_state(segments)
     bounds = _bounds(known)
     must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
     far = distances(known)
-    rows = [_row(known, far, number, first, last, quiet_ms * 1e6) for number, first, last in bounds]
+    rows = [
+        _row(known, far, number, first, last, min_gap_ms * 1e6) for number, first, last in bounds
+    ]
     found = DataFrame(rows, columns=list(COLUMNS))
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
 
@@ -122,7 +120,7 @@ def in_words(steps: Sequence[str]) -> str:
     return "; ".join(steps)
 
 
-def _bounds(known: Sides) -> list[tuple[int, int, int]]:
+def _bounds(known: ConnectionState) -> list[tuple[int, int, int]]:
     """Number, first place and end of every exchange.
 
     The connection's end, and keep-alives, which come when nothing is going on, end it too.
@@ -150,13 +148,13 @@ def _bounds(known: Sides) -> list[tuple[int, int, int]]:
 
 
 def _row(
-    known: Sides, far: Distances, number: int, first: int, last: int, quiet_ns: float
+    known: ConnectionState, far: Distances, number: int, first: int, last: int, min_gap_ns: float
 ) -> tuple[object, ...]:
     times = known.time_ns[first:last]
     payload, direction = known.length[first:last], known.direction[first:last]
     answer = numpy.flatnonzero((payload > 0) & (direction == 1))
     begin = int(times[0])
-    longest = _longest(known, far, first, last, quiet_ns)
+    longest = _longest(known, far, first, last, min_gap_ns)
     wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, far, longest)
     return (
         int(known.connection[first]),
@@ -174,22 +172,24 @@ def _row(
         wait.reason,
         wait.waiting,
         wait.waited_for,
-        _steps(known, far, first, last, quiet_ns),
+        _steps(known, far, first, last, min_gap_ns),
     )
 
 
-def _longest(known: Sides, far: Distances, first: int, last: int, quiet_ns: float) -> int | None:
-    """Where the longest silence of an exchange ends; if none is silent, the longest gap."""
+def _longest(
+    known: ConnectionState, far: Distances, first: int, last: int, min_gap_ns: float
+) -> int | None:
+    """Where the longest stall of an exchange ends; without a stall, the longest gap."""
     if last - first < 2:
         return None
     gaps = numpy.diff(known.time_ns[first:last])
     by = known.direction[first + 1 : last]
     beyond = gaps - numpy.where(by == 0, far.far_ns[0][first], far.far_ns[1][first])
-    chosen = beyond if beyond.max() >= quiet_ns else gaps
+    chosen = beyond if beyond.max() >= min_gap_ns else gaps
     return first + 1 + int(chosen.argmax())
 
 
-def _new_bytes(known: Sides, side: int, first: int, last: int) -> int:
+def _new_bytes(known: ConnectionState, side: int, first: int, last: int) -> int:
     """How far a side's data came: repeated bytes count once, those of a hole in the capture too."""
     own = (known.direction[first:last] == side) & (known.length[first:last] > 0)
     if not own.any():
@@ -203,11 +203,13 @@ def _ms(length_ns: int) -> float:
     return float(length_ns) / 1e6
 
 
-def _steps(known: Sides, far: Distances, first: int, last: int, quiet_ns: float) -> tuple[str, ...]:
+def _steps(
+    known: ConnectionState, far: Distances, first: int, last: int, min_gap_ns: float
+) -> tuple[str, ...]:
     """What happened, one name after another; what goes on in the same way is told once."""
     steps: list[str] = []
     for at in range(first, last):
-        if at > first and is_silent(known, far, at, quiet_ns):
+        if at > first and is_stalled(known, far, at, min_gap_ns):
             steps.append(SILENCE)
         step = _step(known, at, any(name in steps for name in (FIRST, REST)))
         goes_on = step == REST and steps[-2:] == [REST, CLIENT_ACK]
@@ -220,7 +222,7 @@ def _steps(known: Sides, far: Distances, first: int, last: int, quiet_ns: float)
     return tuple(steps)
 
 
-def _step(known: Sides, at: int, begun: bool) -> str | None:
+def _step(known: ConnectionState, at: int, begun: bool) -> str | None:
     marked, by = int(known.marks[at]), int(known.direction[at])
     if marked & (bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE):
         return PROBE

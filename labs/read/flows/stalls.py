@@ -1,21 +1,20 @@
-"""Why nothing was sent: the silences of connections, who waited for whom, and for what.
+"""Stalls: the gaps of connections in which nothing was sent, who waited for whom, and for what.
 
-All of it is read from the segments of a capture. Where the capture was taken matters: beside the
-sender, a timer's silence ends with a segment that is sent again; beside the receiver, the same
-silence is seen whole only if later segments had arrived.
+All of it is read from the segments of a capture. The place of the capture matters: at the sender, a
+gap that a timer ended is followed by a retransmission; at the receiver, the same gap is seen whole
+only if later segments had arrived.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy
+from pandas import DataFrame
 
 from labs.read.capture import tcp_marks as bits
-from labs.read.capture.row_limit import IN_PARTS, must_fit
-from labs.read.flows.connection_state import FIN, RST, SYN, Sides, sides
-from labs.read.flows.distance import NEXT_DOOR, Distance, Distances, distances
+from labs.read.capture.segment_table import IN_PARTS, must_fit
+from labs.read.flows.connection_state import FIN, RST, SYN, ConnectionState, connection_state
 from labs.read.flows.reasons import (
     APPLICATION,
     CLOSED_WINDOW,
@@ -30,22 +29,20 @@ from labs.read.flows.reasons import (
     RTT_UNKNOWN,
     UNEXPLAINED,
 )
+from labs.read.flows.rtt import NEXT_DOOR, Distance, Distances, distances
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-QUIET_MS = 20.0
+MIN_GAP_MS = 20.0
 """Half the shortest delay of an ACK."""
 SOON_NS = 5_000_000
 SHORTEST_DELAY_NS = 30_000_000
 LONGEST_DELAY_NS = 260_000_000
 """A delayed ACK is due after 40 to 200 ms (TCP_ATO_MIN, TCP_DELACK_MAX), within a tick or two."""
 ROUND_TRIPS = 3
-SILENCE_BYTES = 700
+STALL_BYTES = 700
 """What a row of `stalls` takes while the table is made; measured."""
 NOBODY = "nobody"
 NAMES = ("client", "server")
-NEVER_AGAIN = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
+PROBED = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
 ANSWERED = bits.KEEP_ALIVE_ACK | bits.ZERO_WINDOW_PROBE_ACK
 
 
@@ -53,7 +50,7 @@ ANSWERED = bits.KEEP_ALIVE_ACK | bits.ZERO_WINDOW_PROBE_ACK
 class Wait:
     """Why nothing was sent before a segment: a name of `explained`, and who waited for whom.
 
-    `waiting` and `waited_for` are "client" (who opened the connection), "server" or "nobody".
+    `waiting` and `waited_for` are "client", "server" or "nobody".
     """
 
     reason: str
@@ -62,46 +59,39 @@ class Wait:
 
 
 @dataclass(frozen=True, eq=False)
-class Silences:
-    """The silences of a table of segments, as `stalls` has them, and what could not be decided.
+class Stalls:
+    """The stalls of a table of segments, and what could not be decided."""
 
-    `rtt_unknown` are the connections without a complete handshake in the capture. `undecided` of
-    their gaps are longer than `quiet_ms` but may be no longer than a round trip; the longest of
-    them lasts `longest_undecided_ms`.
-    """
-
-    table: DataFrame
-    rtt_unknown: int
-    undecided: int
+    table: DataFrame  # as `stalls` returns it
+    rtt_unknown: int  # connections without a complete handshake in the capture
+    undecided: int  # their gaps above the minimum that may be no longer than a round trip
     longest_undecided_ms: float
+    acks_of_missing: int  # ACKs of bytes that the capture does not have
 
 
-def stalls(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> DataFrame:
-    """Every silence of a table of segments (`labs.capture.read`), one row each, ordered by time.
+def stalls(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFrame:
+    """The stalls of a table of segments (`labs.capture.read`), one row each, ordered by time.
 
-    Columns: `connection`, `at_ns` (of the last segment before it), `silence_ms`, `before` and
-    `after` (the labels of the rows around it), `ended_by`, `reason`, `waiting`, `waited_for`,
-    `rtt_ms` (the handshake's; NaN where the capture does not have it and the RTT is unknown).
-    A silence is longer by `quiet_ms` than it takes to hear from the side that ends it (see
-    `labs.read.flows.distance`). What is small for Nagle's algorithm is so by the MSS of the
-    connection. Where the RTT is unknown, a silence is longer than it can take, or ended by what
-    only a timer sends; its reason is given if it is the same for every RTT that is possible.
+    Columns: `connection`, `at_ns` (of the last segment before it), `gap_ms`, `before` and `after`
+    (the labels of the rows around it), `ended_by`, `reason`, `waiting`, `waited_for`, `rtt_ms`
+    (of the handshake; NaN if the capture does not have it and the RTT is unknown).
+    A stall is a gap that is longer by `min_gap_ms` than it takes to hear from the end that ends it
+    (see `labs.read.flows.rtt`). A segment is small for Nagle's algorithm if it is smaller than the
+    MSS of the connection. If the RTT is unknown, a stall is longer than any possible RTT, or ended
+    by what only a timer sends; its reason is given if it is the same for every possible RTT.
     """
-    return silences(segments, quiet_ms=quiet_ms).table
+    return find_stalls(connection_state(segments), min_gap_ms=min_gap_ms).table
 
 
-def silences(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> Silences:
+def find_stalls(known: ConnectionState, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
     """The same, with the connections of unknown RTT and the gaps that could not be decided."""
-    from pandas import DataFrame
-
-    known = sides(segments)
     far = distances(known)
     gaps = known.gaps_ns()
-    places = numpy.flatnonzero(gaps >= quiet_ms * 1e6)
-    must_fit(len(places) * SILENCE_BYTES, f"{len(places):,} silences", IN_PARTS)
+    places = numpy.flatnonzero(gaps >= min_gap_ms * 1e6)
+    must_fit(len(places) * STALL_BYTES, f"{len(places):,} stalls", IN_PARTS)
     rows, undecided = [], []
     for at in places.tolist():
-        if not is_silent(known, far, at, quiet_ms * 1e6):
+        if not is_stalled(known, far, at, min_gap_ms * 1e6):
             if not far.measured[at]:
                 undecided.append(gaps[at] / 1e6)
             continue
@@ -125,7 +115,7 @@ def silences(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> Silences:
         columns=[
             "connection",
             "at_ns",
-            "silence_ms",
+            "gap_ms",
             "before",
             "after",
             "ended_by",
@@ -135,31 +125,32 @@ def silences(segments: DataFrame, *, quiet_ms: float = QUIET_MS) -> Silences:
             "rtt_ms",
         ],
     )
-    return Silences(
+    return Stalls(
         found.sort_values("at_ns", kind="stable", ignore_index=True),
         int((~far.measured[known.starts[:-1]]).sum()),
         len(undecided),
         max(undecided, default=0.0),
+        int(((known.marks & bits.ACK_LOST_SEGMENT) != 0).sum()),
     )
 
 
-def is_silent(known: Sides, far: Distances, at: int, quiet_ns: float) -> bool:
-    """Whether the gap before the segment at that place is longer, by so much, than it takes to
-    hear from the side that ends it; of an unknown RTT only if it is so for certain."""
+def is_stalled(known: ConnectionState, far: Distances, at: int, min_gap_ns: float) -> bool:
+    """Whether the gap before the segment at that place is longer, by `min_gap_ns`, than it takes to
+    hear from the end that ends it; if the RTT is unknown, only if that is certain."""
     gap = known.time_ns[at] - known.time_ns[at - 1]
     if not far.measured[at] and _by_timer(known, at):
-        return bool(gap >= quiet_ns)
-    return bool(gap >= far.far_ns[known.direction[at]][at] + quiet_ns)
+        return bool(gap >= min_gap_ns)
+    return bool(gap >= far.far_ns[known.direction[at]][at] + min_gap_ns)
 
 
-def _by_timer(known: Sides, at: int) -> bool:
+def _by_timer(known: ConnectionState, at: int) -> bool:
     """Whether only a timer sends the segment at that place: a probe, or a SYN again."""
     marked = int(known.marks[at])
-    return bool(marked & NEVER_AGAIN or (marked & bits.RETRANSMISSION and known.flags[at] & SYN))
+    return bool(marked & PROBED or (marked & bits.RETRANSMISSION and known.flags[at] & SYN))
 
 
-def why(known: Sides, far: Distances, at: int) -> Wait:
-    """The reason for the silence before the segment at that place of `known`.
+def why(known: ConnectionState, far: Distances, at: int) -> Wait:
+    """The reason for the gap before the segment at that place of `known`.
 
     The two ends of the range that an unknown RTT is in have to give the same one, else it is
     RTT_UNKNOWN.
@@ -173,7 +164,7 @@ def why(known: Sides, far: Distances, at: int) -> Wait:
     return wait
 
 
-def _perhaps_overtaken(known: Sides, most: Distance, at: int) -> bool:
+def _perhaps_overtaken(known: ConnectionState, most: Distance, at: int) -> bool:
     """Whether a segment that is marked as sent again would be marked as out of order, were its RTT
     known (see `labs.read.capture.tcp_marks`): one within a round trip of what came before it."""
     if not known.marks[at] & bits.RETRANSMISSION or _by_timer(known, at):
@@ -181,7 +172,7 @@ def _perhaps_overtaken(known: Sides, most: Distance, at: int) -> bool:
     return int(known.time_ns[at] - known.time_ns[at - 1]) < most.rtt_ns
 
 
-def _why(known: Sides, far: Distance, at: int) -> Wait:
+def _why(known: ConnectionState, far: Distance, at: int) -> Wait:
     """The same where the RTT is known."""
     by, other = int(known.direction[at]), 1 - int(known.direction[at])
     flags, marked = int(known.flags[at]), int(known.marks[at])
@@ -189,8 +180,8 @@ def _why(known: Sides, far: Distance, at: int) -> Wait:
         return Wait(RETRANSMISSION_TIMER, NAMES[other], NAMES[by])
     if marked & (bits.FAST_RETRANSMISSION | bits.OUT_OF_ORDER):
         return Wait(FAST_RETRANSMISSION, NAMES[other], NAMES[by])
-    if marked & (NEVER_AGAIN | ANSWERED):
-        return _probed(known, at, by if marked & NEVER_AGAIN else other)
+    if marked & (PROBED | ANSWERED):
+        return _probed(known, at, by if marked & PROBED else other)
     if flags & RST or (flags & FIN and not known.length[at]):
         return Wait(IDLE, NOBODY, NOBODY)
     if flags & SYN or known.flags[at - 1] & SYN:
@@ -200,7 +191,7 @@ def _why(known: Sides, far: Distance, at: int) -> Wait:
     return _acknowledged(known, far, at, other)
 
 
-def _probed(known: Sides, at: int, sender: int) -> Wait:
+def _probed(known: ConnectionState, at: int, sender: int) -> Wait:
     """A probe, or its answer: of a window that is shut, or of a connection that idles."""
     closed = _room(known, at, sender) <= 0
     if known.edge[sender][at] < 0:  # a window of unknown scale: only 0 can be told
@@ -210,8 +201,8 @@ def _probed(known: Sides, at: int, sender: int) -> Wait:
     return Wait(IDLE, NOBODY, NOBODY)
 
 
-def _data(known: Sides, distance: Distance, at: int, by: int) -> Wait:
-    """New data ends the silence: its sender was free to send before, or it came from far away."""
+def _data(known: ConnectionState, distance: Distance, at: int, by: int) -> Wait:
+    """New data ends the gap: its sender was free to send before, or it came from far away."""
     gap = int(known.time_ns[at] - known.time_ns[at - 1])
     far = distance.far_ns[by]
     if far > SOON_NS and known.direction[at - 1] != by and gap <= far + far // 2:
@@ -219,8 +210,8 @@ def _data(known: Sides, distance: Distance, at: int, by: int) -> Wait:
     return Wait(APPLICATION, NAMES[1 - by], NAMES[by])
 
 
-def _acknowledged(known: Sides, far: Distance, at: int, sender: int) -> Wait:
-    """An acknowledgment ends the silence: what `sender` does then tells what it waited for."""
+def _acknowledged(known: ConnectionState, far: Distance, at: int, sender: int) -> Wait:
+    """An acknowledgment ends the gap: what `sender` does then tells what it waited for."""
     receiver = 1 - sender
     room = _room(known, at, sender)
     after = _next_data(known, far, at, sender)
@@ -235,13 +226,13 @@ def _acknowledged(known: Sides, far: Distance, at: int, sender: int) -> Wait:
     held, full = int(known.length[after]), int(known.mss_bytes[at])
     if not unknown and room < min(held, full):
         return Wait(FULL_WINDOW, NAMES[sender], NAMES[receiver])
-    # tcp_minshall_check: a small one was under way, and this acknowledges it.
+    # tcp_minshall_check: a small one was in flight, and this acknowledges it.
     if held < full and known.acked[sender][at] < known.small[sender][at] <= known.ack[at]:
         return _distance(known, far, at, NAGLE_AND_DELAYED_ACK)
     return _distance(known, far, at, ROUND_TRIP)
 
 
-def _distance(known: Sides, far: Distance, at: int, reason: str) -> Wait:
+def _distance(known: ConnectionState, far: Distance, at: int, reason: str) -> Wait:
     """The reason, unless the time does not fit it: a round trip is shorter than a delayed ACK."""
     gap = int(known.time_ns[at] - known.time_ns[at - 1])
     receiver = int(known.direction[at])
@@ -254,12 +245,12 @@ def _distance(known: Sides, far: Distance, at: int, reason: str) -> Wait:
     return Wait(reason if near else UNEXPLAINED, *waits)
 
 
-def _room(known: Sides, at: int, sender: int) -> int:
+def _room(known: ConnectionState, at: int, sender: int) -> int:
     """What the sender might still send before the segment at that place."""
     return int(known.edge[sender][at] - known.sent[sender][at])
 
 
-def _next_data(known: Sides, far: Distance, at: int, sender: int) -> int | None:
+def _next_data(known: ConnectionState, far: Distance, at: int, sender: int) -> int | None:
     """The new data that the sender sends next, if it comes at once or a round trip later."""
     soon = int(known.time_ns[at]) + far.rtt_ns + SOON_NS
     place = known.next_carrying(at)

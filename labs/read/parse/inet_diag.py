@@ -15,8 +15,7 @@ from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any
 
 from labs.errors import Damaged
-from labs.read.parse.skmem import SocketMemory
-from labs.read.parse.tcp_info import FIELD_NAMES, TcpInfo, tcp_info
+from labs.read.parse.tcp_info import FIELD_NAMES, SocketMemory, TcpInfo, tcp_info
 
 _RECORD = struct.Struct("<QI")
 _MESSAGE = struct.Struct("<4B2s2s16s16sIIIIIIII")

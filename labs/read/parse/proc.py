@@ -1,8 +1,15 @@
-"""What a Linux machine says of its own work: CPU times, load, ticks, the driver of a device."""
+"""What a Linux kernel counts: `nstat`, CPU times, load, ticks; and the driver of a device.
+
+Source of nstat's format: iproute2, misc/nstat.c dump_kern_db(); the names are those of
+/proc/net/snmp, netstat and snmp6, such as IpInReceives, TcpRetransSegs, TcpExtTCPMemoryPressures.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from labs.errors import Damaged
 
 HZ = (100, 250, 300, 1000)
 """What a kernel can be configured to (kernel/Kconfig.hz); Alpha's 1024 is left out."""
@@ -10,6 +17,7 @@ HZ = (100, 250, 300, 1000)
 HZ_TOLERANCE = 0.1
 IDLE, IOWAIT, STEAL = 3, 4, 7
 TIMES = 8
+_COUNTER = re.compile(r"([A-Za-z]\w*)\s+(-?\d{1,20})(?:\s+\S+)?\s*", re.ASCII)
 SHORT = {
     "tcp-segmentation-offload": "tso",
     "generic-segmentation-offload": "gso",
@@ -100,3 +108,25 @@ def offloads(printed: str) -> dict[str, bool]:
         for name, state in rows
         if name in SHORT and state.split()
     }
+
+
+def counters(text: str) -> dict[str, int]:
+    """Every counter by its name, in nstat's order.
+
+    Raises Damaged for a line that is neither a comment (`#kernel`) nor a name and a number.
+    """
+    found: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = _COUNTER.fullmatch(line)
+        if match is None:
+            raise Damaged(f"nstat, line {number}: a name and a number expected: {line[:60]!r}")
+        found[match[1]] = int(match[2])
+    return found
+
+
+def changes(before: str, after: str) -> dict[str, int]:
+    """What each counter of `after` gained since `before`; one that is new there counts from 0."""
+    start = counters(before)
+    return {name: value - start.get(name, 0) for name, value in counters(after).items()}

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from labs.errors import Damaged
-from labs.read.parse.skmem import SocketMemory
 from labs.read.parse.ss_tokens import Found, read_tokens
+from labs.read.parse.tcp_info import SocketMemory
 
 _HEAD = re.compile(
     r"(?:(?P<netid>tcp|mptcp|udp|raw|dccp|sctp|icmp6?|\?\?\?)\s+)?"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from labs.read.parse.skmem import SocketMemory
+from labs.read.parse.tcp_info import SocketMemory
 
 _TOKEN = re.compile(
     r'users:\(\(.*?\)\)(?=\s|$)|opt:"[^"]*"|inet-sockopt: \([^)]*\)'

@@ -1,4 +1,4 @@
-"""`struct tcp_info` of any length: shorter on an old kernel, longer on a new one.
+"""What the kernel says of a socket: `struct tcp_info` of any length, and its memory (skmem).
 
 Source: include/uapi/linux/tcp.h, struct tcp_info, from 3.x (104 bytes) over 6.1 (232), 6.12 (248)
 to 6.18 and later (280). The structure only grows at its end, so a prefix is always valid.
@@ -136,3 +136,24 @@ def tcp_info(payload: bytes) -> TcpInfo:
     )
     read.append(len(payload) - layout.size)
     return TcpInfo(*read)
+
+
+@dataclass(frozen=True)
+class SocketMemory:
+    """What the kernel accounts to one socket, in bytes of true size (payload and overhead).
+
+    In the order of `skmem:(r,rb,t,tb,f,w,o,bl,d)`. `wmem_alloc_bytes` was handed below TCP and is
+    not yet freed; `wmem_queued_bytes` is everything between send() and its acknowledgement.
+    `backlog_bytes` and `drops` are None where kernel or tool are too old for them.
+    Source: net/core/sock.c sk_get_meminfo(); include/uapi/linux/sock_diag.h.
+    """
+
+    rmem_alloc_bytes: int
+    rcvbuf_bytes: int
+    wmem_alloc_bytes: int
+    sndbuf_bytes: int
+    fwd_alloc_bytes: int
+    wmem_queued_bytes: int
+    optmem_bytes: int
+    backlog_bytes: int | None = None
+    drops: int | None = None

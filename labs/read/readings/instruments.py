@@ -1,21 +1,53 @@
-"""Do the instruments of a run agree: the client, the kernel's counters, the capture?"""
+"""Whether the instruments of a run agree: client, kernel counters, capture; `ss` and sampler."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas
+from pandas import DataFrame
+
+from labs.read import capture
 from labs.read.readings.counters import received_bytes
-from labs.read.readings.goodput import SECOND_NS, Download
+from labs.read.readings.goodput import SECOND_NS, Download, own_socket
 from labs.read.runs.run import Run
 
 ALLOWED_PCT = 0.5
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What one TCP port sent in a capture, over all its connections, by the capture's clock."""
+
+    payload_bytes: int  # retransmissions counted once
+    first_ns: int | None  # the first segment with payload; None without
+    last_ns: int | None
+
+
+def carried(path: Path, port: int) -> Carried:
+    """Count what TCP port `port` sent in a capture. Raises what `labs.capture.read` raises."""
+    segments, ends = capture.read(path), capture.connections(path)
+    ports = ends[["client_port", "server_port"]].to_numpy()
+    if segments.empty:
+        return Carried(0, None, None)
+    own = ports[segments["connection"], segments["direction"]] == port
+    sent = segments[own & (segments["payload_bytes"] > 0)]
+    if sent.empty:
+        return Carried(0, None, None)
+    # Relative sequence numbers of payload begin at 1.
+    ends_at = sent["seq_rel"] + sent["payload_bytes"] - 1
+    reached = ends_at.groupby([sent["connection"], sent["direction"]]).max().clip(lower=0)
+    times = sent["time_ns"]
+    return Carried(int(reached.sum()), int(times.iloc[0]), int(times.iloc[-1]))
+
+
 def goodputs(run: Run, seen: Download) -> dict[str, float]:
     """Goodput in bytes/s by each instrument that the run has.
 
-    Counters have no clock: their bytes take the client's time. They are left out where the client
-    could not say its bytes and they stand in for it. The capture at the client gives
-    two: its bytes in the client's time, and those in its own, from the first segment with payload
-    to the last.
+    Counters have no clock: their bytes are divided by the client's time. They are left out if the
+    client could not say its bytes and they replace it. The capture at the client gives two: its
+    bytes by the client's time, and by its own, from the first segment with payload to the last.
     """
     if seen.goodput_bytes_s is None:
         return {}
@@ -25,8 +57,6 @@ def goodputs(run: Run, seen: Download) -> dict[str, float]:
         found["counters"] = counted / seen.duration_s
     path = run.capture("client")
     if path is not None:
-        from labs.read.parse.pcap import carried
-
         packets = carried(path, run.link.asked.port)
         found["capture"] = packets.payload_bytes / seen.duration_s
         if (
@@ -45,3 +75,51 @@ def apart_pct(found: dict[str, float]) -> float | None:
     if "client" not in found or not others:
         return None
     return 100 * max(abs(value / found["client"] - 1) for value in others)
+
+
+# What both say in the same unit, of all that a timeline shows and of what moves fastest.
+COMPARED = (
+    "recv_q_bytes",
+    "send_q_bytes",
+    "rmem_alloc_bytes",
+    "rcvbuf_bytes",
+    "wmem_queued_bytes",
+    "sndbuf_bytes",
+    "snd_cwnd_segments",
+    "snd_mss_bytes",
+    "unacked_segments",
+    "snd_wnd_bytes",
+    "rcv_ssthresh_bytes",
+    "rcv_space_bytes",
+    "bytes_acked",
+    "bytes_received",
+    "notsent_bytes",
+)
+OF_SS = "_of_ss"
+
+
+def instants(run: Run, host: str, counter: str) -> DataFrame:
+    """One row per moment at which `ss` printed and the sampler sampled the download's socket.
+
+    Columns: `at_ns`, `differs`, those of the samples, and those of `ss` with `_of_ss` appended.
+    `differs` names the fields that are not equal, separated by blanks; "" for none. ss leaves out
+    what is zero. `counter` tells the socket (see `own_socket`).
+    """
+    own, printed = own_socket(run.samples(host), counter), run.ss(host)
+    shared = ["at_ns", "local_port", "peer_port"]
+    if own.empty or not set(shared) <= set(printed):
+        return pandas.DataFrame({"at_ns": [], "differs": []})
+    both = own.merge(printed, on=shared, suffixes=("", OF_SS))
+    fields = [name for name in COMPARED if name + OF_SS in both]
+    return both.assign(
+        differs=[
+            " ".join(name for name in fields if not _same(row[name], row[name + OF_SS]))
+            for row in both.to_dict("records")
+        ]
+    )
+
+
+def _same(sampled: float, printed: float) -> bool:
+    if printed != printed:
+        return not sampled or sampled != sampled
+    return sampled == printed

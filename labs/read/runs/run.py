@@ -184,7 +184,7 @@ class Run:
 
     def nstat(self, host: str, when: str = "delta") -> dict[str, int]:
         """Return a host's counters by name: `before` or `after` the run, or the `delta`."""
-        from labs.read.parse.nstat import changes, counters
+        from labs.read.parse.proc import changes, counters
 
         if when == "delta":
             return changes(

@@ -1,4 +1,4 @@
-"""How many payload bytes a buffer lets be under way: the receive window, the send buffer's bound.
+"""How much payload a buffer permits in flight: granted size, receive window, send buffer bound.
 
 Buffers are accounted in true size (payload and the memory around it), windows in payload. How
 much of a buffer the kernel gives to the window changed with 6.6; what a sent segment costs, with
@@ -20,6 +20,8 @@ RATIO_SINCE = (6, 6)
 CLAMP_FOLLOWS_SINCE = (6, 11)
 SMALL_HEADS_SINCE = (6, 3)
 GSO_MAX_BYTES = 65535
+SMALLEST_BYTES = {"receive": 2304, "send": 4608}
+"""SOCK_MIN_RCVBUF and SOCK_MIN_SNDBUF on x86-64: a packet's smallest true size, once and twice."""
 
 
 def scaling_ratio(
@@ -101,3 +103,13 @@ def send_bound_bytes(sndbuf_bytes: int, kernel: str, *, mss_bytes: int = MSS_BYT
     settled = 2 * sndbuf_bytes / 3 + 1.5 * skb
     whole = ceil(sndbuf_bytes / skb) * skb
     return int(min(settled, whole) * payload / skb)
+
+
+def granted_bytes(requested_bytes: int, core_max_bytes: int, socket: str) -> int:
+    """The size that getsockopt says afterwards: twice the request, which is capped first.
+
+    `core_max_bytes` is net.core.rmem_max or wmem_max, `socket` "receive" or "send".
+    Source: net/core/sock.c sk_setsockopt(), cases SO_RCVBUF and SO_SNDBUF;
+    __sock_set_rcvbuf(); include/net/sock.h SOCK_MIN_RCVBUF, SOCK_MIN_SNDBUF.
+    """
+    return max(2 * min(requested_bytes, core_max_bytes), SMALLEST_BYTES[socket])

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CLI = ROOT / "labs" / "cli"
 HEAVY = ("numpy", "pandas", "plotly", "jsonschema", "scapy", "pyshark", "asyncio")
 # Modules of the package that are not commands.
-PARTS = {"__init__", "__main__", "arguments", "tables", "new_lab", "capture_shown"}
+PARTS = {"__init__", "__main__", "arguments", "tables", "new_lab"}
 
 
 def labs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -121,8 +121,8 @@ def test_the_help_of_run_has_the_lab_s_own_flags(capsys: pytest.CaptureFixture[s
         (["rn"], "rn is not a command; did you mean run?"),
         (["run", "buffers", "--jobs", "x"], '--jobs "x" cannot be read; allowed: a whole number'),
         (
-            ["capture", "stalls", "f", "--quiet-ms", "y"],
-            '--quiet-ms "y" cannot be read; allowed: a number',
+            ["capture", "stalls", "f", "--min-gap-ms", "y"],
+            '--min-gap-ms "y" cannot be read; allowed: a number',
         ),
         (
             ["runs", "list", "--zzz"],

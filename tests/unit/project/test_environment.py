@@ -48,7 +48,8 @@ def test_conda_has_the_packages_and_ranges_of_the_project(
     listed = ranges([line for line in conda["dependencies"] if isinstance(line, str)])
     assert listed.pop("pip") == SpecifierSet()
     assert listed.pop("python") == SpecifierSet(project["requires-python"])
-    assert listed == ranges(project["dependencies"])
+    extras = project["optional-dependencies"]
+    assert listed == ranges(project["dependencies"] + extras["capture"] + extras["packets"])
     assert conda["dependencies"][-1] == {"pip": ["--editable ."]}
     assert conda["name"] == project["name"]
 
@@ -72,7 +73,8 @@ def test_lock_has_one_version_in_range_of_every_dependency(
             assert line.name not in pinned
             (only,) = line.specifier
             pinned[line.name] = Version(only.version)
-    asked = ranges(project["dependencies"] + project["optional-dependencies"]["test"])
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    asked = ranges(project["dependencies"] + extras)
     for name, specifier in asked.items():
         assert pinned[name] in specifier, name
 

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 from plotly.graph_objects import Figure, Scatter
 
 from labs.experiments.buffers.settings import LOSS
-from labs.read.charts.log_ticks import log_ticks
-from labs.read.charts.style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILION, dressed, nothing
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    dressed,
+    log_ticks,
+    nothing,
+)
 from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_table
 from labs.read.theory.bdp import line_goodput_bytes_s

@@ -23,7 +23,7 @@ from labs.read.charts.style import (
 from labs.read.display.format import KIB, MIB, in_three_digits, size_in_words
 from labs.read.display.provenance import of_run
 from labs.read.readings.goodput import Download, download, own_socket
-from labs.read.readings.ss_agreement import OF_SS, instants
+from labs.read.readings.instruments import OF_SS, instants
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from labs.experiments.nagle.charts.responses import by_condition, matrix, segments
 from labs.experiments.nagle.requests import packets_of, requests_of, table_of, typical
 from labs.read.charts import ladder as drawn
-from labs.read.charts.caption import where_from
 from labs.read.charts.ecdf import latency, time_to_ack
 from labs.read.charts.ladder import MOST_PACKETS
+from labs.read.charts.style import where_from
 from labs.read.display.provenance import of_table
-from labs.read.flows.time_to_ack import time_to_ack as waited
+from labs.read.flows.rtt import time_to_ack as waited
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.runs.run import Run
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
     from plotly.graph_objects import Figure
 
-    from labs.read.charts.caption import Source
+    from labs.read.charts.style import Source
     from labs.studies.study import Study
 
 __all__ = [

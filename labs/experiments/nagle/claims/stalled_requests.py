@@ -13,7 +13,7 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding, in_digits
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
 from labs.read.readings.latency import SMALLEST_MS
-from labs.read.theory.delayed_ack import wait
+from labs.read.theory.nagle import wait
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -90,7 +90,7 @@ def sequence(claim: Claim, seen: Evidence) -> Finding:
     if measured < predicted - (claim.tolerance_pct or 0):
         return Finding(verdict=DIFFERS, factor=measured / predicted, **figures)
     if claim.arguments:
-        median, given = float(follow["silence_ms"].median()), claim.arguments
+        median, given = float(follow["gap_ms"].median()), claim.arguments
         if not given["least_ms"] <= median <= given["most_ms"]:
             return Finding(verdict=DIFFERS, factor=median / given["silence_ms"], **figures)
     return Finding(verdict=HOLDS, **figures)
@@ -103,8 +103,8 @@ def _silence(follow: DataFrame) -> str:
         return ""
     one = follow.iloc[0]
     return (
-        f"; the silence takes {follow['silence_ms'].min():.1f} to "
-        f"{follow['silence_ms'].max():.1f} ms, the {one['waiting']} waits for the "
+        f"; the silence takes {follow['gap_ms'].min():.1f} to "
+        f"{follow['gap_ms'].max():.1f} ms, the {one['waiting']} waits for the "
         f"{one['waited_for']}: {one['reason']}"
     )
 

@@ -118,8 +118,8 @@ def test_acks_of_an_answer() -> None:
 def test_every_silence_is_one_timer_long() -> None:
     for name in STALLING:
         rows = requests_of(nagle_run(name))
-        silences = rows[rows["steps"] == ARTICLE_OFF]["silence_ms"]
-        assert silences.between(STALL_MS[0] - 0.1, STALL_MS[1] + 0.1).all()
+        gaps = rows[rows["steps"] == ARTICLE_OFF]["gap_ms"]
+        assert gaps.between(STALL_MS[0] - 0.1, STALL_MS[1] + 0.1).all()
 
 
 def test_nine_of_ten_requests_follow_the_article_s_sequences() -> None:

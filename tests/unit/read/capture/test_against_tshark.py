@@ -92,9 +92,9 @@ OFFERED = {
 }
 # Scaling is what both SYNs agree on, by at most 14 (RFC 7323 2.2, 2.3); tshark has what one offers.
 WITHOUT_SCALING = {
-    ("no-scaling", "listener"): -1,
-    ("server-without-scaling", "opener"): -1,
-    ("scale-too-large", "listener"): 14,
+    ("no-scaling", "server"): -1,
+    ("server-without-scaling", "client"): -1,
+    ("scale-too-large", "server"): 14,
 }
 
 
@@ -104,7 +104,7 @@ def offered(path: Path) -> dict[tuple[int, str], list[int]]:
     for stream, ack, mss, scale, sack, stamp in tshark.asked(
         path, ("tcp.stream", "tcp.flags.ack", *OFFERED.values()), "tcp.flags.syn == 1"
     ):
-        end = "listener" if tshark.number(ack) == 1 else "opener"
+        end = "server" if tshark.number(ack) == 1 else "client"
         found[tshark.connection(path, stream), end] = [
             tshark.number(mss),
             tshark.number(scale),
@@ -126,7 +126,7 @@ def test_what_the_syns_of_a_connection_offered(made: dict[str, Path]) -> None:
         ),
     ):
         theirs, rows = offered(path), capture.connections(path)
-        for end in ("opener", "listener"):
+        for end in ("client", "server"):
             for number, row in enumerate(
                 rows[[f"{end}_{name}" for name in OFFERED]].to_numpy().tolist()
             ):

@@ -19,9 +19,9 @@ from scapy.packet import Raw
 
 from labs import capture
 from labs.errors import BadInput, Damaged, Missing
-from labs.read.capture import row_limit as memory
-from labs.read.capture.columns import ROW_BYTES
+from labs.read.capture import segment_table
 from labs.read.capture.reader import whole
+from labs.read.capture.segment_table import ROW_BYTES
 from tests import captures, made_flows
 from tests.captures import ETHER, dialogue, over_ipv4, pcap
 from tests.fuzz_capture import mutated
@@ -32,12 +32,10 @@ LOSS = ROOT / "tests" / "fixtures" / "parse" / "loss.pcap"
 DIGEST = """
 import sys
 from hashlib import sha256
-from labs.read.capture import prefetch as pieces, reader
-from labs.read.capture.compiled import HAVE_NUMBA
+from labs.read.capture import source, reader
 from labs.errors import LabError
-assert HAVE_NUMBA == (sys.argv[1] == "compiled")
-pieces.PIECE_BYTES = pieces.BEFORE_BYTES = int(sys.argv[2])
-for path in sys.argv[3:]:
+source.PIECE_BYTES = source.BEFORE_BYTES = int(sys.argv[1])
+for path in sys.argv[2:]:
     try:
         columns, done = reader.read_columns(path)
     except LabError as error:
@@ -70,8 +68,8 @@ def test_batches_of_nothing_are_refused() -> None:
         next(capture.batches(LOSS, rows=0))
 
 
-def test_plain_python_says_the_same(tmp_path: Path, made: dict[str, Path]) -> None:
-    """And so do pieces of a few bytes, of which it takes several for a record."""
+def test_read_columns_in_pieces_of_a_few_bytes(tmp_path: Path, made: dict[str, Path]) -> None:
+    """Each record takes several pieces; also of captures with random changes."""
     chance = random.Random(1)
     sources = [path.read_bytes() for path in (LOSS, made["pcapng"], made["others"])]
     changed = [tmp_path / str(number) for number in range(200)]
@@ -80,30 +78,25 @@ def test_plain_python_says_the_same(tmp_path: Path, made: dict[str, Path]) -> No
         source = chance.choice(sources)
         path.write_bytes(source[:head] + mutated(source[head:], sources, chance))
     paths = [str(path) for path in (LOSS, *made.values(), *changed)]
-    printed = [
+    digests = [
         subprocess.run(
-            [sys.executable, "-c", DIGEST, how, buffer, *paths],
+            [sys.executable, "-c", DIGEST, piece_bytes, *paths],
             cwd=ROOT,
             check=True,
             text=True,
             capture_output=True,
-            env=os.environ | extra,
         ).stdout.split()
-        for how, buffer, extra in (
-            ("compiled", "1048576", {}),
-            ("compiled", "64", {}),
-            ("plain", "64", {"LABS_NO_NUMBA": "1"}),
-        )
+        for piece_bytes in ("1048576", "64")
     ]
-    assert len(printed[0]) == len(paths)
-    assert printed[0] == printed[1] == printed[2]
+    assert len(digests[0]) == len(paths)
+    assert digests[0] == digests[1]
 
 
 def test_where_compiled_code_cannot_be_kept(tmp_path: Path) -> None:
     """A file where the cache's folder should be: not even root can write there."""
     (tmp_path / "file").touch()
     done = subprocess.run(
-        [sys.executable, "-c", DIGEST, "compiled", "64", str(LOSS)],
+        [sys.executable, "-c", DIGEST, "64", str(LOSS)],
         cwd=ROOT,
         check=True,
         text=True,
@@ -134,9 +127,9 @@ def test_who_opened(made: dict[str, Path]) -> None:
         ("syn-after-syn-ack", "syn-ack"),
     ):
         only = capture.connections(made[name]).iloc[0]
-        assert only["opener_known_by"] == known_by, name
-        assert (only["opener"], only["opener_port"]) == ("10.0.0.2", 40000)
-        assert (only["listener"], only["listener_port"]) == ("10.0.0.1", 80)
+        assert only["client_known_by"] == known_by, name
+        assert (only["client"], only["client_port"]) == ("10.0.0.2", 40000)
+        assert (only["server"], only["server_port"]) == ("10.0.0.1", 80)
     assert capture.read(made["from-the-middle"])["direction"].tolist()[:4] == [1, 1, 1, 0]
 
 
@@ -144,38 +137,38 @@ def test_a_connection_from_end_to_end(made: dict[str, Path]) -> None:
     only = capture.connections(made["ipv6"]).iloc[0].to_dict()
     assert only == {
         "connection": 0,
-        "opener": "fd00::2",
-        "opener_port": 40000,
-        "listener": "fd00::1",
-        "listener_port": 80,
-        "opener_known_by": "syn",
+        "client": "fd00::2",
+        "client_port": 40000,
+        "server": "fd00::1",
+        "server_port": 80,
+        "client_known_by": "syn",
         "first_ns": captures.BEGIN_NS,
         "last_ns": captures.BEGIN_NS + 12 * captures.STEP_NS,
         "handshake_rtt_ns": 2 * captures.STEP_NS,
         "ended": "fin",
-        "opener_mss": 1460,
-        "opener_wscale": 7,
-        "opener_sack_permitted": 1,
-        "opener_timestamps": 1,
-        "opener_segments": 6,
-        "opener_bytes": 18,
-        "opener_retransmissions": 0,
-        "listener_mss": 1440,
-        "listener_wscale": 3,
-        "listener_sack_permitted": 1,
-        "listener_timestamps": 1,
-        "listener_segments": 7,
-        "listener_bytes": 2400,
-        "listener_retransmissions": 1,
+        "client_mss": 1460,
+        "client_wscale": 7,
+        "client_sack_permitted": 1,
+        "client_timestamps": 1,
+        "client_segments": 6,
+        "client_bytes": 18,
+        "client_retransmissions": 0,
+        "server_mss": 1440,
+        "server_wscale": 3,
+        "server_sack_permitted": 1,
+        "server_timestamps": 1,
+        "server_segments": 7,
+        "server_bytes": 2400,
+        "server_retransmissions": 1,
     }
 
 
 def test_a_new_syn_on_the_same_ports_is_a_new_connection(made: dict[str, Path]) -> None:
     found = capture.connections(made["reused-ports"])
-    assert found["opener_segments"].tolist() == [6, 6, 6]
+    assert found["client_segments"].tolist() == [6, 6, 6]
     assert found["ended"].tolist() == ["fin", "fin", "fin"]
-    assert capture.connections(made["no-scaling"])["opener_mss"].tolist() == [-1]
-    assert capture.connections(made["no-scaling"])["listener_wscale"].tolist() == [-1]
+    assert capture.connections(made["no-scaling"])["client_mss"].tolist() == [-1]
+    assert capture.connections(made["no-scaling"])["server_wscale"].tolist() == [-1]
 
 
 def test_a_reset_ends_a_connection(tmp_path: Path) -> None:
@@ -371,15 +364,15 @@ def test_what_does_not_fit_in_memory_is_refused_before_it_is_read() -> None:
 def test_a_container_has_less_memory_than_its_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "CGROUP", tmp_path)
-    system = memory.available_bytes()
+    monkeypatch.setattr(segment_table, "CGROUP", tmp_path)
+    system = segment_table.available_bytes()
     assert system is not None
     (tmp_path / "memory.current").write_text("7000000\n")
     (tmp_path / "memory.stat").write_text("anon 1000\ninactive_file 2000000\n")
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory.available_bytes() == pytest.approx(system, rel=0.2)
+    assert segment_table.available_bytes() == pytest.approx(system, rel=0.2)
     (tmp_path / "memory.max").write_text("9000000\n")
-    assert memory.available_bytes() == 4_000_000
+    assert segment_table.available_bytes() == 4_000_000
 
 
 def many(path: Path) -> Path:
@@ -398,7 +391,7 @@ def test_many_connections_make_room(tmp_path: Path) -> None:
     path = many(tmp_path / "many.pcap")
     found = capture.read(path)
     assert found["connection"].tolist() == [*range(3000), *range(3000)]
-    assert capture.connections(path)["opener_segments"].tolist() == [2] * 3000
+    assert capture.connections(path)["client_segments"].tolist() == [2] * 3000
     with pytest.raises(Missing, match="4,096 connections take 3 MB"):
         capture.read(path, memory_bytes=1_000_000)
 
@@ -433,7 +426,7 @@ def test_command_line(
         )
     assert main(["capture", "connections", str(LOSS), "--json"]) == 0
     (only,) = json.loads(capsys.readouterr().out)["connections"]
-    assert only["listener_bytes"] >= 204_800 + 244
+    assert only["server_bytes"] >= 204_800 + 244
     assert main(["capture", "table", str(LOSS), "--out", "x.txt"]) == 2
     assert "parquet" in capsys.readouterr().err
 
@@ -451,7 +444,7 @@ def test_a_syn_with_timestamps_alone_says_nothing_of_another_connection(tmp_path
         ],
     )
     one, other = capture.connections(path).to_dict("records")
-    assert (one["opener_mss"], one["opener_wscale"], one["opener_sack_permitted"]) == (1460, 7, 1)
-    assert (other["opener_mss"], other["opener_wscale"]) == (-1, -1)
-    assert (other["opener_sack_permitted"], other["opener_timestamps"]) == (0, 1)
+    assert (one["client_mss"], one["client_wscale"], one["client_sack_permitted"]) == (1460, 7, 1)
+    assert (other["client_mss"], other["client_wscale"]) == (-1, -1)
+    assert (other["client_sack_permitted"], other["client_timestamps"]) == (0, 1)
     assert capture.read(path)["window_bytes"].iloc[-1] == 1000

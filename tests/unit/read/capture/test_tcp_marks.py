@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas
@@ -93,25 +90,6 @@ def test_pieces_joined_are_the_whole(rows: int) -> None:
         [marker.marks(batch) for batch in batches(path, rows=rows)], ignore_index=True
     )
     pandas.testing.assert_frame_equal(joined, marks(read(path)))
-
-
-def test_the_same_without_numba() -> None:
-    code = (
-        "import sys, labs.read.capture as c; from labs.read.capture.tcp_marks import Marker; "
-        "print(Marker().bits(c.read(sys.argv[1])).tolist())"
-    )
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", code, str(FOLDER / "outage.pcap")],
-            cwd=ROOT,
-            text=True,
-            check=True,
-            capture_output=True,
-            env={**os.environ, **more},
-        ).stdout
-        for more in ({}, {"LABS_NO_NUMBA": "1"})
-    ]
-    assert said[0] == said[1] and any(json.loads(said[0]))
 
 
 def test_an_empty_table_and_another_index_are_served() -> None:

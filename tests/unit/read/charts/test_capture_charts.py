@@ -20,7 +20,7 @@ from labs.read.charts.style import BLUE, GREEN, VERMILION
 from labs.read.charts.time_sequence import MOST_POINTS, time_sequence
 from labs.read.display.provenance import of_run
 from labs.read.flows.exchanges import ARTICLE_OFF, exchanges
-from labs.read.flows.time_to_ack import time_to_ack
+from labs.read.flows.rtt import time_to_ack
 from tests.real_runs import real
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"

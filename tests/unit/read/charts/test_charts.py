@@ -64,7 +64,7 @@ def test_a_run_without_limit_is_a_note_and_sets_no_scale() -> None:
 
 def test_a_bar_far_beyond_the_others_is_cut_and_says_its_figure() -> None:
     table = study("unshaped", "both-1gib").results()
-    table["marks"] = ""
+    table["note_codes"] = ""
     table["goodput_mib_s"] = [2140.3, table["goodput_mib_s"][1]]
     figure = by_condition(table)
     assert "2,140" in texts(figure) and "→" in texts(figure)

@@ -1,4 +1,4 @@
-"""Requests, their steps and silences, from captures of real servers."""
+"""Requests, their steps and find_stalls, from captures of real servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas
 import pytest
 
 from labs.read.capture import read
-from labs.read.flows.connection_state import sides
+from labs.read.flows.connection_state import connection_state, mss_bytes
 from labs.read.flows.exchanges import (
     ARTICLE_OFF,
     ARTICLE_ON,
@@ -27,10 +27,9 @@ from labs.read.flows.exchanges import (
     followed,
     in_words,
 )
-from labs.read.flows.mss import mss_bytes
 from labs.read.flows.reasons import APPLICATION, NAGLE_AND_DELAYED_ACK
+from labs.read.flows.rtt import time_to_ack
 from labs.read.flows.stalls import stalls
-from labs.read.flows.time_to_ack import time_to_ack
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
@@ -67,7 +66,7 @@ def test_without_nagle_they_follow_the_other_sequence() -> None:
 def test_a_new_connection_for_each_request_has_no_silence() -> None:
     """A3.5. The 600 packets that are kept end before the last connections are answered."""
     rows = table("nagle-no-k")
-    assert (rows["request"] == 0).all() and rows["silence_ms"].max() < 20
+    assert (rows["request"] == 0).all() and rows["gap_ms"].max() < 20
     found = followed(rows, QUICK)
     assert found.follow > 40 and set(found.others) == {(REQUEST, SERVER_ACK)}
 
@@ -87,9 +86,9 @@ def test_sizes_and_silences_of_the_stalled() -> None:
     assert set(rows["reason"]) == {NAGLE_AND_DELAYED_ACK}
     assert set(rows["waiting"]) == {"server"} and set(rows["waited_for"]) == {"client"}
     # TCP_ATO_MIN is HZ/25 = 40 ms; this kernel's HZ is 250, so that a timer may be a tick late.
-    assert rows["silence_ms"].between(40, 48).all()
+    assert rows["gap_ms"].between(40, 48).all()
     # The answer comes in two parts, the second one at once when the silence ends.
-    assert (rows["latency_ms"] - rows["silence_ms"] - rows["first_byte_ms"]).between(0, 1).all()
+    assert (rows["latency_ms"] - rows["gap_ms"] - rows["first_byte_ms"]).between(0, 1).all()
 
 
 def test_a_silence_is_found_again_in_the_segments() -> None:
@@ -99,8 +98,8 @@ def test_a_silence_is_found_again_in_the_segments() -> None:
         row["first_row"] : row["last_row"]
     ]
     gaps = own["time_ns"].diff()
-    assert gaps.idxmax() == row["silence_before"]
-    assert gaps.max() / 1e6 == pytest.approx(row["silence_ms"])
+    assert gaps.idxmax() == row["gap_before"]
+    assert gaps.max() / 1e6 == pytest.approx(row["gap_ms"])
     assert len(own) == row["segments"]
 
 
@@ -114,7 +113,7 @@ def test_a_request_that_is_never_answered_has_no_latency() -> None:
     rows = table("stopped-reader")
     assert rows["latency_ms"].isna().all() and (rows["answer_bytes"] == 0).all()
     # The probes of the closed window belong to it, the keep-alives after it do not.
-    assert rows["silence_ms"].iloc[0] == pytest.approx(863.973)
+    assert rows["gap_ms"].iloc[0] == pytest.approx(863.973)
 
 
 def test_what_is_sent_again_counts_once() -> None:
@@ -122,7 +121,7 @@ def test_what_is_sent_again_counts_once() -> None:
     assert (rows["answer_bytes"] == 3000).all() and len(rows) == 12
     assert set(rows["request_bytes"]) == {5, 6}  # ask 0 to ask 11
     again = rows[rows["steps"].map(lambda steps: "sent again" in steps)]
-    assert len(again) == 1 and again["silence_ms"].iloc[0] == pytest.approx(639.9, abs=0.1)
+    assert len(again) == 1 and again["gap_ms"].iloc[0] == pytest.approx(639.9, abs=0.1)
     others = followed(rows, (REQUEST, WHOLE, CLIENT_ACK))
     assert (others.follow, others.others[REQUEST, SERVER_ACK, WHOLE, CLIENT_ACK]) == (9, 2)
 
@@ -220,7 +219,7 @@ def test_what_is_full_is_said_by_the_handshake(
         silent = stalls(segments)["reason"].tolist()
         assert silent == [reason] * (len(parts) - 1) + ["delayed ACK"], parts
         assert set(exchanges(segments)["reason"]) == {reason}
-        assert set(sides(segments).mss_bytes) == {full}
+        assert set(connection_state(segments).mss_bytes) == {full}
 
 
 @pytest.mark.parametrize(
@@ -303,7 +302,7 @@ def test_a_held_back_ack_counts_before_a_longer_way() -> None:
     stalled = rows[rows["steps"] == ARTICLE_OFF]
     assert len(rows) == 60 and len(stalled) == 56
     assert set(stalled["reason"]) == {NAGLE_AND_DELAYED_ACK}
-    assert stalled["silence_ms"].between(40, 48).all()
+    assert stalled["gap_ms"].between(40, 48).all()
     assert (stalled["latency_ms"] > 2 * 60 + 40).all()
 
 
@@ -329,7 +328,7 @@ def test_segments_that_were_sent_again_have_no_time_to_their_ack() -> None:
 
 
 def flow(path: Path, sent: list[tuple[int, int, int]], acked: int) -> Path:
-    """What the opener sends, (ms, relative number, length) each, and the ACK of all, 1 ms later."""
+    """What the client sends, (ms, relative number, length) each, and the ACK of all, 1 ms later."""
     made = [
         (1000 * at, segment(PORT, 0, 1000 + seq, 5001, ACK, length=length))
         for at, seq, length in sent

@@ -13,11 +13,10 @@ from labs.read.capture import connections, read
 from labs.read.charts.ladder import ladder
 from labs.read.charts.time_sequence import time_sequence
 from labs.read.flows import reasons as explained
-from labs.read.flows.connection_state import sides
-from labs.read.flows.distance import UNBOUNDED_NS, distances
+from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
-from labs.read.flows.stalls import silences, stalls
-from labs.read.flows.time_to_ack import time_to_ack
+from labs.read.flows.rtt import UNBOUNDED_NS, distances, time_to_ack
+from labs.read.flows.stalls import find_stalls, stalls
 from tests.captures import without_syns
 from tests.made_flows import random_capture
 
@@ -37,7 +36,7 @@ def test_nagle_and_the_delayed_ack() -> None:
     """180 of 200 requests (see test_exchanges), and nothing else is silent."""
     rows = found("nagle-off.pcap.gz")
     assert told(rows) == [(explained.NAGLE_AND_DELAYED_ACK, "server", "client")] * 180
-    assert rows["silence_ms"].between(40, 48).all()
+    assert rows["gap_ms"].between(40, 48).all()
     assert rows["at_ns"].is_monotonic_increasing
 
 
@@ -61,7 +60,7 @@ def test_a_reader_that_stops_closes_its_window() -> None:
         (idle, "nobody", "server"),
     ]
     # The probe timer doubles (tcp_probe_timer, icsk_probes_out).
-    probes = rows["silence_ms"].iloc[1:4].tolist()
+    probes = rows["gap_ms"].iloc[1:4].tolist()
     assert probes[1] / probes[0] == pytest.approx(2, rel=0.1)
     assert probes[2] / probes[1] == pytest.approx(2, rel=0.1)
 
@@ -77,9 +76,9 @@ def test_an_outage_is_waited_out_by_timers_of_both_sides() -> None:
         ("client", "server"),
     ]
     # RTO_MIN of Linux is 200 ms (TCP_RTO_MIN, HZ/5), within two ticks.
-    assert timed["silence_ms"].iloc[0] == pytest.approx(200, abs=8)
+    assert timed["gap_ms"].iloc[0] == pytest.approx(200, abs=8)
     pauses = rows[rows["reason"] == explained.APPLICATION]
-    assert len(pauses) == 11 and pauses["silence_ms"].between(50, 51).all()
+    assert len(pauses) == 11 and pauses["gap_ms"].between(50, 51).all()
     assert set(pauses["waited_for"]) == {"client"}
 
 
@@ -87,21 +86,21 @@ def test_before_and_after_are_the_rows_around_it() -> None:
     segments = read(FOLDER / "outage.pcap")
     for _, row in stalls(segments).iterrows():
         before, after = segments.loc[row["before"]], segments.loc[row["after"]]
-        assert (after["time_ns"] - before["time_ns"]) / 1e6 == pytest.approx(row["silence_ms"])
+        assert (after["time_ns"] - before["time_ns"]) / 1e6 == pytest.approx(row["gap_ms"])
         assert before["time_ns"] == row["at_ns"]
         assert ("client", "server")[after["direction"]] == row["ended_by"]
 
 
 def test_how_long_a_silence_is_can_be_chosen() -> None:
     segments = read(FOLDER / "outage.pcap")
-    assert (stalls(segments, quiet_ms=100)["silence_ms"] > 100).all()
-    assert len(stalls(segments, quiet_ms=100)) < len(stalls(segments))
+    assert (stalls(segments, min_gap_ms=100)["gap_ms"] > 100).all()
+    assert len(stalls(segments, min_gap_ms=100)) < len(stalls(segments))
     assert stalls(segments[:0]).empty
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.pcap*")))
 def test_the_handshake_is_that_of_the_table_of_connections(name: str) -> None:
-    known = sides(read(FOLDER / name))
+    known = connection_state(read(FOLDER / name))
     far = distances(known)
     expected = connections(FOLDER / name).set_index("connection")["handshake_rtt_ns"]
     told = pandas.Series(numpy.where(far.measured, far.rtt_ns, -1))
@@ -136,10 +135,10 @@ LATE = {
 def test_without_the_handshake_no_silence_is_invented(name: str, tmp_path: Path) -> None:
     """Each one is found with the handshake too, for the same reason or for one that is not told."""
     path = without_syns(FOLDER / name, tmp_path / "late.pcap")
-    late, whole = silences(read(path)), found(name)
-    reasons = {(row["at_ns"], row["silence_ms"]): row["reason"] for _, row in whole.iterrows()}
+    late, whole = find_stalls(connection_state(read(path))), found(name)
+    reasons = {(row["at_ns"], row["gap_ms"]): row["reason"] for _, row in whole.iterrows()}
     for _, row in late.table.iterrows():
-        at = row["at_ns"], row["silence_ms"]
+        at = row["at_ns"], row["gap_ms"]
         assert at in reasons and row["reason"] in (reasons[at], explained.RTT_UNKNOWN)
     assert late.table["rtt_ms"].isna().all() and not whole["rtt_ms"].isna().any()
     assert late.rtt_unknown == len(connections(path))
@@ -153,19 +152,19 @@ def test_without_the_handshake_no_silence_is_invented(name: str, tmp_path: Path)
 @pytest.mark.parametrize(("name", "rtt_ms"), [("lossy.pcap.gz", 40), ("nagle-delay.pcap.gz", 60)])
 def test_the_fastest_ack_bounds_the_distance(name: str, rtt_ms: float, tmp_path: Path) -> None:
     """By the delay of netem that these were recorded with (tests/fixtures/exchanges)."""
-    far = distances(sides(read(without_syns(FOLDER / name, tmp_path / "late.pcap"))))
+    far = distances(connection_state(read(without_syns(FOLDER / name, tmp_path / "late.pcap"))))
     assert not far.measured.any()
     assert far.far_ns[1] / 1e6 == pytest.approx(rtt_ms, abs=0.01) and not far.far_ns[0].any()
 
 
 def test_data_of_one_side_alone_bounds_nothing() -> None:
-    """Nobody sends the listener anything to acknowledge: how far it is cannot be known."""
+    """Nobody sends the server anything to acknowledge: how far it is cannot be known."""
     segments = read(FOLDER / "lossy.pcap.gz")
     segments = segments[
         (segments["flags"] & 2 == 0)
         & ((segments["direction"] == 1) | (segments["payload_bytes"] == 0))
     ]
-    far = distances(sides(segments))
+    far = distances(connection_state(segments))
     assert (far.far_ns[1] == UNBOUNDED_NS).all() and (far.rtt_ns == UNBOUNDED_NS).all()
     assert (far.far_ns[0] < 1_000_000).all()
 

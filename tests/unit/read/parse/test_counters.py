@@ -8,7 +8,7 @@ import pytest
 
 from labs.drive import tc
 from labs.errors import Damaged
-from labs.read.parse import nstat, wget
+from labs.read.parse import proc, wget
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 MIB = 1 << 20
@@ -19,25 +19,25 @@ def read(name: str) -> str:
 
 
 def test_nstat_of_three_kernels() -> None:
-    before, after = (nstat.counters(read(f"nstat-{name}.txt")) for name in ("before", "after"))
+    before, after = (proc.counters(read(f"nstat-{name}.txt")) for name in ("before", "after"))
     assert before.keys() == after.keys()
     assert len(before) > 150
-    assert len(nstat.counters(read("nstat-6.18.txt"))) > 150
+    assert len(proc.counters(read("nstat-6.18.txt"))) > 150
     assert "TcpExtTCPMemoryPressures" in before
 
 
 def test_nstat_changes_over_a_run_with_losses() -> None:
-    changes = nstat.changes(read("nstat-before.txt"), read("nstat-after.txt"))
+    changes = proc.changes(read("nstat-before.txt"), read("nstat-after.txt"))
     assert changes["TcpPassiveOpens"] == 1
     assert changes["TcpRetransSegs"] > 20
     assert changes["TcpOutSegs"] > changes["TcpExtTCPDelivered"] > 4000
-    assert nstat.changes("", "A 5 0.0") == {"A": 5}
+    assert proc.changes("", "A 5 0.0") == {"A": 5}
 
 
 @pytest.mark.parametrize("text", ["TcpInSegs", "TcpInSegs five 0.0", "ss: cannot open netlink"])
 def test_nstat_that_is_none_is_damage(text: str) -> None:
     with pytest.raises(Damaged, match="line 2"):
-        nstat.counters("#kernel\n" + text)
+        proc.counters("#kernel\n" + text)
 
 
 def test_tc_of_the_article_s_link() -> None:

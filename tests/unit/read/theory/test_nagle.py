@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from labs.read.theory.delayed_ack import acknowledged_at_once, rcv_mss_bytes, wait
-from labs.read.theory.nagle import Answer, Sent, answer, held_back, sent
+from labs.read.theory.nagle import (
+    Answer,
+    Sent,
+    acknowledged_at_once,
+    answer,
+    held_back,
+    rcv_mss_bytes,
+    sent,
+    wait,
+)
 
 MSS = 1448
 HEAD, PAGE = 238, 612  # what nginx 1.22 writes for the article's page

@@ -16,11 +16,11 @@ from labs.read.theory.bdp import (
     payload_share,
 )
 from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER, Prediction, predict
-from labs.read.theory.granted import granted_bytes
 from labs.read.theory.kernel_version import series
 from labs.read.theory.refills import refilled_bytes_s
 from labs.read.theory.windows import (
     first_ratio,
+    granted_bytes,
     receive_window_bytes,
     scaling_ratio,
     segment_overhead_bytes,

@@ -3,13 +3,14 @@ hand in the prediction. Held to the article's arithmetic, to textbooks' figures 
 
 from __future__ import annotations
 
+from math import ceil, log2
+
 import pytest
 
 from labs.read.readings.goodput import download
+from labs.read.theory.bdp import of_the_wait_pct, sending_ms, utilisation_pct
 from labs.read.theory.bounds import RECEIVE_WINDOW, SEND_BUFFER, predict
 from labs.read.theory.kernel_version import before
-from labs.read.theory.slow_start import rounds, slow_start_s
-from labs.read.theory.stop_and_wait import of_the_wait_pct, sending_ms, utilisation_pct
 from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE, receive_window_bytes
 from tests.real_runs import real
 
@@ -34,18 +35,9 @@ def test_the_textbook_s_sender() -> None:
     assert of_the_wait_pct(30e6, 1e9 / 8, 30) > 100
 
 
-def test_rounds_of_slow_start() -> None:
-    """Ten segments, twenty, forty: RFC 6928 and RFC 5681."""
-    assert [rounds(segments * MSS) for segments in (1, 10, 11, 20, 21, 40)] == [0, 0, 1, 1, 2, 2]
-    assert rounds(0) == 0
-    assert rounds(25e6) == 11
-    assert rounds(8 * MSS, initial_segments=4) == 1
-    assert slow_start_s(25e6, 200) == pytest.approx(2.4)
-    assert slow_start_s(14480, 200) == pytest.approx(0.2)
-
-
-def test_the_article_s_run_is_at_full_speed_when_slow_start_says_so() -> None:
-    """50 MiB at both ends: the first 200 ms at the line's rate begin 2.4 s after the request."""
+def test_goodput_over_time_reaches_the_rate_after_slow_start() -> None:
+    """50 MiB at both ends: the line is full 12 RTTs of 200 ms after the request: one RTT until the
+    first data (10 segments, RFC 6928), and 11 doublings to 24 MB (RFC 5681 3.1)."""
     run = real("both-1gib")
     fetched = run.fetch()
     assert fetched is not None
@@ -56,8 +48,8 @@ def test_the_article_s_run_is_at_full_speed_when_slow_start_says_so() -> None:
     full = next(end for end, speed in zip(ends, speeds, strict=True) if speed >= 0.95 * steady)
     requested_s = (fetched["request_ns"] - seen.started_ns) / 1e9
     rtt_ms = run.link.measured.rtt_ms
-    expected = slow_start_s(steady * rtt_ms / 1e3, rtt_ms)
-    assert full - STEP_S - requested_s == pytest.approx(expected, abs=0.01)
+    assert ceil(log2(steady * rtt_ms / 1e3 / (10 * MSS))) == 11
+    assert full - STEP_S - requested_s == pytest.approx(2.4, abs=0.01)
 
 
 @pytest.mark.parametrize("kernel", ["6.1.192", "6.12.117"])

@@ -1,4 +1,4 @@
-"""Classic pcap files: where each record's frame stands, and when it was.
+"""Classic pcap files: where each record's frame is, and when it was captured.
 
 Source: pcap-savefile(5); the record header of 24 bytes is Kuznetzov's modified format, as libpcap's
 sf-pcap.c reads it.
@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from labs.read.capture.compiled import compiled
+from labs.read.capture.compiled import be32, compiled, le32
 from labs.read.capture.counts import ABSURD_TIME, DAMAGED
-from labs.read.capture.integers import be32, le32
 
 # A record, in an array of int64: where its frame begins and ends in the buffer, where the frame
 # ended on the wire, its time, its link type, and where the record's own header begins.

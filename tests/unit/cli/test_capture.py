@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from labs.cli.__main__ import main
-from labs.cli.capture_shown import place
+from labs.cli.capture import place
 from labs.errors import Missing
-from labs.read.capture import connections, read, reader
-from labs.read.capture import row_limit as memory
-from labs.read.flows import connection_state as sides
+from labs.read.capture import connections, read, reader, segment_table
+from labs.read.flows import connection_state
 from labs.read.flows.exchanges import exchanges
 from labs.read.flows.stalls import stalls
 from tests.captures import without_syns
@@ -60,7 +59,7 @@ def test_a_graph_is_of_the_longest_connection_or_the_one_named(
     assert told(capsys, *asked, "--dry-run")["written"] is False and not out.exists()
     assert told(capsys, *asked)["connection"] == longest
     assert "what the server sends on connection" in out.read_text()
-    told(capsys, *asked, "--connection", 3, "--sender", "opener", "--to-s", 0.1)
+    told(capsys, *asked, "--connection", 3, "--sender", "client", "--to-s", 0.1)
     page = out.read_text()
     assert "what the client sends on connection 3" in page and 'src="http' not in page
     assert "connections 0 to 19" in refused(capsys, *asked, "--connection", 20)
@@ -109,12 +108,10 @@ def test_stalls_are_told_by_reason_and_one_by_one(capsys: pytest.CaptureFixture[
     said = told(capsys, "capture", "stalls", NAGLE)
     reasons, stalls = said["reasons"], said["stalls"]
     assert isinstance(reasons, list) and isinstance(stalls, list)
-    assert [(one["reason"], one["silences"]) for one in reasons] == [
-        ("delayed ACK meets Nagle", 180)
-    ]
+    assert [(one["reason"], one["stalls"]) for one in reasons] == [("delayed ACK meets Nagle", 180)]
     assert "tcp_nagle_check" in reasons[0]["source"]
     assert len(stalls) == 180 and {one["waiting"] for one in stalls} == {"server"}
-    assert sum(one["silence_ms"] for one in stalls) == pytest.approx(reasons[0]["together_ms"])
+    assert sum(one["gap_ms"] for one in stalls) == pytest.approx(reasons[0]["together_ms"])
 
 
 def test_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,15 +119,15 @@ def test_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "the longest 10:" in said and "retransmission timer: " in said
     assert said.splitlines()[1].startswith("retransmission timer")  # the longest together
-    assert main(["capture", "stalls", str(OUTAGE), "--quiet-ms", "5000"]) == 0
-    assert "no silence that is longer than a round trip" in capsys.readouterr().out
+    assert main(["capture", "stalls", str(OUTAGE), "--min-gap-ms", "5000"]) == 0
+    assert "no gap that is longer than a round trip" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("quiet_ms", ["nan", "-5", "0", "inf"])
+@pytest.mark.parametrize("min_gap_ms", ["nan", "-5", "0", "inf"])
 def test_a_length_that_no_silence_has_is_refused(
-    capsys: pytest.CaptureFixture[str], quiet_ms: str
+    capsys: pytest.CaptureFixture[str], min_gap_ms: str
 ) -> None:
-    assert "above 0" in refused(capsys, "capture", "stalls", OUTAGE, f"--quiet-ms={quiet_ms}")
+    assert "above 0" in refused(capsys, "capture", "stalls", OUTAGE, f"--min-gap-ms={min_gap_ms}")
 
 
 def test_what_the_file_lacks_is_said_beside_ladder_and_stalls(
@@ -162,7 +159,7 @@ def test_an_unknown_rtt_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     late = without_syns(FOLDER / "lossy.pcap.gz", tmp_path / "late.pcap")
     assert main(["capture", "stalls", str(late)]) == 0
     said = capsys.readouterr()
-    assert said.out == f"{late}: no silence that is certain to be longer than a round trip\n"
+    assert said.out == f"{late}: no gap that is certain to be longer than a round trip\n"
     assert said.err == (
         "labs: connections without a complete handshake in the capture: 1; their RTT is unknown, "
         "and no reason is given that depends on it; not listed, as they may be no longer than a "
@@ -195,7 +192,7 @@ def test_a_capture_without_tcp_says_so(capsys: pytest.CaptureFixture[str], tmp_p
 @pytest.mark.parametrize(
     ("asked", "what"),
     [
-        (("stalls", NAGLE), "the two sides of 1,140 segments"),
+        (("stalls", NAGLE), "the connection state of 1,140 segments"),
         (("ladder", NAGLE, "--out", "x.html"), "the packets of connection 0"),
         (("connections", NAGLE), "20 connections as a list"),
         (("connections", NAGLE, "--json"), "20 connections as a list"),
@@ -210,7 +207,7 @@ def test_what_does_not_fit_in_memory_is_refused(
 ) -> None:
     """Where the table of segments has just gone in."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(segment_table, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(reader, "ROW_BYTES", 0)
     (tmp_path / "meminfo").write_text("MemTotal: 4000000 kB\nMemAvailable: 10 kB\n")
     said = refused(capsys, "capture", *asked, code=3)
@@ -218,14 +215,14 @@ def test_what_does_not_fit_in_memory_is_refused(
     assert not (tmp_path / "x.html").exists()
 
 
-def test_silences_and_requests_have_to_fit_too(
+def test_stalls_and_requests_have_to_fit_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segments = read(NAGLE)
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(sides, "ROW_BYTES", 0)
+    monkeypatch.setattr(segment_table, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(connection_state, "ROW_BYTES", 0)
     (tmp_path / "meminfo").write_text("MemAvailable: 100 kB\n")
-    with pytest.raises(Missing, match="180 silences take 0 MB"):
+    with pytest.raises(Missing, match="180 stalls take 0 MB"):
         stalls(segments)
     with pytest.raises(Missing, match="200 requests take 0 MB"):
         exchanges(segments)

@@ -1,4 +1,4 @@
-"""One packet in scapy, and Wireshark's opinion of chosen ones beside the marks here."""
+"""One packet in scapy, and Wireshark's wireshark_flags of chosen ones beside the marks here."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pandas
 import pytest
 
 from labs.errors import BadInput, Missing, RunFailed
-from labs.read.capture import connections, opinion, packet, read
-from labs.read.capture.scapy_packet import offsets_of, records
+from labs.read.capture import connections, packet, read, wireshark_flags
+from labs.read.capture.packets import offsets_of, records
 from tests.made_flows import ACK, BEGIN_US, capture, segment
 from tests.tshark import version
 
@@ -37,10 +37,7 @@ def test_a_row_is_the_same_packet_in_scapy(path: Path) -> None:
         )
         assert float(opened.time) == pytest.approx(expected["time_ns"] / 1e9, abs=1e-6)
         known = connections(path).iloc[expected["connection"]]
-        ends = [
-            (known["opener"], known["opener_port"]),
-            (known["listener"], known["listener_port"]),
-        ]
+        ends = [(known["client"], known["client_port"]), (known["server"], known["server_port"])]
         assert (opened["IP"].src, tcp.sport) == ends[expected["direction"]]
 
 
@@ -97,7 +94,7 @@ def test_rows_and_offsets_that_are_not_there() -> None:
 @tshark
 def test_wireshark_and_the_marks_here_stand_side_by_side() -> None:
     rows = [7, 8, 14, 23, 55]
-    table = opinion(STOPPED, [*reversed(rows), read(STOPPED).index[7]])
+    table = wireshark_flags(STOPPED, [*reversed(rows), read(STOPPED).index[7]])
     assert table["row"].tolist() == rows
     assert table["record"].tolist() == [row + 1 for row in rows]
     assert (
@@ -115,7 +112,7 @@ def test_wireshark_and_the_marks_here_stand_side_by_side() -> None:
 @tshark
 def test_it_works_where_an_event_loop_runs_as_in_a_notebook() -> None:
     async def cell() -> int:
-        return len(opinion(gzipped(), [0, 1]))
+        return len(wireshark_flags(gzipped(), [0, 1]))
 
     assert asyncio.run(cell()) == 2
     assert "pyshark" not in {thread.name for thread in threading.enumerate()}
@@ -128,22 +125,22 @@ def gzipped() -> Path:
 @tshark
 def test_it_says_that_tshark_could_not_read(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no row 9999"):
-        opinion(STOPPED, [9999])
+        wireshark_flags(STOPPED, [9999])
     with pytest.raises(RunFailed, match=r"had not answered after 0\.001 s"):
-        opinion(gzipped(), [2000], limit_s=0.001)
+        wireshark_flags(gzipped(), [2000], timeout_s=0.001)
 
 
 @pytest.mark.parametrize("rows", [[], list(range(201))])
 def test_how_many_can_be_asked_about(rows: list[int]) -> None:
     with pytest.raises(BadInput, match="1 to 200 packets at a time"):
-        opinion(STOPPED, rows)
+        wireshark_flags(STOPPED, rows)
 
 
 def test_without_tshark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(FOLDER))
     assert shutil.which("tshark") is None
     with pytest.raises(Missing, match="apt-get install tshark"):
-        opinion(STOPPED, [1])
+        wireshark_flags(STOPPED, [1])
 
 
 def test_a_damaged_capture_is_refused_as_by_the_reader(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How large the buffers of a path must be: the theory, solved for the buffers."""
+"""How large the buffers of a path must be: the formulas, solved for the buffers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DEFAULT_RMEM, DEFAULT_WMEM = (4096, 131072, 6291456), (4096, 16384, 4194304)
 class Advice:
     """The buffers with which one flow fills a path; sizes in bytes, whole KiB.
 
-    `receive_bytes` and `send_bytes` are what getsockopt must say: half of each is asked of
-    setsockopt. `receive_suffices` and `send_suffices`: what a kernel has by default is enough.
+    `receive_bytes` and `send_bytes` are what getsockopt must return: half of each is requested with
+    setsockopt. `receive_suffices` and `send_suffices`: the kernel's default maximum is enough.
     """
 
     bdp_bytes: float
@@ -60,7 +60,7 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, adv_win_scale: int =
 
 
 def _smallest(needed: float, held: Callable[[int], int]) -> int:
-    """The smallest size in whole KiB with which `held` comes to what is needed, by halving."""
+    """The smallest size in whole KiB with which `held` reaches what is needed, by bisection."""
     low, high = 1, LARGEST_BYTES // KIB
     while low < high:
         middle = (low + high) // 2

@@ -1,0 +1,280 @@
+"""Chosen packets of a capture: opened in scapy, and compared with Wireshark's flags by pyshark.
+
+pyshark starts tshark and reads its output with an event loop of its own, which cannot be the one
+that a notebook is running in: so it works in a thread with another loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labs.errors import BadInput, Missing, RunFailed
+from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME
+from labs.read.capture.reader import Array, Reader, batches
+from labs.read.capture.tcp_marks import MARKS, Marker
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pandas import DataFrame
+    from scapy.packet import Packet
+
+
+ROWS_AT_ONCE = 1 << 16
+# What scapy must have loaded before it knows the link types that the reader knows.
+LAYERS = ("l2", "inet", "inet6", "ppp")
+
+
+def needs(what: str, package: str) -> str:
+    return (
+        f"{what} needs the package {package}, which is not installed. "
+        'Install it: pip install "tcp-lab-notebook[packets]"'
+    )
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record as it stands in the file; `number` is Wireshark's frame.number, from 1."""
+
+    number: int
+    offset: int
+    time_ns: int
+    link_type: int
+    data: bytes
+
+
+class _Records(Reader):
+    def pieces(self) -> Iterator[tuple[int, Array]]:
+        """How many records came before, and some records, a row of pcap's words each."""
+        before = 0
+        while self._walk():
+            yield before, self._records[: self._last * RECORD_WORDS].reshape(-1, RECORD_WORDS)
+            before += self._last
+
+    def base(self) -> int:
+        return self._base
+
+    def data(self, words: Array) -> bytes:
+        return self._buffer[int(words[BEGIN]) : int(words[END])].tobytes()
+
+
+def records(path: str | Path, offsets: list[int]) -> list[Record]:
+    """The records that begin at these offsets, in their order in the file.
+
+    Raises what `labs.capture.read` raises for a file that cannot be read, BadInput for an offset
+    at which no record begins.
+    """
+    wanted = np.unique(np.array(offsets, np.int64))
+    found: list[Record] = []
+    reader = _Records(path)
+    try:
+        for before, words in reader.pieces():
+            at = words[:, RECORD] + reader.base()
+            for place in np.flatnonzero(np.isin(at, wanted)).tolist():
+                one = words[place]
+                found.append(
+                    Record(
+                        before + place + 1,
+                        int(at[place]),
+                        int(one[TIME]),
+                        int(one[LINK_TYPE]),
+                        reader.data(one),
+                    )
+                )
+            if len(found) == len(wanted):
+                return found
+    finally:
+        reader.close()
+    missing = sorted(set(wanted.tolist()) - {one.offset for one in found})
+    raise BadInput(
+        f"{path}: no record begins at byte {missing[0]}; take offsets from the table "
+        "that labs.capture.read makes of this file"
+    )
+
+
+def offsets_of(path: str | Path, rows: list[int]) -> list[int]:
+    """Where the records of these rows of the table begin. BadInput for a row it does not have."""
+    left, found, have = set(rows), {}, 0
+    for batch in batches(path, rows=ROWS_AT_ONCE):
+        for row in sorted(row for row in left if have <= row < have + len(batch)):
+            found[row] = int(batch["offset"].iloc[row - have])
+        left -= set(found)
+        have += len(batch)
+        if not left:
+            return [found[row] for row in rows]
+    rows_there = f"rows 0 to {have - 1}" if have else "no rows"
+    raise BadInput(f"{path} has no row {min(left)}; its table has {rows_there}")
+
+
+def packet(path: str | Path, row: int | np.integer[Any] | pd.Series[Any]) -> Packet:
+    """Open one row of a capture's table in scapy, with the right link layer.
+
+    `row` is its label in the table of `labs.capture.read`, or the row itself (`table.loc[7]`),
+    which is found without reading the others. The packet's `time` is the record's, in seconds.
+    Raises what `read` raises, and BadInput for a row that the capture does not have.
+    """
+    if find_spec("scapy") is None:
+        raise Missing(needs("opening a packet", "scapy"))
+    if isinstance(row, int | np.integer):
+        offset = offsets_of(path, [int(row)])[0]
+    else:
+        offset = int(row["offset"])
+    record = records(path, [offset])[0]
+    for layer in LAYERS:
+        import_module(f"scapy.layers.{layer}")
+    conf = import_module("scapy.config").conf
+    opened: Packet = conf.l2types.num2layer.get(record.link_type, conf.raw_layer)(record.data)
+    opened.time = record.time_ns / 1e9
+    return opened
+
+
+TIMEOUT_S = 60.0
+MOST_PACKETS = 200
+PREFIX = "analysis_"
+# Of what Wireshark calculates: text without a figure of its own.
+HEADINGS = ("analysis_flags",)
+
+
+def wireshark_flags(
+    path: str | Path, rows: Sequence[int], *, timeout_s: float = TIMEOUT_S
+) -> DataFrame:
+    """Wireshark's flags of some rows of a capture's table beside the marks of this package.
+
+    Columns: `row`, `record` (Wireshark's frame.number), `marks` (ours, see `tcp_marks`)
+    and `wireshark` (its tcp.analysis.* flags) as texts with commas, `expert` (the messages of its
+    expert, with semicolons), and every figure that it calculates, by its own name
+    (`tcp.analysis.ack_rtt`; text, missing where it has none). At most 200 rows; tshark reads the
+    file up to the last of them, 44,000 packets a second, for at most `timeout_s` seconds.
+
+    Raises Missing without tshark, BadInput for rows that the capture does not have, RunFailed if
+    tshark takes too long or fails.
+    """
+    from pandas import DataFrame
+
+    chosen = sorted(set(rows))
+    if not chosen or len(chosen) > MOST_PACKETS:
+        raise BadInput(
+            f"{len(chosen)} rows: Wireshark is asked about 1 to {MOST_PACKETS} packets "
+            "at a time; choose some, such as table.index[:10]"
+        )
+    if find_spec("pyshark") is None:
+        raise Missing(needs("Wireshark's flags", "pyshark"))
+    if which("tshark") is None:
+        raise Missing(
+            "Wireshark's flags need tshark, which is not installed. "
+            "Install it: apt-get install tshark"
+        )
+    own, offsets = _marked(path, chosen)
+    found = records(path, offsets)
+    told = _ask(Path(path), [record.number for record in found], timeout_s)
+    lines = [
+        _line(row, record, own[row], told.get(record.number, {}))
+        for row, record in zip(chosen, found, strict=True)
+    ]
+    table = DataFrame(lines)
+    named = ["row", "record", "marks", "wireshark", "expert"]
+    return table[named + sorted(set(table.columns) - set(named))]
+
+
+def _marked(path: str | Path, rows: list[int]) -> tuple[dict[int, str], list[int]]:
+    """Our marks of these rows, in words, and the offsets of their records."""
+    marker, have, words, offsets = Marker(), 0, {}, []
+    for batch in batches(path, rows=ROWS_AT_ONCE):
+        bits = marker.bits(batch)
+        for row in (row for row in rows if have <= row < have + len(batch)):
+            words[row] = ", ".join(name for name, bit in MARKS.items() if bits[row - have] & bit)
+            offsets.append(int(batch["offset"].iloc[row - have]))
+        have += len(batch)
+    if len(words) < len(rows):
+        there = f"rows 0 to {have - 1}" if have else "no rows"
+        raise BadInput(f"{path} has no row {min(set(rows) - set(words))}; its table has {there}")
+    return words, offsets
+
+
+def _line(row: int, record: Record, marked: str, told: dict[str, str]) -> dict[str, object]:
+    flags = [name for name in told if name in MARKS]
+    figures = {
+        f"tcp.analysis.{name}": value
+        for name, value in told.items()
+        if name not in MARKS and name != "expert"
+    }
+    return {
+        "row": row,
+        "record": record.number,
+        "marks": marked,
+        "wireshark": ", ".join(name for name in MARKS if name in flags),
+        "expert": told.get("expert", ""),
+        **figures,
+    }
+
+
+def _ask(path: Path, numbers: list[int], timeout_s: float) -> dict[int, dict[str, str]]:
+    """Wireshark's fields of these records, from a thread that has an event loop to itself."""
+    found: dict[int, dict[str, str]] = {}
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            _read(path, numbers, timeout_s, found)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="pyshark", daemon=True)
+    thread.start()
+    thread.join(timeout_s + 10)
+    if thread.is_alive() or (failed and isinstance(failed[0], TimeoutError)):
+        raise RunFailed(
+            f"tshark had not answered after {timeout_s:g} s; ask about packets nearer to "
+            "the beginning, or give it more time: wireshark_flags(..., timeout_s=)"
+        )
+    if failed:
+        raise RunFailed(
+            f"tshark could not read {path}: {' '.join(str(failed[0]).split())[:200]}"
+        ) from failed[0]
+    return found
+
+
+def _read(
+    path: Path, numbers: list[int], timeout_s: float, found: dict[int, dict[str, str]]
+) -> None:
+    pyshark = import_module("pyshark")  # starts an event loop of its own where it is imported
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    wanted = ", ".join(map(str, numbers))
+    capture = pyshark.FileCapture(
+        str(path),
+        display_filter=f"frame.number in {{{wanted}}}",
+        keep_packets=False,
+        custom_parameters=["-c", str(max(numbers))],
+        eventloop=loop,
+    )
+
+    def take(packet: Any) -> None:
+        found[int(packet.number)] = _fields(packet.tcp) if "TCP" in packet else {}
+
+    try:
+        capture.apply_on_packets(take, timeout=timeout_s)
+    finally:
+        capture.close()
+        loop.close()
+
+
+def _fields(tcp: Any) -> dict[str, str]:
+    told = {
+        name.removeprefix(PREFIX): str(tcp.get_field_value(name))
+        for name in tcp.field_names
+        if name.startswith(PREFIX) and name not in HEADINGS
+    }
+    messages = tcp.get_field("_ws_expert_message")
+    if messages is not None:
+        told["expert"] = "; ".join(one.get_default_value() for one in messages.all_fields)
+    return told
