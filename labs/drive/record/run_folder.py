@@ -63,9 +63,7 @@ class Staging:
         """Return the path of a file of the run; the folders above it are made."""
         inside = PurePosixPath(name)
         if not inside.parts or inside.is_absolute() or ".." in inside.parts:
-            raise BadInput(
-                f"{name!r} is not a path inside a run; give one like server/ss.txt"
-            )
+            raise BadInput(f"{name!r} is not a path inside a run; give one like server/ss.txt")
         path = self.folder / inside
         with written_to(self.runs):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -68,7 +68,7 @@ def test_parameters_are_known_to_the_lab_that_is_checked(notebook: Any) -> None:
     assert ast.unparse(call.args[1]) == "globals()"
     given: dict[str, Any] = {}
     exec(cell.source, given)
-    from_globals(find(ast.literal_eval(call.args[0])).Parameters(), given)
+    from_globals(find(ast.literal_eval(call.args[0])).Parameters, given)
 
 
 def test_code_is_short_and_defines_nothing(notebook: Any) -> None:

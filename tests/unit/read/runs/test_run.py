@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import labs.read.runs
-from labs.errors import BadInput, Damaged
 from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.run_folder import Staging
+from labs.errors import BadInput, Damaged
 from labs.read.runs import Run, open_run
 from tests.run_folders import inputs, make_run, make_study, run_json
 
