@@ -16,7 +16,6 @@ import glob
 import itertools
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,9 +23,6 @@ from types import TracebackType
 from typing import BinaryIO
 
 from labs.drive.record.disk import written_to
-
-if sys.platform != "win32":
-    import fcntl
 
 LOCK = "lock"
 _numbers = itertools.count(1)
@@ -185,8 +181,10 @@ def _create(path: Path) -> int:
 
 
 def _locked(descriptor: int, wait: bool) -> bool:
-    if sys.platform == "win32":
-        return wait  # files have no such locks there: what is held is never cleared
+    try:
+        import fcntl  # noqa: PLC0415 - Windows has none
+    except ImportError:
+        return wait  # what is held is never cleared there
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -35,7 +35,7 @@ def test_wheel_has_every_file_of_the_package_and_of_the_recorded_runs(wheel: Pat
     held = set(zipfile.ZipFile(wheel).namelist())
     package = {name for name in relative(ROOT / "labs", "*") if "__pycache__" not in name}
     assert {f"labs/{name}" for name in package} <= held
-    assert "labs/py.typed" in package  # type checkers take the package's types by that
+    assert "py.typed" in package  # type checkers take the package's types by that
     assert {f"labs/recorded/{name}" for name in relative(ROOT / "data", "*")} <= held
     assert [name for name in held if "__pycache__" in name or name.startswith("tests/")] == []
 

@@ -143,7 +143,7 @@ def test_what_is_no_notebook_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_text(content)
         with pytest.raises(BadInput, match="notebook"):
             read_notebook(tmp_path / name)
-    with pytest.raises(BadInput, match="no notebook"):
+    with pytest.raises(BadInput, match="not a notebook"):
         read_notebook(tmp_path / "missing.ipynb")
 
 

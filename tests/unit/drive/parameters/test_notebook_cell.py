@@ -60,7 +60,7 @@ def test_a_wrong_name_or_value_is_refused(names: dict[str, Any], said: str) -> N
 
 
 def test_an_unknown_lab_is_refused() -> None:
-    assert "did you mean buffers?" in refused({}, "bufers")
+    assert 'did you mean "buffers"?' in refused({}, "bufers")
 
 
 CELL = "RATE_MBIT = 100\nDELAY_MS = 20\nSEED = 3\nRUNS = 'kept'"

@@ -235,7 +235,7 @@ def test_this_machines_file_may_change_or_go(tmp_path: Path) -> None:
     ("text", "error", "what"),
     [
         (b"", Damaged, "is not JSON"),
-        (b"[]", Damaged, "no JSON object"),
+        (b"[]", Damaged, "is not a JSON object"),
         (b'{"schema":2}', BadInput, "schema 2, and this version of labs reads schema 1"),
         (b'{"files":{}}', BadInput, "no schema version"),
         (b'{"schema":true,"files":{}}', BadInput, "no schema version"),

@@ -66,7 +66,7 @@ def test_the_newest_of_each_lab(tmp_path: Path) -> None:
     ("text", "error", "what"),
     [
         (b"", Damaged, "is not JSON"),
-        (b"[1]", Damaged, "no JSON object"),
+        (b"[1]", Damaged, "is not a JSON object"),
         (b'{"lab":"buffers"}', BadInput, "no schema version"),
         (b'{"schema":7}', BadInput, "schema 7, and this version of labs reads schema 1"),
         (b'{"schema":1,"lab":"buffers","parameters":{}}', Damaged, "no lab, parameters or plan"),

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import labs
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.runs import recorded
 from labs.read.runs.listing import index
@@ -159,7 +158,7 @@ def test_of_several_the_newest_kernel_is_taken(tmp_path: Path) -> None:
 
 
 def test_where_recorded_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labs, "__path__", [str(tmp_path / "site/labs")])
+    monkeypatch.setattr(recorded, "__file__", str(tmp_path / "site/labs/read/runs/recorded.py"))
     with pytest.raises(Missing, match="there is no recorded data beside"):
         recorded.folder()
     for place in (tmp_path / "site/labs/recorded", tmp_path / "site/data"):
