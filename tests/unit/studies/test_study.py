@@ -13,7 +13,8 @@ from labs.catalog import find
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
-from labs.read.display.notebook import Table, Text, Words, shown
+from labs.read.display.format import notebook_cell
+from labs.read.display.notebook import Table, Text, Words
 from labs.read.runs import recorded
 from labs.studies.progress import Bar
 from labs.studies.study import Study
@@ -150,7 +151,7 @@ def test_nothing_is_shown_if_all_runs_are_there(capsys: pytest.CaptureFixture[st
     ],
 )
 def test_cells_are_written_to_be_read(value: object, words: str) -> None:
-    assert shown(value) == words
+    assert notebook_cell(value) == words
 
 
 def test_a_table_shows_whole_cells_and_escapes_them() -> None:
