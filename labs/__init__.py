@@ -2,7 +2,9 @@
 
     import labs
     p = labs.check("buffers", globals())    # one line if a parameter is wrong
-    study = labs.study(p)                   # reads the runs there are, makes those that are missing
+    study = labs.study(p)                   # reads the existing runs, performs the missing ones
+    labs.charts.buffers.by_condition(study.results())
+    labs.buffers.advice(1000, 200, "6.1")   # what the lab has for its notebook
     labs.verdicts(study)                    # what an article says, and whether it holds
 
 Importing this package loads nothing else; each part loads when it is used.
@@ -11,17 +13,20 @@ Importing this package loads nothing else; each part loads when it is used.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labs import errors
     from labs.drive.parameters.base import LabParameters
     from labs.read import capture
+    from labs.read.lab import Lab
     from labs.studies import charts, runs
     from labs.studies.study import study
+    from labs.studies.testbeds import testbeds
     from labs.studies.verdicts import verdicts
 
-__all__ = ["capture", "charts", "check", "errors", "runs", "study", "verdicts"]
+__all__ = ["capture", "charts", "check", "errors", "runs", "study", "testbeds", "verdicts"]
 
 _PLACES = {
     "capture": "labs.read.capture",
@@ -29,32 +34,31 @@ _PLACES = {
     "errors": "labs.errors",
     "runs": "labs.studies.runs",
     "study": "labs.studies.study:study",
+    "testbeds": "labs.studies.testbeds:testbeds",
     "verdicts": "labs.studies.verdicts:verdicts",
 }
 
 
 def check(lab: str, names: Mapping[str, Any]) -> LabParameters:
-    """The parameters of a lab from a notebook's `globals()`, checked: all that starts a notebook.
+    """The parameters of a lab from a notebook's `globals()`, checked.
 
     `lab` is a name or the path of a file of your own. Only names assigned in the parameters cell
-    are checked (`drive/parameters/cells.py`); other names are your own. BadInput, in one line, with
-    what is allowed, for a lab, a parameter, a value or a condition that cannot be.
+    are checked (`drive/parameters/cells.py`). BadInput, in one line, with what is allowed, for an
+    invalid lab, parameter, value or condition.
     """
-    from labs.catalog import find
-    from labs.drive.parameters.notebook_cell import errors_in_one_line, from_globals
-
-    errors_in_one_line()
-    found = find(lab)
-    parameters = from_globals(found.Parameters, names)
+    cell = import_module("labs.drive.parameters.notebook_cell")
+    cell.errors_in_one_line()
+    found: Lab = import_module("labs.catalog").find(lab)
+    parameters: LabParameters = cell.from_globals(found.Parameters, names)
     found.conditions(parameters)
     return parameters
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
-        raise AttributeError(f"module 'labs' has no attribute {name!r}")
-    from importlib import import_module
-
+        if name.startswith("_") or name not in (catalog := import_module("labs.catalog")).LABS:
+            raise AttributeError(f"module 'labs' has no attribute {name!r}")
+        return catalog.find(name).require("notebook")
     module, _, part = _PLACES[name].partition(":")
     loaded = import_module(module)
     value = globals()[name] = getattr(loaded, part) if part else loaded

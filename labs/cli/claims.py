@@ -118,10 +118,10 @@ def as_text(article: Article, where: Path, verdicts: tuple[Verdict, ...]) -> str
 
 
 def _lines(found: Verdict) -> str:
-    from labs.read.claims.verdict import shown
+    from labs.read.display.format import figures_in_words
 
     figures = [
-        f"{name} {shown(figure)}"
+        f"{name} {figures_in_words(figure)}"
         for name, figure in (
             ("article", found.expected),
             ("predicted", found.predicted),

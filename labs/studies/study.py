@@ -109,10 +109,10 @@ class Study:
         """The ip, tc, sysctl and ethtool lines of a run, host by host, to paste."""
         return Text(self.run(condition).commands_text())
 
-    def tell(self, condition: str | None = None) -> str:
-        """What the study shows, or one run of it, as Markdown with the figures in it.
+    def describe(self, condition: str | None = None) -> str:
+        """The study, or one run of it, in words, as Markdown with its figures.
 
-        BadInput if the lab has no words of its own for that.
+        BadInput if the lab has no text summary.
         """
         narrative = self.lab.part("narrative")
         name = "describe" if condition is None else "describe_run"

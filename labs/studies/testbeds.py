@@ -1,17 +1,18 @@
-"""What this machine can run, as a table for a notebook; `labs doctor` says more of it."""
+"""The testbeds that this machine can run, as a table; `labs doctor` has the details."""
 
 from __future__ import annotations
 
+from labs.drive.parameters.base import LabParameters
 from labs.drive.testbed.doctor import Diagnosis, examine
 from labs.read.display.notebook import Table
 
 
-def what_runs_here(kernel: str) -> Table:
-    """A row a testbed: what it is, whether it can run here, and what to do first if not.
+def testbeds(p: LabParameters) -> Table:
+    """One row per testbed: what it is, whether it can run here, and what to do first if not.
 
-    `kernel` is the one that the virtual testbed is to boot.
+    The virtual testbed is examined for the kernel that the parameters name.
     """
-    found = examine(kernel)
+    found = examine(p.kernel)
     return Table(
         {
             "testbed": [one.testbed for one in found],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from labs.read.claims.disputed import disputed
 from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
-from labs.read.claims.verdict import Verdict, shown
+from labs.read.claims.verdict import Verdict
+from labs.read.display.format import figures_in_words
 from labs.read.display.notebook import Table
 from labs.read.stats.testbed_comparison import compare_testbeds
 from labs.studies.study import Study
@@ -49,9 +50,9 @@ def _row(one: Verdict) -> dict[str, str]:
             (
                 one.id,
                 one.statement,
-                shown(one.expected),
-                shown(one.predicted),
-                shown(one.measured),
+                figures_in_words(one.expected),
+                figures_in_words(one.predicted),
+                figures_in_words(one.measured),
                 one.unit,
                 one.words,
                 one.reason,

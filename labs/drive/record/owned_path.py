@@ -182,7 +182,7 @@ def _create(path: Path) -> int:
 
 def _locked(descriptor: int, wait: bool) -> bool:
     try:
-        import fcntl  # noqa: PLC0415 - Windows has none
+        import fcntl
     except ImportError:
         return wait  # what is held is never cleared there
     try:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from labs.read.claims.ledger import Article, Claim
-from labs.read.claims.verdict import DISPUTED, HARDWARE, NOT_JUDGED, Verdict, Witness, shown
+from labs.read.claims.verdict import DISPUTED, HARDWARE, NOT_JUDGED, Verdict, Witness
+from labs.read.display.format import figures_in_words
 from labs.read.stats.testbed_comparison import DISAGREE, ConditionComparison, facts, in_words
 
 NO_WORD = (NOT_JUDGED, HARDWARE)
@@ -85,7 +86,7 @@ def _ratio(row: ConditionComparison) -> str:
 
 
 def _says(verdict: Verdict) -> str:
-    measured = f", {shown(verdict.measured)}" if verdict.measured is not None else ""
+    measured = f", {figures_in_words(verdict.measured)}" if verdict.measured is not None else ""
     return f"{verdict.witness}: {verdict.words}{measured}"
 
 

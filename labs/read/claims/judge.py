@@ -27,6 +27,7 @@ from labs.read.claims.verdict import (
     Verdict,
     held_until,
 )
+from labs.read.display.format import input_value
 from labs.read.lab import Lab
 from labs.read.runs.run import Run
 
@@ -125,12 +126,8 @@ def _other_parameters(
         for condition in seen.matching(*claim.conditions):
             asked = seen.parameter(condition, name)
             if asked is not None and asked != articles_own[name]:
-                found[f"{name} {_said(asked)}, not {_said(articles_own[name])}"] = None
+                found[f"{name} {input_value(asked)}, not {input_value(articles_own[name])}"] = None
     return list(found)
-
-
-def _said(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def by_column(claim: Claim, seen: Evidence) -> Finding:

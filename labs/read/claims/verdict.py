@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -98,19 +97,3 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain data."""
         return asdict(self)
-
-
-def shown(figure: Figure | None) -> str:
-    """A figure as one reads it: 13.4; mean: 77.8, end: 92.7; nothing for None."""
-    if figure is None:
-        return ""
-    if isinstance(figure, Mapping):
-        return ", ".join(f"{name}: {shown(value)}" for name, value in figure.items())
-    return figure if isinstance(figure, str) else in_digits(figure)
-
-
-def in_digits(value: float) -> str:
-    """A number in four digits, whole ones whole: 0.5, 13.4, 114, 52,427,352."""
-    if value == int(value) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"

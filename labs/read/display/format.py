@@ -1,19 +1,40 @@
-"""Numbers and sizes as people read them."""
+"""Numbers, sizes and cells of tables as people read them; nothing else turns one into text."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
 
 KIB, MIB = 1 << 10, 1 << 20
 RTT_BELOW_MS = 0.1
 """A measured round trip below this is only said to be below it."""
+SMALLEST = 0.0005
+SHA256_DIGITS, SHOWN_DIGITS = 64, 12
 
 
 def in_three_digits(value: float) -> str:
-    """A figure as one reads it: 13.4, 114, 2,140."""
+    """A figure: 13.4, 114, 2,140."""
     return f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
+def in_digits(value: float) -> str:
+    """A figure in four digits, whole numbers whole: 0.5, 13.4, 114, 52,427,352."""
+    if value == int(value) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def figures_in_words(figure: float | str | Mapping[str, float | str] | None) -> str:
+    """One figure or several by name: `13.4`; `mean: 77.8, end: 92.7`; empty for None."""
+    if figure is None:
+        return ""
+    if isinstance(figure, Mapping):
+        return ", ".join(f"{name}: {figures_in_words(value)}" for name, value in figure.items())
+    return figure if isinstance(figure, str) else in_digits(figure)
+
+
 def size_in_words(size: float) -> str:
-    """A size as one reads it: 64 KiB, 23.8 MiB; nothing for NaN."""
+    """A size: 64 KiB, 23.8 MiB; empty for NaN."""
     if size != size:
         return ""
     for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
@@ -24,10 +45,49 @@ def size_in_words(size: float) -> str:
 
 
 def milliseconds(value: float, below_ms: float = RTT_BELOW_MS) -> str:
-    """A time in ms as one reads it: 200.0 ms, 3.1 ms, "below 0.1 ms" for what is shorter."""
+    """A time: 200.0 ms, 3.1 ms, "below 0.1 ms" for what is shorter."""
     return f"{value:.1f} ms" if value >= below_ms else f"below {below_ms:g} ms"
 
 
 def is_known(value: float | None) -> bool:
     """Whether a cell of a table has a number."""
     return value is not None and value == value
+
+
+def notebook_cell(value: object) -> str:
+    """A cell of a table in a notebook: four digits, empty where there is nothing."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if isinstance(value, Real):
+        return "<0.001" if 0 < abs(float(value)) < SMALLEST else f"{float(value):.4g}"
+    return str(value)
+
+
+def terminal_cell(value: object) -> str:
+    """A cell of a table on a terminal: three decimals at most, "-" where there is nothing."""
+    if value is None or value != value:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, list | tuple):
+        return "; ".join(map(str, value))
+    return str(value)
+
+
+def input_value(value: object) -> str:
+    """An input of a run: numbers in full, of a sha256 its first digits, "none" for nothing."""
+    if value is None:
+        return "none"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={below}" for name, below in value.items()) or "none"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    text = str(value)
+    is_sha256 = len(text) == SHA256_DIGITS and set(text) <= set("0123456789abcdef")
+    return text[:SHOWN_DIGITS] if is_sha256 else text

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from html import escape
-from numbers import Integral, Real
+from numbers import Real
 
-from pandas import DataFrame, isna
+from pandas import DataFrame
+
+from labs.read.display.format import notebook_cell
 
 LEFT = "text-align: left; white-space: normal; vertical-align: top"
 RIGHT = "text-align: right; vertical-align: top"
-SMALLEST = 0.0005
 
 
 class Text(str):
@@ -55,22 +56,9 @@ class Table(DataFrame):
     @staticmethod
     def _cells(row: tuple[object, ...], numeric: list[bool]) -> str:
         return "".join(
-            f'<td style="{RIGHT if right else LEFT}">{escape(shown(value))}</td>'
+            f'<td style="{RIGHT if right else LEFT}">{escape(notebook_cell(value))}</td>'
             for value, right in zip(row, numeric, strict=True)
         )
-
-
-def shown(value: object) -> str:
-    """A cell in words."""
-    if value is None or (isinstance(value, float) and isna(value)):
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Integral):
-        return f"{int(value):,}"
-    if isinstance(value, Real):
-        return "<0.001" if 0 < abs(float(value)) < SMALLEST else f"{float(value):.4g}"
-    return str(value)
 
 
 def _is_number(value: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from labs.drive.testbed.link import Link, Measured
 from labs.errors import Missing
 from labs.read.display.format import milliseconds
+from labs.read.runs.recorded import runs_of
 from labs.read.runs.run import Run
 
 LIVE, RECORDED = "live", "recorded"
@@ -17,8 +18,6 @@ NOT_SHAPED = "not shaped"
 
 def source(run: Run) -> str:
     """`recorded` for a run that came with the project, else `live`."""
-    from labs.read.runs.recorded import runs_of
-
     try:
         data = runs_of(run.lab).resolve()
     except Missing:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.errors import BadInput
+from labs.read.display.format import input_value
 from labs.read.runs.listing import is_run, open_study, run_folders, runs_folder, study_files
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.unpack import is_packed
@@ -41,7 +42,7 @@ class Change:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.name} {_short(self.a)} -> {_short(self.b)}"
+        return f"{self.name} {input_value(self.a)} -> {input_value(self.b)}"
 
 
 @dataclass(frozen=True)
@@ -263,15 +264,6 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return None
     return float(value)
-
-
-def _short(value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    text = str(value)
-    return text[:12] if len(text) == 64 and set(text) <= set("0123456789abcdef") else text
 
 
 def _names(runs: Iterable[Run]) -> str:

@@ -21,6 +21,7 @@ from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.owned_path import write_whole
 from labs.drive.record.study_file import read_study
 from labs.errors import BadInput, Damaged, LabError, Missing
+from labs.read.display.format import input_value
 from labs.read.runs.listing import run_folders, runs_folder
 from labs.read.runs.pack import pack
 from labs.read.runs.run import Run, open_run
@@ -143,16 +144,8 @@ def _unequal(wished: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str
         if isinstance(mine, Mapping) and isinstance(other, Mapping):
             found += _unequal(mine, other)
         else:
-            found.append(f"{name} {_said(other)}, not {_said(mine)}")
+            found.append(f"{name} {input_value(other)}, not {input_value(mine)}")
     return found
-
-
-def _said(value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, Mapping):
-        return " ".join(f"{name}={below}" for name, below in value.items()) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def keep(what: Path, data: Path, name: str | None = None) -> list[Path]:

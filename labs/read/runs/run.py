@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pandas import DataFrame
 
 from labs.drive.condition import Condition, from_json
 from labs.drive.outcome import Buffer
@@ -15,19 +17,18 @@ from labs.drive.record.canonical import key, parse
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.schema import RUN_SCHEMAS, VERSION, check_version
 from labs.drive.record.seal import Seal, read_seal, verify
+from labs.drive.tc import Queue, queues
 from labs.drive.testbed.contract import Command
 from labs.drive.testbed.link import LinkReport, report_from_json
 from labs.errors import BadInput, Damaged
+from labs.read.parse.httping import Httping, httping
+from labs.read.parse.inet_diag import samples
+from labs.read.parse.proc import changes, counters
+from labs.read.parse.ss import blocks
+from labs.read.parse.wget import Download, download
 from labs.read.runs.json_schemas import held_to
 from labs.read.runs.schema_1 import upgraded
 from labs.read.runs.unpack import is_packed, unpacked
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from labs.drive.tc import Queue
-    from labs.read.parse.httping import Httping
-    from labs.read.parse.wget import Download
 
 RUN = "run.json"
 PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
@@ -163,8 +164,6 @@ class Run:
         Columns: `t_s` (seconds since the mark "start"), `at_ns`, and the fields of
         `labs.read.parse.inet_diag.Sample.flat`.
         """
-        from labs.read.parse.inet_diag import samples
-
         found = samples(self.file(f"{host}/samples.bin").read_bytes())
         return self._table(sample.flat() for sample in found)
 
@@ -174,8 +173,6 @@ class Run:
         Columns: `t_s`, `at_ns`, `mark` ("" where the moment was not marked), and the fields of
         `labs.read.parse.ss.Socket.flat`.
         """
-        from labs.read.parse.ss import blocks
-
         return self._table(
             {"at_ns": block.at_ns, "mark": block.mark, **socket.flat()}
             for block in blocks(self.text(f"{host}/ss.txt"))
@@ -184,8 +181,6 @@ class Run:
 
     def nstat(self, host: str, when: str = "delta") -> dict[str, int]:
         """Return a host's counters by name: `before` or `after` the run, or the `delta`."""
-        from labs.read.parse.proc import changes, counters
-
         if when == "delta":
             return changes(
                 self.text(f"{host}/nstat-before.txt"), self.text(f"{host}/nstat-after.txt")
@@ -195,8 +190,6 @@ class Run:
 
     def tc(self, host: str, when: str = "after") -> tuple[Queue, ...]:
         """Return the qdiscs and classes of a host's device, `before` or `after` the run."""
-        from labs.drive.tc import queues
-
         return queues(self.text(f"{host}/tc-{_checked(when, ('before', 'after'))}.txt"))
 
     def fetch(self) -> dict[str, Any] | None:
@@ -205,15 +198,11 @@ class Run:
 
     def wget(self) -> Download | None:
         """Return what wget logged, or None if another client fetched."""
-        from labs.read.parse.wget import download
-
         name = "client/wget.txt"
         return download(self.text(name)) if name in self.seal.files else None
 
     def httping(self) -> Httping | None:
         """Return what httping printed, or None for a run that did not start it."""
-        from labs.read.parse.httping import httping
-
         name = "client/httping.txt"
         return httping(self.text(name)) if name in self.seal.files else None
 
@@ -241,8 +230,6 @@ class Run:
         return found
 
     def _table(self, rows: Iterable[Mapping[str, object]]) -> DataFrame:
-        from pandas import DataFrame
-
         table = DataFrame(list(rows))
         if table.empty:
             return DataFrame({"t_s": [], "at_ns": []})

@@ -71,6 +71,16 @@ def test_parameters_are_known_to_the_lab_that_is_checked(notebook: Any) -> None:
     from_globals(find(ast.literal_eval(call.args[0])).Parameters, given)
 
 
+def test_notebooks_import_labs_alone(notebook: Any) -> None:
+    """Everything of this package is reached through `labs`: no import of a deep module."""
+    for cell in code_cells(notebook):
+        for node in ast.walk(ast.parse(cell.source)):
+            if isinstance(node, ast.Import):
+                assert {one.name for one in node.names} <= {"labs", "pandas"}, cell.source
+            if isinstance(node, ast.ImportFrom):
+                assert node.module == "pathlib", cell.source
+
+
 def test_code_is_short_and_defines_nothing(notebook: Any) -> None:
     for cell in code_cells(notebook):
         assert len(cell.source.splitlines()) <= LONGEST_CELL, cell.source

@@ -13,11 +13,11 @@ from labs.catalog import find
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
-from labs.read.display.notebook import Table, Text, Words, shown
+from labs.read.display.format import notebook_cell
+from labs.read.display.notebook import Table, Text, Words
 from labs.read.runs import recorded
 from labs.studies.progress import Bar
 from labs.studies.study import Study
-from labs.studies.testbeds import what_runs_here
 from tests.real_runs import real
 
 RECORDED = Buffers(
@@ -82,9 +82,9 @@ def test_commands_are_text_to_be_pasted(study: Study) -> None:
 
 
 def test_words_carry_the_figures_of_the_run(study: Study) -> None:
-    assert "**both**: 1.11 MiB/s over the whole file" in study.tell()
-    assert "**48.8 KiB** must be on their way" in study.tell("both")
-    assert isinstance(study.tell(), Words)
+    assert "**both**: 1.11 MiB/s over the whole file" in study.describe()
+    assert "**48.8 KiB** must be on their way" in study.describe("both")
+    assert isinstance(study.describe(), Words)
 
 
 def test_a_study_says_what_it_is(study: Study) -> None:
@@ -151,7 +151,7 @@ def test_nothing_is_shown_if_all_runs_are_there(capsys: pytest.CaptureFixture[st
     ],
 )
 def test_cells_are_written_to_be_read(value: object, words: str) -> None:
-    assert shown(value) == words
+    assert notebook_cell(value) == words
 
 
 def test_a_table_shows_whole_cells_and_escapes_them() -> None:
@@ -162,7 +162,7 @@ def test_a_table_shows_whole_cells_and_escapes_them() -> None:
 
 
 def test_every_testbed_has_a_row() -> None:
-    table = what_runs_here("6.1")
+    table = labs.testbeds(Buffers())
     assert list(table["testbed"]) == ["virtual", "namespaces", "vagrant", "recorded"]
     assert set(table["runs here"]) <= {"yes", "no"}
     assert all(

@@ -13,8 +13,8 @@ from labs.experiments.buffers.sweep import FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, in_digits
-from labs.read.display.format import size_in_words
+from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
+from labs.read.display.format import in_digits, size_in_words
 
 MB = 1e6
 LOST_PCT = 1.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from labs.experiments.buffers.prediction import expected as theory_of
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import in_digits
+from labs.read.display.format import in_digits
 from labs.read.runs.run import Run
 from labs.read.theory.bounds import LINE, Prediction
 from labs.read.theory.kernel_version import before, series

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until, in_digits
+from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until
+from labs.read.display.format import in_digits
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import Run
 from labs.read.theory.bdp import MSS_BYTES

@@ -5,7 +5,8 @@ from __future__ import annotations
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import ARITHMETIC, DIFFERS, HOLDS, WRONG, Finding, in_digits
+from labs.read.claims.verdict import ARITHMETIC, DIFFERS, HOLDS, WRONG, Finding
+from labs.read.display.format import in_digits
 from labs.read.theory.bdp import of_the_wait_pct, sending_ms, utilisation_pct
 
 NO_ANSWER = "httping had no answer"

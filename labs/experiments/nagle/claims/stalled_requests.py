@@ -10,7 +10,8 @@ from labs.experiments.nagle.requests import answered, following, requests_of
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding, in_digits
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
+from labs.read.display.format import in_digits
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.theory.nagle import wait

@@ -253,15 +253,15 @@ def test_a_capture_of_one_s_own_is_told_beside_them(tmp_path: Path) -> None:
 
 
 def test_words_say_who_waits_for_whom() -> None:
-    said = recorded_nagle().tell("off")
+    said = recorded_nagle().describe("off")
     assert said.startswith(
         "**900 of 1000 requests** follow this sequence: request; first part; silence;"
     )
     assert "the server waits for the client" in said
     assert "100 follow another sequence, each the first one on its connection" in said
-    assert "No request stalls." in recorded_nagle().tell("on")
+    assert "No request stalls." in recorded_nagle().describe("on")
     assert "**off**: 39.7 ms on average (predicted: 39.6 ms; the article: 44.619 ms)" in (
-        recorded_nagle().tell()
+        recorded_nagle().describe()
     )
 
 

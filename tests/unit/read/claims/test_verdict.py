@@ -15,8 +15,8 @@ from labs.read.claims.verdict import (
     Verdict,
     Witness,
     held_until,
-    shown,
 )
+from labs.read.display.format import figures_in_words
 
 
 def verdict(**changed: Any) -> Verdict:
@@ -93,4 +93,4 @@ def test_every_word_is_a_verdict() -> None:
     ],
 )
 def test_figures_as_one_reads_them(figure: Any, text: str) -> None:
-    assert shown(figure) == text
+    assert figures_in_words(figure) == text

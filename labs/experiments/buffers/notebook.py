@@ -1,0 +1,21 @@
+"""What a notebook calls beside the study and the charts, as `labs.buffers.NAME`."""
+
+from __future__ import annotations
+
+from labs.experiments.buffers.buffer_sizes import advice, to_paste
+from labs.experiments.buffers.narrative import tell_httping, tell_kernels, tell_reckoning
+from labs.experiments.buffers.prediction import expected
+from labs.experiments.buffers.sweep import tell_smallest
+from labs.read.theory.bdp import bdp_bytes, utilisation_pct
+
+__all__ = [
+    "advice",
+    "bdp_bytes",
+    "expected",
+    "tell_httping",
+    "tell_kernels",
+    "tell_reckoning",
+    "tell_smallest",
+    "to_paste",
+    "utilisation_pct",
+]
