@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
         named[name] = {"True": True, "False": False}.get(
             value, int(value) if value.isdigit() else value
         )
-    study = run(lab, lab.Parameters()(runs=str(Path(argv[0])), **named), fresh=True)  # type: ignore[arg-type]
+    study = run(lab, lab.Parameters(runs=str(Path(argv[0])), **named), fresh=True)  # type: ignore[arg-type]
     for folder in study.file.folders():
         print(folder.name, read_seal(folder).digest)
     return 0
