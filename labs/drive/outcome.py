@@ -1,4 +1,4 @@
-"""What a run notes beside its files: named moments, and the socket buffers that were granted."""
+"""What a run notes beside its files: commands, named moments, and the buffers granted."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ class Buffer:
     socket: str
     requested_bytes: int | None
     granted_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Command:
+    """One line of a run's log: when (the host's clock), where, what, and how it ended."""
+
+    at_ns: int
+    host: str
+    argv: tuple[str, ...]
+    exit_code: int | None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from labs.drive.condition import Condition
 from labs.drive.parameters.base import LabParameters
@@ -19,6 +19,7 @@ from labs.drive.result_columns import Column, Margin, Note, columns_of
 from labs.errors import BadInput
 
 if TYPE_CHECKING:
+    from labs.read.display.notebook import Table
     from labs.read.runs.run import Run
 
 NOTES = "notes"
@@ -160,3 +161,21 @@ def group_of(
     }
     known = conditions(parameters(size="full", **given))
     return next((one.group for one in known if one.name == run.condition), "")
+
+
+class Study(Protocol):
+    """A study as a lab's figures see it; `labs.studies.study` has the real one."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """One run per condition."""
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The names of the conditions, in order."""
+
+    def run(self, condition: str) -> Run:
+        """The run of a condition."""
+
+    def results(self) -> Table:
+        """One row per run."""

@@ -59,7 +59,7 @@ def check_ending(out: Path) -> None:
         raise BadInput(f"{out}: a table ends in {' or '.join(ENDINGS)}")
     if out.suffix == PARQUET:
         try:
-            import pyarrow  # noqa: F401
+            import pyarrow  # noqa: F401, PLC0415  an extra
         except ImportError:
             raise Missing(
                 f"{out}: {PARQUET} needs the package pyarrow, which is not installed. Install it: "

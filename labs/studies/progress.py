@@ -57,7 +57,7 @@ class Bar:
         self._shown = True
 
     def _show_in_notebook(self, text: str) -> None:
-        import IPython.display
+        import IPython.display  # noqa: PLC0415  only in a notebook
 
         front_end: Any = IPython.display
         bundle = {"text/plain": text, "text/html": f"<code>{escape(text)}</code>"}

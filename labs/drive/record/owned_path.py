@@ -182,7 +182,7 @@ def _create(path: Path) -> int:
 
 def _locked(descriptor: int, wait: bool) -> bool:
     try:
-        import fcntl
+        import fcntl  # noqa: PLC0415  not on every system
     except ImportError:
         return wait  # what is held is never cleared there
     try:

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from labs.drive.outcome import Command
+
 
 @dataclass(frozen=True)
 class Completed:
@@ -40,16 +42,6 @@ class Completed:
     @property
     def text(self) -> str:
         return self.stdout.decode("utf-8", "replace")
-
-
-@dataclass(frozen=True)
-class Command:
-    """One line of a run's log: when (the host's clock), where, what, and how it ended."""
-
-    at_ns: int
-    host: str
-    argv: tuple[str, ...]
-    exit_code: int | None
 
 
 class Process(Protocol):

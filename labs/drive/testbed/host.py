@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from labs.drive.testbed.contract import Command, Completed, Process, batches
+from labs.drive.outcome import Command
+from labs.drive.testbed.contract import Completed, Process, batches
 from labs.errors import LabError, Missing, RunFailed
 
 # iproute2's lib/utils.c (do_batch) names the line of standard input at which a tool stopped.

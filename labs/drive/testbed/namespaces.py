@@ -9,11 +9,13 @@ import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from tempfile import gettempdir
 from types import TracebackType
 
+from labs.drive.outcome import Command
 from labs.drive.record.owned_path import remove_folder
 from labs.drive.testbed import process
-from labs.drive.testbed.contract import Command, Completed
+from labs.drive.testbed.contract import Completed
 from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
 from labs.drive.testbed.journal import Journal, clear_stale, remove_namespace
 from labs.drive.testbed.layout import Layout, addressing, layout, linking, wiring
@@ -285,8 +287,6 @@ class Namespaces:
 
 def temporary() -> str:
     """The folder for temporary files of this machine."""
-    from tempfile import gettempdir
-
     return gettempdir()
 
 

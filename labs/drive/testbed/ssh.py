@@ -12,10 +12,11 @@ import hashlib
 from collections.abc import Generator, Sequence
 from pathlib import Path, PurePosixPath
 
+from labs.drive.outcome import Command
 from labs.drive.record.owned_path import owned_folder
 from labs.drive.testbed.channel import Message
 from labs.drive.testbed.connection import ANSWER_S, Login, Session
-from labs.drive.testbed.contract import Command, Completed
+from labs.drive.testbed.contract import Completed
 from labs.drive.testbed.host import Found, LoggedHost, whole
 from labs.errors import RunFailed
 

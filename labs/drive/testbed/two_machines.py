@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import TracebackType
 
+from labs.drive.outcome import Command
 from labs.drive.testbed.connection import Login
-from labs.drive.testbed.contract import Command
 from labs.drive.testbed.host import Found, put_back
 from labs.drive.testbed.link import Argv, Link, shaping
 from labs.drive.testbed.ssh import SshHost

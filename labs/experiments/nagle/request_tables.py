@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from labs.errors import Missing
 from labs.experiments.nagle.requests import stalls_in, usual
+from labs.read import capture
 from labs.read.display.notebook import Table, Words
 from labs.read.flows.exchanges import AND_SO_ON, in_words
 from labs.read.flows.reasons import explained
@@ -82,10 +83,8 @@ def waits(requests: DataFrame) -> Table:
 def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int]) -> Table | Words:
     """What Wireshark's expert says of these rows of a capture, beside the marks of this lab; a
     sentence where tshark is not here. `segments` is the capture's table."""
-    from labs.read.capture.packets import wireshark_flags
-
     try:
-        found = wireshark_flags(path, rows)
+        found = capture.wireshark_flags(path, rows)
     except Missing as missing:
         return Words(f"Wireshark cannot be asked here: {missing}.")
     own = segments.loc[found["row"]]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labs.errors import BadInput
+from labs.read import capture
 from labs.read.flows.connection_state import mss_bytes
 from labs.read.flows.exchanges import AND_SO_ON, SILENCE, Followed, exchanges, followed
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK
@@ -71,9 +72,7 @@ def _as_it_is(path: Path) -> tuple[Path, int, int]:
 
 @lru_cache(maxsize=2)
 def _read(path: Path, mtime_ns: int, size: int) -> DataFrame:
-    from labs.read.capture import read
-
-    return read(path)
+    return capture.read(path)
 
 
 @lru_cache(maxsize=KEPT_TABLES)

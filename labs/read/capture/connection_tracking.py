@@ -269,6 +269,6 @@ def connection_rows(found: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
 
 def connection_table(found: np.ndarray[Any, Any]) -> pd.DataFrame:
     """One row per connection, as `labs.capture.connections` returns them."""
-    import pandas as pd  # takes longer than reading most captures, and lists do without
+    import pandas as pd  # noqa: PLC0415  slow to load
 
     return pd.DataFrame(connection_columns(found))

@@ -158,7 +158,7 @@ def wireshark_flags(
     Raises Missing without tshark, BadInput for rows that the capture does not have, RunFailed if
     tshark takes too long or fails.
     """
-    from pandas import DataFrame
+    from pandas import DataFrame  # noqa: PLC0415  slow to load
 
     chosen = sorted(set(rows))
     if not chosen or len(chosen) > MOST_PACKETS:

@@ -84,7 +84,7 @@ class Columns:
 
     def table(self) -> pd.DataFrame:
         """The rows as a pandas table, without a copy."""
-        import pandas as pd  # takes longer than reading most captures, and files do without
+        import pandas as pd  # noqa: PLC0415  slow to load
 
         return pd.DataFrame(dict(self.arrays()), copy=False)
 
@@ -141,7 +141,7 @@ REPEATED = ("connection", "direction", "flags", "mss", "sack_blocks")
 def write_segments(columns: Columns, out: Path) -> None:
     """Write the rows to `out`, whole or not at all. Missing without pyarrow."""
     try:
-        import pyarrow
+        import pyarrow  # noqa: PLC0415  an extra
     except ImportError:
         raise Missing(
             "writing a table needs the package pyarrow, which is not installed. "
@@ -165,7 +165,7 @@ def write_segments(columns: Columns, out: Path) -> None:
     made = pyarrow.Table.from_arrays(list(made_of), names=list(names))
     with whole_file(out) as file:
         if out.suffix == ".csv":
-            from pyarrow import csv
+            from pyarrow import csv  # noqa: PLC0415  an extra
 
             csv.write_csv(made, file)
         else:
@@ -173,7 +173,7 @@ def write_segments(columns: Columns, out: Path) -> None:
 
 
 def _write_parquet(made: Any, file: Any) -> None:
-    from pyarrow import parquet
+    from pyarrow import parquet  # noqa: PLC0415  an extra
 
     parquet.write_table(
         made, file, use_dictionary=list(REPEATED), compression="lz4", write_statistics=False

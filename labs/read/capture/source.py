@@ -84,7 +84,7 @@ class _Zstd(_Plain):
     def __init__(self, file: BinaryIO, size: int) -> None:
         super().__init__(file, size)
         try:
-            import pyarrow
+            import pyarrow  # noqa: PLC0415  an extra
         except ImportError:
             raise Missing(
                 "reading zstd needs the package pyarrow, which is not installed. "

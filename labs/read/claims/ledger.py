@@ -25,14 +25,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, best_match
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
-
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import ValidationError
 
 SCHEMA = Path(__file__).with_name("article.schema.json")
 LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "at")
@@ -169,15 +168,11 @@ def _names(value: object) -> set[str]:
 
 @cache
 def _validator() -> Draft202012Validator:
-    from jsonschema import Draft202012Validator
-
     return Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
 
 
 def _check_schema(file: str, found: Mapping[str, Any]) -> None:
     """BadInput for the first objection of the schema."""
-    from jsonschema.exceptions import best_match
-
     error = best_match(_validator().iter_errors(found))
     if error is None:
         return

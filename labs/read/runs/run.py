@@ -12,13 +12,12 @@ from typing import Any
 from pandas import DataFrame
 
 from labs.drive.condition import Condition, from_json
-from labs.drive.outcome import Buffer
+from labs.drive.outcome import Buffer, Command
 from labs.drive.record.canonical import key, parse
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.schema import RUN_SCHEMAS, VERSION, check_version
 from labs.drive.record.seal import Seal, read_seal, verify
 from labs.drive.tc import Queue, queues
-from labs.drive.testbed.contract import Command
 from labs.drive.testbed.link import LinkReport, report_from_json
 from labs.errors import BadInput, Damaged
 from labs.read.parse.httping import Httping, httping

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from labs.read.charts.style import Source
-    from labs.studies.study import Study
+    from labs.read.lab import Study
 
 __all__ = [
     "acks",

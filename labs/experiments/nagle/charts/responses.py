@@ -18,7 +18,7 @@ from labs.read.readings.latency import SMALLEST_MS
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-    from labs.studies.study import Study
+    from labs.read.lab import Study
 
 BAR, ROW_PX = 0.55, 34
 PAIR_BAR, SEGMENTS_ROW_PX = 0.34, 44

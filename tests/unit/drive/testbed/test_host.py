@@ -7,7 +7,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from labs.drive.testbed.contract import Command, Completed, batches
+from labs.drive.outcome import Command
+from labs.drive.testbed.contract import Completed, batches
 from labs.drive.testbed.host import (
     Found,
     LoggedHost,
