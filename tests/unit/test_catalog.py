@@ -132,7 +132,7 @@ from pathlib import Path
 lab = find("echo")
 (run,) = map(open_run, Path("runs").glob("echo-*"))
 study = Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab)
-print(study.tell(), charts.echo.sizes(study.results()).data[0].y[0], study.results().note_codes[0])
+print(study.describe(), charts.echo.sizes(study.results()).data[0].y[0], study.results().note_codes[0])
 """
 
 
@@ -186,7 +186,7 @@ def test_every_lab_has_a_title_and_parameters_of_its_own() -> None:
 def test_an_unknown_lab_is_told_with_the_nearest_and_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "did you mean buffers?" in refused("bufers")
+    assert 'did you mean "buffers"?' in refused("bufers")
     assert "Available: buffers, nagle, or a file" in refused("zork")
     assert "no such file" in refused("./nothing.py")
     monkeypatch.chdir(tmp_path)

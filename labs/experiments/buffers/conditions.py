@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from labs.drive.condition import Condition, Sysctls, as_settings, read_settings
-from labs.drive.testbed.link import Link, queue_packets
+from labs.drive.testbed.link import BURST_BYTES, Link, queue_packets
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.settings import (
@@ -226,6 +226,8 @@ def link(p: Buffers) -> Link:
         jitter_ms=p.jitter_ms,
         shaped_at=p.shaped_at,
         queue_packets=None if literal else queue_packets(p.rate_mbit, p.delay_ms),
+        # The article's own tc line, also where a timer is late.
+        burst_bytes=BURST_BYTES if p.rate_mbit == ARTICLE_RATE_MBIT else None,
     )
 
 

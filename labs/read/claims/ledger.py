@@ -34,7 +34,7 @@ from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 
 SCHEMA = Path(__file__).with_name("article.schema.json")
-LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "at")
+LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "shaped_at")
 WILD = "*?"
 """What in a condition stands for others: the rest of a name, one sign."""
 VERDICT_FIELDS = frozenset(

@@ -16,10 +16,7 @@ from labs.read.runs.unpack import is_packed
 from labs.read.stats.repetitions import in_the_middle
 
 # What says how much is run, and not how: studies that differ in nothing else belong together.
-# `width_pct` is the older name of `ci_width_pct`.
-HOW_MUCH = frozenset(
-    {"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct", "width_pct"}
-)
+HOW_MUCH = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
 
 
 def runs_of(lab: Lab, where: Path) -> list[Run]:

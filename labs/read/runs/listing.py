@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from labs.drive.record.run_folder import STUDIES
@@ -13,6 +13,7 @@ from labs.drive.record.study_file import StudyFile, read_study
 from labs.errors import BadInput, LabError
 from labs.read.runs.json_schemas import held_to
 from labs.read.runs.run import RUN, open_run
+from labs.read.runs.schema_1 import upgraded_parameters
 from labs.read.runs.unpack import is_packed, unpacked
 
 
@@ -93,7 +94,7 @@ def open_study(path: Path) -> StudyFile:
     """Read a study file and hold it to its schema."""
     study = read_study(path)
     held_to(STUDY_SCHEMA, study.as_json(), path)
-    return study
+    return replace(study, parameters=upgraded_parameters(study.parameters))
 
 
 def _run_entry(folder: Path) -> Entry:

@@ -1,4 +1,4 @@
-"""Runs of schema 1, in the form of schema 2: what changed stands here and nowhere else."""
+"""Runs and studies of schema 1, in today's form: what changed stands here and nowhere else."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 FIXED_BURST_MBIT, FIXED_BURST_BYTES = 1000, 20 << 10
 OK, NOT_OK = "as asked", "not as asked: "
+PARAMETERS = {"at": "shaped_at", "width_pct": "ci_width_pct"}
+"""What parameters were called before, and what they are called now."""
 
 
 def upgraded(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,3 +39,8 @@ def _link(link: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {("shaped_at" if name == "at" else name): value for name, value in link.items()}
     fixed = link["rate_mbit"] == FIXED_BURST_MBIT
     return {**renamed, "burst_bytes": FIXED_BURST_BYTES if fixed else None}
+
+
+def upgraded_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a study file by the names that they have today."""
+    return {PARAMETERS.get(name, name): value for name, value in parameters.items()}

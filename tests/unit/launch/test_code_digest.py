@@ -48,7 +48,7 @@ def of_buffers(package: Path, testbed: str = "virtual") -> str:
         "experiments/buffers/results.py",
         "experiments/buffers/charts/timeline.py",
         "experiments/buffers/article1.toml",
-        "read/theory/slow_start.py",
+        "read/theory/bdp.py",
         "read/charts/style.py",
         "drive/testbed/ssh.py",
         "drive/testbed/connection.py",
@@ -119,11 +119,13 @@ def test_code_of_two_labs_differs_in_their_folders_alone() -> None:
         "labs/drive/download.py",
         "labs/experiments/buffers/__init__.py",
         "labs/experiments/buffers/experiment.py",
+        "labs/experiments/buffers/settings.py",
     }
     assert nagle - buffers == {
         "labs/experiments/nagle/__init__.py",
         "labs/experiments/nagle/experiment.py",
         "labs/experiments/nagle/http.py",
+        "labs/experiments/nagle/settings.py",
     }
 
 

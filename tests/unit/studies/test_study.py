@@ -83,7 +83,7 @@ def test_commands_are_text_to_be_pasted(study: Study) -> None:
 
 def test_words_carry_the_figures_of_the_run(study: Study) -> None:
     assert "**both**: 1.11 MiB/s over the whole file" in study.describe()
-    assert "**48.8 KiB** must be on their way" in study.describe("both")
+    assert "**48.8 KiB** must be in flight" in study.describe("both")
     assert isinstance(study.describe(), Words)
 
 

@@ -334,7 +334,10 @@ def test_some_of_the_losses_are_not_enough() -> None:
     ("asked", "said"),
     [
         ({"rate_mbit": 100.0}, "rate_mbit 100, not 1000"),
-        ({"delay_ms": 50.0, "at": "router"}, "delay_ms 50, not 200, at router, not server"),
+        (
+            {"delay_ms": 50.0, "shaped_at": "router"},
+            "delay_ms 50, not 200, shaped_at router, not server",
+        ),
     ],
 )
 def test_other_parameters_than_the_article_s(asked: dict[str, Any], said: str) -> None:

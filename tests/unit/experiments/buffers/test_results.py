@@ -171,7 +171,13 @@ def test_a_link_that_is_not_as_asked_is_marked() -> None:
 
 @pytest.mark.parametrize(
     "asked",
-    [{"rate_mbit": 999}, {"delay_ms": 100}, {"loss_pct": 1}, {"jitter_ms": 1}, {"at": "router"}],
+    [
+        {"rate_mbit": 999},
+        {"delay_ms": 100},
+        {"loss_pct": 1},
+        {"jitter_ms": 1},
+        {"shaped_at": "router"},
+    ],
 )
 def test_the_articles_figures_stand_beside_the_articles_link_only(asked: dict[str, object]) -> None:
     run = real("both-1gib")
