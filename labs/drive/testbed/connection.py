@@ -58,6 +58,7 @@ PACKAGES = ("labs", "labs.drive", "labs.drive.kernel", "labs.drive.testbed")
 MODULES = (
     "labs.errors",
     "labs.drive.kernel.process_group",
+    "labs.drive.outcome",
     "labs.drive.testbed.contract",
     "labs.drive.testbed.process",
     "labs.drive.testbed.channel",
