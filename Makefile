@@ -26,6 +26,7 @@ test: FOR = test
 # (tests/conftest.py says which tiers); LABS_REQUIRE=virtual,namespaces names other tiers.
 test: ready             ## style, types, rooms, and all tests that can run on this machine
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@setup/kernels.sh
