@@ -15,7 +15,7 @@ from labs.drive.condition import Condition, from_json
 from labs.drive.outcome import Moment
 from labs.drive.testbed.clocks import apart
 from labs.drive.testbed.contract import Host, Testbed
-from labs.drive.testbed.link import checked
+from labs.drive.testbed.link import LinkReport, checked
 from labs.errors import Missing
 
 # Set for every run: no memory of earlier connections, and a congestion control that is named.
@@ -100,6 +100,39 @@ def loss(before: str, after: str) -> tuple[int, int]:
     return sent_1 - sent_0 + dropped, dropped
 
 
+def _with_loss(link: LinkReport, counted: Path) -> LinkReport:
+    """The report with the loss that netem counted, as the files of the shaping host say it."""
+    before, after = ((counted / f"tc-{when}.txt").read_text() for when in ("before", "after"))
+    offered, dropped = loss(before, after)
+    lost_pct = round(100 * dropped / offered, 4) if offered else None
+    return checked(link.asked, replace(link.measured, loss_pct=lost_pct), offered)
+
+
+def _about(order: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
+    """What run.json says of the order, and of what the bench did and noted."""
+    inputs = order["inputs"]
+    return {
+        "schema": inputs["schema"],
+        "lab": inputs["lab"],
+        "condition": bench.condition.name,
+        "key": order["key"],
+        "inputs": inputs,
+        "tools": order["versions"],
+        "commands": [
+            {
+                "at_ns": line.at_ns,
+                "host": line.host,
+                "argv": list(line.argv),
+                "exit": line.exit_code,
+            }
+            for line in bench.testbed.log
+        ],
+        "buffers": [asdict(buffer) for buffer in bench.buffers],
+        "marks": [asdict(mark) for mark in bench.marks],
+        "ended": bench.ended,
+    }
+
+
 def drive(
     order: Mapping[str, Any],
     experiment: Experiment,
@@ -136,47 +169,18 @@ def drive(
             machines.keep(testbed, machines_before, folder)
         if own_clocks:
             clocks.append(apart(testbed.server, testbed.client))
-            (folder / CLOCKS).write_text(
-                json.dumps(
-                    dict(zip(("before", "after"), map(asdict, clocks), strict=True)), indent=1
-                )
-                + "\n"
-            )
+            said = dict(zip(("before", "after"), map(asdict, clocks), strict=True))
+            (folder / CLOCKS).write_text(json.dumps(said, indent=1) + "\n")
         bench.count("after")
         if condition.link.loss_pct:
-            shaped = testbed.router or testbed.server
-            offered, dropped = loss(
-                *(
-                    (folder / shaped.name / f"tc-{when}.txt").read_text()
-                    for when in ("before", "after")
-                )
-            )
-            lost_pct = round(100 * dropped / offered, 4) if offered else None
-            link = checked(condition.link, replace(link.measured, loss_pct=lost_pct), offered)
+            link = _with_loss(link, folder / (testbed.router or testbed.server).name)
         after = {name: sysctls(host) for name, host in testbed.hosts().items()}
         release = testbed.server.run(("uname", "-r"), log=False).text.strip()
         record = {
-            "schema": inputs["schema"],
-            "lab": inputs["lab"],
-            "condition": condition.name,
-            "key": order["key"],
-            "inputs": inputs,
+            **_about(order, bench),
             "kernel": {"release": release, "hz": order["hz"]},
-            "tools": order["versions"],
             "link": link.as_json(),
-            "commands": [
-                {
-                    "at_ns": line.at_ns,
-                    "host": line.host,
-                    "argv": list(line.argv),
-                    "exit": line.exit_code,
-                }
-                for line in testbed.log
-            ],
             "sysctls": {name: {"before": before[name], "after": after[name]} for name in before},
-            "buffers": [asdict(buffer) for buffer in bench.buffers],
-            "marks": [asdict(mark) for mark in bench.marks],
-            "ended": bench.ended,
         }
     (folder / "run.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
     say("done")

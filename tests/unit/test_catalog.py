@@ -132,7 +132,8 @@ from pathlib import Path
 lab = find("echo")
 (run,) = map(open_run, Path("runs").glob("echo-*"))
 study = Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab)
-print(study.describe(), charts.echo.sizes(study.results()).data[0].y[0], study.results().note_codes[0])
+table = study.results()
+print(study.describe(), charts.echo.sizes(table).data[0].y[0], table.note_codes[0])
 """
 
 

@@ -43,6 +43,15 @@ def body_start(connection: socket.socket) -> tuple[int, int, int]:
     return status, lengths[0], len(rest)
 
 
+def opened(given: dict[str, str]) -> socket.socket:
+    """A socket with the receive buffer that was requested, not connected yet."""
+    connection = socket.socket()
+    if "rcvbuf" in given:
+        # Before connecting: the window's scale is settled by the SYN.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(given["rcvbuf"]))
+    return connection
+
+
 def main(argv: list[str]) -> int:
     given = options(argv)
     read_bytes = int(given["read-bytes"])
@@ -52,10 +61,7 @@ def main(argv: list[str]) -> int:
     timeline = []
     reads = read_at_entry = between = next_look = 0
     over = False
-    connection = socket.socket()
-    if "rcvbuf" in given:
-        # Before connecting: the window's scale is settled by the SYN.
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(given["rcvbuf"]))
+    connection = opened(given)
     rcvbuf_bytes = connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     before_ns = now()
     connection.connect((given["to"], int(given["port"])))
@@ -94,25 +100,22 @@ def main(argv: list[str]) -> int:
     connection.close()
     if total < length and not over:
         raise SystemExit(f"the server closed after {total} of {length} bytes")
+    said = {
+        "before_ns": before_ns,
+        "connect_ns": connect_ns,
+        "request_ns": connect_ns,
+        "first_byte_ns": first_byte_ns,
+        "end_ns": end_ns,
+        "bytes": total,
+        "length": length,
+        "status": status,
+        "rcvbuf_bytes": rcvbuf_bytes,
+        "ended": "complete" if total == length else "limit",
+        "reads": reads,
+        "timeline": timeline,
+    }
     with open(given["out"], "w", encoding="ascii") as out:
-        json.dump(
-            {
-                "before_ns": before_ns,
-                "connect_ns": connect_ns,
-                "request_ns": connect_ns,
-                "first_byte_ns": first_byte_ns,
-                "end_ns": end_ns,
-                "bytes": total,
-                "length": length,
-                "status": status,
-                "rcvbuf_bytes": rcvbuf_bytes,
-                "ended": "complete" if total == length else "limit",
-                "reads": reads,
-                "timeline": timeline,
-            },
-            out,
-        )
-        out.write("\n")
+        out.write(json.dumps(said) + "\n")
     return 0
 
 
