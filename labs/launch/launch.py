@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
 from labs.launch import inventory, slots
 from labs.launch.plan import Planned, code_of, plan
-from labs.launch.repeat import repeat
 from labs.read.lab import Lab
 from labs.read.runs.run import Run, open_run
 
@@ -42,10 +42,16 @@ FREE_MIB = 256
 
 @dataclass(frozen=True)
 class Made:
-    """A study all of whose runs exist: its file, and its runs, opened, in the plan's order."""
+    """A study all of whose runs exist: its file, and its runs in the plan's order."""
 
     file: studies.StudyFile
-    runs: tuple[Run, ...]
+    opened: Opened
+    names: tuple[str, ...]
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, opened when they are first asked for: making them needs only Python."""
+        return tuple(self.opened[name] for name in self.names)
 
 
 class Opened:
@@ -201,6 +207,9 @@ def run(
     if p.testbed == "virtual":
         make_missing(planned)
     else:
+        # Repetitions are compared as they are made, which needs numpy; virtual time does not.
+        from labs.launch.repeat import repeat  # noqa: PLC0415
+
         planned = repeat(planned, p, make_missing, lambda one: opened[one.name])
     file = studies.write_study(
         runs,
@@ -208,7 +217,7 @@ def run(
         dataclasses.asdict(p),
         [studies.Planned(one.condition.name, one.key) for one in planned],
     )
-    return Made(file, tuple(opened[one.name] for one in planned))
+    return Made(file, opened, tuple(one.name for one in planned))
 
 
 def _jobs(testbed: str, asked: int | None, missing: int) -> int:

@@ -177,8 +177,11 @@ def sessions(daemon: Sshd) -> list[int]:
     for parent in parents:
         with contextlib.suppress(OSError):
             children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-            served = [int(pid) for pid in children
-                      if Path(f"/proc/{pid}/comm").read_text().startswith("sshd")]
+            served = [
+                int(pid)
+                for pid in children
+                if Path(f"/proc/{pid}/comm").read_text().startswith("sshd")
+            ]
             found += served
             parents += served
     return found

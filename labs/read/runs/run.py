@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from pandas import DataFrame
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.condition import Condition, from_json
 from labs.drive.outcome import Buffer, Command
@@ -28,6 +26,9 @@ from labs.read.parse.wget import Download, download
 from labs.read.runs.json_schemas import held_to
 from labs.read.runs.schema_1 import upgraded
 from labs.read.runs.unpack import is_packed, unpacked
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 RUN = "run.json"
 PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
@@ -229,6 +230,8 @@ class Run:
         return found
 
     def _table(self, rows: Iterable[Mapping[str, object]]) -> DataFrame:
+        from pandas import DataFrame  # noqa: PLC0415  making runs needs only Python
+
         table = DataFrame(list(rows))
         if table.empty:
             return DataFrame({"t_s": [], "at_ns": []})

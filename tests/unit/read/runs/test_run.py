@@ -232,3 +232,12 @@ def test_reading_needs_no_file_locks(tmp_path: Path) -> None:
         text=True,
     )
     assert (done.stdout, done.stderr) == ("default both\n", "")
+
+
+def test_open_run_needs_no_numpy() -> None:
+    program = (
+        "import sys, labs.read.runs.compare, labs.read.runs.pack\n"
+        "print(sorted({'pandas', 'numpy', 'jsonschema', 'plotly'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
