@@ -124,7 +124,7 @@ leave() {
 python=$(setup/which-python.sh)
 sources=$("$python" -c '
 import sys
-from labs.drive.kernel import source_archive as archive
+from labs.drive.kernel import kernel_source as archive
 for line in archive.sources(sys.argv[1], archive.targets()):
     print("deb", line)' "$release")
 [ -n "$sources" ] || fail 3 "this machine has no package source of Debian; try on one that has"
