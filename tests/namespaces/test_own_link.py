@@ -14,7 +14,7 @@ from labs.drive.testbed.clocks import apart, bring_near
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.two_machines import Machine, Machines, is_shaped
 from labs.errors import Missing, RunFailed
-from labs.launch import inventory as there
+from labs.launch import inventory
 from tests.namespaces.test_ssh_faults import Daemons, opened, sessions, until
 
 OWN = "pfifo"
@@ -83,11 +83,11 @@ def test_tools_of_a_machine_are_told_by_digest_and_version(
     machines: tuple[Machine, Machine],
 ) -> None:
     with opened(machines[0]) as host:
-        found = there.paths(host, ["ip", "tc"])
+        found = inventory.paths(host, ["ip", "tc"])
         assert [Path(path).name for path in found.values()] == ["ip", "tc"]
-        (digest, _) = there.hashed(host, found).values()
+        (digest, _) = inventory.hashed(host, found).values()
         assert len(digest) == 64 and int(digest, 16)
-        assert there.version(host, "tc", found["tc"]).startswith("tc utility, iproute2")
-        assert there.hardware(host).endswith(" MiB")
+        assert inventory.version_on(host, "tc", found["tc"]).startswith("tc utility, iproute2")
+        assert inventory.hardware(host).endswith(" MiB")
         with pytest.raises(Missing, match="server lacks no-such-tool"):
-            there.paths(host, ["ip", "no-such-tool"])
+            inventory.paths(host, ["ip", "no-such-tool"])

@@ -104,7 +104,7 @@ def test_the_command_line_tells_interval_and_counts(
         "8",
         "--repetitions-max",
         str(MOST),
-        "--width-pct",
+        "--ci-width-pct",
         "0",
         "--into",
         asked.runs,
