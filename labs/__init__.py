@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from labs.drive.parameters.base import LabParameters
     from labs.read import capture
     from labs.read.lab import Lab
-    from labs.studies import charts, runs
+    from labs.studies import charts
+    from labs.studies import run_access as runs
     from labs.studies.study import study
     from labs.studies.testbeds import testbeds
     from labs.studies.verdicts import verdicts
@@ -32,7 +33,7 @@ _PLACES = {
     "capture": "labs.read.capture",
     "charts": "labs.studies.charts",
     "errors": "labs.errors",
-    "runs": "labs.studies.runs",
+    "runs": "labs.studies.run_access",
     "study": "labs.studies.study:study",
     "testbeds": "labs.studies.testbeds:testbeds",
     "verdicts": "labs.studies.verdicts:verdicts",

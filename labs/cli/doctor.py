@@ -10,7 +10,7 @@ import json
 
 from labs.drive.parameters.base import TESTBEDS, LabParameters
 from labs.drive.parameters.declare import check
-from labs.drive.testbed.doctor import NOTES, Diagnosis, examine
+from labs.drive.testbed.diagnosis import NOTES, Diagnosis, examine
 
 MISSING = 3
 

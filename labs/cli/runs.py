@@ -183,7 +183,7 @@ def main_compare(args: argparse.Namespace) -> int:
     first, second = side(args.a), side(args.b)
     if _are_two_testbeds(first, second):
         return _compare_testbeds(first, second, args.json)
-    from labs.studies.runs import compare
+    from labs.studies.run_access import compare
 
     found = compare(args.a, args.b)
     print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))

@@ -15,7 +15,7 @@ from labs.drive.parameters.base import LabParameters
 from labs.drive.record.canonical import key
 from labs.drive.record.run_folder import run_name
 from labs.drive.record.schema import VERSION
-from labs.drive.testbed.doctor import LINK_TRIALS, part_of_the_link
+from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
 from labs.drive.testbed.vagrant import Vagrant
 from labs.drive.testbed.vagrant_up import reach
 from labs.errors import Missing

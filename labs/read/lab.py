@@ -19,7 +19,7 @@ from labs.drive.result_columns import Column, Margin, Note, columns_of
 from labs.errors import BadInput
 
 if TYPE_CHECKING:
-    from labs.read.display.notebook import Table
+    from labs.read.display.rich_output import Table
     from labs.read.runs.run import Run
 
 NOTES = "notes"

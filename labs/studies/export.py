@@ -13,7 +13,7 @@ from labs.drive.record.owned_path import write_whole
 from labs.errors import BadInput, Missing
 from labs.read.runs.run import Run
 from labs.read.stats.disturbance import disturbances
-from labs.studies.runs import results_of
+from labs.studies.run_access import results_of
 
 INPUTS = "inputs"
 CSV, PARQUET = ".csv", ".parquet"

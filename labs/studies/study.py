@@ -16,8 +16,8 @@ from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing
 from labs.launch import launch
 from labs.launch.plan import titles
-from labs.read.display.notebook import Table, Text, Words
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
+from labs.read.display.rich_output import Table, Text, Words
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.run import Run, open_run

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from labs.drive.parameters.base import LabParameters
-from labs.drive.testbed.doctor import Diagnosis, examine
-from labs.read.display.notebook import Table
+from labs.drive.testbed.diagnosis import Diagnosis, examine
+from labs.read.display.rich_output import Table
 
 
 def testbeds(p: LabParameters) -> Table:

@@ -7,7 +7,7 @@ from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
 from labs.read.claims.verdict import Verdict
 from labs.read.display.format import figures_in_words
-from labs.read.display.notebook import Table
+from labs.read.display.rich_output import Table
 from labs.read.stats.testbed_comparison import compare_testbeds
 from labs.studies.study import Study
 

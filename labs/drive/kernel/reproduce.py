@@ -100,31 +100,31 @@ def _build(
     folder.mkdir(parents=True)
     code = folder / "code"
     shutil.copytree(PACKAGE, code / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-    other = user != pwd.getpwuid(os.geteuid()).pw_name
     words: tuple[str, ...] = ("setpriv", "--pdeathsig", "INT")
-    if other:
+    python = sys.executable
+    if user != pwd.getpwuid(os.geteuid()).pw_name:
         owner = pwd.getpwnam(user)
         words += (f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups")
         _open_to(folder, owner)
-    # A virtual environment may lie where the other user cannot go.
-    words += (
-        SYSTEM_PYTHON if other else sys.executable,
-        "-m",
-        "labs.cli",
-        "kernel",
-        "build",
-        version,
-        "--source",
-        str(tarball),
-        "--fresh",
-        "--json",
-        "--into",
-        str(folder / "store"),
-    )
+        # A virtual environment may lie where the other user cannot go.
+        python = SYSTEM_PYTHON
+    words += (python, "-m", "labs.cli", "kernel", "build", version, "--source", str(tarball))
+    words += ("--fresh", "--json", "--into", str(folder / "store"))
     if jobs:
         words += ("--jobs", str(jobs))
     print(f"build by {user} in {folder}", file=sys.stderr)
     begin = time.monotonic()
+    answer = _answer_of(words, code, folder, f"the build by {user} in {folder}")
+    return {
+        "user": user,
+        "folder": str(folder),
+        "seconds": round(time.monotonic() - begin, 1),
+        "sha256": json.loads(answer)["sha256"],
+    }
+
+
+def _answer_of(words: tuple[str, ...], code: Path, home: Path, what: str) -> bytes:
+    """The standard output of a build started in the folder `code`; RunFailed if it fails."""
     process = subprocess.Popen(
         words,
         cwd=code,
@@ -133,7 +133,7 @@ def _build(
         start_new_session=True,
         env={
             "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(folder),
+            "HOME": str(home),
             "PYTHONDONTWRITEBYTECODE": "1",
         },
     )
@@ -146,15 +146,9 @@ def _build(
         raise
     if process.returncode:
         raise RunFailed(
-            f"the build by {user} in {folder} ended with exit code "
-            f"{process.returncode}; what it said stands above"
+            f"{what} ended with exit code {process.returncode}; what it said stands above"
         )
-    return {
-        "user": user,
-        "folder": str(folder),
-        "seconds": round(time.monotonic() - begin, 1),
-        "sha256": json.loads(answer)["sha256"],
-    }
+    return answer
 
 
 def _open_to(folder: Path, owner: pwd.struct_passwd) -> None:

@@ -106,59 +106,9 @@ def receive_buffer(scale: int) -> dict[str, int]:
     Loopback without offloads, 100 ms each way, segments of 1,024 bytes, a very large initial
     congestion window, no timestamps: the rig of cloudflare-blog 2022-07-rmem-a.
     """
-    name = f"full{scale}"
-    tool(("ip", "netns", "add", name))
-    tool(("ip", "-netns", name, "link", "set", "lo", "up"))
-    tool(
-        (
-            "ip",
-            "netns",
-            "exec",
-            name,
-            "ethtool",
-            "-K",
-            "lo",
-            "tso",
-            "off",
-            "gso",
-            "off",
-            "gro",
-            "off",
-        )
-    )
-    tool(
-        (
-            "ip",
-            "-netns",
-            name,
-            "route",
-            "change",
-            "local",
-            "127.0.0.0/8",
-            "dev",
-            "lo",
-            "initcwnd",
-            "10000",
-        )
-    )
-    tool(
-        (
-            "tc",
-            "-netns",
-            name,
-            "qdisc",
-            "add",
-            "dev",
-            "lo",
-            "root",
-            "netem",
-            "limit",
-            "100000",
-            "delay",
-            "100ms",
-        )
-    )
-    with inside(name):
+    namespace = f"full{scale}"
+    delayed_loopback(namespace)
+    with inside(namespace):
         for knob, value in (
             ("tcp_timestamps", 0),
             ("tcp_adv_win_scale", scale),
@@ -167,6 +117,27 @@ def receive_buffer(scale: int) -> dict[str, int]:
             with open(f"/proc/sys/net/ipv4/{knob}", "w") as sysctl:
                 sysctl.write(str(value))
         listener, sender = socket.socket(), socket.socket()
+    receiver = filled(listener, sender)
+    queued = array.array("i", [0])
+    fcntl.ioctl(receiver, termios.FIONREAD, queued)
+    memory = meminfo(receiver)
+    return {"skmem_r": memory[RMEM_ALLOC], "skmem_rb": memory[RCVBUF], "recv_q": queued[0]}
+
+
+def delayed_loopback(namespace: str) -> None:
+    """Create a network namespace whose loopback delays by 100 ms, without offloads."""
+    offloads = ("tso", "off", "gso", "off", "gro", "off")
+    loopback_route = ("local", "127.0.0.0/8", "dev", "lo")
+    delay = ("netem", "limit", "100000", "delay", "100ms")
+    tool(("ip", "netns", "add", namespace))
+    tool(("ip", "-netns", namespace, "link", "set", "lo", "up"))
+    tool(("ip", "netns", "exec", namespace, "ethtool", "-K", "lo", *offloads))
+    tool(("ip", "-netns", namespace, "route", "change", *loopback_route, "initcwnd", "10000"))
+    tool(("tc", "-netns", namespace, "qdisc", "add", "dev", "lo", "root", *delay))
+
+
+def filled(listener: socket.socket, sender: socket.socket) -> socket.socket:
+    """Send until the receive buffer is full; return the socket that does not read."""
     for end in (listener, sender):
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, MSS)
     # Before listen, so that the window offered in the handshake follows from it, too.
@@ -185,10 +156,7 @@ def receive_buffer(scale: int) -> dict[str, int]:
             while True:
                 sender.send(block)
         time.sleep(0.1)
-    queued = array.array("i", [0])
-    fcntl.ioctl(receiver, termios.FIONREAD, queued)
-    memory = meminfo(receiver)
-    return {"skmem_r": memory[RMEM_ALLOC], "skmem_rb": memory[RCVBUF], "recv_q": queued[0]}
+    return receiver
 
 
 def meminfo(end: socket.socket) -> tuple[int, ...]:

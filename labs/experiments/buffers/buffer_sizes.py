@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer, settings_of
 from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.display.notebook import Table, Text
+from labs.read.display.rich_output import Table, Text
 from labs.read.readings.goodput import download, own_socket
 from labs.read.runs.run import Run
 from labs.read.theory.buffer_sizing import Advice, advise

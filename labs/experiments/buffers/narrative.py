@@ -11,7 +11,7 @@ from labs.experiments.buffers.settings import ARTICLE
 from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, settings_of, window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, in_words, remarks, smallest
 from labs.read.display.format import in_three_digits, is_known, milliseconds, size_in_words
-from labs.read.display.notebook import Words
+from labs.read.display.rich_output import Words
 from labs.read.readings.goodput import download
 from labs.read.runs.run import Run
 from labs.read.theory import bdp as theory

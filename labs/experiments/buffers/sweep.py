@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labs.experiments.buffers.results import SYSCTL
 from labs.read.display.format import size_in_words
-from labs.read.display.notebook import Words
+from labs.read.display.rich_output import Words
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.bounds import predict
 

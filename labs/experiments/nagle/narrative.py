@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labs.experiments.nagle.requests import own_requests, requests_of, stalls_in, usual
 from labs.experiments.nagle.results import BELOW_1_MS
 from labs.read.display.format import milliseconds
-from labs.read.display.notebook import Words
+from labs.read.display.rich_output import Words
 from labs.read.flows.exchanges import in_words
 from labs.read.flows.reasons import explained
 from labs.read.readings.latency import SMALLEST_MS

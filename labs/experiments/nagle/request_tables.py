@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from labs.errors import Missing
 from labs.experiments.nagle.requests import stalls_in, usual
 from labs.read import capture
-from labs.read.display.notebook import Table, Words
+from labs.read.display.rich_output import Table, Words
 from labs.read.flows.exchanges import AND_SO_ON, in_words
 from labs.read.flows.reasons import explained
 

@@ -267,7 +267,6 @@ def rows(
     It stops early if the columns or the connections are full: the caller enlarges them. `base` is
     the offset of the buffer in the file.
     """
-    wide, numbers, middle, narrow, small, edges = columns
     row = state[ROW]
     capacity = state[CAPACITY]
     most_connections = len(table) // CONNECTION_WORDS
@@ -293,51 +292,74 @@ def rows(
         if why != 0:
             counts[why] += 1
             continue
-        at = packet[TCP_AT] & POSITIVE
-        here = row & POSITIVE
-        header = (data[at + 12] >> 4) * 4
-        flags = be16(data, at + 12) & 0x1FF
-        seq = be32(data, at + 4)
-        window = be16(data, at + 14)
-        payload = packet[TCP_BYTES] - header
-        packet[SOURCE_PORT] = be16(data, at)
-        packet[TARGET_PORT] = be16(data, at + 2)
-        tsval, tsecr, blocks, mss = options_of(data, at, end, header, flags, here, options, edges)
-        connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
-        wide[TIME_NS, here] = seen_ns
-        wide[OFFSET, here] = base + records[place + RECORD]
-        wide[TSVAL, here] = tsval
-        wide[TSECR, here] = tsecr
-        numbers[SEQ, here] = seq
-        numbers[ACK_NUMBER, here] = be32(data, at + 8)
-        middle[CONNECTION, here] = connection
-        middle[PAYLOAD_BYTES, here] = payload
-        narrow[FLAGS, here] = flags
-        narrow[WINDOW, here] = window
-        narrow[MSS_BYTES, here] = mss
-        small[DIRECTION, here] = direction
-        small[SACK_BLOCKS, here] = blocks
-        follow(
-            (connection & POSITIVE) * CONNECTION_WORDS,
-            direction,
-            flags,
-            seq,
-            be32(data, at + 8),
-            window,
-            payload,
-            seen_ns,
-            here,
-            options,
-            table,
-            wide,
-            middle,
-        )
+        offset = base + records[place + RECORD]
+        write_row(data, end, seen_ns, offset, row, columns, state, table, slots, packet, options)
         row += 1
     counts[LAST_NS] = last_ns
     counts[PACKETS] += first - begun
     counts[SEGMENTS] += row - state[ROW]
     state[ROW] = row
     return first
+
+
+@compiled
+def write_row(
+    data: Any,
+    end: int,
+    seen_ns: int,
+    offset: int,
+    row: int,
+    columns: Any,
+    state: Any,
+    table: Any,
+    slots: Any,
+    packet: Any,
+    options: Any,
+) -> None:
+    """Write row `row` of the TCP segment whose header is at packet[TCP_AT].
+
+    `end` is where the captured bytes of its record end, `offset` where the record is in the file.
+    """
+    wide, numbers, middle, narrow, small, edges = columns
+    at = packet[TCP_AT] & POSITIVE
+    here = row & POSITIVE
+    header = (data[at + 12] >> 4) * 4
+    flags = be16(data, at + 12) & 0x1FF
+    seq = be32(data, at + 4)
+    window = be16(data, at + 14)
+    payload = packet[TCP_BYTES] - header
+    packet[SOURCE_PORT] = be16(data, at)
+    packet[TARGET_PORT] = be16(data, at + 2)
+    tsval, tsecr, blocks, mss = options_of(data, at, end, header, flags, here, options, edges)
+    connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
+    wide[TIME_NS, here] = seen_ns
+    wide[OFFSET, here] = offset
+    wide[TSVAL, here] = tsval
+    wide[TSECR, here] = tsecr
+    numbers[SEQ, here] = seq
+    numbers[ACK_NUMBER, here] = be32(data, at + 8)
+    middle[CONNECTION, here] = connection
+    middle[PAYLOAD_BYTES, here] = payload
+    narrow[FLAGS, here] = flags
+    narrow[WINDOW, here] = window
+    narrow[MSS_BYTES, here] = mss
+    small[DIRECTION, here] = direction
+    small[SACK_BLOCKS, here] = blocks
+    follow(
+        (connection & POSITIVE) * CONNECTION_WORDS,
+        direction,
+        flags,
+        seq,
+        be32(data, at + 8),
+        window,
+        payload,
+        seen_ns,
+        here,
+        options,
+        table,
+        wide,
+        middle,
+    )
 
 
 @compiled
@@ -392,13 +414,17 @@ def follow(
     table[side + SENT] += 1
     after = relative + payload + (flags & SYN) // SYN + (flags & FIN) // FIN
     table[side + NEXT] = max(after, table[side + NEXT])
-    scale = table[side + SCALE]
-    scaled = window
-    if flags & SYN == 0:
-        if scale >= 0:
-            scaled = window << scale
-        elif scale == SCALE_UNKNOWN:
-            scaled = -1
     wide[SEQ_REL, row] = relative
     wide[ACK_REL, row] = acknowledged
-    middle[WINDOW_BYTES, row] = scaled
+    middle[WINDOW_BYTES, row] = scaled(window, flags, table[side + SCALE])
+
+
+@compiled
+def scaled(window: int, flags: int, scale: int) -> int:
+    """The window in bytes: that of a SYN is never scaled; -1 where the scale is unknown."""
+    if flags & SYN == 0:
+        if scale >= 0:
+            return window << scale
+        if scale == SCALE_UNKNOWN:
+            return -1
+    return window

@@ -14,6 +14,18 @@ from labs.read.capture.tcp_marks import Marker
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 NONE = -1
+COLUMNS = (
+    "time_ns",
+    "connection",
+    "direction",
+    "flags",
+    "payload_bytes",
+    "seq_rel",
+    "ack_rel",
+    "window",
+    "window_bytes",
+)
+"""The columns of the table of segments that `connection_state` reads in the order of its rows."""
 ROW_BYTES = 300
 """What `connection_state` takes per row beside the table at its peak; measured."""
 
@@ -83,20 +95,7 @@ def connection_state(segments: DataFrame) -> ConnectionState:
         len(segments) * ROW_BYTES, f"the connection state of {len(segments):,} segments", IN_PARTS
     )
     order = numpy.argsort(segments["connection"].to_numpy(), kind="stable")
-    column = {
-        name: segments[name].to_numpy()[order]
-        for name in (
-            "time_ns",
-            "connection",
-            "direction",
-            "flags",
-            "payload_bytes",
-            "seq_rel",
-            "ack_rel",
-            "window",
-            "window_bytes",
-        )
-    }
+    column = {name: segments[name].to_numpy()[order] for name in COLUMNS}
     connection, direction = column["connection"], column["direction"].astype(numpy.int64)
     flags, length = (column[name].astype(numpy.int64) for name in ("flags", "payload_bytes"))
     begin, ack, window = (

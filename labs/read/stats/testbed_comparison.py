@@ -16,7 +16,7 @@ from labs.drive.condition import without_group
 from labs.drive.host_load import HERE
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
-from labs.read.display.notebook import Table, Words
+from labs.read.display.rich_output import Table, Words
 from labs.read.lab import Lab
 from labs.read.runs.compare import changes
 from labs.read.runs.run import Run

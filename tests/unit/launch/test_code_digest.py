@@ -52,7 +52,7 @@ def of_buffers(package: Path, testbed: str = "virtual") -> str:
         "read/charts/style.py",
         "drive/testbed/ssh.py",
         "drive/testbed/connection.py",
-        "drive/testbed/doctor.py",
+        "drive/testbed/diagnosis.py",
         "drive/parameters/base.py",
         "drive/preview.py",
         "launch/launch.py",

@@ -14,7 +14,7 @@ from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
 from labs.read.display.format import notebook_cell
-from labs.read.display.notebook import Table, Text, Words
+from labs.read.display.rich_output import Table, Text, Words
 from labs.read.runs import recorded
 from labs.studies.progress import Bar
 from labs.studies.study import Study

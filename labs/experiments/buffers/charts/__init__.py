@@ -13,7 +13,7 @@ from labs.experiments.buffers.charts.two_kernels import kernels
 from labs.experiments.buffers.charts.window_shares import adv_win_scale
 
 if TYPE_CHECKING:
-    from labs.read.display.notebook import Table
+    from labs.read.display.rich_output import Table
     from labs.read.lab import Study
 
 __all__ = [

@@ -276,22 +276,7 @@ def segments(table: DataFrame) -> Figure:
             )
         ]
     )
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for place, value in zip(places, rows["predicted_segments"], strict=True):
-        if value == value:
-            xs += [float(value), float(value), None]
-            ys += [place - PAIR_BAR, place, None]
-    figure.add_trace(
-        Scatter(
-            x=xs,
-            y=ys,
-            mode="lines",
-            name="predicted segments, but for the first response",
-            line={"color": VERMILION, "width": 3},
-            hovertemplate="predicted %{x:g}<extra></extra>",
-        )
-    )
+    figure.add_trace(_predicted_segments(places, rows["predicted_segments"]))
     most = float(
         rows[["segments_per_answer", "acks_per_answer", "predicted_segments"]]
         .astype(float)
@@ -314,4 +299,22 @@ def segments(table: DataFrame) -> Figure:
         title="Segments and ACKs of an answer",
         caption=of_table(rows),
         height=190 + SEGMENTS_ROW_PX * len(rows),
+    )
+
+
+def _predicted_segments(places: list[int], predicted: Series[float]) -> Scatter:
+    """A mark across the upper bar of each condition with a prediction."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for place, value in zip(places, predicted, strict=True):
+        if value == value:
+            xs += [float(value), float(value), None]
+            ys += [place - PAIR_BAR, place, None]
+    return Scatter(
+        x=xs,
+        y=ys,
+        mode="lines",
+        name="predicted segments, but for the first response",
+        line={"color": VERMILION, "width": 3},
+        hovertemplate="predicted %{x:g}<extra></extra>",
     )

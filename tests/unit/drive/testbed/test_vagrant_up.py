@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.testbed import doctor
+from labs.drive.testbed import diagnosis
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.vagrant_up import States, next_step, read_states
 from labs.errors import Missing
@@ -72,7 +72,7 @@ def test_without_vagrant_the_doctor_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    (check,) = doctor.vagrant()
+    (check,) = diagnosis.vagrant()
     assert not check.ok and "vagrant" in check.next_step
 
 

@@ -8,7 +8,7 @@ import pytest
 from plotly.graph_objects import Figure
 
 import labs
-from labs.read.display.notebook import Table
+from labs.read.display.rich_output import Table
 from labs.read.stats.testbed_comparison import AGREE, COLUMNS, DISAGREE, NOT_COMPARED, UNDECIDED
 
 NAN = float("nan")

@@ -1,4 +1,4 @@
-"""The doctor: each testbed tried on this machine, and a next step wherever something lacks."""
+"""Diagnosis: each testbed tried on this machine, and a next step wherever something lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from labs.cli.__main__ import main
 from labs.drive.kernel import store
 from labs.drive.parameters.base import TESTBEDS
-from labs.drive.testbed import doctor
+from labs.drive.testbed import diagnosis
 from labs.drive.testbed.packages import INSTALL, install_line, packages
 
 
@@ -33,7 +33,7 @@ def test_every_testbed_is_told_of_with_a_next_step(capsys: pytest.CaptureFixture
 def test_the_text_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    for one in doctor.examine():
+    for one in diagnosis.examine():
         verdict = "can run" if one.can_run else "cannot run here"
         assert f"{one.testbed}: {verdict}" in text
         assert one.first_step() in text
@@ -60,48 +60,48 @@ def test_a_kernel_that_was_changed_by_hand_is_not_taken(
     broken = store.own_store() / ("a" * 64)
     broken.mkdir(parents=True)
     (broken / store.RECORD).write_text("{}")
-    found = doctor.built_kernel("6.1")
+    found = diagnosis.built_kernel("6.1")
     assert not found.ok and "kernel.json" in found.found
 
 
 def test_tracing_is_really_tried() -> None:
-    found = doctor.ptrace()
+    found = diagnosis.ptrace()
     assert found.ok or ("refused" in found.found or "ptrace_scope" in found.found)
     assert found.ok != bool(found.next_step)
 
 
 def test_memory_that_no_folder_has_is_told() -> None:
-    found = doctor.guest_memory(1 << 40)
+    found = diagnosis.guest_memory(1 << 40)
     assert not found.ok and "LABS_MEMORY_DIR" in found.next_step
 
 
 def test_a_missing_tool_comes_with_the_line_that_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "TOOL_PATH", str(tmp_path))
-    found = list(doctor.tools(("nginx", "tc")))
+    monkeypatch.setattr(diagnosis, "TOOL_PATH", str(tmp_path))
+    found = list(diagnosis.tools(("nginx", "tc")))
     assert [check.name for check in found if check.needed] == ["nginx", "tc"]
-    assert {check.name for check in found if not check.needed} == set(doctor.OPTIONAL_TOOLS)
+    assert {check.name for check in found if not check.needed} == set(diagnosis.OPTIONAL_TOOLS)
     assert not any(check.ok for check in found)
     assert "--client wget" in next(check.found for check in found if check.name == "wget")
-    assert not doctor.guest_python().ok
+    assert not diagnosis.guest_python().ok
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces of the machine need root")
 def test_a_part_of_the_link_is_tried_as_the_link_uses_it() -> None:
-    if doctor._in_a_namespace("true") is not None:
+    if diagnosis._in_a_namespace("true") is not None:
         pytest.skip("this machine does not let root make network namespaces")
     before = subprocess.run(("ip", "link"), capture_output=True).stdout
-    assert doctor.part_of_the_link("veth").ok
-    for name in doctor.LINK_TRIALS:
-        found = doctor.part_of_the_link(name)
+    assert diagnosis.part_of_the_link("veth").ok
+    for name in diagnosis.LINK_TRIALS:
+        found = diagnosis.part_of_the_link(name)
         assert found.ok or (f"has no {name}" in found.found and found.next_step)
     assert subprocess.run(("ip", "link"), capture_output=True).stdout == before
 
 
 def test_without_root_the_next_step_is_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    rights = next(check for check in doctor.namespaces() if check.name == "rights")
+    rights = next(check for check in diagnosis.namespaces() if check.name == "rights")
     assert not rights.ok and rights.next_step.startswith("sudo ")
 
 
