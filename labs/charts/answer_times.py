@@ -66,7 +66,7 @@ def _drawn(row: dict[Any, Any]) -> float:
 def _reach(row: dict[Any, Any]) -> float:
     """The end of all that is drawn of a row."""
     others = [row["predicted_mean_ms"], row["article_ms"]]
-    return max(_drawn(row), *(float(value) for value in others if pandas.notna(value)))
+    return max([_drawn(row), *(float(value) for value in others if pandas.notna(value))])
 
 
 def _label(row: dict[Any, Any]) -> str:
@@ -129,7 +129,8 @@ def matrix(study: Study) -> Figure:
             text=_heading(words, cells[name], times[name]), showarrow=False, align="left",
             font={"size": 13}, row=down, col=across)
     figure.update_xaxes(range=[step_ms * (shortest // step_ms),
-                               step_ms * (longest // step_ms + 1)])
+                               step_ms * (longest // step_ms + 2)],
+                        showticklabels=True)
     figure.update_xaxes(title="time of a request, ms", row=2)
     figure.update_yaxes(range=[0, 104], title="share, %", col=1)
     dressed(figure, title=title, caption=of_table(rows), height=640)

@@ -53,6 +53,8 @@ def latency(series: Mapping[str, Iterable[float]], *, source: Source = "",
     known = {name: values for name, values in known.items() if len(values)}
     if not known:
         return nothing(title, "there is nothing to show: no request was answered")
+    if min(float(values[0]) for values in known.values()) >= (below_ms or 0.0):
+        below_ms = None
     figure = Figure()
     for (name, values), (colour, dash) in zip(known.items(), _looks(len(known)), strict=True):
         _steps(figure, name, values, below_ms or 0.0, colour, dash)
@@ -62,7 +64,7 @@ def latency(series: Mapping[str, Iterable[float]], *, source: Source = "",
     ticks = {tick: f"{tick:g}" for tick in log_ticks(max(low, below_ms or low), high)}
     if below_ms is not None:
         _shade(figure, low, below_ms, len(lines_ms or {}))
-        ticks = {below_ms * WITHIN_STRIP: f"below {below_ms:g}", **ticks}
+        ticks = {below_ms * WITHIN_STRIP: f"< {below_ms:g}", **ticks}
     figure.update_xaxes(type="log", title=quantity, range=[log10(low), log10(high)],
                         tickvals=list(ticks), ticktext=list(ticks.values()))
     figure.update_yaxes(title="share, %", range=[0, 102])
