@@ -203,7 +203,7 @@ def test_latency_as_shares_with_medians() -> None:
     at_20 = [y for x, y in zip(traces["off"].x, traces["off"].y, strict=True) if x < 20]
     assert at_20[-1] == pytest.approx(10)               # 20 of 200 do not stall
     assert traces["off"].line.dash != traces["on"].line.dash
-    assert any("below 1 ms the virtual clock tells nothing" in text for text in texts(figure))
+    assert any("times below 1 ms are not meaningful" in text for text in texts(figure))
     assert figure.layout.xaxis.title.text == "time per request, ms"
     assert figure.layout.yaxis.title.text == "share, %"
 
