@@ -22,12 +22,25 @@ from labs.runs.run import Run, open_run
 
 KERNELS = ("6.1", "6.12")
 BUFFERS = find("buffers")
+# wget 1.21 (Debian 12) reads 8 KiB at a time, 1.25 (Debian 13) up to 64 KiB, by `strace`. With
+# default buffers on 6.1 the reads decide how the receiver acknowledges: every 59 KB (median) after
+# reads of 8 KiB, every 26 KB after those of 64 KiB. The sender then refills its buffer in other
+# steps, and the download runs at this share of its speed with 1.21; measured with 1.25.0.
+WGET_READS_64_KIB = 0.975
 
 
 def study(runs: Path, **given: Any) -> dict[str, Run]:
     """The runs of a study by condition."""
     made = make(BUFFERS, Buffers(runs=str(runs), **given))
     return {run.condition: run for run in map(open_run, made.folders())}
+
+
+def wget_share(made: Run, kernel: str) -> float:
+    """The speed of a download by wget as a share of that with reads of 8 KiB."""
+    major, minor = made.tools["wget"].removeprefix("GNU Wget ").split(".")[:2]
+    reads_64_kib = (int(major), int(minor)) >= (1, 25)
+    return WGET_READS_64_KIB if reads_64_kib and made.condition == "default" and kernel == "6.1" \
+        else 1
 
 
 @pytest.fixture(scope="module", params=KERNELS)
@@ -51,13 +64,14 @@ def downloads(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[
 
 def test_default_buffers_give_the_articles_figure(downloads: Mapping[str, Run],
                                                   kernel: str) -> None:
-    found = results(downloads["wget-default"])
+    made = downloads["wget-default"]
+    found, share = results(made), wget_share(made, kernel)
     if kernel == "6.1":
         # A1.6: 13.4 MB/s as wget counts. 3 %: its figure has three digits, and the flow breathes
         # around two thirds of the sender's buffer (sk_stream_min_wspace).
-        assert found["wget_mib_s"] == pytest.approx(13.4, rel=0.03)
+        assert found["wget_mib_s"] == pytest.approx(13.4 * share, rel=0.03)
     # theory.bounds declares 2 % for a send buffer of 4 MiB.
-    assert found["steady_mib_s"] == pytest.approx(found["predicted_mib_s"], rel=0.02)
+    assert found["steady_mib_s"] == pytest.approx(found["predicted_mib_s"] * share, rel=0.02)
 
 
 def test_large_buffers_fill_the_line(downloads: Mapping[str, Run]) -> None:
@@ -69,11 +83,13 @@ def test_large_buffers_fill_the_line(downloads: Mapping[str, Run]) -> None:
 
 
 @pytest.mark.parametrize("condition", ["default", "both"])
-def test_our_client_is_as_fast_as_wget(downloads: Mapping[str, Run], condition: str) -> None:
+def test_our_client_is_as_fast_as_wget(downloads: Mapping[str, Run], kernel: str,
+                                       condition: str) -> None:
     own = results(downloads[condition])["goodput_bytes_s"]
-    wget = results(downloads[f"wget-{condition}"])["goodput_bytes_s"]
-    # What the issue of read sizes leaves: 64 KiB with MSG_WAITALL is the size that matches.
-    assert own == pytest.approx(wget, rel=0.01)
+    by_wget = downloads[f"wget-{condition}"]
+    wget, share = results(by_wget)["goodput_bytes_s"], wget_share(by_wget, kernel)
+    # Our reads of 64 KiB with MSG_WAITALL are acknowledged like wget's of 8 KiB.
+    assert wget == pytest.approx(own * share, rel=0.01)
 
 
 def test_the_instruments_agree_and_nothing_is_marked(downloads: Mapping[str, Run]) -> None:
