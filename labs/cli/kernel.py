@@ -55,7 +55,8 @@ def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
     build = verb(
         "build", "build a kernel, check it, keep it",
         "The source is the package linux-source-VERSION if it is installed; else it is fetched\n"
-        "with apt, which needs no root and installs nothing; or it is your own TARBALL.\n\n"
+        "with apt, which needs no root and installs nothing, from the release of Debian that has\n"
+        "it (6.1: Debian 12; 6.12: Debian 13); or it is your own TARBALL.\n\n"
         "  labs kernel build                   the default\n"
         "  labs kernel build 6.12 --dry-run    what would be done\n"
         "  labs kernel build 6.1.190-1         one version of the source package", main_build,

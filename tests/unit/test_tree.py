@@ -55,6 +55,16 @@ def test_scripts_can_be_run() -> None:
         subprocess.run(["bash", "-n", script], check=True)
 
 
+@pytest.mark.parametrize(("release", "user", "says"), [
+    ("sid", "root", "RELEASE is 'sid'; allowed: bookworm, trixie"),
+    ("trixie", "nobody", "AS is 'nobody'; allowed: root, user"),
+])
+def test_a_bare_machine_that_cannot_be_made_is_refused(release: str, user: str, says: str) -> None:
+    done = subprocess.run((ROOT / "setup" / "test-bare.sh", release, user), capture_output=True,
+                          text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"test-bare: {says}\n")
+
+
 def test_every_target_of_the_makefile_is_explained() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = re.findall(r"^([a-z-]+):", makefile, re.M)
