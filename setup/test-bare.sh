@@ -88,7 +88,7 @@ installed() { chroot "$root" dpkg-query -W -f '${Package}\n' | sort; }
 report() {
     local new log=$work/test.log
     new=$(comm -13 "$work/before" <(installed))
-    echo "=== $release as $as, commit $(git rev-parse --short HEAD)"
+    echo "=== $release as $as, commit ${commit:0:9}"
     echo "installed by name: $(chroot "$root" apt-mark showmanual | sort |
         comm -13 "$work/manual" - | xargs)"
     # shellcheck disable=SC2086  # a list of words
@@ -138,7 +138,7 @@ for line in archive.sources(sys.argv[1], archive.targets()):
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/labs-bare-XXXXXX")
 root=$work/root
 chmod 755 "$work"
-before=$(held)
+before=$(held) commit=$(git rev-parse HEAD)
 trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -163,7 +163,7 @@ for file in .config/pip/pip.conf .pip/pip.conf; do
     [ ! -f "$HOME/$file" ] || install -D -m 644 "$HOME/$file" "$root$home/$file"
 done
 git clone --quiet --no-hardlinks . "$root$home/$TREE"
-git -C "$root$home/$TREE" checkout --quiet --detach "$(git rev-parse HEAD)"
+git -C "$root$home/$TREE" checkout --quiet --detach "$commit"
 chroot "$root" chown -R "$user:$user" "$home"
 installed >"$work/before"
 chroot "$root" apt-mark showmanual | sort >"$work/manual"
