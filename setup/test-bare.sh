@@ -120,6 +120,7 @@ leave() {
         echo "kept: $root"
     else
         rm -rf --one-file-system "$work"
+        [ ! -e "$work" ] || left+=" folder $work"
     fi
     echo "a bare machine, $release as $as: $([ "$code" = 0 ] && echo passed || echo failed)," \
         "$SECONDS s; left behind: ${left:-nothing}"
