@@ -22,11 +22,13 @@ SETTINGS='^(PIP_.*|(https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY)$'
 
 # --- inside: in a process and mount namespace of its own, with which everything ends ----------
 
-# In the root, as the user of this test; nothing of this machine's environment but SETTINGS.
+# Run a command as a user, in the user's home, with nothing of this machine's environment but
+# SETTINGS. The root becomes that of a mount namespace: in a chroot the kernel refuses others.
 within() {
     local user=$1 home=$2
     shift 2
-    chroot --userspec="$user:$user" "$root" /usr/bin/env -i "${settings[@]}" CI=true \
+    unshare --mount sh -c 'cd "$0" && pivot_root . . && umount -l . && cd / && exec "$@"' "$root" \
+        setpriv --reuid="$user" --regid="$user" --init-groups env -i "${settings[@]}" CI=true \
         HOME="$home" USER="$user" LOGNAME="$user" TERM=dumb \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         sh -c 'cd "$HOME" && exec "$@"' sh "$@"
@@ -52,6 +54,7 @@ run_make() {
 inside() {
     set -euo pipefail
     source "$work/settings"
+    mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount -t sysfs sysfs "$root/sys"
     mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$root/dev/shm"
@@ -73,15 +76,8 @@ apart() {
     namespace=''
 }
 
-# What a test may leave on this machine, a line each.
-held() {
-    awk -v work="$work" 'index($5, work) {print "mount", $5}' /proc/self/mountinfo
-    local process there
-    for process in /proc/[0-9]*; do
-        there=$(readlink "$process/root" 2>/dev/null) || continue
-        [[ $there != "$work"* ]] || echo "process ${process#/proc/}"
-    done
-}
+# Mounts of the root on this machine itself; there should be none.
+mounted() { awk -v work="$work" 'index($5, work) {print "mount", $5}' /proc/self/mountinfo; }
 
 installed() { chroot "$root" dpkg-query -W -f '${Package}\n' | sort; }
 
@@ -107,15 +103,12 @@ leave() {
     trap '' INT TERM
     set +e
     if [ -n "$namespace" ]; then
-        kill -KILL "$namespace" 2>/dev/null     # and with it all processes and mounts inside
+        # The first process inside takes all others and all mounts with it; unshare waits for that.
+        pkill -KILL -P "$namespace" || kill -KILL "$namespace" 2>/dev/null
         wait "$namespace" 2>/dev/null
-        for _ in {1..100}; do
-            held | grep -q '^process ' || break
-            sleep 0.1
-        done
     fi
     [ ! -f "$work/before" ] || report
-    left=$(comm -13 <(sort <<<"$before") <(held | sort))
+    left=$(mounted)
     if [ "${KEEP:-}" = 1 ]; then
         echo "kept: $root"
     else
@@ -139,7 +132,7 @@ for line in archive.sources(sys.argv[1], archive.targets()):
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/labs-bare-XXXXXX")
 root=$work/root
 chmod 755 "$work"
-before=$(held) commit=$(git rev-parse HEAD)
+commit=$(git rev-parse HEAD)
 trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
