@@ -165,9 +165,17 @@ def test_a_program_that_had_no_room_to_say_why(tmp_path: Path, machine: Machine)
 
 
 def sessions(daemon: Sshd) -> list[int]:
-    """The processes of an sshd that serve connections."""
-    children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text()
-    return [int(pid) for pid in children.split()]
+    """The processes of an sshd that serve connections: from OpenSSH 9.8 on two for each, a monitor
+    and its child, which goes on without it; before that, for root, one."""
+    found, parents = [], [daemon.pid]
+    for parent in parents:
+        with contextlib.suppress(OSError):
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+            served = [int(pid) for pid in children
+                      if Path(f"/proc/{pid}/comm").read_text().startswith("sshd")]
+            found += served
+            parents += served
+    return found
 
 
 def drop(daemon: Sshd) -> None:
