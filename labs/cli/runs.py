@@ -1,4 +1,4 @@
-"""List, show, compare and pack the runs that are kept, and write them as a table.
+"""List, show, compare, pack and record runs, and write them as a table.
 
 WHAT and the two sides of a comparison are a run's folder, a study file, a folder given to --into,
 or a packed file. A folder stands for the newest study of each lab in it.
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from labs.cli.tables import table
 
 if TYPE_CHECKING:
+    from labs.read.runs.pack import Packed
     from labs.read.runs.run import Run
 
 DEFAULT_FOLDER = "runs"
@@ -44,9 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     def verb(
-        name: str, does: str, answer: Callable[[argparse.Namespace], int]
+        name: str, does: str, answer: Callable[[argparse.Namespace], int], more: str = ""
     ) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=does, description=does)
+        made = verbs.add_parser(name, help=does, description=f"{does}\n\n{more}".strip())
         made.add_argument("--json", action="store_true", help="print one JSON object")
         made.set_defaults(answer=answer)
         return made
@@ -85,6 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pack.add_argument(
         "--with-host", action="store_true", help="with host.json, which tells of the machine"
     )
+    _configure_record(verb)
     flat = verb(
         "table", "one row per run, with all inputs and results, for other programs", main_table
     )
@@ -97,6 +99,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, required=True, metavar="FILE", help="ends in .parquet or .csv"
     )
     flat.add_argument("--lab", metavar="FILE", help="the lab of the runs, if it is your own")
+
+
+def _configure_record(verb: Callable[..., argparse.ArgumentParser]) -> None:
+    record = verb(
+        "record",
+        "pack runs into a folder of recorded data, and update its SHA256SUMS",
+        main_record,
+        'Recorded data is what TESTBED = "recorded" reads: in a clone of the project, data/.\n'
+        "The given runs, which must be of one lab, replace those in DATA/LAB.tar.xz. Each is\n"
+        "verified first. With NAME they replace those in DATA/NAME.tar.xz instead, which is for\n"
+        "runs with other parameters or from another testbed.\n\n"
+        "  labs run buffers --size full --into fresh\n"
+        "  labs runs record fresh data --dry-run        what would be written\n"
+        "  labs runs compare data/buffers.tar.xz fresh  what would change\n"
+        "  labs runs record fresh data                  replaces data/buffers.tar.xz\n"
+        "  labs runs record witnesses data buffers-witnesses",
+    )
+    record.add_argument(
+        "what", type=Path, metavar="RUNS", help="a folder given to --into, or one of its studies"
+    )
+    record.add_argument(
+        "data", type=Path, metavar="DATA", help="the folder of recorded data, or a new one"
+    )
+    record.add_argument(
+        "name", nargs="?", metavar="NAME", help="LAB-WORD, such as buffers-witnesses (default: LAB)"
+    )
+    record.add_argument("--dry-run", action="store_true", help="verify, and say what it would do")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -231,14 +260,35 @@ def main_pack(args: argparse.Namespace) -> int:
     from labs.read.runs.pack import pack
 
     packed = pack(args.what, args.out, with_host=args.with_host)
-    if args.json:
-        print(json.dumps(packed.as_json()))
-    else:
-        print(
-            f"{packed.path}: {packed.runs} {'run' if packed.runs == 1 else 'runs'}, "
-            f"{packed.size_bytes} bytes, sha256 {packed.sha256}"
-        )
+    print(json.dumps(packed.as_json()) if args.json else _packed_text(packed))
     return 0
+
+
+def main_record(args: argparse.Namespace) -> int:
+    from labs.read.runs.pack import contents, count_runs
+    from labs.read.runs.recorded import SUMS, file_for, keep
+
+    sums = args.data / SUMS
+    if args.dry_run:
+        out = file_for(args.what, args.data, args.name)
+        count = count_runs(contents(args.what))
+        said = {"path": str(out), "runs": count, "sums": str(sums), "replaces": out.exists()}
+        verb = "replace" if out.exists() else "write"
+        text = f"would {verb} {out} ({_runs(count)}) and update {sums}"
+    else:
+        packed = keep(args.what, args.data, args.name)
+        said = packed.as_json() | {"sums": str(sums)}
+        text = f"{_packed_text(packed)}\n{sums}: updated"
+    print(json.dumps(said) if args.json else text)
+    return 0
+
+
+def _packed_text(packed: Packed) -> str:
+    return f"{packed.path}: {_runs(packed.runs)}, {packed.size_bytes} bytes, sha256 {packed.sha256}"
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def main_table(args: argparse.Namespace) -> int:
@@ -254,9 +304,5 @@ def main_table(args: argparse.Namespace) -> int:
     write_table(table, args.out)
     rows, columns = table.shape
     said = {"path": str(args.out), "rows": rows, "columns": columns}
-    print(
-        json.dumps(said)
-        if args.json
-        else f"{args.out}: {rows} {'run' if rows == 1 else 'runs'}, {columns} columns"
-    )
+    print(json.dumps(said) if args.json else f"{args.out}: {_runs(rows)}, {columns} columns")
     return 0

@@ -64,8 +64,7 @@ def pack(what: str | Path, out: str | Path, *, with_host: bool = False) -> Packe
         raise BadInput(f"{out} lies inside a run; name a file outside of the folders of runs")
     with whole_file(out) as file, _compressed(file, out) as stream:
         _write(found, stream)
-    runs = sum(name.endswith(f"/{SEAL}") for name in found)
-    return Packed(out, out.stat().st_size, digest(out), runs)
+    return Packed(out, out.stat().st_size, digest(out), count_runs(found))
 
 
 def contents(what: Path, *, with_host: bool = False) -> Contents:
@@ -88,6 +87,11 @@ def contents(what: Path, *, with_host: bool = False) -> Contents:
             f"{what} holds no runs; name a run, a study file or a folder given to --into"
         )
     return found
+
+
+def count_runs(found: Contents) -> int:
+    """How many runs a packed file with these contents holds."""
+    return sum(name.endswith(f"/{SEAL}") for name in found)
 
 
 def _of_study(study: StudyFile, with_host: bool) -> Contents:

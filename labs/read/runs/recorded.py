@@ -1,16 +1,14 @@
-"""The recorded runs that come with the project: a packed study a lab, only read.
+"""The recorded runs that come with the project: packed files of runs, one or more per lab.
 
 In a clone they are in `data/` beside the package, in an installed package in `labs/recorded`.
 SHA256SUMS names every file there, for `sha256sum -c SHA256SUMS` as well as for `check`.
-
-    python -m labs.read.runs.recorded RUNS DATA [LAB-NAME]   puts runs into it, writes the sums anew
-
-LAB.tar.xz is what a lab has; LAB-NAME.tar.xz keeps other runs of it beside that.
+LAB.tar.xz has the runs of a lab, LAB-WORD.tar.xz further runs of it. `labs runs record` writes
+both.
 """
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,10 @@ from labs.drive.kernel.versions import age, read_kernel_spec, release_of
 from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.owned_path import write_whole
 from labs.drive.record.study_file import read_study
-from labs.errors import BadInput, Damaged, LabError, Missing
+from labs.errors import BadInput, Damaged, Missing
 from labs.read.display.format import input_value
 from labs.read.runs.listing import run_folders, runs_folder
-from labs.read.runs.pack import pack
+from labs.read.runs.pack import Packed, pack
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.unpack import is_packed, unpacked
 
@@ -148,29 +146,51 @@ def _unequal(wished: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str
     return found
 
 
-def keep(what: Path, data: Path, name: str | None = None) -> list[Path]:
-    """Pack a finished study, or all studies of a RUNS folder that keeps one lab, into recorded
-    data, in place of what it had of that lab; with a `name` (LAB-WORD), beside that.
+def keep(what: Path, data: Path, name: str | None = None) -> Packed:
+    """Pack runs into the file that `file_for` names, in place of what it had; write SHA256SUMS.
 
-    `data` is made if it is not there, SHA256SUMS is written anew; returns the files it names.
-    BadInput for a folder with runs of several labs, or a name that is not the lab's.
+    `data` is created if it does not exist. Every run is verified first, as `pack` does.
     """
-    labs_kept = (
+    out = file_for(what, data, name)
+    data.mkdir(parents=True, exist_ok=True)
+    packed = pack(what, out)
+    write_sums(data)
+    return packed
+
+
+def file_for(what: Path, data: Path, name: str | None = None) -> Path:
+    """Return the file of recorded data for a study, or for all studies of a RUNS folder with runs
+    of one lab: LAB.tar.xz, or with a `name` (LAB-WORD) that file beside it.
+
+    BadInput for runs of several labs, a name that does not begin with the lab's, or a folder with
+    files that are not recorded data.
+    """
+    found = (
         {read_study(what).lab}
-        if what.is_file()
+        if what.is_file() and not is_packed(what)
         else {open_run(folder).lab for folder in run_folders(runs_folder(what))}
     )
-    if len(labs_kept) != 1:
+    if len(found) != 1:
         raise BadInput(
-            f"{what} keeps runs of {', '.join(sorted(labs_kept)) or 'no lab'}; recorded "
-            "data has a file a lab: name a study, or a folder with one lab's runs"
+            f"{what} has runs of {', '.join(sorted(found)) or 'no lab'}. A file of recorded data "
+            "has runs of one lab. Name a study file, or a folder with runs of one lab"
         )
-    lab = labs_kept.pop()
-    if name is not None and not name.startswith(f"{lab}-"):
-        raise BadInput(f"{name} does not name runs of {lab}; begin it with {lab}-")
-    data.mkdir(parents=True, exist_ok=True)
-    pack(what, data / f"{name or lab}.tar.xz")
-    return write_sums(data)
+    lab = found.pop()
+    if name is not None and re.fullmatch(rf"{re.escape(lab)}-[\w-]+", name) is None:
+        raise BadInput(
+            f"{name} cannot name runs of {lab}. "
+            f"Allowed: {lab}-WORD, of letters, digits, hyphens and underscores"
+        )
+    if data.exists() and not (data / SUMS).is_file() and not _is_empty(data):
+        raise BadInput(
+            f"{data} is not a folder of recorded data: it has no {SUMS}. "
+            "Name the folder that has, or a new one"
+        )
+    return data / f"{name or lab}.tar.xz"
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def write_sums(data: Path) -> list[Path]:
@@ -209,22 +229,3 @@ def _files(data: Path) -> list[Path]:
     return sorted(
         path for path in data.rglob("*") if path.is_file() and path.name not in (SUMS, PROSE)
     )
-
-
-def main(argv: list[str]) -> int:
-    """Keep a study, named by its file, or those of a RUNS folder in a folder of recorded data."""
-    if len(argv) not in (2, 3):
-        print("usage: python -m labs.read.runs.recorded RUNS DATA [LAB-NAME]", file=sys.stderr)
-        return BadInput.exit_code
-    data = Path(argv[1])
-    try:
-        files = keep(Path(argv[0]), data, *argv[2:])
-    except LabError as error:
-        print(f"labs: {error}", file=sys.stderr)
-        return error.exit_code
-    print(f"{data}: {len(files)} files, {sum(file.stat().st_size for file in files)} bytes")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

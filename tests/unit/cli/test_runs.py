@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from labs import catalog as catalogue
 from labs.cli.__main__ import main
 from labs.cli.new import source
+from labs.read.runs import recorded
 from tests.run_folders import inputs, make_run, make_study
 
 
@@ -102,3 +104,70 @@ def test_pack_writes_one_file_that_is_read_like_a_folder(
     assert said["runs"] == 2 and len(said["sha256"]) == 64
     assert "2 runs" in told(capsys, "pack", "runs", "--out", "kept.tar.gz")
     assert "identical" in told(capsys, "compare", "runs", "kept.tar.gz")
+
+
+def test_record_replaces_the_runs_of_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
+    make_study(Path("runs"))
+    said = as_json(capsys, "record", "runs", "data")
+    packed = Path("data/buffers.tar.xz")
+    assert said == {
+        "path": str(packed),
+        "size_bytes": packed.stat().st_size,
+        "sha256": sha256(packed.read_bytes()).hexdigest(),
+        "runs": 2,
+        "sums": "data/SHA256SUMS",
+    }
+    assert Path("data/SHA256SUMS").read_text() == f"{said['sha256']}  buffers.tar.xz\n"
+    make_study(Path("fresh"), ("unshaped",))
+    first, second = told(capsys, "record", "fresh", "data").splitlines()
+    assert first.startswith("data/buffers.tar.xz: 1 run, ")
+    assert second == "data/SHA256SUMS: updated"
+    assert recorded.check(Path("data")) == 1
+
+
+def test_record_keeps_further_runs_under_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    study = make_study(Path("runs"))
+    told(capsys, "record", "runs", "data")
+    told(capsys, "record", str(study.path), "data", "buffers-witnesses")
+    assert sorted(path.name for path in Path("data").iterdir()) == [
+        "SHA256SUMS",
+        "buffers-witnesses.tar.xz",
+        "buffers.tar.xz",
+    ]
+    assert recorded.check(Path("data")) == 2
+
+
+def test_record_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    make_study(Path("runs"))
+    assert as_json(capsys, "record", "runs", "data", "--dry-run") == {
+        "path": "data/buffers.tar.xz",
+        "runs": 2,
+        "sums": "data/SHA256SUMS",
+        "replaces": False,
+    }
+    assert not Path("data").exists()
+    told(capsys, "record", "runs", "data")
+    before = Path("data/SHA256SUMS").read_bytes()
+    make_study(Path("fresh"), ("unshaped",))
+    assert told(capsys, "record", "fresh", "data", "--dry-run") == (
+        "would replace data/buffers.tar.xz (1 run) and update data/SHA256SUMS\n"
+    )
+    assert Path("data/SHA256SUMS").read_bytes() == before
+    assert recorded.check(Path("data")) == 1
+
+
+@pytest.mark.parametrize("flags", [[], ["--dry-run"]])
+def test_record_of_unusable_input(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(Path("runs"))
+    told(capsys, "pack", "runs", "--out", "runs.tar.xz")
+    for words in (
+        ["nothing", "data"],
+        ["runs.tar.xz", "data"],
+        ["runs", "runs"],
+        ["runs", "data", "witnesses"],
+    ):
+        assert main(["runs", "record", *words, *flags]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    (run / "server" / "nginx.conf").write_text("changed")
+    assert main(["runs", "record", "runs", "data", *flags]) == 6
+    assert not Path("data/SHA256SUMS").exists()

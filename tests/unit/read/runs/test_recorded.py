@@ -177,7 +177,7 @@ def test_a_folder_is_kept_with_all_its_studies_if_they_are_of_one_lab(tmp_path: 
         if entry.condition
     ) == ["both", "unshaped"]
     make_run(tmp_path / "runs", inputs(lab="delay"))
-    with pytest.raises(BadInput, match="keeps runs of buffers, delay"):
+    with pytest.raises(BadInput, match="has runs of buffers, delay"):
         recorded.keep(tmp_path / "runs", tmp_path / "data")
 
 
@@ -189,22 +189,29 @@ def test_each_draw_of_a_condition_is_found_with_its_own_seed(tmp_path: Path) -> 
         match(tmp_path / "data", wish(**drawn), seed=8)
 
 
-def test_the_command_that_keeps_a_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    study, data = make_study(tmp_path / "runs"), tmp_path / "data"
-    assert recorded.main([str(study.path), str(data)]) == 0
-    assert capsys.readouterr().out.startswith(f"{data}: {recorded.check(data)} files, ")
-    assert recorded.main([str(study.path)]) == 2
-    assert recorded.main([str(tmp_path / "nothing"), str(data)]) == 2
+def test_keep_writes_into_recorded_data_alone(tmp_path: Path) -> None:
+    study, other = make_study(tmp_path / "runs"), tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+    for place in (other, other / "notes.txt"):
+        with pytest.raises(BadInput, match="it has no SHA256SUMS"):
+            recorded.keep(study.path, place)
+    assert [path.name for path in other.iterdir()] == ["notes.txt"]
+
+
+def test_keep_of_a_changed_run_writes_nothing(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "runs")
     next((tmp_path / "runs").glob("buffers-both-*/run.json")).write_bytes(b"{}")
-    assert recorded.main([str(study.path), str(tmp_path / "other")]) == 6
-    assert capsys.readouterr().err.count("\n") == 3
-    assert not list((tmp_path / "other").iterdir())
+    with pytest.raises(Damaged):
+        recorded.keep(study.path, tmp_path / "data")
+    assert not list((tmp_path / "data").iterdir())
 
 
 def test_runs_kept_beside_those_of_the_lab(tmp_path: Path, data: Path) -> None:
     other = make_study(tmp_path / "other", ("wmem",), seed=5)
-    with pytest.raises(BadInput, match="witnesses does not name runs of buffers; begin it with"):
-        recorded.keep(other.path, data, "witnesses")
+    for name in ("witnesses", "buffers", "buffers-", "buffers-../x", "buffers-a.tar.xz"):
+        with pytest.raises(BadInput, match=f"^{name} cannot name runs of buffers. Allowed: "):
+            recorded.keep(other.path, data, name)
     recorded.keep(tmp_path / "other", data, "buffers-witnesses")
     assert recorded.check(data) == 2
     assert len(recorded.places("buffers", data)) == 2
