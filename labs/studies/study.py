@@ -141,7 +141,7 @@ class Study:
                 requested, (), self.folder, None, self.live, lab=self.lab, lacks=str(error)
             )
         if self.live and self.file is not None:
-            # It stays the newest one of its folder: the other only stands beside it.
+            # It stays the newest one of its folder: the other is only compared with it.
             write_study(
                 self.folder,
                 self.lab.name,

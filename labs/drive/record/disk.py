@@ -26,7 +26,7 @@ REFUSED = {
 
 
 def cache() -> Path:
-    """The folder for what can be made again (built kernels, copies of code), existing or not.
+    """The folder for what can be rebuilt (kernels, copies of code), existing or not.
 
     Missing for a user without a home.
     """

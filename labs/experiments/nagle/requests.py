@@ -152,7 +152,7 @@ def typical(requests: DataFrame, steps: Sequence[str] | None = None) -> Series[A
     found = requests[requests["steps"] == tuple(steps or ())]
     if found.empty:
         raise BadInput(
-            "no request of this capture goes so; "
+            "no request in this capture follows these steps; "
             "labs.read.flows.exchanges.exchanges has the steps of each"
         )
     one: Series[Any] = found.iloc[min(1, len(found) - 1)]

@@ -112,7 +112,7 @@ def ladder(
     figure = Figure()
     arrows, bars, height = _laid_out(chosen, marked, stalls, begin_ns)
     _draw(figure, arrows, names)
-    # All at once: added one by one, each addition would check all that are there.
+    # All at once: added one by one, each addition would check all existing ones.
     figure.update_layout(
         annotations=[
             *(text for one in arrows for text in _texts(one)),

@@ -93,8 +93,8 @@ def matching(
     ]
 
 
-def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
-    name = wished["condition"]["name"]
+def _one(lab: str, requested: Mapping[str, Any], known: Sequence[Run]) -> Run:
+    name = requested["condition"]["name"]
     same_name = [run for run in known if run.condition == name]
     if not same_name:
         there = ", ".join(sorted({run.condition for run in known}))
@@ -102,7 +102,7 @@ def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
             f"the recorded data has no run of {lab} {name}"
             f"{f' (it has {there})' if there else ''}; {LIVE}"
         )
-    differing = {run: _differences(wished, run) for run in same_name}
+    differing = {run: _differences(requested, run) for run in same_name}
     found = [run for run, differences in differing.items() if not differences]
     if found:
         return max(found, key=lambda run: (age(run.inputs["kernel"]["version"]), run.key))
@@ -111,16 +111,16 @@ def _one(lab: str, wished: Mapping[str, Any], known: Sequence[Run]) -> Run:
     raise BadInput(f"the recorded data has {lab} {name} with {said}; {LIVE}")
 
 
-def _differences(wished: Mapping[str, Any], run: Run) -> list[str]:
-    """What a recorded run has otherwise than wished, in words."""
+def _differences(requested: Mapping[str, Any], run: Run) -> list[str]:
+    """What a recorded run has that was not requested, in words."""
     inputs = run.inputs
-    found = _unequal(without_group(wished["condition"]), without_group(inputs["condition"]))
+    found = _unequal(without_group(requested["condition"]), without_group(inputs["condition"]))
     for name in ("seed", "memory_mib"):
-        if wished[name] != inputs[name]:
-            found.append(f"{name} {inputs[name]}, not {wished[name]}")
+        if requested[name] != inputs[name]:
+            found.append(f"{name} {inputs[name]}, not {requested[name]}")
     kernel = inputs["kernel"]
-    if not _is_meant(wished["kernel"], kernel):
-        found.append(f"kernel {kernel['version']}, not {wished['kernel']}")
+    if not _is_meant(requested["kernel"], kernel):
+        found.append(f"kernel {kernel['version']}, not {requested['kernel']}")
     return found
 
 
@@ -133,10 +133,10 @@ def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
     )
 
 
-def _unequal(wished: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
+def _unequal(requested: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
-    for name in dict.fromkeys([*wished, *recorded]):
-        mine, other = wished.get(name), recorded.get(name)
+    for name in dict.fromkeys([*requested, *recorded]):
+        mine, other = requested.get(name), recorded.get(name)
         if canonical(mine) == canonical(other):
             continue
         if isinstance(mine, Mapping) and isinstance(other, Mapping):

@@ -180,7 +180,7 @@ def test_the_ladder_of_one_request_has_the_silence_with_its_reason() -> None:
     assert "5 packets" in figure.layout.title.text
     assert "delayed ACK meets Nagle" in texts(figure)
     assert "silence" not in texts(nagle.ladder(nagle_run("on")))
-    with pytest.raises(BadInput, match="no request of this capture goes so"):
+    with pytest.raises(BadInput, match="no request in this capture follows these steps"):
         nagle.ladder(nagle_run("on"), ARTICLE_OFF)
 
 
