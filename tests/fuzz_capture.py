@@ -26,10 +26,9 @@ from pathlib import Path
 
 from labs.errors import LabError
 from labs.experiments.nagle.requests import figures
-from labs.read.capture import counts
 from labs.read.capture.connection_tracking import connection_rows, connection_table
 from labs.read.capture.reader import Reader, read_columns
-from labs.read.capture.segment_table import Columns
+from labs.read.capture.segment_table import WORDS, Columns, remarks
 from labs.read.capture.tcp_marks import marks
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
@@ -126,8 +125,8 @@ def judge(path: Path, rows: int | None = None, *, deep: bool = True) -> str:
     except LabError as error:
         assert "\n" not in str(error)
         return type(error).__name__
-    found = counts.remarks(reader.counts)
-    skipped = sum(found.counts.get(name, 0) for name, _, no_row, _ in counts.WORDS if no_row)
+    found = remarks(reader.counts)
+    skipped = sum(found.counts.get(name, 0) for name, _, no_row, _ in WORDS if no_row)
     assert found.packets == found.segments + skipped
     assert found.segments == columns.rows
     table = dict(columns.arrays())
