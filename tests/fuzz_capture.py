@@ -32,9 +32,8 @@ from labs.read.capture.segment_table import WORDS, Columns, remarks
 from labs.read.capture.tcp_marks import marks
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
-from labs.read.flows.reasons import explained
 from labs.read.flows.rtt import time_to_ack
-from labs.read.flows.stalls import stalls
+from labs.read.flows.stalls import explained, stalls
 from tests import captures
 
 ROOT = Path(__file__).parents[1]

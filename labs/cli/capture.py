@@ -448,7 +448,7 @@ def of_unknown_rtt(found: Stalls) -> str:
 
 def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row per reason with its meaning, the one with the longest total time first."""
-    from labs.read.flows.reasons import explained
+    from labs.read.flows.stalls import explained
 
     lengths: dict[str, list[float]] = {}
     for row in rows:

@@ -12,7 +12,7 @@ import pandas
 from labs.drive.record.owned_path import write_whole
 from labs.errors import BadInput, Missing
 from labs.read.runs.run import Run
-from labs.read.stats.disturbance import disturbances
+from labs.read.stats.machines import disturbances
 from labs.studies.run_access import results_of
 
 INPUTS = "inputs"

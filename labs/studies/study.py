@@ -21,8 +21,7 @@ from labs.read.display.rich_output import Table, Text, Words
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.run import Run, open_run
-from labs.read.stats.disturbance import disturbances
-from labs.read.stats.machines import machine_columns
+from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.studies.progress import Bar

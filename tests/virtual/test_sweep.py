@@ -11,7 +11,7 @@ from labs.drive.kernel import store
 from labs.errors import LabError
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.sweep import smallest
-from labs.read.theory.buffer_sizing import advise
+from labs.read.theory.bounds import advise
 
 # Around a BDP of 610 KiB, where a send buffer's refills count; and one that is far too small.
 POINTS = "sweep-64k,sweep-305k,sweep-610k,sweep-916k,sweep-1221k,sweep-set-610k,sweep-set-1221k"

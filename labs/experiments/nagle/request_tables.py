@@ -15,7 +15,7 @@ from labs.experiments.nagle.requests import stalls_in, usual
 from labs.read import capture
 from labs.read.display.rich_output import Table, Words
 from labs.read.flows.exchanges import AND_SO_ON, in_words
-from labs.read.flows.reasons import explained
+from labs.read.flows.stalls import explained
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -30,7 +30,7 @@ from labs.experiments.nagle.requests import (
 )
 from labs.experiments.nagle.results import results
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
-from labs.read.flows.reasons import APPLICATION, NAGLE
+from labs.read.flows.stalls import APPLICATION, NAGLE
 from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
 from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment

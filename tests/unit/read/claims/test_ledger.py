@@ -18,12 +18,10 @@ from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import article
 from labs.experiments.buffers.socket_buffers import parameter as of_buffers
-from labs.read.claims.article_figures import parameter
-from labs.read.claims.ledger import LINK, Article, read
+from labs.read.claims.ledger import LINK, Article, parameter, read
 from labs.read.claims.verdict import HELD_UNTIL, WORDS
 from labs.read.parse.httping import httping
-from labs.read.theory.kernel_version import before
-from labs.read.theory.windows import RATIO_SINCE
+from labs.read.theory.windows import RATIO_SINCE, before
 from tests.real_runs import real
 
 ROOT = Path(__file__).parents[4]

@@ -27,9 +27,8 @@ from labs.read.flows.exchanges import (
     followed,
     in_words,
 )
-from labs.read.flows.reasons import APPLICATION, NAGLE_AND_DELAYED_ACK
 from labs.read.flows.rtt import time_to_ack
-from labs.read.flows.stalls import stalls
+from labs.read.flows.stalls import APPLICATION, NAGLE_AND_DELAYED_ACK, stalls
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"

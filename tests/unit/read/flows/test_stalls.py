@@ -12,7 +12,7 @@ import pytest
 from labs.read.capture import connections, read
 from labs.read.charts.ladder import ladder
 from labs.read.charts.time_sequence import time_sequence
-from labs.read.flows import reasons as explained
+from labs.read.flows import stalls as reasons
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
 from labs.read.flows.rtt import UNBOUNDED_NS, distances, time_to_ack
@@ -20,7 +20,7 @@ from labs.read.flows.stalls import find_stalls, stalls
 from tests.captures import without_syns
 from tests.made_flows import random_capture
 
-REASONS = {value for name, value in vars(explained).items() if name.isupper() and name[0] != "_"}
+REASONS = set(reasons.EXPLANATIONS)
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
 
 
@@ -35,7 +35,7 @@ def told(rows: pandas.DataFrame) -> list[tuple[str, str, str]]:
 def test_nagle_and_the_delayed_ack() -> None:
     """180 of 200 requests (see test_exchanges), and nothing else is silent."""
     rows = found("nagle-off.pcap.gz")
-    assert told(rows) == [(explained.NAGLE_AND_DELAYED_ACK, "server", "client")] * 180
+    assert told(rows) == [(reasons.NAGLE_AND_DELAYED_ACK, "server", "client")] * 180
     assert rows["gap_ms"].between(40, 48).all()
     assert rows["at_ns"].is_monotonic_increasing
 
@@ -51,9 +51,9 @@ def test_a_reader_that_stops_closes_its_window() -> None:
     """The receiver's answer to what filled its window, three probes, and its reading on; then an
     idle connection with keep-alives, and one that is reset."""
     rows = found("stopped-reader.pcap")
-    closed, idle = explained.CLOSED_WINDOW, explained.IDLE
+    closed, idle = reasons.CLOSED_WINDOW, reasons.IDLE
     assert told(rows) == [
-        (explained.DELAYED_ACK, "nobody", "server"),
+        (reasons.DELAYED_ACK, "nobody", "server"),
         *[(closed, "client", "client")] * 3,
         (closed, "client", "server"),
         *[(idle, "nobody", "client")] * 4,
@@ -67,7 +67,7 @@ def test_a_reader_that_stops_closes_its_window() -> None:
 
 def test_an_outage_is_waited_out_by_timers_of_both_sides() -> None:
     rows = found("outage.pcap")
-    timed = rows[rows["reason"] == explained.RETRANSMISSION_TIMER]
+    timed = rows[rows["reason"] == reasons.RETRANSMISSION_TIMER]
     assert [(row["waiting"], row["waited_for"]) for _, row in timed.iterrows()] == [
         ("server", "client"),
         ("server", "client"),
@@ -77,7 +77,7 @@ def test_an_outage_is_waited_out_by_timers_of_both_sides() -> None:
     ]
     # RTO_MIN of Linux is 200 ms (TCP_RTO_MIN, HZ/5), within two ticks.
     assert timed["gap_ms"].iloc[0] == pytest.approx(200, abs=8)
-    pauses = rows[rows["reason"] == explained.APPLICATION]
+    pauses = rows[rows["reason"] == reasons.APPLICATION]
     assert len(pauses) == 11 and pauses["gap_ms"].between(50, 51).all()
     assert set(pauses["waited_for"]) == {"client"}
 
@@ -113,21 +113,18 @@ LATE = {
     "lossy.pcap.gz": ({}, 52),
     "reordered.pcap.gz": ({}, 4),
     "nagle-on.pcap.gz": ({}, 0),
-    "nagle-delay.pcap.gz": ({explained.RTT_UNKNOWN: 56, explained.IDLE: 1}, 124),
-    "nagle-off.pcap.gz": ({explained.NAGLE_AND_DELAYED_ACK: 180}, 0),
+    "nagle-delay.pcap.gz": ({reasons.RTT_UNKNOWN: 56, reasons.IDLE: 1}, 124),
+    "nagle-off.pcap.gz": ({reasons.NAGLE_AND_DELAYED_ACK: 180}, 0),
     "outage.pcap": (
         {
-            explained.APPLICATION: 11,
-            explained.RETRANSMISSION_TIMER: 5,
-            explained.IDLE: 2,
-            explained.DELAYED_ACK: 1,
+            reasons.APPLICATION: 11,
+            reasons.RETRANSMISSION_TIMER: 5,
+            reasons.IDLE: 2,
+            reasons.DELAYED_ACK: 1,
         },
         0,
     ),
-    "stopped-reader.pcap": (
-        {explained.CLOSED_WINDOW: 4, explained.IDLE: 4, explained.RTT_UNKNOWN: 1},
-        1,
-    ),
+    "stopped-reader.pcap": ({reasons.CLOSED_WINDOW: 4, reasons.IDLE: 4, reasons.RTT_UNKNOWN: 1}, 1),
 }
 
 
@@ -136,10 +133,10 @@ def test_without_the_handshake_no_silence_is_invented(name: str, tmp_path: Path)
     """Each one is found with the handshake too, for the same reason or for one that is not told."""
     path = without_syns(FOLDER / name, tmp_path / "late.pcap")
     late, whole = find_stalls(connection_state(read(path))), found(name)
-    reasons = {(row["at_ns"], row["gap_ms"]): row["reason"] for _, row in whole.iterrows()}
+    known = {(row["at_ns"], row["gap_ms"]): row["reason"] for _, row in whole.iterrows()}
     for _, row in late.table.iterrows():
         at = row["at_ns"], row["gap_ms"]
-        assert at in reasons and row["reason"] in (reasons[at], explained.RTT_UNKNOWN)
+        assert at in known and row["reason"] in (known[at], reasons.RTT_UNKNOWN)
     assert late.table["rtt_ms"].isna().all() and not whole["rtt_ms"].isna().any()
     assert late.rtt_unknown == len(connections(path))
     assert (late.table["reason"].value_counts().to_dict(), late.undecided) == LATE[name]
@@ -171,9 +168,9 @@ def test_data_of_one_side_alone_bounds_nothing() -> None:
 
 def test_every_reason_is_explained_with_its_source() -> None:
     for reason in REASONS:
-        said = explained.explained(reason)
+        said = reasons.explained(reason)
         assert said.words.endswith(".") and said.source
-    nagle = explained.explained(explained.NAGLE_AND_DELAYED_ACK)
+    nagle = reasons.explained(reasons.NAGLE_AND_DELAYED_ACK)
     for name in ("tcp_nagle_check", "__tcp_ack_snd_check", "tcp_send_delayed_ack", "HZ/25"):
         assert name in nagle.words + nagle.source
 

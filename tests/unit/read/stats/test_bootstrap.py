@@ -7,7 +7,7 @@ from math import comb
 import numpy
 import pytest
 
-from labs.read.stats.bootstrap import FEWEST, LEVEL_PCT, of_median, of_ratio
+from labs.read.stats.repetitions import FEWEST, LEVEL_PCT, of_median, of_ratio
 
 # Four standard deviations of a share of 0.94 among 1,000 draws: 4 * sqrt(0.94 * 0.06 / 1000).
 DRAWS, CHANCE = 1000, 0.03

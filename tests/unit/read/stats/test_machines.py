@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from labs.read.parse import proc as parse
-from labs.read.stats.disturbance import disturbances
-from labs.read.stats.machines import machine_columns, machine_rows, machines
+from labs.read.stats.machines import disturbances, machine_columns, machine_rows, machines
 from tests.real_runs import real, real_study
 from tests.repeated_runs import machine, repetition
 from tests.repeated_runs import machines as three

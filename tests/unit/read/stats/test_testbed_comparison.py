@@ -13,15 +13,13 @@ import labs
 from labs.cli.__main__ import main
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
-from labs.read.claims.disputed import disputed
+from labs.read.claims.evidence import runs_of
 from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
-from labs.read.claims.select_runs import runs_of
-from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS
+from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS, disputed
 from labs.read.runs.run import Run
-from labs.read.stats.bootstrap import Interval
 from labs.read.stats.machines import Machine
-from labs.read.stats.repetitions import in_the_middle, repeated
+from labs.read.stats.repetitions import Interval, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import (
     AGREE,
     DISAGREE,

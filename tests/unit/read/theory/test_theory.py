@@ -16,7 +16,6 @@ from labs.read.theory.bdp import (
     payload_share,
 )
 from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER, Prediction, predict
-from labs.read.theory.kernel_version import series
 from labs.read.theory.refills import refilled_bytes_s
 from labs.read.theory.windows import (
     first_ratio,
@@ -25,6 +24,7 @@ from labs.read.theory.windows import (
     scaling_ratio,
     segment_overhead_bytes,
     send_bound_bytes,
+    series,
 )
 
 MIB = 1 << 20

@@ -10,8 +10,7 @@ import pytest
 from labs.read.readings.goodput import download
 from labs.read.theory.bdp import of_the_wait_pct, sending_ms, utilisation_pct
 from labs.read.theory.bounds import RECEIVE_WINDOW, SEND_BUFFER, predict
-from labs.read.theory.kernel_version import before
-from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE, receive_window_bytes
+from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE, before, receive_window_bytes
 from tests.real_runs import real
 
 MB, MSS = 1e6, 1448
