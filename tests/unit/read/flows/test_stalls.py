@@ -32,7 +32,7 @@ def told(rows: pandas.DataFrame) -> list[tuple[str, str, str]]:
     return list(zip(rows["reason"], rows["waiting"], rows["ended_by"], strict=True))
 
 
-def test_nagle_and_the_delayed_ack() -> None:
+def test_stalls_of_nagle_and_the_delayed_ack() -> None:
     """180 of 200 requests (see test_exchanges), and nothing else is silent."""
     rows = found("nagle-off.pcap.gz")
     assert told(rows) == [(reasons.NAGLE_AND_DELAYED_ACK, "server", "client")] * 180
@@ -43,11 +43,11 @@ def test_nagle_and_the_delayed_ack() -> None:
 @pytest.mark.parametrize(
     "name", ["nagle-on.pcap.gz", "nagle-no-k.pcapng.gz", "lossy.pcap.gz", "reordered.pcap.gz"]
 )
-def test_nothing_is_silent_for_longer_than_a_round_trip(name: str) -> None:
+def test_stalls_of_runs_without_one_are_empty(name: str) -> None:
     assert found(name).empty
 
 
-def test_a_reader_that_stops_closes_its_window() -> None:
+def test_stalls_of_a_closed_window() -> None:
     """The receiver's answer to what filled its window, three probes, and its reading on; then an
     idle connection with keep-alives, and one that is reset."""
     rows = found("stopped-reader.pcap")
@@ -65,7 +65,7 @@ def test_a_reader_that_stops_closes_its_window() -> None:
     assert probes[2] / probes[1] == pytest.approx(2, rel=0.1)
 
 
-def test_an_outage_is_waited_out_by_timers_of_both_sides() -> None:
+def test_stalls_of_an_outage_are_retransmission_timers() -> None:
     rows = found("outage.pcap")
     timed = rows[rows["reason"] == reasons.RETRANSMISSION_TIMER]
     assert [(row["waiting"], row["waited_for"]) for _, row in timed.iterrows()] == [
@@ -82,7 +82,7 @@ def test_an_outage_is_waited_out_by_timers_of_both_sides() -> None:
     assert set(pauses["waited_for"]) == {"client"}
 
 
-def test_before_and_after_are_the_rows_around_it() -> None:
+def test_stalls_before_and_after_are_the_rows_around() -> None:
     segments = read(FOLDER / "outage.pcap")
     for _, row in stalls(segments).iterrows():
         before, after = segments.loc[row["before"]], segments.loc[row["after"]]
@@ -91,7 +91,7 @@ def test_before_and_after_are_the_rows_around_it() -> None:
         assert ("client", "server")[after["direction"]] == row["ended_by"]
 
 
-def test_how_long_a_silence_is_can_be_chosen() -> None:
+def test_stalls_min_gap_ms() -> None:
     segments = read(FOLDER / "outage.pcap")
     assert (stalls(segments, min_gap_ms=100)["gap_ms"] > 100).all()
     assert len(stalls(segments, min_gap_ms=100)) < len(stalls(segments))
@@ -99,7 +99,7 @@ def test_how_long_a_silence_is_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.pcap*")))
-def test_the_handshake_is_that_of_the_table_of_connections(name: str) -> None:
+def test_distances_rtt_is_that_of_connections(name: str) -> None:
     known = connection_state(read(FOLDER / name))
     far = distances(known)
     expected = connections(FOLDER / name).set_index("connection")["handshake_rtt_ns"]
@@ -129,7 +129,7 @@ LATE = {
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_without_the_handshake_no_silence_is_invented(name: str, tmp_path: Path) -> None:
+def test_find_stalls_without_the_handshake_invents_none(name: str, tmp_path: Path) -> None:
     """Each one is found with the handshake too, for the same reason or for one that is not told."""
     path = without_syns(FOLDER / name, tmp_path / "late.pcap")
     late, whole = find_stalls(connection_state(read(path))), found(name)
@@ -147,14 +147,14 @@ def test_without_the_handshake_no_silence_is_invented(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("name", "rtt_ms"), [("lossy.pcap.gz", 40), ("nagle-delay.pcap.gz", 60)])
-def test_the_fastest_ack_bounds_the_distance(name: str, rtt_ms: float, tmp_path: Path) -> None:
+def test_distances_are_bounded_by_the_fastest_ack(name: str, rtt_ms: float, tmp_path: Path) -> None:
     """By the delay of netem that these were recorded with (tests/fixtures/exchanges)."""
     far = distances(connection_state(read(without_syns(FOLDER / name, tmp_path / "late.pcap"))))
     assert not far.measured.any()
     assert far.far_ns[1] / 1e6 == pytest.approx(rtt_ms, abs=0.01) and not far.far_ns[0].any()
 
 
-def test_data_of_one_side_alone_bounds_nothing() -> None:
+def test_distances_of_one_sided_data_are_unbounded() -> None:
     """Nobody sends the server anything to acknowledge: how far it is cannot be known."""
     segments = read(FOLDER / "lossy.pcap.gz")
     segments = segments[
@@ -166,7 +166,7 @@ def test_data_of_one_side_alone_bounds_nothing() -> None:
     assert (far.far_ns[0] < 1_000_000).all()
 
 
-def test_every_reason_is_explained_with_its_source() -> None:
+def test_explained_has_words_and_source_for_every_reason() -> None:
     for reason in REASONS:
         said = reasons.explained(reason)
         assert said.words.endswith(".") and said.source
@@ -176,7 +176,7 @@ def test_every_reason_is_explained_with_its_source() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_flows_that_no_program_makes_are_read_all_the_same(seed: int, tmp_path: Path) -> None:
+def test_stalls_and_exchanges_of_random_flows(seed: int, tmp_path: Path) -> None:
     """Time that runs backwards, windows of unknown scale, connections without a beginning."""
     segments = read(random_capture(tmp_path / "made.pcap", seed))
     silent, rows, acks = stalls(segments), exchanges(segments), time_to_ack(segments)
@@ -190,7 +190,7 @@ def test_flows_that_no_program_makes_are_read_all_the_same(seed: int, tmp_path: 
         time_sequence(segments, int(number))
 
 
-def test_times_that_jump_to_and_fro_take_no_longer() -> None:
+def test_stalls_of_jumping_times_stay_fast() -> None:
     """Each second of these segments ends a silence, and nothing behind it has any payload."""
     count = 16_000
     real = read(FOLDER / "outage.pcap")

@@ -26,7 +26,7 @@ def made(folder: Path, *kinds: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_packet_with_tcp_in_a_tunnel_is_counted(kind: str, tmp_path: Path) -> None:
+def test_find_tcp_counts_every_packet_with_tcp_in_a_tunnel(kind: str, tmp_path: Path) -> None:
     path = made(tmp_path, kind)
     found = capture.remarks(path)
     assert (found.packets, found.segments) == (SEGMENTS, 0)
@@ -35,7 +35,7 @@ def test_every_packet_with_tcp_in_a_tunnel_is_counted(kind: str, tmp_path: Path)
         assert len(tshark.asked(path, ("frame.number",), "tcp")) == SEGMENTS
 
 
-def test_a_tunnel_with_something_else_in_it_is_not(tmp_path: Path) -> None:
+def test_find_tcp_counts_no_tunnel_of_something_else(tmp_path: Path) -> None:
     ends = IP(src="10.0.0.1", dst="10.0.0.2")
     udp = ends / UDP(sport=1, dport=4789)
     frames = [
@@ -51,7 +51,7 @@ def test_a_tunnel_with_something_else_in_it_is_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_tunnel_that_was_cut_anywhere_is_read_without_fault(kind: str, tmp_path: Path) -> None:
+def test_find_tcp_of_a_tunnel_cut_anywhere(kind: str, tmp_path: Path) -> None:
     """What is inside has its protocol captured, or is not known to be TCP."""
     whole = KINDS[kind][0]
     frames = [whole[:length] for length in range(14, len(whole))]
@@ -67,7 +67,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return said.err
 
 
-def test_ladder_and_graph_say_that_tcp_is_in_a_tunnel(
+def test_capture_ladder_and_graph_refuse_tcp_in_a_tunnel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, out = made(tmp_path, "gre", "vxlan"), tmp_path / "x.html"
@@ -80,7 +80,7 @@ def test_ladder_and_graph_say_that_tcp_is_in_a_tunnel(
 
 
 @pytest.mark.parametrize("verb", ["connections", "stalls"])
-def test_the_other_verbs_remark_it(
+def test_capture_connections_and_stalls_remark_a_tunnel(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = made(tmp_path, "ip-in-ip")
@@ -90,7 +90,7 @@ def test_the_other_verbs_remark_it(
     assert said.err.startswith(f"labs: {SEGMENTS} packets whose TCP is inside a tunnel")
 
 
-def test_beside_other_tcp_it_is_a_remark(
+def test_capture_ladder_and_graph_remark_a_tunnel_beside_other_tcp(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = pcap(tmp_path / "both.pcap", [*over_ipv4(ETHER, dialogue()), *KINDS["geneve"]])
@@ -103,7 +103,9 @@ def test_beside_other_tcp_it_is_a_remark(
 @pytest.mark.parametrize(
     ("kind", "cut"), [("ip-in-ip", "14:20"), ("gre", "14:24"), ("vxlan", "0:50")]
 )
-def test_what_the_remark_advises_makes_it_readable(kind: str, cut: str, tmp_path: Path) -> None:
+def test_tunnelled_remark_advises_what_makes_it_readable(
+    kind: str, cut: str, tmp_path: Path
+) -> None:
     """editcap -C takes bytes out: an IPv4 header has 20, GRE 4, UDP 8, VXLAN 8, Ethernet 14."""
     path, bare = made(tmp_path, kind), tmp_path / "bare.pcap"
     done = subprocess.run(

@@ -35,7 +35,7 @@ def places(count: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("count", [5, 7, 9, 11, 15, 21])
-def test_the_interval_is_that_of_all_resamples(count: int) -> None:
+def test_of_median_is_that_of_all_resamples(count: int) -> None:
     values = [float(value) for value in range(1, count + 1)]
     found = of_median(values)
     assert found is not None
@@ -43,7 +43,7 @@ def test_the_interval_is_that_of_all_resamples(count: int) -> None:
     assert (found.middle, found.count) == ((count + 1) / 2, count)
 
 
-def test_of_five_values_it_is_the_whole_range() -> None:
+def test_of_median_of_five_values_is_their_range() -> None:
     """One value makes 3 of 5 draws with a chance of 5.8 %, more than the tail's 2.5 %."""
     assert below(5, 1) == pytest.approx(0.05792)
     found = of_median([9.0, 1.0, 4.0, 5.0, 2.0])
@@ -51,7 +51,7 @@ def test_of_five_values_it_is_the_whole_range() -> None:
 
 
 @pytest.mark.parametrize("count", [5, 9])
-def test_it_holds_the_true_median_as_often_as_order_statistics_say(count: int) -> None:
+def test_of_median_covers_the_true_median_as_often_as_order_statistics(count: int) -> None:
     """The chance that the median lies between two of the ordered values is binomial, whatever the
     distribution: here one with a long tail."""
     low, high = places(count)
@@ -66,7 +66,7 @@ def test_it_holds_the_true_median_as_often_as_order_statistics_say(count: int) -
     assert expected > 0.92
 
 
-def test_a_ratio_of_two_that_were_repeated_holds_the_true_one() -> None:
+def test_of_ratio_covers_the_true_ratio() -> None:
     chance = numpy.random.default_rng(5)
     held = 0
     for _ in range(DRAWS // 4):
@@ -77,7 +77,7 @@ def test_a_ratio_of_two_that_were_repeated_holds_the_true_one() -> None:
     assert held / (DRAWS // 4) > 0.9
 
 
-def test_a_ratio_over_what_repeats_exactly_is_the_interval_itself() -> None:
+def test_of_ratio_over_an_exact_side_is_the_interval_of_the_other() -> None:
     values = [11.0, 12.0, 10.5, 11.5, 12.5, 11.2]
     alone, over = of_median(values), of_ratio(values, [10.0], exact_under=True)
     assert alone is not None and over is not None
@@ -87,7 +87,7 @@ def test_a_ratio_over_what_repeats_exactly_is_the_interval_itself() -> None:
     assert over.count == 6
 
 
-def test_few_values_have_no_interval() -> None:
+def test_of_median_and_of_ratio_of_few_values_are_none() -> None:
     few, enough = [1.0] * (FEWEST - 1), [1.0] * FEWEST
     assert of_median(few) is None
     assert of_ratio(few, enough) is None and of_ratio(enough, few) is None
@@ -95,12 +95,12 @@ def test_few_values_have_no_interval() -> None:
     assert of_ratio(enough, [0.0], exact_under=True) is None
 
 
-def test_the_same_values_have_the_same_interval() -> None:
+def test_of_median_repeats() -> None:
     values = [3.0, 1.0, 2.5, 2.0, 4.0, 2.2]
     assert of_median(values) == of_median(values)
 
 
-def test_width_is_of_the_median() -> None:
+def test_width_pct_is_of_the_median() -> None:
     same, nothing = of_median([2.0] * 5), of_median([-1.0, -1.0, 0.0, 1.0, 1.0])
     assert same is not None and same.width_pct == 0
     assert nothing is not None and nothing.width_pct is None
@@ -108,7 +108,7 @@ def test_width_is_of_the_median() -> None:
     assert spread is not None and spread.width_pct == pytest.approx(20)
 
 
-def test_both_sides_of_a_ratio_are_drawn_on_their_own() -> None:
+def test_of_ratio_draws_both_sides_independently() -> None:
     """Drawn alike, two equal sides would come to a ratio of exactly one."""
     values = [8.0, 9.0, 10.0, 11.0, 12.0]
     found = of_ratio(values, values)
