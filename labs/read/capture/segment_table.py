@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labs.drive.record.owned_path import whole_file
+from labs.drive.record.disk import whole_file
 from labs.errors import Missing
 from labs.read.capture import segments
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.record.canonical import key
+from labs.drive.record.seal import key
 from labs.drive.record.study_file import Planned, StudyFile, read_study, write_study
 from labs.errors import BadInput, Damaged, LabError
 

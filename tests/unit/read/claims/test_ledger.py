@@ -21,7 +21,7 @@ from labs.experiments.buffers.socket_buffers import parameter as of_buffers
 from labs.read.claims.article_figures import parameter
 from labs.read.claims.ledger import LINK, Article, read
 from labs.read.claims.verdict import HELD_UNTIL, WORDS
-from labs.read.parse.httping import httping
+from labs.read.parse.http_clients import httping
 from labs.read.theory.kernel_version import before
 from labs.read.theory.windows import RATIO_SINCE
 from tests.real_runs import real

@@ -22,7 +22,7 @@ import pytest
 
 from labs.drive.programs import sampler
 from labs.read.parse import inet_diag, ss
-from labs.read.parse.tcp_info import TcpInfo
+from labs.read.parse.inet_diag import TcpInfo
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 live = pytest.mark.skipif(

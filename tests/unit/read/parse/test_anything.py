@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from labs.drive import tc
 from labs.errors import Damaged
-from labs.read.parse import ab, httping, inet_diag, proc, ss, wget
-from labs.read.parse.ss_tokens import GROUPS, LIMITED, PAIRS, RATES, SCALARS
-from labs.read.parse.tcp_info import tcp_info
+from labs.read.parse import http_clients, inet_diag, proc, ss
+from labs.read.parse.inet_diag import tcp_info
+from labs.read.parse.ss import GROUPS, LIMITED, PAIRS, RATES, SCALARS
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 READERS: dict[str, Callable[[str], object]] = {
@@ -23,10 +23,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "blocks": ss.blocks,
     "nstat": proc.counters,
     "tc": tc.queues,
-    "wget": wget.download,
-    "httping": httping.httping,
-    "ab": ab.report,
-    "ab -e": partial(ab.percentiles, requests=20),
+    "wget": http_clients.wget,
+    "httping": http_clients.httping,
+    "ab": http_clients.ab,
+    "ab -e": partial(http_clients.ab_percentiles, requests=20),
 }
 SAMPLES = {
     "ss": "ss-all-states.txt",

@@ -9,7 +9,7 @@ import pytest
 
 from labs.errors import Damaged
 from labs.read.parse import inet_diag
-from labs.read.parse.tcp_info import tcp_info
+from labs.read.parse.inet_diag import tcp_info
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 

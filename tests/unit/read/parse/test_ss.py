@@ -8,7 +8,7 @@ import pytest
 
 from labs.errors import Damaged
 from labs.read.parse import ss
-from labs.read.parse.tcp_info import SocketMemory
+from labs.read.parse.inet_diag import SocketMemory
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 BLOCKS = sorted(path.name for path in FIXTURES.glob("ss-6.*.txt"))

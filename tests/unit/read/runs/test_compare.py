@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import labs
-from labs.drive.record.canonical import digest
+from labs.drive.record.seal import digest
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput, Damaged
+from labs.read.runs.archive import pack
 from labs.read.runs.compare import CHANGED, EQUAL, IDENTICAL, compare
-from labs.read.runs.pack import pack
 from labs.read.runs.run import Run
 from tests.run_folders import inputs, make_run, make_study
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from labs.drive.outcome import Buffer
-from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.run_folder import Staging
+from labs.drive.record.seal import canonical, digest
 from labs.drive.testbed.link import Link, LinkReport, Measured
 from labs.errors import BadInput, Damaged
 from labs.read.runs.run import Run, RunningKernel, open_run
@@ -236,7 +236,7 @@ def test_reading_needs_no_file_locks(tmp_path: Path) -> None:
 
 def test_open_run_needs_no_numpy() -> None:
     program = (
-        "import sys, labs.read.runs.compare, labs.read.runs.pack\n"
+        "import sys, labs.read.runs.compare, labs.read.runs.archive\n"
         "print(sorted({'pandas', 'numpy', 'jsonschema', 'plotly'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

@@ -10,15 +10,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from labs.drive.record.schema import (
-    RUN_SCHEMA,
-    RUN_SCHEMAS,
-    STUDY_SCHEMA,
-    STUDY_VERSION,
-    check_version,
-)
-from labs.errors import BadInput, Damaged
-from labs.read.runs.json_schemas import held_to
+from labs.drive.record.stored_files import RUN_SCHEMA, RUN_SCHEMAS, STUDY_SCHEMA, STUDY_VERSION
+from labs.errors import Damaged
+from labs.read.runs.schemas import held_to
 from tests.run_folders import inputs, make_study, run_json
 
 GONE = object()
@@ -148,16 +142,3 @@ def test_what_a_study_cannot_say(tmp_path: Path, path: str, new: object) -> None
     assert held_to(STUDY_SCHEMA, said, Path("study.json"))
     with pytest.raises(Damaged):
         held_to(STUDY_SCHEMA, changed(said, path, new), Path("study.json"))
-
-
-def test_another_version_is_named() -> None:
-    assert check_version(1, "runs/x", 1, 2) == 1
-    for found, said in (
-        (3, "schema 3"),
-        (0, "schema 0"),
-        (None, "no schema version"),
-        ("1", "no schema version"),
-        (True, "no schema version"),
-    ):
-        with pytest.raises(BadInput, match=f"runs/x has {said}, .* reads schema 1 and 2; "):
-            check_version(found, "runs/x", 1, 2)

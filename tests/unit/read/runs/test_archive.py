@@ -17,11 +17,10 @@ import pytest
 import labs
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput, Damaged
-from labs.read.runs import pack as packing
+from labs.read.runs import archive
+from labs.read.runs.archive import pack, unpacked
 from labs.read.runs.listing import index
-from labs.read.runs.pack import pack
 from labs.read.runs.run import open_run
-from labs.read.runs.unpack import unpacked
 from tests.run_folders import inputs, make_run, make_study
 
 ROOT = Path(__file__).parents[4]
@@ -145,7 +144,7 @@ def test_an_old_packed_file_stays_until_the_new_one_is_whole(
         stream.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(packing, "_write", no_room)
+    monkeypatch.setattr(archive, "_write", no_room)
     with pytest.raises(Exception, match="no room is left on the disk"):
         pack(run, out)
     assert out.read_bytes() == before and not list(tmp_path.glob(".new-*"))
