@@ -16,7 +16,7 @@ def read(name: str) -> str:
     return (FIXTURES / name).read_text()
 
 
-def test_tc_of_the_article_s_link() -> None:
+def test_queues_of_the_articles_link() -> None:
     queues = tc.queues(read("tc-after.txt"))
     root, *_ = queues
     assert (root.what, root.kind, root.handle, root.root, root.parent) == (
@@ -39,13 +39,13 @@ def test_tc_of_the_article_s_link() -> None:
     assert (top.root, top.parent) == (True, None)
 
 
-def test_tc_counts_what_still_waits() -> None:
+def test_queues_counts_the_backlog() -> None:
     netem = next(queue for queue in tc.queues(read("tc-backlog.txt")) if queue.kind == "netem")
     assert netem.backlog_packets == 243
     assert netem.backlog_bytes == 3229598
 
 
-def test_tc_of_other_queues_and_of_whole_machines() -> None:
+def test_queues_of_fq_codel_and_of_all_devices() -> None:
     codel = next(queue for queue in tc.queues(read("tc-fq-codel.txt")) if queue.handle == "10:")
     assert codel.kind == "fq_codel"
     assert codel.options.startswith("limit 10240p flows 1024 quantum 1514")
@@ -54,7 +54,7 @@ def test_tc_of_other_queues_and_of_whole_machines() -> None:
     assert "lo" in devices
 
 
-def test_tc_before_a_run_has_counted_nothing() -> None:
+def test_queues_before_a_run_has_no_traffic() -> None:
     before = {(queue.what, queue.handle): queue for queue in tc.queues(read("tc-before.txt"))}
     after = {(queue.what, queue.handle): queue for queue in tc.queues(read("tc-after.txt"))}
     assert before.keys() <= after.keys()
@@ -62,12 +62,12 @@ def test_tc_before_a_run_has_counted_nothing() -> None:
     assert all(before[key].options == after[key].options for key in before)
 
 
-def test_tc_rounds_a_backlog_in_kib() -> None:
+def test_queues_reads_a_backlog_in_kib() -> None:
     (queue,) = tc.queues("qdisc netem 10: parent 1:10 limit 9\n backlog 12Kb 9p requeues 0\n")
     assert (queue.backlog_bytes, queue.backlog_packets, queue.dropped) == (12288, 9, 0)
 
 
 @pytest.mark.parametrize("text", ["Cannot find device", " Sent 0 bytes 0 pkt"])
-def test_tc_that_is_none_is_damage(text: str) -> None:
+def test_queues_refuses_other_text(text: str) -> None:
     with pytest.raises(Damaged, match="line 1"):
         tc.queues(text)

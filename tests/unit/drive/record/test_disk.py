@@ -19,7 +19,7 @@ def left(runs: Path) -> list[str]:
     return sorted(entry.name for entry in runs.iterdir())
 
 
-def test_a_killed_writer_of_a_study_is_cleared_by_the_next(tmp_path: Path) -> None:
+def test_clear_unfinished_after_a_killed_writer(tmp_path: Path) -> None:
     writer = (
         "import os, signal, sys\nfrom pathlib import Path\n"
         "from labs.drive.record.disk import whole_file\n"
@@ -43,7 +43,7 @@ def test_a_killed_writer_of_a_study_is_cleared_by_the_next(tmp_path: Path) -> No
     assert len(left(tmp_path / "studies")) == 3
 
 
-def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
+def test_whole_file_keeps_the_old_one_after_an_error(tmp_path: Path) -> None:
     write_whole(tmp_path / "file", b"one")
     assert oct((tmp_path / "file").stat().st_mode)[-3:] == "644"
     with pytest.raises(RuntimeError), whole_file(tmp_path / "file") as file:

@@ -73,7 +73,7 @@ def old_run(runs: Path) -> None:
         staging.seal({})
 
 
-def test_a_killed_maker_is_cleared_and_a_live_one_is_not(tmp_path: Path) -> None:
+def test_clear_stale_spares_a_live_maker(tmp_path: Path) -> None:
     with maker(tmp_path, "none", 0) as process:
         assert process.stdout is not None and process.stdout.readline() == b"staged\n"
         assert clear_stale(tmp_path) == []
@@ -83,7 +83,7 @@ def test_a_killed_maker_is_cleared_and_a_live_one_is_not(tmp_path: Path) -> None
     assert left(tmp_path) == []
 
 
-def test_a_kill_at_any_step_of_sealing_leaves_nothing_half(tmp_path: Path) -> None:
+def test_clear_stale_after_a_kill_at_any_step_of_sealing(tmp_path: Path) -> None:
     for function in ("chmod", "fsync", "rename"):
         at = 1
         while killed(tmp_path, function, at):
@@ -108,7 +108,7 @@ def test_a_kill_at_any_step_of_sealing_leaves_nothing_half(tmp_path: Path) -> No
         ("rmdir", 1, b"NEW"),  # both renamed, the old one half deleted
     ],
 )
-def test_a_kill_while_a_run_is_replaced_is_finished(
+def test_clear_stale_finishes_a_replacement(
     tmp_path: Path, function: str, at: int, expected: bytes
 ) -> None:
     old_run(tmp_path)
@@ -118,7 +118,7 @@ def test_a_kill_while_a_run_is_replaced_is_finished(
     assert left(tmp_path) == ["run"]
 
 
-def test_a_new_run_that_is_not_whole_does_not_replace(tmp_path: Path) -> None:
+def test_clear_stale_drops_a_new_run_that_is_not_whole(tmp_path: Path) -> None:
     old_run(tmp_path)
     assert killed(tmp_path, "rename", 3)
     staged = next(tmp_path.glob(".staging-*"))
@@ -128,7 +128,7 @@ def test_a_new_run_that_is_not_whole_does_not_replace(tmp_path: Path) -> None:
     assert left(tmp_path) == ["run"]
 
 
-def test_the_lock_of_a_folder_that_was_removed_by_hand(tmp_path: Path) -> None:
+def test_clear_stale_of_a_lock_without_a_folder(tmp_path: Path) -> None:
     (tmp_path / ".lock-run-1-1").write_bytes(b"")
     (tmp_path / ".staging-run-2-1").mkdir()
     (tmp_path / ".hidden").mkdir()
@@ -137,7 +137,7 @@ def test_the_lock_of_a_folder_that_was_removed_by_hand(tmp_path: Path) -> None:
     assert clear_stale(tmp_path / "nothing") == []
 
 
-def test_many_makers_of_one_run_leave_one(tmp_path: Path) -> None:
+def test_seal_by_many_makers_leaves_one_run(tmp_path: Path) -> None:
     loop = (
         MAKER.replace(
             "staging = folder",

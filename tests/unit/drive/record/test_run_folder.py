@@ -30,7 +30,7 @@ def left(runs: Path) -> list[str]:
     return sorted(entry.name for entry in runs.iterdir())
 
 
-def test_a_run_has_its_name_only_when_it_is_sealed(tmp_path: Path) -> None:
+def test_seal_gives_the_run_its_name(tmp_path: Path) -> None:
     with Staging(tmp_path, "buffers-both-0123") as staging:
         staging.write_json("run.json", {"schema": 1})
         staging.write("server/ss.txt", b"text")
@@ -43,7 +43,7 @@ def test_a_run_has_its_name_only_when_it_is_sealed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_modes_do_not_depend_on_who_made_the_run(tmp_path: Path) -> None:
+def test_seal_fixes_the_modes(tmp_path: Path) -> None:
     with Staging(tmp_path, "run") as staging:
         staging.write("server/tool.txt", b"")
         staging.path("server/tool.txt").chmod(0o4700)
@@ -58,14 +58,14 @@ def test_modes_do_not_depend_on_who_made_the_run(tmp_path: Path) -> None:
     }
 
 
-def test_an_error_leaves_nothing(tmp_path: Path) -> None:
+def test_staging_leaves_nothing_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), Staging(tmp_path, "run") as staging:
         staging.write("server/half.txt", b"half")
         raise RuntimeError
     assert left(tmp_path) == []
 
 
-def test_what_is_no_plain_file_is_not_sealed(tmp_path: Path) -> None:
+def test_seal_refuses_what_is_not_a_plain_file(tmp_path: Path) -> None:
     def link(path: Path) -> None:
         path.symlink_to("/etc/hostname")
 
@@ -86,25 +86,25 @@ def test_what_is_no_plain_file_is_not_sealed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a/b", "..", "studies", "a b", "-x"])
-def test_names_that_cannot_be_folders_of_runs(tmp_path: Path, name: str) -> None:
+def test_staging_refuses_other_names(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadInput):
         Staging(tmp_path / "runs", name)
     assert left(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["", "/etc/passwd", "../out", "server/../../out", "."])
-def test_files_stay_inside_the_run(tmp_path: Path, name: str) -> None:
+def test_write_stays_inside_the_run(tmp_path: Path, name: str) -> None:
     with Staging(tmp_path, "run") as staging, pytest.raises(BadInput):
         staging.write(name, b"")
 
 
-def test_the_name_of_a_run() -> None:
+def test_run_name_has_twelve_digits_of_the_key() -> None:
     assert run_name("buffers", "both", "0123456789abcdef") == "buffers-both-0123456789ab"
     with pytest.raises(BadInput):
         run_name("buffers", "../both", "0123456789abcdef")
 
 
-def test_a_fresh_run_replaces_the_old_one(tmp_path: Path) -> None:
+def test_seal_replaces_an_old_run(tmp_path: Path) -> None:
     old = make_run(tmp_path, note=b"old", host={"n": 1})
     new = make_run(tmp_path, host={"n": 2})
     assert new == old and left(tmp_path) == [new.name]
@@ -113,7 +113,7 @@ def test_a_fresh_run_replaces_the_old_one(tmp_path: Path) -> None:
     verify(new)
 
 
-def test_an_old_run_may_be_kept(tmp_path: Path) -> None:
+def test_seal_keeps_an_old_whole_run(tmp_path: Path) -> None:
     for old, kept in ((b"old", b"old"), (None, b"new")):
         with Staging(tmp_path, "run") as staging:
             staging.write("note.txt", b"old")
@@ -127,7 +127,7 @@ def test_an_old_run_may_be_kept(tmp_path: Path) -> None:
         assert left(tmp_path) == ["run"]
 
 
-def test_runs_that_cannot_be_written(tmp_path: Path) -> None:
+def test_staging_refuses_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for runs in (
         tmp_path / "file/runs",
@@ -142,7 +142,7 @@ def test_runs_that_cannot_be_written(tmp_path: Path) -> None:
     assert left(tmp_path) == ["file"]
 
 
-def test_two_of_one_name_can_be_made_at_once(tmp_path: Path) -> None:
+def test_staging_twice_under_one_name(tmp_path: Path) -> None:
     with Staging(tmp_path, "run") as one, Staging(tmp_path, "run") as other:
         assert one.folder != other.folder
         one.write("x", b"1")

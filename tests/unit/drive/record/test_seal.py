@@ -45,31 +45,31 @@ def as_floats(value: Any) -> Any:
 
 
 @given(values)
-def test_reading_it_back_gives_an_equal_value(value: Any) -> None:
+def test_canonical_reads_back_equal(value: Any) -> None:
     assert parse(canonical(value)) == value
     assert parse(pretty(value)) == value
 
 
 @given(values)
-def test_the_bytes_are_a_fixed_point(value: Any) -> None:
+def test_canonical_is_a_fixed_point(value: Any) -> None:
     assert canonical(parse(canonical(value))) == canonical(value)
     assert canonical(parse(pretty(value))) == canonical(value)
 
 
 @given(values)
-def test_order_and_kind_of_number_do_not_matter(value: Any) -> None:
+def test_canonical_ignores_order_and_kind_of_number(value: Any) -> None:
     assert canonical(as_floats(value)) == canonical(value)
 
 
 @given(values)
-def test_it_is_ascii_without_spaces_outside_of_text(value: Any) -> None:
+def test_canonical_is_ascii_on_one_line(value: Any) -> None:
     text = canonical(value)
     assert text.isascii() and b"\n" not in text
     assert json.loads(text) == value
 
 
 @given(values, values)
-def test_equal_bytes_mean_equal_values(one: Any, other: Any) -> None:
+def test_canonical_is_equal_for_equal_values_alone(one: Any, other: Any) -> None:
     assert (canonical(one) == canonical(other)) == (_typed(one) == _typed(other))
 
 
@@ -99,24 +99,24 @@ def _typed(value: Any) -> Any:
         ({"b": 1, "a": {"d": None, "c": "é"}}, b'{"a":{"c":"\\u00e9","d":null},"b":1}'),
     ],
 )
-def test_texts_that_keys_stand_on(value: object, text: bytes) -> None:
+def test_canonical_text_of_known_values(value: object, text: bytes) -> None:
     assert canonical(value) == text
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_refused_with_its_place(value: float) -> None:
+def test_canonical_refuses_nan_and_infinity(value: float) -> None:
     with pytest.raises(BadInput, match=r"^link\.measured\.1 is "):
         canonical({"link": {"measured": [1, value]}})
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": {None: 1}}, b"bytes", {"a", "b"}, Path(), 1j])
-def test_what_json_does_not_have_is_refused(value: object) -> None:
+def test_canonical_refuses_other_types(value: object) -> None:
     with pytest.raises(BadInput) as caught:
         canonical(value)
     assert "\n" not in str(caught.value)
 
 
-def test_pretty_is_for_people() -> None:
+def test_pretty_is_indented() -> None:
     assert pretty({"b": [1.0], "a": "x"}) == b'{\n "a": "x",\n "b": [\n  1\n ]\n}\n'
 
 
@@ -130,7 +130,7 @@ def test_key_is_the_digest_of_the_canonical_inputs() -> None:
     assert key({"delay_ms": 200.0, "at": "server"}) == digest(b'{"at":"server","delay_ms":200}')
 
 
-def test_the_seal_names_every_file_but_those_of_this_machine(tmp_path: Path) -> None:
+def test_seal_names_every_file_but_host_json(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
     seal = json.loads((folder / "seal.json").read_bytes())
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
@@ -139,7 +139,7 @@ def test_the_seal_names_every_file_but_those_of_this_machine(tmp_path: Path) -> 
     assert seal["files"]["run.json"] == digest(folder / "run.json")
 
 
-def test_two_runs_of_the_same_bytes_have_one_digest(tmp_path: Path) -> None:
+def test_seal_is_equal_for_equal_bytes(tmp_path: Path) -> None:
     one = make_run(tmp_path / "a", host={"pid": 1, "real_s": 2.5})
     other = make_run(tmp_path / "b", host={"pid": 2, "load": [0.1]})
     assert verify(one) == verify(other)
@@ -180,7 +180,7 @@ def replace_by_folder(folder: Path) -> None:
         (replace_by_folder, "server/nginx.conf is missing"),
     ],
 )
-def test_what_was_done_by_hand_is_found(
+def test_verify_finds_a_change_by_hand(
     tmp_path: Path, by_hand: Callable[[Path], None], what: str
 ) -> None:
     folder = make_run(tmp_path)
@@ -190,7 +190,7 @@ def test_what_was_done_by_hand_is_found(
     assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
 
 
-def test_the_first_by_name_is_named(tmp_path: Path) -> None:
+def test_verify_names_the_first_file(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
     (folder / "zz").write_bytes(b"")
     (folder / "server/nginx.conf").write_bytes(b"")
@@ -199,7 +199,7 @@ def test_the_first_by_name_is_named(tmp_path: Path) -> None:
         verify(folder)
 
 
-def test_this_machines_file_may_change_or_go(tmp_path: Path) -> None:
+def test_verify_ignores_host_json(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
     (folder / "host.json").write_bytes(b"{}")
     verify(folder)
@@ -220,14 +220,16 @@ def test_this_machines_file_may_change_or_go(tmp_path: Path) -> None:
         (b'{"schema":1,"files":{},"files":{},"digest":"00"}', Damaged, "is not JSON"),
     ],
 )
-def test_seals_that_are_none(tmp_path: Path, text: bytes, error: type[LabError], what: str) -> None:
+def test_read_seal_refuses_other_text(
+    tmp_path: Path, text: bytes, error: type[LabError], what: str
+) -> None:
     folder = make_run(tmp_path)
     (folder / "seal.json").write_bytes(text)
     with pytest.raises(error, match=what):
         read_seal(folder)
 
 
-def test_folders_that_are_no_runs(tmp_path: Path) -> None:
+def test_read_seal_refuses_other_folders(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="is not a folder"):
         read_seal(tmp_path / "nothing")
     with pytest.raises(BadInput, match="is not a run"):
@@ -239,7 +241,7 @@ def test_folders_that_are_no_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_verify_of_an_unreadable_file(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
     (folder / "server/nginx.conf").chmod(0)
     with pytest.raises(Damaged, match=r"nginx\.conf cannot be read \(Permission denied\)"):
@@ -250,7 +252,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     (folder / "server").chmod(0o755)
 
 
-def test_a_copy_is_the_same_run(tmp_path: Path) -> None:
+def test_verify_of_a_copy(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a")
     shutil.copytree(folder, tmp_path / "copy")
     assert verify(tmp_path / "copy") == verify(folder)

@@ -11,12 +11,12 @@ from labs.errors import BadInput
 @pytest.mark.parametrize(
     "text", [b"NaN", b"[Infinity]", b'{"a":-Infinity}', b'{"a":1,"a":2}', b"{", b""]
 )
-def test_reading_is_strict(text: bytes) -> None:
+def test_parse_is_strict(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse(text)
 
 
-def test_another_version_is_named() -> None:
+def test_check_version_names_another_version() -> None:
     assert check_version(1, "runs/x", 1, 2) == 1
     for found, said in (
         (3, "schema 3"),

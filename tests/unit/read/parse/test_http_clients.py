@@ -31,7 +31,7 @@ def httping_of(name: str) -> Httping:
     return httping(read(f"httping-{name}.txt"))
 
 
-def test_keep_alive_with_a_thousand_requests() -> None:
+def test_ab_of_a_thousand_requests_with_keep_alive() -> None:
     """Virtual testbed, tcp_nodelay off; 100 at a time."""
     assert ab(read("ab-keepalive.txt")) == Ab(
         concurrency=100,
@@ -46,7 +46,7 @@ def test_keep_alive_with_a_thousand_requests() -> None:
     )
 
 
-def test_the_mean_is_the_time_of_all_over_the_requests() -> None:
+def test_ab_mean_is_the_total_time_per_request() -> None:
     for name in ("keepalive.txt", "loopback.txt", "lengths.txt", "not-found.txt"):
         found = ab(read(f"ab-{name}"))
         assert found.mean_ms and found.took_s and found.concurrency and found.complete
@@ -55,26 +55,26 @@ def test_the_mean_is_the_time_of_all_over_the_requests() -> None:
         )  # took_s is rounded
 
 
-def test_failures_of_two_kinds() -> None:
+def test_ab_tells_failed_requests_from_refused_ones() -> None:
     lengths, missing = ab(read("ab-lengths.txt")), ab(read("ab-not-found.txt"))
     assert (lengths.complete, lengths.failed, lengths.refused) == (12, 8, 0)
     assert (missing.complete, missing.failed, missing.refused) == (12, 0, 12)
     assert (lengths.keep_alive, missing.document_bytes) == (0, 100)
 
 
-def test_a_refused_connection_leaves_no_figure() -> None:
+def test_ab_of_a_refused_connection_has_no_figures() -> None:
     found = ab(read("ab-refused.txt"))
     assert (found.complete, found.failed, found.mean_ms) == (None, None, None)
 
 
-def test_percentiles_go_up_from_the_fastest_to_the_slowest() -> None:
+def test_ab_percentiles_rise_from_fastest_to_slowest() -> None:
     found = ab_percentiles(read("ab-keepalive.csv"), 1000)
     assert list(found) == list(range(101))
     assert list(found.values()) == sorted(found.values())
     assert (found[0], found[50], found[99]) == (0.335, 43.975, 44.147)
 
 
-def test_rows_past_the_slowest_of_few_requests_are_not_read() -> None:
+def test_ab_percentiles_ignores_rows_past_the_slowest_request() -> None:
     """Of 10 requests ab printed 0.257 ms for 95 to 99 %, less than for any other: its index is
     (int)(0.5 + 10 * 95 / 100) = 10, and its array ends at 9 (httpd, support/ab.c)."""
     written = read("ab-10-requests.csv")
@@ -95,7 +95,7 @@ def test_rows_past_the_slowest_of_few_requests_are_not_read() -> None:
         ab_percentiles(written.replace("100,6.554\n", ""), 10)
 
 
-def test_of_51_requests_every_row_is_read() -> None:
+def test_ab_percentiles_reads_every_row_of_51_requests() -> None:
     written = read("ab-51-requests.csv")
     rows = [line.split(",") for line in written.splitlines()[1:]]
     assert ab_percentiles(written, 51) == {int(percent): float(ms) for percent, ms in rows}
@@ -114,12 +114,12 @@ def test_ab_refuses_other_text(reader: object) -> None:
             reader(other)
 
 
-def test_a_row_that_is_none_is_named() -> None:
+def test_ab_percentiles_names_a_broken_row() -> None:
     with pytest.raises(Damaged, match="line 5 of ab's file"):
         ab_percentiles(read("ab-keepalive.csv").replace("\n3,", "\n3;"), 1000)
 
 
-def test_two_hundred_milliseconds() -> None:
+def test_httping_of_a_200_ms_link() -> None:
     """Virtual testbed, 200 ms of delay: two round trips of 200.0 ms and what nginx takes."""
     found = httping_of("200ms")
     assert found.times_ms == (400.22, 400.20, 400.20, 400.18, 400.20)
@@ -127,7 +127,7 @@ def test_two_hundred_milliseconds() -> None:
     assert (found.min_ms, found.mean_ms, found.max_ms) == (400.2, 400.2, 400.2)
 
 
-def test_the_summary_is_that_of_the_times() -> None:
+def test_httping_summary_agrees_with_its_times() -> None:
     for name in ("200ms", "loopback", "split"):
         found = httping_of(name)
         assert found.answered == len(found.times_ms)
@@ -137,13 +137,13 @@ def test_the_summary_is_that_of_the_times() -> None:
         assert found.mean_ms == pytest.approx(sum(found.times_ms) / len(found.times_ms), abs=0.06)
 
 
-def test_the_article_s_lines() -> None:
+def test_httping_reads_the_articles_lines() -> None:
     found = httping(ARTICLE)
     assert found.times_ms == (17.37, 1.22)
     assert found.mean_ms == 9.3
 
 
-def test_refused_connections_have_no_times() -> None:
+def test_httping_of_refused_connections_has_no_times() -> None:
     assert httping_of("refused") == Httping((), 2, 0, None, None, None)
 
 
@@ -161,7 +161,7 @@ def test_wget_of_a_whole_download() -> None:
     assert found.rows == (WgetRow(0, 80, 8.88), WgetRow(32 * MIB, 100, 13.1))
 
 
-def test_wget_writes_other_units_and_means_them() -> None:
+def test_wget_reads_every_unit() -> None:
     assert wget(read("wget-200k.txt")).mean_mib_s == pytest.approx(375 / 1024)
     assert wget(read("wget-no-rows.txt")).mean_mib_s == pytest.approx(5.10 * 1024)
     bits = wget(read("wget-bits.txt"))
@@ -169,7 +169,7 @@ def test_wget_writes_other_units_and_means_them() -> None:
     assert bits.rows[0].rate_mib_s == bits.mean_mib_s
 
 
-def test_wget_with_small_dots_counts_the_same() -> None:
+def test_wget_with_default_dots() -> None:
     found = wget(read("wget-default-dots.txt"))
     assert len(found.rows) > 30
     assert found.rows[-1].percent == 100
@@ -186,11 +186,11 @@ def test_wget_that_was_stopped_has_no_summary() -> None:
     assert [row.start_bytes for row in found.rows] == [0, 32 * MIB]
 
 
-def test_wget_that_did_not_get_it() -> None:
+def test_wget_of_a_failed_request() -> None:
     assert wget(read("wget-not-found.txt")).status == 404
     assert wget(read("wget-refused.txt")).status is None
 
 
-def test_another_program_s_log_is_damage() -> None:
+def test_wget_refuses_other_text() -> None:
     with pytest.raises(Damaged, match="not a log of wget"):
         wget("curl: (7) Failed to connect")

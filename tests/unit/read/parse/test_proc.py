@@ -16,7 +16,7 @@ def read(name: str) -> str:
     return (FIXTURES / name).read_text()
 
 
-def test_nstat_of_three_kernels() -> None:
+def test_counters_of_three_kernels() -> None:
     before, after = (proc.counters(read(f"nstat-{name}.txt")) for name in ("before", "after"))
     assert before.keys() == after.keys()
     assert len(before) > 150
@@ -24,7 +24,7 @@ def test_nstat_of_three_kernels() -> None:
     assert "TcpExtTCPMemoryPressures" in before
 
 
-def test_nstat_changes_over_a_run_with_losses() -> None:
+def test_changes_over_a_run_with_losses() -> None:
     changes = proc.changes(read("nstat-before.txt"), read("nstat-after.txt"))
     assert changes["TcpPassiveOpens"] == 1
     assert changes["TcpRetransSegs"] > 20
@@ -33,6 +33,6 @@ def test_nstat_changes_over_a_run_with_losses() -> None:
 
 
 @pytest.mark.parametrize("text", ["TcpInSegs", "TcpInSegs five 0.0", "ss: cannot open netlink"])
-def test_nstat_that_is_none_is_damage(text: str) -> None:
+def test_counters_refuses_other_text(text: str) -> None:
     with pytest.raises(Damaged, match="line 2"):
         proc.counters("#kernel\n" + text)
