@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import find
-from labs.drive.record.canonical import canonical, digest
-from labs.read.runs.listing import open_study
+from labs.drive.record.seal import canonical, digest
+from labs.read.runs.archive import unpacked
 from labs.read.runs.run import Run, open_run
-from labs.read.runs.unpack import unpacked
+from labs.read.runs.schemas import open_study
 from labs.studies.study import Study
 
 FOLDER = Path(__file__).parent / "fixtures" / "runs"

@@ -294,7 +294,7 @@ def _page(
     args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any], in_words: str
 ) -> int:
     """Write the figure as one page, unless it is a dry run; say what it shows."""
-    from labs.drive.record.owned_path import write_whole
+    from labs.drive.record.disk import write_whole
 
     if not args.dry_run:
         page: str = figure.to_html(include_plotlyjs=True, full_html=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pandas
 
-from labs.drive.record.owned_path import write_whole
+from labs.drive.record.disk import write_whole
 from labs.errors import BadInput, Missing
 from labs.read.runs.run import Run
 from labs.read.stats.machines import disturbances

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from labs.catalog import find
+from labs.read.runs.archive import Packed, pack
 from labs.read.runs.compare import Comparison, Results
 from labs.read.runs.compare import compare as compare_by
 from labs.read.runs.listing import Entry, index
-from labs.read.runs.pack import Packed, pack
 from labs.read.runs.run import Run, open_run
 
 __all__ = [

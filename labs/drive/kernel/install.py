@@ -17,7 +17,7 @@ from typing import Any
 from labs.drive.kernel import store
 from labs.drive.kernel.check import check
 from labs.drive.kernel.store import CONFIG, PATCHES, PROGRAM, RECORD, Kernel, read
-from labs.drive.record.owned_path import clear_folders, owned_folder
+from labs.drive.record.disk import clear_folders, owned_folder
 from labs.errors import BadInput, Damaged, Missing
 
 WORK = ".work-"

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labs.drive.kernel.process_group import await_end
-from labs.drive.record.owned_path import OwnedPath, abandoned, remove_folder
+from labs.drive.record.disk import OwnedPath, abandoned, remove_folder
 
 JOURNALS = Path("/run/labs")
 NAMESPACES = Path("/run/netns")

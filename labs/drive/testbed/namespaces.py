@@ -13,7 +13,7 @@ from tempfile import gettempdir
 from types import TracebackType
 
 from labs.drive.outcome import Command
-from labs.drive.record.owned_path import remove_folder
+from labs.drive.record.disk import remove_folder
 from labs.drive.testbed import process
 from labs.drive.testbed.contract import Completed
 from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labs.drive.record.owned_path import whole_file
+from labs.drive.record.disk import whole_file
 from labs.errors import Missing
 
 if TYPE_CHECKING:

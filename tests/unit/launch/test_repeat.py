@@ -9,7 +9,7 @@ import numpy
 import pytest
 
 from labs.catalog import find
-from labs.drive.record.canonical import key
+from labs.drive.record.seal import key
 from labs.errors import Missing
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.nagle.parameters import Nagle

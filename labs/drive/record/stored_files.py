@@ -1,7 +1,8 @@
-"""The versions of what is written, and the refusal of any other."""
+"""Stored files, read back: strict JSON, and the schema versions that can be read."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from labs.errors import BadInput
@@ -25,3 +26,19 @@ def check_version(found: object, what: str, *readable: int) -> int:
         f"{' and '.join(map(str, readable))}; read it with the version that wrote it, or repeat "
         "the run with --fresh"
     )
+
+
+def parse(text: bytes) -> object:
+    """Read JSON strictly: ValueError also for NaN, infinities, and a key given twice."""
+    return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+
+
+def _refuse_constant(word: str) -> object:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is given twice")
+    return found

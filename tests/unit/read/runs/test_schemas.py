@@ -10,15 +10,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from labs.drive.record.schema import (
-    RUN_SCHEMA,
-    RUN_SCHEMAS,
-    STUDY_SCHEMA,
-    STUDY_VERSION,
-    check_version,
-)
-from labs.errors import BadInput, Damaged
-from labs.read.runs.json_schemas import held_to
+from labs.drive.record.stored_files import RUN_SCHEMA, RUN_SCHEMAS, STUDY_SCHEMA, STUDY_VERSION
+from labs.errors import Damaged
+from labs.read.runs.schemas import held_to
 from tests.run_folders import inputs, make_study, run_json
 
 GONE = object()
@@ -39,7 +33,7 @@ def changed(value: Any, path: str, new: object) -> Any:
 
 
 @pytest.mark.parametrize(("version", "path"), [*RUN_SCHEMAS.items(), (STUDY_VERSION, STUDY_SCHEMA)])
-def test_the_schemas_are_schemas(version: int, path: Path) -> None:
+def test_schemas_are_valid_and_name_their_version(version: int, path: Path) -> None:
     schema = json.loads(path.read_bytes())
     Draft202012Validator.check_schema(schema)
     assert schema["properties"]["schema"] == {"const": version}
@@ -66,7 +60,7 @@ def test_the_schemas_are_schemas(version: int, path: Path) -> None:
         ("inputs.testbed", "ssh"),
     ],
 )
-def test_what_a_run_may_say(path: str, new: object) -> None:
+def test_held_to_accepts_a_run(path: str, new: object) -> None:
     said = changed(run_json(inputs()), path, new)
     assert held_to(RUN_SCHEMA, said, Path("run.json")) == said
 
@@ -122,7 +116,7 @@ def test_what_a_run_may_say(path: str, new: object) -> None:
         ("tools.nginx", None),
     ],
 )
-def test_what_a_run_cannot_say(path: str, new: object) -> None:
+def test_held_to_refuses_a_run(path: str, new: object) -> None:
     with pytest.raises(Damaged, match=r"^runs/x/run\.json: ") as caught:
         held_to(RUN_SCHEMA, changed(run_json(inputs()), path, new), Path("runs/x/run.json"))
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
@@ -143,21 +137,8 @@ def test_what_a_run_cannot_say(path: str, new: object) -> None:
         ("schema", 2),
     ],
 )
-def test_what_a_study_cannot_say(tmp_path: Path, path: str, new: object) -> None:
+def test_held_to_refuses_a_study(tmp_path: Path, path: str, new: object) -> None:
     said = make_study(tmp_path).as_json()
     assert held_to(STUDY_SCHEMA, said, Path("study.json"))
     with pytest.raises(Damaged):
         held_to(STUDY_SCHEMA, changed(said, path, new), Path("study.json"))
-
-
-def test_another_version_is_named() -> None:
-    assert check_version(1, "runs/x", 1, 2) == 1
-    for found, said in (
-        (3, "schema 3"),
-        (0, "schema 0"),
-        (None, "no schema version"),
-        ("1", "no schema version"),
-        (True, "no schema version"),
-    ):
-        with pytest.raises(BadInput, match=f"runs/x has {said}, .* reads schema 1 and 2; "):
-            check_version(found, "runs/x", 1, 2)

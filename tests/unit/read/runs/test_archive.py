@@ -17,11 +17,10 @@ import pytest
 import labs
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput, Damaged
-from labs.read.runs import pack as packing
+from labs.read.runs import archive
+from labs.read.runs.archive import pack, unpacked
 from labs.read.runs.listing import index
-from labs.read.runs.pack import pack
 from labs.read.runs.run import open_run
-from labs.read.runs.unpack import unpacked
 from tests.run_folders import inputs, make_run, make_study
 
 ROOT = Path(__file__).parents[4]
@@ -42,7 +41,7 @@ def members(packed: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("ending", [".tar.gz", ".tgz", ".tar.xz"])
-def test_two_packs_are_equal(tmp_path: Path, ending: str) -> None:
+def test_pack_is_the_same_bytes_anywhere(tmp_path: Path, ending: str) -> None:
     for name in ("a", "b"):
         make_study(tmp_path / name)
     for path in (tmp_path / "b").rglob("*"):
@@ -54,7 +53,7 @@ def test_two_packs_are_equal(tmp_path: Path, ending: str) -> None:
     assert (a.sha256, a.size_bytes, a.runs) == (b.sha256, b.path.stat().st_size, 2)
 
 
-def test_what_is_packed(tmp_path: Path) -> None:
+def test_pack_of_a_run_a_study_and_a_folder(tmp_path: Path) -> None:
     study = make_study(tmp_path / "runs")
     make_run(tmp_path / "runs", inputs("unshaped"))
     (tmp_path / "runs/DATASETS.md").write_bytes(b"not part of it")
@@ -78,7 +77,7 @@ def test_what_is_packed(tmp_path: Path) -> None:
         } == {(0o644, 0, 0, "", "", 0)}
 
 
-def test_a_packed_run_is_the_run(tmp_path: Path, temporary: Path) -> None:
+def test_open_run_of_a_packed_run(tmp_path: Path, temporary: Path) -> None:
     folder = make_run(tmp_path / "runs")
     for ending in (".tar.gz", ".tar.xz"):
         packed = pack(folder, tmp_path / f"run{ending}").path
@@ -88,7 +87,7 @@ def test_a_packed_run_is_the_run(tmp_path: Path, temporary: Path) -> None:
     assert len(list(temporary.iterdir())) == 2
 
 
-def test_a_packed_folder_is_listed_and_compared(tmp_path: Path, temporary: Path) -> None:
+def test_unpacked_folder_is_listed_and_compared(tmp_path: Path, temporary: Path) -> None:
     study = make_study(tmp_path / "runs")
     packed = pack(tmp_path / "runs", tmp_path / "runs.tar.gz").path
     assert [entry.name for entry in index(packed)] == [
@@ -101,7 +100,7 @@ def test_a_packed_folder_is_listed_and_compared(tmp_path: Path, temporary: Path)
         pack(packed, tmp_path / "again.tar.gz")
 
 
-def test_what_tar_itself_packed_is_read_too(tmp_path: Path, temporary: Path) -> None:
+def test_unpacked_reads_what_tar_packed(tmp_path: Path, temporary: Path) -> None:
     make_study(tmp_path / "some/runs")
     subprocess.run(
         ["tar", "-C", str(tmp_path), "-czf", str(tmp_path / "x.tgz"), "some"], check=True
@@ -111,7 +110,7 @@ def test_what_tar_itself_packed_is_read_too(tmp_path: Path, temporary: Path) -> 
         unpacked(tmp_path / "nothing.tgz")
 
 
-def test_what_cannot_be_packed(tmp_path: Path) -> None:
+def test_pack_refuses_what_holds_no_whole_run(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs")
     planned = write_study(tmp_path / "runs", "buffers", {}, [Planned("both", "0" * 64)])
     (tmp_path / "empty").mkdir()
@@ -134,7 +133,7 @@ def test_what_cannot_be_packed(tmp_path: Path) -> None:
     assert not out.exists() and not list(tmp_path.glob(".new-*"))
 
 
-def test_an_old_packed_file_stays_until_the_new_one_is_whole(
+def test_pack_keeps_the_old_file_when_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(tmp_path / "runs")
@@ -145,7 +144,7 @@ def test_an_old_packed_file_stays_until_the_new_one_is_whole(
         stream.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(packing, "_write", no_room)
+    monkeypatch.setattr(archive, "_write", no_room)
     with pytest.raises(Exception, match="no room is left on the disk"):
         pack(run, out)
     assert out.read_bytes() == before and not list(tmp_path.glob(".new-*"))
@@ -153,7 +152,9 @@ def test_an_old_packed_file_stays_until_the_new_one_is_whole(
 
 @pytest.mark.parametrize("cut", [0, 10, 200, -9])
 @pytest.mark.parametrize("ending", [".tar.gz", ".tar.xz"])
-def test_a_packed_file_that_was_cut(tmp_path: Path, temporary: Path, ending: str, cut: int) -> None:
+def test_unpacked_refuses_a_cut_file(
+    tmp_path: Path, temporary: Path, ending: str, cut: int
+) -> None:
     packed = pack(make_run(tmp_path / "runs"), tmp_path / f"run{ending}").path
     packed.write_bytes(packed.read_bytes()[:cut])
     with pytest.raises(Damaged, match="cannot be unpacked") as caught:
@@ -161,7 +162,7 @@ def test_a_packed_file_that_was_cut(tmp_path: Path, temporary: Path, ending: str
     assert "\n" not in str(caught.value)
 
 
-def test_a_packed_file_whose_bytes_were_changed(tmp_path: Path, temporary: Path) -> None:
+def test_open_run_refuses_changed_bytes_in_a_packed_run(tmp_path: Path, temporary: Path) -> None:
     packed = pack(make_run(tmp_path / "runs"), tmp_path / "run.tar.gz").path
     inside = gzip.decompress(packed.read_bytes())
     packed.write_bytes(gzip.compress(inside.replace(b"worker_processes 1", b"worker_processes 2")))
@@ -196,7 +197,7 @@ def parcel(path: Path, *members: tuple[str, bytes | None, bytes]) -> Path:
         ("../x", tarfile.DIRTYPE, b""),
     ],
 )
-def test_nothing_but_plain_files_inside_is_taken(
+def test_unpacked_takes_plain_files_inside_alone(
     tmp_path: Path, temporary: Path, member: tuple[str, bytes | None, bytes]
 ) -> None:
     packed = parcel(tmp_path / "x.tgz", ("run/run.json", None, b"{}"), member)
@@ -205,7 +206,7 @@ def test_nothing_but_plain_files_inside_is_taken(
     assert {path.name for path in temporary.rglob("*") if path.is_file()} <= {"lock", "run.json"}
 
 
-def test_packed_files_of_something_else(tmp_path: Path, temporary: Path) -> None:
+def test_unpacked_refuses_double_names_and_other_content(tmp_path: Path, temporary: Path) -> None:
     twice = parcel(tmp_path / "a.tgz", ("run/x", None, b"1"), ("run/x", None, b"2"))
     inside = parcel(tmp_path / "b.tgz", ("run/x", None, b"1"), ("run/x/y", None, b"2"))
     for packed in (twice, inside):
@@ -217,7 +218,7 @@ def test_packed_files_of_something_else(tmp_path: Path, temporary: Path) -> None
             open_run(packed)
 
 
-def test_what_was_unpacked_goes_with_the_process(tmp_path: Path, temporary: Path) -> None:
+def test_unpacked_folder_is_removed_with_its_process(tmp_path: Path, temporary: Path) -> None:
     packed = pack(make_run(tmp_path / "runs"), tmp_path / "run.tar.gz").path
     program = (
         "import os, signal, sys\nfrom labs.read.runs.run import open_run\n"

@@ -1,14 +1,55 @@
-"""Runs and studies of schema 1, in today's form: what changed stands here and nowhere else."""
+"""JSON of runs and studies: held to its schema, and older versions in the form of today."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labs.drive.record.stored_files import STUDY_SCHEMA, parse
+from labs.drive.record.study_file import StudyFile, read_study
+from labs.errors import Damaged
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
 
 FIXED_BURST_MBIT, FIXED_BURST_BYTES = 1000, 20 << 10
 OK, NOT_OK = "as asked", "not as asked: "
 PARAMETERS = {"at": "shaped_at", "width_pct": "ci_width_pct"}
 """What parameters were called before, and what they are called now."""
+
+
+@cache
+def _validator(schema: Path) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator  # noqa: PLC0415  making runs needs only Python
+
+    found = parse(schema.read_bytes())
+    assert isinstance(found, dict)
+    return Draft202012Validator(found)
+
+
+def held_to(schema: Path, content: object, file: Path) -> dict[str, Any]:
+    """Return `content`, read from `file`, once it fits the schema; else raise Damaged."""
+    from jsonschema.exceptions import best_match  # noqa: PLC0415
+
+    error = best_match(_validator(schema).iter_errors(content))
+    if error is None:
+        assert isinstance(content, dict)
+        return content
+    where = ".".join(str(part) for part in error.absolute_path) or "the whole"
+    said = " ".join(error.message.split())
+    if len(said) > 160:
+        said = said[:157] + "..."
+    raise Damaged(f"{file}: {where}: {said}; it does not fit {schema.name}, so make it again")
+
+
+def open_study(path: Path) -> StudyFile:
+    """Read a study file and hold it to its schema."""
+    study = read_study(path)
+    held_to(STUDY_SCHEMA, study.as_json(), path)
+    return replace(study, parameters=upgraded_parameters(study.parameters))
 
 
 def upgraded(said: Mapping[str, Any]) -> dict[str, Any]:
