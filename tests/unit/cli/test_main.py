@@ -14,14 +14,14 @@ import pytest
 
 from labs.cli.__main__ import COMMANDS, main
 from labs.cli.run import lab_word
-from labs.cli.tables import table
 from labs.errors import LabError
+from labs.read.display.format import terminal_table
 
 ROOT = Path(__file__).resolve().parents[3]
 CLI = ROOT / "labs" / "cli"
 HEAVY = ("numpy", "pandas", "plotly", "jsonschema", "scapy", "pyshark", "asyncio")
 # Modules of the package that are not commands.
-PARTS = {"__init__", "__main__", "arguments", "tables", "new_lab"}
+PARTS = {"__init__", "__main__", "new_lab"}
 
 
 def labs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -271,12 +271,12 @@ def test_a_table_is_aligned() -> None:
         {"name": "default", "mib_s": 13.4, "settled": True, "note": None},
         {"name": "both", "mib_s": float("nan"), "settled": False, "note": "ends early"},
     ]
-    assert table(rows, ["name", "mib_s", "settled", "note"]).splitlines() == [
+    assert terminal_table(rows, ["name", "mib_s", "settled", "note"]).splitlines() == [
         "name     mib_s  settled  note",
         "default   13.4      yes  -",
         "both         -       no  ends early",
     ]
-    assert table([], ["name"]) == "name"
+    assert terminal_table([], ["name"]) == "name"
 
 
 def test_exit_codes_in_the_help_are_those_of_the_errors() -> None:

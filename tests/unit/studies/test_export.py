@@ -11,7 +11,7 @@ import pytest
 
 from labs.cli.__main__ import main
 from labs.read.runs.compare import side
-from labs.studies.export import flat_table
+from labs.studies.run_access import flat_table
 from tests.real_runs import STUDIES, real, real_study
 
 STUDY = STUDIES / "6.1.tar.xz"

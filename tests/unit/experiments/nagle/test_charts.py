@@ -12,8 +12,7 @@ from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
 from labs.experiments.nagle import charts as nagle
-from labs.experiments.nagle.charts import responses
-from labs.experiments.nagle.request_tables import beside_wireshark, sequences, waits
+from labs.experiments.nagle.notebook import beside_wireshark, sequences, waits
 from labs.experiments.nagle.requests import (
     own_requests,
     own_table,
@@ -89,7 +88,7 @@ def test_the_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms
     figure = nagle.matrix(delayed(tmp_path, delay_ms))
     bars = [trace for trace in figure.data if trace.type == "bar"]
     low, high = figure.layout.xaxis.range
-    for cell, condition in zip(bars, responses.MATRIX, strict=True):
+    for cell, condition in zip(bars, nagle.MATRIX, strict=True):
         assert sum(cell.y) == pytest.approx(100)
         assert low <= min(cell.x) - cell.width / 2 and max(cell.x) + cell.width / 2 <= high
         usual = cell.x[list(cell.y).index(max(cell.y))]
@@ -110,7 +109,7 @@ def test_the_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms
 def test_one_late_request_is_in_the_matrix_too(tmp_path: Path) -> None:
     figure = nagle.matrix(delayed(tmp_path, 20, late_ms=3000))
     for cell, condition in zip(
-        (trace for trace in figure.data if trace.type == "bar"), responses.MATRIX, strict=True
+        (trace for trace in figure.data if trace.type == "bar"), nagle.MATRIX, strict=True
     ):
         assert sum(cell.y) == pytest.approx(100) and cell.y[-1] == pytest.approx(5)
         late = 3000 + usual_ms(condition, 20)

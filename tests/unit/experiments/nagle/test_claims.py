@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.experiments.nagle.claims import JUDGES
-from labs.experiments.nagle.claims.stalled_requests import STEPS
+from labs.experiments.nagle.claims import JUDGES, STEPS
 from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.results import article
 from labs.read.claims.evidence import Evidence
