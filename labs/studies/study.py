@@ -25,7 +25,7 @@ from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.studies.progress import Bar
-from labs.studies.second_testbed import command_for, newest_with, parameters_of
+from labs.studies.testbeds import command_for, newest_with, parameters_of
 
 # How many conditions a study names when it says what it is.
 NAMED = 20

@@ -42,7 +42,7 @@ def of_buffers(package: Path, testbed: str = "virtual") -> str:
     "edited",
     [
         "experiments/nagle/experiment.py",
-        "experiments/nagle/http.py",
+        "experiments/nagle/settings.py",
         "experiments/buffers/conditions.py",
         "experiments/buffers/parameters.py",
         "experiments/buffers/results.py",
@@ -124,7 +124,6 @@ def test_code_of_two_labs_differs_in_their_folders_alone() -> None:
     assert nagle - buffers == {
         "labs/experiments/nagle/__init__.py",
         "labs/experiments/nagle/experiment.py",
-        "labs/experiments/nagle/http.py",
         "labs/experiments/nagle/settings.py",
     }
 

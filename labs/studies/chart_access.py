@@ -23,7 +23,7 @@ def __getattr__(name: str) -> ModuleType:
     if name in LABS:
         return find(name).require("charts")
     if name not in SHARED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module 'labs.charts' has no attribute {name!r}")
     return import_module(f"labs.read.charts.{SHARED[name]}")
 
 

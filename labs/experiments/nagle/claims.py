@@ -1,4 +1,4 @@
-"""Judging functions: what stalls, what follows the article's sequence, what takes a stall away."""
+"""Article 3 judged: what stalls, what follows its sequence of steps, what takes a stall away."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from labs.experiments.nagle.prediction import expected, hz_of, settings_of
 from labs.experiments.nagle.requests import answered, following, requests_of
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import not_judged
+from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits
@@ -219,3 +219,13 @@ def joined(claim: Claim, seen: Evidence) -> Finding:
         reason=reason,
         predicted={name: float(one.segments) for name, one in theory.items() if one is not None},
     )
+
+
+JUDGES: Mapping[str, Judge] = {
+    "mean_time": mean_time,
+    "on_the_machine": on_the_machine,
+    "sequence": sequence,
+    "kept_connections": kept_connections,
+    "quick_acks": quick_acks,
+    "joined": joined,
+}

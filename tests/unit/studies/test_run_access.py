@@ -11,7 +11,7 @@ import pytest
 
 from labs.cli.__main__ import main
 from labs.read.runs.compare import side
-from labs.studies.export import flat_table
+from labs.studies.run_access import flat_table
 from tests.real_runs import STUDIES, real, real_study
 
 STUDY = STUDIES / "6.1.tar.xz"
@@ -21,7 +21,7 @@ def table() -> pandas.DataFrame:
     return flat_table(real_study("6.1").runs)
 
 
-def test_a_row_a_run_with_all_inputs_and_results() -> None:
+def test_flat_table_has_all_inputs_and_results_of_each_run() -> None:
     rows = table()
     assert len(rows) == 23
     assert list(rows["run"]) == [run.name for run in real_study("6.1").runs]
@@ -36,7 +36,7 @@ def test_a_row_a_run_with_all_inputs_and_results() -> None:
     assert names[-len(inputs) :] == sorted(inputs)
 
 
-def test_every_column_has_one_type_and_empty_means_missing() -> None:
+def test_flat_table_columns_have_one_type_and_empty_means_missing() -> None:
     rows = table()
     kinds = {str(dtype) for dtype in rows.dtypes}
     assert kinds == {"string", "Int64", "Float64", "boolean"}
@@ -47,7 +47,7 @@ def test_every_column_has_one_type_and_empty_means_missing() -> None:
     assert rows.dtypes["article_mib_s"] == "Float64" and rows["article_mib_s"].isna().all()
 
 
-def test_values_of_several_types_are_text() -> None:
+def test_flat_table_column_of_several_types_is_text() -> None:
     """The rate of an unshaped link is nothing, the client of a run a word."""
     rows = flat_table([real("unshaped"), real("wget")])
     assert list(rows["inputs.condition.settings.client"]) == ["discard", "wget"]
@@ -55,7 +55,7 @@ def test_values_of_several_types_are_text() -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_what_is_written_reads_back(
+def test_write_table_reads_back(
     ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / f"study.{ending}"
@@ -72,26 +72,26 @@ def test_what_is_written_reads_back(
         pandas.testing.assert_frame_equal(read, made)
 
 
-def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
+def test_write_table_gives_the_same_bytes_again(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
         assert main(["runs", "table", str(STUDY), "--out", str(tmp_path / name)]) == 0
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
-def test_one_run_is_a_table_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flat_table_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "one.csv"
     assert main(["runs", "table", str(real("captured").path), "--out", str(out)]) == 0
     assert capsys.readouterr().out.startswith(f"{out}: 1 run, ")
 
 
-def test_another_ending_is_refused_before_anything_is_read(
+def test_check_ending_refuses_another_before_anything_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["runs", "table", "nowhere", "--out", str(tmp_path / "x.xlsx")]) == 2
     assert ".parquet or .csv" in capsys.readouterr().err
 
 
-def test_parquet_without_its_package_is_refused_in_one_line(
+def test_check_ending_refuses_parquet_without_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -100,7 +100,7 @@ def test_parquet_without_its_package_is_refused_in_one_line(
     assert "pyarrow" in said and said.count("\n") == 1
 
 
-def test_a_folder_without_runs_is_refused(
+def test_flat_table_of_a_folder_without_runs_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["runs", "table", str(tmp_path), "--out", str(tmp_path / "x.csv")]) == 2

@@ -19,7 +19,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "_own", {})
 
 
-def test_a_new_lab_is_short_and_names_itself() -> None:
+def test_source_is_short_and_names_the_lab() -> None:
     text = source("mylab")
     assert len(text.splitlines()) <= 60
     assert max(map(len, text.splitlines())) <= 100
@@ -27,7 +27,7 @@ def test_a_new_lab_is_short_and_names_itself() -> None:
     assert "./mylab.py" in text and "new_lab" not in text
 
 
-def test_it_is_written_and_is_a_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_writes_a_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", "mylab"]) == 0
     assert capsys.readouterr().out == "./mylab.py: to run it: labs run ./mylab.py\n"
     assert (tmp_path / "mylab.py").read_text() == source("mylab")
@@ -39,14 +39,14 @@ def test_it_is_written_and_is_a_lab(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert [one["condition"] for one in steps["conditions"]] == ["near", "far"]
 
 
-def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mylab.py").write_text("mine")
     assert main(["new", "mylab"]) == 2
     assert "./mylab.py is there already" in capsys.readouterr().err
     assert (tmp_path / "mylab.py").read_text() == "mine"
 
 
-def test_a_dry_run_prints_it_and_writes_nothing(
+def test_new_dry_run_prints_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["new", "mylab.py", "--dry-run"]) == 0
