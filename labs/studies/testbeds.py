@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.declare import LabParameters
 from labs.drive.testbed.diagnosis import Diagnosis, examine
 from labs.read.display.rich_output import Table
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from labs.drive import nginx
 from labs.drive.bench import PROGRAMS, Bench
+from labs.drive.download import serve_nginx
 from labs.drive.testbed.contract import Process
 from labs.errors import RunFailed
 from labs.experiments.nagle.settings import OWN_CLIENT_REQUESTS, Settings
@@ -24,7 +24,7 @@ def serve_page(bench: Bench, settings: Settings, port: int) -> Process:
     page = bench.path(server, "www/index.html")
     server.write(page, _PAGE.ljust(size, ".")[:size].encode())
     server.run(("touch", "-d", PAGE_DATE, page))  # Last-Modified is on the wire
-    return nginx.serve(
+    return serve_nginx(
         bench,
         port,
         (
