@@ -32,8 +32,7 @@ from types import ModuleType
 from typing import Any
 
 from labs.drive.imports import imported
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import declared, did_you_mean, nearest, unknown
+from labs.drive.parameters.declare import LabParameters, declared, did_you_mean, nearest, unknown
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
 from labs.read.lab import NOTES, Lab

@@ -11,7 +11,7 @@ from typing import Any
 
 from labs.drive.condition import Condition, seed_of
 from labs.drive.kernel.store import Kernel, find
-from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.declare import LabParameters
 from labs.drive.record.run_folder import run_name
 from labs.drive.record.seal import key
 from labs.drive.record.stored_files import VERSION

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import lab_of
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import did_you_mean
+from labs.drive.parameters.declare import LabParameters, did_you_mean
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.condition import without_group
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import declared, plain
+from labs.drive.parameters.declare import LabParameters, declared, plain
 from labs.drive.record.seal import canonical
 from labs.drive.record.study_file import StudyFile
 from labs.drive.testbed.diagnosis import Diagnosis, examine

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from labs.cli.__main__ import Arguments
-from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
 from labs.experiments.buffers.conditions import SMALL_ON_MACHINES, conditions
 from labs.experiments.buffers.parameters import Buffers
