@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.kernel import check, store
+from labs.drive.kernel import build, check, store
 from labs.errors import Damaged, RunFailed
 
 VERSIONS = ["6.1", pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
@@ -44,7 +44,7 @@ def test_add_keeps_a_kernel_that_find_finds(
     shutil.copyfile(built.path, file)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("LABS_KERNELS", raising=False)
-    kept = store.add(file, built.sha256)
+    kept = build.add(file, built.sha256)
     assert (kept.version, kept.hz, kept.sha256) == (built.version, 250, built.sha256)
     assert store.find("6.1") == kept
     assert [path.name for path in store.own_store().iterdir()] == [built.sha256]
@@ -60,7 +60,7 @@ def test_add_refuses_a_file_that_is_no_kernel(
     monkeypatch.delenv("LABS_KERNELS", raising=False)
     digest = store.digest_of(Path(program))
     with pytest.raises((RunFailed, Damaged), match=says) as refused:
-        store.add(Path(program), digest)
+        build.add(Path(program), digest)
     assert "\n" not in str(refused.value)
     assert store.kernels() == ()
     assert list(store.own_store().iterdir()) == []

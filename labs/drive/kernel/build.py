@@ -1,4 +1,5 @@
-"""Build a User-Mode Linux kernel with virtual time, the same bytes wherever it is built.
+"""Build a User-Mode Linux kernel with virtual time, the same bytes wherever it is built; or add one
+that was built elsewhere.
 
 Source, patches, `make tinyconfig` plus our fragment, `make`, check, keep. Everything that a
 kernel build takes from its surroundings is fixed here: the user, host and date in the banner (they
@@ -30,6 +31,7 @@ from labs.errors import Damaged, LabError, Missing, RunFailed
 HZ = 250
 # Half of it is the unpacked tree; a downloaded package comes on top.
 ROOM_MIB = 1536
+ROOM_TO_ADD_MIB = 128
 HERE = Path(__file__).parent
 PATCHES = HERE / "patches"
 # A user's own compiler in PATH would build other bytes than the machine's.
@@ -160,6 +162,41 @@ def build(
         }
         kept = store.keep(program, content, config=config, patches=_patches(), work=work)
     return Built(kept, True, checked)
+
+
+def plan_add(file: Path, sha256: str, *, into: Path | None = None) -> dict[str, Any]:
+    """What `add` would do, as plain data, after the file's digest was checked."""
+    store.check_digest(file, sha256)
+    return {
+        "file": str(file),
+        "sha256": sha256.lower(),
+        "into": str((into or store.own_store()) / sha256.lower()),
+    }
+
+
+def add(file: Path, sha256: str, *, into: Path | None = None) -> store.Kernel:
+    """Check a kernel file and keep it in `into` (the user's store) under its digest.
+
+    Version and tick are what the booted kernel says of itself. RunFailed if it fails the check.
+    """
+    store.check_digest(file, sha256)
+    with store.work_folder((into or store.own_store()).resolve(), ROOM_TO_ADD_MIB) as work:
+        program = work / "linux"
+        shutil.copyfile(file, program)
+        program.chmod(0o755)
+        # Once more: what is kept is the copy.
+        store.check_digest(program, sha256)
+        measured = check(program)
+        content = {
+            "schema": store.SCHEMA,
+            "version": measured["release"],
+            "source": measured["release"],
+            "sha256": sha256.lower(),
+            "hz": measured["hz"],
+            "added": True,
+            "checked": measured,
+        }
+        return store.keep(program, content, config=None, patches={}, work=work)
 
 
 def _kept(spec: KernelSpec) -> store.Kernel | None:

@@ -10,8 +10,7 @@ A store is a folder of kernels, each under its digest:
 The user's own store is `labs/kernels` in the cache (XDG_CACHE_HOME, else ~/.cache). LABS_KERNELS
 names one or more shared stores, separated by colons; they are only read, and searched first.
 
-A kernel is put into a store whole or not at all. One that was built elsewhere is kept after its
-digest and its figures were checked.
+A kernel is put into a store whole or not at all.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel.check import check
 from labs.drive.kernel.versions import age, read_kernel_spec
 from labs.drive.record.disk import cache
 from labs.drive.record.owned_path import clear_folders, owned_folder
@@ -36,7 +34,6 @@ from labs.errors import BadInput, Damaged, Missing
 SCHEMA = 1
 PROGRAM, CONFIG, RECORD, PATCHES = "linux", "config", "kernel.json", "patches"
 WORK = ".work-"
-ROOM_MIB = 128  # for a kernel that is added
 
 
 @dataclass(frozen=True)
@@ -227,16 +224,6 @@ def work_folder(
         yield folder
 
 
-def plan_add(file: Path, sha256: str, *, into: Path | None = None) -> dict[str, Any]:
-    """What `add` would do, as plain data, after the file's digest was checked."""
-    check_digest(file, sha256)
-    return {
-        "file": str(file),
-        "sha256": sha256.lower(),
-        "into": str((into or own_store()) / sha256.lower()),
-    }
-
-
 def check_digest(file: Path, sha256: str) -> None:
     """BadInput for a digest that is none or a file that is not there; Damaged if they differ."""
     if not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
@@ -250,28 +237,3 @@ def check_digest(file: Path, sha256: str) -> None:
             f"{file} has the sha256 {found}, not {sha256.lower()}: fetch it again, or "
             "ask who built it for the digest"
         )
-
-
-def add(file: Path, sha256: str, *, into: Path | None = None) -> Kernel:
-    """Check a kernel file and keep it in `into` (the user's store) under its digest.
-
-    Version and tick are what the booted kernel says of itself. RunFailed if it fails the check.
-    """
-    check_digest(file, sha256)
-    with work_folder((into or own_store()).resolve(), ROOM_MIB) as work:
-        program = work / "linux"
-        shutil.copyfile(file, program)
-        program.chmod(0o755)
-        # Once more: what is kept is the copy.
-        check_digest(program, sha256)
-        measured = check(program)
-        content = {
-            "schema": SCHEMA,
-            "version": measured["release"],
-            "source": measured["release"],
-            "sha256": sha256.lower(),
-            "hz": measured["hz"],
-            "added": True,
-            "checked": measured,
-        }
-        return keep(program, content, config=None, patches={}, work=work)

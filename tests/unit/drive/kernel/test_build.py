@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import shutil
@@ -13,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.kernel import build
+from labs.drive.kernel import build, store
 from labs.drive.kernel.build import Progress, fragment_text, not_taken, options_of, verify_options
 from labs.drive.kernel.versions import read_kernel_spec
-from labs.errors import Damaged, Missing, RunFailed
+from labs.errors import BadInput, Damaged, Missing, RunFailed
 
 TOP = Path(__file__).parents[4]
 ENDS = pytest.mark.skipif(
@@ -189,3 +190,20 @@ def test_fragment_text_names_each_option_once() -> None:
     assert options["CONFIG_UML_TIME_TRAVEL_SUPPORT"] == "y"
     assert options["CONFIG_UML_RANDOM"] == "n"
     assert options["CONFIG_HZ"] == "250"
+
+
+def test_add_refuses_a_file_without_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "linux"
+    file.write_bytes(b"no kernel")
+    right = hashlib.sha256(b"no kernel").hexdigest()
+    with pytest.raises(BadInput, match="all 64 hex digits"):
+        build.add(file, right[:12])
+    with pytest.raises(Damaged, match=f"has the sha256 {right}, not 0000"):
+        build.add(file, "0" * 64)
+    with pytest.raises(BadInput, match="is not a file"):
+        build.add(tmp_path / "none", right)
+    assert build.plan_add(file, right.upper())["into"] == str(store.own_store() / right)
+    assert not store.own_store().exists()

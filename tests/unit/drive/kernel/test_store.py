@@ -185,17 +185,3 @@ def test_find_refuses_in_one_line(own: Path) -> None:
         with pytest.raises(LabError) as refused:
             store.find(spec)
         assert "\n" not in str(refused.value)
-
-
-def test_add_refuses_a_file_without_its_digest(tmp_path: Path) -> None:
-    file = tmp_path / "linux"
-    file.write_bytes(b"no kernel")
-    right = hashlib.sha256(b"no kernel").hexdigest()
-    with pytest.raises(BadInput, match="all 64 hex digits"):
-        store.add(file, right[:12])
-    with pytest.raises(Damaged, match=f"has the sha256 {right}, not 0000"):
-        store.add(file, "0" * 64)
-    with pytest.raises(BadInput, match="is not a file"):
-        store.add(tmp_path / "none", right)
-    assert store.plan_add(file, right.upper())["into"] == str(store.own_store() / right)
-    assert not store.own_store().exists()
