@@ -25,7 +25,7 @@ NOT_INSIDE = ("labs.drive.parameters", "labs.drive.kernel.boot", "labs.drive.ker
 
 
 @pytest.mark.parametrize("name", LABS)
-def test_every_module_loaded_in_the_guest_is_in_the_code(name: str, tmp_path: Path) -> None:
+def test_code_of_has_every_module_loaded_in_the_guest(name: str, tmp_path: Path) -> None:
     lab = find(name)
     (planned,) = plan(lab, lab.Parameters(**SMALL[name]))
     order = {"inputs": planned.inputs, "key": planned.key, "hz": 250, "versions": {}}
