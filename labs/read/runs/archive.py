@@ -181,8 +181,8 @@ def study_files(runs: Path) -> list[Path]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is a run, whole or damaged."""
-    return (folder / RUN).is_file() or (folder / SEAL).is_file()
+    """Whether a folder is a run, whole or damaged: it has a run.json or a seal, of any kind."""
+    return any(os.path.lexists(folder / name) for name in (RUN, SEAL))
 
 
 def is_packed(path: Path) -> bool:
