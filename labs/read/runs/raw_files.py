@@ -80,24 +80,30 @@ def read(path: Path, reader: Reader[T]) -> T:
     """Return what a reader makes of a file; Damaged, with the file's name, if it refuses it."""
     content = read_bytes(path)
     try:
-        return reader(content)
+        return _read(content, reader)
     except Damaged as error:
         raise Damaged(f"{path}: {error}. {AGAIN}") from error
-    except UNEXPECTED as error:
-        raise Damaged(
-            f"{path} cannot be read ({type(error).__name__}: {str(error)[:80]}). {AGAIN}"
-        ) from error
 
 
 def check(folder: Path, names: Iterable[str]) -> None:
-    """Read every raw file that has a reader; Damaged for the first that it refuses."""
+    """Read every raw file that has a reader; Damaged, with its name, for the first refused."""
     for name in sorted(names):
         host, _, last = name.rpartition("/")
-        if last in READERS:
-            read(folder / name, READERS[last])
-        elif last == "ab.csv":
-            report = read(folder / host / "ab.txt", AB_REPORT)
-            read(folder / name, ab_percentiles(report))
+        try:
+            if last in READERS:
+                _read(read_bytes(folder / name), READERS[last])
+            elif last == "ab.csv":
+                report = _read(read_bytes(folder / host / "ab.txt"), AB_REPORT)
+                _read(read_bytes(folder / name), ab_percentiles(report))
+        except Damaged as error:
+            raise Damaged(f"{name}: {error}") from error
+
+
+def _read(content: bytes, reader: Reader[T]) -> T:
+    try:
+        return reader(content)
+    except UNEXPECTED as error:
+        raise Damaged(f"it cannot be read ({type(error).__name__}: {str(error)[:80]})") from error
 
 
 def ab_percentiles(report: http_clients.Ab) -> Reader[dict[int, float]]:
