@@ -7,13 +7,16 @@ changed structure moves without any error; so they are what a build is held to.
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel.boot import EPOCH_NS, INSIDE_CODE, INSIDE_RUN, boot
+from labs.drive.kernel.boot import EPOCH_NS, PATH, boot
+from labs.drive.kernel.guest_root import guest_root, kept_root
 from labs.drive.kernel.selftest import DELAY_MS
 from labs.drive.kernel.versions import series_of
+from labs.drive.programs.init import INSIDE_CODE, INSIDE_RUN, PYTHON
 from labs.errors import Missing, RunFailed
 
 RTT_TOLERANCE = 0.01
@@ -75,7 +78,7 @@ def measure(program: Path) -> dict[str, Any]:
 def _measure_once(program: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="labs-check-") as staging:
         argv = (
-            "/usr/bin/python3",
+            PYTHON,
             "-I",
             "-S",
             f"{INSIDE_CODE}/selftest.py",
@@ -85,6 +88,7 @@ def _measure_once(program: Path) -> dict[str, Any]:
         try:
             boot(
                 program,
+                root=_root(),
                 staging=Path(staging),
                 code=Path(__file__).parent,
                 argv=argv,
@@ -95,27 +99,24 @@ def _measure_once(program: Path) -> dict[str, Any]:
         return dict(json.loads((Path(staging) / "measured.json").read_text("utf-8")))
 
 
+TOOLS = {"python3": "python3", "ip": "iproute2", "tc": "iproute2", "ethtool": "ethtool"}
+
+
 def needs() -> None:
     """Missing, naming the packages, if a tool of the check is not on this machine."""
-    tools = {
-        "/usr/bin/python3": "python3",
-        "ip": "iproute2",
-        "tc": "iproute2",
-        "ethtool": "ethtool",
-    }
-    folders = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
-    absent = sorted(
-        {
-            package
-            for tool, package in tools.items()
-            if not any((Path(folder) / tool).exists() for folder in folders)
-        }
-    )
+    absent = sorted({TOOLS[name] for name in TOOLS if shutil.which(name, path=PATH) is None})
     if absent:
         raise Missing(
             f"to check a kernel this machine lacks {', '.join(absent)}; on Debian, as "
             f"root: apt-get install {' '.join(absent)}"
         )
+
+
+def _root() -> Path:
+    """The root of the guest that is measured in."""
+    found = {name: Path(shutil.which(name, path=PATH) or name) for name in TOOLS}
+    interpreter = found.pop("python3")
+    return kept_root(guest_root(found, interpreter), interpreter)
 
 
 def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:
