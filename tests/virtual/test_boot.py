@@ -20,11 +20,13 @@ import pytest
 
 from labs.drive.kernel import boot as booting
 from labs.drive.kernel import store
-from labs.drive.kernel.boot import INSIDE_CODE, INSIDE_RUN, LEFTOVER, boot
+from labs.drive.kernel.boot import LEFTOVER, boot
 from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading, addresses
+from labs.drive.programs.init import INSIDE_CODE, INSIDE_RUN
 from labs.errors import Missing, RunFailed
 from labs.launch.inventory import python
 from tests.conftest import DEFAULT_KERNEL
+from tests.virtual.roots import root_with
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOT_ONE = Path(__file__).with_name("boot_one.py")
@@ -57,7 +59,7 @@ def inside(kernel: Path, staging: Path, script: str, **more: object) -> list[str
     """Boot, run a script with bash, return the lines of the console."""
     lines: list[str] = []
     given = {"memory_mib": MEMORY_MIB, "on_line": lines.append, "code": ROOT, **more}
-    boot(kernel, staging=staging, argv=("/bin/bash", "-c", script), **given)  # type: ignore[arg-type]
+    boot(kernel, root=root_with(), staging=staging, argv=("/bin/bash", "-c", script), **given)  # type: ignore[arg-type]
     return lines
 
 
@@ -139,6 +141,7 @@ def test_boot_gives_a_constant_environment_and_the_words(
     words = ("", "two words", "$HOME", "a\nb", "grüße", "'")
     boot(
         kernel,
+        root=root_with(),
         staging=staging,
         code=ROOT,
         memory_mib=MEMORY_MIB,
@@ -150,7 +153,7 @@ def test_boot_gives_a_constant_environment_and_the_words(
         known.pop(name, None)
     assert known == {
         "HOME": "/tmp",
-        "PATH": booting.PATH,
+        "PATH": "/usr/bin",
         "LC_ALL": "C",
         "TZ": "UTC",
         "PYTHONDONTWRITEBYTECODE": "1",
