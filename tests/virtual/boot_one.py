@@ -1,7 +1,7 @@
 """Boot a kernel in a process of its own, so that a test can choose what is around it.
 
-`boot_one.py KERNEL ROOT STAGING CODE MEMORY_MIB WORD...` prints the console; with LABS_TEST_REFUSE set,
-the kernel of this machine refuses `personality` first, as in many containers.
+`boot_one.py KERNEL ROOT STAGING CODE MEMORY_MIB WORD...` prints the console; with
+LABS_TEST_REFUSE set, the kernel of this machine refuses `personality` first, as in many containers.
 """
 
 from __future__ import annotations
