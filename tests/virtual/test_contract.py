@@ -36,7 +36,7 @@ def made_inside(staging: Path, *words: str) -> Outcomes:
     try:
         boot(
             store.find(DEFAULT_KERNEL).path,
-            root=root_with("ethtool"),
+            root=root_with("ethtool", "ssh", "sshd", "ssh-keygen"),
             staging=staging,
             code=ROOT,
             argv=(PYTHON, "-I", "-S", "-c", PROGRAM, *words),
