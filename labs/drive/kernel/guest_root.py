@@ -156,7 +156,10 @@ def _libraries_of(program: Path, changed_ns: int) -> Mapping[str, Path]:
     if loader is None or not asked.needed:
         return {}
     done = subprocess.run(
-        (loader, "--list", str(program)), capture_output=True, env={}, stdin=subprocess.DEVNULL
+        (loader, str(program)),
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
     text = done.stdout.decode("utf-8", "replace")
     named = {match[1]: Path(match[2]) for match in _LISTED.finditer(text)}
