@@ -30,9 +30,9 @@ def content_digest(content: Content) -> str:
     """The sha256 of a file's content; a file is read again only if it changed."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
-    real = content.resolve()
-    about = os.stat(real)
-    return _file_digest(str(real), about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    # Changing a file moves its ctime, which nobody can set.
+    about = os.stat(content)
+    return _file_digest(str(content), about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
 @functools.lru_cache(maxsize=65536)
