@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.imports import imported, programs
-from labs.drive.record.disk import cache
-from labs.drive.record.owned_path import clear_folders, owned_folder, remove_folder
+from labs.drive.record.disk import cache, clear_folders, owned_folder, remove_folder
 from labs.errors import Missing, RunFailed
 
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from labs.drive.kernel.boot import PATH
-from labs.drive.record.canonical import digest
+from labs.drive.record.seal import digest
 from labs.drive.testbed.contract import Host
 from labs.drive.testbed.process import PACKAGES
 from labs.drive.testbed.ssh import SshHost

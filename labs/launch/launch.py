@@ -21,9 +21,9 @@ from typing import Any
 from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
 from labs.drive.kernel.boot import INSIDE_CODE, PATH, boot
-from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.declare import LabParameters
 from labs.drive.record import study_file as studies
-from labs.drive.record.owned_path import OwnedPath, abandoned
+from labs.drive.record.disk import OwnedPath, abandoned
 from labs.drive.record.run_folder import Staging, clear_stale
 from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.launch import code_digest as code

@@ -1,6 +1,6 @@
 """What one process holds at a time, and what those who wait for it are told.
 
-A lock is a file locked with flock(2) (`labs.drive.record.owned_path`), in which its holder names
+A lock is a file locked with flock(2) (`labs.drive.record.disk`), in which its holder names
 itself. The kernel releases it when the process ends, however it ends.
 """
 
@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from labs.drive.record.disk import written_to
-from labs.drive.record.owned_path import OwnedPath
+from labs.drive.record.disk import OwnedPath, written_to
 
 LOOK_S = 0.2
 TELL_AGAIN_S = 60.0

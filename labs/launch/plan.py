@@ -11,10 +11,10 @@ from typing import Any
 
 from labs.drive.condition import Condition, seed_of
 from labs.drive.kernel.store import Kernel, find
-from labs.drive.parameters.base import LabParameters
-from labs.drive.record.canonical import key
+from labs.drive.parameters.declare import LabParameters
 from labs.drive.record.run_folder import run_name
-from labs.drive.record.schema import VERSION
+from labs.drive.record.seal import key
+from labs.drive.record.stored_files import VERSION
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
 from labs.drive.testbed.vagrant import Vagrant
 from labs.drive.testbed.vagrant_up import reach

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from labs.drive.kernel.memory import TOUCHED_MIB, available_mib
-from labs.drive.record.disk import cache, written_to
-from labs.drive.record.owned_path import OwnedPath, abandoned
+from labs.drive.record.disk import OwnedPath, abandoned, cache, written_to
 from labs.errors import BadInput, Missing
 from labs.launch.locks import Holder, holder, name, take, wait_for
 

@@ -8,7 +8,7 @@ import pytest
 
 import labs
 from labs.experiments.buffers.parameters import Buffers
-from labs.read.runs.listing import open_study
+from labs.read.runs.schemas import open_study
 
 
 @pytest.mark.kernel("6.12")

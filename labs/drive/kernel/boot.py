@@ -28,7 +28,7 @@ from labs.drive.kernel.process_group import (
     stopped,
 )
 from labs.drive.kernel.watchdog import LOOK_S, Gauges, Limits, Watchdog
-from labs.drive.record.owned_path import clear_folders, owned_folder
+from labs.drive.record.disk import clear_folders, owned_folder
 from labs.errors import RunFailed
 
 # Any constant does; a date after the article's kernels makes certificates and logs plausible.

@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.kernel.versions import age, read_kernel_spec
-from labs.drive.record.disk import cache
-from labs.drive.record.owned_path import clear_folders, owned_folder
+from labs.drive.record.disk import cache, clear_folders, owned_folder
 from labs.errors import BadInput, Damaged, Missing
 
 SCHEMA = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -78,6 +78,23 @@ def terminal_cell(value: object) -> str:
     if isinstance(value, list | tuple):
         return "; ".join(map(str, value))
     return str(value)
+
+
+def terminal_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
+    """The columns of the rows, heads first; numbers to the right with three decimals at most."""
+    cells = [[terminal_cell(row.get(column)) for column in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    numeric = [
+        all(isinstance(row.get(column), int | float | None) for row in rows) for column in columns
+    ]
+
+    def line(words: Sequence[str]) -> str:
+        return "  ".join(
+            word.rjust(width) if right else word.ljust(width)
+            for word, width, right in zip(words, widths, numeric, strict=True)
+        ).rstrip()
+
+    return "\n".join(map(line, [columns, *cells]))
 
 
 def input_value(value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labs.catalog import find
-from labs.drive.record.canonical import key
+from labs.drive.record.seal import key
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.nagle.parameters import Nagle
 from labs.launch.plan import plan, titles

@@ -9,7 +9,7 @@ import pytest
 
 from labs.experiments.buffers.parameters import Buffers
 from labs.launch.repeat import enough, rounds
-from labs.read.stats.bootstrap import of_median
+from labs.read.stats.repetitions import of_median
 
 P = Buffers(testbed="namespaces", repetitions_min=5, repetitions_max=8, ci_width_pct=10)
 NARROW, WIDE = [9.7, 9.9, 10.0, 10.1, 10.3], [8.0, 9.0, 10.0, 11.0, 12.0]

@@ -11,7 +11,7 @@ import pytest
 
 from labs.drive.kernel import store
 from labs.drive.kernel.store import WORK, keep, work_folder
-from labs.drive.record.owned_path import LOCK
+from labs.drive.record.disk import LOCK
 from labs.errors import BadInput, Damaged, LabError, Missing
 
 
