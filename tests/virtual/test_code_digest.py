@@ -11,7 +11,7 @@ import pytest
 from labs.catalog import LABS, find
 from labs.drive import guest
 from labs.drive.kernel.boot import INSIDE_CODE, boot
-from labs.launch.code_digest import copy
+from labs.launch.code_digest import copied
 from labs.launch.inventory import python
 from labs.launch.plan import code_of, plan
 
@@ -39,12 +39,14 @@ def test_code_of_has_every_module_loaded_in_the_guest(name: str, tmp_path: Path)
         ends, f"code = main(*sys.argv[2:]); {LEAVE_MODULES}; raise SystemExit(code)"
     )
     assert planned.kernel is not None
-    boot(
-        planned.kernel.path,
-        staging=tmp_path,
-        code=copy(code, python()),
-        argv=tuple(left if word == start else word for word in words),
-    )
+    with copied(code, python()) as copy:
+        boot(
+            planned.kernel.path,
+            staging=tmp_path,
+            code=copy.folder,
+            argv=tuple(left if word == start else word for word in words),
+        )
+        copy.check()
     loaded = {one for one in (tmp_path / "modules").read_text().split() if one.startswith("labs")}
     modules = {
         path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in code
