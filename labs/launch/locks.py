@@ -42,10 +42,11 @@ class Holder:
         return f"process {self.pid} ({self.what}, {'for' if self.begun else 'waiting for'} {held})"
 
 
-def take(path: Path, what: str, next_step: str) -> OwnedPath | None:
+def take(path: Path, what: str, next_step: str, *, begun: bool = True) -> OwnedPath | None:
     """Lock a path and write into it who holds it; None if another process does.
 
-    BadInput or Missing, with `next_step`, if the path cannot be written or locked.
+    `begun` is false if the holder first waits for something else. BadInput or Missing, with
+    `next_step`, if the path cannot be written or locked.
     """
     import fcntl  # noqa: PLC0415  not on every system
 
@@ -57,7 +58,7 @@ def take(path: Path, what: str, next_step: str) -> OwnedPath | None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Its last holder may have removed it before it let go.
             if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
-                name(owned, what, begun=False)
+                name(owned, what, begun=begun)
                 return owned
         except (BlockingIOError, FileNotFoundError):
             pass

@@ -103,7 +103,7 @@ def _prepare(where: Path) -> None:
 def free_place(run: str) -> tuple[int, OwnedPath] | None:
     """A place that was free, and its lock; None if all are held."""
     for number in range(limit()):
-        place = take(path(str(number)), run, NEXT_STEP)
+        place = take(path(str(number)), run, NEXT_STEP, begun=False)
         if place is not None:
             return number, place
     return None
