@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from labs.drive.kernel.kept_copy import LIST, content_digest, files_digest, kept_copy
-from labs.errors import Missing
+from labs.drive.kernel.kept_copy import LIST, check, content_digest, files_digest, kept_copy
+from labs.errors import Missing, RunFailed
 
 PYTHON = Path(sys.executable)
 FILES = {"pkg/__init__.py": b"", "pkg/one.py": b"ONE = 1\n", "etc/hosts": b"127.0.0.1 me\n"}
@@ -108,3 +110,57 @@ def test_content_digest_reads_a_file_again_once_it_changed(tmp_path: Path) -> No
     first = content_digest(path)
     path.write_bytes(b"two")
     assert first == content_digest(b"one") and content_digest(path) == content_digest(b"two")
+
+
+def test_kept_copy_refuses_code_that_does_not_compile(cache: Path) -> None:
+    with pytest.raises(RunFailed, match=r"one\.py.*SyntaxError") as refused:
+        kept_copy("things", {"one.py": b"def measure(:\n"}, PYTHON)
+    assert "\n" not in str(refused.value) and list((cache / "things").iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [one for one in DAMAGE if one != "no copy"])
+def test_check_refuses_a_copy_that_was_changed(damage: str) -> None:
+    copy = made()
+    check(copy)
+    DAMAGE[damage](copy)
+    with pytest.raises(RunFailed) as refused:
+        check(copy)
+    assert str(copy) in str(refused.value) and "\n" not in str(refused.value)
+
+
+MAKER = """
+import sys
+from pathlib import Path
+from labs.drive.kernel import kept_copy
+def stop(*given):
+    print("making", flush=True)
+    sys.stdin.read()
+kept_copy._make = stop
+kept_copy.kept_copy("things", {"two.py": b""}, Path(sys.executable))
+"""
+
+
+def test_kept_copy_clears_what_a_killed_process_left(cache: Path) -> None:
+    with subprocess.Popen(
+        (sys.executable, "-c", MAKER),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[4],
+    ) as maker:
+        assert maker.stdout is not None and maker.stdout.readline()
+        maker.kill()
+    assert list((cache / "things").glob(".making-*"))
+    made()
+    assert [path.name.startswith(".") for path in (cache / "things").iterdir()] == [False]
+
+
+def test_kept_copy_clears_copies_that_were_not_used_for_a_week(cache: Path) -> None:
+    old = kept_copy("things", {"old.py": b""}, PYTHON)
+    recent = kept_copy("things", {"recent.py": b""}, PYTHON)
+    earlier = cache / "things" / ("0a" * 32)  # as earlier versions kept them
+    earlier.mkdir()
+    long_ago = time.time() - 8 * 24 * 3600
+    for path in (old.parent / LIST, earlier):
+        os.utime(path, (long_ago, long_ago))
+    made()
+    assert not old.exists() and not earlier.exists() and recent.exists()
