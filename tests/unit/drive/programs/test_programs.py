@@ -108,7 +108,7 @@ def test_fetch_ends_at_its_limit_with_what_it_has(tmp_path: Path) -> None:
     assert (found["ended"], found["bytes"]) == ("limit", 5000)
 
 
-def test_fetch_says_a_refusal_in_one_line(served: int, tmp_path: Path) -> None:
+def test_fetch_reports_a_refusal_in_one_line(served: int, tmp_path: Path) -> None:
     done = run(
         FETCH,
         "--to",
