@@ -51,7 +51,7 @@ def test_check_reads_names_in_capitals() -> None:
     ("names", "said"),
     [
         ({"RATE_MBTI": 10}, "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
-        ({"RATE": 10}, "did you mean RATE_MBIT? Write a name of your own in small letters."),
+        ({"RATE": 10}, "did you mean RATE_MBIT? Use lower case for names of your own."),
         ({"RATE_MBIT": "10"}, 'RATE_MBIT = "10" is text, not a number'),
         ({"RATE_MBIT": -1}, "RATE_MBIT = -1 is out of range"),
         ({"ONLY": "defalt"}, "defalt is not a condition; did you mean default?"),

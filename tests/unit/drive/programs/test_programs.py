@@ -125,8 +125,7 @@ def test_fetch_reports_a_refusal_in_one_line(served: int, tmp_path: Path) -> Non
         str(tmp_path / "x"),
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("the server answered with status 404")
-    assert len(done.stderr.splitlines()) == 1
+    assert "status 404" in done.stderr and len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "x").exists()
 
 

@@ -75,6 +75,11 @@ def test_guest_memory_larger_than_any_folder() -> None:
     assert not found.ok and "LABS_MEMORY_DIR" in found.next_step
 
 
+def test_recorded_studies_are_those_of_the_clone() -> None:
+    studies = next(check for check in diagnosis.recorded() if check.name == "studies")
+    assert studies.ok and Path(studies.found) == Path(__file__).parents[4] / "data"
+
+
 def test_tools_missing_come_with_the_command_that_installs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +100,7 @@ def test_part_of_the_link_is_tried_in_a_namespace() -> None:
     assert diagnosis.part_of_the_link("veth").ok
     for name in diagnosis.LINK_TRIALS:
         found = diagnosis.part_of_the_link(name)
-        assert found.ok or (f"has no {name}" in found.found and found.next_step)
+        assert found.ok or (f"lacks {name} (" in found.found and found.next_step)
     assert subprocess.run(("ip", "link"), capture_output=True).stdout == before
 
 
@@ -115,7 +120,7 @@ def test_install_line_without_a_package_manager_names_the_tools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert install_line(["nginx"]) == "install nginx with your system's package manager"
+    assert install_line(["nginx"]) == "install nginx with the package manager of your system"
     manager = tmp_path / "dnf"
     shutil.copy("/bin/true", manager)
     line = install_line(["nginx", "ip"])

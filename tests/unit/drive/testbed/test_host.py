@@ -41,7 +41,7 @@ def test_sysctl_path_of_a_name(name: str, path: str) -> None:
     "name", ["", ".", "/", "..", "a..b", "../x", "a/../b", "/etc/passwd", "a/"]
 )
 def test_sysctl_path_refuses_names_that_lead_elsewhere(name: str) -> None:
-    with pytest.raises(Missing, match=r"a name is like net.ipv4.tcp_rmem"):
+    with pytest.raises(Missing):
         sysctl_path(name)
 
 
@@ -132,7 +132,7 @@ def test_put_back_reports_a_refused_value_after_the_rest() -> None:
     host.set_sysctl("a", "1")
     host.set_sysctl("b", "2")
     host.refuses = "0"
-    with pytest.raises(RunFailed, match=r"a of one could not be put back to '0': .*Invalid"):
+    with pytest.raises(RunFailed, match=r"^a of one could not be restored to '0': .*Invalid"):
         put_back(found)
     assert found == []
 
@@ -147,6 +147,6 @@ def test_set_sysctl_refused_changes_nothing() -> None:
     found = Found()
     host = Kept("one", {"a": "0"}, found)
     host.refuses = "1"
-    with pytest.raises(RunFailed, match="a of one does not take '1': Invalid argument"):
+    with pytest.raises(RunFailed, match="^a of one refuses '1': Invalid argument$"):
         host.set_sysctl("a", "1")
     assert (host.sysctls, found, host._log) == ({"a": "0"}, [], [])

@@ -79,10 +79,7 @@ def test_await_end_of_any_process() -> None:
 
 
 def test_spawn_of_what_cannot_be_executed(tmp_path: Path, nothing: int) -> None:
-    with pytest.raises(
-        Missing, match="nginx is not installed on server; on Debian: apt-get install nginx-light"
-    ):
-        raise process.missing("nginx", "server")
+    assert "apt-get install nginx-light" in str(process.missing("nginx", "server"))
     with pytest.raises(Missing, match="Permission denied"):
         started(nothing, str(tmp_path))
 
@@ -95,7 +92,9 @@ def test_run_lets_a_watcher_wait() -> None:
         return running.wait(60) is not None
 
     assert run(("echo", "x"), stdin=b"", timeout_s=0, watch=watch).stdout == b"x\n"
-    with pytest.raises(RunFailed, match="`sleep 1000` on this machine did not end within 7 s"):
+    with pytest.raises(
+        RunFailed, match="^`sleep 1000` on this machine did not end within 7 s and was killed$"
+    ):
         run(("sleep", "1000"), stdin=b"", timeout_s=7, watch=lambda running: False)
 
     def interrupted(running: LocalProcess) -> bool:

@@ -40,7 +40,23 @@ def test_next_step_is_a_command(
     found = States({"server": server, "client": client})
     assert next_step(found) == step
     assert found.up == (step == "")
-    assert str(found) == f"server is {server}, client is {client}"
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "summary"),
+    [
+        ("running", "shutoff", "server is running, client is shutoff"),
+        ("running", "not created", "server is running, client does not exist"),
+        ("not created", "not created", "the virtual machines do not exist yet"),
+    ],
+)
+def test_states_summary_is_one_clause(server: str, client: str, summary: str) -> None:
+    assert States({"server": server, "client": client}).summary == summary
+
+
+def test_folder_is_that_of_the_vagrantfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert machines_up.folder() == ROOT
 
 
 def test_next_step_builds_the_box_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +78,7 @@ def test_reach_of_absent_machines_does_not_start_vagrant(
     with pytest.raises(Missing) as caught:
         machines_up.reach()
     assert str(caught.value) == (
-        "server is not created, client is not created; make box && vagrant up"
+        "the virtual machines do not exist yet. Run: make box && vagrant up"
     )
 
 
