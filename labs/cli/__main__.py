@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
 
 from labs.errors import BadInput, LabError
+from labs.read.display.format import PrintableOutput, printable
 
 # Summaries stand here, so that `labs --help` need not import a single command.
 COMMANDS: dict[str, str] = {
@@ -36,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `labs` with these words (by default the process's own) and return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        code = _dispatch(words)
+        with redirect_stdout(PrintableOutput(sys.stdout)):
+            code = _dispatch(words)
         sys.stdout.flush()
         return code
     except LabError as error:
@@ -107,7 +110,7 @@ def _report(error: Exception, code: int, words: list[str]) -> int:
         text = json.dumps({"error": type(error).__name__, "message": text, "exit_code": code})
         print(text, file=sys.stderr)
     else:
-        print(f"labs: {text}", file=sys.stderr)
+        print(f"labs: {printable(text)}", file=sys.stderr)
     return code
 
 

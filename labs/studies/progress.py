@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from labs.read.display.format import printable
+
 READY = ("made", "there already")
 CELLS = 24
 LONGEST_LINE = 100
@@ -43,7 +45,7 @@ class Bar:
         ]
         bar = "█" * full + "░" * (CELLS - full)
         parts = [f"{self._lab} {bar} {ready} of {len(self._at)} runs", *under_way]
-        return " | ".join(parts)[:LONGEST_LINE]
+        return printable(" | ".join(parts))[:LONGEST_LINE]
 
     def _show(self, ready: bool) -> None:
         text = self.text()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_AS, getpagesize, getrlimit
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -206,15 +207,16 @@ class Columns:
 
 
 MEMINFO = Path("/proc/meminfo")
+STATM = Path("/proc/self/statm")
 CGROUP = Path("/sys/fs/cgroup")
 IN_PARTS = "take a part of the capture, such as one host's: tcpdump -r FILE -w PART host ADDRESS"
 
 
 def available_bytes() -> int | None:
-    """The memory that is left without swapping and within a container's limit; None if the system
-    reports neither (not Linux)."""
-    known = [found for found in (_in_the_system(), _in_the_container()) if found is not None]
-    return min(known, default=None)
+    """The memory that is left without swapping and within the limits of a container and of this
+    process; None if the system reports none of them (not Linux)."""
+    every = (_in_the_system(), _in_the_container(), _in_the_process())
+    return min((found for found in every if found is not None), default=None)
 
 
 def _in_the_system() -> int | None:
@@ -237,6 +239,16 @@ def _in_the_container() -> int | None:
     except OSError:
         return None
     return max(0, int(most) - used + int(stat["inactive_file"])) if most.isdigit() else None
+
+
+def _in_the_process() -> int | None:
+    """By the limit on its address space (`ulimit -v`), if it has one."""
+    limit, _ = getrlimit(RLIMIT_AS)
+    try:
+        pages = int(STATM.read_text().split()[0])
+    except OSError:
+        return None
+    return None if limit == RLIM_INFINITY else max(0, limit - pages * getpagesize())
 
 
 def must_fit(wanted_bytes: int, what: str, instead: str, free_bytes: int | None = None) -> None:
