@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from labs.read.capture.segment_table import Remarks
 
 Array = np.ndarray[Any, Any]
+Kind = TypeVar("Kind", bound="Reader")
 RECORDS_AT_ONCE = 1 << 13
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
@@ -247,14 +248,17 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
 
 
 @contextmanager
-def _closed(reader: Reader) -> Iterator[Reader]:
-    """Close the reader at the end; Missing where the system gives less memory than it says."""
+def opened(path: str | Path, memory_bytes: int | None, kind: type[Kind]) -> Iterator[Kind]:
+    """A reader of the file, closed at the end; Missing where the system gives less memory than it
+    says."""
     try:
-        yield reader
+        reader = kind(path, memory_bytes)
+        try:
+            yield reader
+        finally:
+            reader.close()
     except MemoryError:
-        raise Missing(f"{reader.path}: its tables need more memory than is available") from None
-    finally:
-        reader.close()
+        raise Missing(f"{path}: reading it needs more memory than is available") from None
 
 
 def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Columns, Reader]:
@@ -263,7 +267,7 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
     The arrays are as long as the first records promise; if that does not fit the available memory,
     the rows are counted first.
     """
-    with _closed(Reader(path, memory_bytes)) as reader:
+    with opened(path, memory_bytes, Reader) as reader:
         rows = reader.expected_rows()
         free = reader._free()
         if free is not None and rows * ROW_BYTES > free:
@@ -280,7 +284,7 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
 
 def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
     """A reader that has read the file to its end and has kept no rows."""
-    with _closed(Reader(path, memory_bytes)) as reader:
+    with opened(path, memory_bytes, Reader) as reader:
         columns = Columns(SCRATCH_ROWS)
         while reader.fill(columns):
             columns.rows = 0
@@ -295,7 +299,7 @@ def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
     """
     if rows < 1:
         raise BadInput(f"rows={rows}: a batch has at least 1 row. Give a number above 0")
-    with _closed(Reader(path)) as reader:
+    with opened(path, None, Reader) as reader:
         more, given = True, 0
         while more:
             columns = Columns(rows)

@@ -193,7 +193,10 @@ class Pieces:
         if not self.ended:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "labs-capture")
-            self._coming = self._thread.submit(self._fill, other)
+            try:
+                self._coming = self._thread.submit(self._fill, other)
+            except RuntimeError:
+                raise MemoryError("no memory for a thread") from None
         return buffer, begin, end
 
     def _fill(self, buffer: Array) -> tuple[int, float]:
