@@ -1,6 +1,7 @@
 """The labs: a folder of `labs/experiments` each, or one file of the reader's own.
 
-A lab of the package is a folder with these modules (`labs/experiments/buffers` has them all)::
+A lab of the package is a folder with these modules (`labs/experiments/nagle` has them all); one
+that grows long can be a folder of modules instead, as in `labs/experiments/buffers`::
 
     lab.py          its title (the docstring), and by name: Parameters, conditions, and where it
                     has them tools, lines, MARGIN
@@ -8,9 +9,9 @@ A lab of the package is a folder with these modules (`labs/experiments/buffers` 
     experiment.py   measure(bench, condition): one run, where the hosts are
     results.py      Results, a dataclass of declared columns, and results(run)
     narrative.py    describe(table), describe_run(run), findings(study), remarks(table); optional
-    charts/         its figures; optional
+    charts.py       its figures; optional
     articleN.toml   the claims of an article that the lab is about; optional
-    claims/         JUDGES, the functions that judge what no column says; optional
+    claims.py       JUDGES, the functions that judge what no column says; optional
 
 A lab of the reader's own is one file with the names Parameters, conditions, measure, results
 (`labs new NAME` writes one). What runs where the hosts are is standard library and `labs.drive`.
@@ -31,8 +32,7 @@ from types import ModuleType
 from typing import Any
 
 from labs.drive.imports import imported
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import declared, did_you_mean, nearest, unknown
+from labs.drive.parameters.declare import LabParameters, declared, did_you_mean, nearest, unknown
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
 from labs.read.lab import NOTES, Lab
@@ -131,7 +131,8 @@ def load_folder(folder: Path, package: str) -> Lab:
 
     ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
     if ledger is not None:
-        _check_judges(ledger, folder / "claims" / "__init__.py")
+        one = folder / "claims.py"
+        _check_judges(ledger, one if one.is_file() else folder / "claims" / "__init__.py")
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
 
 

@@ -1,4 +1,4 @@
-"""The command `labs`: finds the command's module, runs it, turns errors into one line.
+"""The command `labs`: finds the command's module, reads its words, runs it; errors in one line.
 
 A command is a module of this package with `configure(parser)`, which adds its flags, and
 `main(args)`, which returns the exit code. One whose flags depend on what is asked for (a lab's
@@ -7,14 +7,16 @@ parameters) has `extend(parser, words)` too.
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
+from typing import Any, NoReturn
 
 from labs.errors import BadInput, LabError
-from labs.read.display.format import PrintableOutput, printable
 
 # Summaries stand here, so that `labs --help` need not import a single command.
 COMMANDS: dict[str, str] = {
@@ -32,14 +34,15 @@ COMMANDS: dict[str, str] = {
 EXIT_CODES = """exit codes: 0 well; 2 bad input; 3 something is missing here; 4 the run failed;
             5 results differ; 6 damaged data; 130 stopped by ^C"""
 STOPPED = 130
+# What argparse says of a word that should be a number.
+NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `labs` with these words (by default the process's own) and return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        with redirect_stdout(PrintableOutput(sys.stdout)):
-            code = _dispatch(words)
+        code = _dispatch(words)
         sys.stdout.flush()
         return code
     except LabError as error:
@@ -53,6 +56,57 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("labs: stopped", file=sys.stderr)
         return STOPPED
+
+
+class Arguments(argparse.ArgumentParser):
+    """An argument parser that knows no abbreviations and raises where argparse would exit."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            **{
+                "allow_abbrev": False,
+                "formatter_class": argparse.RawDescriptionHelpFormatter,
+                **settings,
+            }
+        )
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """The words as arguments. BadInput for what is unknown (with the nearest flag) or lacks;
+        SystemExit after --help."""
+        from labs.drive.parameters.declare import unknown
+
+        verbs = self._verbs()
+        if verbs and words and not words[0].startswith("-") and words[0] not in verbs:
+            raise BadInput(unknown(words[0], verbs, what=f"command of {self.prog}"))
+        namespace, left = self.parse_known_args(words)
+        for word in left:
+            if word.startswith("-") and word != "-":
+                flag = word.split("=", 1)[0]
+                asked = verbs.get(words[0], self)
+                raise BadInput(unknown(flag, asked._flags(), what=f"flag of {asked.prog}"))
+        if left:
+            raise BadInput(f"{left[0]} is one word too many; see {self.prog} --help")
+        return namespace
+
+    def error(self, message: str) -> NoReturn:
+        number = NO_NUMBER.fullmatch(message)
+        if number is not None:
+            kind = "a whole number" if number[2] == "int" else "a number"
+            raise BadInput(f'{number[1]} "{number[3]}" cannot be read; allowed: {kind}')
+        raise BadInput(f"{' '.join(message.split())}; see {self.prog} --help")
+
+    def _verbs(self) -> dict[str, Arguments]:
+        """The parsers of the command's own verbs (`labs runs list`), if it has any."""
+        return {
+            name: parser
+            for action in self._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for name, parser in action.choices.items()
+        }
+
+    def _flags(self) -> Iterator[str]:
+        for action in self._actions:
+            yield from (flag for flag in action.option_strings if flag.startswith("--"))
 
 
 def _dispatch(words: list[str]) -> int:
@@ -69,14 +123,16 @@ def _dispatch(words: list[str]) -> int:
         from labs.drive.parameters.declare import unknown
 
         raise BadInput(unknown(name, COMMANDS, what="command"))
-    from labs.cli.arguments import Arguments
-
     command = import_module(f"labs.cli.{name}")
     parser = Arguments(prog=f"labs {name}", description=command.__doc__)
     command.configure(parser)
     if hasattr(command, "extend"):
         command.extend(parser, rest)
-    code: int = command.main(parser.read(rest))
+    args = parser.read(rest)
+    from labs.read.display.format import PrintableOutput
+
+    with redirect_stdout(PrintableOutput(sys.stdout)):
+        code: int = command.main(args)
     return code
 
 
@@ -100,6 +156,8 @@ def _help() -> str:
 
 def _report(error: Exception, code: int, words: list[str]) -> int:
     """One line on stderr; a JSON object if the command was asked for JSON."""
+    from labs.read.display.format import printable
+
     text = str(error)
     if isinstance(error, OSError) and not isinstance(error, LabError):
         where = "" if error.filename is None else f"{error.filename}: "

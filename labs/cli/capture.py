@@ -17,8 +17,8 @@ from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.cli.tables import table
 from labs.errors import BadInput
+from labs.read.display.format import terminal_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -152,7 +152,7 @@ def main_connections(args: argparse.Namespace) -> int:
     for row in rows:
         ns = row["handshake_rtt_ns"]
         row["handshake_rtt_ms"] = None if ns is None else ns / 1e6
-    print(table(rows, SHOWN) if rows else f"{args.file}: {without_tcp(found)}")
+    print(terminal_table(rows, SHOWN) if rows else f"{args.file}: {without_tcp(found)}")
     return 0
 
 
@@ -294,7 +294,7 @@ def _page(
     args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any], in_words: str
 ) -> int:
     """Write the figure as one page, unless it is a dry run; say what it shows."""
-    from labs.drive.record.owned_path import write_whole
+    from labs.drive.record.disk import write_whole
 
     if not args.dry_run:
         page: str = figure.to_html(include_plotlyjs=True, full_html=True)
@@ -482,9 +482,9 @@ def as_text(
     ]
     return "\n\n".join(
         [
-            table(reasons, COLUMNS),
+            terminal_table(reasons, COLUMNS),
             f"the longest {len(longest)}:",
-            table(longest, LONGEST_COLUMNS),
+            terminal_table(longest, LONGEST_COLUMNS),
             *said,
         ]
     )

@@ -106,7 +106,7 @@ def _newest(lab: str) -> Path:
 
 
 def _said(where: Path) -> str:
-    from labs.read.runs.unpack import PREFIX
+    from labs.read.runs.archive import PREFIX
 
     return "the recorded runs" if where.parent.name.startswith(PREFIX) else f"the runs in {where}"
 

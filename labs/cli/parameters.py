@@ -6,7 +6,8 @@ import argparse
 import json
 
 from labs.catalog import find
-from labs.drive.parameters.describe import as_markdown, as_text, literals, schema
+from labs.drive.parameters.flags import as_markdown, as_text, schema
+from labs.drive.parameters.notebook_cell import literals
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -17,10 +17,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from labs.catalog import LABS, find
-from labs.cli.tables import table
-from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
 from labs.errors import BadInput, Missing
+from labs.read.display.format import terminal_table
 from labs.read.lab import Lab
 
 if TYPE_CHECKING:
@@ -199,7 +199,11 @@ def as_text(said: Mapping[str, Any], hidden: Collection[str]) -> str:
     ]
     columns.sort(key="notes".__eq__)  # notes may be long: last
     kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
-    lines = [table(rows, columns), "", f"{said['testbed']}{kernel}; runs are in {said['into']}"]
+    lines = [
+        terminal_table(rows, columns),
+        "",
+        f"{said['testbed']}{kernel}; runs are in {said['into']}",
+    ]
     lines += [
         f"{row['condition']}: the link is not as asked: {'; '.join(row['link']['problems'])}"
         for row in rows
@@ -209,7 +213,7 @@ def as_text(said: Mapping[str, Any], hidden: Collection[str]) -> str:
         lines += [
             "",
             "repeated: the median, and its 95 % interval over the runs that count",
-            table(said["repeated"], REPEATED),
+            terminal_table(said["repeated"], REPEATED),
         ]
         lines += [
             f"{one['condition']}: disturbed: {what}"

@@ -17,10 +17,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labs.cli.tables import table
+from labs.read.display.format import terminal_table
 
 if TYPE_CHECKING:
-    from labs.read.runs.pack import Packed
+    from labs.read.runs.archive import Packed
     from labs.read.runs.run import Run
 
 DEFAULT_FOLDER = "runs"
@@ -151,7 +151,7 @@ def main_list(args: argparse.Namespace) -> int:
         if one.kind == "study" and one.problem is None
     ]
     parts = [
-        table(rows, columns)
+        terminal_table(rows, columns)
         for rows, columns in ((runs, RUN_COLUMNS), (studies, STUDY_COLUMNS))
         if rows
     ]
@@ -252,12 +252,12 @@ def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool
         missing = [
             f"only in the {side}: {', '.join(names)}" for side, names in alone.items() if names
         ]
-        print("\n".join([table(rows, TESTBED_COLUMNS), "", *missing, *lines(found)]))
+        print("\n".join([terminal_table(rows, TESTBED_COLUMNS), "", *missing, *lines(found)]))
     return 0 if grade(found) == AGREE else DIFFERS
 
 
 def main_pack(args: argparse.Namespace) -> int:
-    from labs.read.runs.pack import pack
+    from labs.read.runs.archive import pack
 
     packed = pack(args.what, args.out, with_host=args.with_host)
     print(json.dumps(packed.as_json()) if args.json else _packed_text(packed))
@@ -265,7 +265,7 @@ def main_pack(args: argparse.Namespace) -> int:
 
 
 def main_record(args: argparse.Namespace) -> int:
-    from labs.read.runs.pack import contents, count_runs
+    from labs.read.runs.archive import contents, count_runs
     from labs.read.runs.recorded import SUMS, file_for, keep
 
     sums = args.data / SUMS
@@ -293,7 +293,7 @@ def _runs(count: int) -> str:
 
 def main_table(args: argparse.Namespace) -> int:
     from labs.read.runs.compare import side
-    from labs.studies.export import check_ending, flat_table, write_table
+    from labs.studies.run_access import check_ending, flat_table, write_table
 
     check_ending(args.out)
     if args.lab is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.declare import LabParameters
 from labs.launch.plan import Planned
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import of_median, repeated

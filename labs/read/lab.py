@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from labs.drive.condition import Condition
-from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.declare import LabParameters
 from labs.drive.result_columns import Column, Margin, Note, columns_of
 from labs.errors import BadInput
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import lab_of
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import did_you_mean
+from labs.drive.parameters.declare import LabParameters, did_you_mean
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing
@@ -25,7 +24,7 @@ from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.studies.progress import Bar
-from labs.studies.second_testbed import command_for, newest_with, parameters_of
+from labs.studies.testbeds import command_for, newest_with, parameters_of
 
 # How many conditions a study names when it says what it is.
 NAMED = 20

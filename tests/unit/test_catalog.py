@@ -170,21 +170,21 @@ def refused(name_or_path: str) -> str:
     return str(caught.value)
 
 
-def test_a_lab_of_the_package_is_found_by_name() -> None:
+def test_find_by_name() -> None:
     lab = catalog.find("buffers")
     assert lab.Parameters is Buffers
     assert catalog.lab_of(Buffers()) is lab
     assert [one.name for one in lab.conditions(Buffers(only="both"))] == ["both"]
 
 
-def test_every_lab_has_a_title_and_parameters_of_its_own() -> None:
+def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
     for lab in map(catalog.find, catalog.LABS):
         assert lab.name in catalog.LABS and lab.title
         assert issubclass(lab.Parameters, LabParameters)
         assert lab.conditions(lab.Parameters())
 
 
-def test_an_unknown_lab_is_told_with_the_nearest_and_the_list(
+def test_find_refuses_an_unknown_lab_with_the_nearest_and_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert 'did you mean "buffers"?' in refused("bufers")
@@ -195,7 +195,7 @@ def test_an_unknown_lab_is_told_with_the_nearest_and_the_list(
     assert 'did you mean "./mine.py"? Available' in refused("mine")
 
 
-def test_an_own_file_is_a_lab(tmp_path: Path) -> None:
+def test_find_of_an_own_file(tmp_path: Path) -> None:
     lab = catalog.find(own(tmp_path, new.source("mine")))
     assert (lab.name, lab.source) == ("mine", tmp_path / "mine.py")
     assert lab.title.startswith("How long")
@@ -209,7 +209,7 @@ def test_an_own_file_is_a_lab(tmp_path: Path) -> None:
         lab.require("charts")
 
 
-def test_an_own_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
     path = own(tmp_path, new.source("mine"))
     first = catalog.find(path)
     assert catalog.find(path) is first
@@ -238,7 +238,7 @@ def test_an_own_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
         (new.source("mine").replace("frozen=True, ", ""), "cannot inherit non-frozen"),
     ],
 )
-def test_a_file_that_is_no_lab_is_told_so(tmp_path: Path, text: str, said: str) -> None:
+def test_find_refuses_a_file_that_is_not_a_lab(tmp_path: Path, text: str, said: str) -> None:
     assert said in refused(own(tmp_path, text))
     assert "labs_own_mine" not in sys.modules
 
@@ -250,15 +250,17 @@ def test_a_file_that_is_no_lab_is_told_so(tmp_path: Path, text: str, said: str) 
         ("buffers.py", "buffers is a lab of the package"),
     ],
 )
-def test_a_file_needs_a_name_that_a_lab_can_have(tmp_path: Path, name: str, said: str) -> None:
+def test_find_refuses_a_file_name_that_no_lab_can_have(
+    tmp_path: Path, name: str, said: str
+) -> None:
     assert said in refused(own(tmp_path, new.source("mine"), name))
 
 
-def test_a_folder_is_no_lab(tmp_path: Path) -> None:
+def test_find_refuses_a_folder(tmp_path: Path) -> None:
     assert "is a directory" in refused(str(tmp_path))
 
 
-def test_parameters_of_no_lab_are_told_so() -> None:
+def test_lab_of_refuses_the_parameters_of_no_lab() -> None:
     with pytest.raises(BadInput, match=r"labs\.check makes them"):
         catalog.lab_of(LabParameters())
 
@@ -271,7 +273,7 @@ def files_of(folder: Path, without: str) -> dict[str, bytes]:
     }
 
 
-def test_adding_a_lab_changes_nothing_else(tmp_path: Path) -> None:
+def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> None:
     """A folder with every part is a lab: its parameters, its runs, its claims, its charts."""
     package = tmp_path / "labs"
     shutil.copytree(ROOT / "labs", package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -365,6 +367,6 @@ def test_load_folder_refuses(
         (ECHO["article9.toml"].replace("[article]", "[article"), "mine.toml: "),
     ],
 )
-def test_own_ledger_is_checked(tmp_path: Path, ledger: str, said: str) -> None:
+def test_find_checks_the_ledger_of_an_own_file(tmp_path: Path, ledger: str, said: str) -> None:
     (tmp_path / "mine.toml").write_text(ledger)
     assert said in refused(own(tmp_path, new.source("mine")))

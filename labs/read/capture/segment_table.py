@@ -6,15 +6,15 @@ the memory that the table may take, and the files that it is saved in.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from resource import RLIM_INFINITY, RLIMIT_AS, getpagesize, getrlimit
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labs.drive.record.owned_path import whole_file
+from labs.drive.record.disk import whole_file
 from labs.errors import Missing
 
 if TYPE_CHECKING:
@@ -207,7 +207,9 @@ class Columns:
 
 
 MEMINFO = Path("/proc/meminfo")
-STATM = Path("/proc/self/statm")
+PROCESS = Path("/proc/self")
+ADDRESS_SPACE = re.compile(r"Max address space +(\d+) ")
+VIRTUAL_MEMORY = re.compile(r"VmSize:\s+(\d+) kB")
 CGROUP = Path("/sys/fs/cgroup")
 IN_PARTS = "take a part of the capture, such as one host's: tcpdump -r FILE -w PART host ADDRESS"
 
@@ -243,12 +245,12 @@ def _in_the_container() -> int | None:
 
 def _in_the_process() -> int | None:
     """By the limit on its address space (`ulimit -v`), if it has one."""
-    limit, _ = getrlimit(RLIMIT_AS)
     try:
-        pages = int(STATM.read_text().split()[0])
+        limits, status = (PROCESS / "limits").read_text(), (PROCESS / "status").read_text()
     except OSError:
         return None
-    return None if limit == RLIM_INFINITY else max(0, limit - pages * getpagesize())
+    most, used = ADDRESS_SPACE.search(limits), VIRTUAL_MEMORY.search(status)
+    return None if most is None or used is None else max(0, int(most[1]) - 1024 * int(used[1]))
 
 
 def must_fit(wanted_bytes: int, what: str, instead: str, free_bytes: int | None = None) -> None:

@@ -14,10 +14,10 @@ from labs.errors import BadInput
 from labs.read.claims.ledger import parameter as requested
 from labs.read.claims.verdict import Witness
 from labs.read.lab import Found, Lab
+from labs.read.runs.archive import is_packed, is_run, runs_folder, study_files
 from labs.read.runs.compare import side
-from labs.read.runs.listing import is_run, open_study, runs_folder, study_files
 from labs.read.runs.run import Run, open_run
-from labs.read.runs.unpack import is_packed
+from labs.read.runs.schemas import open_study
 from labs.read.stats.repetitions import in_the_middle
 
 # What says how much is run, and not how: studies that differ in nothing else belong together.

@@ -8,7 +8,7 @@ The cells and values of this module are printable; `PrintableOutput` does the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, TextIO
@@ -123,6 +123,23 @@ def terminal_cell(value: object) -> str:
     if isinstance(value, list | tuple):
         value = "; ".join(map(str, value))
     return printable(str(value))
+
+
+def terminal_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
+    """The columns of the rows, heads first; numbers to the right with three decimals at most."""
+    cells = [[terminal_cell(row.get(column)) for column in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    numeric = [
+        all(isinstance(row.get(column), int | float | None) for row in rows) for column in columns
+    ]
+
+    def line(words: Sequence[str]) -> str:
+        return "  ".join(
+            word.rjust(width) if right else word.ljust(width)
+            for word, width, right in zip(words, widths, numeric, strict=True)
+        ).rstrip()
+
+    return "\n".join(map(line, [columns, *cells]))
 
 
 def input_value(value: object) -> str:

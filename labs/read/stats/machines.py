@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from labs.drive.host_load import FILE, HERE
-from labs.drive.record.canonical import parse
+from labs.drive.record.stored_files import parse
 from labs.read.display.rich_output import Table
 from labs.read.parse import proc as machine
 from labs.read.readings.written import as_written

@@ -12,8 +12,7 @@ from labs.read.capture import batches, read
 from labs.read.capture.tcp_marks import MARKS, Marker, marks
 from tests import captures
 from tests.made_flows import ACK, BEGIN_US, FIN, PSH, SYN, Segment, capture, random_capture, segment
-from tests.tshark import version
-from tests.wireshark import marked_by_tshark
+from tests.tshark import marked_by_tshark, version
 
 ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "tests" / "fixtures" / "exchanges"

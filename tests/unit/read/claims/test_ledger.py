@@ -21,7 +21,7 @@ from labs.experiments.buffers.results import article
 from labs.experiments.buffers.socket_buffers import parameter as of_buffers
 from labs.read.claims.ledger import LINK, Article, parameter, read
 from labs.read.claims.verdict import HELD_UNTIL, WORDS
-from labs.read.parse.httping import httping
+from labs.read.parse.http_clients import httping
 from labs.read.theory.windows import RATIO_SINCE, before
 from tests.real_runs import real
 

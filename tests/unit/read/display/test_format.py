@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from labs.cli.tables import table
 from labs.read.display.format import (
     LINES,
     PrintableOutput,
@@ -20,6 +19,7 @@ from labs.read.display.format import (
     notebook_cell,
     printable,
     terminal_cell,
+    terminal_table,
 )
 from labs.read.display.rich_output import Table, Text, Words
 
@@ -71,7 +71,7 @@ def test_cells_and_values_are_printable() -> None:
     assert input_value({HOSTILE: HOSTILE}) == f"{SHOWN}={SHOWN}"
     assert figures_in_words({HOSTILE: HOSTILE}) == f"{SHOWN}: {SHOWN}"
     assert "\x1b" not in notebook_cell(HOSTILE)
-    assert table([{"a": HOSTILE}, {"a": "b"}], ["a"]).splitlines() == ["a", SHOWN, "b"]
+    assert terminal_table([{"a": HOSTILE}, {"a": "b"}], ["a"]).splitlines() == ["a", SHOWN, "b"]
 
 
 def test_rich_output_is_printable() -> None:

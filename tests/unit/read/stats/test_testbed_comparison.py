@@ -34,7 +34,7 @@ from labs.read.stats.testbed_comparison import (
     lines,
     reasons,
 )
-from labs.studies.export import flat_table
+from labs.studies.run_access import flat_table
 from labs.studies.study import Study
 from tests.real_runs import real_study
 from tests.repeated_runs import machines, repetition, repetitions, study_file
