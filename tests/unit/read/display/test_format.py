@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from labs.cli.__main__ import main
 from labs.read.display.format import (
     LINES,
     PrintableOutput,
@@ -22,6 +24,7 @@ from labs.read.display.format import (
     terminal_table,
 )
 from labs.read.display.rich_output import Table, Text, Words
+from tests.real_runs import real, with_file
 
 ROOT = Path(__file__).parents[4]
 # What a terminal obeys: ESC, a C1 control, bidirectional overrides, line breaks of Unicode.
@@ -104,3 +107,17 @@ def test_labs_prints_no_control_characters_of_a_file_name(
         said = (done.stdout + done.stderr).decode()
         assert done.returncode in (2, 6) and said.count("\n") == 1
         assert said[:-1].isprintable() and "pcap" in said
+
+
+@pytest.mark.parametrize("verb", [("show",), ("list",)])
+def test_labs_prints_no_control_characters_of_a_run(
+    verb: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kernel may call itself anything, and so may a tool."""
+    run = real("both-1gib")
+    old, new = (f'"release": {json.dumps("6.1.192" + more)}' for more in ("", HOSTILE))
+    odd = with_file(run, tmp_path, "run.json", old, new)
+    words = [str(odd.path)] if verb == ("show",) else [str(tmp_path)]
+    assert main(["runs", *verb, *words]) == 0
+    said = capsys.readouterr().out
+    assert "6.1.192" in said and printable(said, LINES) == said
