@@ -16,7 +16,7 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any, NoReturn
 
-from labs.errors import BadInput, LabError
+from labs.errors import BadInput, LabError, one_line
 
 # Summaries stand here, so that `labs --help` need not import a single command.
 COMMANDS: dict[str, str] = {
@@ -161,7 +161,7 @@ def _report(error: Exception, code: int, words: list[str]) -> int:
     text = str(error)
     if isinstance(error, OSError) and not isinstance(error, LabError):
         where = "" if error.filename is None else f"{error.filename}: "
-        text = where + (error.strerror or str(error)).lower()
+        text = one_line(where + (error.strerror or str(error)).lower())
     if "--json" in words:
         import json
 

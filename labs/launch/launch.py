@@ -28,11 +28,12 @@ from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
 from labs.drive.record.disk import OwnedPath, abandoned
 from labs.drive.record.run_folder import Staging, clear_stale
-from labs.errors import BRANCHES, LabError, Missing, RunFailed
+from labs.errors import BRANCHES, Damaged, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
 from labs.launch import inventory, locks, slots
 from labs.launch.plan import Planned, code_of, plan
 from labs.read.lab import Lab
+from labs.read.runs import raw_files
 from labs.read.runs.run import Run, open_run
 
 Progress = Callable[[str, str], None]
@@ -134,6 +135,7 @@ def make(
             raise
         _raise_failure(planned, staging.folder)
         check(copied)
+        _check_output(planned, staging.folder)
         return staging.seal(_about_this_machine(started))
 
 
@@ -171,6 +173,18 @@ def _raise_failure(planned: Planned, folder: Path) -> None:
         failure = json.loads(path.read_text())
         branch = BRANCHES.get(failure["kind"], RunFailed)
         raise branch(f"{planned.lab.name} {planned.condition.name}: {failure['message']}")
+
+
+def _check_output(planned: Planned, folder: Path) -> None:
+    """RunFailed if the raw output cannot be read: such a run is never sealed."""
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    try:
+        raw_files.check(folder, names)
+    except Damaged as error:
+        raise RunFailed(
+            f"{planned.lab.name} {planned.condition.name}: the output of the run cannot be read: "
+            f"{error}. The run was discarded; run it again, or with other parameters"
+        ) from error
 
 
 def _about_this_machine(started: float) -> dict[str, Any]:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from labs.drive.condition import Condition
 from labs.drive.parameters.declare import LabParameters
+from labs.drive.record.stored_files import AGAIN
 from labs.drive.result_columns import Column, Margin, Note, columns_of
-from labs.errors import BadInput
+from labs.errors import BadInput, Damaged
+from labs.read.runs.raw_files import UNEXPECTED
 
 if TYPE_CHECKING:
     from labs.read.display.rich_output import Table
@@ -90,9 +92,22 @@ class Lab:
         return {} if declared is None else {one.name: one for one in columns_of(declared)}
 
     def results(self, run: Run) -> Found:
-        """What the lab finds in a run; computed once for each run."""
+        """What the lab finds in a run; computed once for each run.
+
+        Raises Damaged for a run whose content a lab of the project does not expect. What a
+        reader's own lab raises is passed on: it is more likely an error of that lab.
+        """
         if run not in self._found:
-            self._found[run] = _as_found(self.require("results").results(run))
+            module = self.require("results")
+            try:
+                self._found[run] = _as_found(module.results(run))
+            except UNEXPECTED as error:
+                if self.source is not None:
+                    raise
+                raise Damaged(
+                    f"{run.path}: the lab {self.name} cannot compute results from what it holds "
+                    f"({type(error).__name__}: {str(error)[:80]}). {AGAIN}"
+                ) from error
         return self._found[run]
 
     def headline(self, run: Run) -> tuple[str, float] | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.stored_files import SEAL_VERSION, check_version, parse
+from labs.drive.record.stored_files import AGAIN, SEAL_VERSION, check_version, read_json
 from labs.errors import BadInput, Damaged, RunFailed
 
 RUN = "run.json"
@@ -129,16 +129,9 @@ def read_seal(folder: Path) -> Seal:
             f"{folder} is not a folder; a run is a folder with {RUN} and {SEAL}: "
             "`labs runs list` shows those you have"
         )
-    try:
-        found = parse((folder / SEAL).read_bytes())
-    except FileNotFoundError:
-        raise _without_seal(folder) from None
-    except OSError as error:
-        raise _broken(folder, SEAL, f"cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise _broken(folder, SEAL, f"is not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise _broken(folder, SEAL, "is not a JSON object")
+    if not os.path.lexists(folder / SEAL):
+        raise _without_seal(folder)
+    found = read_json(folder / SEAL)
     check_version(found.get("schema"), f"the seal of {folder}", SEAL_VERSION)
     files = found.get("files")
     if not isinstance(files, dict) or digest(canonical(files)) != found.get("digest"):
@@ -172,20 +165,22 @@ def _compare(folder: Path, seal: Seal) -> None:
             raise _broken(folder, name, "was changed after the run was sealed")
 
 
-def _contents(folder: Path, below: str = "") -> Iterator[tuple[str, bool]]:
+def _contents(folder: Path) -> Iterator[tuple[str, bool]]:
     """Every entry but folders and the two that are not sealed: (path, is it a plain file)."""
-    with os.scandir(folder / below) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        name = below + entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _contents(folder, name + "/")
-        elif name not in NOT_SEALED:
-            yield name, entry.is_file(follow_symlinks=False)
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        with os.scandir(folder / below) as entries:
+            for entry in entries:
+                name = below + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(name + "/")
+                elif name not in NOT_SEALED:
+                    yield name, entry.is_file(follow_symlinks=False)
 
 
 def _without_seal(folder: Path) -> BadInput | Damaged:
-    if (folder / RUN).exists():
+    if os.path.lexists(folder / RUN):
         return _broken(folder, SEAL, "is missing")
     return BadInput(
         f"{folder} is not a run: it has no {RUN} and no {SEAL}; "
@@ -194,7 +189,4 @@ def _without_seal(folder: Path) -> BadInput | Damaged:
 
 
 def _broken(folder: Path, name: str, what: str) -> Damaged:
-    return Damaged(
-        f"{folder}: {name} {what}; take the folder from where it came once more, "
-        "or make the run again with --fresh"
-    )
+    return Damaged(f"{folder}: {name} {what}. {AGAIN}")

@@ -33,7 +33,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
 from labs.drive.parameters.declare import unknown
-from labs.errors import BadInput
+from labs.drive.record.stored_files import read_bytes
+from labs.errors import BadInput, Damaged
 from labs.read.display.format import printable
 
 if TYPE_CHECKING:
@@ -142,8 +143,8 @@ class Article:
 def read(path: Path) -> Article:
     """Read a ledger; BadInput, in one line with the file and the claim's id, if it is not one."""
     try:
-        found = tomllib.loads(_text(path))
-    except (OSError, ValueError) as error:
+        found = tomllib.loads(read_bytes(path, follow=True).decode("utf-8"))
+    except (Damaged, ValueError, RecursionError) as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
     except RecursionError:
         raise BadInput(f"{path.name}: {NESTED}") from None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from labs.catalog import LABS, find
 from labs.cli.__main__ import Arguments
-from labs.drive.parameters import LabParameters, check
+from labs.drive.parameters import check
 from labs.drive.parameters.declare import LabParameters, declared
 from labs.drive.parameters.flags import add_flags, as_markdown, as_text, from_flags, rows, schema
 from labs.errors import BadInput
@@ -100,7 +100,7 @@ def test_from_flags_turns_a_switch_off() -> None:
 def test_add_flags_refuses_a_flag_of_the_command() -> None:
     parser = Arguments(prog="labs run")
     parser.add_argument("--seed")
-    with pytest.raises(BadInput, match="^the parameter seed cannot have the flag --seed"):
+    with pytest.raises(BadInput, match=r"^the parameter seed cannot have the flag --seed"):
         add_flags(parser, Buffers)
 
 

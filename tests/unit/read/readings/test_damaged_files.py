@@ -12,13 +12,14 @@ import pytest
 from labs.drive.host_load import FILE
 from labs.drive.record.seal import compute
 from labs.errors import Damaged
-from labs.read.readings.goodput import FETCH, WGET, download
+from labs.read.readings.goodput import download
 from labs.read.readings.latency import AB, OWN, latency
 from labs.read.runs.run import Run
 from labs.read.stats.machines import machines
 from tests.real_runs import real
 from tests.repeated_runs import machine
 
+FETCH, WGET = "client/fetch.json", "client/wget.txt"
 FETCHED = {"connect_ns": 1, "first_byte_ns": 2, "end_ns": 4, "bytes": 9, "timeline": [[3, 5]]}
 
 
@@ -66,7 +67,7 @@ def said(**changed: object) -> str:
         (machines, FILE, said(driver=7)),
     ],
 )
-def test_as_written_names_the_damaged_file(
+def test_readings_name_the_damaged_file(
     read: Callable[[Run], object], name: str, content: str, tmp_path: Path
 ) -> None:
     with pytest.raises(Damaged) as caught:
@@ -74,7 +75,7 @@ def test_as_written_names_the_damaged_file(
     assert name in str(caught.value) and str(caught.value).isprintable()
 
 
-def test_as_written_leaves_what_is_right(tmp_path: Path) -> None:
+def test_readings_take_what_is_right(tmp_path: Path) -> None:
     found = download(with_only(tmp_path / "run", FETCH, fetched()))
     assert (found.started_ns, found.timeline) == (1, ((2, 0), (3, 5), (4, 9)))
     assert list(machines(with_only(tmp_path / "other", FILE, said()))) == ["client"]
