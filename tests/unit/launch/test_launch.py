@@ -43,6 +43,7 @@ def test_make_seals_no_run_whose_output_cannot_be_read(
 ) -> None:
     """A program on the host wrote what its parser refuses; nothing of the run is kept."""
     (planned,) = plan.plan(find("nagle"), Nagle(testbed="namespaces", only="off"))
+    driving = plan.code_of(planned.lab, "namespaces")
     monkeypatch.setattr(inventory, "versions", lambda names, interpreter: {})
 
     def write(argv: tuple[str, ...], staging: Path, on_line: object) -> None:
@@ -52,7 +53,7 @@ def test_make_seals_no_run_whose_output_cannot_be_read(
     monkeypatch.setattr(launch, "_here", write)
     written = "ab: command not found"
     with pytest.raises(RunFailed, match=r"nagle off: .* client/ab\.txt: not the output of ab"):
-        launch.make(planned, tmp_path, None, print)
+        launch.make(planned, driving, tmp_path, None, print)
     assert list(tmp_path.iterdir()) == []
     written = (PARSE / "ab-keepalive.txt").read_text()
-    assert launch.make(planned, tmp_path, None, print).is_dir()
+    assert launch.make(planned, driving, tmp_path, None, print).is_dir()
