@@ -4,7 +4,7 @@ A lab of the package is a folder with these modules (`labs/experiments/nagle` ha
 that grows long can be a folder of modules instead, as in `labs/experiments/buffers`::
 
     lab.py          its title (the docstring), and by name: Parameters, conditions, and where it
-                    has them tools, lines, MARGIN
+                    has them GROUPS, MARGIN, tools, lines
     parameters.py   a frozen dataclass on LabParameters
     experiment.py   measure(bench, condition): one run, where the hosts are
     results.py      Results, a dataclass of declared columns, and results(run)
@@ -31,12 +31,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from labs.drive.condition import Group
 from labs.drive.imports import imported
-from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.base import SIZES, LabParameters
 from labs.drive.parameters.declare import declared, did_you_mean, nearest, unknown
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import NOTES, Lab
+from labs.read.lab import NOTES, Lab, undeclared_group
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
@@ -46,6 +47,7 @@ FOLDER = ("lab.py", "parameters.py", "experiment.py", "results.py")
 OF_THE_STUDY = frozenset(
     {
         "condition",
+        "group",
         "notes",
         "note_codes",
         "testbed",
@@ -134,7 +136,9 @@ def load_folder(folder: Path, package: str) -> Lab:
     if ledger is not None:
         one = folder / "claims.py"
         _check_judges(ledger, one if one.is_file() else folder / "claims" / "__init__.py")
-    return _lab(folder.name, front, f"{package}.experiment", part, ledger)
+    lab = _lab(folder.name, front, f"{package}.experiment", part, ledger)
+    _check_groups(lab, folder / "lab.py")
+    return lab
 
 
 def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path | None) -> Lab:
@@ -147,6 +151,7 @@ def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path 
         all_conditions=parts["conditions"],
         experiment=experiment,
         part=part,
+        groups=parts.get("GROUPS", ()),
         ledger=ledger,
         _margin=parts.get("MARGIN"),
     )
@@ -181,6 +186,7 @@ def _find_own(path: Path) -> Lab:
     if ledger is not None:
         _check_judges(ledger, path)
     lab = replace(_lab(path.stem, module, module.__name__, part, ledger), source=path)
+    _check_groups(lab, path)
     _own[path] = (source, lab)
     return lab
 
@@ -222,6 +228,30 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
     margin = parts.get("MARGIN")
     if margin is not None and not isinstance(margin, Margin):
         raise BadInput("MARGIN must be a Margin of labs.drive.result_columns")
+    groups = parts.get("GROUPS", ())
+    if not (isinstance(groups, tuple) and all(isinstance(one, Group) for one in groups)):
+        raise BadInput("GROUPS must be a tuple of Group, of labs.drive.condition")
+    declared_names = [one.name for one in groups]
+    twice = [name for name in dict.fromkeys(declared_names) if declared_names.count(name) > 1]
+    if twice:
+        raise BadInput(f"GROUPS declares {', '.join(twice)} twice. Remove one")
+
+
+def _check_groups(lab: Lab, file: Path) -> None:
+    """BadInput, with the file, if a condition has a group that the lab does not declare.
+
+    What the lab itself refuses is said when its conditions are asked for.
+    """
+    for size in SIZES:
+        try:
+            every = lab.all_conditions(lab.Parameters(size=size))
+        except (LabError, OSError):
+            continue
+        except Exception as error:
+            raise BadInput(f"{file}{_line_of(error, file)}: {_in_words(error)}") from error
+        problem = undeclared_group(every, lab.groups)
+        if problem:
+            raise BadInput(f"{file}: {problem}")
 
 
 def _check_guest(path: Path, package: str = "") -> None:

@@ -26,7 +26,7 @@ ECHO = {
     "lab.py": '''"""How long an echo takes."""
 
 from labs.drive.result_columns import Margin
-from labs.experiments.echo.conditions import conditions
+from labs.experiments.echo.conditions import GROUPS, conditions
 from labs.experiments.echo.parameters import Echo as Parameters
 
 MARGIN = Margin(0.9, 1.1, "an echo is short")
@@ -48,14 +48,17 @@ class Settings:
     sample_ms: int = 100
 """,
     "conditions.py": """
-from labs.drive.condition import Condition, as_settings
+from labs.drive.condition import Condition, Group, as_settings
 from labs.drive.testbed.link import Link
 from labs.experiments.echo.settings import Settings
+
+GROUPS = (Group("none", "No delay"), Group("delays", "Two delays"))
 
 def conditions(p):
     settings = as_settings(Settings(p.words))
     return (Condition("near", Link(delay_ms=5.0), {}, settings, "delays"),
-            Condition("far", Link(delay_ms=50.0), {}, settings, "delays"))
+            Condition("far", Link(delay_ms=50.0), {}, settings, "delays"),
+            Condition("here", Link(), {}, settings, "none"))
 """,
     "experiment.py": """
 from labs.experiments.echo.settings import Settings
@@ -66,18 +69,14 @@ def measure(bench, condition):
     "results.py": """
 from dataclasses import dataclass
 from labs.drive.result_columns import Note, column
-from labs.experiments.echo.parameters import Echo
-from labs.experiments.echo.conditions import conditions
-from labs.read.lab import group_of
 
 @dataclass(frozen=True)
 class Results:
     bytes: int = column("size of the body", unit="bytes", headline=True)
-    group: str = column("the group of the condition", hidden=True)
     notes: tuple[Note, ...] = ()
 
 def results(run):
-    return Results(run.fetch()["bytes"], group_of(run, Echo, conditions), (Note("short", "x"),))
+    return Results(run.fetch()["bytes"], (Note("short", "x"),))
 """,
     "narrative.py": """
 def describe(table):
@@ -299,6 +298,16 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
 
     assert "--words" in labs("parameters", "echo")
     assert "echo" in labs("run", "--help")
+    assert [line for line in labs("parameters", "echo").splitlines() if " (" in line] == [
+        "No delay (none)",
+        "Two delays (delays)",
+    ]
+    steps = json.loads(labs("run", "echo", "--dry-run", "--json"))
+    assert [(one["group"], one["condition"]) for one in steps["conditions"]] == [
+        ("none", "here"),
+        ("delays", "near"),
+        ("delays", "far"),
+    ]
     steps = json.loads(labs("run", "echo", "--words", "4", "--only", "far", "--dry-run", "--json"))
     assert steps["parameters"]["words"] == 4
     commands = [" ".join(line["argv"]) for line in steps["conditions"][0]["commands"]]
@@ -310,8 +319,15 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
     assert files_of(package, "echo") == before
 
 
-TWICE = ECHO["results.py"].replace("    group: str", "    bytes: int = 3\n    group: str")
+TWICE = ECHO["results.py"].replace("    notes:", "    bytes: int = 3\n    notes:")
 TAKEN = ECHO["results.py"].replace("bytes: int", "link: int")
+GROUP_TAKEN = ECHO["results.py"].replace("bytes: int", "group: int")
+FAR = "Link(delay_ms=50.0), {}, settings"
+UNDECLARED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', f'{FAR}, "delay"')
+UNGROUPED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', FAR)
+NO_GROUPS = ECHO["lab.py"].replace("import GROUPS, conditions", "import conditions")
+TWO_GROUPS = ECHO["conditions.py"].replace('Group("none"', 'Group("delays"')
+TITLES = ECHO["lab.py"].replace("MARGIN =", 'GROUPS = ("none", "delays")\nMARGIN =')
 NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"')
 
 
@@ -323,6 +339,12 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
         ({"results": TWICE}, "results.py", "Results declares bytes twice"),
         ({"results": TAKEN}, "results.py", "declares link, which every study has already"),
         ({"results": NOT_A_COLUMN}, "results.py", "predicted_by byte, which is not a column"),
+        ({"results": GROUP_TAKEN}, "results.py", "declares group, which every study has already"),
+        ({"conditions": UNDECLARED}, "lab.py", 'far has the group "delay"; did you mean delays?'),
+        ({"conditions": UNGROUPED}, "lab.py", "far has no group. Declared: none, delays"),
+        ({"lab": NO_GROUPS}, "lab.py", 'near has the group "delays". Declared: none'),
+        ({"conditions": TWO_GROUPS}, "lab.py", "GROUPS declares delays twice"),
+        ({"lab": TITLES}, "lab.py", "GROUPS must be a tuple of Group"),
         (
             {"article9": ECHO["article9.toml"].replace('"grouped"', '"group"')},
             "article9.toml",

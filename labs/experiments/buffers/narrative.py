@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.buffers.conditions import SENDER_RAISED
+from labs.experiments.buffers.conditions import ARTICLE, SENDER_RAISED
 from labs.experiments.buffers.results import NO_RATE
-from labs.experiments.buffers.settings import ARTICLE
 from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, settings_of, window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, in_words, remarks, smallest
 from labs.read.display.format import in_three_digits, is_known, milliseconds, size_in_words
@@ -46,7 +45,7 @@ def describe(table: DataFrame) -> str:
 
     A study that has the article's own conditions is described by these; the others have charts.
     """
-    own = table[table["group"] == ARTICLE]
+    own = table[table["group"] == ARTICLE.name]
     rows = (table if own.empty else own).to_dict("records")
     return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in rows)
 

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.buffers.conditions import conditions
-from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.prediction import expected, expected_mean_bytes_s
-from labs.experiments.buffers.settings import SWEEP, Settings
+from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import (
     adv_win_scale,
     congestion_control,
@@ -23,7 +21,6 @@ from labs.experiments.buffers.socket_buffers import (
 )
 from labs.read.claims.article_figures import figures_by_column
 from labs.read.claims.ledger import Article, read
-from labs.read.lab import group_of
 from labs.read.readings.counters import capture_losses, shaper_drops, under_memory_pressure
 from labs.read.readings.goodput import download
 from labs.read.readings.instruments import ALLOWED_PCT, apart_pct, goodputs
@@ -77,14 +74,13 @@ class Results:
     send_most_bytes: int | None = column(
         "the largest size of the send buffer", unit="bytes", hidden=True
     )
-    series: str | None = column("how a point of the sweep was set", hidden=True)
+    series: str | None = column("what fixed the receiver's buffer", hidden=True)
     adv_win_scale: int | None = column("tcp_adv_win_scale of the client", hidden=True)
     congestion_control: str | None = column("that of the server", hidden=True)
     loss_pct: float | None = column("the loss that was requested", unit="%", hidden=True)
     lost_pct: float | None = column("the loss that netem counted", unit="%")
     draw: int | None = column("tells conditions apart that differ in the seed alone", hidden=True)
     httping_ms: float | None = column("httping's own mean", unit="ms", headline=True)
-    group: str | None = column("the group of the condition", hidden=True)
     ended: str | None = column("complete, or ended by the limit", hidden=True)
     notes: tuple[Note, ...] = field(default=())
 
@@ -93,28 +89,26 @@ def results(run: Run) -> Results:
     """The figures of one run."""
     timed, settings = run.httping(), settings_of(run)
     receives, sends = receive_buffer(run), send_buffer(run)
-    group = group_of(run, Buffers, conditions)
     found = _of_the_download(run) if settings.is_download else {}
     return Results(
         **found,
         buffer_bytes=receives.fixed_bytes,
         receive_most_bytes=receives.most_bytes,
         send_most_bytes=sends.most_bytes,
-        series=series_of(settings) if group == SWEEP else None,
+        series=None if receives.fixed_bytes is None else series_of(settings),
         adv_win_scale=adv_win_scale(run),
         congestion_control=congestion_control(run),
         loss_pct=run.link.asked.loss_pct,
         lost_pct=run.link.measured.loss_pct,
         draw=settings.draw,
         httping_ms=timed.mean_ms if timed else None,
-        group=group,
         ended=run.ended,
         notes=tuple(notes(run, found.get("settled"), found.get("agreement_pct"))),
     )
 
 
 def series_of(settings: Settings) -> str:
-    """How a point of the sweep was set: by SYSCTL or by SETSOCKOPT."""
+    """What fixes the receiver's buffer: SYSCTL or SETSOCKOPT."""
     return SYSCTL if settings.client_rcvbuf_bytes is None else SETSOCKOPT
 
 

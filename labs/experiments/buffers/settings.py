@@ -1,12 +1,8 @@
-"""What a condition of the lab `buffers` sets, and the groups that conditions belong to."""
+"""What a condition of the lab `buffers` sets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-ARTICLE, SWEEP, SHARE, LOSS, REQUESTS = "article", "sweep", "share", "loss", "requests"
-"""The article's own rows; one size at both ends; tcp_adv_win_scale; loss and congestion control;
-what setsockopt grants and what httping times."""
 
 DISCARD, WGET = "discard", "wget"
 GRANTS, HTTPING = "grants", "httping"

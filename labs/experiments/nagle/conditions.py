@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from labs.drive.condition import Condition, as_settings, read_settings
+from labs.drive.condition import Condition, Group, as_settings, read_settings
 from labs.drive.programs.respond import HEAD_BYTES
 from labs.drive.testbed.layout import layout
 from labs.drive.testbed.link import Link
@@ -15,22 +15,24 @@ from labs.experiments.nagle.experiment import quick_route
 from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.settings import (
     AB,
-    ARTICLE,
     ASK,
     BOTH,
     EACH,
     NEVER,
     NGINX,
     ONCE,
-    OWN_CLIENT,
     OWN_SERVER,
-    PIECES,
     ROUTE,
     SERVER,
-    SIZES,
-    WRITES,
     Settings,
 )
+
+ARTICLE = Group("article", "Nagle's algorithm and delayed ACKs, on and off")
+WRITES = Group("writes", "One response, written in different ways")
+SIZES = Group("sizes", "Sizes around full segments")
+PIECES = Group("pieces", "A response in many small writes")
+OWN_CLIENT = Group("own_client", "A client that sets TCP_QUICKACK")
+GROUPS = (ARTICLE, WRITES, SIZES, PIECES, OWN_CLIENT)
 
 MSS_BYTES = 1448
 """An MTU of 1500 less the headers of IP and TCP with timestamps."""
@@ -99,7 +101,7 @@ def _every(p: Nagle) -> Iterator[Condition]:
         (OWN_CLIENT, _own_client(replace(base, client=ASK))),
     ):
         for name, one in settings:
-            yield Condition(name, link, {}, as_settings(one), group)
+            yield Condition(name, link, {}, as_settings(one), group.name)
 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:

@@ -80,8 +80,13 @@ def terminal_cell(value: object) -> str:
     return str(value)
 
 
-def terminal_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
-    """The columns of the rows, heads first; numbers to the right with three decimals at most."""
+def terminal_table(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], titles: Sequence[str] = ()
+) -> str:
+    """The columns of the rows, heads first; numbers to the right with three decimals at most.
+
+    `titles` has one per row: rows of one title stand below it, if there are several.
+    """
     cells = [[terminal_cell(row.get(column)) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     numeric = [
@@ -94,7 +99,13 @@ def terminal_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str])
             for word, width, right in zip(words, widths, numeric, strict=True)
         ).rstrip()
 
-    return "\n".join(map(line, [columns, *cells]))
+    lines = [line(columns)]
+    several = len(set(titles)) > 1
+    for place, words in enumerate(cells):
+        if several and (not place or titles[place] != titles[place - 1]):
+            lines += ["", titles[place]]
+        lines.append(line(words))
+    return "\n".join(lines)
 
 
 def input_value(value: object) -> str:
