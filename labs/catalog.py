@@ -119,13 +119,18 @@ def load_folder(folder: Path, package: str) -> Lab:
     missing = [name for name in FOLDER if not (folder / name).is_file()]
     if missing:
         raise BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
+    for name, function in (("experiment.py", "measure"), ("results.py", "results")):
+        _check_defines(folder / name, function)
     _check_guest(folder / "experiment.py", package)
     _check_columns(folder / "results.py")
     try:
         front = importlib.import_module(f"{package}.lab")
         _check_front(front, ("Parameters", "conditions"))
+        _check_groups(front)
     except LabError as error:
         raise BadInput(f"{folder / 'lab.py'}: {error}") from error
+    except Exception as error:
+        raise _failed(error, folder / "lab.py", folder) from error
 
     def part(name: str) -> ModuleType | None:
         if not ((folder / name).is_dir() or (folder / f"{name}.py").is_file()):
@@ -136,9 +141,7 @@ def load_folder(folder: Path, package: str) -> Lab:
     if ledger is not None:
         one = folder / "claims.py"
         _check_judges(ledger, one if one.is_file() else folder / "claims" / "__init__.py")
-    lab = _lab(folder.name, front, f"{package}.experiment", part, ledger)
-    _check_groups(lab, folder / "lab.py")
-    return lab
+    return _lab(folder.name, front, f"{package}.experiment", part, ledger)
 
 
 def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path | None) -> Lab:
@@ -186,7 +189,6 @@ def _find_own(path: Path) -> Lab:
     if ledger is not None:
         _check_judges(ledger, path)
     lab = replace(_lab(path.stem, module, module.__name__, part, ledger), source=path)
-    _check_groups(lab, path)
     _own[path] = (source, lab)
     return lab
 
@@ -203,6 +205,7 @@ def _load(path: Path, source: bytes) -> ModuleType:
         _check_front(module, NAMED)
         _check_guest(path)
         _check_columns(path)
+        _check_groups(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(spec.name)
         if before is not None:
@@ -237,21 +240,39 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
         raise BadInput(f"GROUPS declares {', '.join(twice)} twice. Remove one")
 
 
-def _check_groups(lab: Lab, file: Path) -> None:
-    """BadInput, with the file, if a condition has a group that the lab does not declare.
+def _check_groups(front: ModuleType) -> None:
+    """BadInput if a condition has a group that the lab does not declare.
 
     What the lab itself refuses is said when its conditions are asked for.
     """
+    parts: dict[str, Any] = vars(front)
     for size in SIZES:
         try:
-            every = lab.all_conditions(lab.Parameters(size=size))
+            every = parts["conditions"](parts["Parameters"](size=size))
         except (LabError, OSError):
             continue
-        except Exception as error:
-            raise BadInput(f"{file}{_line_of(error, file)}: {_in_words(error)}") from error
-        problem = undeclared_group(every, lab.groups)
+        problem = undeclared_group(every, parts.get("GROUPS", ()))
         if problem:
-            raise BadInput(f"{file}: {problem}")
+            raise BadInput(problem)
+
+
+def _check_defines(path: Path, name: str) -> None:
+    """BadInput if a module has no function of that name, its own or imported."""
+    names = {
+        str(getattr(one, "asname", None) or getattr(one, "name", ""))
+        for node in _tree(path).body
+        for one in (node.names if isinstance(node, ast.ImportFrom) else [node])
+    }
+    if name not in names:
+        raise BadInput(f"{path}: it defines no {name}. Write the function {name}")
+
+
+def _tree(path: Path) -> ast.Module:
+    """A file parsed; BadInput if it is not Python."""
+    try:
+        return ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        raise BadInput(f"{path}{_line_of(error, path)}: {_in_words(error)}") from error
 
 
 def _check_guest(path: Path, package: str = "") -> None:
@@ -261,7 +282,7 @@ def _check_guest(path: Path, package: str = "") -> None:
     while waiting:
         file = waiting.pop()
         seen.add(file)
-        for name in imported(ast.parse(file.read_bytes()), whole=False):
+        for name in imported(_tree(file), whole=False):
             if package and name.startswith(f"{package}."):
                 module = path.parent / f"{name.removeprefix(package + '.').split('.')[0]}.py"
                 if module.is_file() and module not in seen:
@@ -283,7 +304,7 @@ def _check_columns(path: Path) -> None:
     taken, or one whose prediction is not a column. Read without loading the file."""
     fields = [
         (line.target.id, line.value)
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for node in ast.walk(_tree(path))
         if isinstance(node, ast.ClassDef) and node.name == "Results"
         for line in node.body
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
@@ -324,7 +345,7 @@ def _check_judges(ledger: Path, claims: Path) -> None:
     wanted = {
         str(claim["judge"]): str(claim.get("id")) for claim in claims_said if "judge" in claim
     }
-    tree = ast.parse(claims.read_bytes() if claims.is_file() else b"")
+    tree = _tree(claims) if claims.is_file() else ast.Module([], [])
     known = [
         str(key.value)
         for node in ast.walk(tree)
@@ -341,6 +362,18 @@ def _check_judges(ledger: Path, claims: Path) -> None:
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
     return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def _failed(error: Exception, path: Path, folder: Path) -> BadInput:
+    """What a lab raised while it was loaded, with the innermost of its files that took part."""
+    trace = error.__traceback__
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        path = file if folder in file.parents else path
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        path = Path(error.filename)
+    return BadInput(f"{path}{_line_of(error, path)}: {_in_words(error)}")
 
 
 def _line_of(error: BaseException, path: Path) -> str:

@@ -235,6 +235,12 @@ def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
             "Parameters.file_kib: default = 100 is out",
         ),
         (new.source("mine").replace("frozen=True, ", ""), "cannot inherit non-frozen"),
+        (new.source("mine").replace("round_trips: float =", "took_ms: float ="), "took_ms twice"),
+        (new.source("mine").replace("p.file_kib", "p.kib"), "mine.py, line 33: AttributeError"),
+        (
+            new.source("mine").replace("{}, settings)", '{}, settings, "pair")'),
+            'the condition near has the group "pair". Declared: none',
+        ),
     ],
 )
 def test_find_refuses_a_file_that_is_not_a_lab(tmp_path: Path, text: str, said: str) -> None:
@@ -323,6 +329,7 @@ TWICE = ECHO["results.py"].replace("    notes:", "    bytes: int = 3\n    notes:
 TAKEN = ECHO["results.py"].replace("bytes: int", "link: int")
 GROUP_TAKEN = ECHO["results.py"].replace("bytes: int", "group: int")
 FAR = "Link(delay_ms=50.0), {}, settings"
+NO_PARAMETER = ECHO["conditions.py"].replace("p.words", "p.word")
 UNDECLARED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', f'{FAR}, "delay"')
 UNGROUPED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', FAR)
 NO_GROUPS = ECHO["lab.py"].replace("import GROUPS, conditions", "import conditions")
@@ -336,6 +343,12 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
     [
         ({"results": None}, "", "missing: results.py"),
         ({"experiment": None, "parameters": None}, "", "missing: parameters.py, experiment.py"),
+        ({"experiment": "x = 1\n"}, "experiment.py", "it defines no measure"),
+        ({"results": "x = 1\n"}, "results.py", "it defines no results"),
+        ({"experiment": "def ("}, "experiment.py", ", line 1: SyntaxError"),
+        ({"conditions": "def ("}, "conditions.py", ", line 1: SyntaxError"),
+        ({"conditions": "GROUPS = 1 / 0\n"}, "conditions.py", ", line 1: ZeroDivisionError"),
+        ({"conditions": NO_PARAMETER}, "conditions.py", ", line 9: AttributeError"),
         ({"results": TWICE}, "results.py", "Results declares bytes twice"),
         ({"results": TAKEN}, "results.py", "declares link, which every study has already"),
         ({"results": NOT_A_COLUMN}, "results.py", "predicted_by byte, which is not a column"),
@@ -350,9 +363,13 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
             "article9.toml",
             "A9.2",
         ),
-        ({"experiment": "import pandas\n"}, "experiment.py", "it imports pandas"),
         (
-            {"experiment": "from labs.read.lab import Lab\n"},
+            {"experiment": "import pandas\n" + ECHO["experiment.py"]},
+            "experiment.py",
+            "it imports pandas",
+        ),
+        (
+            {"experiment": "from labs.read.lab import Lab\n" + ECHO["experiment.py"]},
             "experiment.py",
             "imports labs.read.lab",
         ),
