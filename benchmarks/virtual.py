@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from labs.catalog import find
-from labs.drive.parameters.base import LabParameters
+from labs.drive.parameters.declare import LabParameters
 from labs.launch.launch import run
 
 ROOT = Path(__file__).resolve().parent.parent

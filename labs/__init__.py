@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labs import errors
-    from labs.drive.parameters.base import LabParameters
+    from labs.drive.parameters.declare import LabParameters
     from labs.read import capture
     from labs.read.lab import Lab
     from labs.studies import chart_access as charts

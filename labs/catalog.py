@@ -33,8 +33,14 @@ from typing import Any
 
 from labs.drive.condition import Group
 from labs.drive.imports import imported
-from labs.drive.parameters.base import SIZES, LabParameters
-from labs.drive.parameters.declare import declared, did_you_mean, nearest, unknown
+from labs.drive.parameters.declare import (
+    SIZES,
+    LabParameters,
+    declared,
+    did_you_mean,
+    nearest,
+    unknown,
+)
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
 from labs.read.lab import NOTES, Lab, undeclared_group

@@ -1,4 +1,4 @@
-"""Captures of what no run of the lab puts on a wire, made by scapy: one function a subject."""
+"""Captures of what no run of the labs puts on a wire, made by scapy: one function per subject."""
 
 from __future__ import annotations
 
@@ -48,6 +48,29 @@ SERVER_OPTIONS = [
 ]
 
 
+def segment(
+    source: int,
+    destination: int,
+    window: int,
+    flags: str,
+    seq: int,
+    ack: int,
+    options: list[Any],
+    payload: bytes,
+) -> Any:
+    """A TCP header and its payload, if it has any."""
+    header = TCP(
+        sport=source,
+        dport=destination,
+        flags=flags,
+        seq=seq % 2**32,
+        ack=ack % 2**32,
+        window=window,
+        options=options,
+    )
+    return header / Raw(payload) if payload else header
+
+
 def dialogue(**given: Any) -> list[Any]:
     """The TCP headers and payloads of one short connection, with a loss and a SACK; each with
     whether it is from the client."""
@@ -60,46 +83,14 @@ def dialogue(**given: Any) -> list[Any]:
         return [("NOP", None), ("NOP", None), ("Timestamp", (value, echo))]
 
     def up(flags: str, seq: int, ack: int, options: list[Any], payload: bytes = b"") -> Any:
-        made = TCP(
-            sport=port,
-            dport=peer,
-            flags=flags,
-            seq=seq % 2**32,
-            ack=ack % 2**32,
-            window=502,
-            options=options,
-        )
-        return True, made / Raw(payload) if payload else made
+        return True, segment(port, peer, 502, flags, seq, ack, options, payload)
 
     def down(flags: str, seq: int, ack: int, options: list[Any], payload: bytes = b"") -> Any:
-        made = TCP(
-            sport=peer,
-            dport=port,
-            flags=flags,
-            seq=seq % 2**32,
-            ack=ack % 2**32,
-            window=1000,
-            options=options,
-        )
-        return False, made / Raw(payload) if payload else made
+        return False, segment(peer, port, 1000, flags, seq, ack, options, payload)
 
     data = bytes(600)
-    sack = [
-        ("NOP", None),
-        ("NOP", None),
-        ("Timestamp", (1003, 5001)),
-        ("NOP", None),
-        ("NOP", None),
-        (
-            "SAck",
-            (
-                (server + 601) % 2**32,
-                (server + 1201) % 2**32,
-                (server + 1801) % 2**32,
-                (server + 2401) % 2**32,
-            ),
-        ),
-    ]
+    edges = tuple((server + at) % 2**32 for at in (601, 1201, 1801, 2401))
+    sack = [*stamp(1003, 5001), ("NOP", None), ("NOP", None), ("SAck", edges)]
     return [
         up("S", client, 0, first),
         down("SA", server, client + 1, second),
@@ -337,18 +328,13 @@ def without_length(frame: bytes) -> bytes:
     return frame[:16] + b"\0\0" + frame[18:]
 
 
-def made(path: Path) -> dict[str, Path]:
-    """Every capture, by its subject, written into the folder."""
-    path.mkdir(parents=True, exist_ok=True)
-    large = bytes(30_000)
-    tcp = TCP(sport=80, dport=40000, flags="PA", seq=5, ack=7, window=100)
-    hop = IPv6ExtHdrHopByHop() / IPv6ExtHdrRouting() / IPv6ExtHdrDestOpt()
-    plain: dict[str, tuple[Frames, int]] = {
+LARGE = TCP(sport=80, dport=40000, flags="PA", seq=5, ack=7, window=100) / Raw(bytes(30_000))
+
+
+def link_types() -> dict[str, tuple[Frames, int]]:
+    """The dialogue on every link type, by its subject, with the number of the link type."""
+    return {
         "ethernet": (over_ipv4(ETHER, dialogue()), ETHERNET),
-        "ipv4-options": (
-            over_ipv4(ETHER, dialogue(), options=IPOption_RR(routers=["1.2.3.4", "5.6.7.8"])),
-            ETHERNET,
-        ),
         "vlan": (over_ipv4(ETHER / Dot1Q(vlan=7), dialogue()), ETHERNET),
         "qinq": (over_ipv4(ETHER / Dot1AD(vlan=7) / Dot1Q(vlan=8), dialogue()), ETHERNET),
         "qinq-ipv6": (over_ipv6(ETHER / Dot1Q(vlan=7) / Dot1Q(vlan=8), dialogue()), ETHERNET),
@@ -374,6 +360,17 @@ def made(path: Path) -> dict[str, Path]:
         "ppp-short-protocol": (behind(b"\x21"), 9),
         "ppp-hdlc-short-protocol": (behind(b"\xff\x03\x21"), 50),
         "ppp-hdlc": (over_ipv4(HDLC() / PPP(proto=0x0021), dialogue()), 50),
+    }
+
+
+def headers() -> dict[str, tuple[Frames, int]]:
+    """The dialogue in IP packets with options, extension headers and fragments, by its subject."""
+    hop = IPv6ExtHdrHopByHop() / IPv6ExtHdrRouting() / IPv6ExtHdrDestOpt()
+    return {
+        "ipv4-options": (
+            over_ipv4(ETHER, dialogue(), options=IPOption_RR(routers=["1.2.3.4", "5.6.7.8"])),
+            ETHERNET,
+        ),
         "ipv6": (over_ipv6(ETHER, dialogue()), ETHERNET),
         "ipv6-extensions": (over_ipv6(ETHER, dialogue(), hop), ETHERNET),
         "ipv6-authentication": (
@@ -389,6 +386,21 @@ def made(path: Path) -> dict[str, Path]:
             over_ipv4(ETHER, dialogue(), flags="MF") + over_ipv4(ETHER, dialogue(port=3), frag=5),
             ETHERNET,
         ),
+        "larger-than-the-mtu": ([bytes(ETHER / IP() / LARGE)], ETHERNET),
+        "without-length": (
+            [without_length(frame) for frame in over_ipv4(ETHER, dialogue())]
+            + [without_length(bytes(ETHER / IP() / LARGE))],
+            ETHERNET,
+        ),
+        "others": (over_ipv4(ETHER, dialogue()) + others(), ETHERNET),
+        "other-link": ([bytes(60)], 147),
+        "nothing": ([], ETHERNET),
+    }
+
+
+def connections() -> dict[str, tuple[Frames, int]]:
+    """Connections with missing segments or unusual options, by their subject."""
+    return {
         "reused-ports": (reused_ports(), ETHERNET),
         "no-scaling": (over_ipv4(ETHER, dialogue(client_options=[])), ETHERNET),
         "server-without-scaling": (over_ipv4(ETHER, dialogue(server_options=[])), ETHERNET),
@@ -403,16 +415,13 @@ def made(path: Path) -> dict[str, Path]:
             [over_ipv4(ETHER, dialogue())[number] for number in (1, 0, 2, 3, 4)],
             ETHERNET,
         ),
-        "larger-than-the-mtu": ([bytes(ETHER / IP() / tcp / Raw(large))], ETHERNET),
-        "without-length": (
-            [without_length(frame) for frame in over_ipv4(ETHER, dialogue())]
-            + [without_length(bytes(ETHER / IP() / tcp / Raw(large)))],
-            ETHERNET,
-        ),
-        "others": (over_ipv4(ETHER, dialogue()) + others(), ETHERNET),
-        "other-link": ([bytes(60)], 147),
-        "nothing": ([], ETHERNET),
     }
+
+
+def made(path: Path) -> dict[str, Path]:
+    """Every capture, by its subject, written into the folder."""
+    path.mkdir(parents=True, exist_ok=True)
+    plain = {**link_types(), **headers(), **connections()}
     found = {name: pcap(path / f"{name}.pcap", *it) for name, it in plain.items()}
     frames = over_ipv4(ETHER, dialogue())
     forms: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from labs.studies.study import Study
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
-from tests.recorded_runs import recorded_nagle
+from tests.real_runs import recorded_nagle
 
 CONNECTIONS, REQUESTS = 2, 10
 REQUEST_BYTES, HEAD_BYTES, PAGE_BYTES = 100, 238, 612

@@ -1,4 +1,4 @@
-"""The real runs and studies of tests/fixtures, opened; what was changed in them the test says."""
+"""Real runs and studies of tests/fixtures and data/; each test states what it changes in them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import find
-from labs.drive.record.canonical import canonical, digest
-from labs.read.runs.listing import open_study
+from labs.drive.record.seal import canonical, digest
+from labs.experiments.nagle.parameters import Nagle
+from labs.read.runs.archive import unpacked
 from labs.read.runs.run import Run, open_run
-from labs.read.runs.unpack import unpacked
-from labs.studies.study import Study
+from labs.read.runs.schemas import open_study
+from labs.studies.study import Study, study
 
 FOLDER = Path(__file__).parent / "fixtures" / "runs"
 STUDIES = FOLDER.with_name("studies")
@@ -101,3 +102,14 @@ def real_study(kernel: str) -> Study:
     parameters = lab.Parameters(**given)
     runs = tuple(open_run(path) for path in file.folders())
     return Study(parameters, runs, folder, file.path, True, lab=lab)
+
+
+@cache
+def recorded_nagle(kernel: str = "6.1", only: str = "", size: str = "small") -> Study:
+    """The recorded study of the lab `nagle`, as a notebook opens it."""
+    return study(Nagle(testbed="recorded", kernel=kernel, only=only, size=size))
+
+
+def nagle_run(condition: str) -> Run:
+    """The recorded run of a condition of the lab `nagle`."""
+    return recorded_nagle().run(condition)

@@ -7,9 +7,9 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from labs.drive.record.canonical import digest, key
 from labs.drive.record.run_folder import Staging, run_name
-from labs.drive.record.schema import VERSION
+from labs.drive.record.seal import digest, key
+from labs.drive.record.stored_files import VERSION
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 
 START_NS = 1_790_000_000_000_000_000

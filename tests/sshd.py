@@ -1,4 +1,4 @@
-"""An sshd of the test's own on 127.0.0.1, whose sessions land in a network namespace."""
+"""An sshd on 127.0.0.1 for tests, whose sessions run in a network namespace."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 from labs.drive.testbed.connection import Login
 
 SSHD = "/usr/sbin/sshd"
-# sshd gives up its rights in this folder; only its own start-up script makes it.
+# sshd drops its privileges in this folder; only its own start-up script creates it.
 SEPARATION = Path("/run/sshd")
 STARTED_S = 30
 
 
 @dataclass(frozen=True)
 class Sshd:
-    """A running sshd: how to log in, its process, what it logged."""
+    """A running sshd: how to log in, its process, and its log."""
 
     login: Login
     pid: int
@@ -37,10 +37,8 @@ def no_sshd() -> str | None:
     return None
 
 
-@contextlib.contextmanager
-def sshd(folder: Path, namespace: str, *, first: str = "") -> Iterator[Sshd]:
-    """Run an sshd with keys, port and configuration of its own; nothing of the user's is read.
-    `first` is what each login does first, as a start-up file of the shell would."""
+def _configure(folder: Path, namespace: str, first: str) -> int:
+    """Write the keys and configurations of an sshd and its client into a new folder; the port."""
     folder.mkdir()
     folder.chmod(0o755)
     for key in ("host", "user"):
@@ -49,7 +47,7 @@ def sshd(folder: Path, namespace: str, *, first: str = "") -> Iterator[Sshd]:
         )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        port = int(free.getsockname()[1])
     (folder / "sshd_config").write_text(f"""\
 ListenAddress 127.0.0.1
 Port {port}
@@ -73,9 +71,17 @@ Host lab
     UserKnownHostsFile {folder}/known_hosts
     GlobalKnownHostsFile /dev/null
 """)
+    return port
+
+
+@contextlib.contextmanager
+def sshd(folder: Path, namespace: str, *, first: str = "") -> Iterator[Sshd]:
+    """Run an sshd with keys, port and configuration of its own; nothing of the user's is read.
+    `first` is a command that each login runs first, as a start-up file of the shell would."""
+    port = _configure(folder, namespace, first)
     login = Login("lab", ("-F", str(folder / "ssh_config")))
     with _separation(), (folder / "log").open("wb") as log:
-        # It goes with the tests also when these are killed.
+        # It ends with the tests, even if these are killed.
         argv = (
             "setpriv",
             "--pdeathsig",

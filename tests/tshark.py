@@ -1,4 +1,4 @@
-"""What tshark says of a capture's TCP segments, in the columns of labs.capture.read.
+"""What tshark says of a capture's TCP segments, in the columns of labs.read.capture.
 
 The project follows Wireshark in what a connection is, what relative numbers count from and how
 windows are scaled, and differs in four things, which are undone here before comparing: fragments
@@ -13,6 +13,8 @@ import subprocess
 from pathlib import Path
 
 import pandas as pd
+
+from labs.read.capture.tcp_marks import MARKS
 
 FIELDS = (
     "frame.time_epoch",
@@ -154,3 +156,13 @@ def as_tshark(table: pd.DataFrame) -> pd.DataFrame:
     for name in ("seq_rel", "ack_rel"):
         found[name] %= WRAP
     return found
+
+
+def marked_by_tshark(path: Path) -> dict[str, list[int]]:
+    """The rows, counted over TCP segments from 0, that have each mark of the sequence analysis."""
+    lines = asked(path, tuple(f"tcp.analysis.{name}" for name in MARKS))
+    found = {
+        name: [row for row, values in enumerate(lines) if values[place]]
+        for place, name in enumerate(MARKS)
+    }
+    return {name: rows for name, rows in found.items() if rows}

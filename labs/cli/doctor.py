@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from labs.drive.parameters.base import TESTBEDS, LabParameters
-from labs.drive.parameters.declare import check
+from labs.drive.parameters.declare import TESTBEDS, LabParameters, check
 from labs.drive.testbed.diagnosis import NOTES, Diagnosis, examine
 
 MISSING = 3

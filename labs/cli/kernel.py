@@ -177,7 +177,7 @@ def main_list(args: argparse.Namespace) -> int:
 
 
 def main_add(args: argparse.Namespace) -> int:
-    from labs.drive.kernel.install import add, plan_add
+    from labs.drive.kernel.build import add, plan_add
 
     if args.dry_run:
         return _say(plan_add(args.file, args.sha256, into=args.into), args.json)

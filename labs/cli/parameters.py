@@ -7,7 +7,8 @@ import json
 import textwrap
 
 from labs.catalog import find
-from labs.drive.parameters.describe import as_markdown, as_text, literals, schema
+from labs.drive.parameters.flags import as_markdown, as_text, schema
+from labs.drive.parameters.notebook_cell import literals
 from labs.read.lab import Lab
 
 WIDTH = 100

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from labs.read.display.format import terminal_table
 
 if TYPE_CHECKING:
-    from labs.read.runs.pack import Packed
+    from labs.read.runs.archive import Packed
     from labs.read.runs.run import Run
 
 DEFAULT_FOLDER = "runs"
@@ -259,7 +259,7 @@ def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool
 
 
 def main_pack(args: argparse.Namespace) -> int:
-    from labs.read.runs.pack import pack
+    from labs.read.runs.archive import pack
 
     packed = pack(args.what, args.out, with_host=args.with_host)
     print(json.dumps(packed.as_json()) if args.json else _packed_text(packed))
@@ -267,7 +267,7 @@ def main_pack(args: argparse.Namespace) -> int:
 
 
 def main_record(args: argparse.Namespace) -> int:
-    from labs.read.runs.pack import contents, count_runs
+    from labs.read.runs.archive import contents, count_runs
     from labs.read.runs.recorded import SUMS, file_for, keep
 
     sums = args.data / SUMS

@@ -12,8 +12,8 @@ from labs.drive import host_load as machines
 from labs.drive import tc
 from labs.drive.bench import MACHINES, Bench
 from labs.drive.condition import Condition, from_json
+from labs.drive.host_load import apart
 from labs.drive.outcome import Moment
-from labs.drive.testbed.clocks import apart
 from labs.drive.testbed.contract import Host, Testbed
 from labs.drive.testbed.link import LinkReport, checked
 from labs.errors import Missing
@@ -175,7 +175,7 @@ def drive(
         if condition.link.loss_pct:
             link = _with_loss(link, folder / (testbed.router or testbed.server).name)
         after = {name: sysctls(host) for name, host in testbed.hosts().items()}
-        release = testbed.server.run(("uname", "-r"), log=False).text.strip()
+        release = testbed.server.sysctl("kernel.osrelease")
         record = {
             **_about(order, bench),
             "kernel": {"release": release, "hz": order["hz"]},

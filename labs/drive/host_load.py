@@ -1,18 +1,23 @@
-"""What the machines of a run are, and what else they did while it went on: `machines.json`.
+"""The machines of a run in real time: what they are, their load, and their clocks.
 
-Only runs on real time have it. It is kept with the run, and sealed, because it decides whether the
-run counts: one that its machine disturbed does not. On virtual time a machine disturbs nothing.
+`machines.json` is part of the sealed run, because it decides whether the run counts: one that its
+machine disturbed does not. In virtual time a machine disturbs nothing, and there is no such file.
 
     {"here": {...}, "server": {...}, "client": {...}}      here: the machine that drives the run
 
-Each has `before` and `after` the measurement, and what it is, all as the kernel and ethtool print
-it; an entry that a machine does not have is left out.
+Each has the state `before` and `after` the measurement, and a description of the machine, as
+printed by the kernel and ethtool. Entries that a machine lacks are omitted.
+
+Hosts that are machines have a clock each. Without a time server they may differ by seconds, and one
+run contains times of both. The difference is determined from a reading of the client's clock
+between two readings of the server's, so its uncertainty is half of the time between these.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.testbed.contract import Host, Testbed
@@ -28,6 +33,13 @@ AT_A_MOMENT = {
 }
 ALWAYS_SO = {"/proc/cpuinfo": ("model name",), "/proc/sys/kernel/osrelease": ("",)}
 ABOUT_A_DEVICE = {"driver": "-i", "offloads": "-k"}
+READINGS = 8
+NEAR_NS = 5_000_000
+# Relative, so the time that the command takes to start does not matter.
+STEP = (
+    "import sys, time; clock = time.CLOCK_REALTIME; "
+    "time.clock_settime_ns(clock, time.clock_gettime_ns(clock) + int(sys.argv[1]))"
+)
 
 Kept = dict[str, dict[str, str]]
 Read = Callable[[str], bytes]
@@ -76,3 +88,27 @@ def _device(host: Host) -> dict[str, str]:
         except LabError:
             continue  # no ethtool there, or a device that says nothing of it
     return found
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How far the client's clock is ahead of the server's, and how exactly that is known."""
+
+    client_ahead_ns: int
+    within_ns: int
+
+
+def apart(server: Host, client: Host) -> Apart:
+    """Compare the clocks: the reading that took least is the best one."""
+    found = []
+    for _ in range(READINGS):
+        before_ns, there_ns, after_ns = server.clock_ns(), client.clock_ns(), server.clock_ns()
+        found.append(Apart(there_ns - (before_ns + after_ns) // 2, (after_ns - before_ns) // 2))
+    return min(found, key=lambda one: one.within_ns)
+
+
+def bring_near(server: Host, client: Host) -> None:
+    """Set the client's clock to the server's, unless it is as near as can be told."""
+    found = apart(server, client)
+    if abs(found.client_ahead_ns) > max(NEAR_NS, found.within_ns):
+        client.run(("python3", "-I", "-S", "-c", STEP, str(-found.client_ahead_ns)))

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from labs.drive.condition import Condition
 from labs.drive.execution import ALWAYS
 from labs.drive.outcome import Command
-from labs.drive.testbed.layout import addressing, layout, linking, wiring
-from labs.drive.testbed.link import Argv, Link
-from labs.drive.testbed.two_machines import of_machines, unshaping
-from labs.drive.testbed.vagrant import DEVICE
+from labs.drive.testbed.link import Argv, Link, addressing, layout, linking, wiring
+from labs.drive.testbed.vagrant import DEVICE, of_machines, unshaping
 
 
 def preview(

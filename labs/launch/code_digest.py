@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labs.drive.imports import imported, programs
-from labs.drive.record.disk import cache
-from labs.drive.record.owned_path import owned_folder
+from labs.drive.record.disk import cache, owned_folder
 from labs.errors import Missing
 
 PACKAGE = Path(__file__).resolve().parent.parent

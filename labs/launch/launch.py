@@ -20,8 +20,10 @@ from typing import Any
 
 from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
-from labs.drive.kernel.boot import INSIDE_CODE, PATH, boot
-from labs.drive.parameters.base import LabParameters
+from labs.drive.kernel.boot import PATH, boot
+from labs.drive.kernel.guest_root import kept_root
+from labs.drive.parameters.declare import LabParameters
+from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
 from labs.drive.record.run_folder import Staging, clear_stale
 from labs.errors import BRANCHES, LabError, Missing, RunFailed
@@ -93,7 +95,7 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
                 "hz": planned.kernel.hz if planned.kernel else None,
                 "versions": planned.machines.versions
                 if planned.machines
-                else inventory.versions(planned.inputs["tools"], interpreter),
+                else inventory.versions(planned.programs, interpreter),
                 "ssh_config": str(planned.machines.ssh_config) if planned.machines else None,
             },
         )
@@ -103,12 +105,13 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
                 say(line.removeprefix(PREFIX))
 
         try:
-            if planned.kernel:
+            if planned.kernel and planned.root:
                 boot(
                     planned.kernel.path,
+                    root=kept_root(planned.root, interpreter),
                     staging=staging.folder,
                     code=copied,
-                    argv=guest.argv(interpreter, INSIDE_CODE, "virtual", experiment),
+                    argv=guest.argv(Path(PYTHON), INSIDE_CODE, "virtual", experiment),
                     memory_mib=planned.inputs["memory_mib"],
                     seed=planned.inputs["seed"],
                     cpu=cpu,

@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from labs.drive.condition import Condition, Group
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import did_you_mean
+from labs.drive.parameters.declare import LabParameters, did_you_mean
 from labs.drive.result_columns import Column, Margin, Note, columns_of
 from labs.errors import BadInput
 

@@ -11,14 +11,14 @@ from typing import Any, Literal
 import pandas
 
 from labs.catalog import find
-from labs.drive.record.owned_path import write_whole
+from labs.drive.record.disk import write_whole
 from labs.errors import BadInput, Missing
+from labs.read.runs.archive import Packed, pack
 from labs.read.runs.compare import Comparison, Results
 from labs.read.runs.compare import compare as compare_by
 from labs.read.runs.listing import Entry, index
-from labs.read.runs.pack import Packed, pack
 from labs.read.runs.run import Run, open_run
-from labs.read.stats.disturbance import disturbances
+from labs.read.stats.machines import disturbances
 
 __all__ = [
     "Comparison",

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import lab_of
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import did_you_mean
+from labs.drive.parameters.declare import LabParameters, did_you_mean
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing
@@ -21,8 +20,7 @@ from labs.read.display.rich_output import Table, Text, Words
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.run import Run, open_run
-from labs.read.stats.disturbance import disturbances
-from labs.read.stats.machines import machine_columns
+from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.studies.progress import Bar

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.condition import without_group
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import declared, plain
-from labs.drive.record.canonical import canonical
+from labs.drive.parameters.declare import LabParameters, declared, plain
+from labs.drive.record.seal import canonical
 from labs.drive.record.study_file import StudyFile
 from labs.drive.testbed.diagnosis import Diagnosis, examine
 from labs.errors import BadInput, LabError, Missing
 from labs.read.display.rich_output import Table
 from labs.read.lab import Lab
 from labs.read.runs import recorded
-from labs.read.runs.listing import is_run, open_study, study_files
+from labs.read.runs.archive import is_run, study_files
 from labs.read.runs.run import Run, open_run
+from labs.read.runs.schemas import open_study
 
 FIRST = {"vagrant": "make box && vagrant up && ", "namespaces": ""}
 # The other testbed has its own; where runs are kept depends on where the command is given.

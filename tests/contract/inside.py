@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from labs.drive.testbed import process
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
-from labs.drive.testbed.two_machines import Machine, Machines
+from labs.drive.testbed.vagrant import Machine, Machines
 from tests.contract import CHECKS, NotApplicable, Setting, run
 
 RESULTS = "checks.jsonl"

@@ -15,7 +15,7 @@ import pytest
 from labs.drive.testbed import ssh
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
-from labs.drive.testbed.two_machines import Machine
+from labs.drive.testbed.vagrant import Machine
 from tests.sshd import Sshd, no_sshd, sshd
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.testbed.two_machines import Machine, Machines
+from labs.drive.testbed.vagrant import Machine, Machines
 from tests.contract import CHECKS, NotApplicable, Setting, run
 from tests.namespaces.test_contract import missing_here
 from tests.sshd import Sshd

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.testbed import journal
+from labs.drive.testbed import namespaces
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.namespaces import Namespaces
 from tests.contract.setting import await_text
@@ -76,21 +76,21 @@ def test_a_testbed_that_lives_is_left_alone() -> None:
         with Namespaces(Link(), own_kernel=False) as second:
             assert second.server.folder != first.server.folder
             assert first.server.run(("true",)).exit_code == 0
-        journal.clear_stale()
+        namespaces.clear_stale()
         assert first.server.read(f"{first.server.folder}/file") == b"content"
         first.client.run(("ip", "link", "show", "eth0"))
 
 
 def test_a_journal_cut_short_is_cleared_too() -> None:
     """The owner was killed while it wrote the last line."""
-    journal.JOURNALS.mkdir(exist_ok=True)
-    left = journal.JOURNALS / "labs-0cut0000"
+    namespaces.JOURNALS.mkdir(exist_ok=True)
+    left = namespaces.JOURNALS / "labs-0cut0000"
     folder = Path("/tmp/labs-0cut0000")
     folder.mkdir()
     (folder / "link").symlink_to("/etc")
     (folder / "sub").mkdir()
     left.write_text(f'{{"folder": "{folder}"}}\n{{"namespace": "labs-0cut0000-se')
-    journal.clear_stale()
+    namespaces.clear_stale()
     assert not left.exists() and not folder.exists()
     assert os.path.isdir("/etc")
 
@@ -113,6 +113,6 @@ def test_sysctls_of_a_namespace_are_not_in_the_journal() -> None:
     with Namespaces(Link(), own_kernel=False) as testbed:
         tag = testbed.server.folder.parent.name
         testbed.server.set_sysctl("net.ipv4.tcp_rmem", "4096 50000 6000000")
-        assert "tcp_rmem" not in (journal.JOURNALS / tag).read_text()
+        assert "tcp_rmem" not in (namespaces.JOURNALS / tag).read_text()
         testbed.server.set_sysctl(LASTING, "61")
-        assert LASTING.replace(".", "/") in (journal.JOURNALS / tag).read_text()
+        assert LASTING.replace(".", "/") in (namespaces.JOURNALS / tag).read_text()

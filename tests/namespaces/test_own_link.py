@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.testbed.clocks import apart, bring_near
+from labs.drive.host_load import apart, bring_near
 from labs.drive.testbed.link import Link
-from labs.drive.testbed.two_machines import Machine, Machines, is_shaped
+from labs.drive.testbed.vagrant import Machine, Machines, is_shaped
 from labs.errors import Missing, RunFailed
 from labs.launch import inventory
 from tests.namespaces.test_ssh_faults import Daemons, opened, sessions, until

@@ -13,11 +13,11 @@ import pytest
 from labs.catalog import find
 from labs.cli.__main__ import main
 from labs.drive.execution import drive
-from labs.drive.record.canonical import key
 from labs.drive.record.run_folder import Staging
+from labs.drive.record.seal import key
 from labs.drive.testbed.contract import Testbed
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
-from labs.drive.testbed.two_machines import Machine, Machines
+from labs.drive.testbed.vagrant import Machine, Machines
 from labs.experiments.buffers import experiment as buffers
 from labs.experiments.buffers.parameters import Buffers
 from labs.launch.inventory import python, versions

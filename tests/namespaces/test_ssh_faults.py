@@ -22,7 +22,7 @@ from labs.drive.testbed import ssh
 from labs.drive.testbed.contract import Testbed
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.ssh import SshHost
-from labs.drive.testbed.two_machines import Machine, Machines
+from labs.drive.testbed.vagrant import Machine, Machines
 from labs.errors import LabError, Missing, RunFailed
 from tests.contract.leaving import STUBBORN
 from tests.contract.setting import await_text
@@ -294,7 +294,7 @@ from labs.drive.testbed import ssh
 from labs.drive.testbed.contract import Testbed
 from labs.drive.testbed.connection import Login
 from labs.drive.testbed.link import Link
-from labs.drive.testbed.two_machines import Machine, Machines
+from labs.drive.testbed.vagrant import Machine, Machines
 from tests.namespaces.test_ssh_faults import in_the_middle
 machines = [Machine(Login(*one[0]), one[1], one[2], PurePosixPath(one[3]))
             for one in json.loads(sys.argv[1])]

@@ -10,7 +10,7 @@ import pytest
 from labs.cli.__main__ import main
 
 
-def test_a_new_lab_runs_as_it_was_written(
+def test_new_lab_runs_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

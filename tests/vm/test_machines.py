@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.testbed.clocks import NEAR_NS, apart
+from labs.drive.host_load import NEAR_NS, apart
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.packages import MACHINE_TOOLS
 from labs.drive.testbed.vagrant import ADDRESSES, DEVICE, Vagrant

@@ -23,7 +23,7 @@ from typing import Any
 
 from labs.drive.kernel import kernel_source as source
 from labs.drive.kernel.build import ROOM_MIB, needs
-from labs.drive.kernel.install import work_folder
+from labs.drive.kernel.store import work_folder
 from labs.drive.kernel.versions import KernelSpec
 from labs.errors import Missing, RunFailed
 

@@ -1,4 +1,4 @@
-"""A parameter class as flags of a command."""
+"""A parameter class on the command line: flags, help table, JSON Schema."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ import argparse
 import contextlib
 from typing import Any, TypeVar
 
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import Parameter, Scalar, check, declared, flag_name, plain, told
+from labs.drive.parameters.declare import (
+    LabParameters,
+    Parameter,
+    Scalar,
+    check,
+    declared,
+    flag_name,
+    plain,
+    told,
+)
 from labs.errors import BadInput
 
 P = TypeVar("P", bound=LabParameters)
 METAVARS = {str: "TEXT", int: "N", float: "NUMBER"}
+HEADS = ("flag", "in a notebook", "default", "allowed", "what it is")
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def add_flags(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
@@ -71,3 +82,64 @@ def _help(one: Parameter) -> str:
     allowed = "" if one.choices is not None else f"; {one.allowed}"
     default = f" (default: {plain(one.default)})" if one.default != "" else ""
     return f"{one.help}{allowed}{default}"
+
+
+def rows(cls: type[Any]) -> list[tuple[str, str, str, str, str]]:
+    """A row a parameter: flag, notebook name, default, what is allowed, help."""
+    return [
+        (one.flag, one.notebook_name, plain(one.default), one.allowed, one.help)
+        for one in declared(cls).values()
+    ]
+
+
+def as_text(cls: type[Any]) -> str:
+    """The help table for a terminal: names and default in columns, below them what it is."""
+    table = [HEADS[:3], *(row[:3] for row in rows(cls))]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    named = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+    told = ["", *(f"\n    {help}; {allowed}" for *_, allowed, help in rows(cls))]
+    return "\n".join(map("".join, zip(named, told, strict=True)))
+
+
+def as_markdown(cls: type[Any]) -> str:
+    """The help table for a page."""
+    lines = ["| " + " | ".join(HEADS) + " |", "|" + " --- |" * len(HEADS)]
+    for flag, name, default, allowed, help in rows(cls):
+        cells = (f"`{flag}`", f"`{name}`", f"`{default}`" if default else "", allowed, help)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def schema(cls: type[Any]) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of an object of parameters by field name."""
+    doc = (cls.__doc__ or "").strip().splitlines()
+    return {
+        "$schema": DIALECT,
+        "title": cls.__name__,
+        "description": doc[0] if doc else "",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {one.name: _property(one) for one in declared(cls).values()},
+    }
+
+
+def _property(one: Parameter) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "type": JSON_TYPES[one.kind],
+        "description": one.help,
+        "default": one.default,
+    }
+    if one.unit:
+        described["unit"] = one.unit
+    if one.low is not None:
+        described["minimum"] = one.low
+    if one.high is not None:
+        described["maximum"] = one.high
+    if one.choices is not None:
+        described["enum"] = list(one.choices)
+    if one.pattern is not None:
+        described["pattern"] = f"^(?:{one.pattern})$"
+    return described

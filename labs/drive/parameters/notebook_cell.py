@@ -1,18 +1,37 @@
-"""A parameter class as names of a notebook: RATE_MBIT for `rate_mbit`."""
+"""A parameter class as names of a notebook: RATE_MBIT for `rate_mbit`.
+
+The globals of a notebook's kernel contain every name that was ever assigned: imported constants, a
+misspelt name that has been corrected, the variables of later cells. IPython's `In` contains the
+source of each executed cell, which tells the names of the parameters cell from all others.
+"""
 
 from __future__ import annotations
 
+import re
+import symtable
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from labs.drive.parameters.cells import Cell, parameter_cells
-from labs.drive.parameters.declare import check, declared, notebook_name, unknown
+from labs.drive.parameters.declare import (
+    Parameter,
+    Scalar,
+    check,
+    declared,
+    nearest,
+    notebook_name,
+    plain,
+    unknown,
+)
 from labs.errors import BadInput, LabError
 
 P = TypeVar("P")
+NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+INJECTED = "# Parameters\n"
+"""First line of the cell that papermill inserts after the parameters cell."""
 OWN_NAMES = " Write a name of your own in small letters."
 
 
@@ -20,7 +39,7 @@ def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
     """Make the parameters from a notebook's globals.
 
     Only names assigned in the parameters cell, in papermill's cell, and in later cells that set
-    a parameter too are looked at (`parameters.cells`); a parameter that none of them assigns
+    a parameter too are looked at (`parameter_cells`); a parameter that none of them assigns
     has its default. BadInput, in one line, for a value that is not allowed, for a name in capitals
     that is similar to a parameter but is none, and for any unknown name that papermill set. Every
     other name is the reader's own.
@@ -78,3 +97,92 @@ def errors_in_one_line() -> None:
         return line
 
     shell.set_custom_exc((LabError,), show)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The names that a cell assigns at top level, imports excluded; `injected` by papermill."""
+
+    names: tuple[str, ...]
+    injected: bool = False
+
+    def misspelt(self, parameters: Collection[str]) -> tuple[str, ...]:
+        """The names that are refused: in capitals and similar to a parameter. In papermill's cell
+        every name must be a parameter."""
+        return tuple(
+            name
+            for name in self.names
+            if name not in parameters and (self.injected or _meant(name, parameters) is not None)
+        )
+
+
+def parameter_cells(history: Iterable[str], parameters: Collection[str]) -> list[Cell]:
+    """The parameters cell as it was last executed, and the later cells that set parameters too.
+
+    The first executed cell that assigns a parameter, or a name in capitals similar to one, is the
+    parameters cell. A later cell replaces it if it assigns at least half of the same parameters,
+    in either spelling. So a corrected cell replaces the misspelt one, a line that was deleted no
+    longer counts, and Run All gives the same as in a new kernel. Other later cells, up to the one
+    that is running, belong to the result if they assign a parameter by its right name; of
+    papermill's cells only the last one does.
+    """
+    found: list[Cell] = []
+    replaceable: set[str] = set()
+    for source in history:
+        cell = _read(source)
+        right = set(parameters).intersection(cell.names)
+        meant = {_meant(name, parameters) for name in cell.names} - {None}
+        if cell.injected:
+            found = [*(one for one in found if not one.injected), cell]
+        elif meant and 2 * len(meant & replaceable) >= len(replaceable):
+            # Without a tagged cell papermill inserts its own at the top.
+            first = all(one.injected for one in found)
+            found, replaceable = [*(found if first else ()), cell], right
+        elif right:
+            found.append(cell)
+    return found
+
+
+def _meant(name: str, parameters: Collection[str]) -> str | None:
+    if name in parameters:
+        return name
+    return nearest(name, parameters) if NAME.fullmatch(name) else None
+
+
+def _read(source: str) -> Cell:
+    try:
+        table = symtable.symtable(source, "cell", "exec")
+    except (SyntaxError, ValueError):  # a cell that Python could not run either
+        return Cell((), source.startswith(INJECTED))
+    names = (one.get_name() for one in table.get_symbols() if one.is_assigned())
+    return Cell(tuple(names), source.startswith(INJECTED))
+
+
+def literals(cls: type[Any], names: Iterable[str] | None = None) -> str:
+    """The text of a notebook's parameters cell, a line a parameter: NAME = literal  # comment.
+
+    `names` (field names) leaves the others out; their defaults hold. papermill reads the comment
+    as the parameter's help.
+    """
+    known = declared(cls)
+    wanted = list(known) if names is None else list(names)
+    for name in wanted:
+        if name not in known:
+            raise BadInput(unknown(name, known))
+    lines = [
+        (f"{known[name].notebook_name} = {_literal(known[name].default)}", known[name])
+        for name in wanted
+    ]
+    width = max((len(line) for line, _ in lines), default=0)
+    return "\n".join(f"{line.ljust(width)}  # {_comment(one)}" for line, one in lines)
+
+
+def _comment(one: Parameter) -> str:
+    limits = ", ".join(one.choices) if one.choices is not None else one.span
+    return f"{one.help} ({limits})" if limits else one.help
+
+
+def _literal(value: Scalar) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return plain(value)

@@ -52,14 +52,38 @@ def opened(given: dict[str, str]) -> socket.socket:
     return connection
 
 
-def main(argv: list[str]) -> int:
-    given = options(argv)
-    read_bytes = int(given["read-bytes"])
-    now = time.time_ns
+def read_body(
+    connection: socket.socket, read_bytes: int, total: int, length: int, due_ns: int
+) -> tuple[int, int, list[tuple[int, int]]]:
+    """Read from `total` bytes of the body up to `length`: (bytes, reads, timeline).
+
+    `due_ns` is the time of the timeline's first entry.
+    """
     flags = socket.MSG_TRUNC | socket.MSG_WAITALL
     scrap = bytearray(read_bytes)
     timeline = []
     reads = read_at_entry = between = next_look = 0
+    while total < length:
+        # Never request more than what remains: with MSG_WAITALL the last read would hang.
+        got = connection.recv_into(scrap, min(read_bytes, length - total), flags)
+        if not got:
+            break
+        reads += 1
+        total += got
+        if reads < next_look:
+            continue
+        at_ns = time.time_ns()
+        if at_ns >= due_ns:
+            timeline.append((at_ns, total))
+            due_ns = at_ns + STEP_NS
+            between, read_at_entry = reads - read_at_entry, reads
+        next_look = reads + between // LOOKS
+    return total, reads, timeline
+
+
+def main(argv: list[str]) -> int:
+    given = options(argv)
+    now = time.time_ns
     over = False
     connection = opened(given)
     rcvbuf_bytes = connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
@@ -78,22 +102,10 @@ def main(argv: list[str]) -> int:
     connection.sendall(request.encode())
     signal.setitimer(signal.ITIMER_REAL, float(given["limit-s"]))
     status, length, total = body_start(connection)
-    first_byte_ns = due_ns = now()
-    while total < length:
-        # Never ask for more than is to come: with MSG_WAITALL the last read would hang.
-        got = connection.recv_into(scrap, min(read_bytes, length - total), flags)
-        if not got:
-            break
-        reads += 1
-        total += got
-        if reads < next_look:
-            continue
-        at_ns = now()
-        if at_ns >= due_ns:
-            timeline.append((at_ns, total))
-            due_ns = at_ns + STEP_NS
-            between, read_at_entry = reads - read_at_entry, reads
-        next_look = reads + between // LOOKS
+    first_byte_ns = now()
+    total, reads, timeline = read_body(
+        connection, int(given["read-bytes"]), total, length, first_byte_ns
+    )
     signal.setitimer(signal.ITIMER_REAL, 0)
     end_ns = now()
     timeline.append((end_ns, total))

@@ -2,7 +2,7 @@
 
 While a run is made, three names in RUNS belong to it (token = NAME-PID-N):
 
-    .lock-TOKEN      locked while the owner lives (`record/owned_path.py`); not part of the run
+    .lock-TOKEN      locked while the owner lives (`record/disk.py`); not part of the run
     .staging-TOKEN   the folder that becomes RUNS/NAME by one rename
     .replaced-TOKEN  the run of that name that was there before, for the time of two renames
 
@@ -20,13 +20,9 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
-from labs.drive.record.canonical import pretty
-from labs.drive.record.disk import written_to
-from labs.drive.record.owned_path import OwnedPath, abandoned, numbered, remove_folder
-from labs.drive.record.seal import HOST, SEAL, Seal, compute, read_seal, verify
+from labs.drive.record.disk import OwnedPath, abandoned, numbered, remove_folder, written_to
+from labs.drive.record.seal import HOST, SEAL, compute, pretty, verify
 from labs.errors import BadInput, LabError
-
-__all__ = ["HOST", "SEAL", "Seal", "Staging", "clear_stale", "read_seal", "run_name", "verify"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 TOKEN = re.compile(r"\.(?:lock|staging|replaced)-((.+)-\d+-\d+)")

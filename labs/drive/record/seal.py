@@ -1,19 +1,97 @@
-"""The seal of a run: the sha256 of every file but `host.json`, and one digest over them all."""
+"""What identifies stored things: canonical JSON, digests, the key of a run and its seal.
+
+Two values that are equal as JSON have the same canonical bytes on every machine and under every
+Python: keys sorted, no spaces, ASCII, numbers without a fraction written as integers (`200.0`
+and `200` are one number in JSON), all other floats as Python's `repr`, which is the shortest text
+that reads back to the same double. The key of a run is the sha256 of its inputs in canonical JSON.
+Its seal has the sha256 of every file but `host.json`, and one digest over them all.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.canonical import canonical, digest, parse
-from labs.drive.record.schema import SEAL_VERSION, check_version
+from labs.drive.record.stored_files import SEAL_VERSION, check_version, parse
 from labs.errors import BadInput, Damaged, RunFailed
 
+RUN = "run.json"
 SEAL = "seal.json"
 HOST = "host.json"
 NOT_SEALED = frozenset({SEAL, HOST})
+
+
+def canonical(value: object) -> bytes:
+    """Return the canonical JSON of a value.
+
+    `value` is made of None, bool, int, float, str, lists or tuples, and mappings with str keys.
+    Raises BadInput for NaN, an infinity, a key that is not a str, or any other type.
+    """
+    return json.dumps(
+        normalised(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True
+    ).encode("ascii")
+
+
+def pretty(value: object) -> bytes:
+    """Return the same value for people: sorted keys, indent 1, a newline at the end."""
+    return (json.dumps(normalised(value), sort_keys=True, indent=1) + "\n").encode("ascii")
+
+
+def normalised(value: object, where: str = "") -> object:
+    """Return `value` as plain JSON types; `where` is its dotted name, for the message."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return _number(value, where)
+    if isinstance(value, Mapping):
+        return {
+            _name(name, where): normalised(item, _below(where, name))
+            for name, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [normalised(item, _below(where, at)) for at, item in enumerate(value)]
+    raise BadInput(
+        f"{where or 'the value'} is of type {type(value).__name__}, which JSON does not have; "
+        "give numbers, text, true/false, null, lists or objects"
+    )
+
+
+def _number(value: float, where: str) -> int | float:
+    if value != value or value in (float("inf"), float("-inf")):
+        raise BadInput(
+            f"{where or 'the value'} is {value}, which JSON does not have; "
+            "give a finite number, or null for none"
+        )
+    return int(value) if value.is_integer() else float(value)
+
+
+def _name(name: object, where: str) -> str:
+    if isinstance(name, str):
+        return name
+    raise BadInput(f"a key of {where or 'the value'} is {name!r}; keys of JSON are text")
+
+
+def _below(where: str, part: object) -> str:
+    return f"{where}.{part}" if where else str(part)
+
+
+def digest(content: bytes | os.PathLike[str]) -> str:
+    """Return the sha256, as 64 hex digits, of bytes or of the file at a path."""
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with open(content, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def key(inputs: Mapping[str, object]) -> str:
+    """Return the key of a run: the sha256 of its inputs in canonical JSON."""
+    return digest(canonical(inputs))
 
 
 @dataclass(frozen=True)
@@ -48,7 +126,7 @@ def read_seal(folder: Path) -> Seal:
     """
     if not folder.is_dir():
         raise BadInput(
-            f"{folder} is not a folder; a run is a folder with run.json and {SEAL}: "
+            f"{folder} is not a folder; a run is a folder with {RUN} and {SEAL}: "
             "`labs runs list` shows those you have"
         )
     try:
@@ -107,10 +185,10 @@ def _contents(folder: Path, below: str = "") -> Iterator[tuple[str, bool]]:
 
 
 def _without_seal(folder: Path) -> BadInput | Damaged:
-    if (folder / "run.json").exists():
+    if (folder / RUN).exists():
         return _broken(folder, SEAL, "is missing")
     return BadInput(
-        f"{folder} is not a run: it has no run.json and no {SEAL}; "
+        f"{folder} is not a run: it has no {RUN} and no {SEAL}; "
         "`labs runs list` shows the runs you have"
     )
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.canonical import key, parse, pretty
-from labs.drive.record.owned_path import clear_unfinished, write_whole
+from labs.drive.record.disk import clear_unfinished, write_whole
 from labs.drive.record.run_folder import STUDIES, run_name
-from labs.drive.record.schema import STUDY_VERSION, check_version
+from labs.drive.record.seal import key, pretty
+from labs.drive.record.stored_files import STUDY_VERSION, check_version, parse
 from labs.errors import BadInput, Damaged
 
 # Where a study is kept is not part of it: a copy in another folder is the same study.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from labs.drive.kernel.process_group import KILLED_S
 from labs.drive.testbed import far_end, process
-from labs.drive.testbed.channel import Channel, Message
+from labs.drive.testbed.far_end import Channel, Message
 from labs.errors import BRANCHES, LabError, Missing, RunFailed
 
 CONNECT_S = 30
@@ -61,7 +61,6 @@ MODULES = (
     "labs.drive.outcome",
     "labs.drive.testbed.contract",
     "labs.drive.testbed.process",
-    "labs.drive.testbed.channel",
     "labs.drive.testbed.far_end",
 )
 

@@ -1,41 +1,46 @@
-"""The far end of an ssh host: does there what the near end (`ssh.py`) asks, and undoes it.
+"""The far end of an ssh host, which carries out the orders of the near end (`ssh.py`).
 
-It runs on the host, in one of two modes, and is given its orders as messages of a channel.
+It runs on the host in one of two modes, and receives its orders through a channel: messages over
+the standard input and output of a program. A message is one line of JSON; if it has `bytes`, it is
+followed by that many raw bytes.
 
-* `serve`: one for each host. Runs commands, reads and writes files and sysctls, one order at a
-  time. When the connection ends without a `bye`, it puts back what the orders changed.
-* `keep`: one for each program that is started. Says when the program ends, passes signals on,
-  stops its group; when the connection ends, it stops the group too.
+* `serve`: one per host. Runs commands, reads and writes files and sysctls, one order at a time.
+  If the connection ends without a `bye`, it restores what the orders changed.
+* `keep`: one per program. Reports the end of the program, forwards signals, and stops its group
+  when told to or when the connection ends.
 
-Nothing of it is installed: the near end sends its source along.
+Nothing is installed on the host: the near end sends this source.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import select
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
-from labs.drive.kernel.process_group import members
+from labs.drive.kernel.process_group import members, readable
 from labs.drive.testbed import process
-from labs.drive.testbed.channel import Channel, Message
 from labs.errors import LabError, RunFailed
 
 READY = b"labs-far-end\n"
 LOCK = ".labs-lock"
 CHUNK_BYTES = 1 << 20
+READ_BYTES = 1 << 20
 GRACE_S = 2.0
 REMOVAL_STEP_S = 0.1
 REMOVALS = 50
 SYSCTLS = "/proc/sys"
+
+Message = dict[str, Any]
 
 
 def main(argv: list[str]) -> int:
@@ -281,5 +286,84 @@ def _clear(folder: Path) -> None:
             path.unlink()
 
 
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+class Channel:
+    """One end of a channel, on two plain descriptors, which `close` closes."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._buffer = bytearray()
+
+    def fileno(self) -> int:
+        """The descriptor to wait for; what arrived may already be held here: `receive(0)` first."""
+        return self._read_fd
+
+    def send(self, message: Message, content: bytes = b"") -> None:
+        """Send a message. BrokenPipeError if the other end is gone."""
+        if content:
+            message = {**message, "bytes": len(content)}
+        self.write(json.dumps(message).encode() + b"\n")
+        self.write(content)
+
+    def write(self, content: bytes) -> None:
+        """Write bytes that are no message."""
+        left = memoryview(content)
+        if self.closed:
+            raise BrokenPipeError
+        while left:
+            left = left[os.write(self._write_fd, left) :]
+
+    def skip_behind(self, mark: bytes, timeout_s: float) -> bool:
+        """Skip what is no message up to `mark`; False when the time is over; EOFError at "
+        "the end."""
+        deadline = time.monotonic() + timeout_s
+        while (at := self._buffer.find(mark)) < 0:
+            if not self._more(deadline):
+                return False
+        del self._buffer[: at + len(mark)]
+        return True
+
+    def receive(self, timeout_s: float | None = None) -> tuple[Message, bytes] | None:
+        """The next message and its bytes; None when the time is over; EOFError at the end."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while (message := self._whole()) is None:
+            if not self._more(deadline):
+                return None
+        return message
+
+    def _more(self, deadline: float | None) -> bool:
+        """Take in what arrives; False when the time is over; EOFError at the end."""
+        if self.closed:
+            raise EOFError
+        left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not readable(self._read_fd, left_s):
+            return False
+        some = os.read(self._read_fd, READ_BYTES)
+        if not some:
+            raise EOFError
+        self._buffer += some
+        return True
+
+    def _whole(self) -> tuple[Message, bytes] | None:
+        """Take a message out of what has arrived, if all of it has."""
+        end = self._buffer.find(b"\n")
+        if end < 0:
+            return None
+        message: Message = json.loads(self._buffer[:end])
+        size = message.get("bytes", 0)
+        if len(self._buffer) < end + 1 + size:
+            return None
+        content = bytes(self._buffer[end + 1 : end + 1 + size])
+        del self._buffer[: end + 1 + size]
+        return message, content
+
+    @property
+    def closed(self) -> bool:
+        return self._read_fd < 0
+
+    def close(self) -> None:
+        """Close both ends, once."""
+        if not self.closed:
+            os.close(self._read_fd)
+            os.close(self._write_fd)
+            self._read_fd = self._write_fd = -1

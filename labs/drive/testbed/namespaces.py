@@ -1,28 +1,41 @@
-"""Two hosts as network namespaces of one kernel: this machine's (root), or one a run booted."""
+"""Two hosts as network namespaces of one kernel: this machine's (root), or one that a run booted.
+
+On a shared kernel each testbed keeps a journal, `/run/labs/TAG`, locked while its owner lives. If
+the owner is killed, the next testbed undoes what the journal names. It consists of one JSON object
+per line, each written before the change it describes:
+
+    {"folder": path}                a folder that is created
+    {"namespace": name}             a network namespace that is created
+    {"sysctl": path, "value": text} a sysctl of the whole kernel that is changed, and its old value
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
+import signal
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import gettempdir
 from types import TracebackType
 
+from labs.drive.kernel.process_group import await_end
 from labs.drive.outcome import Command
-from labs.drive.record.owned_path import remove_folder
+from labs.drive.record.disk import OwnedPath, abandoned, remove_folder
 from labs.drive.testbed import process
 from labs.drive.testbed.contract import Completed
 from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
-from labs.drive.testbed.journal import Journal, clear_stale, remove_namespace
-from labs.drive.testbed.layout import Layout, addressing, layout, linking, wiring
-from labs.drive.testbed.link import Link
+from labs.drive.testbed.link import Layout, Link, addressing, layout, linking, wiring
 from labs.errors import LabError, Missing, RunFailed
 
+JOURNALS = Path("/run/labs")
+NAMESPACES = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
+_MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 COPIED_BYTES = 1 << 20
 CONTROL, AVAILABLE, ALLOWED = (
@@ -293,3 +306,71 @@ def temporary() -> str:
 def open_testbed(link: Link, ssh_config: str | None) -> Namespaces:
     """The hosts on this machine's own kernel, not set up yet."""
     return Namespaces(link, own_kernel=False)
+
+
+class Journal:
+    """The journal of one testbed; `close` it when everything that it names has been undone."""
+
+    def __init__(self, tag: str) -> None:
+        JOURNALS.mkdir(mode=0o755, exist_ok=True)
+        self._lock = OwnedPath.take(lambda: JOURNALS / tag)
+
+    def note(self, **entry: str) -> None:
+        os.write(self._lock.descriptor, json.dumps(entry).encode() + b"\n")
+
+    def close(self) -> None:
+        self._lock.release()
+
+
+def clear_stale() -> None:
+    """Undo what testbeds whose owner no longer runs left on this machine."""
+    for journal in abandoned(sorted(JOURNALS.glob("labs-*")) if JOURNALS.is_dir() else ()):
+        for line in reversed(journal.path.read_text("utf-8").splitlines()):
+            _undo(line)
+
+
+def _undo(line: str) -> None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return  # the owner was killed while writing the line, before it changed anything
+    undo: dict[str, Callable[[], None]] = {
+        "folder": lambda: remove_folder(Path(entry["folder"])),
+        "namespace": lambda: remove_namespace(entry["namespace"]),
+        "sysctl": lambda: _write(Path("/proc/sys") / entry["sysctl"], entry["value"]),
+    }
+    for name in undo.keys() & entry.keys():
+        with contextlib.suppress(OSError):
+            undo[name]()
+
+
+def _write(path: Path, value: str) -> None:
+    path.write_text(value)
+
+
+def remove_namespace(name: str) -> None:
+    """End what runs in a network namespace, and the namespace, if it is there."""
+    path = NAMESPACES / name
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return
+    for pid in inside((about.st_dev, about.st_ino)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        await_end(pid, 2)
+    # What `ip netns delete` does, without the cost of a process.
+    _libc.umount2(os.fsencode(path), _MNT_DETACH)
+    path.unlink(missing_ok=True)
+
+
+def inside(namespace: tuple[int, int]) -> list[int]:
+    """The other processes that live in a network namespace, given by its device and inode."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            with contextlib.suppress(OSError):
+                about = os.stat(f"/proc/{name}/ns/net")
+                if (about.st_dev, about.st_ino) == namespace:
+                    found.append(int(name))
+    return found

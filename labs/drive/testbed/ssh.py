@@ -13,10 +13,10 @@ from collections.abc import Generator, Sequence
 from pathlib import Path, PurePosixPath
 
 from labs.drive.outcome import Command
-from labs.drive.record.owned_path import owned_folder
-from labs.drive.testbed.channel import Message
+from labs.drive.record.disk import owned_folder
 from labs.drive.testbed.connection import ANSWER_S, Login, Session
 from labs.drive.testbed.contract import Completed
+from labs.drive.testbed.far_end import Message
 from labs.drive.testbed.host import Found, LoggedHost, whole
 from labs.errors import RunFailed
 

@@ -1,24 +1,159 @@
-"""The testbed of the two machines that `vagrant up` brought up, over plain OpenSSH.
+"""The testbed of two machines reached over OpenSSH: those that `vagrant up` started, or any others.
 
-Their addresses, the device, and the unit that sets up the server's own link are those of the box
-(`vagrant/root`).
+Their link is shaped on the server's device. The addresses, the device, and the unit that sets up
+the server's own link are those of the box (`vagrant/root`).
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from types import TracebackType
 
-from labs.drive.testbed.clocks import bring_near
+from labs.drive.host_load import bring_near
+from labs.drive.outcome import Command
 from labs.drive.testbed.connection import Login
-from labs.drive.testbed.link import Link
-from labs.drive.testbed.two_machines import Machine, Machines
+from labs.drive.testbed.host import Found, put_back
+from labs.drive.testbed.link import Argv, Link, shaping
+from labs.drive.testbed.ssh import SshHost
+from labs.errors import BadInput, LabError, RunFailed
 
 ADDRESSES = {"server": "192.168.56.10", "client": "192.168.56.11"}
 DEVICE = "lab0"
 # On the disk: a release may keep /tmp in memory, which the experiments need themselves.
 FOLDER = "/var/tmp/labs-{}"
-# What its unit runs at boot.
+# What the unit of the box runs at boot.
 OWN_LINK = ("/usr/local/sbin/lab-link", "start")
+# A virtual machine without hardware virtualization sometimes wakes up some milliseconds late.
+TIMER_LATE_MS = 5.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine and its place on the link: the address at which the other reaches it, its device,
+    the folder that a run may use there, and the command that restores the link found there."""
+
+    login: Login
+    address: str
+    device: str
+    folder: PurePosixPath
+    own_link: Argv = ()
+
+
+def of_machines(link: Link, device: str) -> tuple[Argv, ...]:
+    """The tc lines that shape a machine's device."""
+    return shaping(link, device, TIMER_LATE_MS)
+
+
+def unshaping(device: str) -> Argv:
+    """The line that takes the shaper off a device."""
+    return ("tc", "qdisc", "del", "dev", device, "root")
+
+
+def is_shaped(qdiscs: str) -> bool:
+    """Whether `tc qdisc show dev X root` tells of a shaper; the kernel's own have handle 0."""
+    return any(
+        line.split()[:1] == ["qdisc"] and line.split()[2] != "0:" for line in qdiscs.splitlines()
+    )
+
+
+class Machines:
+    """The testbed of two machines. There is no router: BadInput for a link shaped at one.
+
+    With `as_found` the link is not set up: it stays the one that the server has.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        server: Machine,
+        client: Machine,
+        *,
+        kind: str = "ssh",
+        as_found: bool = False,
+    ) -> None:
+        if link.shaped_at != "server":
+            raise BadInput(f"the vagrant testbed has no {link.shaped_at}. Use --shaped-at server")
+        self.kind = kind
+        self.link = link
+        self.log: list[Command] = []
+        self.router = None
+        self._found: Found = []
+        self._own_link = server.own_link
+        self._as_found = as_found
+        self.server, self.client = (
+            SshHost(
+                name,
+                machine.address,
+                machine.device,
+                machine.login,
+                machine.folder,
+                self.log,
+                self._found,
+            )
+            for name, machine in (("server", server), ("client", client))
+        )
+        self._leaving = contextlib.ExitStack()
+
+    def hosts(self) -> Mapping[str, SshHost]:
+        return {"server": self.server, "client": self.client}
+
+    def __enter__(self) -> Machines:
+        with contextlib.ExitStack() as leaving:
+            for host in self.hosts().values():
+                host.connect()
+                leaving.callback(host.close)
+            for host in self.hosts().values():
+                host.open()
+            if not self._as_found:
+                self._shape(leaving)
+            leaving.callback(put_back, self._found)
+            for host in self.hosts().values():
+                leaving.callback(host.stop_all)
+            self._leaving = leaving.pop_all()
+        return self
+
+    def _shape(self, leaving: contextlib.ExitStack) -> None:
+        """Make the link on the server's device, and see to its end."""
+        lines = of_machines(self.link, self.server.device)
+        undo = unshaping(self.server.device)
+        shown = ("tc", "qdisc", "show", "dev", self.server.device, "root")
+        if is_shaped(self.server.run(shown, log=False).text):
+            if self._own_link:
+                self.server.undo_if_lost(self._own_link)
+                leaving.callback(self._on_the_server, self._own_link)
+            self.server.run(undo)
+        if lines:
+            self.server.undo_if_lost(undo)
+            leaving.callback(self._on_the_server, undo)
+            self.server.batch(lines)
+
+    def _on_the_server(self, argv: Argv) -> None:
+        """Run a command, unless the server is out of reach and does it by itself."""
+        if not self.server.undoes_itself():
+            self.server.run(argv, log=False)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # A connection that ended brings other failures, which may be told of before it.
+        lost = (
+            [one for host in self.hosts().values() if (one := host.connection_lost())]
+            if isinstance(error, RunFailed)
+            else []
+        )
+        try:
+            self._leaving.close()
+        except LabError:
+            if error is None:  # else what went wrong first is what is told
+                raise
+        if lost:
+            raise lost[0] from error
 
 
 def machine(name: str, ssh_config: Path) -> Machine:

@@ -15,8 +15,7 @@ from labs.read.readings.goodput import download
 from labs.read.runs.run import Run
 from labs.read.theory import bdp as theory
 from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER
-from labs.read.theory.kernel_version import series
-from labs.read.theory.windows import RATIO_SINCE
+from labs.read.theory.windows import RATIO_SINCE, series
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import Scalar, parameter
+from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 
 # A rate that virtual machines carry without hardware's help, and a file for it.
 ON_MACHINES: Mapping[str, Scalar] = {"rate_mbit": 100.0, "transfer_mib": 128}

@@ -19,11 +19,16 @@ from labs.experiments.buffers.socket_buffers import (
     send_buffer,
     settings_of,
 )
-from labs.read.claims.article_figures import figures_by_column
-from labs.read.claims.ledger import Article, read
-from labs.read.readings.counters import capture_losses, shaper_drops, under_memory_pressure
+from labs.read.claims.ledger import Article, figures_by_column, read
 from labs.read.readings.goodput import download
-from labs.read.readings.instruments import ALLOWED_PCT, apart_pct, goodputs
+from labs.read.readings.instruments import (
+    ALLOWED_PCT,
+    apart_pct,
+    capture_losses,
+    goodputs,
+    shaper_drops,
+    under_memory_pressure,
+)
 from labs.read.runs.run import Run
 
 MIB = 1 << 20

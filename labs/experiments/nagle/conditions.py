@@ -8,8 +8,7 @@ from pathlib import Path
 
 from labs.drive.condition import Condition, Group, as_settings, read_settings
 from labs.drive.programs.respond import HEAD_BYTES
-from labs.drive.testbed.layout import layout
-from labs.drive.testbed.link import Link
+from labs.drive.testbed.link import Link, layout
 from labs.errors import BadInput
 from labs.experiments.nagle.experiment import quick_route
 from labs.experiments.nagle.parameters import Nagle

@@ -5,9 +5,9 @@ HTTP requests and responses: nginx or our own server, ab or our own client.
 
 from __future__ import annotations
 
-from labs.drive import nginx
 from labs.drive.bench import PROGRAMS, Bench
 from labs.drive.condition import Condition, read_settings
+from labs.drive.download import serve_nginx
 from labs.drive.testbed.contract import Process
 from labs.errors import RunFailed
 from labs.experiments.nagle.settings import AB, BOTH, NGINX, OWN_CLIENT_REQUESTS, ROUTE, Settings
@@ -55,7 +55,7 @@ def serve_page(bench: Bench, settings: Settings, port: int) -> Process:
     page = bench.path(server, "www/index.html")
     server.write(page, _PAGE.ljust(size, ".")[:size].encode())
     server.run(("touch", "-d", PAGE_DATE, page))  # Last-Modified is on the wire
-    return nginx.serve(
+    return serve_nginx(
         bench,
         port,
         (

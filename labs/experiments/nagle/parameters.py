@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from labs.drive.parameters.base import LabParameters
-from labs.drive.parameters.declare import Scalar, parameter
+from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 
 # An emulated machine works for more than 1 ms on a request: many at a time would hide the stall.
 ON_MACHINES: Mapping[str, Scalar] = {"concurrency": 2}

@@ -10,9 +10,8 @@ from pathlib import Path
 from labs.drive.result_columns import Note, column
 from labs.experiments.nagle.prediction import expected, settings_of
 from labs.experiments.nagle.requests import Answered, answered
-from labs.read.claims.article_figures import figure_of_claim
-from labs.read.claims.ledger import Article, read
-from labs.read.readings.counters import capture_losses
+from labs.read.claims.ledger import Article, figure_of_claim, read
+from labs.read.readings.instruments import capture_losses
 from labs.read.readings.latency import SMALLEST_MS, Latency, latency
 from labs.read.runs.run import Run
 

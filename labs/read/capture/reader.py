@@ -10,17 +10,27 @@ import numpy as np
 
 from labs.errors import BadInput, Damaged
 from labs.read.capture import connection_tracking as tracking
-from labs.read.capture import counts as counted
-from labs.read.capture import pcap, pcapng, segments
+from labs.read.capture import pcap, segment_table, segments
 from labs.read.capture.compiled import announce
 from labs.read.capture.pcap import RECORD_WORDS, WANTED
-from labs.read.capture.segment_table import IN_PARTS, ROW_BYTES, Columns, available_bytes, must_fit
+from labs.read.capture.segment_table import (
+    COUNTS,
+    CUT,
+    DAMAGED,
+    IN_PARTS,
+    LAST_NS,
+    ROW_BYTES,
+    SEGMENTS,
+    Columns,
+    available_bytes,
+    must_fit,
+)
 from labs.read.capture.source import Pieces, open_source
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from labs.read.capture.counts import Remarks
+    from labs.read.capture.segment_table import Remarks
 
 Array = np.ndarray[Any, Any]
 RECORDS_AT_ONCE = 1 << 13
@@ -48,8 +58,8 @@ class Reader:
         self._base = self._at = self._end = 0  # of the buffer: offset in the file, unread part
         self._records = np.zeros(RECORDS_AT_ONCE * RECORD_WORDS, np.int64)
         self._first = self._last = 0  # records found and not yet taken
-        self.counts = np.zeros(counted.COUNTS, np.int64)
-        self.counts[counted.LAST_NS] = np.iinfo(np.int64).min
+        self.counts = np.zeros(COUNTS, np.int64)
+        self.counts[LAST_NS] = np.iinfo(np.int64).min
         self._state = np.zeros(segments.STATE_WORDS, np.int64)
         self._packet = np.zeros(tracking.FOLLOWED_WORDS, np.int64)
         self._options = np.zeros(segments.OPTION_WORDS, np.int64)
@@ -75,12 +85,12 @@ class Reader:
                 "was tcpdump stopped before it had written? (-U writes at once)"
             )
         self._interfaces: Array | None = None
-        if head.startswith(pcapng.MAGIC):
-            self._form = pcapng.form()
-            self._interfaces = np.zeros(pcapng.MAX_INTERFACES * pcapng.INTERFACE_WORDS, np.int64)
-            announce("the reader of pcapng", pcapng.walk_pcapng, segments.rows)
+        if head.startswith(pcap.PCAPNG_MAGIC):
+            self._form = pcap.pcapng_form()
+            self._interfaces = np.zeros(pcap.MAX_INTERFACES * pcap.INTERFACE_WORDS, np.int64)
+            announce("the reader of pcapng", pcap.walk_pcapng, segments.rows)
             return
-        form = pcap.form_of(head)
+        form = pcap.pcap_form(head)
         if form is None:
             raise Damaged(
                 f"{self.path} is not a capture: it begins neither as pcap nor as pcapng "
@@ -109,14 +119,14 @@ class Reader:
             if self._interfaces is None:
                 found, at = pcap.walk_pcap(*given, *into)
             else:
-                found, at = pcapng.walk_pcapng(*given, self._interfaces, *into)
-            if self.counts[counted.DAMAGED]:
-                self.counts[counted.DAMAGED] += self._base
+                found, at = pcap.walk_pcapng(*given, self._interfaces, *into)
+            if self.counts[DAMAGED]:
+                self.counts[DAMAGED] += self._base
             self._at = int(at)
             self._first, self._last = 0, int(found)
             if found:
                 return True
-            if self.counts[counted.DAMAGED]:
+            if self.counts[DAMAGED]:
                 return False
             if self._pieces.ended or not self._read(int(self._form[WANTED])):
                 self._finish()
@@ -125,9 +135,9 @@ class Reader:
     def _finish(self) -> None:
         """Say how the file ended, if not with its last record."""
         if self._source.fault is not None:
-            self.counts[counted.DAMAGED] = self._base + self._end + 1
+            self.counts[DAMAGED] = self._base + self._end + 1
         else:
-            self.counts[counted.CUT] = self._end - self._at
+            self.counts[CUT] = self._end - self._at
 
     def fill(self, columns: Columns) -> bool:
         """Fill columns from their row `rows` on; False where the file has ended before they were
@@ -136,7 +146,7 @@ class Reader:
         self._state[segments.CAPACITY] = columns.capacity
         into = columns.views()
         while True:
-            if self._first == self._last and (self.counts[counted.DAMAGED] or not self._walk()):
+            if self._first == self._last and (self.counts[DAMAGED] or not self._walk()):
                 self.close()
                 return False
             self._first = int(
@@ -246,7 +256,7 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
         rows = reader.expected_rows()
         free = reader._free()
         if free is not None and rows * ROW_BYTES > free:
-            exactly = int(whole(path, memory_bytes).counts[counted.SEGMENTS])
+            exactly = int(whole(path, memory_bytes).counts[SEGMENTS])
             reader.must_fit(exactly * ROW_BYTES, f"{exactly:,} segments")
             rows = exactly + 1  # a table that is full might have had more
         columns = Columns(rows)
@@ -321,4 +331,4 @@ def connections(path: str | Path) -> pd.DataFrame:
 
 def remarks(path: str | Path) -> Remarks:
     """What a capture holds beside TCP segments, and what could not be read."""
-    return counted.remarks(whole(path).counts)
+    return segment_table.remarks(whole(path).counts)

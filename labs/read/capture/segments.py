@@ -50,7 +50,6 @@ from labs.read.capture.connection_tracking import (
     unwrapped,
 )
 from labs.read.capture.connection_tracking import LAST_NS as LAST_SEEN_NS
-from labs.read.capture.counts import BACKWARDS, LAST_NS, PACKETS, SEGMENTS
 from labs.read.capture.headers import (
     SOURCE_HIGH,
     SOURCE_LOW,
@@ -62,14 +61,29 @@ from labs.read.capture.headers import (
     find_tcp,
 )
 from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME, WIRE_END
-
-# The columns of a row, by the kind of array that they stand in.
-TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)  # wide: int64
-SEQ, ACK_NUMBER = range(2)  # numbers: uint32
-CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)  # middle: int32
-FLAGS, WINDOW, MSS_BYTES = range(3)  # narrow: uint16
-DIRECTION, SACK_BLOCKS = range(2)  # small: int8
-SACK_EDGES = 8  # edges: uint32, left 1, right 1...
+from labs.read.capture.segment_table import (
+    ACK_NUMBER,
+    ACK_REL,
+    BACKWARDS,
+    CONNECTION,
+    DIRECTION,
+    FLAGS,
+    LAST_NS,
+    MSS_BYTES,
+    OFFSET,
+    PACKETS,
+    PAYLOAD_BYTES,
+    SACK_BLOCKS,
+    SACK_EDGES,
+    SEGMENTS,
+    SEQ,
+    SEQ_REL,
+    TIME_NS,
+    TSECR,
+    TSVAL,
+    WINDOW,
+    WINDOW_BYTES,
+)
 
 NOP, MSS_OPTION, SCALE_OPTION, SACK_OK_OPTION, SACK_OPTION, TIME_OPTION = 1, 2, 3, 4, 5, 8
 ALIGNED_TIMESTAMP = 0x0101080A

@@ -26,8 +26,7 @@ from labs.read.charts.style import (
     where_from,
 )
 from labs.read.flows.connection_state import ROW_BYTES, connection_state
-from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK
-from labs.read.flows.stalls import NOBODY, find_stalls
+from labs.read.flows.stalls import NAGLE_AND_DELAYED_ACK, NOBODY, find_stalls
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -14,24 +14,28 @@
       until, changed, source      the last kernel series that it holds for, what changed, the source
 
 `expected` and `column` are one, or several by name. There is no field for a verdict. The file is
-checked against article.schema.json.
+checked against article.schema.json. `figures_by_column` and `figure_of_claim` give the figures that
+can be compared with a run.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
+
+if TYPE_CHECKING:
+    from labs.read.runs.run import Run
 
 SCHEMA = Path(__file__).with_name("article.schema.json")
 LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "shaped_at")
@@ -42,6 +46,9 @@ VERDICT_FIELDS = frozenset(
 )
 Figure = float | str | Mapping[str, float | str]
 """One figure, or several by name; text where the article gives no number."""
+Value = float | str | None
+OwnParameter = Callable[["Run", str], Value]
+"""What a lab says of a parameter that is neither of the link nor a setting; None if nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,3 +216,40 @@ def _described(error: ValidationError) -> tuple[Mapping[str, Any], str, Any]:
     while around.parent is not None and "description" not in around.schema:
         around = around.parent
     return around.schema, str(around.validator), around.instance
+
+
+def parameter(run: Run, name: str, own: OwnParameter | None = None) -> Value:
+    """The value of a lab parameter that a run was requested with; None if it does not say it."""
+    condition = run.condition_asked
+    for place in (asdict(condition.link), condition.settings):
+        if name in place:
+            return place[name]
+    return None if own is None else own(run, name)
+
+
+def figures_by_column(
+    article: Article, run: Run, own: OwnParameter | None = None
+) -> tuple[str, Mapping[str, float]] | None:
+    """The claim that has figures for columns of this run's results, and these figures.
+
+    None if no claim is about the run's condition, or the run's parameters are not the article's.
+    """
+    for claim in article.claims:
+        if claim.column is not None and claim.conditions == (run.condition,):
+            if not _fits(claim, run, article, own):
+                return None
+            return claim.id, {claim.columns[name]: figure for name, figure in claim.figures.items()}
+    return None
+
+
+def figure_of_claim(article: Article, run: Run, id_: str) -> float | None:
+    """The one figure of a claim; None where the claim's conditions do not include the run's, or
+    the run's parameters are not the article's."""
+    claim = article.claim(id_)
+    if run.condition not in claim.conditions or not _fits(claim, run, article, None):
+        return None
+    return claim.figure
+
+
+def _fits(claim: Claim, run: Run, article: Article, own: OwnParameter | None) -> bool:
+    return all(parameter(run, name, own) == article.parameters[name] for name in claim.parameters)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labs.drive.record.canonical import parse
-from labs.read.parse.ab import percentiles, report
+from labs.drive.record.stored_files import parse
+from labs.read.parse.http_clients import ab, ab_percentiles
 from labs.read.runs.run import Run
 
 SMALLEST_MS = 1.0
@@ -39,9 +39,9 @@ def latency(run: Run) -> Latency:
 
 
 def _of_ab(run: Run) -> Latency:
-    said = report(run.text(AB))
+    said = ab(run.text(AB))
     requests = said.complete or 0
-    fine = percentiles(run.text("client/ab.csv"), requests)
+    fine = ab_percentiles(run.text("client/ab.csv"), requests)
     assert said.mean_ms is not None  # ab ended in order, or there would be no run
     return Latency(
         mean_ms=said.mean_ms,

@@ -10,9 +10,9 @@ from typing import Any
 
 from labs.errors import BadInput
 from labs.read.display.format import input_value
-from labs.read.runs.listing import is_run, open_study, run_folders, runs_folder, study_files
+from labs.read.runs.archive import is_packed, is_run, run_folders, runs_folder, study_files
 from labs.read.runs.run import Run, open_run
-from labs.read.runs.unpack import is_packed
+from labs.read.runs.schemas import open_study
 
 IDENTICAL, EQUAL, CHANGED = "identical", "equal", "changed"
 GRADES = (IDENTICAL, EQUAL, CHANGED)

@@ -15,15 +15,13 @@ from typing import Any
 
 from labs.drive.condition import seed_of, without_group
 from labs.drive.kernel.versions import age, read_kernel_spec, release_of
-from labs.drive.record.canonical import canonical, digest
-from labs.drive.record.owned_path import write_whole
+from labs.drive.record.disk import write_whole
+from labs.drive.record.seal import canonical, digest
 from labs.drive.record.study_file import read_study
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.display.format import input_value
-from labs.read.runs.listing import run_folders, runs_folder
-from labs.read.runs.pack import Packed, pack
+from labs.read.runs.archive import Packed, is_packed, pack, run_folders, runs_folder, unpacked
 from labs.read.runs.run import Run, open_run
-from labs.read.runs.unpack import is_packed, unpacked
 
 SUMS = "SHA256SUMS"
 PROSE = "DATASETS.md"

@@ -11,26 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from labs.drive.condition import Condition, from_json
 from labs.drive.outcome import Buffer, Command
-from labs.drive.record.canonical import key, parse
 from labs.drive.record.run_folder import STUDIES
-from labs.drive.record.schema import RUN_SCHEMAS, VERSION, check_version
-from labs.drive.record.seal import Seal, read_seal, verify
+from labs.drive.record.seal import RUN, Seal, key, read_seal, verify
+from labs.drive.record.stored_files import RUN_SCHEMAS, VERSION, check_version, parse
 from labs.drive.tc import Queue, queues
 from labs.drive.testbed.link import LinkReport, report_from_json
 from labs.errors import BadInput, Damaged
-from labs.read.parse.httping import Httping, httping
+from labs.read.parse.http_clients import Httping, Wget, httping, wget
 from labs.read.parse.inet_diag import samples
 from labs.read.parse.proc import changes, counters
 from labs.read.parse.ss import blocks
-from labs.read.parse.wget import Download, download
-from labs.read.runs.json_schemas import held_to
-from labs.read.runs.schema_1 import upgraded
-from labs.read.runs.unpack import is_packed, unpacked
+from labs.read.runs.archive import is_packed, unpacked
+from labs.read.runs.schemas import held_to, upgraded
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-RUN = "run.json"
 PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
 SECOND_NS = 1e9
 
@@ -196,10 +192,10 @@ class Run:
         """Return what the discarding client wrote, or None if another client fetched."""
         return self._json("client/fetch.json")
 
-    def wget(self) -> Download | None:
+    def wget(self) -> Wget | None:
         """Return what wget logged, or None if another client fetched."""
         name = "client/wget.txt"
-        return download(self.text(name)) if name in self.seal.files else None
+        return wget(self.text(name)) if name in self.seal.files else None
 
     def httping(self) -> Httping | None:
         """Return what httping printed, or None for a run that did not start it."""

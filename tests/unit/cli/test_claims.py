@@ -13,8 +13,8 @@ from labs.cli.__main__ import main
 from labs.drive.record.study_file import Planned, write_study
 from labs.read.claims.verdict import NOT_JUDGED
 from labs.read.runs import recorded
+from labs.read.runs.archive import unpacked
 from labs.read.runs.run import open_run
-from labs.read.runs.unpack import unpacked
 from tests.run_folders import inputs, make_run
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"

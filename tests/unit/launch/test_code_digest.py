@@ -53,7 +53,7 @@ def of_buffers(package: Path, testbed: str = "virtual") -> str:
         "drive/testbed/ssh.py",
         "drive/testbed/connection.py",
         "drive/testbed/diagnosis.py",
-        "drive/parameters/base.py",
+        "drive/parameters/declare.py",
         "drive/preview.py",
         "launch/launch.py",
         "catalog.py",
@@ -116,7 +116,6 @@ def test_code_of_two_labs_differs_in_their_folders_alone() -> None:
 
     buffers, nagle = of(code_of("virtual", BUFFERS)), of(code_of("virtual", NAGLE))
     assert buffers - nagle == {
-        "labs/drive/download.py",
         "labs/experiments/buffers/__init__.py",
         "labs/experiments/buffers/experiment.py",
         "labs/experiments/buffers/settings.py",

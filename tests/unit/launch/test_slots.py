@@ -52,25 +52,25 @@ def held_elsewhere(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[subpr
 
 
 @pytest.mark.parametrize("said", ["0", "-1", "two", "", "1025", "1.5"])
-def test_labs_jobs_is_a_whole_number(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_refuses_what_is_no_whole_number(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABS_JOBS", said)
     with pytest.raises(BadInput, match="from 1 to 1024"):
         slots.limit()
 
 
-def test_without_labs_jobs_there_is_a_place_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_is_one_per_cpu_without_labs_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LABS_JOBS", raising=False)
     assert slots.limit() == len(slots.cpus())
 
 
-def test_a_place_is_held_against_another_process(held_elsewhere: subprocess.Popen[str]) -> None:
+def test_take_finds_a_place_held_by_another_process(held_elsewhere: subprocess.Popen[str]) -> None:
     second = slots.take()
     assert second is not None and second[0] == 1
     assert slots.take() is None
     second[1].close()
 
 
-def test_a_killed_process_gives_its_place_back(held_elsewhere: subprocess.Popen[str]) -> None:
+def test_take_gets_the_place_of_a_killed_process(held_elsewhere: subprocess.Popen[str]) -> None:
     held_elsewhere.kill()
     held_elsewhere.wait()
     first = slots.take()
@@ -78,9 +78,7 @@ def test_a_killed_process_gives_its_place_back(held_elsewhere: subprocess.Popen[
     first[1].close()
 
 
-def test_who_waits_for_a_place_gets_it_or_is_cancelled(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slot_waits_until_free_or_cancelled(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABS_JOBS", "1")
     cancelled = threading.Event()
     with slots.slot(cancelled.is_set) as cpu:
@@ -92,7 +90,7 @@ def test_who_waits_for_a_place_gets_it_or_is_cancelled(
         assert slots.take() is None
 
 
-def test_no_run_begins_without_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slot_refuses_a_run_without_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "available_mib", lambda: TOUCHED_MIB - 1)
     with (
         pytest.raises(Missing, match="close something, or lower LABS_JOBS"),
@@ -114,7 +112,7 @@ def test_no_run_begins_without_memory(name: str, monkeypatch: pytest.MonkeyPatch
         (None, 9, 100 * TOUCHED_MIB, 7),
     ],
 )
-def test_runs_side_by_side_share_what_is_free(
+def test_side_by_side_by_request_limit_and_memory(
     asked: int | None, missing: int, free_mib: int, made: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LABS_JOBS", "7")

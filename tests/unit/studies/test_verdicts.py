@@ -10,7 +10,7 @@ import labs
 from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
-from labs.read.claims.select_runs import runs_of
+from labs.read.claims.evidence import runs_of
 from labs.studies.study import Study
 from labs.studies.verdicts import COLUMNS
 from tests.real_runs import real

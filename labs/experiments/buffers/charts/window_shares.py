@@ -12,8 +12,7 @@ from labs.read.charts.style import BLUE, GREY, SKY, VERMILION, dressed, nothing
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.kernel_version import series
-from labs.read.theory.windows import RATIO_SINCE
+from labs.read.theory.windows import RATIO_SINCE, series
 
 if TYPE_CHECKING:
     from pandas import DataFrame

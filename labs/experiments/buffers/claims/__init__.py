@@ -22,8 +22,7 @@ from labs.read.claims.ledger import Claim
 from labs.read.display.format import in_digits
 from labs.read.runs.run import Run
 from labs.read.theory.bounds import LINE, Prediction
-from labs.read.theory.kernel_version import before, series
-from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE
+from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE, before, series
 
 __all__ = ["JUDGES", "changed_since", "explain", "parameter"]
 

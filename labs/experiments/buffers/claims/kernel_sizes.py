@@ -12,7 +12,7 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import Run
-from labs.read.theory.kernel_version import series
+from labs.read.theory.windows import series
 
 CORE = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
 MIB = 1 << 20

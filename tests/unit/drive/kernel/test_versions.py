@@ -22,7 +22,7 @@ DIGEST = "8a2551657a662ea536092a919cfd7b4f98edf1e7f951632678924ef102f519ac"
         ("61192222", "digest"),
     ],
 )
-def test_forms_of_a_wish(text: str, form: str) -> None:
+def test_read_kernel_spec_tells_the_forms_apart(text: str, form: str) -> None:
     assert read_kernel_spec(text).form == form
 
 
@@ -42,7 +42,7 @@ def test_forms_of_a_wish(text: str, form: str) -> None:
         "../6.1",
     ],
 )
-def test_nonsense_is_refused_with_what_is_allowed(text: str) -> None:
+def test_read_kernel_spec_refuses_anything_else(text: str) -> None:
     with pytest.raises(BadInput, match=r"series \(6\.1\).*digest"):
         read_kernel_spec(text)
 
@@ -60,17 +60,17 @@ def test_nonsense_is_refused_with_what_is_allowed(text: str) -> None:
         ("00000000", False),
     ],
 )
-def test_what_a_wish_matches(spec: str, fits: bool) -> None:
+def test_kernel_spec_matches(spec: str, fits: bool) -> None:
     assert read_kernel_spec(spec).matches("6.1.192-2", DIGEST) is fits
 
 
-def test_series_and_release_of_a_source_version() -> None:
+def test_series_of_and_release_of_a_source_version() -> None:
     assert series_of("6.12.117-1~deb12u1") == read_kernel_spec("6.12.117-1").series == "6.12"
     assert release_of("6.12.117-1~deb12u1") == "6.12.117"
     assert read_kernel_spec(DIGEST).series == ""
 
 
-def test_versions_sort_as_numbers() -> None:
+def test_age_sorts_versions_as_numbers() -> None:
     versions = ["6.1.192-2", "6.12.9-1", "6.1.99-1", "6.1.192-1", "5.10.1-1"]
     assert sorted(versions, key=age) == [
         "5.10.1-1",

@@ -19,9 +19,8 @@ from labs.cli.__main__ import Arguments
 from labs.drive.kernel.versions import read_kernel_spec
 from labs.drive.parameters import LabParameters, check, parameter
 from labs.drive.parameters.declare import declared, notebook_name
-from labs.drive.parameters.describe import as_markdown, as_text, literals, rows, schema
-from labs.drive.parameters.flags import add_flags, from_flags
-from labs.drive.parameters.notebook_cell import from_globals
+from labs.drive.parameters.flags import add_flags, as_markdown, as_text, from_flags, rows, schema
+from labs.drive.parameters.notebook_cell import from_globals, literals
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
 

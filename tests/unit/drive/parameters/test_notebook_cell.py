@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 import labs
-from labs.drive.parameters.describe import literals
+from labs.drive.parameters.notebook_cell import literals
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
 

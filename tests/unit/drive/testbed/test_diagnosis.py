@@ -12,7 +12,7 @@ import pytest
 
 from labs.cli.__main__ import main
 from labs.drive.kernel import store
-from labs.drive.parameters.base import TESTBEDS
+from labs.drive.parameters.declare import TESTBEDS
 from labs.drive.testbed import diagnosis
 from labs.drive.testbed.packages import INSTALL, install_line, packages
 

@@ -6,14 +6,19 @@ import json
 
 import pytest
 
-from labs.drive.testbed.layout import DIRECT, ROUTED, addressing, layout, linking, wiring
 from labs.drive.testbed.link import (
+    DIRECT,
+    ROUTED,
     Link,
     Measured,
+    addressing,
     checked,
+    layout,
+    linking,
     queue_packets,
     report_from_json,
     shaping,
+    wiring,
 )
 
 # Article 1's two scripts, device renamed (A1.2 without delay, A1.4 with 200 ms).

@@ -17,10 +17,10 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from labs.drive.testbed import far_end
-from labs.drive.testbed.channel import Channel
 from labs.drive.testbed.connection import BOOTSTRAP, Login, modules
+from labs.drive.testbed.far_end import Channel
 from labs.drive.testbed.link import Link
-from labs.drive.testbed.two_machines import Machine, Machines, is_shaped, unshaping
+from labs.drive.testbed.vagrant import Machine, Machines, is_shaped, unshaping
 from labs.errors import BadInput
 
 CONTROL = Path("/tmp/labs-ssh-x/control")
@@ -172,8 +172,7 @@ def test_errors_of_the_far_end_are_told_and_it_goes_on(served: Channel) -> None:
 
 
 def test_two_machines_have_no_router() -> None:
-    machine = Machine(Login("host"), "192.168.56.11", "eth1")
-    assert machine.folder == PurePosixPath("/tmp/labs")
+    machine = Machine(Login("host"), "192.168.56.11", "eth1", PurePosixPath("/tmp/labs"))
     with pytest.raises(BadInput, match="Use --shaped-at server"):
         Machines(Link(shaped_at="router"), machine, machine)
     testbed = Machines(Link(), machine, machine, kind="vagrant")

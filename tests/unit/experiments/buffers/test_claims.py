@@ -14,10 +14,9 @@ from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.results import article, results
-from labs.read.claims.evidence import Evidence
+from labs.read.claims.evidence import Evidence, runs_of
 from labs.read.claims.judge import judge, verdicts
 from labs.read.claims.ledger import Claim
-from labs.read.claims.select_runs import runs_of
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict, Witness
 from labs.read.runs.run import Run
 from tests.real_runs import with_link

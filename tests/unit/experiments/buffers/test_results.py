@@ -13,9 +13,8 @@ from labs.experiments.buffers.narrative import describe_run
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.results import NO_RATE, notes, results
 from labs.experiments.buffers.socket_buffers import bdp_bytes, window
-from labs.read.readings.counters import capture_losses, received_bytes, shaper_drops
-from labs.read.readings.goodput import Download, download
-from labs.read.readings.instruments import carried, goodputs
+from labs.read.readings.goodput import Download, download, received_bytes
+from labs.read.readings.instruments import capture_losses, carried, goodputs, shaper_drops
 from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, TOLERANCE_PCT
 from tests.real_runs import FOLDER, codes, known, plain, real, with_condition, with_file, with_link
 

@@ -34,7 +34,7 @@ from labs.experiments.buffers.results import (
 from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import WMEM, parameter
 from labs.experiments.buffers.sweep import points
-from labs.read.claims.article_figures import figures_by_column
+from labs.read.claims.ledger import figures_by_column
 from labs.read.readings.instruments import instants
 from labs.read.runs.run import Run
 from labs.studies.study import Study

@@ -23,7 +23,7 @@ from labs.experiments.nagle.requests import (
 from labs.read.flows.exchanges import ARTICLE_OFF
 from labs.studies.study import Study
 from tests.delayed_answers import STALL_MS, delayed, usual_ms
-from tests.recorded_runs import nagle_run, recorded_nagle
+from tests.real_runs import nagle_run, recorded_nagle
 
 CAPTION = "virtual · Linux 6.1.192 · link as asked (not shaped) · recorded"
 

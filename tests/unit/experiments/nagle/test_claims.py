@@ -19,7 +19,7 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run
-from tests.recorded_runs import recorded_nagle
+from tests.real_runs import recorded_nagle
 
 LAB = find("nagle")
 LEDGER = article()

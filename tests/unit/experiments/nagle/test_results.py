@@ -30,12 +30,11 @@ from labs.experiments.nagle.requests import (
 )
 from labs.experiments.nagle.results import results
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
-from labs.read.flows.reasons import APPLICATION, NAGLE
+from labs.read.flows.stalls import APPLICATION, NAGLE
 from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
 from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment
-from tests.real_runs import codes, with_condition, with_file
-from tests.recorded_runs import nagle_run, recorded_nagle
+from tests.real_runs import codes, nagle_run, recorded_nagle, with_condition, with_file
 from tests.repeated_runs import machines, repetition
 
 STALLING = {"off", "write-two", "body-1447", "pieces", "ask", "ask-once"}

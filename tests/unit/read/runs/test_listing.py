@@ -12,7 +12,7 @@ from labs.read.runs.listing import index
 from tests.run_folders import inputs, make_run, make_study
 
 
-def test_runs_and_studies_are_listed(tmp_path: Path) -> None:
+def test_index_of_runs_and_studies(tmp_path: Path) -> None:
     first = make_study(tmp_path, ("both",))
     second = make_study(tmp_path, ("default", "both"))
     make_run(tmp_path, inputs("unshaped"))
@@ -29,7 +29,7 @@ def test_runs_and_studies_are_listed(tmp_path: Path) -> None:
     assert json.dumps([entry.as_json() for entry in index(tmp_path)])
 
 
-def test_what_is_damaged_is_listed_with_why(tmp_path: Path) -> None:
+def test_index_gives_the_reason_of_damage(tmp_path: Path) -> None:
     study = make_study(tmp_path)
     one, other = study.folders()
     (one / "server/nginx.conf").unlink()
@@ -43,7 +43,7 @@ def test_what_is_damaged_is_listed_with_why(tmp_path: Path) -> None:
     assert "was changed" in str(problems["buffers"])
 
 
-def test_what_is_not_ours_is_left_out(tmp_path: Path) -> None:
+def test_index_leaves_other_files_out(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes.txt").write_bytes(b"")
@@ -56,7 +56,7 @@ def test_what_is_not_ours_is_left_out(tmp_path: Path) -> None:
         index(tmp_path / "nothing")
 
 
-def test_a_study_that_goes_on_says_how_much_is_missing(tmp_path: Path) -> None:
+def test_index_counts_the_missing_runs_of_a_study(tmp_path: Path) -> None:
     study = make_study(tmp_path)
     for path in sorted(study.folders()[0].rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
