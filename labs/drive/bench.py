@@ -13,6 +13,7 @@ from labs.drive.condition import Condition, Setting
 from labs.drive.outcome import Buffer, Moment
 from labs.drive.testbed.contract import Host, Process, Testbed
 from labs.drive.testbed.link import FRAME_BYTES, Link, LinkReport, Measured, checked, counters
+from labs.drive.units import SECOND_NS, bytes_carried
 from labs.errors import RunFailed
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -35,7 +36,7 @@ CAPTURE_FLUSH_S = 1.5
 def train_of_machines(rate_mbit: float | None) -> int:
     """How many packets a train of machines has: what the link takes in 200 ms, within bounds."""
     least, most = TRAIN_PACKETS_OF_MACHINES
-    taken = round((rate_mbit or 0) * 1e3 * TRAIN_MS_OF_MACHINES / 8 / FRAME_BYTES)
+    taken = round(bytes_carried(rate_mbit or 0, TRAIN_MS_OF_MACHINES) / FRAME_BYTES)
     return min(max(taken, least), most)
 
 
@@ -131,11 +132,11 @@ class Bench:
     def finish(self, process: Process, limit_s: float) -> int | None:
         """Wait for a program up to `limit_s`, saying once a second that time goes on."""
         started_ns = self.server.clock_ns()
-        while (left_s := limit_s - (self.server.clock_ns() - started_ns) / 1e9) > 0:
+        while (left_s := limit_s - (self.server.clock_ns() - started_ns) / SECOND_NS) > 0:
             exit_code = process.wait(min(1.0, left_s))
             if exit_code is not None:
                 return exit_code
-            self._say(f"{(self.server.clock_ns() - started_ns) / 1e9:.0f} s")
+            self._say(f"{(self.server.clock_ns() - started_ns) / SECOND_NS:.0f} s")
         return None
 
     # The frame around a measurement: the link, the watchers, the counters.

@@ -26,6 +26,7 @@ from labs.drive.parameters.declare import LabParameters
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
 from labs.drive.record.run_folder import Staging, clear_stale
+from labs.drive.units import MIB
 from labs.errors import BRANCHES, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
 from labs.launch import inventory, slots
@@ -37,7 +38,6 @@ Progress = Callable[[str, str], None]
 """Called with a run's title and a line about it; 'made', 'there already', 'failed' at last."""
 
 PREFIX = "labs: "
-MIB = 1 << 20
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
 FREE_MIB = 256
 

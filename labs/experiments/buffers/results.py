@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.result_columns import Note, column
+from labs.drive.units import MIB
 from labs.experiments.buffers.prediction import expected, expected_mean_bytes_s
 from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import (
@@ -31,7 +32,6 @@ from labs.read.readings.instruments import (
 )
 from labs.read.runs.run import Run
 
-MIB = 1 << 20
 SETTLED_PCT = 5.0
 SYSCTL, SETSOCKOPT = "sysctl", "setsockopt"
 NO_RATE, NOT_SETTLED = "no_rate", "not_settled"
@@ -129,9 +129,9 @@ def _of_the_download(run: Run) -> dict[str, Any]:
     theory = expected(run)
     claim, articles_own = figures_by_column(article(), run, parameter) or (None, {})
     return {
-        "goodput_mib_s": _mib(seen.goodput_bytes_s),
-        "steady_mib_s": _mib(steady),
-        "predicted_mean_mib_s": _mib(expected_mean_bytes_s(run, seen.bytes)),
+        "goodput_mib_s": _in_mib(seen.goodput_bytes_s),
+        "steady_mib_s": _in_mib(steady),
+        "predicted_mean_mib_s": _in_mib(expected_mean_bytes_s(run, seen.bytes)),
         "predicted_mib_s": theory and theory.goodput_mib_s,
         "bound": theory and theory.bound,
         "article_mib_s": articles_own.get("goodput_mib_s"),
@@ -185,5 +185,5 @@ def no_rate(run: Run) -> bool:
     )
 
 
-def _mib(bytes_s: float | None) -> float | None:
+def _in_mib(bytes_s: float | None) -> float | None:
     return None if bytes_s is None else bytes_s / MIB

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from labs.drive.units import GIB
+
 DISCARD, WGET = "discard", "wget"
 GRANTS, HTTPING = "grants", "httping"
 
@@ -19,7 +21,7 @@ class Settings:
 
     client: str = DISCARD
     read_bytes: int = 65_536
-    transfer_bytes: int = 1 << 30
+    transfer_bytes: int = GIB
     limit_s: float = 90.0
     sample_ms: int = 100
     capture: bool = False

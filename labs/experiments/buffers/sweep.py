@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.units import MIB
 from labs.experiments.buffers.conditions import SWEEP
 from labs.experiments.buffers.results import SYSCTL
 from labs.read.display.format import size_in_words
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FULL_PCT = 95.0
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)

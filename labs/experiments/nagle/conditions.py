@@ -8,7 +8,7 @@ from pathlib import Path
 
 from labs.drive.condition import Condition, Group, as_settings, read_settings
 from labs.drive.programs.respond import HEAD_BYTES
-from labs.drive.testbed.link import Link, layout
+from labs.drive.testbed.link import MSS_BYTES, Link, layout
 from labs.errors import BadInput
 from labs.experiments.nagle.experiment import quick_route
 from labs.experiments.nagle.parameters import Nagle
@@ -32,9 +32,6 @@ SIZES = Group("sizes", "Sizes around full segments")
 PIECES = Group("pieces", "A response in many small writes")
 OWN_CLIENT = Group("own_client", "A client that sets TCP_QUICKACK")
 GROUPS = (ARTICLE, WRITES, SIZES, PIECES, OWN_CLIENT)
-
-MSS_BYTES = 1448
-"""An MTU of 1500 less the headers of IP and TCP with timestamps."""
 
 ON_MACHINES = ("off", "on", "off-no-k", "quickack")
 """What is run on two machines, where each run takes real time."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 
+from labs.drive.units import MIB
 from labs.errors import BadInput, Damaged, Missing
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def open_source(path: Path) -> Source:
 
 
 Array = np.ndarray[Any, Any]
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = MIB
 # Room before a piece for what is left of the one before: a packet that is not whole in it.
 BEFORE_BYTES = 1 << 17
 

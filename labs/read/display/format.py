@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 
-KIB, MIB = 1 << 10, 1 << 20
+from labs.drive.units import KIB, MB, MIB
+
 RTT_BELOW_MS = 0.1
 """A measured round trip below this is only said to be below it."""
 SMALLEST = 0.0005
@@ -42,6 +43,16 @@ def size_in_words(size: float) -> str:
             share = size / unit
             return f"{share:,.0f} {name}" if share >= 999.5 else f"{share:.3g} {name}"
     return f"{size:.0f} bytes"
+
+
+def size_in_mib(size: float) -> str:
+    """A size in MiB alone: 50 MiB, 0.25 MiB."""
+    return f"{size / MIB:g} MiB"
+
+
+def size_in_mb(size: float) -> str:
+    """A size in decimal megabytes, as articles have it: 25 MB, 50.2 MB."""
+    return f"{size / MB:.3g} MB"
 
 
 def milliseconds(value: float, below_ms: float = RTT_BELOW_MS) -> str:

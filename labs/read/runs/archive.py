@@ -32,6 +32,7 @@ from labs.drive.record.disk import owned_folder, whole_file, written_to
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import HOST, RUN, SEAL, digest, pretty, verify
 from labs.drive.record.study_file import StudyFile
+from labs.drive.units import MIB
 from labs.errors import BadInput, Damaged
 from labs.read.runs.schemas import open_study
 
@@ -210,7 +211,7 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
             with tarfile.open(fileobj=stream, mode="r|") as parcel:
                 for member in parcel:
                     _take(parcel, member, content)
-            while stream.read(1 << 20):
+            while stream.read(MIB):
                 pass  # the check sum of a compressed file comes last
     except CUT as error:
         raise Damaged(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from plotly.graph_objects import Figure, Scatter
 
+from labs.drive.units import MIB
 from labs.experiments.buffers.conditions import LOSS
 from labs.read.charts.style import (
     BLACK,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 TITLE = "Loss and congestion control"
-MIB = 1 << 20
 COLOURS = {"reno": PURPLE, "cubic": BLUE, "bbr": VERMILION}
 APART = 0.22
 NEAR = 0.7

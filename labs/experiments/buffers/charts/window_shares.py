@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
+from labs.drive.units import MIB
 from labs.experiments.buffers.conditions import SHARE
 from labs.read.charts.style import BLUE, GREY, SKY, VERMILION, dressed, nothing
 from labs.read.display.format import in_three_digits, size_in_words
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 TITLE = "What tcp_adv_win_scale makes of one receive buffer"
-MIB = 1 << 20
 COLOURS = (BLUE, SKY, GREY)
 BAR = 0.62
 

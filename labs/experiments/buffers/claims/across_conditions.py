@@ -6,6 +6,7 @@ from statistics import median
 
 from pandas import DataFrame
 
+from labs.drive.units import MB
 from labs.experiments.buffers.conditions import LOSS
 from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.socket_buffers import window
@@ -16,7 +17,6 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, size_in_words
 
-MB = 1e6
 LOST_PCT = 1.0
 CONTROLS = ("reno", "cubic", "bbr")
 
