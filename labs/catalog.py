@@ -70,6 +70,9 @@ OF_THE_STUDY = frozenset(
     }
 )
 
+# What a claim may name beside the columns of a lab.
+OF_THE_LINK = ("rtt_ms", "rate_mbit")
+
 LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/lab.py")))
 """The names of the package's labs."""
 
@@ -146,7 +149,8 @@ def load_folder(folder: Path, package: str) -> Lab:
     ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
     if ledger is not None:
         one = folder / "claims.py"
-        _check_judges(ledger, one if one.is_file() else folder / "claims" / "__init__.py")
+        claims = one if one.is_file() else folder / "claims" / "__init__.py"
+        _check_ledger(ledger, claims, folder / "results.py")
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
 
 
@@ -193,7 +197,7 @@ def _find_own(path: Path) -> Lab:
 
     ledger = path.with_suffix(".toml") if path.with_suffix(".toml").is_file() else None
     if ledger is not None:
-        _check_judges(ledger, path)
+        _check_ledger(ledger, path, path)
     lab = replace(_lab(path.stem, module, module.__name__, part, ledger), source=path)
     _own[path] = (source, lab)
     return lab
@@ -308,13 +312,7 @@ def _check_guest(path: Path, package: str = "") -> None:
 def _check_columns(path: Path) -> None:
     """BadInput if the class `Results` in a file declares a column twice, one with a name that is
     taken, or one whose prediction is not a column. Read without loading the file."""
-    fields = [
-        (line.target.id, line.value)
-        for node in ast.walk(_tree(path))
-        if isinstance(node, ast.ClassDef) and node.name == "Results"
-        for line in node.body
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-    ]
+    fields = _declared_columns(path)
     names = [name for name, _ in fields]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
@@ -334,6 +332,17 @@ def _check_columns(path: Path) -> None:
             )
 
 
+def _declared_columns(path: Path) -> list[tuple[str, ast.expr | None]]:
+    """The fields of the class `Results` in a file, with what they are set to; none without it."""
+    return [
+        (line.target.id, line.value)
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.ClassDef) and node.name == "Results"
+        for line in node.body
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+    ]
+
+
 def _predicted_by(declaration: ast.expr | None) -> str | None:
     """The argument `predicted_by` of a call of `column`."""
     for one in declaration.keywords if isinstance(declaration, ast.Call) else ():
@@ -342,28 +351,37 @@ def _predicted_by(declaration: ast.expr | None) -> str | None:
     return None
 
 
-def _check_judges(ledger: Path, claims: Path) -> None:
-    """BadInput if a ledger names a judging function that the lab does not have."""
+def _check_ledger(ledger: Path, claims: Path, results: Path) -> None:
+    """BadInput if a claim of a ledger names a judging function or a column that the lab lacks."""
     try:
-        claims_said = tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
+        said = tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
     except ValueError as error:
         raise BadInput(f"{ledger}: {' '.join(str(error).split())}") from error
-    wanted = {
-        str(claim["judge"]): str(claim.get("id")) for claim in claims_said if "judge" in claim
-    }
-    tree = _tree(claims) if claims.is_file() else ast.Module([], [])
-    known = [
+    judges = _judges(claims) if claims.is_file() else []
+    columns = [name for name, _ in _declared_columns(results)]
+    for claim in said:
+        where = f"{ledger}: {claim.get('id')}"
+        judge, column = claim.get("judge"), claim.get("column", {})
+        if judge is not None and judge not in judges:
+            known = judges or ["none"]
+            raise BadInput(f"{where}: {unknown(str(judge), known, 'judging function')}")
+        for name in column.values() if isinstance(column, dict) else (column,):
+            # Without a class `Results` a lab may return any columns.
+            if columns and name not in (*columns, *OF_THE_LINK):
+                raise BadInput(f"{where}: {unknown(str(name), columns, 'column of Results')}")
+
+
+def _judges(claims: Path) -> list[str]:
+    """The names in the dict JUDGES of a file, which is not loaded."""
+    return [
         str(key.value)
-        for node in ast.walk(tree)
+        for node in ast.walk(_tree(claims))
         if isinstance(node, (ast.Assign, ast.AnnAssign))
         and any(ast.unparse(one) == "JUDGES" for one in _targets(node))
         and isinstance(node.value, ast.Dict)
         for key in node.value.keys
         if isinstance(key, ast.Constant)
     ]
-    for name, claim in wanted.items():
-        if name not in known:
-            raise BadInput(f"{ledger}: {claim}: {unknown(name, known, 'judging function')}")
 
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:

@@ -349,6 +349,12 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
         ({"conditions": "def ("}, "conditions.py", ", line 1: SyntaxError"),
         ({"conditions": "GROUPS = 1 / 0\n"}, "conditions.py", ", line 1: ZeroDivisionError"),
         ({"conditions": NO_PARAMETER}, "conditions.py", ", line 9: AttributeError"),
+        (
+            {"article9": ECHO["article9.toml"].replace('column = "bytes"', 'column = "byte"')},
+            "article9.toml",
+            "A9.1: byte is not a column of Results; did you mean bytes?",
+        ),
+        ({"claims/__init__": None}, "article9.toml", "A9.2: grouped is not a judging function"),
         ({"results": TWICE}, "results.py", "Results declares bytes twice"),
         ({"results": TAKEN}, "results.py", "declares link, which every study has already"),
         ({"results": NOT_A_COLUMN}, "results.py", "predicted_by byte, which is not a column"),
@@ -402,7 +408,8 @@ def test_load_folder_refuses(
 @pytest.mark.parametrize(
     ("ledger", "said"),
     [
-        (ECHO["article9.toml"], "A9.2: grouped is not a judging function"),
+        (ECHO["article9.toml"].replace("bytes", "took_ms"), "A9.2: grouped is not a judging"),
+        (ECHO["article9.toml"], "A9.1: bytes is not a column of Results; allowed: took_ms"),
         (ECHO["article9.toml"].replace("[article]", "[article"), "mine.toml: "),
     ],
 )
