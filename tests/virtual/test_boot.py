@@ -23,7 +23,8 @@ import pytest
 from labs.drive.kernel import boot as booting
 from labs.drive.kernel import store
 from labs.drive.kernel.boot import LEFTOVER, boot
-from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading, addresses
+from labs.drive.kernel.elf import addresses
+from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading
 from labs.drive.programs.init import INSIDE_BOOT, INSIDE_CODE, INSIDE_RUN
 from labs.errors import Missing, RunFailed
 from labs.launch.inventory import python

@@ -25,7 +25,7 @@ from typing import Any, TextIO
 from labs.drive.kernel import kernel_source as source
 from labs.drive.kernel import store
 from labs.drive.kernel.check import check
-from labs.drive.kernel.versions import KernelSpec, series_of
+from labs.drive.kernel.versions import SERIES, KernelSpec, series_of
 from labs.errors import Damaged, LabError, Missing, RunFailed
 
 HZ = 250
@@ -76,6 +76,7 @@ def plan(
     there = _there(found.version, series, into)
     return {
         "source": found.version or None,
+        "supported": series in SERIES,
         "from": found.kind,
         "tarball": str(found.tarball) if found.tarball else None,
         "package": found.package or None,
@@ -127,9 +128,9 @@ def build(
     try:
         needs()
         found = source.locate(spec, tarball)
-    except Missing:
+    except LabError:
         # Where none can be built, one that is shared or was added serves as well.
-        if fresh or tarball or not (there := _kept(spec)):
+        if fresh or tarball or spec.form == "digest" or not (there := _kept(spec)):
             raise
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
     if not fresh and (there := _there(found.version, series_of(found.version), into)):
@@ -256,7 +257,7 @@ def _apply(tree: Path) -> None:
             lines = [line for line in said if "FAILED" in line or "can't" in line]
             raise RunFailed(
                 f"{patch.name} does not fit this source: {(lines or said)[0]}; build "
-                f"a series that it fits ({', '.join(OBJECTS)}), or fix the patch"
+                f"a series that it fits ({', '.join(SERIES)}), or fix the patch"
             )
 
 

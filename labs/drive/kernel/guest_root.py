@@ -32,9 +32,10 @@ _INIT_FILE = Path(init.__file__)
 BIN, LIB = "usr/bin", "usr/lib"
 LINKS = {"bin": BIN, "sbin": BIN, "usr/sbin": "bin", "lib": LIB, "lib64": LIB, "usr/lib64": "lib"}
 FOLDERS = ("dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/lib")
-ACCOUNTS = {"root": 0, "www-data": 33, "nobody": 65534}
+# Those that the tools of the labs turn into, or look for.
+ACCOUNTS = {"root": 0, "www-data": 33, "sshd": 101, "tcpdump": 102, "nobody": 65534}
 ETC: dict[str, str] = {
-    "passwd": "".join(f"{name}:x:{n}:{n}:{name}:/:/bin/false\n" for name, n in ACCOUNTS.items()),
+    "passwd": "".join(f"{name}:x:{n}:{n}:{name}:/:/bin/sh\n" for name, n in ACCOUNTS.items()),
     "group": "".join(f"{name}:x:{n}:\n" for name, n in ACCOUNTS.items()) + "nogroup:x:65534:\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\n",
     "hosts": "127.0.0.1 localhost\n",
@@ -155,7 +156,10 @@ def _libraries_of(program: Path, changed_ns: int) -> Mapping[str, Path]:
     if loader is None or not asked.needed:
         return {}
     done = subprocess.run(
-        (loader, "--list", str(program)), capture_output=True, env={}, stdin=subprocess.DEVNULL
+        (loader, str(program)),
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
     text = done.stdout.decode("utf-8", "replace")
     named = {match[1]: Path(match[2]) for match in _LISTED.finditer(text)}

@@ -14,25 +14,27 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from labs.drive.record.disk import cache, owned_folder
-from labs.errors import Missing
+from labs.drive.record.disk import cache, owned_folder, remove_folder
+from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
 """A file's content, or the file that has it."""
 COPY, LIST = "copy", "files.json"
 MAKING = ".making-"
+KEPT_S = 7 * 24 * 3600.0
 
 
 def content_digest(content: Content) -> str:
     """The sha256 of a file's content; a file is read again only if it changed."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
-    real = content.resolve()
-    about = os.stat(real)
-    return _file_digest(str(real), about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    # Changing a file moves its ctime, which nobody can set.
+    about = os.stat(content)
+    return _file_digest(str(content), about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
 @functools.lru_cache(maxsize=65536)
@@ -66,9 +68,10 @@ def kept_copy(
     compiler = hashlib.sha256(str(interpreter.resolve()).encode()).hexdigest()[:8]
     kept = cache() / kind / f"{files_digest(files)}-{compiler}"
     wanted = {name: content_digest(content) for name, content in files.items()}
-    if not _is_whole(kept, wanted):
-        try:
+    try:
+        if not _is_whole(kept, wanted):
             kept.parent.mkdir(parents=True, exist_ok=True)
+            _clear(kept.parent)
             with owned_folder(MAKING, kept.parent) as making:
                 made = making / "made"
                 _make(made, files, links or {}, folders, interpreter)
@@ -76,12 +79,38 @@ def kept_copy(
                     kept.rename(making / "damaged")
                 with contextlib.suppress(OSError):  # another process was faster
                     made.rename(kept)
-        except OSError as error:
-            raise Missing(
-                f"{kept.parent} cannot be written ({error.strerror}); "
-                "name another folder in XDG_CACHE_HOME"
-            ) from None
+        os.utime(kept / LIST)  # when it was used last
+    except OSError as error:
+        raise Missing(
+            f"{kept.parent} cannot be written ({error.strerror}); "
+            "name another folder in XDG_CACHE_HOME"
+        ) from None
     return kept / COPY
+
+
+def check(copy: Path) -> None:
+    """RunFailed, naming a file, if a copy is no longer as it was made: what used it meanwhile may
+    have been something else."""
+    try:
+        listed = json.loads((copy.parent / LIST).read_text())
+        found = _listed(copy)
+        names = [name for name in {**listed, **found} if listed.get(name) != found.get(name)]
+    except (OSError, ValueError, RecursionError):
+        names = [""]
+    if names:
+        raise RunFailed(
+            f"{copy / min(names)} was changed while a run used it: the run is not kept, run again"
+        )
+
+
+def _clear(where: Path) -> None:
+    """Remove copies that were not used for a week."""
+    for kept in where.glob("[!.]*"):
+        with contextlib.suppress(OSError):
+            listed = kept / LIST
+            used_s = (listed if listed.exists() else kept).stat().st_mtime
+            if time.time() - used_s > KEPT_S:
+                remove_folder(kept)
 
 
 def _make(
@@ -107,13 +136,17 @@ def _make(
             shutil.copyfile(content, path)
             path.chmod(content.stat().st_mode & 0o755 | 0o644)
     words = ("-I", "-m", "compileall", "-q", "-s", str(copy), "-p", "/", "-j", "0")
-    subprocess.run(
+    done = subprocess.run(
         (interpreter, *words, "--invalidation-mode", "unchecked-hash", str(copy)),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         check=False,
     )
+    if done.returncode:
+        said = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
+        raise RunFailed(f"{interpreter} cannot compile the code of a run: {said}")
     (made / LIST).write_text(json.dumps(_listed(copy), indent=0))
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel.versions import age, read_kernel_spec
+from labs.drive.kernel.versions import DEFAULT, SERIES, age, read_kernel_spec
 from labs.drive.record.disk import cache, clear_folders, owned_folder
 from labs.errors import BadInput, Damaged, Missing
 
@@ -65,7 +65,13 @@ def shared_stores() -> tuple[Path, ...]:
 
 def stores() -> tuple[Path, ...]:
     """All stores in the order in which they are searched."""
-    return (*shared_stores(), own_store())
+    return tuple(_searched())
+
+
+def _searched() -> Iterator[Path]:
+    """The stores one by one: a user without a home has no own one, and may not need it."""
+    yield from shared_stores()
+    yield own_store()
 
 
 def record(folder: Path) -> dict[str, Any]:
@@ -105,9 +111,20 @@ def read(folder: Path) -> Kernel:
 
 
 def kernels_of(store: Path) -> tuple[Kernel, ...]:
-    """The kernels of one store, newest version first; of one version the last one kept first."""
-    # A name that is no whole digest belongs to a build that is under way.
-    folders = [folder for folder in store.glob("*") if len(folder.name) == 64]
+    """The kernels of one store, newest version first; of one version the last one kept first.
+
+    Missing if the store cannot be read, Damaged if one of its records is not whole.
+    """
+    try:
+        # A name that is no whole digest belongs to a build that is under way.
+        folders = [folder for folder in store.iterdir() if len(folder.name) == 64]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise Missing(
+            f"the kernels in {store} cannot be read ({error.strerror}); correct that, or name "
+            "another folder in LABS_KERNELS or XDG_CACHE_HOME"
+        ) from None
     folders.sort(key=lambda folder: (_kept_at(folder), folder.name), reverse=True)
     found = [read(folder) for folder in folders]
     return tuple(sorted(found, key=lambda kernel: age(kernel.source), reverse=True))
@@ -125,20 +142,30 @@ def kernels() -> tuple[Kernel, ...]:
 def find(spec: str) -> Kernel:
     """The kernel that "6.1", "6.1.192-2" or at least 8 digits of a digest mean.
 
-    The first store that has one answers; in it the newest version. BadInput if `spec` names
-    nothing, or two digests begin alike; Missing if it is not built; Damaged if the file is not
-    what its digest says.
+    The first store that has one answers, whatever is wrong with those after it; in it the newest
+    version. BadInput if `spec` names nothing, or two digests begin alike; Missing if it is not
+    built; Damaged if the file is not what its digest says.
     """
     wanted = read_kernel_spec(spec)
-    there = kernels()
-    fitting = [kernel for kernel in there if wanted.matches(kernel.source, kernel.sha256)]
-    if not fitting:
-        built = ", ".join(f"{kernel.source} ({kernel.sha256[:12]})" for kernel in there)
-        step = "labs kernel list" if wanted.form == "digest" else f"labs kernel build {spec}"
-        raise Missing(f"no kernel {spec} is built; built: {built or 'none'}; next step: {step}")
-    if wanted.form == "digest" and len(fitting) > 1:
-        raise BadInput(f"{spec} begins {len(fitting)} digests: give more of it")
-    kernel = fitting[0]
+    there: list[Kernel] = []
+    for store in _searched():
+        kept = kernels_of(store)
+        if fitting := [one for one in kept if wanted.matches(one.source, one.sha256)]:
+            if wanted.form == "digest" and len(fitting) > 1:
+                raise BadInput(f"{spec} begins {len(fitting)} digests: give more of it")
+            return _verified(fitting[0])
+        there += kept
+    built = ", ".join(dict.fromkeys(f"{kernel.source} ({kernel.sha256[:12]})" for kernel in there))
+    step = f"labs kernel build {spec}"
+    if wanted.form == "digest":
+        step = "labs kernel list"
+    elif wanted.series not in SERIES:
+        step = f"labs kernel build {DEFAULT} (can be built: {', '.join(SERIES)})"
+    raise Missing(f"no kernel {spec} is built; built: {built or 'none'}; next step: {step}")
+
+
+def _verified(kernel: Kernel) -> Kernel:
+    """The kernel, if its program is what its digest says; else Damaged."""
     if not kernel.path.is_file() or digest_of(kernel.path) != kernel.sha256:
         raise Damaged(
             f"{kernel.path} is not the kernel that its digest names; remove "

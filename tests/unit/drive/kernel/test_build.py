@@ -113,6 +113,21 @@ def test_plan_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert os.listdir(tmp_path) == ["linux.tar.xz"]
 
 
+def test_plan_refuses_a_series_that_no_patches_fit() -> None:
+    with pytest.raises(BadInput):
+        build.plan(read_kernel_spec("5.10"))
+
+
+def test_build_refuses_a_series_that_no_patches_fit_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("LABS_KERNELS", raising=False)
+    with pytest.raises(BadInput):
+        build.build(read_kernel_spec("7.2"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_progress_without_a_terminal_is_one_line_per_tenth() -> None:
     said = io.StringIO()
     show = Progress(stream=said)

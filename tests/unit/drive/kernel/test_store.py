@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,48 @@ def test_find_searches_shared_stores_first(
     assert store.find("6.12").sha256 == elsewhere
 
 
+def test_find_takes_a_shared_kernel_whatever_is_wrong_with_the_own_store(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = put(tmp_path / "course", "6.1.99-1", b"theirs")
+    monkeypatch.setenv("LABS_KERNELS", str(tmp_path / "course"))
+    damaged = put(own, "6.1.192-2", b"mine")
+    (own / damaged / "kernel.json").write_text("{")
+    assert store.find("6.1").sha256 == theirs
+    with pytest.raises(Damaged):
+        store.find("6.12")
+    shutil.rmtree(own)
+    own.touch()  # cannot be read as a folder
+    assert store.find(theirs[:8]).sha256 == theirs
+    with pytest.raises(Missing, match=r"cannot be read .* LABS_KERNELS or XDG_CACHE_HOME"):
+        store.find("6.12")
+
+
+def test_find_takes_a_shared_kernel_for_a_user_without_a_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = put(tmp_path / "course", "6.1.99-1", b"theirs")
+    monkeypatch.setenv("LABS_KERNELS", str(tmp_path / "course"))
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    assert store.find("6.1").sha256 == theirs
+    with pytest.raises(Missing):
+        store.find("6.12")
+
+
+def test_find_refuses_a_digest_that_two_kernels_begin_with(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(own, "6.1.192-2", b"one")
+    put(own, "6.1.192-1", b"two")
+    found = store.kernels_of(own)
+    alike = tuple(replace(kernel, sha256="01234567" + kernel.sha256[8:]) for kernel in found)
+    monkeypatch.setattr(store, "kernels_of", lambda store: alike)
+    with pytest.raises(BadInput, match="begins 2 digests"):
+        store.find("01234567")
+
+
 def test_kernels_refuses_a_shared_store_that_does_not_exist(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -106,6 +150,8 @@ def test_find_names_what_is_built_and_the_next_step(own: Path) -> None:
     )
     with pytest.raises(Missing, match="labs kernel list"):
         store.find("00000000")
+    with pytest.raises(Missing, match=r"labs kernel build 6\.1 \(can be built: 6\.1, 6\.12\)$"):
+        store.find("5.10")
 
 
 def test_find_refuses_a_program_that_was_changed(own: Path) -> None:
