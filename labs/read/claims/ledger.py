@@ -144,7 +144,7 @@ def read(path: Path) -> Article:
     """Read a ledger; BadInput, in one line with the file and the claim's id, if it is not one."""
     try:
         found = tomllib.loads(read_bytes(path, follow=True).decode("utf-8"))
-    except (Damaged, ValueError, RecursionError) as error:
+    except (Damaged, ValueError) as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
     except RecursionError:
         raise BadInput(f"{path.name}: {NESTED}") from None
