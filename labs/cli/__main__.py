@@ -23,7 +23,7 @@ COMMANDS: dict[str, str] = {
     "run": "run a lab's experiment: every condition that has no run yet",
     "doctor": "say what this machine can run, and what to do where it cannot",
     "new": "write a lab of your own, ready to run",
-    "parameters": "show a lab's parameters: flags, notebook names, schema",
+    "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     "runs": "list, show, compare, pack and record runs, and write them as a table",
     "claims": "judge what an article says by runs: expected, predicted, measured, verdict",
     "publish": "run a notebook and write it as one HTML page that works offline",

@@ -255,11 +255,13 @@ def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool
             )
         )
     else:
-        rows = [one.as_json() for one in found]
+        groups = {run.condition: lab.group_of(run) for run in first}
+        titles = [lab.title_of(groups[one.condition]) for one in found]
         missing = [
             f"only in the {side}: {', '.join(names)}" for side, names in alone.items() if names
         ]
-        print("\n".join([terminal_table(rows, TESTBED_COLUMNS), "", *missing, *lines(found)]))
+        table = terminal_table([one.as_json() for one in found], TESTBED_COLUMNS, titles)
+        print("\n".join([table, "", *missing, *lines(found)]))
     return 0 if grade(found) == AGREE else DIFFERS
 
 

@@ -28,6 +28,7 @@ from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
 from labs.drive.record.disk import OwnedPath, abandoned
 from labs.drive.record.run_folder import Staging, clear_stale
+from labs.drive.units import MIB
 from labs.errors import BRANCHES, Damaged, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
 from labs.launch import inventory, locks, slots
@@ -43,7 +44,6 @@ what it waits for begins with `labs.launch.locks.WAITING`."""
 PREFIX = "labs: "
 # The lock of a run that is being made, beside it: each run is made once.
 MAKING = ".making-"
-MIB = 1 << 20
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
 FREE_MIB = 256
 

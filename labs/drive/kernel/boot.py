@@ -30,6 +30,7 @@ from labs.drive.kernel.process_group import (
 from labs.drive.kernel.watchdog import LOOK_S, Gauges, Limits, Watchdog
 from labs.drive.programs.init import EXIT_LINE, INIT, PYTHON
 from labs.drive.record.disk import clear_folders, owned_folder
+from labs.drive.units import MIB
 from labs.errors import RunFailed
 
 # Any constant does; a date after the article's kernels makes certificates and logs plausible.
@@ -37,7 +38,7 @@ EPOCH_NS = 1_790_000_000_000_000_000
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 LEFTOVER = "labs-boot-"
 CONSOLE_S = 0.05  # how long the console is left unread
-CONSOLE_BYTES = 64 << 20
+CONSOLE_BYTES = 64 * MIB
 TAIL_BYTES = 8192
 LIMITS = Limits()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer, settings_of
 from labs.read.display.format import in_three_digits, size_in_words
@@ -16,7 +17,6 @@ from labs.read.theory.bounds import Advice, advise
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-KIB, MIB = 1 << 10, 1 << 20
 NBSP = "\N{NO-BREAK SPACE}"
 COLUMNS = (
     "condition",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labs.drive.record.disk import whole_file
+from labs.drive.units import MB
 from labs.errors import Missing
 
 if TYPE_CHECKING:
@@ -126,6 +127,9 @@ def remarks(counted: Iterable[int]) -> Remarks:
         damaged_at=found[DAMAGED] - 1 if found[DAMAGED] else None,
     )
 
+
+FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << bit for bit in range(8))
+"""Bits of the column `flags`; RFC 9293 section 3.1."""
 
 # The columns of a row, by the kind of array that they stand in.
 TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)  # wide: int64
@@ -259,8 +263,8 @@ def must_fit(wanted_bytes: int, what: str, instead: str, free_bytes: int | None 
     free = available_bytes() if free_bytes is None else free_bytes
     if free is not None and wanted_bytes > free:
         raise Missing(
-            f"{what} take {wanted_bytes / 1e6:,.0f} MB of memory, and "
-            f"{free / 1e6:,.0f} MB are available; {instead}"
+            f"{what} take {wanted_bytes / MB:,.0f} MB of memory, and "
+            f"{free / MB:,.0f} MB are available; {instead}"
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
+from labs.drive.units import MIB
 from labs.errors import BadInput, Damaged, Missing
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -157,7 +158,7 @@ def _must_be_a_file(path: Path, mode: int) -> None:
 
 
 Array = np.ndarray[Any, Any]
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = MIB
 # Room before a piece for what is left of the one before: a packet that is not whole in it.
 BEFORE_BYTES = 1 << 17
 

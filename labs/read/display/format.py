@@ -13,7 +13,8 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any, TextIO
 
-KIB, MIB = 1 << 10, 1 << 20
+from labs.drive.units import KIB, MB, MIB
+
 RTT_BELOW_MS = 0.1
 """A measured round trip below this is only said to be below it."""
 SMALLEST = 0.0005
@@ -89,6 +90,16 @@ def size_in_words(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
+def size_in_mib(size: float) -> str:
+    """A size in MiB alone: 50 MiB, 0.25 MiB."""
+    return f"{size / MIB:g} MiB"
+
+
+def size_in_mb(size: float) -> str:
+    """A size in decimal megabytes, as articles have it: 25 MB, 50.2 MB."""
+    return f"{size / MB:.3g} MB"
+
+
 def milliseconds(value: float, below_ms: float = RTT_BELOW_MS) -> str:
     """A time: 200.0 ms, 3.1 ms, "below 0.1 ms" for what is shorter."""
     return f"{value:.1f} ms" if value >= below_ms else f"below {below_ms:g} ms"
@@ -125,8 +136,13 @@ def terminal_cell(value: object) -> str:
     return printable(str(value))
 
 
-def terminal_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
-    """The columns of the rows, heads first; numbers to the right with three decimals at most."""
+def terminal_table(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], titles: Sequence[str] = ()
+) -> str:
+    """The columns of the rows, heads first; numbers to the right with three decimals at most.
+
+    `titles` has one per row: rows of one title stand below it, if there are several.
+    """
     cells = [[terminal_cell(row.get(column)) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     numeric = [
@@ -139,7 +155,13 @@ def terminal_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str])
             for word, width, right in zip(words, widths, numeric, strict=True)
         ).rstrip()
 
-    return "\n".join(map(line, [columns, *cells]))
+    lines = [line(columns)]
+    several = len(set(titles)) > 1
+    for place, words in enumerate(cells):
+        if several and (not place or titles[place] != titles[place - 1]):
+            lines += ["", titles[place]]
+        lines.append(line(words))
+    return "\n".join(lines)
 
 
 def input_value(value: object) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from labs.drive.units import MIB
 from labs.errors import Damaged
 
 _AB_BEGIN = "This is ApacheBench, Version "
@@ -254,7 +255,7 @@ def _wget_mib_s(rate: str, prefix: str, in_bits: bool) -> float:
     power = _WGET_UNITS[prefix]
     if in_bits:
         # --report-speed=bits counts in powers of 1,000.
-        return float(rate) * float(1000**power) / 8 / (1 << 20)
+        return float(rate) * float(1000**power) / 8 / MIB
     return float(rate) * 1024.0 ** (power - 2)
 
 

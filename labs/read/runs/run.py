@@ -22,6 +22,7 @@ from labs.drive.record.stored_files import (
 )
 from labs.drive.tc import Queue, queues
 from labs.drive.testbed.link import LinkReport, report_from_json
+from labs.drive.units import SECOND_NS
 from labs.errors import BadInput, Damaged
 from labs.read.parse.http_clients import Httping, Wget, httping, wget
 from labs.read.parse.inet_diag import samples
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
-SECOND_NS = 1e9
 T = TypeVar("T")
 
 

@@ -91,7 +91,7 @@ def test_conditions_have_a_group() -> None:
         "writes": 5,
         "sizes": 10,
         "pieces": 3,
-        "own client": 3,
+        "own_client": 3,
     }
 
 
