@@ -12,16 +12,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.stored_files import AGAIN, SEAL_VERSION, check_version, read_json
+from labs.drive.record.stored_files import (
+    AGAIN,
+    MOST_JSON_BYTES,
+    SEAL_VERSION,
+    check_version,
+    read_json,
+)
 from labs.errors import BadInput, Damaged, RunFailed
 
 RUN = "run.json"
 SEAL = "seal.json"
 HOST = "host.json"
+MOST_FILE_BYTES = 8 << 30
+"""Of a file of a run; the largest is the capture of a download of 64 GiB, 7 GB."""
 NOT_SEALED = frozenset({SEAL, HOST})
 
 
@@ -106,16 +115,25 @@ class Seal:
 
 
 def compute(folder: Path) -> Seal:
-    """Seal what is there; RunFailed if something in the folder is not a plain file."""
+    """Seal what is there; RunFailed for what is not a plain file, or too large to be read."""
     files: dict[str, str] = {}
-    for name, plain in _contents(folder):
-        if not plain:
+    for name, size in _contents(folder):
+        if size is None:
             raise RunFailed(
                 f"{folder.name}/{name} is a link, socket or device; a run folder "
                 "keeps plain files only, so write it elsewhere on the host"
             )
+        if size > _most_bytes(name):
+            raise RunFailed(
+                f"{folder.name}/{name} has {size} bytes. Allowed: at most {_most_bytes(name)}. "
+                "Let the experiment keep less"
+            )
         files[name] = digest(folder / name)
     return Seal(files, digest(canonical(files)))
+
+
+def _most_bytes(name: str) -> int:
+    return MOST_JSON_BYTES if name.endswith(".json") else MOST_FILE_BYTES
 
 
 def read_seal(folder: Path) -> Seal:
@@ -161,12 +179,18 @@ def _compare(folder: Path, seal: Seal) -> None:
             raise _broken(folder, name, "is missing")
         if name not in seal.files:
             raise _broken(folder, name, "was added after the run was sealed")
-        if not present[name] or digest(folder / name) != seal.files[name]:
+        size = present[name]
+        if (
+            size is None
+            or size > _most_bytes(name)  # no such file is sealed, and reading it takes long
+            or digest(folder / name) != seal.files[name]
+        ):
             raise _broken(folder, name, "was changed after the run was sealed")
 
 
-def _contents(folder: Path) -> Iterator[tuple[str, bool]]:
-    """Every entry but folders and the two that are not sealed: (path, is it a plain file)."""
+def _contents(folder: Path) -> Iterator[tuple[str, int | None]]:
+    """Every entry but folders and the two that are not sealed: its path, and its size in bytes,
+    None for what is not a plain file."""
     waiting = [""]
     while waiting:
         below = waiting.pop()
@@ -176,7 +200,8 @@ def _contents(folder: Path) -> Iterator[tuple[str, bool]]:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(name + "/")
                 elif name not in NOT_SEALED:
-                    yield name, entry.is_file(follow_symlinks=False)
+                    about = entry.stat(follow_symlinks=False)
+                    yield name, about.st_size if stat.S_ISREG(about.st_mode) else None
 
 
 def _without_seal(folder: Path) -> BadInput | Damaged:

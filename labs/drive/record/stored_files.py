@@ -44,7 +44,7 @@ def read_bytes(
     flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_BINARY"))
     try:
         descriptor = os.open(path, flags | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             about = os.fstat(descriptor)
             if not stat.S_ISREG(about.st_mode):
                 raise Damaged(f"{path} is not a regular file. {next_step}")
@@ -52,7 +52,10 @@ def read_bytes(
                 raise Damaged(
                     f"{path} has {about.st_size} bytes. Allowed: at most {most_bytes}. {next_step}"
                 )
-            return file.read(about.st_size)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(about.st_size)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise Damaged(f"{path} {_said(error)}. {next_step}") from error
 

@@ -26,7 +26,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
@@ -45,6 +44,7 @@ LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "shaped_at")
 WILD = "*?"
 """What in a condition stands for others: the rest of a name, one sign."""
 MOST_BYTES, LONGEST_LINE = 1 << 20, 10_000
+ALLOWED = f"Allowed: a TOML file of at most {MOST_BYTES:,} bytes"
 DEEPEST = 8
 NESTED = f"it is nested too deeply. Allowed: {DEEPEST} levels"
 LARGEST = 1e300
@@ -143,8 +143,10 @@ class Article:
 def read(path: Path) -> Article:
     """Read a ledger; BadInput, in one line with the file and the claim's id, if it is not one."""
     try:
-        found = tomllib.loads(read_bytes(path, follow=True).decode("utf-8"))
-    except (Damaged, ValueError) as error:
+        found = tomllib.loads(_text(path))
+    except Damaged as error:
+        raise BadInput(f"{path.name} is no ledger: {error}") from error
+    except ValueError as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
     except RecursionError:
         raise BadInput(f"{path.name}: {NESTED}") from None
@@ -163,11 +165,9 @@ def read(path: Path) -> Article:
 
 
 def _text(path: Path) -> str:
-    """The text of the file; OSError or BadInput for what is no ledger, before all of it is read."""
-    about = path.stat()
-    if not S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
-        raise BadInput(f"{path.name} is no ledger. Allowed: a file of at most {MOST_BYTES:,} bytes")
-    text = path.read_text("utf-8")
+    """The text of the file; Damaged or BadInput for what cannot be a ledger."""
+    content = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=ALLOWED)
+    text = content.decode("utf-8")
     if max(map(len, text.splitlines()), default=0) > LONGEST_LINE:
         raise BadInput(f"{path.name} has a line of more than {LONGEST_LINE:,} characters. Break it")
     return text

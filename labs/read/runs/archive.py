@@ -35,7 +35,7 @@ from typing import IO, cast
 
 from labs.drive.record.disk import owned_folder, whole_file, written_to
 from labs.drive.record.run_folder import STUDIES
-from labs.drive.record.seal import HOST, RUN, SEAL, digest, pretty, verify
+from labs.drive.record.seal import HOST, MOST_FILE_BYTES, RUN, SEAL, digest, pretty, verify
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Damaged
 from labs.read.runs.schemas import open_study
@@ -56,10 +56,8 @@ CUT = (
     OverflowError,
     RecursionError,
 )
-# All recorded runs of the project: 600 members per file, 50 MB, 20 times as large as packed. The
-# largest member is a capture: 7 GB for the largest download that can be asked for.
+# The recorded runs of the project: 2,633 members, 50 MB, 20 times as large as packed.
 MOST_MEMBERS = 100_000
-MOST_MEMBER_BYTES = 8 << 30
 MOST_UNPACKED_BYTES = 16 << 30
 MOST_TIMES_LARGER, ALWAYS_ALLOWED_BYTES = 500, 64 << 20
 MOST_PATH_BYTES, MOST_NAME_BYTES, MOST_FOLDERS = 1000, 255, 16
@@ -120,12 +118,12 @@ def _check_limits(found: Contents) -> None:
     ]
     if (
         len(sizes) > MOST_MEMBERS
-        or max(sizes) > MOST_MEMBER_BYTES
+        or max(sizes) > MOST_FILE_BYTES
         or sum(sizes) > MOST_UNPACKED_BYTES
     ):
         raise BadInput(
             f"{len(sizes)} files of {sum(sizes)} bytes, the largest of {max(sizes)}, are too much "
-            f"for one packed file. Allowed: {MOST_MEMBERS} files, {MOST_MEMBER_BYTES >> 30} GiB "
+            f"for one packed file. Allowed: {MOST_MEMBERS} files, {MOST_FILE_BYTES >> 30} GiB "
             f"each, {MOST_UNPACKED_BYTES >> 30} GiB together. Pack fewer runs"
         )
 
@@ -293,7 +291,7 @@ def _unpack(packed: Path, size: int, content: Path) -> None:
         stream = _Bounded(expanded, allowed, packed)
         with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|", tarinfo=_Member) as parcel:
             for number, member in enumerate(parcel, start=1):
-                if number > MOST_MEMBERS or member.size > min(allowed, MOST_MEMBER_BYTES):
+                if number > MOST_MEMBERS or member.size > min(allowed, MOST_FILE_BYTES):
                     raise _too_large(packed)
                 _take(parcel, member, content)
         while stream.read(CHUNK_BYTES):
@@ -328,7 +326,7 @@ class _Bounded:
 def _too_large(packed: Path) -> Damaged:
     return Damaged(
         f"{packed} holds more than packed runs can. Allowed: {MOST_MEMBERS} files, "
-        f"{MOST_MEMBER_BYTES >> 30} GiB each, {MOST_UNPACKED_BYTES >> 30} GiB together, and "
+        f"{MOST_FILE_BYTES >> 30} GiB each, {MOST_UNPACKED_BYTES >> 30} GiB together, and "
         f"{MOST_TIMES_LARGER} times the size of the packed file. Nothing of it is used; unpack it "
         "with tar if you trust its source, and name the folder"
     )

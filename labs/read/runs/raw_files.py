@@ -76,6 +76,10 @@ READERS: Mapping[str, Reader[object]] = {
 """Who reads a file, by the last part of its name."""
 
 
+AB_PERCENTILES = "ab.csv"
+"""Read with the report beside it, and after that."""
+
+
 def read(path: Path, reader: Reader[T]) -> T:
     """Return what a reader makes of a file; Damaged, with the file's name, if it refuses it."""
     content = read_bytes(path)
@@ -87,12 +91,12 @@ def read(path: Path, reader: Reader[T]) -> T:
 
 def check(folder: Path, names: Iterable[str]) -> None:
     """Read every raw file that has a reader; Damaged, with its name, for the first refused."""
-    for name in sorted(names):
+    for name in sorted(names, key=lambda name: (name.endswith(AB_PERCENTILES), name)):
         host, _, last = name.rpartition("/")
         try:
             if last in READERS:
                 _read(read_bytes(folder / name), READERS[last])
-            elif last == "ab.csv":
+            elif last == AB_PERCENTILES:
                 report = _read(read_bytes(folder / host / "ab.txt"), AB_REPORT)
                 _read(read_bytes(folder / name), ab_percentiles(report))
         except Damaged as error:
