@@ -10,19 +10,13 @@ load it.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import hashlib
-import os
-import subprocess
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from labs.drive.imports import imported, programs
-from labs.drive.record.disk import cache, clear_folders, owned_folder, remove_folder
-from labs.errors import Missing, RunFailed
+from labs.drive.kernel.kept_copy import kept_copy
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ENTRY = "labs.drive.guest"
@@ -33,8 +27,6 @@ PROGRAMS = "labs.drive.programs"
 DRIVING = ("labs.drive.", "labs.experiments.", "labs.errors.")
 OWN_LAB = "own_lab"
 """The module that a reader's own lab is in a run."""
-COPY = "copy-"
-KEPT_S = 7 * 24 * 3600.0
 
 Code = Mapping[str, bytes]
 """Files by their path in the copy."""
@@ -97,95 +89,6 @@ def _with_packages(module: str) -> tuple[str, ...]:
     return tuple(module.rsplit(".", count)[0] for count in range(module.count(".") + 1))
 
 
-@dataclass(frozen=True)
-class Copied:
-    """A folder with the code and what it was compiled to; `files` are as they were written."""
-
-    folder: Path
-    files: Code
-
-    def check(self) -> None:
-        """RunFailed if a file of the folder was changed, or one was added or is gone."""
-        found = _files(self.folder)
-        different = {
-            name
-            for name in (*found, *self.files)
-            if found.get(name) is None or found[name] != self.files.get(name)
-        }
-        if different:
-            raise RunFailed(
-                f"the code of this run was changed while it was performed "
-                f"({self.folder / min(different)}), so the run is not kept; run again"
-            )
-
-
-@contextlib.contextmanager
-def copied(code: Code, interpreter: Path) -> Iterator[Copied]:
-    """Copy the code and compile it for `interpreter`; the copy is removed at the end.
-
-    Each launch has a copy of its own: one that was kept would have to be trusted by its name.
-    Missing if the cache cannot be written.
-    """
-    where = cache() / "code"
-    with contextlib.ExitStack() as stack:
-        try:
-            where.mkdir(parents=True, exist_ok=True)
-            _clear_kept_copies(where)
-            folder = stack.enter_context(owned_folder(COPY, where)) / "code"
-            for name, content in code.items():
-                path = folder / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-        except OSError as error:
-            raise Missing(
-                f"{where} cannot be written ({error.strerror}). "
-                "Name another folder in XDG_CACHE_HOME"
-            ) from None
-        _compile(folder, interpreter)
-        yield Copied(folder, {**_compiled(folder), **code})
-
-
-def _compile(folder: Path, interpreter: Path) -> None:
-    """Compile every module, so that the guest, which may not write here, need not do so each time.
-
-    RunFailed if one cannot be compiled: a guest that compiles leaves other bytes.
-    """
-    # By content, not by time, so that the guest takes it as it is.
-    words = ("-I", "-S", "-m", "compileall", "-q", "-s", str(folder))
-    done = subprocess.run(
-        (interpreter, *words, "--invalidation-mode", "unchecked-hash", str(folder)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        said = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
-        raise RunFailed(f"{interpreter} cannot compile the code of a run: {said}")
-
-
-def _compiled(folder: Path) -> Code:
-    return {name: content for name, content in _files(folder).items() if name.endswith(".pyc")}
-
-
-def _files(folder: Path) -> Code:
-    """The files below a folder; what is not a plain file has no content that could be right."""
-    found = {}
-    for at, folders, files in os.walk(folder):
-        links = [name for name in folders if os.path.islink(os.path.join(at, name))]
-        for path in (Path(at, name) for name in (*files, *links)):
-            plain = path.is_file() and not path.is_symlink()
-            found[str(path.relative_to(folder))] = path.read_bytes() if plain else b"not a file"
-    return found
-
-
-def _clear_kept_copies(where: Path) -> None:
-    """Remove the copies that earlier versions kept; those of the last days may be in use."""
-    for folder in where.glob("[!.]*"):
-        if folder.name.startswith(COPY):
-            continue
-        with contextlib.suppress(OSError):
-            if time.time() - folder.lstat().st_mtime > KEPT_S:
-                remove_folder(folder)
-    clear_folders(".making-", where)
+def copy(code: Code, interpreter: Path) -> Path:
+    """The folder of the cache that holds the code, compiled for `interpreter`."""
+    return kept_copy("code", code, interpreter)

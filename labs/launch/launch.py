@@ -20,8 +20,11 @@ from typing import Any
 
 from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
-from labs.drive.kernel.boot import INSIDE_CODE, PATH, boot
+from labs.drive.kernel.boot import PATH, boot
+from labs.drive.kernel.guest_root import kept_root
+from labs.drive.kernel.kept_copy import check_kept
 from labs.drive.parameters.declare import LabParameters
+from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
 from labs.drive.record.disk import OwnedPath, abandoned
 from labs.drive.record.run_folder import Staging, clear_stale
@@ -80,10 +83,12 @@ class Opened:
 
 
 def make(
-    planned: Planned, copied: code.Copied, runs: Path, cpu: int | None, say: Callable[[str], None]
+    planned: Planned, driving: code.Code, runs: Path, cpu: int | None, say: Callable[[str], None]
 ) -> Path:
     """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
     interpreter = inventory.python()
+    copied = code.copy(driving, interpreter)
+    root = kept_root(planned.root, interpreter) if planned.root else None
     experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
     with Staging(runs, planned.name) as staging:
@@ -95,7 +100,7 @@ def make(
                 "hz": planned.kernel.hz if planned.kernel else None,
                 "versions": planned.machines.versions
                 if planned.machines
-                else inventory.versions(planned.inputs["tools"], interpreter),
+                else inventory.versions(planned.programs, interpreter),
                 "ssh_config": str(planned.machines.ssh_config) if planned.machines else None,
             },
         )
@@ -105,12 +110,13 @@ def make(
                 say(line.removeprefix(PREFIX))
 
         try:
-            if planned.kernel:
+            if planned.kernel and root:
                 boot(
                     planned.kernel.path,
+                    root=root,
                     staging=staging.folder,
-                    code=copied.folder,
-                    argv=guest.argv(interpreter, INSIDE_CODE, "virtual", experiment),
+                    code=copied,
+                    argv=guest.argv(Path(PYTHON), INSIDE_CODE, "virtual", experiment),
                     memory_mib=planned.inputs["memory_mib"],
                     seed=planned.inputs["seed"],
                     cpu=cpu,
@@ -118,9 +124,7 @@ def make(
                 )
             else:
                 _here(
-                    guest.argv(
-                        interpreter, str(copied.folder), planned.inputs["testbed"], experiment
-                    ),
+                    guest.argv(interpreter, str(copied), planned.inputs["testbed"], experiment),
                     staging.folder,
                     on_line,
                 )
@@ -128,7 +132,10 @@ def make(
             _raise_failure(planned, staging.folder)
             raise
         _raise_failure(planned, staging.folder)
-        copied.check()
+        # What was changed while it was in use may have been loaded.
+        check_kept(copied, driving)
+        if planned.root and root:
+            check_kept(root, planned.root.files)
         return staging.seal(_about_this_machine(started))
 
 
@@ -243,13 +250,13 @@ def _make_all(
     cancelled = threading.Event()
     lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 
-    def one(planned: Planned, copied: code.Copied) -> None:
+    def one(planned: Planned) -> None:
         def say(line: str) -> None:
             if cancelled.is_set():
                 raise KeyboardInterrupt
             lines.put((planned.title, line))
 
-        outcome = _make_once(planned, copied, opened, fresh, cancelled.is_set, say)
+        outcome = _make_once(planned, driving, opened, fresh, cancelled.is_set, say)
         lines.put((planned.title, outcome))
 
     driving = code_of(missing[0].lab, missing[0].inputs["testbed"])
@@ -257,28 +264,27 @@ def _make_all(
         raise RunFailed(
             f"{missing[0].lab.name} was changed after its runs were planned; run it again"
         )
-    with code.copied(driving, inventory.python()) as copied:
-        pool = ThreadPoolExecutor(jobs)
-        futures: set[Future[None]] = {pool.submit(one, planned, copied) for planned in missing}
-        try:
-            while futures:
-                done, futures = wait(futures, timeout=0.1, return_when=FIRST_COMPLETED)
-                while not lines.empty():
-                    tell(*lines.get())
-                for future in done:
-                    future.result()
-        except BaseException:
-            cancelled.set()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    pool = ThreadPoolExecutor(jobs)
+    futures: set[Future[None]] = {pool.submit(one, planned) for planned in missing}
+    try:
+        while futures:
+            done, futures = wait(futures, timeout=0.1, return_when=FIRST_COMPLETED)
             while not lines.empty():
                 tell(*lines.get())
+            for future in done:
+                future.result()
+    except BaseException:
+        cancelled.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        while not lines.empty():
+            tell(*lines.get())
 
 
 def _make_once(
     planned: Planned,
-    copied: code.Copied,
+    driving: code.Code,
     opened: Opened,
     fresh: bool,
     cancelled: Callable[[], bool],
@@ -301,7 +307,7 @@ def _make_once(
         with slots.slot(planned.title, cancelled, say) as cpu:
             if cancelled():
                 raise KeyboardInterrupt
-            make(planned, copied, opened.folder, cpu, say)
+            make(planned, driving, opened.folder, cpu, say)
     return "made"
 
 

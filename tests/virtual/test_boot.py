@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -20,11 +22,14 @@ import pytest
 
 from labs.drive.kernel import boot as booting
 from labs.drive.kernel import store
-from labs.drive.kernel.boot import INSIDE_CODE, INSIDE_RUN, LEFTOVER, boot
-from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading, addresses
+from labs.drive.kernel.boot import LEFTOVER, boot
+from labs.drive.kernel.elf import addresses
+from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading
+from labs.drive.programs.init import INSIDE_BOOT, INSIDE_CODE, INSIDE_RUN
 from labs.errors import Missing, RunFailed
 from labs.launch.inventory import python
 from tests.conftest import DEFAULT_KERNEL
+from tests.virtual.roots import root_with
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOT_ONE = Path(__file__).with_name("boot_one.py")
@@ -57,6 +62,7 @@ def inside(kernel: Path, staging: Path, script: str, **more: object) -> list[str
     """Boot, run a script with bash, return the lines of the console."""
     lines: list[str] = []
     given = {"memory_mib": MEMORY_MIB, "on_line": lines.append, "code": ROOT, **more}
+    given.setdefault("root", root_with("od", "grep", "yes"))
     boot(kernel, staging=staging, argv=("/bin/bash", "-c", script), **given)  # type: ignore[arg-type]
     return lines
 
@@ -85,7 +91,7 @@ def until(true: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def canaries() -> Iterator[list[Path]]:
-    """Files outside of staging, in places that the guest sees: the home folder and another."""
+    """Files of this machine that are none of a guest's: in the home folder and in another."""
     folders = [
         Path(tempfile.mkdtemp(prefix="labs-canary-", dir=where))
         for where in (Path.home(), Path("/var/tmp"))
@@ -100,36 +106,60 @@ def canaries() -> Iterator[list[Path]]:
             shutil.rmtree(folder)
 
 
-def test_boot_lets_only_staging_be_written(
+def test_boot_shows_nothing_of_this_machine_and_lets_only_staging_be_written(
     kernel: Path, memory: Path, staging: Path, canaries: list[Path]
 ) -> None:
-    tries = "".join(
-        f"cat {one}; echo x >{one.parent}/new; rm -f {one}; echo x >>{one}; mv {one} {one}2; "
-        f"chmod 0 {one}; ln {one} {INSIDE_RUN}/link; "
-        for one in canaries
-    )
     lines = inside(
         kernel,
         staging,
-        tries
+        "".join(f"cat {one}; ls {one.parent}; " for one in canaries)
         + f"""
-        echo x >{INSIDE_CODE}/new; rm {INSIDE_CODE}/README.md; echo x >/run/labs/boot/init
+        ls /home /opt /usr/share /usr/local
+        for one in /new {INSIDE_CODE}/new {INSIDE_BOOT}/argv; do echo x >$one; done
+        rm {INSIDE_CODE}/README.md /usr/bin/ip
         for made in /run /tmp /var/log {INSIDE_RUN}; do echo kept >$made/labs-made; done
         pwd; cat /tmp/labs-made; cat /proc/mounts >mounts""",
     )
-    for one in canaries:
-        assert one.read_text() == "sings\n"
-        assert sorted(one.parent.iterdir()) == [one]
-        for what in (f"{one.parent}/new", f"remove '{one}'", f"{one}: "):
-            assert any(what in line and "Read-only file system" in line for line in lines), what
-    assert lines.count("sings") == 2 and INSIDE_RUN in lines and "kept" in lines
+    assert "sings" not in lines and ROOT.joinpath("README.md").exists()
+    hidden = [*canaries, *("/home", "/opt", "/usr/share", "/usr/local")]
+    for what in (str(one) for one in hidden):
+        assert any(what in line and "No such file or directory" in line for line in lines), what
+    for what in ("/new", f"{INSIDE_CODE}/new", INSIDE_BOOT, "README.md", "/usr/bin/ip"):
+        assert any(what in line and "Read-only file system" in line for line in lines), what
+    assert INSIDE_RUN in lines and "kept" in lines
     assert sorted(path.name for path in staging.iterdir()) == ["labs-made", "mounts"]
     assert not any(Path(folder, "labs-made").exists() for folder in ("/run", "/tmp", "/var/log"))
     mounts = [line.split() for line in (staging / "mounts").read_text().splitlines()]
     of_the_host = {
         where: options.split(",")[0] for _, where, kind, options, *_ in mounts if kind == "hostfs"
     }
-    assert of_the_host == {"/": "ro", "/run/labs/boot": "ro", INSIDE_RUN: "rw", INSIDE_CODE: "ro"}
+    assert of_the_host == {"/": "ro", INSIDE_BOOT: "ro", INSIDE_RUN: "rw", INSIDE_CODE: "ro"}
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "mount -t hostfs none /tmp/more",
+        "mount -t hostfs none /tmp/more -o {canary}",
+        "umount -l {code}; mount -t hostfs none /tmp/more -o {canary}",
+        "mount -o remount,rw none /",
+        "mount -o remount,rw none {code}",
+        "mount -o remount,rw none {boot}",
+    ],
+)
+def test_boot_lets_root_inside_open_no_more_of_this_machine(
+    kernel: Path, memory: Path, staging: Path, canaries: list[Path], attempt: str
+) -> None:
+    words = attempt.format(canary=canaries[0].parent, code=INSIDE_CODE, boot=INSIDE_BOOT)
+    lines = inside(
+        kernel,
+        staging,
+        f"mkdir /tmp/more; {words}; echo it ended with $?; ls /tmp/more | wc -l;"
+        f" echo x >/new; echo x >{INSIDE_CODE}/new; echo x >{INSIDE_BOOT}/new; true",
+        root=root_with("wc"),
+    )
+    assert "it ended with 32" in lines and "0" in lines  # mount(8): mount failure
+    assert not list(canaries[0].parent.glob("new")) and not (ROOT / "new").exists()
 
 
 def test_boot_gives_a_constant_environment_and_the_words(
@@ -139,6 +169,7 @@ def test_boot_gives_a_constant_environment_and_the_words(
     words = ("", "two words", "$HOME", "a\nb", "grüße", "'")
     boot(
         kernel,
+        root=root_with(),
         staging=staging,
         code=ROOT,
         memory_mib=MEMORY_MIB,
@@ -150,12 +181,11 @@ def test_boot_gives_a_constant_environment_and_the_words(
         known.pop(name, None)
     assert known == {
         "HOME": "/tmp",
-        "PATH": booting.PATH,
+        "PATH": "/usr/bin",
         "LC_ALL": "C",
         "TZ": "UTC",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        "mem": "256M",
     }
 
 
@@ -185,6 +215,16 @@ def drawn_in(lines: list[str]) -> list[str]:
     return found
 
 
+@functools.cache
+def readable_root() -> Path:
+    """A root in a folder that every user may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="labs-root-", dir="/var/tmp"))
+    atexit.register(shutil.rmtree, folder)
+    folder.chmod(0o755)
+    root = root_with("od", "grep", "tcpdump")
+    return Path(shutil.copytree(root, folder / "root", symlinks=True))
+
+
 def boot_one(
     kernel: Path,
     staging: Path,
@@ -201,6 +241,7 @@ def boot_one(
             str(python()),
             str(code / BOOT_ONE.relative_to(ROOT)),
             str(kernel),
+            str(readable_root()),
             str(staging),
             str(code),
             str(memory_mib),
@@ -219,19 +260,17 @@ def boot_one(
 
 def mounted(options: str) -> tuple[str, ...]:
     """A command that starts another with a tmpfs of these options over /dev/shm."""
-    if os.geteuid() != 0:
-        # There root's files belong to nobody, and `mount` in the guest is a setuid one of them.
-        pytest.skip("mounting over /dev/shm needs root; no kernel boots in a user's own namespace")
     prefix = (
         "unshare",
         "--mount",
+        *(() if os.geteuid() == 0 else ("--map-root-user",)),
         "sh",
         "-c",
         f'mount -t tmpfs -o {options} none /dev/shm && exec "$@"',
         "sh",
     )
     if subprocess.run((*prefix, "true"), capture_output=True).returncode:
-        pytest.skip("this machine does not let root mount in a namespace")
+        pytest.skip("this machine lets nobody mount in a namespace")
     return prefix
 
 
@@ -586,6 +625,7 @@ def owned(
             sys.executable,
             str(BOOT_ONE),
             str(kernel),
+            str(root_with()),
             str(staging),
             str(ROOT),
             str(MEMORY_MIB),

@@ -15,6 +15,7 @@ import ctypes
 import fcntl
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -26,8 +27,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel.boot import EPOCH_NS, INSIDE_CODE, boot
+from labs.drive.kernel.boot import EPOCH_NS, PATH, boot
+from labs.drive.kernel.guest_root import guest_root, kept_root
 from labs.drive.kernel.versions import series_of
+from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.errors import Missing, RunFailed
 
 DELAY_MS = 200
@@ -109,9 +112,10 @@ def _measure_once(program: Path) -> dict[str, Any]:
         try:
             boot(
                 program,
+                root=_root(),
                 staging=Path(staging),
                 code=CODE,
-                argv=("/usr/bin/python3", "-I", "-S", "-c", START, INSIDE_CODE),
+                argv=(PYTHON, "-I", "-S", "-c", START, INSIDE_CODE),
                 memory_mib=MEMORY_MIB,
             )
         except RunFailed as error:
@@ -119,27 +123,24 @@ def _measure_once(program: Path) -> dict[str, Any]:
         return dict(json.loads((Path(staging) / MEASURED).read_text("utf-8")))
 
 
+TOOLS = {"python3": "python3", "ip": "iproute2", "tc": "iproute2", "ethtool": "ethtool"}
+
+
 def needs() -> None:
     """Missing, naming the packages, if a tool of the check is not on this machine."""
-    tools = {
-        "/usr/bin/python3": "python3",
-        "ip": "iproute2",
-        "tc": "iproute2",
-        "ethtool": "ethtool",
-    }
-    folders = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
-    absent = sorted(
-        {
-            package
-            for tool, package in tools.items()
-            if not any((Path(folder) / tool).exists() for folder in folders)
-        }
-    )
+    absent = sorted({TOOLS[name] for name in TOOLS if shutil.which(name, path=PATH) is None})
     if absent:
         raise Missing(
             f"to check a kernel this machine lacks {', '.join(absent)}; on Debian, as "
             f"root: apt-get install {' '.join(absent)}"
         )
+
+
+def _root() -> Path:
+    """The root of the guest that is measured in."""
+    found = {name: Path(shutil.which(name, path=PATH) or name) for name in TOOLS}
+    interpreter = found.pop("python3")
+    return kept_root(guest_root(found, interpreter), interpreter)
 
 
 def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from labs.errors import Missing, RunFailed
-from labs.launch.code_digest import Code, Copied, code_of, copied, digest
+from labs.launch.code_digest import Code, code_of, copy, digest
 from labs.launch.inventory import python
 
 LABS = Path(__file__).parents[3] / "labs"
@@ -145,147 +139,17 @@ def test_code_of_an_own_lab_is_its_file_and_what_it_imports(tmp_path: Path) -> N
     assert not [name for name in code if name.startswith(("labs/read", "labs/experiments"))]
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of copies in a cache of this test's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "labs" / "code"
-
-
-@pytest.fixture
-def copy(cache: Path) -> Iterator[Copied]:
-    with copied(code_of("virtual", NAGLE), python()) as found:
-        yield found
-
-
-def test_copied_holds_the_code_compiled_and_is_gone_afterwards(cache: Path) -> None:
-    code = code_of("virtual", NAGLE)
-    with copied(code, python()) as copy:
-        files = {
-            str(path.relative_to(copy.folder)) for path in copy.folder.rglob("*") if path.is_file()
-        }
-        assert {name for name in files if name.endswith(".py")} == set(code)
-        assert len([name for name in files if name.endswith(".pyc")]) == len(code)
-        assert files == set(copy.files)
-        copy.check()
-    assert list(cache.iterdir()) == []
-
-
-def edit(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"\nEDITED = 1\n")
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:100])
-
-
-def link(path: Path) -> None:
-    path.rename(path.with_name("elsewhere"))
-    path.symlink_to("elsewhere")
-
-
-BENCH = "labs/drive/bench.py"
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        (BENCH, edit),
-        (BENCH, truncate),
-        (BENCH, Path.unlink),
-        (BENCH, link),
-        ("bench.pyc", edit),
-        ("bench.pyc", truncate),
-        ("bench.pyc", Path.unlink),
-        ("json.py", Path.touch),  # would be loaded in place of the library's
-        ("labs/drive/bench.so", Path.touch),
-    ],
-)
-def test_check_refuses_a_copy_that_was_changed(
-    copy: Copied, name: str, damage: Callable[[Path], object]
-) -> None:
-    if name == "bench.pyc":
-        (path,) = copy.folder.rglob("bench.*.pyc")
-    else:
-        path = copy.folder / name
-    damage(path)
-    with pytest.raises(RunFailed):
-        copy.check()
-
-
-def test_check_refuses_a_package_that_would_hide_a_module(copy: Copied) -> None:
-    hiding = copy.folder / "labs" / "drive" / "bench" / "__init__.py"
-    hiding.parent.mkdir()
-    hiding.touch()
-    with pytest.raises(RunFailed) as refused:
-        copy.check()
-    assert str(hiding) in str(refused.value) and "\n" not in str(refused.value)
-
-
-def test_copied_refuses_code_that_does_not_compile(cache: Path) -> None:
-    with (
-        pytest.raises(RunFailed, match=r"own_lab\.py.*SyntaxError"),
-        copied({"own_lab.py": b"def measure(:\n"}, python()),
-    ):
-        pass
-    assert list(cache.iterdir()) == []
-
-
-def test_copied_refuses_a_cache_that_cannot_be_written(
+def test_copy_holds_the_code_compiled_and_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "labs").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(Missing, match="XDG_CACHE_HOME"), copied({}, python()):
-        pass
-
-
-HOLDER = """
-import sys
-from labs.launch.code_digest import copied
-from labs.launch.inventory import python
-with copied({"one.py": b""}, python()) as copy:
-    print(copy.folder.parent, flush=True)
-    sys.stdin.read()
-"""
-
-
-def folder_of(process: subprocess.Popen[str]) -> Path:
-    assert process.stdout is not None
-    return Path(process.stdout.readline().strip())
-
-
-def test_copied_clears_copies_of_killed_processes_and_leaves_those_of_others(cache: Path) -> None:
-    with ExitStack() as stack:
-        killed, living = (
-            stack.enter_context(
-                subprocess.Popen(
-                    (sys.executable, "-c", HOLDER),
-                    cwd=LABS.parent,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            for _ in range(2)
-        )
-        of_killed, of_living = (folder_of(one) for one in (killed, living))
-        killed.kill()
-        killed.wait()
-        assert of_killed.is_dir() and of_living.is_dir()
-        with copied({"one.py": b""}, python()):
-            assert not of_killed.exists() and of_living.is_dir()
-        living.communicate("")
-    assert list(cache.iterdir()) == []
-
-
-def test_copied_clears_what_earlier_versions_kept_unless_it_is_recent(cache: Path) -> None:
-    old, recent, making = (cache / name for name in ("0a" * 32, "0b" * 32, ".making-0c"))
-    for folder in (old, recent, making):
-        (folder / "labs").mkdir(parents=True)
-        (folder / "labs" / "errors.py").touch()
-    long_ago = time.time() - 8 * 24 * 3600
-    os.utime(old, (long_ago, long_ago))
-    with copied({"one.py": b""}, python()):
-        assert not old.exists() and not making.exists()
-    assert list(cache.iterdir()) == [recent]
+    code = code_of("virtual", NAGLE)
+    folder = copy(code, python())
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.py")} == set(code)
+    assert len(list(folder.rglob("*.pyc"))) == len(code)
+    bench = folder / "labs/drive/bench.py"
+    (compiled,) = folder.rglob("bench.*.pyc")
+    bench.write_bytes(b"EDITED = 1\n")
+    compiled.unlink()
+    assert copy(code, python()) == folder
+    assert bench.read_bytes() == code["labs/drive/bench.py"] and compiled.is_file()
