@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -127,7 +128,11 @@ def _dispatch(words: list[str]) -> int:
     command.configure(parser)
     if hasattr(command, "extend"):
         command.extend(parser, rest)
-    code: int = command.main(parser.read(rest))
+    args = parser.read(rest)
+    from labs.read.display.format import PrintableOutput
+
+    with redirect_stdout(PrintableOutput(sys.stdout)):
+        code: int = command.main(args)
     return code
 
 
@@ -151,6 +156,8 @@ def _help() -> str:
 
 def _report(error: Exception, code: int, words: list[str]) -> int:
     """One line on stderr; a JSON object if the command was asked for JSON."""
+    from labs.read.display.format import printable
+
     text = str(error)
     if isinstance(error, OSError) and not isinstance(error, LabError):
         where = "" if error.filename is None else f"{error.filename}: "
@@ -161,7 +168,7 @@ def _report(error: Exception, code: int, words: list[str]) -> int:
         text = json.dumps({"error": type(error).__name__, "message": text, "exit_code": code})
         print(text, file=sys.stderr)
     else:
-        print(f"labs: {text}", file=sys.stderr)
+        print(f"labs: {printable(text)}", file=sys.stderr)
     return code
 
 

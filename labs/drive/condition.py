@@ -1,4 +1,4 @@
-"""A condition: one row of an experiment, resolved so far that nothing is left to decide."""
+"""A condition: one row of an experiment, with every value that a run needs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ S = TypeVar("S")
 class Condition:
     """A name, the link, the sysctls per host ({"server": {name: value}}), and the lab's settings.
 
-    `group` is the lab's own name for conditions that belong together, such as the points of a
-    sweep; it decides nothing in a run.
+    `group` is the lab's name for related conditions, such as the points of a sweep; it has no
+    effect on a run.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Condition:
     group: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The condition as it stands in a run's inputs."""
+        """The condition as part of a run's inputs."""
         return {
             "name": self.name,
             "link": asdict(self.link),
@@ -39,27 +39,27 @@ class Condition:
 
 
 def from_json(data: Mapping[str, Any]) -> Condition:
-    """The condition that `as_json` wrote; one written before conditions had groups has none."""
+    """The condition that `as_json` wrote; those of earlier versions have no group."""
     return Condition(
         data["name"], Link(**data["link"]), data["sysctls"], data["settings"], data.get("group", "")
     )
 
 
 def without_group(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What `as_json` wrote, without the group: all that decides what a run does."""
+    """What `as_json` wrote, without the group: everything that affects a run."""
     return {name: value for name, value in data.items() if name != "group"}
 
 
 def as_settings(settings: Any) -> dict[str, Setting]:
-    """A lab's dataclass `Settings` as the settings of a condition; a field that is None is left
-    out."""
+    """A lab's dataclass `Settings` as the settings of a condition; fields that are None are
+    omitted."""
     return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
 def read_settings(cls: type[S], settings: Mapping[str, Any]) -> S:
-    """A lab's dataclass `Settings` from the settings of a condition that `as_settings` made.
+    """A lab's dataclass `Settings` from the settings of a condition, as written by `as_settings`.
 
-    A field that the settings lack has its default; a setting that is not a field is left out.
+    A field without a setting has its default; a setting that is not a field is ignored.
     """
     kinds = get_type_hints(cls)
     given: dict[str, Any] = {
@@ -74,6 +74,6 @@ def read_settings(cls: type[S], settings: Mapping[str, Any]) -> S:
 
 
 def seed_of(settings: Mapping[str, Setting], seed: int) -> int:
-    """The seed of a run with these settings: each draw of a condition starts from another one."""
+    """The seed of a run with these settings; each `draw` of a condition has its own."""
     draw = settings.get("draw")
     return (seed + (draw if isinstance(draw, int) else 0)) % 2**31

@@ -89,6 +89,6 @@ def _with_packages(module: str) -> tuple[str, ...]:
     return tuple(module.rsplit(".", count)[0] for count in range(module.count(".") + 1))
 
 
-def copy(code: Code, interpreter: Path) -> Path:
-    """The folder of the cache that holds the code, compiled for `interpreter`."""
+def copied(code: Code, interpreter: Path) -> Path:
+    """The folder that holds the code of a run, compiled for `interpreter`."""
     return kept_copy("code", code, interpreter)

@@ -22,7 +22,7 @@ from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
 from labs.drive.kernel.boot import PATH, boot
 from labs.drive.kernel.guest_root import kept_root
-from labs.drive.kernel.kept_copy import check_kept
+from labs.drive.kernel.kept_copy import check
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
@@ -87,8 +87,7 @@ def make(
 ) -> Path:
     """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
     interpreter = inventory.python()
-    copied = code.copy(driving, interpreter)
-    root = kept_root(planned.root, interpreter) if planned.root else None
+    copied = code.copied(driving, interpreter)
     experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
     with Staging(runs, planned.name) as staging:
@@ -110,7 +109,8 @@ def make(
                 say(line.removeprefix(PREFIX))
 
         try:
-            if planned.kernel and root:
+            if planned.kernel and planned.root:
+                root = kept_root(planned.root, interpreter)
                 boot(
                     planned.kernel.path,
                     root=root,
@@ -122,6 +122,7 @@ def make(
                     cpu=cpu,
                     on_line=on_line,
                 )
+                check(root)
             else:
                 _here(
                     guest.argv(interpreter, str(copied), planned.inputs["testbed"], experiment),
@@ -132,10 +133,7 @@ def make(
             _raise_failure(planned, staging.folder)
             raise
         _raise_failure(planned, staging.folder)
-        # What was changed while it was in use may have been loaded.
-        check_kept(copied, driving)
-        if planned.root and root:
-            check_kept(root, planned.root.files)
+        check(copied)
         return staging.seal(_about_this_machine(started))
 
 

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from labs.launch.locks import WAITING
+from labs.read.display.format import printable
 
 READY = ("made", "there already")
 CELLS = 24
@@ -47,11 +48,12 @@ class Bar:
         ]
         bar = "█" * full + "░" * (CELLS - full)
         parts = [f"{self._lab} {bar} {ready} of {len(self._at)} runs", *under_way]
-        return " | ".join(parts)
+        return printable(" | ".join(parts))[:LONGEST_LINE]
 
     def _say(self, line: str) -> None:
         """Say a line at once, also where the bar shows no more than which runs are ready."""
         if not in_a_notebook():
+            line = printable(line)
             sys.stderr.write(f"\r\033[K{line}\n" if sys.stderr.isatty() else f"{line}\n")
             sys.stderr.flush()
 

@@ -58,7 +58,7 @@ def test_run_makes_each_run_once_for_launchers_side_by_side(
     assert len(list((tmp_path / "runs").glob("nagle-*"))) == 3
     assert not list((tmp_path / "runs").glob(".*"))
     assert not list((own_cache / "places").iterdir())
-    assert not list((own_cache / "code").glob(".*"))
+    assert len(list((own_cache / "code").iterdir())) == 1
 
 
 def test_run_keeps_nothing_if_its_code_is_changed_meanwhile(
@@ -69,7 +69,7 @@ def test_run_keeps_nothing_if_its_code_is_changed_meanwhile(
             path.write_bytes(b"")
 
     p = Nagle(runs=str(tmp_path / "runs"), only="on", requests=100)
-    with pytest.raises(RunFailed, match="was changed while it was used"):
+    with pytest.raises(RunFailed, match=r"bench\.py"):
         run(find("nagle"), p, progress=damage)
     assert not list((tmp_path / "runs").glob("nagle-*"))
     (folder,) = run(find("nagle"), p).file.folders()

@@ -2,8 +2,7 @@
 
 A copy is kept under the digest of its files, and compiled for an interpreter. What compiling adds
 differs from one time to the next although it does the same, so it is no part of the digest; a list
-of all files, with their digests, is kept beside the copy and is what the copy is held to. Copies
-that were not used for a week are removed.
+of all files, with their digests, is kept beside the copy and is what the copy is held to.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from labs.drive.record.disk import cache, clear_folders, owned_folder
+from labs.drive.record.disk import cache, owned_folder, remove_folder
 from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
 """A file's content, or the file that has it."""
 COPY, LIST = "copy", "files.json"
 MAKING = ".making-"
-UNUSED_S = 7 * 24 * 3600.0
+KEPT_S = 7 * 24 * 3600.0
 
 
 def content_digest(content: Content) -> str:
@@ -69,13 +68,10 @@ def kept_copy(
     compiler = hashlib.sha256(str(interpreter.resolve()).encode()).hexdigest()[:8]
     kept = cache() / kind / f"{files_digest(files)}-{compiler}"
     wanted = {name: content_digest(content) for name, content in files.items()}
-    # Used from now on: before it is looked at, so that nobody removes it after that.
-    with contextlib.suppress(OSError):
-        os.utime(kept)
-    _clear(kept.parent)
-    if not _is_whole(kept, wanted):
-        try:
+    try:
+        if not _is_whole(kept, wanted):
             kept.parent.mkdir(parents=True, exist_ok=True)
+            _clear(kept.parent)
             with owned_folder(MAKING, kept.parent) as making:
                 made = making / "made"
                 _make(made, files, links or {}, folders, interpreter)
@@ -83,32 +79,38 @@ def kept_copy(
                     kept.rename(making / "damaged")
                 with contextlib.suppress(OSError):  # another process was faster
                     made.rename(kept)
-        except OSError as error:
-            raise Missing(
-                f"{kept.parent} cannot be written ({error.strerror}); "
-                "name another folder in XDG_CACHE_HOME"
-            ) from None
+        os.utime(kept / LIST)  # when it was used last
+    except OSError as error:
+        raise Missing(
+            f"{kept.parent} cannot be written ({error.strerror}); "
+            "name another folder in XDG_CACHE_HOME"
+        ) from None
     return kept / COPY
 
 
-def check_kept(copy: Path, files: Mapping[str, Content]) -> None:
-    """RunFailed if a copy that was used is no longer what `kept_copy` gave."""
-    wanted = {name: content_digest(content) for name, content in files.items()}
-    if not _is_whole(copy.parent, wanted):
+def check(copy: Path) -> None:
+    """RunFailed, naming a file, if a copy is no longer as it was made: what used it meanwhile may
+    have been something else."""
+    try:
+        listed = json.loads((copy.parent / LIST).read_text())
+        found = _listed(copy)
+        names = [name for name in {**listed, **found} if listed.get(name) != found.get(name)]
+    except (OSError, ValueError, RecursionError):
+        names = [""]
+    if names:
         raise RunFailed(
-            f"{copy} was changed while it was used, so what was done with it is not kept; run again"
+            f"{copy / min(names)} was changed while a run used it: the run is not kept, run again"
         )
 
 
 def _clear(where: Path) -> None:
-    """Remove what killed processes left unfinished, and copies that were not used for a week."""
-    clear_folders(MAKING, where)
+    """Remove copies that were not used for a week."""
     for kept in where.glob("[!.]*"):
         with contextlib.suppress(OSError):
-            if time.time() - kept.lstat().st_mtime > UNUSED_S:
-                # Renamed first: a copy that is there is whole.
-                with owned_folder(MAKING, where) as removing:
-                    kept.rename(removing / "unused")
+            listed = kept / LIST
+            used_s = (listed if listed.exists() else kept).stat().st_mtime
+            if time.time() - used_s > KEPT_S:
+                remove_folder(kept)
 
 
 def _make(
@@ -143,9 +145,8 @@ def _make(
         check=False,
     )
     if done.returncode:
-        # A guest compiles what is not, which moves what it draws at random.
         said = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
-        raise RunFailed(f"{interpreter} cannot compile what a run executes: {said}")
+        raise RunFailed(f"{interpreter} cannot compile the code of a run: {said}")
     (made / LIST).write_text(json.dumps(_listed(copy), indent=0))
 
 

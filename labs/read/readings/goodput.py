@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from labs.read.readings.written import as_written, whole
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+FETCH, WGET = "client/fetch.json", "client/wget.txt"
 SECOND_NS = 1e9
 MILLISECOND_NS = 1_000_000
 FEWEST_POINTS = 3
@@ -78,21 +80,27 @@ class Download:
 
 
 def download(run: Run) -> Download:
-    """Read the download of a run, whoever was the client."""
-    fetched = run.fetch()
-    return from_wget(run) if fetched is None else from_fetch(fetched)
+    """Read the download of a run, whoever was the client.
+
+    Damaged for what that cannot have written.
+    """
+    own = FETCH in run.seal.files
+    with as_written(run, FETCH if own else WGET):
+        fetched = run.fetch()
+        return from_wget(run) if fetched is None else from_fetch(fetched)
 
 
 def from_fetch(fetched: dict[str, Any]) -> Download:
     """Read what the discarding client wrote (labs/drive/programs/fetch.py)."""
-    begin, end = fetched["first_byte_ns"], fetched["end_ns"]
-    points = [(at_ns, size) for at_ns, size in fetched["timeline"] if begin < at_ns < end]
+    begin, end, size = (whole(fetched[name]) for name in ("first_byte_ns", "end_ns", "bytes"))
+    timeline = ((whole(at_ns), whole(had)) for at_ns, had in fetched["timeline"])
+    points = [(at_ns, had) for at_ns, had in timeline if begin < at_ns < end]
     return Download(
-        started_ns=fetched.get("before_ns", fetched["connect_ns"]),
+        started_ns=whole(fetched.get("before_ns", fetched["connect_ns"])),
         first_byte_ns=begin,
         end_ns=end,
-        bytes=fetched["bytes"],
-        timeline=((begin, 0), *points, (end, fetched["bytes"])),
+        bytes=size,
+        timeline=((begin, 0), *points, (end, size)),
     )
 
 

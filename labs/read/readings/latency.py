@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from labs.drive.record.stored_files import parse
 from labs.read.parse.http_clients import ab, ab_percentiles
+from labs.read.readings.written import as_written
 from labs.read.runs.run import Run
 
 SMALLEST_MS = 1.0
@@ -35,7 +36,9 @@ class Latency:
 
 def latency(run: Run) -> Latency:
     """Read what the client of the run wrote; Damaged for what it cannot have written."""
-    return _of_ab(run) if AB in run.seal.files else _of_our_own(run)
+    name, read = (AB, _of_ab) if AB in run.seal.files else (OWN, _of_our_own)
+    with as_written(run, name):
+        return read(run)
 
 
 def _of_ab(run: Run) -> Latency:

@@ -7,7 +7,7 @@ down before any run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
 from typing import Any
@@ -16,6 +16,7 @@ from labs.drive.host_load import FILE, HERE
 from labs.drive.record.stored_files import parse
 from labs.read.display.rich_output import Table
 from labs.read.parse import proc as machine
+from labs.read.readings.written import as_written
 from labs.read.runs.run import Run
 
 STAT, LOAD, TICKS = "/proc/stat", "/proc/loadavg", "/proc/timer_list"
@@ -73,15 +74,20 @@ class Machine:
 
 @cache
 def machines(run: Run) -> Mapping[str, Machine]:
-    """The machines of a run by name (`here` drives it); empty for a run on virtual time."""
+    """The machines of a run by name (`here` drives it); empty for a run on virtual time.
+
+    Damaged for what they cannot have said.
+    """
     if FILE not in run.seal.files:
         return {}
-    said = parse(run.file(FILE).read_bytes())
-    assert isinstance(said, dict)
-    return {name: _machine(run, name, about) for name, about in said.items()}
+    with as_written(run, FILE):
+        said = parse(run.file(FILE).read_bytes())
+        assert isinstance(said, dict)
+        found = {name: _machine(about) for name, about in said.items()}
+    return {name: replace(one, **_sampling(run, name)) for name, one in found.items()}
 
 
-def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
+def _machine(about: Mapping[str, Any]) -> Machine:
     before, after = about["before"], about["after"]
     worked: dict[str, Any] = {}
     if STAT in before and STAT in after:
@@ -107,7 +113,6 @@ def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
         driver=machine.driver(about.get("driver", "")),
         offloads=machine.offloads(about["offloads"]) if "offloads" in about else None,
         **worked,
-        **_sampling(run, name),
     )
 
 
@@ -116,11 +121,12 @@ def _sampling(run: Run, host: str) -> dict[str, Any]:
     name, asked = f"{host}/sampler.json", run.condition_asked.settings.get("sample_ms")
     if name not in run.seal.files or asked is None:
         return {}
-    said = parse(run.file(name).read_bytes().splitlines()[-1])
-    assert isinstance(said, dict)
-    if said["samples"] < FEWEST_SAMPLES:
-        return {}
-    return {"asked_ms": float(asked), "period_ms": float(said["mean_period_ms"])}
+    with as_written(run, name):
+        said = parse(run.file(name).read_bytes().splitlines()[-1])
+        assert isinstance(said, dict)
+        if said["samples"] < FEWEST_SAMPLES:
+            return {}
+        return {"asked_ms": float(asked), "period_ms": float(said["mean_period_ms"])}
 
 
 def disturbances(run: Run) -> tuple[str, ...]:

@@ -237,5 +237,5 @@ def test_ask_reports_a_wrong_response_in_one_line(tmp_path: Path) -> None:
         _, said = client.communicate(timeout=30)
         peer.close()
     assert client.returncode == 1
-    assert said.startswith("the server answered: ") and len(said.splitlines()) == 1
+    assert said.startswith("unexpected response: ") and len(said.splitlines()) == 1
     assert not (tmp_path / "x").exists()
