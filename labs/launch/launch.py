@@ -187,12 +187,20 @@ def _check_output(planned: Planned, folder: Path) -> None:
         ) from error
 
 
+def _processor() -> str | None:
+    """The model of this machine's processor."""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return next(found, None)
+
+
 def _about_this_machine(started: float) -> dict[str, Any]:
     """What may differ between two equal runs."""
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "real_s": round(time.time() - started, 3),
         "uname": list(platform.uname()),
+        "cpu": _processor(),
         "cpus": os.cpu_count(),
         "load": list(os.getloadavg()),
     }

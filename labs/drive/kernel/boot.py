@@ -58,7 +58,7 @@ def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
     return (
         "root=/dev/root",
         "rootfstype=hostfs",
-        "rootflags=proc/self/cwd/root/.",
+        "rootflags=proc/self/cwd/guest/.",
         "ro",
         f"mem={memory_mib}M",
         "time-travel=inf-cpu",
@@ -97,7 +97,7 @@ def boot(
     or raises.
     """
     with _boot_folder(memory_mib) as folder:
-        (folder / "root").symlink_to(root.resolve())
+        (folder / "guest").symlink_to(root.resolve())
         (folder / "run").symlink_to(staging.resolve())
         (folder / "code").symlink_to(code.resolve())
         inner = folder / "boot"

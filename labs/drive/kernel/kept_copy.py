@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from labs.drive.record.disk import cache, owned_folder, remove_folder
+from labs.drive.record.disk import cache, clear_folders, owned_folder, remove_folder
 from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
@@ -68,10 +68,13 @@ def kept_copy(
     compiler = hashlib.sha256(str(interpreter.resolve()).encode()).hexdigest()[:8]
     kept = cache() / kind / f"{files_digest(files)}-{compiler}"
     wanted = {name: content_digest(content) for name, content in files.items()}
+    # Marked as used before it is looked at: from then on nobody clears it.
+    with contextlib.suppress(OSError):
+        os.utime(kept / LIST)
     try:
+        _clear(kept.parent)
         if not _is_whole(kept, wanted):
             kept.parent.mkdir(parents=True, exist_ok=True)
-            _clear(kept.parent)
             with owned_folder(MAKING, kept.parent) as making:
                 made = making / "made"
                 _make(made, files, links or {}, folders, interpreter)
@@ -79,7 +82,6 @@ def kept_copy(
                     kept.rename(making / "damaged")
                 with contextlib.suppress(OSError):  # another process was faster
                     made.rename(kept)
-        os.utime(kept / LIST)  # when it was used last
     except OSError as error:
         raise Missing(
             f"{kept.parent} cannot be written ({error.strerror}); "
@@ -104,7 +106,8 @@ def check(copy: Path) -> None:
 
 
 def _clear(where: Path) -> None:
-    """Remove copies that were not used for a week."""
+    """Remove what killed processes left unfinished, and copies that were not used for a week."""
+    clear_folders(MAKING, where)
     for kept in where.glob("[!.]*"):
         with contextlib.suppress(OSError):
             listed = kept / LIST

@@ -21,6 +21,8 @@ SMALLEST = 0.0005
 SHA256_DIGITS, SHOWN_DIGITS = 64, 12
 LINES = "\n\t"
 """The control characters of a text of several lines."""
+NBSP = "\N{NO-BREAK SPACE}"
+"""Between a number and its unit in a cell that a notebook may wrap."""
 _NOT_ASCII = re.compile(r"[^ -~]")
 
 
@@ -120,7 +122,7 @@ def notebook_cell(value: object) -> str:
         return f"{int(value):,}"
     if isinstance(value, Real):
         return "<0.001" if 0 < abs(float(value)) < SMALLEST else f"{float(value):.4g}"
-    return printable(str(value), LINES)
+    return printable(str(value), LINES + NBSP)
 
 
 def terminal_cell(value: object) -> str:

@@ -56,6 +56,7 @@ def test_patches_each_say_what_they_are_for() -> None:
     assert [patch.stem for patch in patches] == [
         "end-with-tracer",
         "fixed-memory",
+        "four-windows",
         "hz-250",
         "large-registers",
         "seeded-random",

@@ -141,6 +141,7 @@ kept_copy.kept_copy("things", {"two.py": b""}, Path(sys.executable))
 
 
 def test_kept_copy_clears_what_a_killed_process_left(cache: Path) -> None:
+    made()
     with subprocess.Popen(
         (sys.executable, "-c", MAKER),
         stdin=subprocess.PIPE,
@@ -162,5 +163,14 @@ def test_kept_copy_clears_copies_that_were_not_used_for_a_week(cache: Path) -> N
     long_ago = time.time() - 8 * 24 * 3600
     for path in (old.parent / LIST, earlier):
         os.utime(path, (long_ago, long_ago))
-    made()
+    assert kept_copy("things", {"recent.py": b""}, PYTHON) == recent
     assert not old.exists() and not earlier.exists() and recent.exists()
+
+
+def test_kept_copy_is_not_cleared_when_it_is_used_again_after_a_week(cache: Path) -> None:
+    inode = made().stat().st_ino
+    (kept,) = (cache / "things").iterdir()
+    long_ago = time.time() - 8 * 24 * 3600
+    for path in (kept / LIST, kept):
+        os.utime(path, (long_ago, long_ago))
+    assert made().stat().st_ino == inode
