@@ -63,7 +63,7 @@ RAW = {
 }
 OFTEN = {"ss.txt": 8, "tc-after.txt": 8, "samples.bin": 5, "fetch.json": 6}
 KINDS = (
-    *("run",) * 8,
+    *("run",) * 16,
     *("gz",) * 5,
     *("xz",) * 4,
     *("study",) * 10,
@@ -81,6 +81,14 @@ FIELDS = ((0, 100), (100, 8), (124, 12), (156, 1), (157, 100), (345, 155))
 PUT = (
     *(b"S", b"x", b"g", b"L", b"K", b"0", b"1", b"2", b"3", b"5"),
     *(b"7" * 11 + b"\0", b"\x80" + b"\xff" * 11, b"\xff" + b"\x80" * 11, b"../" * 33, b"/etc/x\0"),
+)
+# The parts of run.json, each with the path to it.
+PARTS = (
+    *(("settings", "inputs", "condition"),) * 8,
+    *(("link", "inputs", "condition"), ("measured", "link")) * 2,
+    *(("sysctls", "inputs", "condition"), ("condition", "inputs"), ("asked", "link")),
+    *(("inputs",), ("link",), ("marks",), ("sysctls",), ("buffers",), ("kernel",), ("commands",)),
+    *(("tools",), ("ended",), ("lab",)),
 )
 PORTION = 10
 """One in so many runs is also compared, tabulated and described."""
@@ -341,11 +349,18 @@ def mutated_run(runs: Path, chance: random.Random) -> bytes:
 
 
 def _changed_run_json(content: bytes, chance: random.Random) -> bytes:
-    """A run.json that was changed, mostly with the key of its new inputs."""
-    if chance.randrange(4) == 0:
+    """A run.json that was changed, mostly in one of its parts, with the key of its new inputs."""
+    if chance.randrange(6) == 0:
         return changed_json(content, chance)
-    said = changed_value(json.loads(content), chance)
+    said = json.loads(content)
+    at, *names = chance.choice(PARTS)
+    part = said
+    for name in names:
+        part = part[name]
+    part[at] = changed_value(part.get(at), chance)
     with suppress(LabError, KeyError, TypeError, AttributeError):
+        if chance.randrange(2):
+            said["link"]["asked"] = said["inputs"]["condition"]["link"]
         said["key"] = key(said["inputs"])
         said["condition"] = said["inputs"]["condition"]["name"]
     return json.dumps(said).encode("utf-8", "surrogatepass")
