@@ -166,11 +166,21 @@ def _is_whole(kept: Path, wanted: Mapping[str, str]) -> bool:
 def _listed(copy: Path) -> dict[str, str]:
     """The files and links of a copy by their paths in it: digests, and where links lead."""
     found = {}
-    for at, folders, names in os.walk(copy):
-        for name in (*names, *folders):
-            path = os.path.join(at, name)
-            if os.path.islink(path):
-                found[os.path.relpath(path, copy)] = f"-> {os.readlink(path)}"
-            elif name in names:
-                found[os.path.relpath(path, copy)] = content_digest(Path(path))
+    waiting = [("", str(copy))]
+    while waiting:
+        below, folder = waiting.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = below + entry.name
+                if entry.is_symlink():
+                    found[name] = f"-> {os.readlink(entry.path)}"
+                elif entry.is_dir():
+                    waiting.append((f"{name}/", entry.path))
+                elif not entry.is_file():
+                    found[name] = "neither a file nor a folder"
+                else:
+                    about = entry.stat()
+                    found[name] = _file_digest(
+                        entry.path, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+                    )
     return found
