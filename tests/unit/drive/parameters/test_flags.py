@@ -100,7 +100,7 @@ def test_from_flags_turns_a_switch_off() -> None:
 def test_add_flags_refuses_a_flag_of_the_command() -> None:
     parser = Arguments(prog="labs run")
     parser.add_argument("--seed")
-    with pytest.raises(BadInput, match="^the parameter seed cannot have the flag --seed"):
+    with pytest.raises(BadInput, match=r"^the parameter seed cannot have the flag --seed"):
         add_flags(parser, Buffers)
 
 

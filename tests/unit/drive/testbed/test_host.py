@@ -147,6 +147,6 @@ def test_set_sysctl_refused_changes_nothing() -> None:
     found = Found()
     host = Kept("one", {"a": "0"}, found)
     host.refuses = "1"
-    with pytest.raises(RunFailed, match="^a of one refuses '1': Invalid argument$"):
+    with pytest.raises(RunFailed, match=r"^a of one refuses '1': Invalid argument$"):
         host.set_sysctl("a", "1")
     assert (host.sysctls, found, host._log) == ({"a": "0"}, [], [])

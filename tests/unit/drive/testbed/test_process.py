@@ -93,7 +93,7 @@ def test_run_lets_a_watcher_wait() -> None:
 
     assert run(("echo", "x"), stdin=b"", timeout_s=0, watch=watch).stdout == b"x\n"
     with pytest.raises(
-        RunFailed, match="^`sleep 1000` on this machine did not end within 7 s and was killed$"
+        RunFailed, match=r"^`sleep 1000` on this machine did not end within 7 s and was killed$"
     ):
         run(("sleep", "1000"), stdin=b"", timeout_s=7, watch=lambda running: False)
 
