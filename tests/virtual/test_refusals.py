@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def labs_run(setup: str, runs: Path) -> subprocess.CompletedProcess[str]:
     """Run one condition of `nagle` after a line of shell, which may end in redirections."""
-    words = ["-m", "labs.cli", "run", "nagle", "--only", "off", "--requests", "20", "--into"]
+    words = ["-m", "labs.cli", "run", "nagle", "--only", "off", "--requests", "100", "--into"]
     return subprocess.run(
         ("sh", "-c", setup, "sh", sys.executable, *words, str(runs)),
         capture_output=True,
