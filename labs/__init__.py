@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from labs.drive.parameters.declare import LabParameters
     from labs.read import capture
     from labs.read.lab import Lab
-    from labs.studies import charts
+    from labs.studies import chart_access as charts
     from labs.studies import run_access as runs
     from labs.studies.study import study
     from labs.studies.testbeds import testbeds
@@ -31,7 +31,7 @@ __all__ = ["capture", "charts", "check", "errors", "runs", "study", "testbeds", 
 
 _PLACES = {
     "capture": "labs.read.capture",
-    "charts": "labs.studies.charts",
+    "charts": "labs.studies.chart_access",
     "errors": "labs.errors",
     "runs": "labs.studies.run_access",
     "study": "labs.studies.study:study",

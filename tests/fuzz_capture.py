@@ -26,16 +26,14 @@ from pathlib import Path
 
 from labs.errors import LabError
 from labs.experiments.nagle.requests import figures
-from labs.read.capture import counts
 from labs.read.capture.connection_tracking import connection_rows, connection_table
 from labs.read.capture.reader import Reader, read_columns
-from labs.read.capture.segment_table import Columns
+from labs.read.capture.segment_table import WORDS, Columns, remarks
 from labs.read.capture.tcp_marks import marks
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
-from labs.read.flows.reasons import explained
 from labs.read.flows.rtt import time_to_ack
-from labs.read.flows.stalls import stalls
+from labs.read.flows.stalls import explained, stalls
 from tests import captures
 
 ROOT = Path(__file__).parents[1]
@@ -126,8 +124,8 @@ def judge(path: Path, rows: int | None = None, *, deep: bool = True) -> str:
     except LabError as error:
         assert "\n" not in str(error)
         return type(error).__name__
-    found = counts.remarks(reader.counts)
-    skipped = sum(found.counts.get(name, 0) for name, _, no_row, _ in counts.WORDS if no_row)
+    found = remarks(reader.counts)
+    skipped = sum(found.counts.get(name, 0) for name, _, no_row, _ in WORDS if no_row)
     assert found.packets == found.segments + skipped
     assert found.segments == columns.rows
     table = dict(columns.arrays())

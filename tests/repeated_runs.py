@@ -14,8 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from labs.drive.record.canonical import key
 from labs.drive.record.run_folder import Staging, run_name
+from labs.drive.record.seal import key
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.read.runs.run import Run, open_run
 from labs.studies.study import Study

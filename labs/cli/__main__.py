@@ -1,4 +1,4 @@
-"""The command `labs`: finds the command's module, runs it, turns errors into one line.
+"""The command `labs`: finds the command's module, reads its words, runs it; errors in one line.
 
 A command is a module of this package with `configure(parser)`, which adds its flags, and
 `main(args)`, which returns the exit code. One whose flags depend on what is asked for (a lab's
@@ -7,20 +7,24 @@ parameters) has `extend(parser, words)` too.
 
 from __future__ import annotations
 
+import argparse
 import errno
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
+from typing import Any, NoReturn
 
-from labs.errors import BadInput, LabError, Missing
+from labs.errors import BadInput, LabError, Missing, one_line
 
 # Summaries stand here, so that `labs --help` need not import a single command.
 COMMANDS: dict[str, str] = {
     "run": "run a lab's experiment: every condition that has no run yet",
     "doctor": "say what this machine can run, and what to do where it cannot",
     "new": "write a lab of your own, ready to run",
-    "parameters": "show a lab's parameters: flags, notebook names, schema",
+    "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     "runs": "list, show, compare, pack and record runs, and write them as a table",
     "claims": "judge what an article says by runs: expected, predicted, measured, verdict",
     "publish": "run a notebook and write it as one HTML page that works offline",
@@ -35,6 +39,8 @@ NO_MEMORY = (
     "no memory is left. `ulimit -v` shows the limit of this process, `free -m` the memory of this "
     "machine"
 )
+# What argparse says of a word that should be a number.
+NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,6 +78,57 @@ def _open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(fd, "r" if fd == 0 else "w"))
 
 
+class Arguments(argparse.ArgumentParser):
+    """An argument parser that knows no abbreviations and raises where argparse would exit."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            **{
+                "allow_abbrev": False,
+                "formatter_class": argparse.RawDescriptionHelpFormatter,
+                **settings,
+            }
+        )
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """The words as arguments. BadInput for what is unknown (with the nearest flag) or lacks;
+        SystemExit after --help."""
+        from labs.drive.parameters.declare import unknown
+
+        verbs = self._verbs()
+        if verbs and words and not words[0].startswith("-") and words[0] not in verbs:
+            raise BadInput(unknown(words[0], verbs, what=f"command of {self.prog}"))
+        namespace, left = self.parse_known_args(words)
+        for word in left:
+            if word.startswith("-") and word != "-":
+                flag = word.split("=", 1)[0]
+                asked = verbs.get(words[0], self)
+                raise BadInput(unknown(flag, asked._flags(), what=f"flag of {asked.prog}"))
+        if left:
+            raise BadInput(f"{left[0]} is one word too many; see {self.prog} --help")
+        return namespace
+
+    def error(self, message: str) -> NoReturn:
+        number = NO_NUMBER.fullmatch(message)
+        if number is not None:
+            kind = "a whole number" if number[2] == "int" else "a number"
+            raise BadInput(f'{number[1]} "{number[3]}" cannot be read; allowed: {kind}')
+        raise BadInput(f"{' '.join(message.split())}; see {self.prog} --help")
+
+    def _verbs(self) -> dict[str, Arguments]:
+        """The parsers of the command's own verbs (`labs runs list`), if it has any."""
+        return {
+            name: parser
+            for action in self._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for name, parser in action.choices.items()
+        }
+
+    def _flags(self) -> Iterator[str]:
+        for action in self._actions:
+            yield from (flag for flag in action.option_strings if flag.startswith("--"))
+
+
 def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(_help(), file=sys.stdout if words else sys.stderr)
@@ -86,14 +143,16 @@ def _dispatch(words: list[str]) -> int:
         from labs.drive.parameters.declare import unknown
 
         raise BadInput(unknown(name, COMMANDS, what="command"))
-    from labs.cli.arguments import Arguments
-
     command = import_module(f"labs.cli.{name}")
     parser = Arguments(prog=f"labs {name}", description=command.__doc__)
     command.configure(parser)
     if hasattr(command, "extend"):
         command.extend(parser, rest)
-    code: int = command.main(parser.read(rest))
+    args = parser.read(rest)
+    from labs.read.display.format import PrintableOutput
+
+    with redirect_stdout(PrintableOutput(sys.stdout)):
+        code: int = command.main(args)
     return code
 
 
@@ -117,10 +176,12 @@ def _help() -> str:
 
 def _report(error: Exception, code: int, words: list[str]) -> int:
     """One line on stderr; a JSON object if the command was asked for JSON."""
+    from labs.read.display.format import printable
+
     text = str(error)
     if isinstance(error, OSError) and not isinstance(error, LabError):
         where = "" if error.filename is None else f"{error.filename}: "
-        text = where + (error.strerror or str(error)).lower()
+        text = one_line(where + (error.strerror or str(error)).lower())
         if error.errno == errno.EMFILE:
             text += ". Raise the limit: ulimit -n 1024 (in a new shell)"
     if "--json" in words:
@@ -129,7 +190,7 @@ def _report(error: Exception, code: int, words: list[str]) -> int:
         text = json.dumps({"error": type(error).__name__, "message": text, "exit_code": code})
         print(text, file=sys.stderr)
     else:
-        print(f"labs: {text}", file=sys.stderr)
+        print(f"labs: {printable(text)}", file=sys.stderr)
     return code
 
 

@@ -17,8 +17,8 @@ from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.cli.tables import table
 from labs.errors import BadInput
+from labs.read.display.format import terminal_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -106,8 +106,8 @@ def main_table(args: argparse.Namespace) -> int:
     out: Path = args.out
     if out.suffix not in KINDS:
         raise BadInput(f"--out {out}: write a {' or a '.join(KINDS)} file, by its ending")
-    from labs.read.capture.counts import remarks
     from labs.read.capture.reader import read_columns
+    from labs.read.capture.segment_table import remarks
 
     columns, reader = read_columns(args.file)
     found = remarks(reader.counts)
@@ -137,9 +137,8 @@ def main_table(args: argparse.Namespace) -> int:
 def main_connections(args: argparse.Namespace) -> int:
     """Read, list."""
     from labs.read.capture.connection_tracking import connection_rows
-    from labs.read.capture.counts import remarks
     from labs.read.capture.reader import whole
-    from labs.read.capture.segment_table import IN_PARTS
+    from labs.read.capture.segment_table import IN_PARTS, remarks
 
     reader = whole(args.file)
     count = len(reader.connections)
@@ -153,7 +152,7 @@ def main_connections(args: argparse.Namespace) -> int:
     for row in rows:
         ns = row["handshake_rtt_ns"]
         row["handshake_rtt_ms"] = None if ns is None else ns / 1e6
-    print(table(rows, SHOWN) if rows else f"{args.file}: {without_tcp(found)}")
+    print(terminal_table(rows, SHOWN) if rows else f"{args.file}: {without_tcp(found)}")
     return 0
 
 
@@ -252,8 +251,8 @@ def _add_common(verb: argparse.ArgumentParser, answer: Callable[[argparse.Namesp
 
 def main_ladder(args: argparse.Namespace) -> int:
     """Draw it, write it. BadInput for a stretch that is not there or holds too many packets."""
-    from labs.read.capture.counts import remarks
     from labs.read.capture.reader import read_columns
+    from labs.read.capture.segment_table import remarks
     from labs.read.charts.ladder import ladder
 
     columns, reader = read_columns(args.file)
@@ -271,8 +270,8 @@ def main_graph(args: argparse.Namespace) -> int:
             f"--from-s {args.from_s:g} --to-s {args.to_s:g}: give seconds from 0 on, "
             "the first before the last"
         )
-    from labs.read.capture.counts import remarks
     from labs.read.capture.reader import read_columns
+    from labs.read.capture.segment_table import remarks
     from labs.read.charts.time_sequence import time_sequence
 
     columns, reader = read_columns(args.file)
@@ -295,7 +294,7 @@ def _page(
     args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any], in_words: str
 ) -> int:
     """Write the figure as one page, unless it is a dry run; say what it shows."""
-    from labs.drive.record.owned_path import write_whole
+    from labs.drive.record.disk import write_whole
 
     if not args.dry_run:
         page: str = figure.to_html(include_plotlyjs=True, full_html=True)
@@ -375,8 +374,8 @@ def main_stalls(args: argparse.Namespace) -> int:
         raise BadInput(
             f"--min-gap-ms {args.min_gap_ms:g}: give a number of milliseconds above 0, such as 20"
         )
-    from labs.read.capture.counts import remarks
     from labs.read.capture.reader import read_columns
+    from labs.read.capture.segment_table import remarks
     from labs.read.flows.connection_state import connection_state
     from labs.read.flows.stalls import find_stalls
 
@@ -449,7 +448,7 @@ def of_unknown_rtt(found: Stalls) -> str:
 
 def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row per reason with its meaning, the one with the longest total time first."""
-    from labs.read.flows.reasons import explained
+    from labs.read.flows.stalls import explained
 
     lengths: dict[str, list[float]] = {}
     for row in rows:
@@ -483,9 +482,9 @@ def as_text(
     ]
     return "\n\n".join(
         [
-            table(reasons, COLUMNS),
+            terminal_table(reasons, COLUMNS),
             f"the longest {len(longest)}:",
-            table(longest, LONGEST_COLUMNS),
+            terminal_table(longest, LONGEST_COLUMNS),
             *said,
         ]
     )

@@ -63,8 +63,8 @@ def _chosen(name: str | None, number: int | None, source: str | None) -> list[tu
     """The articles of the lab of that name, or of every lab of the package; of these the one of
     that number, or those that are about the labs of the source. BadInput if there is none."""
     from labs.catalog import find, with_ledgers
+    from labs.read.claims.evidence import labs_of
     from labs.read.claims.ledger import read
-    from labs.read.claims.select_runs import labs_of
 
     chosen_labs = with_ledgers() if name is None else (find(name),)
     every = [(lab, read(lab.ledger)) for lab in chosen_labs if lab.ledger is not None]
@@ -89,8 +89,8 @@ def _ledger_of(lab: str | None) -> str:
 
 def _judged(lab: Lab, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:
     """Where the runs are from, and the verdicts on the lab's article from them."""
+    from labs.read.claims.evidence import runs_of
     from labs.read.claims.judge import verdicts
-    from labs.read.claims.select_runs import runs_of
 
     where = Path(source) if source is not None else _newest(lab.name)
     return where, verdicts(lab, runs_of(lab, where))
@@ -106,7 +106,7 @@ def _newest(lab: str) -> Path:
 
 
 def _said(where: Path) -> str:
-    from labs.read.runs.unpack import PREFIX
+    from labs.read.runs.archive import PREFIX
 
     return "the recorded runs" if where.parent.name.startswith(PREFIX) else f"the runs in {where}"
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from labs.cli.tables import table
 from labs.drive.kernel.versions import DEFAULT, read_kernel_spec
+from labs.read.display.format import terminal_table
 
 COLUMNS = ("version", "source", "hz", "digest", "store")
 
@@ -170,14 +170,14 @@ def main_list(args: argparse.Namespace) -> int:
             _as_json(one) | {"digest": one.sha256[:12], "store": str(one.folder.parent)}
             for one in found
         ]
-        print(table(rows, COLUMNS))
+        print(terminal_table(rows, COLUMNS))
     else:
         print(f"no kernel is built; next step: labs kernel build {DEFAULT}")
     return 0
 
 
 def main_add(args: argparse.Namespace) -> int:
-    from labs.drive.kernel.install import add, plan_add
+    from labs.drive.kernel.build import add, plan_add
 
     if args.dry_run:
         return _say(plan_add(args.file, args.sha256, into=args.into), args.json)
@@ -205,7 +205,7 @@ def main_check(args: argparse.Namespace) -> int:
             f"Linux {kernel.source}, {kernel.sha256[:12]}: two boots "
             f"{'differ' if measured['differs'] else 'alike'}, {measured['hz']} Hz"
         )
-        print(table(rows, ("figure", "measured", "expected")))
+        print(terminal_table(rows, ("figure", "measured", "expected")))
         if not check.judged(kernel.version):
             print("no figures are published for this series: measured, not judged")
     if faults:
@@ -225,7 +225,7 @@ def main_reproduce(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"same": same, "builds": builds}))
     else:
-        print(table(builds, ("user", "seconds", "folder")))
+        print(terminal_table(builds, ("user", "seconds", "folder")))
         print("\n".join(f"sha256 {one['sha256']}" for one in builds))
         print("same bytes" if same else "the bytes differ")
     return 0 if same else ResultsDiffer.exit_code

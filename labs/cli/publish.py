@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
         )
         return 0
 
-    from labs.drive.record.owned_path import write_whole
+    from labs.drive.record.disk import write_whole
     from labs.publish.html import page
 
     done = execute(args.notebook, values, progress=sys.stderr.isatty())

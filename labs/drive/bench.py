@@ -13,6 +13,7 @@ from labs.drive.condition import Condition, Setting
 from labs.drive.outcome import Buffer, Moment
 from labs.drive.testbed.contract import Host, Process, Testbed
 from labs.drive.testbed.link import FRAME_BYTES, Link, LinkReport, Measured, checked, counters
+from labs.drive.units import SECOND_NS, bytes_carried
 from labs.errors import RunFailed
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -37,7 +38,7 @@ CAPTURE_FILES = ("capture.pcap", "tcpdump.txt")
 def train_of_machines(rate_mbit: float | None) -> int:
     """The number of packets of a train between machines: 200 ms at the link's rate, in bounds."""
     least, most = TRAIN_PACKETS_OF_MACHINES
-    taken = round((rate_mbit or 0) * 1e3 * TRAIN_MS_OF_MACHINES / 8 / FRAME_BYTES)
+    taken = round(bytes_carried(rate_mbit or 0, TRAIN_MS_OF_MACHINES) / FRAME_BYTES)
     return min(max(taken, least), most)
 
 
@@ -135,11 +136,11 @@ class Bench:
     def finish(self, process: Process, limit_s: float) -> int | None:
         """Wait up to `limit_s` for a program, and report the elapsed time once per second."""
         started_ns = self.server.clock_ns()
-        while (left_s := limit_s - (self.server.clock_ns() - started_ns) / 1e9) > 0:
+        while (left_s := limit_s - (self.server.clock_ns() - started_ns) / SECOND_NS) > 0:
             exit_code = process.wait(min(1.0, left_s))
             if exit_code is not None:
                 return exit_code
-            self._say(f"{(self.server.clock_ns() - started_ns) / 1e9:.0f} s")
+            self._say(f"{(self.server.clock_ns() - started_ns) / SECOND_NS:.0f} s")
         return None
 
     # The frame around a measurement: the link, the watchers, the counters.

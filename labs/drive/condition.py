@@ -14,11 +14,21 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True)
+class Group:
+    """Conditions that belong together, such as the points of a sweep: `name` is for programs,
+    `title` for people. A lab declares its groups as GROUPS, in the order in which they are shown.
+    """
+
+    name: str
+    title: str
+
+
+@dataclass(frozen=True)
 class Condition:
     """A name, the link, the sysctls per host ({"server": {name: value}}), and the lab's settings.
 
-    `group` is the lab's name for related conditions, such as the points of a sweep; it has no
-    effect on a run.
+    `group` is the name of one of the lab's groups, or empty in a lab without any; it has no effect
+    on a run.
     """
 
     name: str

@@ -175,7 +175,7 @@ def drive(
         if condition.link.loss_pct:
             link = _with_loss(link, folder / (testbed.router or testbed.server).name)
         after = {name: sysctls(host) for name, host in testbed.hosts().items()}
-        release = testbed.server.run(("uname", "-r"), log=False).text.strip()
+        release = testbed.server.sysctl("kernel.osrelease")
         record = {
             **_about(order, bench),
             "kernel": {"release": release, "hz": order["hz"]},

@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from labs.drive.units import KIB, MIB
 from labs.errors import Damaged
 
 _HEAD = re.compile(r"(?:deleted )?(qdisc|class) (\S+) (\S+)((?: .*)?)", re.ASCII)
 _SENT = re.compile(r"Sent (\d{1,20}) bytes (\d{1,20}) pkts?", re.ASCII)
 _LOST = re.compile(r"\(dropped (\d{1,20}), overlimits (\d{1,20}) requeues (\d{1,20})\)", re.ASCII)
 _BACKLOG = re.compile(r"backlog (\d{1,20})(Kb|Mb|b) (\d{1,20})p(?: requeues (\d{1,20}))?", re.ASCII)
-_SIZE = {"b": 1, "Kb": 1 << 10, "Mb": 1 << 20}
+_SIZE = {"b": 1, "Kb": KIB, "Mb": MIB}
 _PLACES = ("dev", "parent", "leaf")
 
 

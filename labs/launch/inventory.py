@@ -12,20 +12,22 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from labs.drive.kernel.boot import PATH
-from labs.drive.record.canonical import digest
+from labs.drive.kernel.guest_root import libraries
+from labs.drive.kernel.kept_copy import content_digest
 from labs.drive.testbed.contract import Host
 from labs.drive.testbed.process import PACKAGES
 from labs.drive.testbed.ssh import SshHost
 from labs.drive.testbed.vagrant import ADDRESSES, machine
 from labs.errors import Missing
 
-# What every run starts, whatever its experiment: the hosts, the link, the watchers.
-EVERY_RUN = ("bash", "mount", "ip", "tc", "ss", "nstat")
+# What any run may start, whatever its experiment: for the hosts, the link, the watchers, and the
+# files that are served.
+EVERY_RUN = ("ip", "tc", "ss", "nstat", "truncate", "touch")
 OLDEST_PYTHON = (3, 11)
 ASKED = {"nginx": "-v", "tc": "-V", "ip": "-V", "ss": "-V", "nstat": "-V", "ab": "-V"}
 
@@ -57,36 +59,30 @@ def _version(interpreter: str) -> tuple[int, ...]:
     return tuple(int(word) for word in done.stdout.split())
 
 
-@functools.cache
-def _digest(path: Path, size: int, changed_ns: int) -> str:
-    return digest(path)
+def programs(names: Iterable[str]) -> dict[str, Path]:
+    """The programs of these names; Missing if one is not here."""
+    return {name: find(name) for name in names}
 
 
-def digests(names: Iterable[str], interpreter: Path) -> dict[str, str]:
-    """The sha256 of each program, and of the interpreter as python3: a run's inputs."""
-    found = {}
-    used = [(name, find(name)) for name in names] + [("python3", interpreter), *_libc()]
-    for name, path in used:
-        real = path.resolve()
-        about = os.stat(real)
-        found[name] = _digest(real, about.st_size, about.st_mtime_ns)
-    return found
-
-
-def _libc() -> list[tuple[str, Path]]:
-    """The C library that programs of this machine use; none where it cannot be told."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        paths = {line.split()[-1] for line in maps if "/libc.so" in line or "/libc-" in line}
-    return [("libc", Path(path)) for path in sorted(paths)[:1]]
-
-
-def versions(names: Iterable[str], interpreter: Path) -> dict[str, str]:
-    """What each of a run's tools says of its version, in its first line."""
-    said = {
-        "libc": lambda: os.confstr("CS_GNU_LIBC_VERSION") or "",
-        "python3": lambda: version(interpreter),
+def digests(found: Mapping[str, Path], interpreter: Path) -> dict[str, dict[str, str]]:
+    """The digests of programs, of the interpreter as python3, and of every shared library that
+    they load by its soname: inputs of a run that uses this machine's own files."""
+    tools = {**found, "python3": interpreter}
+    return {
+        "tools": {name: content_digest(path) for name, path in tools.items()},
+        "libraries": {
+            name: content_digest(path) for name, path in libraries(tools.values()).items()
+        },
     }
-    return {name: said[name]() if name in said else version(find(name)) for name in names}
+
+
+def versions(found: Mapping[str, Path], interpreter: Path) -> dict[str, str]:
+    """What each program says of its version, in its first line, and which C library this is."""
+    return {
+        **{name: version(path) for name, path in found.items()},
+        "libc": os.confstr("CS_GNU_LIBC_VERSION") or "",
+        "python3": version(interpreter),
+    }
 
 
 @functools.cache

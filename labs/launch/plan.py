@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from labs.drive.condition import Condition, seed_of
+from labs.drive.kernel.guest_root import GuestRoot, guest_root
 from labs.drive.kernel.store import Kernel, find
 from labs.drive.parameters.declare import LabParameters
-from labs.drive.record.canonical import key
 from labs.drive.record.run_folder import run_name
-from labs.drive.record.schema import VERSION
+from labs.drive.record.seal import key
+from labs.drive.record.stored_files import VERSION
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
 from labs.drive.testbed.vagrant import Vagrant
 from labs.drive.testbed.vagrant_up import reach
@@ -27,14 +28,17 @@ from labs.read.lab import Lab
 
 @dataclass(frozen=True)
 class Planned:
-    """One planned run: its condition, its inputs and their key, and the kernel that it boots
-    (virtual testbed) or the machines that are up for it (vagrant)."""
+    """One planned run: its condition, its inputs and their key, the programs that it starts, and
+    the kernel that it boots with the root that the guest has (virtual testbed), or the machines
+    that are up for it (vagrant)."""
 
     lab: Lab
     condition: Condition
     inputs: dict[str, Any]
     key: str
+    programs: Mapping[str, Path]
     kernel: Kernel | None
+    root: GuestRoot | None
     machines: Inventory | None
 
     @property
@@ -76,11 +80,13 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
     driving = code.digest(code_of(lab, p.testbed))
     runs = []
     for condition in conditions:
-        used = (
-            machines.digests
-            if machines
-            else inventory.digests((*inventory.EVERY_RUN, *_tools(lab, condition)), interpreter)
-        )
+        programs, root = dict[str, Path](), None
+        if machines:
+            used: dict[str, Any] = {"tools": machines.digests}
+        else:
+            programs = inventory.programs((*inventory.EVERY_RUN, *_tools(lab, condition)))
+            root = guest_root(programs, interpreter) if kernel else None
+            used = root.as_inputs() if root else inventory.digests(programs, interpreter)
         inputs = {
             "schema": VERSION,
             "lab": lab.name,
@@ -90,12 +96,12 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
             # Machines have the memory that they have, which is among their digests.
             "memory_mib": None if machines else p.memory_mib,
             "seed": seed_of(condition.settings, p.seed),
-            "tools": used,
+            **used,
             "code": driving,
         }
         if p.testbed != "virtual":
             inputs["repetition"] = 1
-        runs.append(Planned(lab, condition, inputs, key(inputs), kernel, machines))
+        runs.append(Planned(lab, condition, inputs, key(inputs), programs, kernel, root, machines))
     return tuple(runs)
 
 

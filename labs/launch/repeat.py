@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from labs.drive.parameters.declare import LabParameters
 from labs.launch.plan import Planned
 from labs.read.runs.run import Run
-from labs.read.stats.bootstrap import of_median
-from labs.read.stats.repetitions import repeated
+from labs.read.stats.repetitions import of_median, repeated
 
 Make = Callable[[Sequence[Planned]], None]
 

@@ -1,27 +1,49 @@
-"""Runs as notebooks reach them: `labs.runs.open_run`, `labs.runs.compare`, `labs.runs.index`."""
+"""Runs as notebooks reach them, `labs.runs`: open, list, compare and pack them, and write them as
+one flat table for other programs."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
+
+import pandas
 
 from labs.catalog import find
+from labs.drive.record.disk import write_whole
+from labs.errors import BadInput, Missing
+from labs.read.runs.archive import Packed, pack
 from labs.read.runs.compare import Comparison, Results
 from labs.read.runs.compare import compare as compare_by
 from labs.read.runs.listing import Entry, index
-from labs.read.runs.pack import Packed, pack
 from labs.read.runs.run import Run, open_run
+from labs.read.stats.machines import disturbances
 
 __all__ = [
     "Comparison",
     "Entry",
     "Packed",
     "Run",
+    "check_ending",
     "compare",
+    "flat_table",
     "index",
     "open_run",
     "pack",
     "results_of",
+    "write_table",
 ]
+
+INPUTS = "inputs"
+CSV, PARQUET = ".csv", ".parquet"
+ENDINGS = (PARQUET, CSV)
+TYPES: tuple[tuple[set[type], Literal["boolean", "Int64", "Float64"]], ...] = (
+    (set(), "Float64"),
+    ({bool}, "boolean"),
+    ({int}, "Int64"),
+    ({int, float}, "Float64"),
+)
 
 
 def results_of(run: Run) -> Results:
@@ -37,3 +59,93 @@ def compare(a: str | Path, b: str | Path) -> Comparison:
     BadInput if a side has no run, or none in common with the other; Damaged for a damaged run.
     """
     return compare_by(a, b, results_of)
+
+
+def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
+    """A row a run: its name, its lab, what the lab's `results` find, then `inputs.*` by their path.
+
+    An input that a run does not have is empty, as is a figure that there is not; notes and lists
+    are joined with "; ". Every column has one type.
+    """
+    rows = [_row(run) for run in runs]
+    names = dict.fromkeys(name for row in rows for name in row)
+    # False before True: the results, in their order, then the inputs.
+    order = sorted(
+        names,
+        key=lambda name: (name.startswith(f"{INPUTS}."), name * name.startswith(f"{INPUTS}.")),
+    )
+    return pandas.DataFrame({name: _column([row.get(name) for row in rows]) for name in order})
+
+
+def _column(values: list[Any]) -> pandas.Series[Any]:
+    """The values with the one type that fits all of them; text where there are several."""
+    kinds = {type(value) for value in values if value is not None}
+    for fitting, name in TYPES:
+        if kinds <= fitting:
+            return pandas.Series(values, dtype=name)
+    texts = [None if value is None else str(value) for value in values]
+    return pandas.Series(texts, dtype="string")
+
+
+def check_ending(out: Path) -> None:
+    """BadInput for a file that is neither of the two formats; Missing where one cannot be "
+    "written."""
+    if out.suffix not in ENDINGS:
+        raise BadInput(f"{out}: a table ends in {' or '.join(ENDINGS)}")
+    if out.suffix == PARQUET:
+        try:
+            import pyarrow  # noqa: F401, PLC0415  an extra
+        except ImportError:
+            raise Missing(
+                f"{out}: {PARQUET} needs the package pyarrow, which is not installed. Install it: "
+                f'pip install "tcp-lab-notebook[capture]"; {CSV} needs nothing'
+            ) from None
+
+
+def write_table(table: pandas.DataFrame, out: Path) -> None:
+    """Write a flat table as the ending says, whole or not at all."""
+    check_ending(out)
+    if out.suffix == CSV:
+        content = table.to_csv(index=False, lineterminator="\n").encode()
+    else:
+        stream = io.BytesIO()
+        table.to_parquet(stream, index=False)
+        content = stream.getvalue()
+    write_whole(out, content)
+
+
+def _row(run: Run) -> dict[str, Any]:
+    of_the_run: dict[str, Any] = {
+        "ended": run.ended,
+        "testbed": run.testbed,
+        "kernel": run.kernel.release,
+        "link": run.link.verdict,
+        "key": run.key,
+        "digest": run.digest,
+    }
+    if "repetition" in run.inputs:
+        of_the_run["disturbed"] = list(disturbances(run))
+    row = {
+        "run": run.name,
+        "lab": run.lab,
+        "condition": run.condition,
+        **results_of(run),
+        **of_the_run,
+    }
+    return {name: _joined(value) for name, value in row.items()} | dict(
+        _flattened(run.inputs, INPUTS)
+    )
+
+
+def _flattened(value: object, name: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _flattened(part, f"{name}.{key}")
+    else:
+        yield name, _joined(value)
+
+
+def _joined(value: object) -> object:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "; ".join(map(str, value))
+    return value

@@ -20,12 +20,11 @@ from labs.read.display.rich_output import Table, Text, Words
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.run import Run, open_run
-from labs.read.stats.disturbance import disturbances
-from labs.read.stats.machines import machine_columns
+from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.studies.progress import Bar
-from labs.studies.second_testbed import command_for, newest_with, parameters_of
+from labs.studies.testbeds import command_for, newest_with, parameters_of
 
 # How many conditions a study names when it says what it is.
 NAMED = 20
@@ -202,7 +201,8 @@ class Study:
             "key": run.key,
             "digest": run.digest,
         }
-        return {"condition": run.condition, **found.values, **of_the_run}
+        what = {"condition": run.condition, "group": self.lab.group_of(run)}
+        return {**what, **found.values, **of_the_run}
 
     def __repr__(self) -> str:
         return f"<Study {self._words()}>"

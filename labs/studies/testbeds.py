@@ -1,10 +1,29 @@
-"""The testbeds that this machine can run, as a table; `labs doctor` has the details."""
+"""The testbeds of a study: which can run here, and the study on a second one, or how to make it."""
 
 from __future__ import annotations
 
-from labs.drive.parameters.declare import LabParameters
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from labs.drive.condition import without_group
+from labs.drive.parameters.declare import LabParameters, declared, plain
+from labs.drive.record.seal import canonical
+from labs.drive.record.study_file import StudyFile
 from labs.drive.testbed.diagnosis import Diagnosis, examine
+from labs.errors import BadInput, LabError, Missing
 from labs.read.display.rich_output import Table
+from labs.read.lab import Lab
+from labs.read.runs import recorded
+from labs.read.runs.archive import is_run, study_files
+from labs.read.runs.run import Run, open_run
+from labs.read.runs.schemas import open_study
+
+FIRST = {"vagrant": "make box && vagrant up && ", "namespaces": ""}
+# The other testbed has its own; where runs are kept depends on where the command is given.
+NOT_TOLD = frozenset({"testbed", "kernel", "runs", "size", "only"})
 
 
 def testbeds(p: LabParameters) -> Table:
@@ -29,3 +48,87 @@ def _reason(one: Diagnosis) -> str:
         (f"{check.name}: {check.found}" for check in one.checks if check.needed and not check.ok),
         "",
     )
+
+
+def newest_with(
+    lab: Lab, runs: Sequence[Run], folder: Path, testbed: str
+) -> tuple[StudyFile, bool] | None:
+    """The newest study on `testbed` with the most conditions of `runs`, and whether it is from
+    `folder`, not from the recorded runs; None if there is none.
+
+    BadInput for a testbed that cannot be the second one.
+    """
+    if testbed not in FIRST:
+        raise BadInput(f"no second testbed: {testbed}. Allowed: {', '.join(FIRST)}")
+    for place in (folder, *_recorded(lab.name)):
+        found = [
+            (_shared(runs, file), file.path.stat().st_mtime_ns, file.path.name, file)
+            for file in _on(place, lab.name, testbed)
+        ]
+        shared, _, _, file = max(found, key=lambda one: one[:3], default=(0, 0, "", None))
+        if shared and file is not None:
+            return file, place == folder
+    return None
+
+
+def _recorded(lab: str) -> list[Path]:
+    try:
+        return recorded.places(lab)
+    except Missing:
+        return []
+
+
+def _on(folder: Path, lab: str, testbed: str) -> Iterator[StudyFile]:
+    """The finished studies of a lab on a testbed."""
+    for path in study_files(folder):
+        try:
+            file = open_study(path)
+        except LabError:
+            continue  # `labs runs list` says what is wrong with it
+        if (
+            (file.lab, file.parameters.get("testbed")) == (lab, testbed)
+            and path.stem != lab
+            and all(map(is_run, file.folders()))
+        ):
+            yield file
+
+
+def _shared(runs: Sequence[Run], file: StudyFile) -> int:
+    """How many of the conditions are the same in a study file."""
+    folders = {
+        planned.condition: folder for planned, folder in zip(file.plan, file.folders(), strict=True)
+    }
+    return sum(
+        _requested(run) == _requested(open_run(folders[run.condition]))
+        for run in runs
+        if run.condition in folders
+    )
+
+
+def _requested(run: Run) -> bytes:
+    return canonical(without_group(run.condition_asked.as_json()))
+
+
+def parameters_of(file: StudyFile, cls: type[LabParameters], testbed: str) -> LabParameters:
+    """The parameters in a study file, as far as the lab still has them."""
+    known = {one.name for one in fields(cls)}
+    given: dict[str, Any] = {
+        name: value for name, value in file.parameters.items() if name in known
+    }
+    return cls(**{**given, "testbed": testbed, "runs": str(file.runs)})
+
+
+def command_for(
+    lab: Lab, parameters: LabParameters, conditions: Sequence[str], testbed: str
+) -> str:
+    """The command that runs the conditions on another testbed."""
+    flags = []
+    # A parameter whose default differs there is named even if it has its usual value.
+    otherwise = parameters.testbed_defaults(testbed, lab.Parameters().size)
+    for one in declared(lab.Parameters).values():
+        value = getattr(parameters, one.name)
+        usual = value == one.default and one.name not in otherwise
+        if one.name not in NOT_TOLD and not usual:
+            flags += [one.flag, plain(value)] if not isinstance(value, bool) else [one.flag]
+    words = ["labs", "run", lab.name, "--testbed", testbed, *flags, "--only", ",".join(conditions)]
+    return FIRST[testbed] + shlex.join(words)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from labs.read.claims.disputed import disputed
 from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
-from labs.read.claims.verdict import Verdict
+from labs.read.claims.verdict import Verdict, disputed
 from labs.read.display.format import figures_in_words
 from labs.read.display.rich_output import Table
 from labs.read.stats.testbed_comparison import compare_testbeds

@@ -13,8 +13,8 @@ import pytest
 from labs.catalog import find
 from labs.cli.__main__ import main
 from labs.drive.execution import drive
-from labs.drive.record.canonical import key
 from labs.drive.record.run_folder import Staging
+from labs.drive.record.seal import key
 from labs.drive.testbed.contract import Testbed
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
 from labs.drive.testbed.vagrant import Machine, Machines

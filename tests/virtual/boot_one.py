@@ -1,7 +1,7 @@
 """Boot a kernel in a process of its own, so that a test can choose what is around it.
 
-`boot_one.py KERNEL STAGING CODE MEMORY_MIB WORD...` prints the console; with LABS_TEST_REFUSE set,
-the kernel of this machine refuses `personality` first, as in many containers.
+`boot_one.py KERNEL ROOT STAGING CODE MEMORY_MIB WORD...` prints the console; with
+LABS_TEST_REFUSE set, the kernel of this machine refuses `personality` first, as in many containers.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def refuse_personality() -> None:
 def main(argv: list[str]) -> int:
     if os.environ.get("LABS_TEST_REFUSE"):
         refuse_personality()
-    kernel, staging, code, memory_mib, *words = argv
+    kernel, root, staging, code, memory_mib, *words = argv
     try:
         boot(
             Path(kernel),
+            root=Path(root),
             staging=Path(staging),
             code=Path(code),
             argv=tuple(words),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -20,11 +22,14 @@ import pytest
 
 from labs.drive.kernel import boot as booting
 from labs.drive.kernel import store
-from labs.drive.kernel.boot import INSIDE_CODE, INSIDE_RUN, LEFTOVER, boot
-from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading, addresses
+from labs.drive.kernel.boot import LEFTOVER, boot
+from labs.drive.kernel.elf import addresses
+from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading
+from labs.drive.programs.init import INSIDE_BOOT, INSIDE_CODE, INSIDE_RUN
 from labs.errors import Missing, RunFailed
 from labs.launch.inventory import python
 from tests.conftest import DEFAULT_KERNEL
+from tests.virtual.roots import root_with
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOT_ONE = Path(__file__).with_name("boot_one.py")
@@ -57,6 +62,7 @@ def inside(kernel: Path, staging: Path, script: str, **more: object) -> list[str
     """Boot, run a script with bash, return the lines of the console."""
     lines: list[str] = []
     given = {"memory_mib": MEMORY_MIB, "on_line": lines.append, "code": ROOT, **more}
+    given.setdefault("root", root_with("od", "grep", "yes"))
     boot(kernel, staging=staging, argv=("/bin/bash", "-c", script), **given)  # type: ignore[arg-type]
     return lines
 
@@ -85,7 +91,7 @@ def until(true: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def canaries() -> Iterator[list[Path]]:
-    """Files outside of staging, in places that the guest sees: the home folder and another."""
+    """Files of this machine that are none of a guest's: in the home folder and in another."""
     folders = [
         Path(tempfile.mkdtemp(prefix="labs-canary-", dir=where))
         for where in (Path.home(), Path("/var/tmp"))
@@ -100,45 +106,70 @@ def canaries() -> Iterator[list[Path]]:
             shutil.rmtree(folder)
 
 
-def test_only_staging_can_be_written(
+def test_boot_shows_nothing_of_this_machine_and_lets_only_staging_be_written(
     kernel: Path, memory: Path, staging: Path, canaries: list[Path]
 ) -> None:
-    tries = "".join(
-        f"cat {one}; echo x >{one.parent}/new; rm -f {one}; echo x >>{one}; mv {one} {one}2; "
-        f"chmod 0 {one}; ln {one} {INSIDE_RUN}/link; "
-        for one in canaries
-    )
     lines = inside(
         kernel,
         staging,
-        tries
+        "".join(f"cat {one}; ls {one.parent}; " for one in canaries)
         + f"""
-        echo x >{INSIDE_CODE}/new; rm {INSIDE_CODE}/README.md; echo x >/run/labs/boot/init
+        ls /home /opt /usr/share /usr/local
+        for one in /new {INSIDE_CODE}/new {INSIDE_BOOT}/argv; do echo x >$one; done
+        rm {INSIDE_CODE}/README.md /usr/bin/ip
         for made in /run /tmp /var/log {INSIDE_RUN}; do echo kept >$made/labs-made; done
         pwd; cat /tmp/labs-made; cat /proc/mounts >mounts""",
     )
-    for one in canaries:
-        assert one.read_text() == "sings\n"
-        assert sorted(one.parent.iterdir()) == [one]
-        for what in (f"{one.parent}/new", f"remove '{one}'", f"{one}: "):
-            assert any(what in line and "Read-only file system" in line for line in lines), what
-    assert lines.count("sings") == 2 and INSIDE_RUN in lines and "kept" in lines
+    assert "sings" not in lines and ROOT.joinpath("README.md").exists()
+    hidden = [*canaries, *("/home", "/opt", "/usr/share", "/usr/local")]
+    for what in (str(one) for one in hidden):
+        assert any(what in line and "No such file or directory" in line for line in lines), what
+    for what in ("/new", f"{INSIDE_CODE}/new", INSIDE_BOOT, "README.md", "/usr/bin/ip"):
+        assert any(what in line and "Read-only file system" in line for line in lines), what
+    assert INSIDE_RUN in lines and "kept" in lines
     assert sorted(path.name for path in staging.iterdir()) == ["labs-made", "mounts"]
     assert not any(Path(folder, "labs-made").exists() for folder in ("/run", "/tmp", "/var/log"))
     mounts = [line.split() for line in (staging / "mounts").read_text().splitlines()]
     of_the_host = {
         where: options.split(",")[0] for _, where, kind, options, *_ in mounts if kind == "hostfs"
     }
-    assert of_the_host == {"/": "ro", "/run/labs/boot": "ro", INSIDE_RUN: "rw", INSIDE_CODE: "ro"}
+    assert of_the_host == {"/": "ro", INSIDE_BOOT: "ro", INSIDE_RUN: "rw", INSIDE_CODE: "ro"}
 
 
-def test_the_environment_and_the_words_are_constant(
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "mount -t hostfs none /tmp/more",
+        "mount -t hostfs none /tmp/more -o {canary}",
+        "umount -l {code}; mount -t hostfs none /tmp/more -o {canary}",
+        "mount -o remount,rw none /",
+        "mount -o remount,rw none {code}",
+        "mount -o remount,rw none {boot}",
+    ],
+)
+def test_boot_lets_root_inside_open_no_more_of_this_machine(
+    kernel: Path, memory: Path, staging: Path, canaries: list[Path], attempt: str
+) -> None:
+    words = attempt.format(canary=canaries[0].parent, code=INSIDE_CODE, boot=INSIDE_BOOT)
+    lines = inside(
+        kernel,
+        staging,
+        f"mkdir /tmp/more; {words}; echo it ended with $?; ls /tmp/more | wc -l;"
+        f" echo x >/new; echo x >{INSIDE_CODE}/new; echo x >{INSIDE_BOOT}/new; true",
+        root=root_with("wc"),
+    )
+    assert "it ended with 32" in lines and "0" in lines  # mount(8): mount failure
+    assert not list(canaries[0].parent.glob("new")) and not (ROOT / "new").exists()
+
+
+def test_boot_gives_a_constant_environment_and_the_words(
     kernel: Path, memory: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LABS_TEST_STRAY", "1")
     words = ("", "two words", "$HOME", "a\nb", "grüße", "'")
     boot(
         kernel,
+        root=root_with(),
         staging=staging,
         code=ROOT,
         memory_mib=MEMORY_MIB,
@@ -150,16 +181,15 @@ def test_the_environment_and_the_words_are_constant(
         known.pop(name, None)
     assert known == {
         "HOME": "/tmp",
-        "PATH": booting.PATH,
+        "PATH": "/usr/bin",
         "LC_ALL": "C",
         "TZ": "UTC",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        "mem": "256M",
     }
 
 
-def test_lines_come_whole(kernel: Path, memory: Path, staging: Path) -> None:
+def test_boot_gives_whole_lines(kernel: Path, memory: Path, staging: Path) -> None:
     spin = "for ((i = 0; i < 30000; i++)); do :; done"
     words = ("gr\\xc3", "\\xbc\\xc3\\x9fe, ", "whole\\n", "last")
     lines = inside(kernel, staging, "".join(f"printf '{word}'; {spin}; " for word in words))
@@ -185,6 +215,16 @@ def drawn_in(lines: list[str]) -> list[str]:
     return found
 
 
+@functools.cache
+def readable_root() -> Path:
+    """A root in a folder that every user may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="labs-root-", dir="/var/tmp"))
+    atexit.register(shutil.rmtree, folder)
+    folder.chmod(0o755)
+    root = root_with("od", "grep", "tcpdump")
+    return Path(shutil.copytree(root, folder / "root", symlinks=True))
+
+
 def boot_one(
     kernel: Path,
     staging: Path,
@@ -201,6 +241,7 @@ def boot_one(
             str(python()),
             str(code / BOOT_ONE.relative_to(ROOT)),
             str(kernel),
+            str(readable_root()),
             str(staging),
             str(code),
             str(memory_mib),
@@ -219,24 +260,22 @@ def boot_one(
 
 def mounted(options: str) -> tuple[str, ...]:
     """A command that starts another with a tmpfs of these options over /dev/shm."""
-    if os.geteuid() != 0:
-        # There root's files belong to nobody, and `mount` in the guest is a setuid one of them.
-        pytest.skip("mounting over /dev/shm needs root; no kernel boots in a user's own namespace")
     prefix = (
         "unshare",
         "--mount",
+        *(() if os.geteuid() == 0 else ("--map-root-user",)),
         "sh",
         "-c",
         f'mount -t tmpfs -o {options} none /dev/shm && exec "$@"',
         "sh",
     )
     if subprocess.run((*prefix, "true"), capture_output=True).returncode:
-        pytest.skip("this machine does not let root mount in a namespace")
+        pytest.skip("this machine lets nobody mount in a namespace")
     return prefix
 
 
 @pytest.mark.parametrize("options", ["noexec", "size=64m"])
-def test_shared_memory_as_containers_have_it_is_passed_over(
+def test_boot_passes_over_shared_memory_that_cannot_be_used(
     kernel: Path, staging: Path, options: str
 ) -> None:
     home = tempfile.mkdtemp(prefix="labs-home-", dir="/var/tmp")
@@ -251,12 +290,12 @@ def test_shared_memory_as_containers_have_it_is_passed_over(
         shutil.rmtree(home)
 
 
-def test_without_home(kernel: Path, staging: Path) -> None:
+def test_boot_without_home(kernel: Path, staging: Path) -> None:
     assert "fine" in boot_one(kernel, staging, "echo fine")
     assert "fine" in boot_one(kernel, staging, "echo fine", *mounted("noexec"))
 
 
-def test_where_personality_is_refused(kernel: Path, staging: Path) -> None:
+def test_boot_where_personality_is_refused(kernel: Path, staging: Path) -> None:
     """The host places heap and stack at random, nobody may turn that off, and bytes are equal."""
     if Path("/proc/sys/kernel/randomize_va_space").read_text().strip() == "0":
         pytest.skip("this machine does not place memory at random")
@@ -267,7 +306,7 @@ def test_where_personality_is_refused(kernel: Path, staging: Path) -> None:
     assert drawn[0] == drawn[1] == drawn[2]
 
 
-def test_the_seed_and_the_memory_are_inputs(kernel: Path, memory: Path, staging: Path) -> None:
+def test_boot_draws_by_seed_and_memory(kernel: Path, memory: Path, staging: Path) -> None:
     one, same, other = (drawn_in(inside(kernel, staging, RANDOM, seed=seed)) for seed in (1, 1, 2))
     assert one == same
     assert one[0] == other[0] and not set(one[1:]) & set(other[1:])
@@ -304,7 +343,7 @@ def records(capture: bytes) -> int:
 @pytest.mark.skipif(
     shutil.which("tcpdump", path=booting.PATH) is None, reason="tcpdump is not installed"
 )
-def test_a_capture_of_an_ordinary_user_is_complete(kernel: Path, shared: Path) -> None:
+def test_boot_by_an_ordinary_user_captures_every_packet(kernel: Path, shared: Path) -> None:
     """As root this test turns into a user without name, home or rights."""
     staging = shared / "staging"
     staging.mkdir()
@@ -361,7 +400,7 @@ NO_ENDINGS = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_bad_end_is_told_in_one_line(
+def test_boot_reports_a_bad_end_in_one_line(
     kernel: Path, memory: Path, staging: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(booting, "CONSOLE_BYTES", 1 << 20)
@@ -392,19 +431,21 @@ def ends_badly(
 
 
 @pytest.mark.parametrize("ending", NO_ENDINGS)
-def test_what_never_ends_is_ended_and_told_apart(
+def test_boot_ends_what_never_ends_and_says_why(
     kernel: Path, memory: Path, staging: Path, ending: str
 ) -> None:
     script, *words = NO_ENDINGS[ending]
     ends_badly(kernel, memory, staging, script, *words, limits=SHORT)
 
 
-def test_a_spin_may_take_less_than_a_minute() -> None:
+def test_limits_end_a_spin_within_a_minute() -> None:
     """The limit is CPU time; a guest that spins alone on a processor uses nearly all of it."""
     assert Limits().spin_cpu_s <= 45
 
 
-def test_a_kernel_that_stands_still_is_ended(memory: Path, staging: Path, tmp_path: Path) -> None:
+def test_boot_ends_a_kernel_that_uses_no_cpu_time(
+    memory: Path, staging: Path, tmp_path: Path
+) -> None:
     (tmp_path / "linux").write_text("#!/bin/sh\necho I wait\nexec sleep 1000\n")
     (tmp_path / "linux").chmod(0o755)
     ends_badly(
@@ -435,7 +476,9 @@ while receiver.recv(65536):
 """
 
 
-def test_a_run_that_works_may_be_slow(kernel: Path, memory: Path, staging: Path) -> None:
+def test_boot_leaves_a_slow_run_that_makes_progress(
+    kernel: Path, memory: Path, staging: Path
+) -> None:
     """It uses more CPU time than a spin may, while the clock hardly moves, and prints nothing."""
     (staging / "busy.py").write_text(BUSY)
     limits = Limits(spin_cpu_s=1.0)
@@ -448,7 +491,7 @@ def test_a_run_that_works_may_be_slow(kernel: Path, memory: Path, staging: Path)
     assert used_s > 2 * limits.spin_cpu_s
 
 
-def test_a_paused_run_goes_on(kernel: Path, memory: Path, staging: Path) -> None:
+def test_boot_survives_a_pause(kernel: Path, memory: Path, staging: Path) -> None:
     """Its kernel, which all programs inside wait for, is stopped for longer than it may spin or
     stand still. (Signals to the programs would reach the guest.)"""
     lines: list[str] = []
@@ -472,7 +515,7 @@ def test_a_paused_run_goes_on(kernel: Path, memory: Path, staging: Path) -> None
     assert time.monotonic() - begin > 3 * SHORT.still_s
 
 
-def test_a_kernel_without_symbols_is_judged_by_its_lines(
+def test_boot_judges_a_kernel_without_symbols_by_its_lines(
     kernel: Path, memory: Path, staging: Path, tmp_path: Path
 ) -> None:
     stripped = tmp_path / "linux"
@@ -489,7 +532,7 @@ def test_a_kernel_without_symbols_is_judged_by_its_lines(
     assert "fine" in inside(stripped, staging, "echo fine", limits=SHORT)
 
 
-def test_the_clock_and_the_network_are_read_from_outside(
+def test_gauges_read_the_clock_and_the_network_from_outside(
     kernel: Path, memory: Path, staging: Path
 ) -> None:
     """`/proc/uptime` and `/proc/softirqs` show the same figures inside."""
@@ -527,7 +570,7 @@ def test_the_clock_and_the_network_are_read_from_outside(
     assert read[0].softirqs == network > 0
 
 
-def test_a_kernel_that_is_none(memory: Path, staging: Path, tmp_path: Path) -> None:
+def test_boot_of_a_program_that_is_no_kernel(memory: Path, staging: Path, tmp_path: Path) -> None:
     """What is started instead of a kernel leaves its words."""
     (tmp_path / "linux").write_text("#!/bin/sh\necho I am no kernel\n")
     (tmp_path / "linux").chmod(0o755)
@@ -538,13 +581,13 @@ def test_a_kernel_that_is_none(memory: Path, staging: Path, tmp_path: Path) -> N
     assert list(memory.iterdir()) == []
 
 
-def test_without_room_nothing_is_started(kernel: Path, memory: Path, staging: Path) -> None:
+def test_boot_starts_nothing_without_room(kernel: Path, memory: Path, staging: Path) -> None:
     with pytest.raises(Missing, match=r"guests: \d+ MiB free, 1073741824 needed"):
         inside(kernel, staging, "true", memory_mib=1 << 30)
     assert list(memory.iterdir()) == []
 
 
-def test_interrupting_ends_the_kernel(kernel: Path, memory: Path, staging: Path) -> None:
+def test_boot_interrupted_ends_the_kernel(kernel: Path, memory: Path, staging: Path) -> None:
     def on_line(line: str) -> None:
         if line == "about to spin":
             assert processes(memory)
@@ -557,7 +600,7 @@ def test_interrupting_ends_the_kernel(kernel: Path, memory: Path, staging: Path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_owner_takes_its_kernel_along(
+def test_boot_ends_with_its_owner_however_that_ends(
     kernel: Path, memory: Path, staging: Path, number: int
 ) -> None:
     """What it leaves in the memory's folder the next boot clears."""
@@ -582,6 +625,7 @@ def owned(
             sys.executable,
             str(BOOT_ONE),
             str(kernel),
+            str(root_with()),
             str(staging),
             str(ROOT),
             str(MEMORY_MIB),
@@ -603,7 +647,7 @@ def owned(
         owner.wait()
 
 
-def test_no_program_of_the_guest_outlives_its_kernel(
+def test_boot_leaves_no_program_after_its_kernel(
     memory: Path, staging: Path, canaries: list[Path]
 ) -> None:
     """The kernel alone is killed while its owner can do nothing: a program that tries to write
@@ -622,7 +666,7 @@ def test_no_program_of_the_guest_outlives_its_kernel(
         assert list(there.iterdir()) == [canaries[1]]
 
 
-def test_a_boot_leaves_another_alone(
+def test_boot_leaves_another_alone(
     kernel: Path, memory: Path, staging: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"

@@ -1,4 +1,4 @@
-"""The lab `buffers` on the virtual testbed, on both kernels: the article's figures, and the marks.
+"""The lab `buffers` on the virtual testbed, on both kernels: figures, marks, verdicts, the sweep.
 
 The downloads are the article's own, 1 GiB each; they run once for all tests of a kernel.
 """
@@ -12,14 +12,18 @@ from typing import Any
 
 import pytest
 
+import labs
 from labs.catalog import find
 from labs.drive.kernel import store
 from labs.errors import LabError
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import results
+from labs.experiments.buffers.sweep import smallest
 from labs.launch.launch import run as make
+from labs.read.claims.judge import verdicts
 from labs.read.readings.instruments import carried
 from labs.read.runs.run import Run
+from labs.read.theory.bounds import advise
 from tests.real_runs import codes, known
 
 KERNELS = ("6.1", "6.12")
@@ -29,6 +33,19 @@ BUFFERS = find("buffers")
 # reads of 8 KiB, every 26 KB after those of 64 KiB. The sender then refills its buffer in other
 # steps, and the download runs at this share of its speed with 1.21; measured with 1.25.0.
 WGET_READS_64_KIB = 0.975
+# Short ones: a few seconds of transfer, or none at all; and wmem, which the kernels differ in.
+JUDGED = "httping,wmem,adv-m2,adv-2,setsockopt"
+ALIKE = {
+    "A1.4": "holds",
+    "A1.5": "wrong",
+    "A1.11": "held until kernel 6.5",
+    "A1.13": "held until kernel 6.15",
+    "A1.14": "holds",
+    "A1.15": "holds",
+}
+# Around a BDP of 610 KiB, where a send buffer's refills count; and one that is far too small.
+POINTS = "sweep-64k,sweep-305k,sweep-610k,sweep-916k,sweep-1221k,sweep-set-610k,sweep-set-1221k"
+MIB = 1 << 20
 
 
 def study(runs: Path, **given: Any) -> dict[str, Run]:
@@ -65,9 +82,7 @@ def downloads(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[
     return {**own, **{f"wget-{name}": made for name, made in wget.items()}}
 
 
-def test_default_buffers_give_the_articles_figure(
-    downloads: Mapping[str, Run], kernel: str
-) -> None:
+def test_default_gives_the_articles_figure(downloads: Mapping[str, Run], kernel: str) -> None:
     made = downloads["wget-default"]
     found, share = results(made), wget_share(made, kernel)
     if kernel == "6.1":
@@ -78,7 +93,7 @@ def test_default_buffers_give_the_articles_figure(
     assert found.steady_mib_s == pytest.approx(known(found.predicted_mib_s) * share, rel=0.02)
 
 
-def test_large_buffers_fill_the_line(downloads: Mapping[str, Run]) -> None:
+def test_both_fills_the_link(downloads: Mapping[str, Run]) -> None:
     found = results(downloads["both"])
     assert known(found.goodput_mib_s) >= 90
     # 1000 Mbit/s carries 1448 of 1514 bytes as payload: 114.0 MiB/s; 0.5 %: one third of the run.
@@ -87,7 +102,7 @@ def test_large_buffers_fill_the_line(downloads: Mapping[str, Run]) -> None:
 
 
 @pytest.mark.parametrize("condition", ["default", "both"])
-def test_our_client_is_as_fast_as_wget(
+def test_discard_client_is_as_fast_as_wget(
     downloads: Mapping[str, Run], kernel: str, condition: str
 ) -> None:
     own = results(downloads[condition]).goodput_bytes_s
@@ -97,7 +112,7 @@ def test_our_client_is_as_fast_as_wget(
     assert known(own) * share == pytest.approx(wget, rel=0.01)
 
 
-def test_the_instruments_agree_and_nothing_is_marked(downloads: Mapping[str, Run]) -> None:
+def test_instruments_agree_and_nothing_is_marked(downloads: Mapping[str, Run]) -> None:
     for made in downloads.values():
         found = results(made)
         assert codes(found) == []
@@ -106,7 +121,7 @@ def test_the_instruments_agree_and_nothing_is_marked(downloads: Mapping[str, Run
         assert made.link.measured.rtt_ms == pytest.approx(200, abs=0.1)
 
 
-def test_a_capture_holds_every_byte(downloads: Mapping[str, Run]) -> None:
+def test_capture_holds_every_byte(downloads: Mapping[str, Run]) -> None:
     path = downloads["both"].capture("client")
     assert path is not None
     found = carried(path, 80)
@@ -114,9 +129,7 @@ def test_a_capture_holds_every_byte(downloads: Mapping[str, Run]) -> None:
     assert 0 < found.payload_bytes - (1 << 30) < 1000
 
 
-def test_ss_is_read_without_an_unknown_field_and_agrees_with_the_samples(
-    downloads: Mapping[str, Run],
-) -> None:
+def test_ss_has_no_unknown_field_and_agrees_with_the_samples(downloads: Mapping[str, Run]) -> None:
     for made in downloads.values():
         for host in ("server", "client"):
             texts, samples = made.ss(host), made.samples(host)
@@ -146,7 +159,7 @@ def test_ss_is_read_without_an_unknown_field_and_agrees_with_the_samples(
                 assert (said[name] == said[f"{name}_sampled"]).all(), name
 
 
-def test_a_study_that_is_there_is_not_made_again(tmp_path: Path) -> None:
+def test_run_reuses_existing_runs(tmp_path: Path) -> None:
     lines: list[str] = []
     p = Buffers(runs=str(tmp_path), only="both,unshaped", transfer_mib=1)
     first = make(BUFFERS, p, progress=lambda _, line: lines.append(line))
@@ -167,7 +180,7 @@ def test_a_study_that_is_there_is_not_made_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("given", "measured_pct"), [({"loss_pct": 2.0}, 2.0)])
-def test_loss_is_read_from_the_shapers_own_counters(
+def test_loss_is_read_from_the_shapers_counters(
     tmp_path: Path, given: dict[str, float], measured_pct: float
 ) -> None:
     found = study(
@@ -183,7 +196,7 @@ def test_loss_is_read_from_the_shapers_own_counters(
     assert found.link.measured.loss_pct == pytest.approx(measured_pct, abs=0.52)
 
 
-def test_a_router_carries_real_packets_with_offloads_off(tmp_path: Path) -> None:
+def test_router_carries_real_packets_with_offloads_off(tmp_path: Path) -> None:
     found = study(
         tmp_path,
         only="both",
@@ -200,9 +213,63 @@ def test_a_router_carries_real_packets_with_offloads_off(tmp_path: Path) -> None
     assert codes(shown) == []
 
 
-def test_guest_memory_that_is_too_small_is_marked_or_said(tmp_path: Path) -> None:
+def test_memory_pressure_is_marked(tmp_path: Path) -> None:
     found = study(tmp_path, only="both", memory_mib=1024, transfer_mib=64)["both"]
     pressed = int(found.nstat("client")["TcpExtTCPMemoryPressures"]) + int(
         found.nstat("server")["TcpExtTCPMemoryPressures"]
     )
     assert ("memory_pressure" in codes(results(found))) is (pressed > 0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "wmem"),
+    [
+        pytest.param("6.1", "holds"),
+        pytest.param("6.12", "held until kernel 6.5", marks=pytest.mark.kernel("6.12")),
+    ],
+)
+def test_verdicts_of_article_1_on_fresh_runs(tmp_path: Path, kernel: str, wmem: str) -> None:
+    study = make(BUFFERS, Buffers(runs=str(tmp_path), kernel=kernel, only=JUDGED))
+    found = {one.id: one for one in verdicts(BUFFERS, study.runs)}
+    assert {id_: found[id_].verdict for id_ in ALIKE} == ALIKE
+    assert found["A1.7"].verdict == wmem
+    assert found["A1.7"].witness is not None
+    assert found["A1.7"].witness.kernel.startswith(f"{kernel}.")
+    assert found["A1.6"].reason.startswith("needs the condition default")
+
+
+def test_sweep_is_predicted_and_twice_the_bdp_is_enough(kernel: str, tmp_path: Path) -> None:
+    """6.1 needs twice the BDP, 6.12 one and a half times: then it is the writer that waits."""
+    study = labs.study(
+        Buffers(
+            kernel=kernel,
+            rate_mbit=100,
+            delay_ms=50,
+            limit_s=20,
+            size="full",
+            only=POINTS,
+            runs=str(tmp_path),
+        )
+    )
+    table = study.results()
+    assert table["settled"].all()
+    apart = 100 * (table["predicted_mib_s"] / table["steady_mib_s"] - 1)
+    assert apart.abs().max() < 5
+    found = smallest(table)[0]
+    assert found.of_the_bdp == pytest.approx(2.0 if kernel == "6.1" else 1.5, rel=0.01)
+
+
+def test_advise_gives_buffers_that_fill_the_link(kernel: str, tmp_path: Path) -> None:
+    wished = advise(1000, 100, kernel)
+    needed_mib = max(wished.receive_bytes, wished.send_bytes) / MIB
+    study = labs.study(
+        Buffers(
+            kernel=kernel,
+            delay_ms=100,
+            buffer_mib=needed_mib,
+            only="both",
+            transfer_mib=512,
+            runs=str(tmp_path),
+        )
+    )
+    assert study.results()["steady_mib_s"].iloc[0] == pytest.approx(114, rel=0.01)

@@ -10,8 +10,10 @@ import pytest
 
 from labs.catalog import LABS, find
 from labs.drive import guest
-from labs.drive.kernel.boot import INSIDE_CODE, boot
-from labs.launch.code_digest import copy
+from labs.drive.kernel.boot import boot
+from labs.drive.kernel.guest_root import kept_root
+from labs.drive.programs.init import INSIDE_CODE, PYTHON
+from labs.launch.code_digest import copied
 from labs.launch.inventory import python
 from labs.launch.plan import code_of, plan
 
@@ -25,24 +27,25 @@ NOT_INSIDE = ("labs.drive.parameters", "labs.drive.kernel.boot", "labs.drive.ker
 
 
 @pytest.mark.parametrize("name", LABS)
-def test_every_module_loaded_in_the_guest_is_in_the_code(name: str, tmp_path: Path) -> None:
+def test_code_of_has_every_module_loaded_in_the_guest(name: str, tmp_path: Path) -> None:
     lab = find(name)
     (planned,) = plan(lab, lab.Parameters(**SMALL[name]))
     order = {"inputs": planned.inputs, "key": planned.key, "hz": 250, "versions": {}}
     (tmp_path / guest.INPUTS).write_text(json.dumps({**order, "ssh_config": None}))
     code = code_of(lab, "virtual")
-    words = guest.argv(python(), INSIDE_CODE, "virtual", lab.experiment)
+    words = guest.argv(Path(PYTHON), INSIDE_CODE, "virtual", lab.experiment)
     start = words[words.index("-c") + 1]
     ends = "raise SystemExit(main(*sys.argv[2:]))"
     assert start.endswith(ends)
     left = start.replace(
         ends, f"code = main(*sys.argv[2:]); {LEAVE_MODULES}; raise SystemExit(code)"
     )
-    assert planned.kernel is not None
+    assert planned.kernel is not None and planned.root is not None
     boot(
         planned.kernel.path,
+        root=kept_root(planned.root, python()),
         staging=tmp_path,
-        code=copy(code, python()),
+        code=copied(code, python()),
         argv=tuple(left if word == start else word for word in words),
     )
     loaded = {one for one in (tmp_path / "modules").read_text().split() if one.startswith("labs")}

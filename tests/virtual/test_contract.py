@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from labs.drive.kernel import store
-from labs.drive.kernel.boot import INSIDE_CODE, boot
+from labs.drive.kernel.boot import boot
+from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.errors import LabError
-from labs.launch.inventory import python
 from tests.conftest import DEFAULT_KERNEL
 from tests.contract import CHECKS
 from tests.contract.inside import RESULTS
 from tests.sshd import no_sshd
+from tests.virtual.roots import root_with
 
 PROGRAM = (
     f"import sys; sys.path.insert(0, '{INSIDE_CODE}'); "
@@ -35,9 +36,10 @@ def made_inside(staging: Path, *words: str) -> Outcomes:
     try:
         boot(
             store.find(DEFAULT_KERNEL).path,
+            root=root_with("ethtool", "ssh", "sshd", "ssh-keygen"),
             staging=staging,
             code=ROOT,
-            argv=(str(python()), "-I", "-S", "-c", PROGRAM, *words),
+            argv=(PYTHON, "-I", "-S", "-c", PROGRAM, *words),
             cpu=max(os.sched_getaffinity(0)),
         )
     except LabError as error:

@@ -89,7 +89,9 @@ def as_another_user(code: Path) -> str:
     )
 
 
-def test_twenty_runs_leave_one_digest(code: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_runs_repeat_to_the_byte_twenty_times(
+    code: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     base = tmp_path_factory.mktemp("repeat")
     folders = [base / f"run{number}" for number in range(16)]
     with ThreadPoolExecutor(2) as pool:
@@ -129,7 +131,7 @@ def test_twenty_runs_leave_one_digest(code: Path, tmp_path_factory: pytest.TempP
     assert capture.stat().st_size > 500_000
 
 
-def test_another_seed_gives_other_bytes(code: Path, tmp_path: Path) -> None:
+def test_runs_differ_with_another_seed(code: Path, tmp_path: Path) -> None:
     one, other = (
         subprocess.run(
             (

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel import store
-from labs.drive.kernel.boot import INSIDE_CODE, boot
+from labs.drive.kernel.boot import boot
+from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.errors import RunFailed
-from labs.launch.inventory import python
 from tests.conftest import DEFAULT_KERNEL
+from tests.virtual.roots import root_with
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = [DEFAULT_KERNEL, pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
@@ -32,7 +33,7 @@ sys.path.insert(0, {INSIDE_CODE!r})
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.virtual import open_testbed
 with open_testbed(Link(), None) as testbed:
-    busy = testbed.server.start(("python3", "-ISc", {BUSY!r}))
+    busy = testbed.server.start(({PYTHON!r}, "-ISc", {BUSY!r}))
     print("ended with", busy.wait(), flush=True)
 """
 
@@ -73,12 +74,18 @@ def busy_run(
     sender = threading.Thread(
         target=signal_busy_program, args=(memory, staging / "busy", numbers), daemon=True
     )
-    argv = (str(python()), "-I", "-S", "-c", PROGRAM)
-    kernel = store.find(version).path
     if numbers:
         sender.start()
     try:
-        boot(kernel, staging=staging, code=ROOT, argv=argv, memory_mib=256, on_line=lines.append)
+        boot(
+            store.find(version).path,
+            root=root_with(),
+            staging=staging,
+            code=ROOT,
+            argv=(PYTHON, "-I", "-S", "-c", PROGRAM),
+            memory_mib=256,
+            on_line=lines.append,
+        )
     finally:
         (folder / "lines").write_text("\n".join(lines))
     return lines

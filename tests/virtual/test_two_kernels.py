@@ -8,11 +8,11 @@ import pytest
 
 import labs
 from labs.experiments.buffers.parameters import Buffers
-from labs.read.runs.listing import open_study
+from labs.read.runs.schemas import open_study
 
 
 @pytest.mark.kernel("6.12")
-def test_the_other_kernels_study_stands_beside_the_first(tmp_path: Path) -> None:
+def test_study_on_another_kernel_leaves_the_first_the_newest(tmp_path: Path) -> None:
     p = Buffers(only="both,default", rate_mbit=10, delay_ms=40, transfer_mib=1, runs=str(tmp_path))
     study = labs.study(p)
     other = study.on("6.12", "both")

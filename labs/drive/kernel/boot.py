@@ -4,9 +4,9 @@ The kernel's command line and its memory are inputs of its random generator, so 
 are the same on every machine: what differs from run to run (folders, parameters) comes in by way
 of the working directory, and only the seed stands on the command line.
 
-Inside, the host's root is mounted read-only; /run, /tmp and /var/log are empty tmpfs; the
-program finds its folder at /run/labs/run, the only place of the host that it can write, and a
-copy of the driving code at /run/labs/code.
+Inside, nothing of this machine shows but four folders: a root of its own
+(`labs.drive.kernel.guest_root`) and the driving code at /run/labs/code, both read-only; the
+program's words; and the folder of the run at /run/labs/run, the only one that can be written.
 """
 
 from __future__ import annotations
@@ -28,53 +28,19 @@ from labs.drive.kernel.process_group import (
     stopped,
 )
 from labs.drive.kernel.watchdog import LOOK_S, Gauges, Limits, Watchdog
-from labs.drive.record.owned_path import clear_folders, owned_folder
+from labs.drive.programs.init import EXIT_LINE, INIT, PYTHON
+from labs.drive.record.disk import clear_folders, owned_folder
+from labs.drive.units import MIB
 from labs.errors import RunFailed
 
 # Any constant does; a date after the article's kernels makes certificates and logs plausible.
 EPOCH_NS = 1_790_000_000_000_000_000
-INSIDE_RUN = "/run/labs/run"
-INSIDE_CODE = "/run/labs/code"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 LEFTOVER = "labs-boot-"
-EXIT_LINE = "labs-exit "
 CONSOLE_S = 0.05  # how long the console is left unread
-CONSOLE_BYTES = 64 << 20
+CONSOLE_BYTES = 64 * MIB
 TAIL_BYTES = 8192
 LIMITS = Limits()
-
-_INIT = (
-    # -n -i: libmount would look into the /run of the host, and what it finds there moves the
-    # random numbers of the guest.
-    # LIBMOUNT_FORCE_MOUNT2: hostfs of 6.12 takes a bare path by the old call alone, which
-    # util-linux from 2.39 on would not use by itself.
-    "export LIBMOUNT_FORCE_MOUNT2=always; mount -n -i -t tmpfs run /run;"
-    " mkdir -p /run/labs/run /run/labs/code /run/labs/boot;"
-    " mount -r -t hostfs none /run/labs/boot -o /proc/self/cwd/boot/.;"
-    " exec /bin/bash /run/labs/boot/init"
-)
-
-# mount -a reads all of these in one process: each process started inside costs 20 ms.
-_FSTAB = f"""\
-proc /proc proc defaults 0 0
-sys /sys sysfs defaults 0 0
-tmp /tmp tmpfs defaults 0 0
-log /var/log tmpfs defaults 0 0
-none {INSIDE_RUN} hostfs rw,/proc/self/cwd/run/. 0 0
-none {INSIDE_CODE} hostfs ro,/proc/self/cwd/code/. 0 0
-"""
-
-_SCRIPT = f"""\
-export PATH={PATH} HOME=/tmp LC_ALL=C TZ=UTC PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
-mount -a -T /run/labs/boot/fstab
-unset LIBMOUNT_FORCE_MOUNT2
-cd {INSIDE_RUN}
-mapfile -d '' -t words </run/labs/boot/argv
-"${{words[@]}}"
-echo "{EXIT_LINE}$?"
-sync
-halt -fp 2>/dev/null || /usr/bin/python3 -ISc 'import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)'
-"""
 
 # A guest's processes are processes of this machine whose system calls the kernel catches: one that
 # outlived the kernel would make them here. So, beside the kernel and in its group, a shell reads
@@ -92,7 +58,7 @@ def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
     return (
         "root=/dev/root",
         "rootfstype=hostfs",
-        "rootflags=/",
+        "rootflags=proc/self/cwd/guest/.",
         "ro",
         f"mem={memory_mib}M",
         "time-travel=inf-cpu",
@@ -100,16 +66,18 @@ def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
         "con=null",
         "con0=fd:0,fd:1",
         f"labs.seed={seed}",
-        "init=/bin/bash",
+        f"init={PYTHON}",
         "--",
-        "-c",
-        f'"{_INIT}"',
+        "-I",
+        "-S",
+        INIT,
     )
 
 
 def boot(
     kernel: Path,
     *,
+    root: Path,
     staging: Path,
     code: Path,
     argv: tuple[str, ...],
@@ -121,19 +89,19 @@ def boot(
 ) -> None:
     """Boot `kernel`, run `argv` inside as its root, halt; return when it ended with exit code 0.
 
-    `staging` is writable inside at /run/labs/run, `code` readable at /run/labs/code. `on_line`
-    gets each line that the console shows. RunFailed, with the tail of the console, when the
-    program fails, the kernel panics, or a program inside spins or waits beyond `limits`, however
-    slow this machine is; Missing when no folder can hold the guest's memory. The kernel's whole
-    process group is gone when this returns or raises.
+    `root` is the folder that the guest has as its root, `staging` is writable inside at
+    /run/labs/run, `code` readable at /run/labs/code. `on_line` gets each line that the console
+    shows. RunFailed, with the tail of the console, when the program fails, the kernel panics, or a
+    program inside spins or waits beyond `limits`, however slow this machine is; Missing when no
+    folder can hold the guest's memory. The kernel's whole process group is gone when this returns
+    or raises.
     """
     with _boot_folder(memory_mib) as folder:
+        (folder / "guest").symlink_to(root.resolve())
         (folder / "run").symlink_to(staging.resolve())
         (folder / "code").symlink_to(code.resolve())
         inner = folder / "boot"
         inner.mkdir()
-        (inner / "init").write_text(_SCRIPT)
-        (inner / "fstab").write_text(_FSTAB)
         (inner / "argv").write_bytes(b"\0".join(word.encode() for word in argv) + b"\0")
         console = folder / "console"
         # A regular file as console: a pipe could fill and make the guest wait on real time.

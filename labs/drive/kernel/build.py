@@ -1,4 +1,5 @@
-"""Build a User-Mode Linux kernel with virtual time, the same bytes wherever it is built.
+"""Build a User-Mode Linux kernel with virtual time, the same bytes wherever it is built; or add one
+that was built elsewhere.
 
 Source, patches, `make tinyconfig` plus our fragment, `make`, check, keep. Everything that a
 kernel build takes from its surroundings is fixed here: the user, host and date in the banner (they
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,17 +22,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from labs.drive.kernel import fragment, store
 from labs.drive.kernel import kernel_source as source
+from labs.drive.kernel import store
 from labs.drive.kernel.check import check
-from labs.drive.kernel.install import keep, work_folder
-from labs.drive.kernel.versions import KernelSpec, series_of
-from labs.errors import LabError, Missing, RunFailed
+from labs.drive.kernel.versions import SERIES, KernelSpec, series_of
+from labs.errors import Damaged, LabError, Missing, RunFailed
 
 HZ = 250
 # Half of it is the unpacked tree; a downloaded package comes on top.
 ROOM_MIB = 1536
-PATCHES = Path(__file__).parent / "patches"
+ROOM_TO_ADD_MIB = 128
+HERE = Path(__file__).parent
+PATCHES = HERE / "patches"
 # A user's own compiler in PATH would build other bytes than the machine's.
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # Objects that are compiled; only the length of the progress bar rests on it.
@@ -48,6 +51,11 @@ _TOOLS = {
     "patch": "patch",
     "setpriv": "util-linux",
 }
+
+
+_SET = re.compile(r'(CONFIG_\w+)=(y|m|-?\d+|0x[0-9a-fA-F]+|".*")')
+_UNSET = re.compile(r"# (CONFIG_\w+) is not set")
+OFF = "n"
 
 
 @dataclass(frozen=True)
@@ -68,13 +76,14 @@ def plan(
     there = _there(found.version, series, into)
     return {
         "source": found.version or None,
+        "supported": series in SERIES,
         "from": found.kind,
         "tarball": str(found.tarball) if found.tarball else None,
         "package": found.package or None,
         "release": found.release or None,
         "hz": HZ,
         "patches": sorted(_patches()),
-        "options": len(fragment.parse(fragment.fragment_text(series))),
+        "options": len(options_of(fragment_text(series))),
         "into": str(into or store.own_store()),
         "built": there.sha256 if there else None,
     }
@@ -119,16 +128,16 @@ def build(
     try:
         needs()
         found = source.locate(spec, tarball)
-    except Missing:
+    except LabError:
         # Where none can be built, one that is shared or was added serves as well.
-        if fresh or tarball or not (there := _kept(spec)):
+        if fresh or tarball or spec.form == "digest" or not (there := _kept(spec)):
             raise
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
     if not fresh and (there := _there(found.version, series_of(found.version), into)):
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
     # The compiler sees the real path; only that can be mapped away.
     folder = (into or store.own_store()).resolve()
-    with work_folder(folder, ROOM_MIB) as work:
+    with store.work_folder(folder, ROOM_MIB) as work:
         try:
             show.step(f"unpacking {found.package or found.tarball} {found.version}".rstrip())
             tree = work / "tree"
@@ -152,8 +161,43 @@ def build(
             **_recipe(series_of(release)),
             "checked": checked,
         }
-        kept = keep(program, content, config=config, patches=_patches(), work=work)
+        kept = store.keep(program, content, config=config, patches=_patches(), work=work)
     return Built(kept, True, checked)
+
+
+def plan_add(file: Path, sha256: str, *, into: Path | None = None) -> dict[str, Any]:
+    """What `add` would do, as plain data, after the file's digest was checked."""
+    store.check_digest(file, sha256)
+    return {
+        "file": str(file),
+        "sha256": sha256.lower(),
+        "into": str((into or store.own_store()) / sha256.lower()),
+    }
+
+
+def add(file: Path, sha256: str, *, into: Path | None = None) -> store.Kernel:
+    """Check a kernel file and keep it in `into` (the user's store) under its digest.
+
+    Version and tick are what the booted kernel says of itself. RunFailed if it fails the check.
+    """
+    store.check_digest(file, sha256)
+    with store.work_folder((into or store.own_store()).resolve(), ROOM_TO_ADD_MIB) as work:
+        program = work / "linux"
+        shutil.copyfile(file, program)
+        program.chmod(0o755)
+        # Once more: what is kept is the copy.
+        store.check_digest(program, sha256)
+        measured = check(program)
+        content = {
+            "schema": store.SCHEMA,
+            "version": measured["release"],
+            "source": measured["release"],
+            "sha256": sha256.lower(),
+            "hz": measured["hz"],
+            "added": True,
+            "checked": measured,
+        }
+        return store.keep(program, content, config=None, patches={}, work=work)
 
 
 def _kept(spec: KernelSpec) -> store.Kernel | None:
@@ -168,7 +212,7 @@ def _recipe(series: str) -> dict[str, Any]:
     return {
         "hz": HZ,
         "patches": {name: hashlib.sha256(text).hexdigest() for name, text in _patches().items()},
-        "fragment": hashlib.sha256(fragment.fragment_text(series).encode()).hexdigest(),
+        "fragment": hashlib.sha256(fragment_text(series).encode()).hexdigest(),
         "compiler": _first_line(("gcc", "--version")),
         "linker": _first_line(("ld", "--version")),
     }
@@ -213,7 +257,7 @@ def _apply(tree: Path) -> None:
             lines = [line for line in said if "FAILED" in line or "can't" in line]
             raise RunFailed(
                 f"{patch.name} does not fit this source: {(lines or said)[0]}; build "
-                f"a series that it fits ({', '.join(OBJECTS)}), or fix the patch"
+                f"a series that it fits ({', '.join(SERIES)}), or fix the patch"
             )
 
 
@@ -237,15 +281,64 @@ def environment(tree: Path) -> dict[str, str]:
     }
 
 
+def fragment_text(series: str, folder: Path = HERE) -> str:
+    """The lines for one series: `fragment.config`, then `fragment-SERIES.config` if it exists."""
+    text = (folder / "fragment.config").read_text("utf-8")
+    own = folder / f"fragment-{series}.config"
+    return text + own.read_text("utf-8") if own.is_file() else text
+
+
+def options_of(text: str) -> dict[str, str]:
+    """Options and values of a fragment or a `.config`; "n" for `# CONFIG_X is not set`.
+
+    A later line wins, as in the kernel's own merge. Damaged for a line that is neither an option
+    nor a comment, and for a comment that looks like a mistyped option.
+    """
+    options: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _SET.fullmatch(line):
+            options[found[1]] = found[2]
+        elif found := _UNSET.fullmatch(line):
+            options[found[1]] = OFF
+        elif line and (not line.startswith("#") or line.startswith("# CONFIG_")):
+            raise Damaged(
+                f"kernel configuration, line {number}: {line!r} is neither CONFIG_NAME=value "
+                "nor '# CONFIG_NAME is not set' nor a comment"
+            )
+    return options
+
+
+def not_taken(wanted: dict[str, str], config: dict[str, str]) -> tuple[str, ...]:
+    """The wanted options that a finished configuration lacks, each with what it has instead.
+
+    An option that the configuration does not know counts as off.
+    """
+    return tuple(
+        f"{name} (wanted {value}, is {config.get(name, OFF)})"
+        for name, value in wanted.items()
+        if config.get(name, OFF) != value
+    )
+
+
+def verify_options(wanted: dict[str, str], config: dict[str, str], version: str) -> None:
+    """RunFailed, naming the options, if a configuration lacks one that was asked for."""
+    if missing := not_taken(wanted, config):
+        raise RunFailed(
+            f"the configuration of Linux {version} did not take {', '.join(missing)}; "
+            "a dependency is missing or the option has another name in this version: "
+            f"put what it needs into labs/drive/kernel/fragment-{series_of(version)}.config"
+        )
+
+
 def _configure(tree: Path, release: str) -> str:
     """Write `.config` from tinyconfig and the fragment; return it, verified."""
-    text = fragment.fragment_text(series_of(release))
+    text = fragment_text(series_of(release))
     _make(tree, "tinyconfig")
     with (tree / ".config").open("a", encoding="utf-8") as config:
         config.write(text)
     _make(tree, "olddefconfig")
     made = (tree / ".config").read_text("utf-8")
-    fragment.verify(fragment.parse(text), fragment.parse(made), release)
+    verify_options(options_of(text), options_of(made), release)
     return made
 
 

@@ -15,7 +15,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.kernel.versions import KernelSpec, age, release_of
+from labs.drive.kernel.versions import (
+    KernelSpec,
+    age,
+    check_supported,
+    is_source_version,
+    release_of,
+)
 from labs.errors import BadInput, Missing, RunFailed
 
 INSTALLED = Path("/usr/src")
@@ -70,7 +76,8 @@ class Source:
 def locate(spec: KernelSpec, tarball: Path | None = None) -> Source:
     """Say which source `spec` means, without fetching it.
 
-    Missing if this machine has none; BadInput for a digest or a tarball that is not there.
+    Missing if this machine has none; BadInput for a digest, for a tarball that is not there, and
+    without a tarball for a series that no patches fit.
     """
     if spec.form == "digest":
         raise BadInput(f"{spec.text!r} is a digest: give the version to build, such as 6.1")
@@ -78,6 +85,7 @@ def locate(spec: KernelSpec, tarball: Path | None = None) -> Source:
         if not tarball.is_file():
             raise BadInput(f"{tarball} is not a file: --source takes a tarball of kernel sources")
         return Source(spec.text if spec.form == "source" else "", "tarball", "", tarball)
+    check_supported(spec)
     package = f"linux-source-{spec.series}"
     installed = _installed(package)
     if installed and spec.matches(installed, ""):
@@ -104,22 +112,19 @@ def _archived(package: str, spec: KernelSpec) -> Source:
         )
     release, offered = "", _offered(package)
     if not offered:
-        release = RELEASES.get(spec.series, "")
-        offered = _offered_by(release, package) if release else ()
+        release = RELEASES[spec.series]
+        offered = _offered_by(release, package)
     fitting = [version for version in offered if spec.matches(version, "")]
     if fitting:
         return Source(max(fitting, key=age), "archive", package, None, release)
     if offered:
         raise Missing(
-            f"{package} {spec.text} is not in the package lists"
-            f"{f' of {release}' if release else ' of this machine'}; there are "
-            f"{', '.join(offered)}; build one of them, or give --source TARBALL"
+            f"Linux {spec.text} is not in the package lists of {release or 'this machine'}; "
+            f"labs kernel build takes {', '.join(offered)}, or your own --source TARBALL"
         )
     raise Missing(
-        f"{package} is not in this machine's package lists, which hold "
-        f"{', '.join(_packages()) or 'no kernel sources'}"
-        f"{f', and not in those of {release} on its mirrors' if release else ''}; "
-        "run `apt-get update` as root, or give a tarball of kernel sources: "
+        f"{package} is neither in this machine's package lists nor in those of {release} on its "
+        "mirrors; run `apt-get update` as root, or give a tarball of kernel sources: "
         "labs kernel build --source TARBALL"
     )
 
@@ -136,17 +141,13 @@ def _offered_by(release: str, package: str) -> tuple[str, ...]:
         return _offered(package, options)
 
 
-def _packages() -> list[str]:
-    """The packages of kernel sources that apt knows here, oldest series first."""
-    words = ("apt-cache", "pkgnames", "linux-source-")
-    names = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
-    return sorted((name for name in names if re.fullmatch(r"linux-source-[\d.]+", name)), key=age)
-
-
 def offers(madison: str) -> tuple[str, ...]:
-    """The versions in the output of `apt-cache madison`, newest first, each once."""
+    """The versions in the output of `apt-cache madison` that can be built, newest first, once each.
+
+    Candidates of a release (7.3~rc7-1~exp1) cannot.
+    """
     found = (line.split("|")[1].strip() for line in madison.splitlines() if line.count("|") >= 2)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(version for version in found if is_source_version(version)))
 
 
 def fetch(source: Source, work: Path) -> Path:

@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 from labs.drive.record.disk import cache
+from labs.drive.units import MIB
 from labs.errors import Missing
 
-MIB = 1 << 20
 # What a guest touches beyond its experiment: its page table, tmpfs files, the captures.
 TOUCHED_MIB = 768
 CACHE = "cache"

@@ -23,13 +23,13 @@ from typing import Any
 
 from labs.drive.kernel import kernel_source as source
 from labs.drive.kernel.build import ROOM_MIB, needs
-from labs.drive.kernel.install import work_folder
+from labs.drive.kernel.store import work_folder
 from labs.drive.kernel.versions import KernelSpec
 from labs.errors import Missing, RunFailed
 
 OTHER_USER = "nobody"
 SYSTEM_PYTHON = "/usr/bin/python3"
-PACKAGE = Path(__file__).parent.parent
+PACKAGE = Path(__file__).parents[2]
 _DEEPER = "deeper/and/deeper"
 
 
@@ -100,6 +100,35 @@ def _build(
     folder.mkdir(parents=True)
     code = folder / "code"
     shutil.copytree(PACKAGE, code / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    words: tuple[str, ...] = (
+        "--source",
+        str(tarball),
+        "--fresh",
+        "--json",
+        "--into",
+        str(folder / "store"),
+    )
+    if jobs:
+        words += ("--jobs", str(jobs))
+    print(f"build by {user} in {folder}", file=sys.stderr)
+    begin = time.monotonic()
+    answer = _answer_of(
+        (*_labs_of(user, folder), "kernel", "build", version, *words),
+        code,
+        folder,
+        f"the build by {user} in {folder}",
+    )
+    return {
+        "user": user,
+        "folder": str(folder),
+        "seconds": round(time.monotonic() - begin, 1),
+        "sha256": json.loads(answer)["sha256"],
+    }
+
+
+def _labs_of(user: str, folder: Path) -> tuple[str, ...]:
+    """The words that start `labs` as a user, from the copy in the working folder; another user is
+    given `folder`, and what starts there ends with this process."""
     words: tuple[str, ...] = ("setpriv", "--pdeathsig", "INT")
     python = sys.executable
     if user != pwd.getpwuid(os.geteuid()).pw_name:
@@ -108,19 +137,7 @@ def _build(
         _open_to(folder, owner)
         # A virtual environment may lie where the other user cannot go.
         python = SYSTEM_PYTHON
-    words += (python, "-m", "labs.cli", "kernel", "build", version, "--source", str(tarball))
-    words += ("--fresh", "--json", "--into", str(folder / "store"))
-    if jobs:
-        words += ("--jobs", str(jobs))
-    print(f"build by {user} in {folder}", file=sys.stderr)
-    begin = time.monotonic()
-    answer = _answer_of(words, code, folder, f"the build by {user} in {folder}")
-    return {
-        "user": user,
-        "folder": str(folder),
-        "seconds": round(time.monotonic() - begin, 1),
-        "sha256": json.loads(answer)["sha256"],
-    }
+    return (*words, python, "-m", "labs.cli")
 
 
 def _answer_of(words: tuple[str, ...], code: Path, home: Path, what: str) -> bytes:

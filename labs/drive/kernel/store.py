@@ -1,4 +1,4 @@
-"""Kernels that are built: where they are kept, and how one is found.
+"""Kernels that are built: where they are kept, how one is found, how one is put there.
 
 A store is a folder of kernels, each under its digest:
 
@@ -9,23 +9,30 @@ A store is a folder of kernels, each under its digest:
 
 The user's own store is `labs/kernels` in the cache (XDG_CACHE_HOME, else ~/.cache). LABS_KERNELS
 names one or more shared stores, separated by colons; they are only read, and searched first.
+
+A kernel is put into a store whole or not at all.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import re
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel.versions import age, read_kernel_spec
-from labs.drive.record.disk import cache
+from labs.drive.kernel.versions import DEFAULT, SERIES, age, read_kernel_spec
+from labs.drive.record.disk import cache, clear_folders, owned_folder
 from labs.errors import BadInput, Damaged, Missing
 
 SCHEMA = 1
 PROGRAM, CONFIG, RECORD, PATCHES = "linux", "config", "kernel.json", "patches"
+WORK = ".work-"
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,13 @@ def shared_stores() -> tuple[Path, ...]:
 
 def stores() -> tuple[Path, ...]:
     """All stores in the order in which they are searched."""
-    return (*shared_stores(), own_store())
+    return tuple(_searched())
+
+
+def _searched() -> Iterator[Path]:
+    """The stores one by one: a user without a home has no own one, and may not need it."""
+    yield from shared_stores()
+    yield own_store()
 
 
 def record(folder: Path) -> dict[str, Any]:
@@ -98,9 +111,20 @@ def read(folder: Path) -> Kernel:
 
 
 def kernels_of(store: Path) -> tuple[Kernel, ...]:
-    """The kernels of one store, newest version first; of one version the last one kept first."""
-    # A name that is no whole digest belongs to a build that is under way.
-    folders = [folder for folder in store.glob("*") if len(folder.name) == 64]
+    """The kernels of one store, newest version first; of one version the last one kept first.
+
+    Missing if the store cannot be read, Damaged if one of its records is not whole.
+    """
+    try:
+        # A name that is no whole digest belongs to a build that is under way.
+        folders = [folder for folder in store.iterdir() if len(folder.name) == 64]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise Missing(
+            f"the kernels in {store} cannot be read ({error.strerror}); correct that, or name "
+            "another folder in LABS_KERNELS or XDG_CACHE_HOME"
+        ) from None
     folders.sort(key=lambda folder: (_kept_at(folder), folder.name), reverse=True)
     found = [read(folder) for folder in folders]
     return tuple(sorted(found, key=lambda kernel: age(kernel.source), reverse=True))
@@ -118,20 +142,30 @@ def kernels() -> tuple[Kernel, ...]:
 def find(spec: str) -> Kernel:
     """The kernel that "6.1", "6.1.192-2" or at least 8 digits of a digest mean.
 
-    The first store that has one answers; in it the newest version. BadInput if `spec` names
-    nothing, or two digests begin alike; Missing if it is not built; Damaged if the file is not
-    what its digest says.
+    The first store that has one answers, whatever is wrong with those after it; in it the newest
+    version. BadInput if `spec` names nothing, or two digests begin alike; Missing if it is not
+    built; Damaged if the file is not what its digest says.
     """
     wanted = read_kernel_spec(spec)
-    there = kernels()
-    fitting = [kernel for kernel in there if wanted.matches(kernel.source, kernel.sha256)]
-    if not fitting:
-        built = ", ".join(f"{kernel.source} ({kernel.sha256[:12]})" for kernel in there)
-        step = "labs kernel list" if wanted.form == "digest" else f"labs kernel build {spec}"
-        raise Missing(f"no kernel {spec} is built; built: {built or 'none'}; next step: {step}")
-    if wanted.form == "digest" and len(fitting) > 1:
-        raise BadInput(f"{spec} begins {len(fitting)} digests: give more of it")
-    kernel = fitting[0]
+    there: list[Kernel] = []
+    for store in _searched():
+        kept = kernels_of(store)
+        if fitting := [one for one in kept if wanted.matches(one.source, one.sha256)]:
+            if wanted.form == "digest" and len(fitting) > 1:
+                raise BadInput(f"{spec} begins {len(fitting)} digests: give more of it")
+            return _verified(fitting[0])
+        there += kept
+    built = ", ".join(dict.fromkeys(f"{kernel.source} ({kernel.sha256[:12]})" for kernel in there))
+    step = f"labs kernel build {spec}"
+    if wanted.form == "digest":
+        step = "labs kernel list"
+    elif wanted.series not in SERIES:
+        step = f"labs kernel build {DEFAULT} (can be built: {', '.join(SERIES)})"
+    raise Missing(f"no kernel {spec} is built; built: {built or 'none'}; next step: {step}")
+
+
+def _verified(kernel: Kernel) -> Kernel:
+    """The kernel, if its program is what its digest says; else Damaged."""
     if not kernel.path.is_file() or digest_of(kernel.path) != kernel.sha256:
         raise Damaged(
             f"{kernel.path} is not the kernel that its digest names; remove "
@@ -151,3 +185,81 @@ def _kept_at(folder: Path) -> float:
         return (folder / RECORD).stat().st_mtime
     except OSError:
         return 0.0
+
+
+def keep(
+    program: Path,
+    content: dict[str, Any],
+    *,
+    config: str | None,
+    patches: dict[str, bytes],
+    work: Path,
+) -> Kernel:
+    """Keep a kernel program with its record, configuration and patches in the store of `work`.
+
+    The folder gets its name when all of it is written. A kernel with the same digest that is
+    there already stays, and gets the new record.
+    """
+    new = work / "new"
+    (new / PATCHES).mkdir(parents=True)
+    shutil.copyfile(program, new / PROGRAM)
+    (new / PROGRAM).chmod(0o755)
+    if config is not None:
+        (new / CONFIG).write_text(config, "utf-8")
+    for name, patch in patches.items():
+        (new / PATCHES / name).write_bytes(patch)
+    (new / RECORD).write_text(
+        json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8"
+    )
+    folder = work.parent / str(content["sha256"])
+    try:
+        new.rename(folder)
+    except OSError:
+        for name in (PROGRAM, CONFIG, RECORD):
+            if (new / name).exists():
+                (new / name).replace(folder / name)
+    return read(folder)
+
+
+@contextlib.contextmanager
+def work_folder(
+    where: Path, room_mib: int, elsewhere: str = "in XDG_CACHE_HOME or with --into"
+) -> Iterator[Path]:
+    """A folder inside the store to build in; gone afterwards, whatever happens.
+
+    What killed builds left behind is removed first. Missing if there is too little room, or no
+    right to write; `elsewhere` says how to name another place.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            where.mkdir(parents=True, exist_ok=True)
+            # Before the room is measured: leftovers may be what fills the disk.
+            clear_folders(WORK, where)
+            free_mib = shutil.disk_usage(where).free >> 20
+            if free_mib < room_mib:
+                raise Missing(
+                    f"a build needs {room_mib} MiB below {where}, free are {free_mib}; "
+                    f"make room, or name another folder {elsewhere}"
+                )
+            folder = stack.enter_context(owned_folder(WORK, where))
+        except OSError as error:
+            raise Missing(
+                f"cannot write in {where} ({error.strerror}); name a folder that can be "
+                f"written {elsewhere}"
+            ) from None
+        yield folder
+
+
+def check_digest(file: Path, sha256: str) -> None:
+    """BadInput for a digest that is none or a file that is not there; Damaged if they differ."""
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
+        raise BadInput(
+            f"--sha256 {sha256} is not a digest: give all 64 hex digits, as sha256sum prints them"
+        )
+    if not file.is_file():
+        raise BadInput(f"{file} is not a file: give a User-Mode Linux kernel")
+    if (found := digest_of(file)) != sha256.lower():
+        raise Damaged(
+            f"{file} has the sha256 {found}, not {sha256.lower()}: fetch it again, or "
+            "ask who built it for the digest"
+        )

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from labs.errors import BadInput
 
 DEFAULT = "6.1"
+# The series that the patches fit, and whose figures a build is held to.
+SERIES = ("6.1", "6.12")
 
 _FORMS = (
     ("series", re.compile(r"\d+\.\d+")),
@@ -52,6 +54,20 @@ def read_kernel_spec(text: str) -> KernelSpec:
         f"{text!r} is not a kernel: give a series (6.1), a source version (6.1.192-2) or "
         "at least 8 hex digits of a digest; `labs kernel list` shows what is built"
     )
+
+
+def is_source_version(text: str) -> bool:
+    """Whether it is one version of a source package, as a user may name it."""
+    return dict(_FORMS)["source"].fullmatch(text) is not None
+
+
+def check_supported(spec: KernelSpec) -> None:
+    """BadInput, naming the series that are, if no patches fit the series of `spec`."""
+    if spec.form != "digest" and spec.series not in SERIES:
+        raise BadInput(
+            f"Linux {spec.text} cannot be built: the patches fit {' and '.join(SERIES)}. "
+            f"Run labs kernel build {DEFAULT}"
+        )
 
 
 def release_of(source: str) -> str:

@@ -2,7 +2,7 @@
 
 While a run is made, three names in RUNS belong to it (token = NAME-PID-N):
 
-    .lock-TOKEN      locked while the owner lives (`record/owned_path.py`); not part of the run
+    .lock-TOKEN      locked while the owner lives (`record/disk.py`); not part of the run
     .staging-TOKEN   the folder that becomes RUNS/NAME by one rename
     .replaced-TOKEN  the run of that name that was there before, for the time of two renames
 
@@ -20,22 +20,18 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
-from labs.drive.record.canonical import pretty
-from labs.drive.record.disk import written_to
-from labs.drive.record.owned_path import OwnedPath, abandoned, numbered, remove_folder
-from labs.drive.record.seal import HOST, SEAL, Seal, compute, read_seal, verify
+from labs.drive.record.disk import OwnedPath, abandoned, numbered, remove_folder, written_to
+from labs.drive.record.seal import HOST, SEAL, compute, pretty, verify
 from labs.errors import BadInput, LabError
 
-__all__ = ["HOST", "SEAL", "Seal", "Staging", "clear_stale", "read_seal", "run_name", "verify"]
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 TOKEN = re.compile(r"\.(?:lock|staging|replaced)-((.+)-\d+-\d+)")
 STUDIES = "studies"
 
 
 def run_name(lab: str, condition: str, key: str) -> str:
     """Return the name of a run's folder: LAB-CONDITION-the first 12 digits of its key."""
-    return _checked(f"{lab}-{condition}-{key[:12]}")
+    return checked_name(f"{lab}-{condition}-{key[:12]}")
 
 
 class Staging:
@@ -46,7 +42,7 @@ class Staging:
 
         Raises BadInput for a name that is not a folder name or a RUNS that cannot be written.
         """
-        self.runs, self.name = Path(runs), _checked(name)
+        self.runs, self.name = Path(runs), checked_name(name)
         with written_to(self.runs):
             self.runs.mkdir(parents=True, exist_ok=True)
             self._lock = OwnedPath.take(numbered(self.runs / self.name, ".lock"))
@@ -164,12 +160,13 @@ def _holds(folder: Path) -> bool:
     return True
 
 
-def _checked(name: str) -> str:
+def checked_name(name: str) -> str:
+    """Return a name that a run folder, or a part of its name, can have; BadInput for another."""
     if NAME.fullmatch(name) and name != STUDIES:
         return name
     raise BadInput(
-        f"{name!r} cannot name a run folder; use letters, digits and . _ + - only, "
-        "beginning with a letter or digit"
+        f"{name[:80]!r} cannot name a run folder; use letters, digits and . _ + - only, 200 at "
+        "most, beginning with a letter or digit"
     )
 
 

@@ -1,19 +1,106 @@
-"""The seal of a run: the sha256 of every file but `host.json`, and one digest over them all."""
+"""What identifies stored things: canonical JSON, digests, the key of a run and its seal.
+
+Two values that are equal as JSON have the same canonical bytes on every machine and under every
+Python: keys sorted, no spaces, ASCII, numbers without a fraction written as integers (`200.0`
+and `200` are one number in JSON), all other floats as Python's `repr`, which is the shortest text
+that reads back to the same double. The key of a run is the sha256 of its inputs in canonical JSON.
+Its seal has the sha256 of every file but `host.json`, and one digest over them all.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.canonical import canonical, digest, parse
-from labs.drive.record.schema import SEAL_VERSION, check_version
+from labs.drive.record.stored_files import (
+    AGAIN,
+    MOST_JSON_BYTES,
+    SEAL_VERSION,
+    check_version,
+    read_json,
+)
 from labs.errors import BadInput, Damaged, RunFailed
 
+RUN = "run.json"
 SEAL = "seal.json"
 HOST = "host.json"
+MOST_FILE_BYTES = 8 << 30
+"""Of a file of a run; the largest is the capture of a download of 64 GiB, 7 GB."""
 NOT_SEALED = frozenset({SEAL, HOST})
+
+
+def canonical(value: object) -> bytes:
+    """Return the canonical JSON of a value.
+
+    `value` is made of None, bool, int, float, str, lists or tuples, and mappings with str keys.
+    Raises BadInput for NaN, an infinity, a key that is not a str, or any other type.
+    """
+    return json.dumps(
+        normalised(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True
+    ).encode("ascii")
+
+
+def pretty(value: object) -> bytes:
+    """Return the same value for people: sorted keys, indent 1, a newline at the end."""
+    return (json.dumps(normalised(value), sort_keys=True, indent=1) + "\n").encode("ascii")
+
+
+def normalised(value: object, where: str = "") -> object:
+    """Return `value` as plain JSON types; `where` is its dotted name, for the message."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return _number(value, where)
+    if isinstance(value, Mapping):
+        return {
+            _name(name, where): normalised(item, _below(where, name))
+            for name, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [normalised(item, _below(where, at)) for at, item in enumerate(value)]
+    raise BadInput(
+        f"{where or 'the value'} is of type {type(value).__name__}, which JSON does not have; "
+        "give numbers, text, true/false, null, lists or objects"
+    )
+
+
+def _number(value: float, where: str) -> int | float:
+    if value != value or value in (float("inf"), float("-inf")):
+        raise BadInput(
+            f"{where or 'the value'} is {value}, which JSON does not have; "
+            "give a finite number, or null for none"
+        )
+    return int(value) if value.is_integer() else float(value)
+
+
+def _name(name: object, where: str) -> str:
+    if isinstance(name, str):
+        return name
+    raise BadInput(f"a key of {where or 'the value'} is {name!r}; keys of JSON are text")
+
+
+def _below(where: str, part: object) -> str:
+    return f"{where}.{part}" if where else str(part)
+
+
+def digest(content: bytes | os.PathLike[str]) -> str:
+    """Return the sha256, as 64 hex digits, of bytes or of the file at a path."""
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with open(content, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def key(inputs: Mapping[str, object]) -> str:
+    """Return the key of a run: the sha256 of its inputs in canonical JSON."""
+    return digest(canonical(inputs))
 
 
 @dataclass(frozen=True)
@@ -28,16 +115,25 @@ class Seal:
 
 
 def compute(folder: Path) -> Seal:
-    """Seal what is there; RunFailed if something in the folder is not a plain file."""
+    """Seal what is there; RunFailed for what is not a plain file, or too large to be read."""
     files: dict[str, str] = {}
-    for name, plain in _contents(folder):
-        if not plain:
+    for name, size in _contents(folder):
+        if size is None:
             raise RunFailed(
                 f"{folder.name}/{name} is a link, socket or device; a run folder "
                 "keeps plain files only, so write it elsewhere on the host"
             )
+        if size > _most_bytes(name):
+            raise RunFailed(
+                f"{folder.name}/{name} has {size} bytes. Allowed: at most {_most_bytes(name)}. "
+                "Let the experiment keep less"
+            )
         files[name] = digest(folder / name)
     return Seal(files, digest(canonical(files)))
+
+
+def _most_bytes(name: str) -> int:
+    return MOST_JSON_BYTES if name.endswith(".json") else MOST_FILE_BYTES
 
 
 def read_seal(folder: Path) -> Seal:
@@ -48,19 +144,12 @@ def read_seal(folder: Path) -> Seal:
     """
     if not folder.is_dir():
         raise BadInput(
-            f"{folder} is not a folder; a run is a folder with run.json and {SEAL}: "
+            f"{folder} is not a folder; a run is a folder with {RUN} and {SEAL}: "
             "`labs runs list` shows those you have"
         )
-    try:
-        found = parse((folder / SEAL).read_bytes())
-    except FileNotFoundError:
-        raise _without_seal(folder) from None
-    except OSError as error:
-        raise _broken(folder, SEAL, f"cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise _broken(folder, SEAL, f"is not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise _broken(folder, SEAL, "is not a JSON object")
+    if not os.path.lexists(folder / SEAL):
+        raise _without_seal(folder)
+    found = read_json(folder / SEAL)
     check_version(found.get("schema"), f"the seal of {folder}", SEAL_VERSION)
     files = found.get("files")
     if not isinstance(files, dict) or digest(canonical(files)) != found.get("digest"):
@@ -90,33 +179,39 @@ def _compare(folder: Path, seal: Seal) -> None:
             raise _broken(folder, name, "is missing")
         if name not in seal.files:
             raise _broken(folder, name, "was added after the run was sealed")
-        if not present[name] or digest(folder / name) != seal.files[name]:
+        size = present[name]
+        if (
+            size is None
+            or size > _most_bytes(name)  # no such file is sealed, and reading it takes long
+            or digest(folder / name) != seal.files[name]
+        ):
             raise _broken(folder, name, "was changed after the run was sealed")
 
 
-def _contents(folder: Path, below: str = "") -> Iterator[tuple[str, bool]]:
-    """Every entry but folders and the two that are not sealed: (path, is it a plain file)."""
-    with os.scandir(folder / below) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        name = below + entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _contents(folder, name + "/")
-        elif name not in NOT_SEALED:
-            yield name, entry.is_file(follow_symlinks=False)
+def _contents(folder: Path) -> Iterator[tuple[str, int | None]]:
+    """Every entry but folders and the two that are not sealed: its path, and its size in bytes,
+    None for what is not a plain file."""
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        with os.scandir(folder / below) as entries:
+            for entry in entries:
+                name = below + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(name + "/")
+                elif name not in NOT_SEALED:
+                    about = entry.stat(follow_symlinks=False)
+                    yield name, about.st_size if stat.S_ISREG(about.st_mode) else None
 
 
 def _without_seal(folder: Path) -> BadInput | Damaged:
-    if (folder / "run.json").exists():
+    if os.path.lexists(folder / RUN):
         return _broken(folder, SEAL, "is missing")
     return BadInput(
-        f"{folder} is not a run: it has no run.json and no {SEAL}; "
+        f"{folder} is not a run: it has no {RUN} and no {SEAL}; "
         "`labs runs list` shows the runs you have"
     )
 
 
 def _broken(folder: Path, name: str, what: str) -> Damaged:
-    return Damaged(
-        f"{folder}: {name} {what}; take the folder from where it came once more, "
-        "or make the run again with --fresh"
-    )
+    return Damaged(f"{folder}: {name} {what}. {AGAIN}")

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from labs.drive.kernel.memory import MIB, memory_folder
+from labs.drive.kernel.memory import memory_folder
 from labs.drive.kernel.store import find
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.packages import install_line
+from labs.drive.units import MIB
 from labs.errors import LabError, Missing
 
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"

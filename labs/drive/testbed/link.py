@@ -15,10 +15,15 @@ from dataclasses import asdict, dataclass
 from math import ceil, sqrt
 from typing import Any
 
+from labs.drive.units import KIB, bytes_carried
+
 FRAME_BYTES = 1514
 """A full Ethernet frame as the shaper counts it (MTU 1500 plus 14 bytes of header)."""
 
-BURST_BYTES = 20 << 10
+MSS_BYTES = 1448
+"""Payload of a full segment: MTU 1500 less IPv4 (20), TCP (20) and timestamps (12)."""
+
+BURST_BYTES = 20 * KIB
 """The burst of the shaper by default."""
 
 DEVICE = "eth0"
@@ -62,7 +67,7 @@ class Link:
 
 def queue_packets(rate_mbit: float, delay_ms: float) -> int:
     """A netem limit that exceeds the BDP: one and a half BDP, at least 1,000 packets."""
-    return max(1000, ceil(1.5 * rate_mbit * 1e6 / 8 * delay_ms / 1e3 / FRAME_BYTES))
+    return max(1000, ceil(1.5 * bytes_carried(rate_mbit, delay_ms) / FRAME_BYTES))
 
 
 def number(value: float) -> str:
@@ -86,7 +91,7 @@ def queue(link: Link) -> Argv:
 
 def size(value_bytes: int) -> str:
     """A size for tc: whole KiB as `20k`, anything else in bytes."""
-    return str(value_bytes) if value_bytes % 1024 else f"{value_bytes // 1024}k"
+    return str(value_bytes) if value_bytes % KIB else f"{value_bytes // KIB}k"
 
 
 def bursts(link: Link, late_ms: float) -> Argv:
@@ -98,7 +103,7 @@ def bursts(link: Link, late_ms: float) -> Argv:
     """
     if link.burst_bytes is not None or link.rate_mbit is None or not late_ms:
         return ("burst", size(link.burst_bytes or BURST_BYTES))
-    allowed = str(BURST_BYTES + round(link.rate_mbit * 1e3 / 8 * late_ms))
+    allowed = str(BURST_BYTES + round(bytes_carried(link.rate_mbit, late_ms)))
     return ("burst", allowed, "cburst", allowed)
 
 

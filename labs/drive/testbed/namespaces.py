@@ -25,11 +25,12 @@ from types import TracebackType
 
 from labs.drive.kernel.process_group import await_end
 from labs.drive.outcome import Command
-from labs.drive.record.owned_path import OwnedPath, abandoned, remove_folder
+from labs.drive.record.disk import OwnedPath, abandoned, remove_folder
 from labs.drive.testbed import process
 from labs.drive.testbed.contract import Completed
 from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
 from labs.drive.testbed.link import Layout, Link, addressing, layout, linking, wiring
+from labs.drive.units import MIB
 from labs.errors import LabError, Missing, RunFailed
 
 JOURNALS = Path("/run/labs")
@@ -37,7 +38,7 @@ NAMESPACES = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
 _MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
-COPIED_BYTES = 1 << 20
+COPIED_BYTES = MIB
 CONTROL, AVAILABLE, ALLOWED = (
     f"net.ipv4.tcp_{which}congestion_control" for which in ("", "available_", "allowed_")
 )

@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path, PurePosixPath
 
 from labs.drive.outcome import Command
-from labs.drive.record.owned_path import owned_folder
+from labs.drive.record.disk import owned_folder
 from labs.drive.testbed.connection import ANSWER_S, Login, Session
 from labs.drive.testbed.contract import Completed
 from labs.drive.testbed.far_end import Message

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.owned_path import write_whole
+from labs.drive.record.disk import write_whole
 from labs.drive.testbed.packages import install_line
 from labs.errors import Missing
 

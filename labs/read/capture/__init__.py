@@ -17,14 +17,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from labs.read.capture.counts import Remarks
     from labs.read.capture.packets import packet, wireshark_flags
     from labs.read.capture.reader import batches, connections, read, remarks
+    from labs.read.capture.segment_table import Remarks
 
 __all__ = ["Remarks", "batches", "connections", "packet", "read", "remarks", "wireshark_flags"]
 
 _HOME = {
-    "Remarks": "counts",
+    "Remarks": "segment_table",
     "wireshark_flags": "packets",
     "packet": "packets",
     "batches": "reader",

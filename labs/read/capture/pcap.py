@@ -1,7 +1,8 @@
-"""Classic pcap files: where each record's frame is, and when it was captured.
+"""Files of packets, pcap and pcapng: where each record's frame is, and when it was captured.
 
 Source: pcap-savefile(5); the record header of 24 bytes is Kuznetzov's modified format, as libpcap's
-sf-pcap.c reads it.
+sf-pcap.c reads it. The pcapng specification (draft-ietf-opsawg-pcapng), sections 4.1 to 4.4 and its
+appendix on the obsolete Packet Block.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from labs.read.capture.compiled import be32, compiled, le32
-from labs.read.capture.counts import ABSURD_TIME, DAMAGED
+from labs.read.capture.compiled import be16, be32, compiled, le16, le32
+from labs.read.capture.segment_table import ABSURD_TIME, DAMAGED, NO_TIME
 
 # A record, in an array of int64: where its frame begins and ends in the buffer, where the frame
 # ended on the wire, its time, its link type, and where the record's own header begins.
 BEGIN, END, WIRE_END, TIME, LINK_TYPE, RECORD, RECORD_WORDS = 0, 1, 2, 3, 4, 5, 6
-# The form of a file, in an array of int64. WANTED is the bytes that the next record takes.
-BIG, HEADER_BYTES, NS_PER_UNIT, LINK, WANTED, FORM_WORDS = 0, 1, 2, 3, 4, 5
+# The form of a file, in an array of int64: the byte order, of pcap three words more; WANTED is the
+# bytes that the next record takes, INTERFACES how many a section of pcapng has so far.
+BIG, HEADER_BYTES, NS_PER_UNIT, LINK, WANTED, INTERFACES, FORM_WORDS = 0, 1, 2, 3, 4, 5, 6
 
 FILE_HEADER_BYTES = 24
 MAX_RECORD_BYTES = 1 << 24
@@ -28,7 +30,7 @@ LINK_MASK = 0x03FFFFFF  # what is above says how long the frame check sequence i
 MAGIC = {0xA1B2C3D4: (16, 1000), 0xA1B23C4D: (16, 1), 0xA1B2CD34: (24, 1000)}
 
 
-def form_of(head: bytes) -> np.ndarray[Any, Any] | None:
+def pcap_form(head: bytes) -> np.ndarray[Any, Any] | None:
     """The form of a pcap file by its first 24 bytes; None if it is none."""
     if len(head) < FILE_HEADER_BYTES:
         return None
@@ -38,7 +40,7 @@ def form_of(head: bytes) -> np.ndarray[Any, Any] | None:
             header_bytes, ns_per_unit = MAGIC[magic]
             (link,) = struct.unpack_from(order + "I", head, 20)
             return np.array(
-                [order == ">", header_bytes, ns_per_unit, link & LINK_MASK, 0], np.int64
+                [order == ">", header_bytes, ns_per_unit, link & LINK_MASK, 0, 0], np.int64
             )
     return None
 
@@ -90,4 +92,204 @@ def walk_pcap(
         records[place + RECORD] = at
         found += 1
         at = begin + length
+    return found, at
+
+
+PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
+SECTION, INTERFACE, OLD_PACKET, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
+BYTE_ORDER = 0x1A2B3C4D
+TIME_RESOLUTION, TIME_OFFSET = 9, 14
+MICROSECONDS = 6  # the resolution of an interface that gives none
+# An interface, in an array of int64: link type, snap length, resolution, offset in seconds.
+OF_LINK, OF_SNAP, OF_RESOLUTION, OF_OFFSET, INTERFACE_WORDS = 0, 1, 2, 3, 4
+MAX_INTERFACES = 1 << 16
+MAX_BLOCK_BYTES = MAX_RECORD_BYTES + 4096
+LATEST_S = 9_223_372_035  # beyond it nanoseconds do not fit 64 bits
+
+
+def pcapng_form() -> np.ndarray[Any, Any]:
+    """The form of a pcapng file of which nothing has been read."""
+    return np.zeros(FORM_WORDS, np.int64)
+
+
+@compiled
+def u16(data: Any, at: int, big: bool) -> int:
+    return be16(data, at) if big else le16(data, at)
+
+
+@compiled
+def u32(data: Any, at: int, big: bool) -> int:
+    return be32(data, at) if big else le32(data, at)
+
+
+@compiled
+def nanoseconds(high: int, low: int, resolution: int, offset_s: int, counts: Any) -> int:
+    """A time stamp of 64 bits in an interface's units as ns since 1970; 0 for an absurd one."""
+    if high >= 1 << 31:
+        counts[ABSURD_TIME] += 1
+        return 0
+    stamp = high << 32 | low
+    power = resolution & 127
+    if resolution >= 128:
+        if power > 62:
+            counts[ABSURD_TIME] += 1
+            return 0
+        seconds = stamp >> power
+        rest = stamp - (seconds << power)
+        if power > 33:  # keeps rest * SECOND_NS inside 63 bits
+            rest = rest >> (power - 33)
+            power = 33
+        fraction_ns = rest * SECOND_NS >> power
+    else:
+        if power > 18:
+            counts[ABSURD_TIME] += 1
+            return 0
+        units = 10**power
+        seconds = stamp // units
+        rest = stamp - seconds * units
+        fraction_ns = rest * 10 ** (9 - power) if power <= 9 else rest // 10 ** (power - 9)
+    if offset_s > LATEST_S or offset_s < -LATEST_S:
+        counts[ABSURD_TIME] += 1
+        return 0
+    seconds += offset_s
+    if seconds > LATEST_S or seconds < -LATEST_S:
+        counts[ABSURD_TIME] += 1
+        return 0
+    return seconds * SECOND_NS + fraction_ns
+
+
+@compiled
+def interface(data: Any, at: int, end: int, big: bool, interfaces: Any, number: int) -> None:
+    """Take an interface description, whose body is data[at:end], as interface `number`."""
+    place = number * INTERFACE_WORDS
+    interfaces[place + OF_LINK] = u16(data, at, big)
+    interfaces[place + OF_SNAP] = u32(data, at + 4, big)
+    interfaces[place + OF_RESOLUTION] = MICROSECONDS
+    interfaces[place + OF_OFFSET] = 0
+    option = at + 8
+    while option + 4 <= end:
+        code = u16(data, option, big)
+        length = u16(data, option + 2, big)
+        option += 4
+        if code == 0 or option + length > end:
+            break
+        if code == TIME_RESOLUTION and length >= 1:
+            interfaces[place + OF_RESOLUTION] = data[option]
+        elif code == TIME_OFFSET and length >= 8:
+            first = u32(data, option, big)
+            second = u32(data, option + 4, big)
+            high, low = (first, second) if big else (second, first)
+            if high >= 1 << 31:
+                high -= 1 << 32
+            interfaces[place + OF_OFFSET] = high * (1 << 32) + low
+        option += (length + 3) & ~3
+
+
+@compiled
+def section(data: Any, at: int, end: int, form: Any) -> bool:
+    """Begin a section at the block at `at`; False where its byte order is none."""
+    if le32(data, at + 8) == BYTE_ORDER:
+        form[BIG] = 0
+    elif be32(data, at + 8) == BYTE_ORDER:
+        form[BIG] = 1
+    else:
+        return False
+    form[INTERFACES] = 0
+    return True
+
+
+@compiled
+def packet(
+    data: Any,
+    at: int,
+    end: int,
+    kind: int,
+    form: Any,
+    interfaces: Any,
+    records: Any,
+    place: int,
+    counts: Any,
+) -> bool:
+    """Take a packet's block, whose body is data[at:end]; False where its lengths cannot be."""
+    big = form[BIG] != 0
+    number = 0
+    head = 20
+    if kind == SIMPLE:
+        head = 4
+    elif kind == ENHANCED:
+        number = u32(data, at, big) if at + head <= end else 0
+    else:
+        number = u16(data, at, big) if at + head <= end else 0
+    if at + head > end or number >= form[INTERFACES]:
+        return False
+    of = number * INTERFACE_WORDS
+    if kind == SIMPLE:
+        on_wire = u32(data, at, big)
+        length = min(on_wire, end - at - head)
+        if interfaces[of + OF_SNAP] > 0:
+            length = min(length, interfaces[of + OF_SNAP])
+        counts[NO_TIME] += 1
+        records[place + TIME] = 0
+    else:
+        length = u32(data, at + 12, big)
+        on_wire = u32(data, at + 16, big)
+        if length > end - at - head:
+            return False
+        records[place + TIME] = nanoseconds(
+            u32(data, at + 4, big),
+            u32(data, at + 8, big),
+            interfaces[of + OF_RESOLUTION],
+            interfaces[of + OF_OFFSET],
+            counts,
+        )
+    records[place + BEGIN] = at + head
+    records[place + END] = at + head + length
+    records[place + WIRE_END] = at + head + max(length, min(on_wire, MAX_RECORD_BYTES))
+    records[place + LINK_TYPE] = interfaces[of + OF_LINK]
+    return True
+
+
+@compiled
+def walk_pcapng(
+    data: Any, at: int, end: int, form: Any, interfaces: Any, records: Any, counts: Any
+) -> tuple[int, int]:
+    """Find packets from `at` on, as walk_pcap does for the other format.
+
+    `interfaces` has room for MAX_INTERFACES; a section with more is damaged.
+    """
+    found = 0
+    full = len(records) // RECORD_WORDS
+    while found < full:
+        if at + 12 > end:
+            form[WANTED] = 12
+            break
+        kind = le32(data, at)  # the same in both byte orders for a section
+        if kind == SECTION and not section(data, at, end, form):
+            counts[DAMAGED] = at + 1
+            break
+        big = form[BIG] != 0
+        kind = u32(data, at, big)
+        length = u32(data, at + 4, big)
+        if length < 12 or length & 3 or length > MAX_BLOCK_BYTES:
+            counts[DAMAGED] = at + 1
+            break
+        if at + length > end:
+            form[WANTED] = length
+            break
+        body_end = at + length - 4
+        if kind == INTERFACE:
+            if form[INTERFACES] >= MAX_INTERFACES:
+                counts[DAMAGED] = at + 1
+                break
+            if length >= 20:
+                interface(data, at + 8, body_end, big, interfaces, form[INTERFACES])
+                form[INTERFACES] += 1
+        elif kind in (ENHANCED, SIMPLE, OLD_PACKET):
+            place = found * RECORD_WORDS
+            if not packet(data, at + 8, body_end, kind, form, interfaces, records, place, counts):
+                counts[DAMAGED] = at + 1
+                break
+            records[place + RECORD] = at
+            found += 1
+        at += length
     return found, at

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from labs.errors import BadInput, Damaged
+from labs.errors import BadInput, Damaged, Missing
 from labs.read.capture import connection_tracking as tracking
-from labs.read.capture import counts as counted
-from labs.read.capture import pcap, pcapng, segments
+from labs.read.capture import pcap, segment_table, segments
 from labs.read.capture.compiled import announce
 from labs.read.capture.pcap import RECORD_WORDS, WANTED
-from labs.read.capture.segment_table import IN_PARTS, ROW_BYTES, Columns, available_bytes, must_fit
+from labs.read.capture.segment_table import (
+    COUNTS,
+    CUT,
+    DAMAGED,
+    IN_PARTS,
+    LAST_NS,
+    ROW_BYTES,
+    SEGMENTS,
+    Columns,
+    available_bytes,
+    must_fit,
+)
 from labs.read.capture.source import Pieces, open_source
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from labs.read.capture.counts import Remarks
+    from labs.read.capture.segment_table import Remarks
 
 Array = np.ndarray[Any, Any]
+Kind = TypeVar("Kind", bound="Reader")
 RECORDS_AT_ONCE = 1 << 13
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
@@ -35,8 +47,8 @@ CONNECTION_BYTES = 500
 class Reader:
     """A capture file being read: where it is, and every connection so far.
 
-    Opening raises BadInput for what is not a file, Damaged for what is not a capture, Missing
-    without numba.
+    Opening raises BadInput for what is not a file, Damaged for what is not a capture (an empty
+    file too), Missing without numba.
     """
 
     def __init__(self, path: str | Path, memory_bytes: int | None = None) -> None:
@@ -48,8 +60,8 @@ class Reader:
         self._base = self._at = self._end = 0  # of the buffer: offset in the file, unread part
         self._records = np.zeros(RECORDS_AT_ONCE * RECORD_WORDS, np.int64)
         self._first = self._last = 0  # records found and not yet taken
-        self.counts = np.zeros(counted.COUNTS, np.int64)
-        self.counts[counted.LAST_NS] = np.iinfo(np.int64).min
+        self.counts = np.zeros(COUNTS, np.int64)
+        self.counts[LAST_NS] = np.iinfo(np.int64).min
         self._state = np.zeros(segments.STATE_WORDS, np.int64)
         self._packet = np.zeros(tracking.FOLLOWED_WORDS, np.int64)
         self._options = np.zeros(segments.OPTION_WORDS, np.int64)
@@ -70,17 +82,17 @@ class Reader:
         if self._source.fault is not None and len(head) < pcap.FILE_HEADER_BYTES:
             raise Damaged(f"{self.path}: {self._source.fault}, before the capture begins")
         if not head:
-            raise BadInput(
+            raise Damaged(
                 f"{self.path} is empty; a capture begins with a header of its own: "
                 "was tcpdump stopped before it had written? (-U writes at once)"
             )
         self._interfaces: Array | None = None
-        if head.startswith(pcapng.MAGIC):
-            self._form = pcapng.form()
-            self._interfaces = np.zeros(pcapng.MAX_INTERFACES * pcapng.INTERFACE_WORDS, np.int64)
-            announce("the reader of pcapng", pcapng.walk_pcapng, segments.rows)
+        if head.startswith(pcap.PCAPNG_MAGIC):
+            self._form = pcap.pcapng_form()
+            self._interfaces = np.zeros(pcap.MAX_INTERFACES * pcap.INTERFACE_WORDS, np.int64)
+            announce("the reader of pcapng", pcap.walk_pcapng, segments.rows)
             return
-        form = pcap.form_of(head)
+        form = pcap.pcap_form(head)
         if form is None:
             raise Damaged(
                 f"{self.path} is not a capture: it begins neither as pcap nor as pcapng "
@@ -109,14 +121,14 @@ class Reader:
             if self._interfaces is None:
                 found, at = pcap.walk_pcap(*given, *into)
             else:
-                found, at = pcapng.walk_pcapng(*given, self._interfaces, *into)
-            if self.counts[counted.DAMAGED]:
-                self.counts[counted.DAMAGED] += self._base
+                found, at = pcap.walk_pcapng(*given, self._interfaces, *into)
+            if self.counts[DAMAGED]:
+                self.counts[DAMAGED] += self._base
             self._at = int(at)
             self._first, self._last = 0, int(found)
             if found:
                 return True
-            if self.counts[counted.DAMAGED]:
+            if self.counts[DAMAGED]:
                 return False
             if self._pieces.ended or not self._read(int(self._form[WANTED])):
                 self._finish()
@@ -125,9 +137,9 @@ class Reader:
     def _finish(self) -> None:
         """Say how the file ended, if not with its last record."""
         if self._source.fault is not None:
-            self.counts[counted.DAMAGED] = self._base + self._end + 1
+            self.counts[DAMAGED] = self._base + self._end + 1
         else:
-            self.counts[counted.CUT] = self._end - self._at
+            self.counts[CUT] = self._end - self._at
 
     def fill(self, columns: Columns) -> bool:
         """Fill columns from their row `rows` on; False where the file has ended before they were
@@ -136,7 +148,7 @@ class Reader:
         self._state[segments.CAPACITY] = columns.capacity
         into = columns.views()
         while True:
-            if self._first == self._last and (self.counts[counted.DAMAGED] or not self._walk()):
+            if self._first == self._last and (self.counts[DAMAGED] or not self._walk()):
                 self.close()
                 return False
             self._first = int(
@@ -235,18 +247,31 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     return read_columns(path, memory_bytes)[0].table()
 
 
+@contextmanager
+def opened(path: str | Path, memory_bytes: int | None, kind: type[Kind]) -> Iterator[Kind]:
+    """A reader of the file, closed at the end; Missing where the system gives less memory than it
+    says."""
+    try:
+        reader = kind(path, memory_bytes)
+        try:
+            yield reader
+        finally:
+            reader.close()
+    except MemoryError:
+        raise Missing(f"{path}: reading it needs more memory than is available") from None
+
+
 def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Columns, Reader]:
     """The segments as arrays, and the reader, which has the connections and the counts.
 
     The arrays are as long as the first records promise; if that does not fit the available memory,
     the rows are counted first.
     """
-    reader = Reader(path, memory_bytes)
-    try:
+    with opened(path, memory_bytes, Reader) as reader:
         rows = reader.expected_rows()
         free = reader._free()
         if free is not None and rows * ROW_BYTES > free:
-            exactly = int(whole(path, memory_bytes).counts[counted.SEGMENTS])
+            exactly = int(whole(path, memory_bytes).counts[SEGMENTS])
             reader.must_fit(exactly * ROW_BYTES, f"{exactly:,} segments")
             rows = exactly + 1  # a table that is full might have had more
         columns = Columns(rows)
@@ -254,20 +279,15 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
             capacity = columns.capacity + columns.capacity // 2
             reader.must_fit(capacity * ROW_BYTES, f"more than {columns.capacity:,} segments")
             columns = columns.grown(capacity)
-    finally:
-        reader.close()
     return columns, reader
 
 
 def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
     """A reader that has read the file to its end and has kept no rows."""
-    reader = Reader(path, memory_bytes)
-    columns = Columns(SCRATCH_ROWS)
-    try:
+    with opened(path, memory_bytes, Reader) as reader:
+        columns = Columns(SCRATCH_ROWS)
         while reader.fill(columns):
             columns.rows = 0
-    finally:
-        reader.close()
     return reader
 
 
@@ -279,8 +299,7 @@ def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
     """
     if rows < 1:
         raise BadInput(f"rows={rows}: a batch has at least 1 row. Give a number above 0")
-    reader = Reader(path)
-    try:
+    with opened(path, None, Reader) as reader:
         more, given = True, 0
         while more:
             columns = Columns(rows)
@@ -288,8 +307,6 @@ def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
             if columns.rows or not given:
                 yield columns.table()
             given += columns.rows
-    finally:
-        reader.close()
 
 
 def connections(path: str | Path) -> pd.DataFrame:
@@ -321,4 +338,4 @@ def connections(path: str | Path) -> pd.DataFrame:
 
 def remarks(path: str | Path) -> Remarks:
     """What a capture holds beside TCP segments, and what could not be read."""
-    return counted.remarks(whole(path).counts)
+    return segment_table.remarks(whole(path).counts)

@@ -1,16 +1,22 @@
-"""The table of segments: its columns, the memory that it may take, and the file it is saved in."""
+"""What the reader fills: the table of segments, and the counts of what has no row or is odd.
+
+Places in both are constants of the compiled functions, which write to arrays alone. Here are also
+the memory that the table may take, and the files that it is saved in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labs.drive.record.owned_path import whole_file
+from labs.drive.record.disk import whole_file
+from labs.drive.units import MB
 from labs.errors import Missing
-from labs.read.capture import segments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,29 +24,144 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+# The counts, in an array of int64.
+PACKETS = 0
+SEGMENTS = 1
+LINK = 2
+NOT_IP = 3
+NOT_TCP = 4
+LATER_FRAGMENT = 5
+FIRST_FRAGMENT = 6
+SHORT = 7
+DAMAGED_HEADER = 8
+NESTED = 9
+NO_TIME = 10
+ABSURD_TIME = 11
+BACKWARDS = 12
+LAST_NS = 13  # the time of the record before, for BACKWARDS
+CUT = 14  # bytes of a last record that ends early
+DAMAGED = 15  # 1 + the offset from which on nothing could be read
+TUNNELLED = 16
+COUNTS = 17
+
+# A count, whether its packets have no row, and what is said of it.
+WORDS: tuple[tuple[str, int, bool, str], ...] = (
+    ("other_link_type", LINK, True, "of a link type that is not read"),
+    ("not_ip", NOT_IP, True, "that carry neither IPv4 nor IPv6"),
+    ("not_tcp", NOT_TCP, True, "of another protocol than TCP"),
+    (
+        "tunnelled",
+        TUNNELLED,
+        True,
+        "whose TCP is inside a tunnel (IP in IP, GRE, VXLAN, Geneve), which is not read: "
+        "capture on "
+        "the tunnel's own interface, or remove the outer headers with editcap -C",
+    ),
+    ("later_fragments", LATER_FRAGMENT, True, "that are later fragments, without a TCP header"),
+    (
+        "first_fragments",
+        FIRST_FRAGMENT,
+        False,
+        "that are first fragments: kept, with the payload of the fragment alone",
+    ),
+    ("headers_cut", SHORT, True, "captured too short for their headers"),
+    ("headers_damaged", DAMAGED_HEADER, True, "whose headers give lengths that cannot be"),
+    ("nested_too_deep", NESTED, True, "with more headers inside each other than are followed"),
+    ("without_time", NO_TIME, False, "whose record has no time (taken as 0)"),
+    (
+        "absurd_time",
+        ABSURD_TIME,
+        False,
+        "whose time is no time: a fraction of more than a second, or beyond the year 2262",
+    ),
+    ("backwards", BACKWARDS, False, "that are earlier than the packet before them"),
+)
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """What a capture held beside its TCP segments, by name in `counts` (only what is not 0).
+
+    `packets` are the records read, `segments` those with a row. `damaged_at` is the offset in the
+    uncompressed file from which on nothing could be read, None if all could; `cut_bytes` the bytes
+    of a last record that ends early. `lines` says all of it, a line a remark.
+    """
+
+    packets: int
+    segments: int
+    counts: dict[str, int]
+    cut_bytes: int
+    damaged_at: int | None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        said = [
+            f"{self.counts[name]:,} packets {words}{'; no row' if skipped else ''}"
+            for name, _, skipped, words in WORDS
+            if name in self.counts
+        ]
+        if self.cut_bytes:
+            said.append(f"the last record ends early: {self.cut_bytes:,} bytes left out")
+        if self.damaged_at is not None:
+            said.append(f"damaged from byte {self.damaged_at:,} on: nothing read beyond it")
+        return tuple(said)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "packets": self.packets,
+            "segments": self.segments,
+            **self.counts,
+            "cut_bytes": self.cut_bytes,
+            "damaged_at": self.damaged_at,
+        }
+
+
+def remarks(counted: Iterable[int]) -> Remarks:
+    """The counts of a reader as remarks."""
+    found = [int(count) for count in counted]
+    return Remarks(
+        packets=found[PACKETS],
+        segments=found[SEGMENTS],
+        counts={name: found[place] for name, place, _, _ in WORDS if found[place]},
+        cut_bytes=found[CUT],
+        damaged_at=found[DAMAGED] - 1 if found[DAMAGED] else None,
+    )
+
+
+FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << bit for bit in range(8))
+"""Bits of the column `flags`; RFC 9293 section 3.1."""
+
+# The columns of a row, by the kind of array that they stand in.
+TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)  # wide: int64
+SEQ, ACK_NUMBER = range(2)  # numbers: uint32
+CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)  # middle: int32
+FLAGS, WINDOW, MSS_BYTES = range(3)  # narrow: uint16
+DIRECTION, SACK_BLOCKS = range(2)  # small: int8
+SACK_EDGES = 8  # edges: uint32, left 1, right 1...
+
 # The table's columns in their order: the kind of array, and which of its rows.
 PLACES: dict[str, tuple[str, int]] = {
-    "time_ns": ("wide", segments.TIME_NS),
-    "connection": ("middle", segments.CONNECTION),
-    "direction": ("small", segments.DIRECTION),
-    "seq": ("numbers", segments.SEQ),
-    "ack": ("numbers", segments.ACK_NUMBER),
-    "flags": ("narrow", segments.FLAGS),
-    "window": ("narrow", segments.WINDOW),
-    "window_bytes": ("middle", segments.WINDOW_BYTES),
-    "payload_bytes": ("middle", segments.PAYLOAD_BYTES),
-    "seq_rel": ("wide", segments.SEQ_REL),
-    "ack_rel": ("wide", segments.ACK_REL),
-    "mss": ("narrow", segments.MSS_BYTES),
-    "tsval": ("wide", segments.TSVAL),
-    "tsecr": ("wide", segments.TSECR),
-    "sack_blocks": ("small", segments.SACK_BLOCKS),
+    "time_ns": ("wide", TIME_NS),
+    "connection": ("middle", CONNECTION),
+    "direction": ("small", DIRECTION),
+    "seq": ("numbers", SEQ),
+    "ack": ("numbers", ACK_NUMBER),
+    "flags": ("narrow", FLAGS),
+    "window": ("narrow", WINDOW),
+    "window_bytes": ("middle", WINDOW_BYTES),
+    "payload_bytes": ("middle", PAYLOAD_BYTES),
+    "seq_rel": ("wide", SEQ_REL),
+    "ack_rel": ("wide", ACK_REL),
+    "mss": ("narrow", MSS_BYTES),
+    "tsval": ("wide", TSVAL),
+    "tsecr": ("wide", TSECR),
+    "sack_blocks": ("small", SACK_BLOCKS),
     **{
         f"sack_{side}_{block + 1}": ("edges", 2 * block + edge)
-        for block in range(segments.SACK_EDGES // 2)
+        for block in range(SACK_EDGES // 2)
         for edge, side in enumerate(("left", "right"))
     },
-    "offset": ("wide", segments.OFFSET),
+    "offset": ("wide", OFFSET),
 }
 _KINDS: dict[str, tuple[int, type[np.generic]]] = {
     "wide": (6, np.int64),
@@ -48,7 +169,7 @@ _KINDS: dict[str, tuple[int, type[np.generic]]] = {
     "middle": (3, np.int32),
     "narrow": (3, np.uint16),
     "small": (2, np.int8),
-    "edges": (segments.SACK_EDGES, np.uint32),
+    "edges": (SACK_EDGES, np.uint32),
 }
 ROW_BYTES = sum(rows * np.dtype(kind).itemsize for rows, kind in _KINDS.values())
 
@@ -65,7 +186,7 @@ class Columns:
         }
 
     def views(self) -> tuple[Any, ...]:
-        """The arrays in the order in which segments.rows takes them."""
+        """The arrays in the order in which rows takes them."""
         return tuple(self._arrays.values())
 
     def grown(self, capacity: int) -> Columns:
@@ -90,15 +211,18 @@ class Columns:
 
 
 MEMINFO = Path("/proc/meminfo")
+PROCESS = Path("/proc/self")
+ADDRESS_SPACE = re.compile(r"Max address space +(\d+) ")
+VIRTUAL_MEMORY = re.compile(r"VmSize:\s+(\d+) kB")
 CGROUP = Path("/sys/fs/cgroup")
 IN_PARTS = "take a part of the capture, such as one host's: tcpdump -r FILE -w PART host ADDRESS"
 
 
 def available_bytes() -> int | None:
-    """The memory that is left without swapping and within a container's limit; None if the system
-    reports neither (not Linux)."""
-    known = [found for found in (_in_the_system(), _in_the_container()) if found is not None]
-    return min(known, default=None)
+    """The memory that is left without swapping and within the limits of a container and of this
+    process; None if the system reports none of them (not Linux)."""
+    every = (_in_the_system(), _in_the_container(), _in_the_process())
+    return min((found for found in every if found is not None), default=None)
 
 
 def _in_the_system() -> int | None:
@@ -123,14 +247,24 @@ def _in_the_container() -> int | None:
     return max(0, int(most) - used + int(stat["inactive_file"])) if most.isdigit() else None
 
 
+def _in_the_process() -> int | None:
+    """By the limit on its address space (`ulimit -v`), if it has one."""
+    try:
+        limits, status = (PROCESS / "limits").read_text(), (PROCESS / "status").read_text()
+    except OSError:
+        return None
+    most, used = ADDRESS_SPACE.search(limits), VIRTUAL_MEMORY.search(status)
+    return None if most is None or used is None else max(0, int(most[1]) - 1024 * int(used[1]))
+
+
 def must_fit(wanted_bytes: int, what: str, instead: str, free_bytes: int | None = None) -> None:
     """Raise Missing if `what` takes more memory than is available (`free_bytes`, or what the system
     has); `instead` says what to do then."""
     free = available_bytes() if free_bytes is None else free_bytes
     if free is not None and wanted_bytes > free:
         raise Missing(
-            f"{what} take {wanted_bytes / 1e6:,.0f} MB of memory, and "
-            f"{free / 1e6:,.0f} MB are available; {instead}"
+            f"{what} take {wanted_bytes / MB:,.0f} MB of memory, and "
+            f"{free / MB:,.0f} MB are available; {instead}"
         )
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from labs.read.capture.compiled import POSITIVE, be16, be32, compiled
 from labs.read.capture.connection_tracking import (
-    ACK,
     ACKED,
     BASE,
     BASE_SET,
@@ -24,7 +23,6 @@ from labs.read.capture.connection_tracking import (
     DIRECTION_WORDS,
     DIRECTIONS,
     ENDED,
-    FIN,
     FIN_SEEN,
     HANDSHAKE_NS,
     MSS,
@@ -32,13 +30,11 @@ from labs.read.capture.connection_tracking import (
     NO_SCALING,
     OPEN,
     RETRANSMITTED,
-    RST,
     SACK_PERMITTED,
     SCALE,
     SCALE_UNKNOWN,
     SENT,
     SOURCE_PORT,
-    SYN,
     SYN_NS,
     SYN_SEEN,
     TARGET_PORT,
@@ -50,7 +46,6 @@ from labs.read.capture.connection_tracking import (
     unwrapped,
 )
 from labs.read.capture.connection_tracking import LAST_NS as LAST_SEEN_NS
-from labs.read.capture.counts import BACKWARDS, LAST_NS, PACKETS, SEGMENTS
 from labs.read.capture.headers import (
     SOURCE_HIGH,
     SOURCE_LOW,
@@ -62,14 +57,33 @@ from labs.read.capture.headers import (
     find_tcp,
 )
 from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME, WIRE_END
-
-# The columns of a row, by the kind of array that they stand in.
-TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)  # wide: int64
-SEQ, ACK_NUMBER = range(2)  # numbers: uint32
-CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)  # middle: int32
-FLAGS, WINDOW, MSS_BYTES = range(3)  # narrow: uint16
-DIRECTION, SACK_BLOCKS = range(2)  # small: int8
-SACK_EDGES = 8  # edges: uint32, left 1, right 1...
+from labs.read.capture.segment_table import (
+    ACK,
+    ACK_NUMBER,
+    ACK_REL,
+    BACKWARDS,
+    CONNECTION,
+    DIRECTION,
+    FIN,
+    FLAGS,
+    LAST_NS,
+    MSS_BYTES,
+    OFFSET,
+    PACKETS,
+    PAYLOAD_BYTES,
+    RST,
+    SACK_BLOCKS,
+    SACK_EDGES,
+    SEGMENTS,
+    SEQ,
+    SEQ_REL,
+    SYN,
+    TIME_NS,
+    TSECR,
+    TSVAL,
+    WINDOW,
+    WINDOW_BYTES,
+)
 
 NOP, MSS_OPTION, SCALE_OPTION, SACK_OK_OPTION, SACK_OPTION, TIME_OPTION = 1, 2, 3, 4, 5, 8
 ALIGNED_TIMESTAMP = 0x0101080A

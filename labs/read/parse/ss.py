@@ -2,7 +2,8 @@
 
 Every field is found by its token, never by its position, so a version that adds, drops or
 reorders fields is read all the same; a token that is not known here is kept in `unknown`.
-Source of the tokens: iproute2, misc/ss.c (inet_show_sock, tcp_stats_print, tcp_show_info).
+Source of the tokens: iproute2, misc/ss.c (inet_show_sock, tcp_stats_print, tcp_show_info,
+tcp_timer_print, print_skmeminfo, sprint_bw).
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from labs.errors import Damaged
-from labs.read.parse.ss_tokens import Found, read_tokens
-from labs.read.parse.tcp_info import SocketMemory
+from labs.read.parse.inet_diag import LATEST_NS, SocketMemory
 
 _HEAD = re.compile(
     r"(?:(?P<netid>tcp|mptcp|udp|raw|dccp|sctp|icmp6?|\?\?\?)\s+)?"
@@ -23,6 +23,140 @@ _HEAD = re.compile(
     re.ASCII | re.DOTALL,
 )
 _BLOCK = re.compile(r"@ (\d{1,20}) (\S+)", re.ASCII)
+_TOKEN = re.compile(
+    r'users:\(\(.*?\)\)(?=\s|$)|opt:"[^"]*"|inet-sockopt: \([^)]*\)'
+    r"|(?:send|pacing_rate|delivery_rate) \S+bps(?=\s|$)"
+    r"|(?:version|cipher|rxconf|txconf): \S+|\S+",
+    re.ASCII | re.DOTALL,
+)
+_NUMBER = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]\d{1,2})?", re.ASCII)
+_RATE = re.compile(r"(\d{1,20}(?:\.\d{1,20})?(?:e[+-]\d{1,2})?)([KMGT]?)bps", re.ASCII)
+_LIMITED = re.compile(r"(\d{1,20})ms(?:\((\d{1,6}\.\d)%\))?", re.ASCII)
+_EXPIRES = re.compile(r"(?:(\d{1,9})min)?(?:(\d{1,9})sec|(?:(\d{1,9})\.)?(\d{1,3})ms)?", re.ASCII)
+_MEMORY = re.compile(r"([a-z]{1,2})(\d{1,20})", re.ASCII)
+
+_SCALE = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+SCALARS = {
+    "rto": "rto_ms",
+    "backoff": "backoff",
+    "ato": "ato_ms",
+    "qack": "qack",
+    "mss": "snd_mss_bytes",
+    "pmtu": "pmtu_bytes",
+    "rcvmss": "rcv_mss_bytes",
+    "advmss": "advmss_bytes",
+    "cwnd": "snd_cwnd_segments",
+    "ssthresh": "snd_ssthresh_segments",
+    "bytes_sent": "bytes_sent",
+    "bytes_retrans": "bytes_retrans",
+    "bytes_acked": "bytes_acked",
+    "bytes_received": "bytes_received",
+    "segs_out": "segs_out",
+    "segs_in": "segs_in",
+    "data_segs_out": "data_segs_out",
+    "data_segs_in": "data_segs_in",
+    "lastsnd": "last_data_sent_ms",
+    "lastrcv": "last_data_recv_ms",
+    "lastack": "last_ack_recv_ms",
+    "delivered": "delivered_segments",
+    "delivered_ce": "delivered_ce_segments",
+    "unacked": "unacked_segments",
+    "lost": "lost_segments",
+    "sacked": "sacked_segments",
+    "dsack_dups": "dsack_dups",
+    "fackets": "fackets_segments",
+    "reordering": "reordering_segments",
+    "reord_seen": "reord_seen",
+    "rcv_rtt": "rcv_rtt_ms",
+    "rcv_space": "rcv_space_bytes",
+    "rcv_ssthresh": "rcv_ssthresh_bytes",
+    "notsent": "notsent_bytes",
+    "minrtt": "min_rtt_ms",
+    "rcv_ooopack": "rcv_ooopack",
+    "snd_wnd": "snd_wnd_bytes",
+    "rcv_wnd": "rcv_wnd_bytes",
+    "rehash": "rehash",
+}
+PAIRS = {
+    "wscale": (",", "snd_wscale", "rcv_wscale"),
+    "rtt": ("/", "rtt_ms", "rttvar_ms"),
+    "retrans": ("/", "retrans_segments", "total_retrans_segments"),
+}
+RATES = {
+    "send": ("send_bits_s", ""),
+    "pacing_rate": ("pacing_rate_bits_s", "max_pacing_rate_bits_s"),
+    "delivery_rate": ("delivery_rate_bits_s", ""),
+}
+LIMITED = {
+    "busy": ("busy_time_ms", ""),
+    "rwnd_limited": ("rwnd_limited_ms", "rwnd_limited_pct"),
+    "sndbuf_limited": ("sndbuf_limited_ms", "sndbuf_limited_pct"),
+}
+GROUPS = {
+    "bbr": {
+        "bw": "bbr_bw_bits_s",
+        "mrtt": "bbr_min_rtt_ms",
+        "pacing_gain": "bbr_pacing_gain",
+        "cwnd_gain": "bbr_cwnd_gain",
+    },
+    "dctcp": {
+        "ce_state": "dctcp_ce_state",
+        "alpha": "dctcp_alpha",
+        "ab_ecn": "dctcp_ab_ecn",
+        "ab_tot": "dctcp_ab_tot",
+    },
+    "mem": {
+        "r": "rmem_alloc_bytes",
+        "w": "wmem_queued_bytes",
+        "f": "fwd_alloc_bytes",
+        "t": "wmem_alloc_bytes",
+    },
+}
+DETAILS = frozenset(
+    (
+        "uid",
+        "ino",
+        "sk",
+        "fwmark",
+        "cgroup",
+        "v6only",
+        "tos",
+        "tclass",
+        "class_id",
+        "users",
+        "opt",
+        "md5keys",
+        "inet-sockopt",
+    )
+)
+FLAGS = frozenset(("ts", "sack", "ecn", "ecnseen", "fastopen", "bidir", "app_limited"))
+ALGORITHMS = frozenset(
+    (
+        "bbr",
+        "bbr1",
+        "bbr2",
+        "bbr3",
+        "bic",
+        "cdg",
+        "cubic",
+        "dctcp",
+        "highspeed",
+        "htcp",
+        "hybla",
+        "illinois",
+        "lp",
+        "nv",
+        "prague",
+        "reno",
+        "scalable",
+        "vegas",
+        "veno",
+        "westwood",
+        "yeah",
+    )
+)
+SHUTDOWNS = frozenset(("<->", "<--", "-->", "---"))
 
 
 @dataclass(frozen=True)
@@ -120,7 +254,10 @@ def blocks(text: str) -> tuple[Block, ...]:
             lines.append(line)
             continue
         _close(found, head, lines)
-        head = (int(match[1]), "" if match[2] == "-" else match[2])
+        at_ns = int(match[1])
+        if at_ns >= LATEST_NS:
+            raise Damaged(f"ss.txt has a block of {at_ns} ns: after the year 2262")
+        head = (at_ns, "" if match[2] == "-" else match[2])
         lines = []
     _close(found, head, lines)
     return tuple(found)
@@ -155,8 +292,8 @@ def _socket(number: int, record: str) -> Socket:
     match = _HEAD.fullmatch(record.strip())
     if match is None:
         raise Damaged(f"ss, line {number}: not a TCP socket: {record.strip()[:60]!r}")
-    found = Found()
-    read_tokens(match["rest"] or "", found)
+    found = _Tokens()
+    _read_tokens(match["rest"] or "", found)
     local_address, local_port = _endpoint(match["local"])
     peer_address, peer_port = _endpoint(match["peer"])
     return Socket(
@@ -183,3 +320,167 @@ def _endpoint(text: str) -> tuple[str, int | None]:
     if address.startswith("[") and address.endswith("]"):
         address = address[1:-1]
     return address, None if port == "*" else int(port)
+
+
+@dataclass
+class _Tokens:
+    """What the tokens of one socket said, while they are read."""
+
+    timer: tuple[str, int, int] | None = None
+    memory: SocketMemory | None = None
+    congestion: str | None = None
+    shutdown: str | None = None
+    flags: list[str] = field(default_factory=list)
+    info: dict[str, int | float] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+
+
+def _read_tokens(text: str, found: _Tokens) -> None:
+    """Sort the tokens of `text` into `found`; what is not understood goes to `found.unknown`.
+
+    A congestion control that is not in ALGORITHMS (one made with BPF) is known by its neighbour:
+    ss prints the name, a bare word, right before the first field of TCP_INFO.
+    """
+    candidate: str | None = None
+    fields_began = False
+    for token in _TOKEN.findall(text):
+        name, colon, value = token.partition(":")
+        if not colon and " " in token:
+            name, _, value = token.partition(" ")
+        if not value and not colon:
+            if not _word(token, found):
+                found.unknown.append(token)
+                candidate = None if fields_began else token
+        elif _detail(name, value, found):
+            continue
+        elif _field(name, value, found):
+            if not fields_began and candidate is not None and found.congestion is None:
+                found.congestion = candidate
+                found.unknown.remove(candidate)
+            fields_began = True
+        else:
+            found.unknown.append(token)
+
+
+def _word(token: str, found: _Tokens) -> bool:
+    if token in FLAGS:
+        found.flags.append(token)
+    elif token in SHUTDOWNS:
+        found.shutdown = token
+    elif token in ALGORITHMS and found.congestion is None:
+        found.congestion = token
+    else:
+        return False
+    return True
+
+
+def _detail(name: str, value: str, found: _Tokens) -> bool:
+    if name in DETAILS:
+        found.details[name] = value.strip()
+        return True
+    if name == "timer":
+        found.timer = _timer(value)
+        return found.timer is not None
+    if name == "skmem":
+        found.memory = _memory(value)
+        return found.memory is not None
+    if name.startswith("tcp-ulp-"):
+        found.details["ulp"] = name.removeprefix("tcp-ulp-")
+        return True
+    return False
+
+
+def _field(name: str, value: str, found: _Tokens) -> bool:
+    """Read a field of TCP_INFO or of a congestion control; False when it is not understood."""
+    read: dict[str, int | float | None]
+    if name in SCALARS:
+        read = {SCALARS[name]: _number(value)}
+    elif name in PAIRS:
+        separator, *names = PAIRS[name]
+        parts = value.split(separator)
+        if len(parts) != 2:
+            return False
+        read = dict(zip(names, map(_number, parts), strict=True))
+    elif name in RATES:
+        names = list(RATES[name])
+        parts = value.split("/")
+        if len(parts) > 2 or (len(parts) == 2 and not names[1]):
+            return False
+        read = dict(zip(names, map(_rate, parts), strict=False))
+    elif name in LIMITED:
+        read = _limited(name, value)
+    elif name in GROUPS and value.startswith("(") and value.endswith(")"):
+        read = _group(GROUPS[name], value[1:-1])
+    else:
+        return False
+    known = {key: number for key, number in read.items() if number is not None}
+    if not known or len(known) != len(read):
+        return False
+    found.info |= known
+    return True
+
+
+def _group(names: dict[str, str], text: str) -> dict[str, int | float | None]:
+    read: dict[str, int | float | None] = {}
+    for part in text.split(","):
+        name, colon, value = part.partition(":")
+        if not colon:
+            match = _MEMORY.fullmatch(part)
+            name, value = (match[1], match[2]) if match else ("", "")
+        if name not in names:
+            return {}
+        read[names[name]] = _rate(value) if value.endswith("bps") else _number(value)
+    return read
+
+
+def _limited(name: str, value: str) -> dict[str, int | float | None]:
+    match = _LIMITED.fullmatch(value)
+    time_ms, share_pct = LIMITED[name]
+    if match is None:
+        return {}
+    read: dict[str, int | float | None] = {time_ms: int(match[1])}
+    if match[2] is not None and share_pct:
+        read[share_pct] = float(match[2])
+    return read
+
+
+def _number(text: str) -> int | float | None:
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    return float(text) if "." in text or "e" in text else int(text)
+
+
+def _rate(text: str) -> float | None:
+    match = _RATE.fullmatch(text)
+    return None if match is None else float(match[1]) * _SCALE[match[2]]
+
+
+def _timer(value: str) -> tuple[str, int, int] | None:
+    parts = value.removeprefix("(").removesuffix(")").split(",")
+    if len(parts) != 3 or not value.startswith("(") or not value.endswith(")"):
+        return None
+    expires_ms = _expires_ms(parts[1])
+    if expires_ms is None or not re.fullmatch(r"\d{1,9}", parts[2], re.ASCII):
+        return None
+    return parts[0], expires_ms, int(parts[2])
+
+
+def _expires_ms(text: str) -> int | None:
+    """`1min20sec`, `9sec`, `1.200ms` (which is 1.2 s), `008ms`, and nothing for no time left: as
+    print_ms_timer() writes."""
+    match = _EXPIRES.fullmatch(text)
+    if match is None:
+        return None
+    minutes, seconds, seconds_before, milliseconds = (int(part or 0) for part in match.groups())
+    return (minutes * 60 + seconds + seconds_before) * 1000 + milliseconds
+
+
+def _memory(value: str) -> SocketMemory | None:
+    parts = value.removeprefix("(").removesuffix(")").split(",")
+    read = [match for part in parts if (match := _MEMORY.fullmatch(part))]
+    names = [match[1] for match in read]
+    order = ["r", "rb", "t", "tb", "f", "w", "o", "bl", "d"]
+    if len(read) != len(parts) or len(parts) < 7 or names != order[: len(parts)]:
+        return None
+    return SocketMemory(*(int(match[2]) for match in read))

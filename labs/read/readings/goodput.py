@@ -1,4 +1,5 @@
-"""A download as its client saw it: when the body began and ended, and how it grew."""
+"""A download as its client saw it: when the body began and ended, and how it grew; what of it the
+client's kernel counted."""
 
 from __future__ import annotations
 
@@ -8,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from labs.read.readings.counters import received_bytes
+from labs.drive.units import MILLISECOND_NS, SECOND_NS
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SECOND_NS = 1e9
-MILLISECOND_NS = 1_000_000
 FEWEST_POINTS = 3
+IP_HEADER_BYTES = 20
+TCP_HEADER_BYTES = 20
+TIMESTAMPS_BYTES = 12
+# What a SYN-ACK carries beyond a data segment's options: MSS, SACK permitted, window scale.
+SYN_BYTES = {True: 8, False: 12}
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,21 @@ def from_wget(run: Run) -> Download:
         said.mean_mib_s,
         counted,
     )
+
+
+def received_bytes(run: Run) -> int | None:
+    """Payload that TCP of the client received, from its IP counters; None if they are not there.
+
+    IpExtInOctets counts one header for what GRO joined, and IpInReceives counts that as one
+    (net/ipv4/ip_input.c ip_rcv_core()), so headers are subtracted a packet as the stack saw it.
+    The head of the HTTP reply is payload too; segments that came twice count twice.
+    """
+    counted = run.nstat("client")
+    if "IpExtInOctets" not in counted or "IpInReceives" not in counted:
+        return None
+    stamped = run.sysctls["client"]["after"].get("net.ipv4.tcp_timestamps", "1") != "0"
+    header = IP_HEADER_BYTES + TCP_HEADER_BYTES + TIMESTAMPS_BYTES * stamped
+    return counted["IpExtInOctets"] - header * counted["IpInReceives"] - SYN_BYTES[stamped]
 
 
 def own_socket(samples: DataFrame, counter: str) -> DataFrame:

@@ -1,4 +1,5 @@
-"""Whether the instruments of a run agree: client, kernel counters, capture; `ss` and sampler."""
+"""Whether the instruments of a run agree (client, kernel counters, capture; `ss` and sampler), and
+what they missed or lost: memory pressure, drops in queues, packets that tcpdump did not get."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from pathlib import Path
 import pandas
 from pandas import DataFrame
 
+from labs.drive.units import SECOND_NS
 from labs.read import capture
-from labs.read.readings.counters import received_bytes
-from labs.read.readings.goodput import SECOND_NS, Download, own_socket
+from labs.read.readings.goodput import Download, own_socket, received_bytes
 from labs.read.runs.run import Run
 
 ALLOWED_PCT = 0.5
@@ -123,3 +124,44 @@ def _same(sampled: float, printed: float) -> bool:
     if printed != printed:
         return not sampled or sampled != sampled
     return sampled == printed
+
+
+def under_memory_pressure(run: Run) -> bool:
+    """Whether TCP of a host ran into the limits of tcp_mem (net/ipv4/tcp.c)."""
+    return any(
+        run.nstat(host).get("TcpExtTCPMemoryPressures", 0) > 0 for host in ("server", "client")
+    )
+
+
+def shaper_drops(run: Run) -> int:
+    """Packets that the shaped device's queues dropped during the run, netem's loss included.
+
+    A drop in a leaf is counted by the classes and the root above it once more, so this is the
+    largest count that any of them has.
+    """
+    host = "router" if run.link.asked.shaped_at == "router" else "server"
+    if f"{host}/tc-after.txt" not in run.seal.files:
+        return 0
+    before = {(queue.what, queue.handle): queue.dropped for queue in run.tc(host, "before")}
+    return max(
+        (
+            queue.dropped - before.get((queue.what, queue.handle), 0)
+            for queue in run.tc(host, "after")
+        ),
+        default=0,
+    )
+
+
+def capture_losses(run: Run) -> int:
+    """Packets that tcpdump says the kernel did not hand to it, over all captures of the run."""
+    lost = 0
+    for host in run.hosts:
+        name = f"{host}/tcpdump.txt"
+        said = run.text(name).splitlines() if name in run.seal.files else []
+        counts = [
+            int(line.split()[0])
+            for line in said
+            if "dropped by kernel" in line and line.split()[0].isdigit()
+        ]
+        lost += counts[-1] if counts else 0
+    return lost

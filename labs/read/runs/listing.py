@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from labs.drive.record.run_folder import STUDIES
-from labs.drive.record.schema import STUDY_SCHEMA
-from labs.drive.record.seal import SEAL
-from labs.drive.record.study_file import StudyFile, read_study
-from labs.errors import BadInput, LabError
-from labs.read.runs.json_schemas import held_to
-from labs.read.runs.run import RUN, open_run
-from labs.read.runs.schema_1 import upgraded_parameters
-from labs.read.runs.unpack import is_packed, unpacked
+from labs.drive.record.stored_files import MOST_JSON_BYTES, read_bytes
+from labs.errors import Damaged, LabError
+from labs.read.runs.archive import is_run, run_folders, runs_folder, study_files
+from labs.read.runs.run import open_run
+from labs.read.runs.schemas import open_study
 
 
 @dataclass(frozen=True)
@@ -60,43 +55,6 @@ def index(folder: str | Path) -> list[Entry]:
     ]
 
 
-def runs_folder(folder: str | Path) -> Path:
-    """Return the RUNS folder that is meant: a folder itself, or what is in a packed file."""
-    path = Path(folder)
-    if is_packed(path):
-        return unpacked(path)
-    if path.is_dir() and os.access(path, os.R_OK | os.X_OK):
-        return path
-    raise BadInput(
-        f"{folder} is no folder of runs that can be read; name the folder that was "
-        "given to --into, or a packed file"
-    )
-
-
-def run_folders(runs: Path) -> list[Path]:
-    """Return the run folders in a RUNS folder, by name, without opening them."""
-    return sorted(
-        entry for entry in runs.iterdir() if not entry.name.startswith(".") and is_run(entry)
-    )
-
-
-def study_files(runs: Path) -> list[Path]:
-    """Return the study files of a RUNS folder, under their names and as the newest of a lab."""
-    return sorted(path for path in (runs / STUDIES).glob("*.json") if not path.name.startswith("."))
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder is a run, whole or damaged."""
-    return (folder / RUN).is_file() or (folder / SEAL).is_file()
-
-
-def open_study(path: Path) -> StudyFile:
-    """Read a study file and hold it to its schema."""
-    study = read_study(path)
-    held_to(STUDY_SCHEMA, study.as_json(), path)
-    return replace(study, parameters=upgraded_parameters(study.parameters))
-
-
 def _run_entry(folder: Path) -> Entry:
     try:
         run = open_run(folder)
@@ -122,8 +80,7 @@ def _study_entry(path: Path) -> Entry:
         study = open_study(path)
     except LabError as error:
         return Entry("study", path.stem, path, problem=str(error))
-    second = path.with_name(f"{study.lab}.json")
-    newest = second.is_file() and second.read_bytes() == path.read_bytes()
+    newest = _content(path.with_name(f"{study.lab}.json")) == _content(path)
     missing = sum(not is_run(folder) for folder in study.folders())
     return Entry(
         "study",
@@ -134,3 +91,10 @@ def _study_entry(path: Path) -> Entry:
         runs=len(study.plan),
         missing=missing,
     )
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return read_bytes(path, most_bytes=MOST_JSON_BYTES, follow=True)
+    except Damaged:
+        return None

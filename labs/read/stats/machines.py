@@ -1,4 +1,8 @@
-"""What the machines of a run on real time were and did, from its machines.json, and as a table."""
+"""What the machines of a run on real time were and did, as a table; and whether they disturbed it.
+
+A disturbed run is kept, marked and counted, and left out of every interval. The rule was written
+down before any run.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,9 @@ from statistics import median
 from typing import Any
 
 from labs.drive.host_load import FILE, HERE
-from labs.drive.record.canonical import parse
 from labs.read.display.rich_output import Table
 from labs.read.parse import proc as machine
+from labs.read.runs.raw_files import MACHINES, SAMPLING
 from labs.read.runs.run import Run
 
 STAT, LOAD, TICKS = "/proc/stat", "/proc/loadavg", "/proc/timer_list"
@@ -19,6 +23,13 @@ CPU, RELEASE = "/proc/cpuinfo", "/proc/sys/kernel/osrelease"
 # The mean of fewer says nothing of the period: the first sample of a run may come at any time.
 FEWEST_SAMPLES = 10
 
+# A fifth of the width that an interval is to have (10 %): less than that cannot decide anything.
+STOLEN_PCT = 2.0
+# What waits for a CPU before a run begins belongs to others, but for what the run before has left
+# in the average of a minute: up to one program a CPU, which may just have ended.
+LOAD_A_CPU = 1.5
+# Every fifth sample missed: the sampler, which works less than the download, did not get its turn.
+PERIOD_OFF_PCT = 20.0
 
 COLUMNS = (
     "testbed",
@@ -65,8 +76,7 @@ def machines(run: Run) -> Mapping[str, Machine]:
     """The machines of a run by name (`here` drives it); empty for a run on virtual time."""
     if FILE not in run.seal.files:
         return {}
-    said = parse(run.file(FILE).read_bytes())
-    assert isinstance(said, dict)
+    said = run.read(FILE, MACHINES)
     return {name: _machine(run, name, about) for name, about in said.items()}
 
 
@@ -105,11 +115,44 @@ def _sampling(run: Run, host: str) -> dict[str, Any]:
     name, asked = f"{host}/sampler.json", run.condition_asked.settings.get("sample_ms")
     if name not in run.seal.files or asked is None:
         return {}
-    said = parse(run.file(name).read_bytes().splitlines()[-1])
-    assert isinstance(said, dict)
-    if said["samples"] < FEWEST_SAMPLES:
+    said = run.read(name, SAMPLING)
+    if said.samples < FEWEST_SAMPLES:
         return {}
-    return {"asked_ms": float(asked), "period_ms": float(said["mean_period_ms"])}
+    return {"asked_ms": float(asked), "period_ms": said.mean_period_ms}
+
+
+def disturbances(run: Run) -> tuple[str, ...]:
+    """What disturbed a run on real time, each with its figure; none for a run that counts.
+
+    A link that was not as asked is one of them: it was measured on this machine, just before.
+    """
+    seen = machines(run)
+    found = [f"{_whose(name)}: {what}" for name, one in seen.items() for what in _disturbances(one)]
+    if seen and not run.link.ok:
+        found.append(f"link {run.link.verdict}")
+    return tuple(dict.fromkeys(found))
+
+
+def _whose(name: str) -> str:
+    return "this machine" if name == HERE else name
+
+
+def _disturbances(one: Machine) -> list[str]:
+    found = []
+    if one.stolen_pct is not None and one.stolen_pct > STOLEN_PCT:
+        found.append(f"{one.stolen_pct:.1f} % of its CPU time stolen (allowed {STOLEN_PCT:g})")
+    if one.load_before is not None and one.cpus and one.load_before > LOAD_A_CPU * one.cpus:
+        found.append(
+            f"load {one.load_before:.1f} before the run (allowed {LOAD_A_CPU * one.cpus:g})"
+        )
+    if one.period_ms is not None and one.asked_ms:
+        off_pct = 100 * abs(one.period_ms / one.asked_ms - 1)
+        if off_pct > PERIOD_OFF_PCT:
+            found.append(
+                f"sampled every {one.period_ms:.0f} ms, not {one.asked_ms:g} "
+                f"(allowed {PERIOD_OFF_PCT:g} % off)"
+            )
+    return found
 
 
 def machine_rows(*studies: Iterable[Run]) -> Table:

@@ -20,9 +20,8 @@ from labs.read.display.rich_output import Table, Words
 from labs.read.lab import Lab
 from labs.read.runs.compare import changes
 from labs.read.runs.run import Run
-from labs.read.stats.bootstrap import FEWEST, Interval, of_ratio
 from labs.read.stats.machines import Machine, machines
-from labs.read.stats.repetitions import Repeated, repeated
+from labs.read.stats.repetitions import FEWEST, Interval, Repeated, of_ratio, repeated
 
 AGREE, UNDECIDED = "agree", "undecided"
 DISAGREE, NOT_COMPARED = "disagree", "not compared"

@@ -7,10 +7,11 @@ much of a buffer the kernel gives to the window changed with 6.6; what a sent se
 
 from __future__ import annotations
 
+import re
 from math import ceil
 
-from labs.read.theory.bdp import MSS_BYTES
-from labs.read.theory.kernel_version import series
+from labs.drive.testbed.link import MSS_BYTES
+from labs.errors import BadInput
 
 SEGMENT_TRUESIZE_BYTES = 2408
 """True size of one received 1448-byte segment over veth on the kernels that are built here (with
@@ -22,6 +23,21 @@ SMALL_HEADS_SINCE = (6, 3)
 GSO_MAX_BYTES = 65535
 SMALLEST_BYTES = {"receive": 2304, "send": 4608}
 """SOCK_MIN_RCVBUF and SOCK_MIN_SNDBUF on x86-64: a packet's smallest true size, once and twice."""
+_SERIES = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\D.*)?", re.ASCII | re.DOTALL)
+
+
+def series(kernel: str) -> tuple[int, int]:
+    """`6.1.192-2` is (6, 1). BadInput for what is no version, such as a digest."""
+    match = _SERIES.fullmatch(kernel)
+    if match is None:
+        raise BadInput(f"{kernel!r} is no kernel version: give one like 6.1 or 6.12.117")
+    return int(match[1]), int(match[2])
+
+
+def before(first: tuple[int, int]) -> str:
+    """The last series without what `first` brought, of the same major number: (6, 6) is "6.5"."""
+    major, minor = first
+    return f"{major}.{minor - 1}"
 
 
 def scaling_ratio(

@@ -33,7 +33,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object, code: int = 2) -
     return said.err
 
 
-def test_a_ladder_is_one_page_that_works_offline(
+def test_main_ladder_writes_one_page_that_works_offline(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "ladder.html"
@@ -50,7 +50,7 @@ def test_a_ladder_is_one_page_that_works_offline(
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_graph_is_of_the_longest_connection_or_the_one_named(
+def test_main_graph_draws_the_longest_connection_or_the_one_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "graph.html"
@@ -68,7 +68,7 @@ def test_a_graph_is_of_the_longest_connection_or_the_one_named(
     assert "end it in .html" in refused(capsys, *asked[:-1], tmp_path / "graph.png")
 
 
-def test_a_stretch_is_rows_or_times() -> None:
+def test_stretch_takes_rows_or_times() -> None:
     segments = read(OUTAGE)
     since_ms = (segments["time_ns"] - segments["time_ns"].iloc[0]) / 1e6
     assert place(segments, "17", "--from") == 17
@@ -80,7 +80,7 @@ def test_a_stretch_is_rows_or_times() -> None:
     assert place(segments[:0], "1s", "--from") == 0
 
 
-def test_a_ladder_that_cannot_be_drawn_is_not_written(
+def test_main_ladder_writes_nothing_that_cannot_be_drawn(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "ladder.html"
@@ -104,7 +104,7 @@ def test_a_ladder_that_cannot_be_drawn_is_not_written(
     assert not out.exists()
 
 
-def test_stalls_are_told_by_reason_and_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_stalls_as_json_has_reasons_and_each_stall(capsys: pytest.CaptureFixture[str]) -> None:
     said = told(capsys, "capture", "stalls", NAGLE)
     reasons, stalls = said["reasons"], said["stalls"]
     assert isinstance(reasons, list) and isinstance(stalls, list)
@@ -114,7 +114,7 @@ def test_stalls_are_told_by_reason_and_one_by_one(capsys: pytest.CaptureFixture[
     assert sum(one["gap_ms"] for one in stalls) == pytest.approx(reasons[0]["together_ms"])
 
 
-def test_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["capture", "stalls", str(OUTAGE)]) == 0
     said = capsys.readouterr().out
     assert "the longest 10:" in said and "retransmission timer: " in said
@@ -124,15 +124,13 @@ def test_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("min_gap_ms", ["nan", "-5", "0", "inf"])
-def test_a_length_that_no_silence_has_is_refused(
+def test_main_stalls_refuses_a_minimum_not_above_0(
     capsys: pytest.CaptureFixture[str], min_gap_ms: str
 ) -> None:
     assert "above 0" in refused(capsys, "capture", "stalls", OUTAGE, f"--min-gap-ms={min_gap_ms}")
 
 
-def test_what_the_file_lacks_is_said_beside_ladder_and_stalls(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_say_names_what_the_file_lacks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     cut, whole = tmp_path / "cut.pcap", OUTAGE.read_bytes()
     cut.write_bytes(whole[:-10])
     for words in (["stalls"], ["ladder", "--from", "0", "--out", str(tmp_path / "x.html")]):
@@ -141,7 +139,7 @@ def test_what_the_file_lacks_is_said_beside_ladder_and_stalls(
     assert told(capsys, "capture", "stalls", cut)["cut_bytes"]
 
 
-def test_stalls_say_where_packets_are_missing(
+def test_main_stalls_with_missing_packets(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     holed, whole = tmp_path / "holed.pcap", OUTAGE.read_bytes()
@@ -154,7 +152,7 @@ def test_stalls_say_where_packets_are_missing(
     assert told(capsys, "capture", "stalls", OUTAGE)["acks_of_missing"] == 0
 
 
-def test_an_unknown_rtt_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_of_unknown_rtt_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A download with an RTT of 40 ms, captured from after its handshake on."""
     late = without_syns(FOLDER / "lossy.pcap.gz", tmp_path / "late.pcap")
     assert main(["capture", "stalls", str(late)]) == 0
@@ -178,7 +176,9 @@ def test_an_unknown_rtt_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert "so the RTT is unknown" in (tmp_path / "x.html").read_text()
 
 
-def test_a_capture_without_tcp_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_must_have_tcp_refuses_a_capture_without(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     bare = tmp_path / "bare.pcap"
     bare.write_bytes(OUTAGE.read_bytes()[:24])
     assert main(["capture", "connections", str(bare)]) == 0
@@ -198,7 +198,7 @@ def test_a_capture_without_tcp_says_so(capsys: pytest.CaptureFixture[str], tmp_p
         (("connections", NAGLE, "--json"), "20 connections as a list"),
     ],
 )
-def test_what_does_not_fit_in_memory_is_refused(
+def test_main_connections_refuses_what_does_not_fit_in_memory(
     asked: tuple[object, ...],
     what: str,
     tmp_path: Path,
@@ -215,7 +215,7 @@ def test_what_does_not_fit_in_memory_is_refused(
     assert not (tmp_path / "x.html").exists()
 
 
-def test_stalls_and_requests_have_to_fit_too(
+def test_main_stalls_refuses_what_does_not_fit_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segments = read(NAGLE)

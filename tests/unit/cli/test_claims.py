@@ -13,8 +13,8 @@ from labs.cli.__main__ import main
 from labs.drive.record.study_file import Planned, write_study
 from labs.read.claims.verdict import NOT_JUDGED
 from labs.read.runs import recorded
+from labs.read.runs.archive import unpacked
 from labs.read.runs.run import open_run
-from labs.read.runs.unpack import unpacked
 from tests.run_folders import inputs, make_run
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"
@@ -68,7 +68,7 @@ def study(folder: Path, *conditions: str, **parameters: object) -> Path:
     ).path
 
 
-def test_eighteen_entries_each_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_as_json_has_every_claim_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(capsys, "--from", str(RUNS), "--article", "1")
     assert list(found) == [f"A1.{number}" for number in range(1, 19)]
     for entry in found.values():
@@ -79,7 +79,7 @@ def test_eighteen_entries_each_with_its_reason(capsys: pytest.CaptureFixture[str
     assert found["A1.6"]["witness"] == {"testbed": "virtual", "kernel": "6.1.192"}
 
 
-def test_a_reader_s_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_text_of_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     said = told(capsys, "--from", str(RUNS))
     assert said.startswith("article 1: How socket buffers affect TCP throughput; judged by ")
     assert "\nA1.2   differs (factor 1.24)\n" in said
@@ -88,7 +88,7 @@ def test_a_reader_s_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, said.splitlines()[1:])) <= 100
 
 
-def test_the_newest_study_here_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_takes_the_newest_study_here_first(capsys: pytest.CaptureFixture[str]) -> None:
     study(Path("runs"), "default")
     found = as_json(capsys, "--article", "1")
     judged = {id_ for id_, entry in found.items() if entry["verdict"] != NOT_JUDGED}
@@ -99,14 +99,18 @@ def test_the_newest_study_here_comes_first(capsys: pytest.CaptureFixture[str]) -
     assert "; judged by the recorded runs\n" in said
 
 
-def test_a_source_is_judged_by_the_articles_on_its_labs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_judges_a_source_by_the_articles_on_its_labs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert {id_[:2] for id_ in as_json(capsys, "--from", str(RUNS))} == {"A1"}
     found = as_json(capsys, "--from", str(recorded.folder() / "nagle.tar.xz"))
     assert list(found) == [f"A3.{number}" for number in range(1, 8)]
     assert {entry["verdict"] for entry in found.values()} == {"holds", "hardware"}
 
 
-def test_what_only_adds_stands_beside_what_was_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_adds_further_studies_of_the_same_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """As `labs run buffers` and then `labs run buffers --only httping` leave it."""
     study(Path("runs"), "default")
     study(Path("runs"), "httping", only="httping")
@@ -117,7 +121,7 @@ def test_what_only_adds_stands_beside_what_was_there(capsys: pytest.CaptureFixtu
     assert (found["A1.14"]["verdict"], found["A1.6"]["verdict"]) == ("holds", NOT_JUDGED)
 
 
-def test_a_study_file_and_a_single_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_of_a_study_file_and_of_a_single_run(capsys: pytest.CaptureFixture[str]) -> None:
     file = study(Path("mine"), "httping", "default")
     assert as_json(capsys, "--from", str(file))["A1.5"]["verdict"] == "wrong"
     run = next(Path("mine").glob("buffers-httping-*"))
@@ -125,7 +129,7 @@ def test_a_study_file_and_a_single_run(capsys: pytest.CaptureFixture[str]) -> No
     assert (found["A1.5"]["verdict"], found["A1.6"]["verdict"]) == ("wrong", NOT_JUDGED)
 
 
-def test_recorded_runs_where_nothing_was_run_here(
+def test_main_takes_recorded_runs_where_nothing_was_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study(Path("data"), "default", "httping")
@@ -142,7 +146,7 @@ def test_recorded_runs_where_nothing_was_run_here(
         (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
     ],
 )
-def test_what_is_refused(
+def test_main_refuses(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
 ) -> None:
     error = told(capsys, *words, code=2)
@@ -150,7 +154,9 @@ def test_what_is_refused(
     assert error.count("\n") == 1
 
 
-def test_runs_of_another_lab_or_twice_of_one_condition(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_refuses_runs_of_another_lab_or_twice_of_one_condition(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     make_run(Path("other"), inputs(lab="pings"))
     assert "holds no run of buffers" in told(capsys, "--from", "other", code=2)
     make_run(Path("twice"), inputs(seed=1))

@@ -14,14 +14,14 @@ import pytest
 
 from labs.cli.__main__ import COMMANDS, main
 from labs.cli.run import lab_word
-from labs.cli.tables import table
 from labs.errors import LabError
+from labs.read.display.format import terminal_table
 
 ROOT = Path(__file__).resolve().parents[3]
 CLI = ROOT / "labs" / "cli"
 HEAVY = ("numpy", "pandas", "plotly", "jsonschema", "scapy", "pyshark", "asyncio")
 # Modules of the package that are not commands.
-PARTS = {"__init__", "__main__", "arguments", "tables", "new_lab"}
+PARTS = {"__init__", "__main__", "new_lab"}
 
 
 def labs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -55,14 +55,14 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def test_importing_labs_loads_nothing_else() -> None:
+def test_import_of_labs_loads_nothing_else() -> None:
     modules = loaded("import labs")
     assert not [name for name in modules if name.startswith("labs.")]
     assert not modules & set(HEAVY)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["parameters", "buffers"], ["run", "bufers"]])
-def test_what_answers_at_once_loads_nothing_heavy(words: list[str]) -> None:
+def test_main_loads_nothing_heavy_for_what_answers_at_once(words: list[str]) -> None:
     modules = loaded(f"from labs.cli.__main__ import main; main({words!r})")
     assert not modules & set(HEAVY)
     if words == ["--help"]:
@@ -73,11 +73,11 @@ def test_what_answers_at_once_loads_nothing_heavy(words: list[str]) -> None:
         }
 
 
-def test_checking_parameters_loads_nothing_heavy() -> None:
+def test_check_loads_nothing_heavy() -> None:
     assert not loaded("import labs; labs.check('buffers', {})") & set(HEAVY)
 
 
-def test_every_command_is_a_module_and_every_module_a_command() -> None:
+def test_commands_are_the_modules() -> None:
     there = {path.stem for path in CLI.glob("*.py")} - PARTS
     assert there == set(COMMANDS)
     for name, summary in COMMANDS.items():
@@ -87,14 +87,14 @@ def test_every_command_is_a_module_and_every_module_a_command() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_have_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: labs {name}")
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_version_is_that_of_the_package() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert labs("--version").stdout == f"labs {declared}\n"
 
@@ -108,7 +108,7 @@ def test_help_lists_the_commands() -> None:
     assert (without.returncode, without.stdout, without.stderr) == (2, "", done.stdout)
 
 
-def test_the_help_of_run_has_the_lab_s_own_flags(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run", "buffers", "--help"])
     text = capsys.readouterr().out
@@ -151,7 +151,7 @@ def test_the_help_of_run_has_the_lab_s_own_flags(capsys: pytest.CaptureFixture[s
         (["runs", "compare", "nowhere", "elsewhere"], "nowhere"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(
+def test_main_refuses_bad_input_in_one_line_with_exit_code_2(
     words: list[str],
     said: str,
     tmp_path: Path,
@@ -164,9 +164,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_with_json_an_error_is_a_json_object_on_one_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_main_with_json_reports_an_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, line = wrong(capsys, "run", "bufers", "--json")
     said = json.loads(line)
     assert (code, said["exit_code"], said["error"]) == (2, 2, "BadInput")
@@ -192,14 +190,14 @@ def own_lab(folder: Path, fault: str) -> str:
         ("open('/proc/nothing-is-here')", 3),
     ],
 )
-def test_every_branch_has_its_exit_code(
+def test_main_returns_the_exit_code_of_the_error(
     fault: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = own_lab(tmp_path, fault)
     assert wrong(capsys, "run", path, "--testbed", "namespaces", "--dry-run")[0] == code
 
 
-def test_a_reader_that_has_gone_is_no_error() -> None:
+def test_main_ends_well_when_its_reader_has_gone() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -212,7 +210,7 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_dry_run_prints_the_link_and_the_sysctls(
+def test_run_dry_run_prints_the_link_and_the_sysctls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -256,11 +254,11 @@ def test_a_dry_run_prints_the_link_and_the_sysctls(
         ([], None),
     ],
 )
-def test_the_lab_is_found_among_the_words(words: list[str], word: str | None) -> None:
+def test_lab_word_among_flags(words: list[str], word: str | None) -> None:
     assert lab_word(words) == word
 
 
-def test_parameters_come_in_four_shapes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parameters_in_four_shapes(capsys: pytest.CaptureFixture[str]) -> None:
     for shape, begins in (("--json", "{"), ("--markdown", "| flag"), ("--notebook", "SIZE = ")):
         assert main(["parameters", "buffers", shape]) == 0
         assert capsys.readouterr().out.startswith(begins)
@@ -278,20 +276,20 @@ def test_closed_streams_keep_the_exit_code(words: list[str], code: int, closed: 
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
 
 
-def test_a_table_is_aligned() -> None:
+def test_terminal_table_is_aligned() -> None:
     rows = [
         {"name": "default", "mib_s": 13.4, "settled": True, "note": None},
         {"name": "both", "mib_s": float("nan"), "settled": False, "note": "ends early"},
     ]
-    assert table(rows, ["name", "mib_s", "settled", "note"]).splitlines() == [
+    assert terminal_table(rows, ["name", "mib_s", "settled", "note"]).splitlines() == [
         "name     mib_s  settled  note",
         "default   13.4      yes  -",
         "both         -       no  ends early",
     ]
-    assert table([], ["name"]) == "name"
+    assert terminal_table([], ["name"]) == "name"
 
 
-def test_exit_codes_in_the_help_are_those_of_the_errors() -> None:
+def test_help_names_the_exit_codes_of_the_errors() -> None:
     from labs.cli.__main__ import EXIT_CODES
 
     codes = {cls.exit_code for cls in LabError.__subclasses__()}

@@ -48,11 +48,11 @@ def printed(found: Study) -> list[list[str]]:
     """The first two lines of the table: its head, and the row of the only run."""
     said = as_json(found.lab, found.parameters, found)
     assert json.loads(json.dumps(said)) == said
-    text = as_text(said, [name for name, one in found.lab.columns.items() if one.hidden])
+    text = as_text(found.lab, said)
     return [line.split() for line in text.splitlines()[:2]]
 
 
-def test_as_text_own_lab_with_names_of_other_labs() -> None:
+def test_as_text_of_an_own_lab_with_column_names_of_other_labs() -> None:
     """Only what the lab itself hides is left out; it stays in the study's table."""
     found = own_study()
     head, row = printed(found)
@@ -63,7 +63,7 @@ def test_as_text_own_lab_with_names_of_other_labs() -> None:
 
 
 @pytest.mark.parametrize("name", LABS)
-def test_a_lab_hides_columns_that_it_has(name: str) -> None:
+def test_as_text_hides_declared_columns(name: str) -> None:
     lab = find(name)
     hidden = {column for column, one in lab.columns.items() if one.hidden}
     assert hidden and hidden <= set(study(lab.Parameters(testbed="recorded")).results().columns)

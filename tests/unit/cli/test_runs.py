@@ -44,10 +44,12 @@ def test_list_names_runs_and_studies(capsys: pytest.CaptureFixture[str]) -> None
 def test_list_names_what_is_damaged_too(capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(Path("runs"))
     (run / "server" / "nginx.conf").write_text("changed")
-    assert f"{run.name}: " in told(capsys, "list")
+    assert f"{run.name}: " in told(capsys, "list", code=6)
+    (entry,) = as_json(capsys, "list", code=6)["entries"]
+    assert entry["problem"]
 
 
-def test_show_tells_of_one_run_by_name_or_path(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_of_a_run_by_name_or_path(capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(Path("runs"))
     text = told(capsys, "show", run.name)
     assert text == told(capsys, "show", str(run))
@@ -60,14 +62,14 @@ def test_show_tells_of_one_run_by_name_or_path(capsys: pytest.CaptureFixture[str
     assert as_json(capsys, "show", run.name, "--commands")["commands"] == lines
 
 
-def test_a_damaged_run_is_exit_code_6(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_of_a_damaged_run_is_exit_code_6(capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(Path("runs"))
     (run / "server" / "nginx.conf").write_text("changed")
     assert main(["runs", "show", run.name]) == 6
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_compare_says_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_of_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     make_study(Path("a"))
     make_study(Path("b"))
     assert "identical" in told(capsys, "compare", "a", "b")

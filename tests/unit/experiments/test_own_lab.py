@@ -93,11 +93,11 @@ def made(lab: Lab) -> Run:
     return open_run(make_run(Path("runs"), inputs("far", lab="mine", condition=far.as_json())))
 
 
-def test_results_are_in_the_printed_table(lab: Lab) -> None:
+def test_as_text_prints_the_results(lab: Lab) -> None:
     """Columns that other labs have too, and hide."""
     study = Study(lab.Parameters(), (made(lab),), Path("runs"), None, True, lab=lab)
     said = as_json(lab, study.parameters, study)
-    head, row = (line.split() for line in as_text(said, ()).splitlines()[:2])
+    head, row = (line.split() for line in as_text(lab, said).splitlines()[:2])
     assert head[:5] == ["condition", "took_ms", "bytes", "ended", "slow_ms"]
     assert (row[0], row[2], row[3]) == ("far", str(2**30), "complete")
     assert lab.headline(study.runs[0]) == ("took_ms", 11_500.0)
@@ -110,7 +110,9 @@ def test_verdicts_by_column(lab: Lab) -> None:
     assert time.factor == pytest.approx(1.15)
 
 
-def test_labs_claims_of_the_file(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_command_reads_the_ledger_beside_the_file(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = made(lab)
     write_study(Path("runs"), "mine", {"size": "small"}, [Planned("far", run.key)])
     assert main(["claims", "./mine.py", "--json"]) == 0
@@ -122,7 +124,7 @@ def test_labs_claims_of_the_file(lab: Lab, capsys: pytest.CaptureFixture[str]) -
     assert "Write its claims to mine.toml" in capsys.readouterr().err
 
 
-def test_beside_gives_the_kernel_as_the_reason(lab: Lab) -> None:
+def test_compare_testbeds_gives_the_kernel_as_the_reason(lab: Lab) -> None:
     run = made(lab)
     others = repetitions(Path("machines"), run, [0.5] * 5, release="6.12.9")
     (found,) = compare_testbeds(lab, [run], others)
@@ -130,7 +132,7 @@ def test_beside_gives_the_kernel_as_the_reason(lab: Lab) -> None:
     assert found.ratio is not None and found.ratio.middle == pytest.approx(2, rel=0.05)
 
 
-def test_repeated_leaves_out_a_run_whose_sampler_missed_its_turns(lab: Lab) -> None:
+def test_repeated_leaves_out_a_run_with_a_starved_sampler(lab: Lab) -> None:
     run = made(lab)
     for number, period_ms in enumerate((100.4, 150.0), start=1):
         sampled = with_sampler(Path("sampled") / str(number), run, period_ms)

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 
 import numpy
 import pytest
 
-from labs.catalog import find
-from labs.drive.record.canonical import key
-from labs.errors import Missing
 from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.nagle.parameters import Nagle
-from labs.launch import inventory, plan
-from labs.launch.launch import run
-from labs.launch.plan import titles
 from labs.launch.repeat import enough, rounds
-from labs.read.stats.bootstrap import of_median
+from labs.read.stats.repetitions import of_median
 
 P = Buffers(testbed="namespaces", repetitions_min=5, repetitions_max=8, ci_width_pct=10)
 NARROW, WIDE = [9.7, 9.9, 10.0, 10.1, 10.3], [8.0, 9.0, 10.0, 11.0, 12.0]
@@ -39,21 +31,21 @@ NARROW, WIDE = [9.7, 9.9, 10.0, 10.1, 10.3], [8.0, 9.0, 10.0, 11.0, 12.0]
         (5, None, True),
     ],
 )
-def test_the_rule(tries: int, values: list[float] | None, known: bool) -> None:
+def test_enough_by_tries_and_width(tries: int, values: list[float] | None, known: bool) -> None:
     assert enough(tries, values, P) is known
 
 
-def test_who_asks_for_fewer_than_an_interval_takes_gets_these() -> None:
+def test_enough_when_fewer_are_requested_than_an_interval_takes() -> None:
     few = Buffers(repetitions_min=2, repetitions_max=10)
     assert enough(2, WIDE[:2], few) and not enough(2, WIDE[:1], few)
 
 
-def test_the_least_is_made_whatever_the_most() -> None:
+def test_enough_requires_the_minimum_even_above_the_maximum() -> None:
     asked = Buffers(repetitions_min=7, repetitions_max=3)
     assert not enough(6, WIDE, asked) and enough(7, WIDE, asked)
 
 
-def test_the_first_round_is_all_conditions_shuffled_together() -> None:
+def test_rounds_shuffle_all_conditions_of_the_first_round() -> None:
     (first,) = islice(rounds(6, P, lambda condition: True), 1)
     assert sorted(first) == [
         (condition, number) for condition in range(6) for number in range(1, 6)
@@ -63,7 +55,7 @@ def test_the_first_round_is_all_conditions_shuffled_together() -> None:
     assert first != sorted(first) and first != sorted(first, key=lambda one: one[1])
 
 
-def test_only_what_is_not_known_yet_is_run_again() -> None:
+def test_rounds_repeat_only_what_is_not_known_yet() -> None:
     tries = dict.fromkeys(range(4), 0)
 
     def known(condition: int) -> bool:
@@ -78,12 +70,12 @@ def test_only_what_is_not_known_yet_is_run_again() -> None:
     assert tries == {0: 5, 1: 5, 2: 7, 3: 7}
 
 
-def test_the_seed_alone_decides_the_order() -> None:
+def test_rounds_order_depends_on_the_seed_alone() -> None:
     orders = [next(rounds(6, Buffers(seed=seed), lambda condition: True)) for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_looking_after_each_run_costs_little_of_the_level() -> None:
+def test_enough_after_each_run_costs_little_of_the_level() -> None:
     """To stop as soon as the interval is narrow prefers intervals that are so by chance: the level
     of 93.75 % falls, and must not fall far. 400 studies of runs that spread by 4 %; four standard
     deviations of a share of 0.9 among them are 6 points."""
@@ -96,40 +88,3 @@ def test_looking_after_each_run_costs_little_of_the_level() -> None:
         assert known is not None and len(values) >= 5
         held += known.low <= 100 <= known.high
     assert held / studies > 0.84
-
-
-def test_progress_knows_every_run_that_is_made_in_any_case() -> None:
-    lab = find("buffers")
-    asked = Buffers(testbed="namespaces", only="default,both", repetitions_min=2)
-    assert titles(lab, asked) == ["default 1", "default 2", "both 1", "both 2"]
-    assert titles(lab, Buffers(only="default,both")) == ["default", "both"]
-
-
-def test_machines_are_inspected_once_for_each_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process goes on, as a notebook does, while its machines are made again."""
-    asked = []
-
-    def reach() -> Path:
-        asked.append("reach")
-        return tmp_path
-
-    def inspect(ssh_config: Path, names: tuple[str, ...]) -> None:
-        asked.append("inspect")
-        raise Missing("the machines are gone")
-
-    monkeypatch.setattr(plan, "reach", reach)
-    monkeypatch.setattr(inventory, "inspect", inspect)
-    for _ in range(2):
-        with pytest.raises(Missing, match="gone"):
-            run(find("buffers"), Buffers(testbed="vagrant", only="default", runs=str(tmp_path)))
-    assert asked == ["reach", "inspect"] * 2
-
-
-def test_repeated_is_the_same_run_but_for_repetition_and_key(tmp_path: Path) -> None:
-    (first,) = plan.plan(find("nagle"), Nagle(testbed="namespaces", only="off"))
-    third = first.repeated(3)
-    assert third.inputs == {**first.inputs, "repetition": 3}
-    assert third.key == key(third.inputs) != first.key == first.repeated(1).key
-    assert third.title == "off 3" and third.name.endswith(third.key[:12])

@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from labs import catalog
-from labs.cli.__main__ import COMMANDS, main
-from labs.cli.arguments import Arguments
+from labs.cli.__main__ import COMMANDS, Arguments, main
 from labs.cli.new import source
 from labs.read.claims import ledger
 

@@ -35,11 +35,11 @@ def tagged(notebook: Any, tag: str) -> list[Any]:
     return [cell for cell in notebook.cells if tag in cell.metadata.get("tags", [])]
 
 
-def test_there_are_notebooks() -> None:
+def test_notebooks_exist() -> None:
     assert NOTEBOOKS
 
 
-def test_first_cells_are_title_parameters_and_check(notebook: Any) -> None:
+def test_notebook_begins_with_title_parameters_and_check(notebook: Any) -> None:
     assert notebook.cells[0].cell_type == "markdown"
     assert notebook.cells[0].source.startswith("# ")
     first, second = code_cells(notebook)[:2]
@@ -48,7 +48,7 @@ def test_first_cells_are_title_parameters_and_check(notebook: Any) -> None:
     assert {tag for cell in notebook.cells for tag in cell.metadata.get("tags", [])} <= TAGS
 
 
-def test_parameters_are_literals_with_a_comment_each(notebook: Any) -> None:
+def test_parameters_cell_has_literals_with_a_comment_each(notebook: Any) -> None:
     (cell,) = tagged(notebook, "parameters")
     for line in cell.source.splitlines():
         read = PARAMETER.fullmatch(line)
@@ -56,7 +56,7 @@ def test_parameters_are_literals_with_a_comment_each(notebook: Any) -> None:
         ast.literal_eval(read[2])
 
 
-def test_parameters_are_known_to_the_lab_that_is_checked(notebook: Any) -> None:
+def test_parameters_cell_has_the_names_of_its_lab(notebook: Any) -> None:
     (cell,) = tagged(notebook, "parameters")
     (check,) = tagged(notebook, "check")
     calls = [
@@ -71,7 +71,7 @@ def test_parameters_are_known_to_the_lab_that_is_checked(notebook: Any) -> None:
     from_globals(find(ast.literal_eval(call.args[0])).Parameters, given)
 
 
-def test_notebooks_import_labs_alone(notebook: Any) -> None:
+def test_code_cells_import_labs_alone(notebook: Any) -> None:
     """Everything of this package is reached through `labs`: no import of a deep module."""
     for cell in code_cells(notebook):
         for node in ast.walk(ast.parse(cell.source)):
@@ -81,7 +81,7 @@ def test_notebooks_import_labs_alone(notebook: Any) -> None:
                 assert node.module == "pathlib", cell.source
 
 
-def test_code_is_short_and_defines_nothing(notebook: Any) -> None:
+def test_code_cells_are_short_and_define_nothing(notebook: Any) -> None:
     for cell in code_cells(notebook):
         assert len(cell.source.splitlines()) <= LONGEST_CELL, cell.source
         for node in ast.walk(ast.parse(cell.source)):
@@ -90,7 +90,7 @@ def test_code_is_short_and_defines_nothing(notebook: Any) -> None:
             ), cell.source
 
 
-def test_nothing_is_left_of_a_run(notebook: Any) -> None:
+def test_notebook_holds_nothing_of_a_run(notebook: Any) -> None:
     for cell in code_cells(notebook):
         assert cell.outputs == []
         assert cell.execution_count is None
@@ -98,7 +98,7 @@ def test_nothing_is_left_of_a_run(notebook: Any) -> None:
         assert "papermill" not in place.metadata
 
 
-def test_any_python_kernel_will_do(notebook: Any) -> None:
+def test_notebook_names_the_generic_python_kernel(notebook: Any) -> None:
     assert notebook.metadata.kernelspec == {
         "display_name": "Python 3 (ipykernel)",
         "language": "python",
@@ -106,7 +106,7 @@ def test_any_python_kernel_will_do(notebook: Any) -> None:
     }
 
 
-def test_words_need_no_formula_renderer(notebook: Any) -> None:
+def test_markdown_cells_need_no_formula_renderer(notebook: Any) -> None:
     """A page that works offline carries no MathJax; formulas are written in plain characters."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

@@ -72,7 +72,7 @@ def tagged(client: Any, tag: str) -> int:
     return index
 
 
-def test_run_all_twice_then_misspelt_then_corrected(client: Any) -> None:
+def test_notebook_runs_twice_then_misspelt_then_corrected(client: Any) -> None:
     run(client)
     assert errors(client) == []
     drawn = figures(client)

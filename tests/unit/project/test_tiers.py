@@ -46,7 +46,7 @@ def collected(cache: Path, **env: str) -> subprocess.CompletedProcess[str]:
 
 @on_linux
 @pytest.mark.parametrize("env", [{"CI": "true"}, {"LABS_REQUIRE": "unit,virtual"}])
-def test_a_required_tier_that_cannot_run_is_an_error(tmp_path: Path, env: dict[str, str]) -> None:
+def test_required_tier_that_cannot_run_is_an_error(tmp_path: Path, env: dict[str, str]) -> None:
     done = collected(tmp_path, **env)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     said = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
@@ -56,14 +56,14 @@ def test_a_required_tier_that_cannot_run_is_an_error(tmp_path: Path, env: dict[s
 
 
 @pytest.mark.parametrize("env", [{}, {"CI": ""}, {"CI": "true", "LABS_REQUIRE": "unit"}])
-def test_a_tier_that_is_not_required_is_skipped(tmp_path: Path, env: dict[str, str]) -> None:
+def test_optional_tier_that_cannot_run_is_skipped(tmp_path: Path, env: dict[str, str]) -> None:
     done = collected(tmp_path, **env)
     assert done.returncode == pytest.ExitCode.OK
     assert "no kernel 6.1 is built" in done.stdout
     assert " passed" not in done.stdout
 
 
-def test_an_unknown_tier_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_required_refuses_an_unknown_tier(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABS_REQUIRE", "unit,virtul")
     with pytest.raises(pytest.UsageError, match="no tier: virtul; allowed: unit, virtual"):
         conftest.required()
@@ -71,7 +71,7 @@ def test_an_unknown_tier_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="for root alone namespaces are required")
 @on_linux
-def test_what_continuous_integration_requires_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_required_under_ci_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LABS_REQUIRE", raising=False)
     monkeypatch.setenv("CI", "true")
     assert conftest.required() == ("unit", "virtual", "namespaces")

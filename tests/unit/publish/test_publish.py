@@ -14,7 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from labs.cli import publish
-from labs.errors import BadInput, LabError, ResultsDiffer, RunFailed
+from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
 from labs.publish.execute import declared, read_notebook, settle
 
 PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False  # packets'
@@ -77,7 +77,7 @@ def test_page_without_charts_is_small_and_repeats_to_the_byte(tmp_path: Path) ->
     assert len(first) < 50_000
 
 
-def test_words_in_tables_stand_left_and_numbers_right(tmp_path: Path) -> None:
+def test_align_tables_puts_words_left_and_numbers_right(tmp_path: Path) -> None:
     run(tmp_path, notebook("import pandas\npandas.DataFrame({'name': ['a b'], 'rate': [1.5]})"))
     page = (tmp_path / "book.html").read_text(encoding="utf-8")
     assert '<th class="words">name</th>' in page
@@ -86,7 +86,7 @@ def test_words_in_tables_stand_left_and_numbers_right(tmp_path: Path) -> None:
     assert "<td>1.5</td>" in page
 
 
-def test_the_answer_of_a_solution_is_folded(tmp_path: Path) -> None:
+def test_page_folds_the_answer_of_a_solution(tmp_path: Path) -> None:
     book = notebook("print('seen at once')", "print('looked up')")
     book.cells[3].metadata["tags"] = ["solution"]
     assert run(tmp_path, book) == 0
@@ -95,7 +95,7 @@ def test_the_answer_of_a_solution_is_folded(tmp_path: Path) -> None:
     assert "<pre>seen at once" in before and "<pre>looked up" in folded.split("</details>")[0]
 
 
-def test_values_take_the_type_of_the_default() -> None:
+def test_settle_gives_values_the_type_of_the_default() -> None:
     settled = settle(["RATE_MBIT=0.5", "KERNEL=6.10", "CAPTURE=true"], notebook())
     assert settled == {"RATE_MBIT": 0.5, "KERNEL": "6.10", "CAPTURE": True}
     assert declared(notebook()) == {"RATE_MBIT": 10, "KERNEL": "6.1", "CAPTURE": False}
@@ -105,15 +105,13 @@ def test_values_take_the_type_of_the_default() -> None:
     ("word", "words"),
     [("RATE_MBTI=10", "RATE_MBIT"), ("RATE_MBIT", "NAME=VALUE"), ("=3", "NAME=VALUE")],
 )
-def test_a_word_that_cannot_be_used_is_refused_before_anything_runs(
-    tmp_path: Path, word: str, words: str
-) -> None:
+def test_settle_refuses_a_word_before_anything_runs(tmp_path: Path, word: str, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         run(tmp_path, notebook("open('started', 'w')"), "--set", word)
     assert sorted(it.name for it in tmp_path.iterdir()) == ["book.ipynb"]
 
 
-def test_a_name_beyond_the_notebook_is_left_to_its_check() -> None:
+def test_settle_leaves_an_unlisted_name_to_the_notebook_s_check() -> None:
     assert settle(["LOSS_PCT=1"], notebook(check=True)) == {"LOSS_PCT": 1}
 
 
@@ -128,7 +126,7 @@ def test_a_name_beyond_the_notebook_is_left_to_its_check() -> None:
         ),
     ],
 )
-def test_a_cell_that_stops_is_one_line_and_leaves_no_page(
+def test_publish_reports_a_failed_cell_in_one_line_and_leaves_no_page(
     tmp_path: Path, cell: str, kind: type[LabError], line: str
 ) -> None:
     with pytest.raises(LabError, match=line) as stopped:
@@ -138,16 +136,50 @@ def test_a_cell_that_stops_is_one_line_and_leaves_no_page(
     assert sorted(it.name for it in tmp_path.iterdir()) == ["book.ipynb"]
 
 
-def test_what_is_no_notebook_is_refused(tmp_path: Path) -> None:
-    for name, content in {"a.txt": "{}", "b.ipynb": "no json", "c.ipynb": "{}"}.items():
-        (tmp_path / name).write_text(content)
-        with pytest.raises(BadInput, match="notebook"):
+def test_read_notebook_refuses_another_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("{}")
+    (tmp_path / "folder.ipynb").mkdir()
+    for name in ("a.txt", "folder.ipynb", "missing.ipynb"):
+        with pytest.raises(BadInput, match="is not a notebook here"):
             read_notebook(tmp_path / name)
-    with pytest.raises(BadInput, match="not a notebook"):
-        read_notebook(tmp_path / "missing.ipynb")
 
 
-def test_dry_run_says_what_would_be_done(
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no json",
+        b"{}",
+        b"[]",
+        b"3",
+        b'{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
+        b'{"cells": [3], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
+        b'{"cells": [], "nbformat": "4", "nbformat_minor": 5, "metadata": {}}',
+        b'{"worksheets": 3, "nbformat": 3, "nbformat_minor": 0, "metadata": {}}',
+        b"\xff\xfe{}",
+        b"[" * 100_000,
+        b'{"metadata": ' * 900,
+    ],
+)
+def test_read_notebook_refuses_other_content(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.ipynb").write_bytes(content)
+    with pytest.raises(Damaged) as caught:
+        read_notebook(tmp_path / "a.ipynb")
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_declared_skips_what_is_computed_and_refuses_other_languages() -> None:
+    book = notebook()
+    cell = next(one for one in book.cells if "parameters" in one.metadata.get("tags", []))
+    cell.source += "\nTODAY = date.today()\nPAIR = (1, 2)\n"
+    found = declared(book)
+    assert (found["TODAY"], found["PAIR"], found["KERNEL"]) == (None, None, "6.1")
+    for source in ("%matplotlib inline", "X = 1\0", "X = " + "-" * 100_000 + "1"):
+        cell.source = source
+        with pytest.raises(BadInput, match="the cell tagged parameters is not Python"):
+            declared(book)
+
+
+def test_publish_dry_run_says_what_would_be_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(tmp_path, notebook("1 / 0"), "--set", "RATE_MBIT=3", "--dry-run", "--json") == 0
@@ -155,6 +187,6 @@ def test_dry_run_says_what_would_be_done(
     assert not (tmp_path / "book.html").exists()
 
 
-def test_a_page_of_another_kind_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_publish_refuses_another_ending_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="end it in"):
         run(tmp_path, notebook("1 / 0"), "--out", str(tmp_path / "page.txt"))

@@ -13,6 +13,7 @@ from labs.catalog import find
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
+from labs.launch.locks import WAITING
 from labs.read.display.format import notebook_cell
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.runs import recorded
@@ -31,7 +32,7 @@ def study() -> Study:
     return Study(Buffers(), runs, Path("runs"), None, True, lab=find("buffers"))
 
 
-def test_the_link_in_words(study: Study) -> None:
+def test_link_in_words(study: Study) -> None:
     assert study.link.to_dict("list") == {
         "condition": ["unshaped", "both"],
         "asked": ["not shaped", "10 Mbit/s, 40 ms"],
@@ -40,7 +41,7 @@ def test_the_link_in_words(study: Study) -> None:
     }
 
 
-def test_results_are_a_row_a_run(study: Study) -> None:
+def test_results_have_one_row_per_run(study: Study) -> None:
     table = study.results()
     assert list(table["condition"]) == ["unshaped", "both"]
     assert {
@@ -67,7 +68,7 @@ def test_results_are_a_row_a_run(study: Study) -> None:
     assert list(table["note_codes"].str.contains("no_rate")) == [True, False]
 
 
-def test_a_condition_that_is_not_there(study: Study) -> None:
+def test_run_refuses_an_unknown_condition(study: Study) -> None:
     with pytest.raises(BadInput, match="bth is not in this study; did you mean both"):
         study.run("bth")
 
@@ -81,13 +82,13 @@ def test_commands_are_text_to_be_pasted(study: Study) -> None:
     assert repr(commands) == str(commands)
 
 
-def test_words_carry_the_figures_of_the_run(study: Study) -> None:
+def test_describe_has_the_figures_of_the_run(study: Study) -> None:
     assert "**both**: 1.11 MiB/s over the whole file" in study.describe()
     assert "**48.8 KiB** must be in flight" in study.describe("both")
     assert isinstance(study.describe(), Words)
 
 
-def test_a_study_says_what_it_is(study: Study) -> None:
+def test_repr_says_what_a_study_is(study: Study) -> None:
     many = dataclasses.replace(study, runs=study.runs * 11)
     assert repr(many).split(" · ")[0].endswith("unshaped, both and 2 more")
     assert repr(study) == (
@@ -106,7 +107,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     return labs.study(RECORDED)
 
 
-def test_recorded_runs_are_found_and_nothing_is_made(
+def test_study_of_recorded_runs_makes_nothing(
     kept: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (kept.live, kept.conditions) == (False, ("both",))
@@ -116,12 +117,12 @@ def test_recorded_runs_are_found_and_nothing_is_made(
 
 
 @pytest.mark.usefixtures("kept")
-def test_recorded_runs_with_another_link_are_refused() -> None:
+def test_study_refuses_recorded_runs_with_another_link() -> None:
     with pytest.raises(BadInput, match="rate_mbit 10, not 100"):
         labs.study(dataclasses.replace(RECORDED, rate_mbit=100))
 
 
-def test_a_bar_is_shown_for_runs_that_are_made(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_is_shown_for_runs_that_are_performed(capsys: pytest.CaptureFixture[str]) -> None:
     with Bar("buffers", ["default", "both"]) as bar:
         bar.tell("default", "there already")
         assert capsys.readouterr().err == ""
@@ -131,7 +132,16 @@ def test_a_bar_is_shown_for_runs_that_are_made(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.endswith("2 of 2 runs\n")
 
 
-def test_nothing_is_shown_if_all_runs_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_says_at_once_what_a_run_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal the bar itself is shown only when a run is ready."""
+    with Bar("buffers", ["default"]) as bar:
+        bar.tell("default", "3 s")
+        assert capsys.readouterr().err == ""
+        bar.tell("default", f"{WAITING} for a place")
+        assert capsys.readouterr().err == f"buffers default: {WAITING} for a place\n"
+
+
+def test_bar_is_not_shown_if_all_runs_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with Bar("buffers", ["default"]) as bar:
         bar.tell("default", "there already")
     assert capsys.readouterr() == ("", "")
@@ -150,18 +160,18 @@ def test_nothing_is_shown_if_all_runs_are_there(capsys: pytest.CaptureFixture[st
         ("a & b", "a & b"),
     ],
 )
-def test_cells_are_written_to_be_read(value: object, words: str) -> None:
+def test_notebook_cell_in_words(value: object, words: str) -> None:
     assert notebook_cell(value) == words
 
 
-def test_a_table_shows_whole_cells_and_escapes_them() -> None:
+def test_table_shows_whole_cells_and_escapes_them() -> None:
     html = Table({"what": ["<b>" + "x" * 200], "how many": [3.14159]})._repr_html_()
     assert "&lt;b&gt;" + "x" * 200 in html
     assert ">3.142</td>" in html
     assert isinstance(Table({"a": [1]})[["a"]], Table)
 
 
-def test_every_testbed_has_a_row() -> None:
+def test_testbeds_have_a_row_each() -> None:
     table = labs.testbeds(Buffers())
     assert list(table["testbed"]) == ["virtual", "namespaces", "vagrant", "recorded"]
     assert set(table["runs here"]) <= {"yes", "no"}
@@ -171,13 +181,13 @@ def test_every_testbed_has_a_row() -> None:
     )
 
 
-def test_a_study_on_a_kernel_that_is_not_there_has_no_runs_and_says_so(kept: Study) -> None:
+def test_on_a_kernel_that_is_missing_has_no_runs_and_says_why(kept: Study) -> None:
     other = kept.on("6.12", "both")
     assert other.runs == () and other.results().empty
     assert other.lacks and "\n" not in other.lacks
     assert repr(other) == f"<Study of buffers without runs: {other.lacks}>"
 
 
-def test_a_study_on_its_own_kernel_has_the_conditions_that_fit(kept: Study) -> None:
+def test_on_its_own_kernel_has_the_conditions_that_match(kept: Study) -> None:
     assert kept.on("6.1").conditions == kept.on("6.1", "bo*").conditions == ("both",)
     assert kept.lacks == ""

@@ -10,7 +10,7 @@ import labs
 from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
-from labs.read.claims.select_runs import runs_of
+from labs.read.claims.evidence import runs_of
 from labs.studies.study import Study
 from labs.studies.verdicts import COLUMNS
 from tests.real_runs import real
@@ -18,7 +18,7 @@ from tests.real_runs import real
 RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"
 
 
-def test_a_row_a_claim() -> None:
+def test_verdicts_have_one_row_per_claim() -> None:
     study = Study(
         Buffers(),
         tuple(runs_of(find("buffers"), RUNS)),
@@ -37,7 +37,7 @@ def test_a_row_a_claim() -> None:
     assert "held until kernel 6.5" in table._repr_html_()
 
 
-def test_verdicts_follow_the_runs_that_there_are() -> None:
+def test_verdicts_follow_the_runs() -> None:
     study = Study(Buffers(), (real("captured"),), Path("runs"), None, True, lab=find("buffers"))
     verdicts = labs.verdicts(study).set_index("claim")
     assert verdicts.loc["A1.8", "verdict"] == "not judged"
@@ -46,7 +46,7 @@ def test_verdicts_follow_the_runs_that_there_are() -> None:
     )
 
 
-def test_a_lab_without_an_article(tmp_path: Path) -> None:
+def test_verdicts_refuse_a_lab_without_an_article(tmp_path: Path) -> None:
     from labs.cli.new import source
 
     path = tmp_path / "mine.py"

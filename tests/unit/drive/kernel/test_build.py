@@ -1,4 +1,4 @@
-"""The parts of a build that need no kernel source: its surroundings, its errors, its end."""
+"""The parts of a build that need no kernel source: surroundings, options, errors, its end."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.kernel import build, check, install, store
-from labs.drive.kernel.build import Progress
+from labs.drive.kernel import build, store
+from labs.drive.kernel.build import Progress, fragment_text, not_taken, options_of, verify_options
 from labs.drive.kernel.versions import read_kernel_spec
 from labs.errors import BadInput, Damaged, Missing, RunFailed
 
@@ -32,7 +32,7 @@ _make(Path(sys.argv[1]), "linux", on_line=lambda line: print(line, flush=True))
 """
 
 
-def test_nothing_of_the_users_environment_comes_through(
+def test_environment_takes_nothing_of_the_users_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = build.environment(tmp_path)
@@ -43,9 +43,7 @@ def test_nothing_of_the_users_environment_comes_through(
     assert set(told) == {"HOME", "KCFLAGS", "KAFLAGS", "HOSTCFLAGS"}
 
 
-def test_missing_tools_are_named_with_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_needs_names_the_missing_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gcc").touch(0o755)
     monkeypatch.setattr(build, "PATH", str(tmp_path))
     with pytest.raises(Missing, match=r"apt-get install bc binutils bison flex make") as refused:
@@ -53,11 +51,12 @@ def test_missing_tools_are_named_with_the_command(
     assert " gcc" not in str(refused.value)
 
 
-def test_each_patch_says_what_it_is_for() -> None:
+def test_patches_each_say_what_they_are_for() -> None:
     patches = sorted(build.PATCHES.glob("*.patch"))
     assert [patch.stem for patch in patches] == [
         "end-with-tracer",
         "fixed-memory",
+        "four-windows",
         "hz-250",
         "large-registers",
         "seeded-random",
@@ -68,7 +67,7 @@ def test_each_patch_says_what_it_is_for() -> None:
 
 
 @ENDS
-def test_the_first_error_of_make_is_what_is_said(tmp_path: Path) -> None:
+def test_make_failure_is_its_first_error(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text(
         "linux:\n\t@echo '  CC      a.o'\n\t@echo 'a.c:3: error: no such thing'\n\t@false\n"
     )
@@ -78,7 +77,7 @@ def test_the_first_error_of_make_is_what_is_said(tmp_path: Path) -> None:
 
 @ENDS
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_process_outlives_a_build(tmp_path: Path, how: signal.Signals) -> None:
+def test_make_leaves_no_process_when_its_build_ends(tmp_path: Path, how: signal.Signals) -> None:
     (tmp_path / "Makefile").write_text(SLOW)
     argv = [sys.executable, "-c", DRIVER, str(tmp_path)]
     with subprocess.Popen(
@@ -103,71 +102,7 @@ def state(pid: int) -> str:
         return "Z"
 
 
-def measured(**changes: object) -> dict[str, object]:
-    """What the rig prints on a sound 6.1 kernel."""
-    return {
-        "release": "6.1.192",
-        "hz": 250,
-        "virtual_time": True,
-        "memory_kib": 1011072,
-        "random": "87d79117cd9e4092",
-        "rtt_ms": 200.001,
-        "packet_overhead": 1280,
-        "adv_win_scale_0": {"skmem_r": 73984, "skmem_rb": 65536, "recv_q": 62464},
-        "adv_win_scale_1": {"skmem_r": 62464, "skmem_rb": 65536, "recv_q": 57344},
-        "differs": [],
-        **changes,
-    }
-
-
-def test_a_sound_kernel_passes() -> None:
-    assert check.judge(measured(), "6.1.192") == ()
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"rtt_ms": 0.02}, "a link of 200 ms has a round trip of 0.02 ms"),
-        ({"rtt_ms": 203.0}, "203.0 ms"),
-        ({"virtual_time": False}, "UML_TIME_TRAVEL_SUPPORT"),
-        ({"differs": ["memory_kib"]}, "two boots differ in memory_kib"),
-        ({"release": "6.1.99"}, "it calls itself 6.1.99, not 6.1.192"),
-        ({"packet_overhead": 768}, "packet_overhead is 768, should be 1,280"),
-        (
-            {"adv_win_scale_0": {"skmem_r": 67584, "skmem_rb": 65536, "recv_q": 64512}},
-            "adv_win_scale_0.skmem_r is 67,584, should be 73,984",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said_with_its_figure(changes: dict[str, object], says: str) -> None:
-    assert says in "; ".join(check.judge(measured(**changes), "6.1.192"))
-
-
-def test_a_series_without_published_figures_is_measured_only() -> None:
-    odd = measured(release="7.2.13", adv_win_scale_0={"skmem_r": 1, "skmem_rb": 2, "recv_q": 3})
-    assert check.judge(odd, "7.2.13") == ()
-    assert not check.judged("7.2.13")
-    assert [row["expected"] for row in check.compared(odd)] == [200, *[None] * 7]
-
-
-def test_a_file_is_added_only_with_its_digest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    file = tmp_path / "linux"
-    file.write_bytes(b"no kernel")
-    right = hashlib.sha256(b"no kernel").hexdigest()
-    with pytest.raises(BadInput, match="all 64 hex digits"):
-        install.add(file, right[:12])
-    with pytest.raises(Damaged, match=f"has the sha256 {right}, not 0000"):
-        install.add(file, "0" * 64)
-    with pytest.raises(BadInput, match="is not a file"):
-        install.add(tmp_path / "none", right)
-    assert install.plan_add(file, right.upper())["into"] == str(store.own_store() / right)
-    assert not store.own_store().exists()
-
-
-def test_a_plan_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("LABS_KERNELS", raising=False)
     tarball = tmp_path / "linux.tar.xz"
@@ -179,7 +114,22 @@ def test_a_plan_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert os.listdir(tmp_path) == ["linux.tar.xz"]
 
 
-def test_progress_without_a_terminal_is_a_line_a_tenth() -> None:
+def test_plan_refuses_a_series_that_no_patches_fit() -> None:
+    with pytest.raises(BadInput):
+        build.plan(read_kernel_spec("5.10"))
+
+
+def test_build_refuses_a_series_that_no_patches_fit_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("LABS_KERNELS", raising=False)
+    with pytest.raises(BadInput):
+        build.build(read_kernel_spec("7.2"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_without_a_terminal_is_one_line_per_tenth() -> None:
     said = io.StringIO()
     show = Progress(stream=said)
     show.step("compiling")
@@ -192,10 +142,84 @@ def test_progress_without_a_terminal_is_a_line_a_tenth() -> None:
     assert "\r" not in said.getvalue()
 
 
-def test_quiet_progress_says_nothing() -> None:
+def test_progress_quiet_writes_nothing() -> None:
     said = io.StringIO()
     show = Progress(quiet=True, stream=said)
     show.step("compiling")
     show.part(1, 2, "a.o")
     show.close()
     assert said.getvalue() == ""
+
+
+def test_options_of_reads_every_kind() -> None:
+    text = '# why\n\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_HZ=250\nCONFIG_S="a b"\n'
+    assert options_of(text) == {
+        "CONFIG_A": "y",
+        "CONFIG_B": "n",
+        "CONFIG_HZ": "250",
+        "CONFIG_S": '"a b"',
+    }
+
+
+def test_options_of_lets_a_later_line_win() -> None:
+    assert options_of("CONFIG_A=y\n# CONFIG_A is not set\n") == {"CONFIG_A": "n"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["CONFIG_A = y", "CONFIG_A", "A=y", "# CONFIG_A is not  set", "# CONFIG_A=y", " CONFIG_A=y"],
+)
+def test_options_of_refuses_a_mistyped_line(line: str) -> None:
+    with pytest.raises(Damaged, match="line 2"):
+        options_of(f"CONFIG_Z=y\n{line}\n")
+
+
+def test_verify_options_names_what_was_not_taken() -> None:
+    wanted = options_of("CONFIG_A=y\nCONFIG_B=y\n# CONFIG_C is not set\nCONFIG_HZ=250\n")
+    config = options_of("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_HZ=100\n")
+    assert not_taken(wanted, config) == (
+        "CONFIG_B (wanted y, is n)",
+        "CONFIG_C (wanted n, is y)",
+        "CONFIG_HZ (wanted 250, is 100)",
+    )
+    with pytest.raises(RunFailed, match=r"6\.1\.192 .*CONFIG_B .*fragment-6\.1\.config"):
+        verify_options(wanted, config, "6.1.192")
+
+
+def test_verify_options_counts_an_unknown_option_as_off() -> None:
+    verify_options(options_of("# CONFIG_SLUB_TINY is not set\n"), {}, "6.1.192")
+    assert not_taken(options_of("CONFIG_A=y\n"), {}) == ("CONFIG_A (wanted y, is n)",)
+
+
+def test_fragment_text_adds_the_lines_of_a_series(tmp_path: Path) -> None:
+    (tmp_path / "fragment.config").write_text("CONFIG_A=y\n")
+    (tmp_path / "fragment-5.10.config").write_text("CONFIG_BLOCK=y\n")
+    assert options_of(fragment_text("6.1", tmp_path)) == {"CONFIG_A": "y"}
+    assert options_of(fragment_text("5.10", tmp_path)) == {"CONFIG_A": "y", "CONFIG_BLOCK": "y"}
+
+
+def test_fragment_text_names_each_option_once() -> None:
+    text = fragment_text("6.1")
+    lines = [line for line in text.splitlines() if "CONFIG_" in line]
+    options = options_of(text)
+    assert len(lines) == len(options)
+    assert options["CONFIG_UML_TIME_TRAVEL_SUPPORT"] == "y"
+    assert options["CONFIG_UML_RANDOM"] == "n"
+    assert options["CONFIG_HZ"] == "250"
+
+
+def test_add_refuses_a_file_without_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "linux"
+    file.write_bytes(b"no kernel")
+    right = hashlib.sha256(b"no kernel").hexdigest()
+    with pytest.raises(BadInput, match="all 64 hex digits"):
+        build.add(file, right[:12])
+    with pytest.raises(Damaged, match=f"has the sha256 {right}, not 0000"):
+        build.add(file, "0" * 64)
+    with pytest.raises(BadInput, match="is not a file"):
+        build.add(tmp_path / "none", right)
+    assert build.plan_add(file, right.upper())["into"] == str(store.own_store() / right)
+    assert not store.own_store().exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import shutil
+import subprocess
 import tarfile
 import threading
 from functools import partial
@@ -51,7 +52,7 @@ def tarball(tmp_path: Path) -> Path:
     return packed(tmp_path / "source.tar.xz", {"Makefile": MAKEFILE} | dict.fromkeys(names, b""))
 
 
-def test_what_is_never_compiled_is_left_out(tarball: Path, tmp_path: Path) -> None:
+def test_unpack_leaves_out_what_is_never_compiled(tarball: Path, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     assert unpack(tarball, tree) == "6.1.192"
     found = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
@@ -69,7 +70,7 @@ def test_what_is_never_compiled_is_left_out(tarball: Path, tmp_path: Path) -> No
     }
 
 
-def test_a_tarball_of_something_else(tmp_path: Path) -> None:
+def test_unpack_refuses_what_is_no_kernel_source(tmp_path: Path) -> None:
     other = packed(tmp_path / "other.tar.xz", {"Makefile": MAKEFILE, "README": b""})
     with pytest.raises(BadInput, match="does not hold the sources of a Linux kernel"):
         unpack(other, tmp_path / "tree")
@@ -79,31 +80,31 @@ def test_a_tarball_of_something_else(tmp_path: Path) -> None:
         unpack(text, tmp_path / "tree2")
 
 
-def test_a_tarball_that_is_not_there(tmp_path: Path) -> None:
+def test_locate_refuses_a_tarball_that_does_not_exist(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.tar.xz"):
         with pytest.raises(BadInput, match="--source takes a tarball"):
             locate(read_kernel_spec("6.1"), path)
 
 
-def test_a_digest_cannot_be_built() -> None:
+def test_locate_refuses_a_digest() -> None:
     with pytest.raises(BadInput, match="give the version to build"):
         locate(read_kernel_spec("8a2551657a66"))
 
 
-def test_the_name_of_a_tarballs_kernel(tarball: Path) -> None:
+def test_named_gives_the_version_that_was_requested(tarball: Path) -> None:
     for spec, name in (("6.1", "6.1.192"), ("6.1.192", "6.1.192"), ("6.1.192-2", "6.1.192-2")):
         wanted = read_kernel_spec(spec)
         assert named(locate(wanted, tarball), "6.1.192", wanted) == name
 
 
 @pytest.mark.parametrize("spec", ["6.12", "6.1.191", "6.1.191-1"])
-def test_a_source_that_is_not_what_was_wished(tarball: Path, spec: str) -> None:
+def test_named_refuses_another_source(tarball: Path, spec: str) -> None:
     wanted = read_kernel_spec(spec)
     with pytest.raises(BadInput, match=r"the source is Linux 6\.1\.192, not"):
         named(locate(wanted, tarball), "6.1.192", wanted)
 
 
-def test_what_apt_offers() -> None:
+def test_offers_are_the_versions_of_madison_newest_first() -> None:
     text = (FIXTURES / "madison-linux-source-6.1.txt").read_text()
     assert offers(text) == (
         "6.1.192-2",
@@ -116,13 +117,21 @@ def test_what_apt_offers() -> None:
     assert offers("") == offers("W: something is wrong\n") == ()
 
 
-def test_a_source_is_plain_data(tarball: Path) -> None:
+def test_offers_leave_out_what_cannot_be_built() -> None:
+    candidates = "".join(
+        f"linux-source-6.12 | {version} | mirror trixie/main Sources\n"
+        for version in ("6.12~rc6-1~exp1", "6.12.94-1", "6.12-1~exp1")
+    )
+    assert offers(candidates) == ("6.12.94-1",)
+
+
+def test_locate_takes_a_tarball_under_the_requested_version(tarball: Path) -> None:
     assert locate(read_kernel_spec("6.1.192-2"), tarball) == Source(
         "6.1.192-2", "tarball", "", tarball
     )
 
 
-def test_a_series_that_this_release_lacks_comes_from_the_release_that_has_it(
+def test_locate_takes_a_series_from_the_release_that_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
@@ -133,7 +142,7 @@ def test_a_series_that_this_release_lacks_comes_from_the_release_that_has_it(
 
     def offered_by(release: str, package: str) -> tuple[str, ...]:
         asked.append((release, package))
-        return ("6.1.192-2", "6.1.170-3")
+        return ("6.1.192-2", "6.1.190-1", "6.1.170-3")
 
     monkeypatch.setattr(source, "_offered_by", offered_by)
     assert locate(read_kernel_spec("6.12")) == Source(
@@ -144,10 +153,21 @@ def test_a_series_that_this_release_lacks_comes_from_the_release_that_has_it(
         "6.1.170-3", "archive", "linux-source-6.1", None, "bookworm"
     )
     assert asked == [("bookworm", "linux-source-6.1")]
-    with pytest.raises(Missing, match=r"6\.1\.99 is not in the package lists of bookworm; there "):
+    with pytest.raises(Missing, match=r"6\.1\.99 is not in the package lists of bookworm; .*190"):
         locate(read_kernel_spec("6.1.99"))
-    with pytest.raises(Missing, match=r"linux-source-5\.10 is not in this machine's package lists"):
-        locate(read_kernel_spec("5.10"))
+
+
+@pytest.mark.parametrize("spec", ["5.10", "7.2", "7.3", "6.2.1-1", "6.13"])
+def test_locate_refuses_a_series_that_no_patches_fit_before_apt_is_asked(
+    spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", pytest.fail)
+    with pytest.raises(BadInput):
+        locate(read_kernel_spec(spec))
+
+
+def test_locate_takes_a_tarball_of_any_series(tarball: Path) -> None:
+    assert locate(read_kernel_spec("5.10"), tarball).tarball == tarball
 
 
 class Archive(SimpleHTTPRequestHandler):
@@ -159,7 +179,7 @@ class Archive(SimpleHTTPRequestHandler):
 
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt is not here")
-def test_lists_of_another_release_are_taken_from_the_own_mirror_if_it_is_signed(
+def test_lists_of_uses_the_own_mirror_and_refuses_an_unsigned_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An archive without a signature of Debian gives no package."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from labs.drive.kernel import store
-from labs.drive.kernel.install import WORK, keep, work_folder
-from labs.drive.record.owned_path import LOCK
+from labs.drive.kernel.store import WORK, keep, work_folder
+from labs.drive.record.disk import LOCK
 from labs.errors import BadInput, Damaged, LabError, Missing
 
 
@@ -41,7 +43,7 @@ def put(folder: Path, source: str, content: bytes) -> str:
     return sha256
 
 
-def test_a_kept_kernel_is_found_by_every_name(own: Path) -> None:
+def test_find_takes_every_name_of_a_kernel(own: Path) -> None:
     digest = put(own, "6.1.192-2", b"one")
     kernel = store.find("6.1")
     assert kernel == store.Kernel(
@@ -59,7 +61,7 @@ def test_a_kept_kernel_is_found_by_every_name(own: Path) -> None:
     assert [path.name for path in own.iterdir()] == [digest]
 
 
-def test_a_series_means_its_newest(own: Path) -> None:
+def test_find_takes_the_newest_of_a_series(own: Path) -> None:
     newest = put(own, "6.1.192-2", b"newest")
     put(own, "6.1.99-1", b"old")
     put(own, "6.12.1-1", b"other series")
@@ -67,7 +69,7 @@ def test_a_series_means_its_newest(own: Path) -> None:
     assert [kernel.source for kernel in store.kernels()] == ["6.12.1-1", "6.1.192-2", "6.1.99-1"]
 
 
-def test_of_one_version_the_last_one_kept_answers(own: Path) -> None:
+def test_find_takes_the_last_one_kept_of_a_version(own: Path) -> None:
     first, second = put(own, "6.1.192-2", b"first"), put(own, "6.1.192-2", b"second")
     os.utime(own / first / "kernel.json", (1000, 1000))
     assert store.find("6.1").sha256 == second
@@ -75,7 +77,7 @@ def test_of_one_version_the_last_one_kept_answers(own: Path) -> None:
     assert store.find("6.1").sha256 == first
 
 
-def test_shared_stores_come_first(
+def test_find_searches_shared_stores_first(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(own, "6.1.192-2", b"mine")
@@ -86,13 +88,57 @@ def test_shared_stores_come_first(
     assert store.find("6.12").sha256 == elsewhere
 
 
-def test_a_shared_store_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_takes_a_shared_kernel_whatever_is_wrong_with_the_own_store(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = put(tmp_path / "course", "6.1.99-1", b"theirs")
+    monkeypatch.setenv("LABS_KERNELS", str(tmp_path / "course"))
+    damaged = put(own, "6.1.192-2", b"mine")
+    (own / damaged / "kernel.json").write_text("{")
+    assert store.find("6.1").sha256 == theirs
+    with pytest.raises(Damaged):
+        store.find("6.12")
+    shutil.rmtree(own)
+    own.touch()  # cannot be read as a folder
+    assert store.find(theirs[:8]).sha256 == theirs
+    with pytest.raises(Missing, match=r"cannot be read .* LABS_KERNELS or XDG_CACHE_HOME"):
+        store.find("6.12")
+
+
+def test_find_takes_a_shared_kernel_for_a_user_without_a_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = put(tmp_path / "course", "6.1.99-1", b"theirs")
+    monkeypatch.setenv("LABS_KERNELS", str(tmp_path / "course"))
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    assert store.find("6.1").sha256 == theirs
+    with pytest.raises(Missing):
+        store.find("6.12")
+
+
+def test_find_refuses_a_digest_that_two_kernels_begin_with(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(own, "6.1.192-2", b"one")
+    put(own, "6.1.192-1", b"two")
+    found = store.kernels_of(own)
+    alike = tuple(replace(kernel, sha256="01234567" + kernel.sha256[8:]) for kernel in found)
+    monkeypatch.setattr(store, "kernels_of", lambda store: alike)
+    with pytest.raises(BadInput, match="begins 2 digests"):
+        store.find("01234567")
+
+
+def test_kernels_refuses_a_shared_store_that_does_not_exist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("LABS_KERNELS", "/nowhere/at/all")
     with pytest.raises(BadInput, match="LABS_KERNELS names /nowhere/at/all"):
         store.kernels()
 
 
-def test_a_kernel_that_is_not_built(own: Path) -> None:
+def test_find_names_what_is_built_and_the_next_step(own: Path) -> None:
     with pytest.raises(Missing, match=r"built: none; next step: labs kernel build 6\.1$"):
         store.find("6.1")
     digest = put(own, "6.1.192-2", b"one")
@@ -104,9 +150,11 @@ def test_a_kernel_that_is_not_built(own: Path) -> None:
     )
     with pytest.raises(Missing, match="labs kernel list"):
         store.find("00000000")
+    with pytest.raises(Missing, match=r"labs kernel build 6\.1 \(can be built: 6\.1, 6\.12\)$"):
+        store.find("5.10")
 
 
-def test_a_program_that_was_changed(own: Path) -> None:
+def test_find_refuses_a_program_that_was_changed(own: Path) -> None:
     digest = put(own, "6.1.192-2", b"one")
     (own / digest / "linux").write_bytes(b"two")
     with pytest.raises(Damaged, match=r"labs kernel build 6\.1\.192-2"):
@@ -123,21 +171,21 @@ def test_a_program_that_was_changed(own: Path) -> None:
         ('{"schema": 1}', "lacks"),
     ],
 )
-def test_a_record_that_is_not_whole(own: Path, text: str, says: str) -> None:
+def test_find_refuses_a_damaged_record(own: Path, text: str, says: str) -> None:
     digest = put(own, "6.1.192-2", b"one")
     (own / digest / "kernel.json").write_text(text)
     with pytest.raises(Damaged, match=says):
         store.find("6.1")
 
 
-def test_keeping_the_same_bytes_again_renews_the_record(own: Path) -> None:
+def test_keep_renews_the_record_of_the_same_bytes(own: Path) -> None:
     digest = put(own, "6.1.192-2", b"one")
     assert put(own, "6.1.193-1", b"one") == digest
     assert store.find(digest).source == "6.1.193-1"
     assert [path.name for path in own.iterdir()] == [digest]
 
 
-def test_nothing_is_left_of_a_work_folder(own: Path) -> None:
+def test_work_folder_is_removed_after_an_interrupt(own: Path) -> None:
     with pytest.raises(KeyboardInterrupt), work_folder(own, 1) as work:
         (work / "tree").mkdir()
         assert store.kernels() == ()
@@ -145,7 +193,7 @@ def test_nothing_is_left_of_a_work_folder(own: Path) -> None:
     assert list(own.iterdir()) == []
 
 
-def test_work_folders_of_killed_builds_are_cleared_and_live_ones_left(own: Path) -> None:
+def test_work_folder_clears_those_of_killed_builds_alone(own: Path) -> None:
     own.mkdir(parents=True)
     killed = own / f"{WORK}killed"
     (killed / "tree").mkdir(parents=True)
@@ -156,7 +204,7 @@ def test_work_folders_of_killed_builds_are_cleared_and_live_ones_left(own: Path)
             assert live.exists() and other != live
 
 
-def test_too_little_room(own: Path) -> None:
+def test_work_folder_refuses_a_full_disk(own: Path) -> None:
     with (
         pytest.raises(Missing, match=r"needs 1000000000 MiB .* make room"),
         work_folder(own, 10**9),
@@ -165,19 +213,19 @@ def test_too_little_room(own: Path) -> None:
     assert list(own.iterdir()) == []
 
 
-def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+def test_work_folder_refuses_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Missing, match="cannot write in"), work_folder(tmp_path / "file" / "x", 1):
         pass
 
 
-def test_the_record_is_plain_json(own: Path) -> None:
+def test_keep_writes_the_record_as_json(own: Path) -> None:
     digest = put(own, "6.1.192-2", b"one")
     assert json.loads((own / digest / "kernel.json").read_text())["schema"] == store.SCHEMA
     assert store.record(own / digest)["hz"] == 250
 
 
-def test_every_refusal_is_one_line(own: Path) -> None:
+def test_find_refuses_in_one_line(own: Path) -> None:
     put(own, "6.1.192-2", b"one")
     for spec in ("6.12", "nonsense", "00000000"):
         with pytest.raises(LabError) as refused:

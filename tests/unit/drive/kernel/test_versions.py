@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from labs.drive.kernel.versions import age, read_kernel_spec, release_of, series_of
+from labs.drive.kernel.build import OBJECTS
+from labs.drive.kernel.check import EXPECTED
+from labs.drive.kernel.kernel_source import RELEASES
+from labs.drive.kernel.versions import (
+    DEFAULT,
+    SERIES,
+    age,
+    check_supported,
+    read_kernel_spec,
+    release_of,
+    series_of,
+)
 from labs.errors import BadInput
 
 DIGEST = "8a2551657a662ea536092a919cfd7b4f98edf1e7f951632678924ef102f519ac"
@@ -22,7 +33,7 @@ DIGEST = "8a2551657a662ea536092a919cfd7b4f98edf1e7f951632678924ef102f519ac"
         ("61192222", "digest"),
     ],
 )
-def test_forms_of_a_wish(text: str, form: str) -> None:
+def test_read_kernel_spec_tells_the_forms_apart(text: str, form: str) -> None:
     assert read_kernel_spec(text).form == form
 
 
@@ -42,7 +53,7 @@ def test_forms_of_a_wish(text: str, form: str) -> None:
         "../6.1",
     ],
 )
-def test_nonsense_is_refused_with_what_is_allowed(text: str) -> None:
+def test_read_kernel_spec_refuses_anything_else(text: str) -> None:
     with pytest.raises(BadInput, match=r"series \(6\.1\).*digest"):
         read_kernel_spec(text)
 
@@ -60,17 +71,17 @@ def test_nonsense_is_refused_with_what_is_allowed(text: str) -> None:
         ("00000000", False),
     ],
 )
-def test_what_a_wish_matches(spec: str, fits: bool) -> None:
+def test_kernel_spec_matches(spec: str, fits: bool) -> None:
     assert read_kernel_spec(spec).matches("6.1.192-2", DIGEST) is fits
 
 
-def test_series_and_release_of_a_source_version() -> None:
+def test_series_of_and_release_of_a_source_version() -> None:
     assert series_of("6.12.117-1~deb12u1") == read_kernel_spec("6.12.117-1").series == "6.12"
     assert release_of("6.12.117-1~deb12u1") == "6.12.117"
     assert read_kernel_spec(DIGEST).series == ""
 
 
-def test_versions_sort_as_numbers() -> None:
+def test_age_sorts_versions_as_numbers() -> None:
     versions = ["6.1.192-2", "6.12.9-1", "6.1.99-1", "6.1.192-1", "5.10.1-1"]
     assert sorted(versions, key=age) == [
         "5.10.1-1",
@@ -79,3 +90,19 @@ def test_versions_sort_as_numbers() -> None:
         "6.1.192-2",
         "6.12.9-1",
     ]
+
+
+def test_check_supported_names_the_series_that_are() -> None:
+    for text in (*SERIES, "6.1.192", "6.12.94-1", DIGEST):
+        check_supported(read_kernel_spec(text))
+    with pytest.raises(BadInput) as refused:
+        check_supported(read_kernel_spec("5.10.1-1"))
+    assert str(refused.value) == (
+        "Linux 5.10.1-1 cannot be built: the patches fit 6.1 and 6.12. Run labs kernel build 6.1"
+    )
+
+
+def test_series_has_a_source_a_length_and_figures_each() -> None:
+    """CONTRIBUTING names these places for a new series."""
+    assert DEFAULT in SERIES
+    assert set(SERIES) == RELEASES.keys() == OBJECTS.keys() == EXPECTED.keys()

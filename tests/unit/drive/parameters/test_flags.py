@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labs.catalog import LABS, find
-from labs.cli.arguments import Arguments
-from labs.drive.parameters import LabParameters, check
-from labs.drive.parameters.declare import declared
+from labs.cli.__main__ import Arguments
+from labs.drive.parameters import check
+from labs.drive.parameters.declare import LabParameters, declared
 from labs.drive.parameters.flags import add_flags, as_markdown, as_text, from_flags, rows, schema
 from labs.errors import BadInput
 from labs.experiments.buffers.conditions import SMALL_ON_MACHINES, conditions

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.record.owned_path import whole_file, write_whole
-from labs.drive.record.run_folder import Staging, clear_stale, verify
-from labs.drive.record.study_file import Planned, read_study, write_study
+from labs.drive.record.run_folder import Staging, clear_stale
+from labs.drive.record.seal import verify
 from labs.errors import LabError
 
 ROOT = Path(__file__).parents[4]
@@ -74,7 +73,7 @@ def old_run(runs: Path) -> None:
         staging.seal({})
 
 
-def test_a_killed_maker_is_cleared_and_a_live_one_is_not(tmp_path: Path) -> None:
+def test_clear_stale_spares_a_live_maker(tmp_path: Path) -> None:
     with maker(tmp_path, "none", 0) as process:
         assert process.stdout is not None and process.stdout.readline() == b"staged\n"
         assert clear_stale(tmp_path) == []
@@ -84,7 +83,7 @@ def test_a_killed_maker_is_cleared_and_a_live_one_is_not(tmp_path: Path) -> None
     assert left(tmp_path) == []
 
 
-def test_a_kill_at_any_step_of_sealing_leaves_nothing_half(tmp_path: Path) -> None:
+def test_clear_stale_after_a_kill_at_any_step_of_sealing(tmp_path: Path) -> None:
     for function in ("chmod", "fsync", "rename"):
         at = 1
         while killed(tmp_path, function, at):
@@ -109,7 +108,7 @@ def test_a_kill_at_any_step_of_sealing_leaves_nothing_half(tmp_path: Path) -> No
         ("rmdir", 1, b"NEW"),  # both renamed, the old one half deleted
     ],
 )
-def test_a_kill_while_a_run_is_replaced_is_finished(
+def test_clear_stale_finishes_a_replacement(
     tmp_path: Path, function: str, at: int, expected: bytes
 ) -> None:
     old_run(tmp_path)
@@ -119,7 +118,7 @@ def test_a_kill_while_a_run_is_replaced_is_finished(
     assert left(tmp_path) == ["run"]
 
 
-def test_a_new_run_that_is_not_whole_does_not_replace(tmp_path: Path) -> None:
+def test_clear_stale_drops_a_new_run_that_is_not_whole(tmp_path: Path) -> None:
     old_run(tmp_path)
     assert killed(tmp_path, "rename", 3)
     staged = next(tmp_path.glob(".staging-*"))
@@ -129,7 +128,7 @@ def test_a_new_run_that_is_not_whole_does_not_replace(tmp_path: Path) -> None:
     assert left(tmp_path) == ["run"]
 
 
-def test_the_lock_of_a_folder_that_was_removed_by_hand(tmp_path: Path) -> None:
+def test_clear_stale_of_a_lock_without_a_folder(tmp_path: Path) -> None:
     (tmp_path / ".lock-run-1-1").write_bytes(b"")
     (tmp_path / ".staging-run-2-1").mkdir()
     (tmp_path / ".hidden").mkdir()
@@ -138,7 +137,7 @@ def test_the_lock_of_a_folder_that_was_removed_by_hand(tmp_path: Path) -> None:
     assert clear_stale(tmp_path / "nothing") == []
 
 
-def test_many_makers_of_one_run_leave_one(tmp_path: Path) -> None:
+def test_seal_by_many_makers_leaves_one_run(tmp_path: Path) -> None:
     loop = (
         MAKER.replace(
             "staging = folder",
@@ -165,36 +164,3 @@ def test_many_makers_of_one_run_leave_one(tmp_path: Path) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0, 0]
     assert note(tmp_path) == b"NEW"
     assert left(tmp_path) == ["run"]
-
-
-def test_a_killed_writer_of_a_study_is_cleared_by_the_next(tmp_path: Path) -> None:
-    writer = (
-        "import os, signal, sys\nfrom pathlib import Path\n"
-        "from labs.drive.record.owned_path import whole_file\n"
-        "with whole_file(Path(sys.argv[1])) as file:\n"
-        "    file.write(b'half')\n    file.flush()\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    study = write_study(tmp_path, "buffers", {"seed": 1}, [Planned("both", "0" * 64)])
-    for _ in range(2):
-        path = tmp_path / "studies/buffers.json"
-        done = subprocess.run([sys.executable, "-c", writer, str(path)], cwd=ROOT)
-        assert done.returncode == -signal.SIGKILL
-        assert len(left(path.parent)) == 3
-    assert read_study(tmp_path / "studies/buffers.json").name == study.name
-    write_study(tmp_path, "buffers", {"seed": 2}, [Planned("both", "1" * 64)])
-    assert len(left(tmp_path / "studies")) == 3
-    subprocess.run(
-        [sys.executable, "-c", writer, str(tmp_path / "studies/buffers-0.json")], cwd=ROOT
-    )
-    write_study(tmp_path, "buffers", {"seed": 2}, [Planned("both", "1" * 64)])
-    assert len(left(tmp_path / "studies")) == 3
-
-
-def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
-    write_whole(tmp_path / "file", b"one")
-    assert oct((tmp_path / "file").stat().st_mode)[-3:] == "644"
-    with pytest.raises(RuntimeError), whole_file(tmp_path / "file") as file:
-        file.write(b"half")
-        raise RuntimeError
-    assert (tmp_path / "file").read_bytes() == b"one" and left(tmp_path) == ["file"]

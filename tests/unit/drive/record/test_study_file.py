@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.record.canonical import key
+from labs.drive.record.seal import key
 from labs.drive.record.study_file import Planned, StudyFile, read_study, write_study
 from labs.errors import BadInput, Damaged, LabError
 
@@ -18,7 +18,7 @@ def study(runs: Path, seed: int = 1) -> StudyFile:
     return write_study(runs, "buffers", {"seed": seed, "delay_ms": 200.0, "runs": str(runs)}, PLAN)
 
 
-def test_a_study_is_written_under_its_name_and_as_the_newest(tmp_path: Path) -> None:
+def test_write_study_under_its_name_and_as_the_newest(tmp_path: Path) -> None:
     one = study(tmp_path)
     content = json.loads(one.path.read_bytes())
     assert one.path == tmp_path / "studies" / f"buffers-{key(content)[:12]}.json"
@@ -35,13 +35,13 @@ def test_a_study_is_written_under_its_name_and_as_the_newest(tmp_path: Path) -> 
     )
 
 
-def test_the_same_study_elsewhere_has_the_same_bytes(tmp_path: Path) -> None:
+def test_write_study_is_the_same_bytes_anywhere(tmp_path: Path) -> None:
     one, other = study(tmp_path / "a"), study(tmp_path / "b")
     assert one.path.name == other.path.name
     assert one.path.read_bytes() == other.path.read_bytes()
 
 
-def test_reading_gives_what_was_written(tmp_path: Path) -> None:
+def test_read_study_gives_what_was_written(tmp_path: Path) -> None:
     written = study(tmp_path)
     for name in (written.path.name, "buffers.json"):
         read = read_study(tmp_path / "studies" / name)
@@ -50,7 +50,7 @@ def test_reading_gives_what_was_written(tmp_path: Path) -> None:
         assert read.runs == tmp_path
 
 
-def test_the_newest_of_each_lab(tmp_path: Path) -> None:
+def test_write_study_updates_the_newest_of_its_lab(tmp_path: Path) -> None:
     def newest(lab: str) -> str:
         return read_study(tmp_path / "studies" / f"{lab}.json").name
 
@@ -76,9 +76,28 @@ def test_the_newest_of_each_lab(tmp_path: Path) -> None:
             "without condition and key",
         ),
         (b'{"schema":1,"lab":"buffers","parameters":{},"plan":[]}', Damaged, "was changed"),
+        (b'{"schema":1,"lab":"../../x","parameters":{},"plan":[]}', Damaged, "cannot name a run"),
+        (b'{"schema":1,"lab":"x\\n","parameters":{},"plan":[]}', Damaged, "cannot name a run"),
+        (
+            b'{"schema":1,"lab":"' + b"x" * 300 + b'","parameters":{},"plan":[]}',
+            Damaged,
+            "cannot name a run",
+        ),
+        (
+            b'{"schema":1,"lab":"x","parameters":{},"plan":[{"condition":"/","key":"0"}]}',
+            Damaged,
+            "cannot name a run",
+        ),
+        (b'{"schema":1,"lab":"\\ud800","parameters":{},"plan":[]}', Damaged, "surrogate"),
+        (
+            b'{"schema":1,"lab":"x","parameters":{"seed":1' + b"0" * 4000 + b'},"plan":[]}',
+            Damaged,
+            "an integer of 4001 digits",
+        ),
+        (b'{"schema":1,"lab":' + b"[" * 100_000, Damaged, "levels deep"),
     ],
 )
-def test_files_that_are_no_studies(
+def test_read_study_refuses_other_text(
     tmp_path: Path, text: bytes, error: type[LabError], what: str
 ) -> None:
     for name in ("buffers.json", "buffers-0123456789ab.json"):
@@ -89,7 +108,7 @@ def test_files_that_are_no_studies(
         assert "\n" not in str(caught.value)
 
 
-def test_a_study_changed_by_hand(tmp_path: Path) -> None:
+def test_read_study_refuses_a_changed_file(tmp_path: Path) -> None:
     written = study(tmp_path)
     for path in (written.path, tmp_path / "studies/buffers.json"):
         text = path.read_bytes()

@@ -43,7 +43,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_says_what_it_shows_and_where_it_is_from(name: str) -> None:
+def test_charts_say_what_they_show_and_where_it_is_from(name: str) -> None:
     figure = FIGURES[name]()
     figure.to_json()
     assert figure.layout.title.text
@@ -54,18 +54,18 @@ def test_every_figure_says_what_it_shows_and_where_it_is_from(name: str) -> None
     assert any("MiB/s" in unit or "bytes" in unit for unit in units) or name == "conditions"
 
 
-def test_conditions_with_a_chart_of_their_own_are_not_among_the_bars() -> None:
+def test_by_condition_leaves_out_groups_with_a_chart_of_their_own() -> None:
     figure = buffers.by_condition(TABLE)
     assert figure.layout.yaxis.ticktext == ("shaped", "default", "wmem", "both", "rmem100")
     alone = buffers.by_condition(TABLE[TABLE["condition"].str.startswith("sweep-set")])
     assert len(alone.layout.yaxis.ticktext) == 3
 
 
-def test_a_sweep_has_both_series_the_theory_and_its_marks() -> None:
+def test_against_buffer_size_has_both_series_the_theory_and_its_marks() -> None:
     figure = buffers.against_buffer_size(TABLE)
     traces = named(figure)
     assert {"predicted", "set by sysctl, automatic sizing off", "set by setsockopt"} <= set(traces)
-    rows = TABLE[TABLE["series"] == "sysctl"].sort_values("buffer_bytes")
+    rows = TABLE.query("group == 'sweep' and series == 'sysctl'").sort_values("buffer_bytes")
     (top,) = [
         one
         for one in figure.data
@@ -80,14 +80,14 @@ def test_a_sweep_has_both_series_the_theory_and_its_marks() -> None:
     assert len(apart) == 7 and sum(abs(value) > 5 for value in apart) == 0
 
 
-def test_a_prediction_that_is_far_off_is_drawn() -> None:
+def test_against_buffer_size_draws_a_prediction_that_is_far_off() -> None:
     rows = TABLE.assign(predicted_mib_s=TABLE["predicted_mib_s"] * 1.6)
     figure = buffers.against_buffer_size(rows)
     apart = [value for one in figure.data if one.yaxis == "y2" for value in one.y]
     assert 55 < max(apart) < figure.layout.yaxis2.range[1]
 
 
-def test_goodput_above_the_other_rows_link_is_drawn() -> None:
+def test_by_condition_draws_goodput_above_the_link_of_other_rows() -> None:
     """The axis is not that of the rows' median rate."""
     rows = BOTH[BOTH["condition"].str.startswith("adv-")].copy()
     rows["steady_mib_s"] = rows["steady_mib_s"].where(rows.index != rows.index[-1], 500.0)
@@ -99,7 +99,7 @@ def test_goodput_above_the_other_rows_link_is_drawn() -> None:
     assert max(figure.layout.yaxis.tickvals) == 1000
 
 
-def test_a_sweep_with_the_articles_points() -> None:
+def test_against_buffer_size_has_the_article_s_points() -> None:
     of_both = TABLE["condition"] == "both"
     rows = TABLE.assign(
         article_steady_mib_s=of_both.map({True: 92.7}), article_claim=of_both.map({True: "A1.8"})
@@ -109,7 +109,7 @@ def test_a_sweep_with_the_articles_points() -> None:
     assert "the article, near the end" not in named(buffers.against_buffer_size(TABLE))
 
 
-def test_points_that_had_not_settled_are_faint() -> None:
+def test_against_buffer_size_fades_points_without_a_steady_state() -> None:
     rows = TABLE.copy()
     rows.loc[rows["condition"] == "sweep-24k", "settled"] = False
     (top, _) = [
@@ -120,7 +120,7 @@ def test_points_that_had_not_settled_are_faint() -> None:
     assert sorted(top.marker.opacity) == [0.3, 1, 1, 1]
 
 
-def test_shares_stand_side_by_side_for_each_value() -> None:
+def test_adv_win_scale_has_a_plot_for_each_value() -> None:
     figure = buffers.adv_win_scale(BOTH)
     bars = [one for one in figure.data if one.type == "bar"]
     assert [one.name for one in bars] == ["Linux 6.1.192"] * 2 + ["Linux 6.12.117"] * 2
@@ -137,7 +137,7 @@ def test_shares_stand_side_by_side_for_each_value() -> None:
     ]
 
 
-def test_loss_shows_the_median_and_the_range_of_the_draws() -> None:
+def test_loss_has_the_median_and_the_range_of_the_draws() -> None:
     figure = buffers.loss(TABLE)
     cubic = named(figure)["cubic"]
     drawn = TABLE[TABLE["condition"].str.startswith("loss-1-cubic")]["goodput_mib_s"]
@@ -150,7 +150,7 @@ def test_loss_shows_the_median_and_the_range_of_the_draws() -> None:
     assert named(figure)["bbr"].y[0] > 2 * cubic.y[1]
 
 
-def test_two_kernels_stand_side_by_side() -> None:
+def test_kernels_side_by_side() -> None:
     figure = buffers.kernels(TABLE, OTHER)
     bars = {one.name: one for one in figure.data if one.type == "bar"}
     assert set(bars) == {"Linux 6.1.192", "Linux 6.12.117"}
@@ -159,7 +159,7 @@ def test_two_kernels_stand_side_by_side() -> None:
     assert len(swept["sweep, 6.1.192"].x) == len(swept["sweep, 6.12.117"].x) == 4
 
 
-def test_one_kernel_alone_is_drawn_too() -> None:
+def test_kernels_of_one_kernel_alone() -> None:
     figure = buffers.kernels(TABLE, pandas.DataFrame())
     assert [one.name for one in figure.data if one.type == "bar"] == ["Linux 6.1.192"]
 
@@ -173,13 +173,13 @@ def test_one_kernel_alone_is_drawn_too() -> None:
         lambda rows: buffers.kernels(rows, rows),
     ],
 )
-def test_a_table_without_such_runs_gives_a_figure_that_says_so(draw: Any) -> None:
+def test_charts_of_a_table_without_such_runs_say_so(draw: Any) -> None:
     figure = draw(TABLE[TABLE["condition"] == "httping"])
     assert not figure.data
     assert len(texts(figure)) > 20
 
 
-def test_a_timeline_marks_where_ss_said_the_same(tmp_path: Path) -> None:
+def test_timeline_marks_where_ss_agrees(tmp_path: Path) -> None:
     traces = named(timeline(real("captured")))
     (rings,) = [trace for name, trace in traces.items() if name.startswith("ss at that moment")]
     assert set(rings.marker.symbol) == {"circle-open"}
@@ -196,12 +196,12 @@ def test_a_timeline_marks_where_ss_said_the_same(tmp_path: Path) -> None:
     assert len(crossed) == 1 and " of " in crossed[0].name
 
 
-def test_a_run_without_download_has_no_timeline() -> None:
+def test_timeline_of_a_run_without_download_says_so() -> None:
     figure = timeline(real_study("6.1").run("setsockopt"))
     assert not figure.data and "no download" in texts(figure)
 
 
-def test_the_table_of_buffers_is_in_words() -> None:
+def test_buffers_table_is_in_words() -> None:
     rows = buffers.buffers_table(real_study("6.1"))
     assert "50\N{NO-BREAK SPACE}MiB" in rows._repr_html_()
     assert len(rows) == 2 * 20 + 20 * 2

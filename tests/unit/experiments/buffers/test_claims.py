@@ -14,10 +14,9 @@ from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.results import article, results
-from labs.read.claims.evidence import Evidence
+from labs.read.claims.evidence import Evidence, runs_of
 from labs.read.claims.judge import judge, verdicts
 from labs.read.claims.ledger import Claim
-from labs.read.claims.select_runs import runs_of
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict, Witness
 from labs.read.runs.run import Run
 from tests.real_runs import with_link
@@ -80,11 +79,11 @@ ON_6_1 = {
 ON_6_12 = {**ON_6_1, "A1.7": HELD_6_5, "A1.12": HELD_6_5}
 
 
-def test_the_verdicts_on_6_1() -> None:
+def test_verdicts_on_6_1() -> None:
     assert {id_: found.verdict for id_, found in judged("6.1").items()} == ON_6_1
 
 
-def test_the_verdicts_on_6_12() -> None:
+def test_verdicts_on_6_12() -> None:
     found = {
         id_: found.verdict for id_, found in judged("6.12").items() if found.verdict != NOT_JUDGED
     }
@@ -93,7 +92,7 @@ def test_the_verdicts_on_6_12() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["6.1", "6.12"])
-def test_every_verdict_has_its_reason_and_its_witness(kernel: str) -> None:
+def test_verdicts_have_a_reason_and_a_witness(kernel: str) -> None:
     for found in judged(kernel).values():
         assert found.reason and "\n" not in found.reason
         if found.id == "A1.18":
@@ -111,7 +110,7 @@ def figures(id_: str, kernel: str = "6.1") -> Any:
     return judged(kernel)[id_].measured
 
 
-def test_the_line_s_payload_rate_is_what_there_is_without_a_machine() -> None:
+def test_explain_names_the_rate_of_the_link_on_virtual_time() -> None:
     """1448 of every 1514 bytes of 1000 Mbit/s: 114.0 MiB/s (labs.read.theory.bdp)."""
     assert figures("A1.2") == pytest.approx(114.0, abs=0.1)
     assert figures("A1.8")["end"] == pytest.approx(114.0, abs=0.1)
@@ -122,7 +121,7 @@ def test_the_line_s_payload_rate_is_what_there_is_without_a_machine() -> None:
     assert judged("6.1")["A1.9"].factor == pytest.approx(114.0 / 89.2, rel=0.001)
 
 
-def test_buffers_change_nothing_without_delay() -> None:
+def test_no_effect_without_delay() -> None:
     assert figures("A1.3") < 0.1
 
 
@@ -135,7 +134,7 @@ def test_httping_times_two_round_trips() -> None:
         assert "2.00 of them" in reason and "two round trips" in reason
 
 
-def test_the_speeds_that_the_buffers_allow() -> None:
+def test_column_claims_on_the_speeds_that_buffers_allow() -> None:
     """The tolerances are the ledger's: 3 % and 5 %."""
     assert figures("A1.6") == pytest.approx(13.4, rel=0.03)
     assert figures("A1.7") == pytest.approx(14.9, rel=0.05)
@@ -144,7 +143,7 @@ def test_the_speeds_that_the_buffers_allow() -> None:
     assert "14.99 MiB/s up to 6.5" in judged("6.12")["A1.7"].reason
 
 
-def test_the_buffer_that_is_needed() -> None:
+def test_buffer_needed_from_a_sweep() -> None:
     """Twice the BDP on 6.1, where half of a buffer is window; one and a half on 6.12, where the
     send buffer, of which two thirds are under way, is what holds."""
     assert figures("A1.10") == pytest.approx(50.0, abs=0.01)
@@ -160,14 +159,14 @@ def test_the_buffer_that_is_needed() -> None:
     assert "50 MB is not the right number either" in judged("6.12")["A1.10"].reason
 
 
-def test_the_window_s_share() -> None:
+def test_window_share_by_kernel() -> None:
     """include/net/tcp.h tcp_win_from_space() up to 6.5; 192 of 256 from 6.6 on."""
     assert figures("A1.11") == pytest.approx({"-2": 0.25, "2": 0.75}, abs=0.001)
     assert figures("A1.11", "6.12") == pytest.approx({"-2": 0.75, "2": 0.75}, abs=0.001)
     assert "does nothing" in judged("6.12")["A1.11"].reason
 
 
-def test_the_article_s_first_look_comes_out_to_the_byte() -> None:
+def test_growth_of_the_article_s_first_look_to_the_byte() -> None:
     """448,880 bytes received: the fifth round trip of slow start, then as in the article."""
     found = figures("A1.12")
     assert (found["rcv_space 1"], found["rcv_ssthresh 1"]) == (115840, 963295)
@@ -176,25 +175,25 @@ def test_the_article_s_first_look_comes_out_to_the_byte() -> None:
     assert figures("A1.12", "6.12")["rcv_ssthresh 3"] == pytest.approx(78641394, rel=0.001)
 
 
-def test_setsockopt_doubles_and_is_capped() -> None:
+def test_doubling_and_cap() -> None:
     assert (figures("A1.14"), figures("A1.15")) == (2, 2)
     assert "2,304 (receive) and 4,608 (send)" in judged("6.1")["A1.14"].reason
     assert "50 MiB is granted 425,984" in judged("6.1")["A1.15"].reason
     assert "raised to 64 MiB it is granted 100 MiB" in judged("6.1")["A1.15"].reason
 
 
-def test_a_buffer_set_by_hand_stays() -> None:
+def test_by_hand_stays() -> None:
     assert figures("A1.16") == {"set by hand": 1, "automatic": 6291456 / 131072}
 
 
-def test_bbr_bears_losses() -> None:
+def test_loss_and_control_of_bbr() -> None:
     found = figures("A1.17")
     assert found["1 % loss, bbr over cubic"] > 10
     assert found["no loss, fastest over slowest"] == pytest.approx(1, abs=0.05)
     assert "2 draws" in judged("6.1")["A1.17"].reason
 
 
-def test_one_block_at_a_time() -> None:
+def test_stop_and_wait_as_arithmetic() -> None:
     """10 of 410 ms; at 200 ms 10 of 210."""
     found = judged("6.1")["A1.18"]
     assert found.predicted == pytest.approx(100 * 10 / 410)
@@ -212,7 +211,7 @@ def test_one_block_at_a_time() -> None:
         if verdict == HOLDS and id_ not in ("A1.3", "A1.16", "A1.17")
     ],
 )
-def test_another_figure_of_the_article_would_not_hold(id_: str) -> None:
+def test_verdicts_on_another_figure_do_not_hold(id_: str) -> None:
     claim = LEDGER.claim(id_)
     values = claim.expected
     other: Any = (
@@ -226,11 +225,11 @@ def test_another_figure_of_the_article_would_not_hold(id_: str) -> None:
 
 
 @pytest.mark.parametrize(("id_", "true"), [("A1.2", 114.0), ("A1.5", 200.0)])
-def test_the_right_figure_would_hold(id_: str, true: float) -> None:
+def test_verdicts_on_the_right_figure_hold(id_: str, true: float) -> None:
     assert one(dataclasses.replace(LEDGER.claim(id_), expected=true), study("6.1")).verdict == HOLDS
 
 
-def test_other_runs_give_other_verdicts() -> None:
+def test_verdicts_of_other_runs_are_others() -> None:
     six_one = study("6.1")
     swapped = {
         **six_one,
@@ -244,7 +243,7 @@ def test_other_runs_give_other_verdicts() -> None:
     assert one("A1.7", swapped).factor == pytest.approx(114.0 / 14.9, rel=0.001)
 
 
-def test_the_rule_of_adv_win_scale_is_judged_by_the_kernel_it_ran_on() -> None:
+def test_window_share_is_judged_by_the_kernel_of_the_runs() -> None:
     """6.1's shares on a kernel that should not know the rule any more, and the other way round."""
     new = {
         name: said_otherwise(study("6.1")[name], kernel={"release": "6.12.0", "hz": 250})
@@ -259,7 +258,7 @@ def test_the_rule_of_adv_win_scale_is_judged_by_the_kernel_it_ran_on() -> None:
     assert one("A1.11", only("adv-2")).verdict == NOT_JUDGED
 
 
-def test_defaults_that_are_others() -> None:
+def test_defaults_that_differ() -> None:
     run = study("6.1")["default"]
 
     def with_sysctl(value: str, release: str) -> dict[str, Run]:
@@ -282,7 +281,7 @@ def test_defaults_that_are_others() -> None:
     assert one("A1.13", {}).verdict == NOT_JUDGED
 
 
-def test_defaults_are_read_where_the_condition_left_them_alone() -> None:
+def test_defaults_are_read_where_the_condition_set_nothing() -> None:
     """wmem sets the server's tcp_wmem, so the client's is read."""
     measured = one("A1.13", only("wmem")).measured
     assert isinstance(measured, Mapping)
@@ -290,7 +289,7 @@ def test_defaults_are_read_where_the_condition_left_them_alone() -> None:
     assert one("A1.13", only("both")).verdict == "held until kernel 6.15"
 
 
-def test_a_small_sweep_says_what_it_cannot_say() -> None:
+def test_buffer_needed_from_a_small_sweep() -> None:
     few = one("A1.10", only("sweep-12207k", "sweep-24414k"))
     assert (few.verdict, few.reason) == (
         NOT_JUDGED,
@@ -303,7 +302,7 @@ def test_a_small_sweep_says_what_it_cannot_say() -> None:
 # What the runs cannot say, and why.
 
 
-def test_without_runs_nothing_is_judged_but_arithmetic() -> None:
+def test_verdicts_without_runs_are_arithmetic_alone() -> None:
     found = {one.id: one for one in verdicts(LAB, [])}
     assert {id_ for id_, one in found.items() if one.verdict != NOT_JUDGED} == {"A1.1", "A1.18"}
     assert found["A1.6"].reason == "needs the condition default: labs run buffers --only default"
@@ -317,7 +316,7 @@ def test_without_runs_nothing_is_judged_but_arithmetic() -> None:
     assert "nothing was run here" in found["A1.1"].reason
 
 
-def test_some_of_the_losses_are_not_enough() -> None:
+def test_loss_and_control_needs_every_loss() -> None:
     found = one(
         "A1.17",
         {
@@ -340,7 +339,9 @@ def test_some_of_the_losses_are_not_enough() -> None:
         ),
     ],
 )
-def test_other_parameters_than_the_article_s(asked: dict[str, Any], said: str) -> None:
+def test_verdicts_under_other_parameters_than_the_article_s(
+    asked: dict[str, Any], said: str
+) -> None:
     run = study("6.1")["default"]
     inputs = dict(run.inputs)
     condition = dict(inputs["condition"])
@@ -351,7 +352,7 @@ def test_other_parameters_than_the_article_s(asked: dict[str, Any], said: str) -
     assert found.witness == Witness("virtual", run.kernel.release)
 
 
-def test_a_link_that_is_not_as_asked_judges_nothing() -> None:
+def test_verdicts_on_a_link_off_its_target_are_not_judged() -> None:
     run = study("6.1")["default"]
     broken = said_otherwise(run, link={**run.said["link"], "problems": ["rate 11828 Mbit/s"]})
     found = one("A1.6", {"default": broken})
@@ -359,7 +360,7 @@ def test_a_link_that_is_not_as_asked_judges_nothing() -> None:
     assert found.reason == "the link of default is not as asked: rate 11828 Mbit/s"
 
 
-def test_a_run_that_had_not_settled_or_has_no_such_figure() -> None:
+def test_column_claims_of_a_run_without_steady_state_or_figure() -> None:
     claim = dataclasses.replace(LEDGER.claim("A1.6"), parameters=())
     restless = [
         name
@@ -375,7 +376,7 @@ def test_a_run_that_had_not_settled_or_has_no_such_figure() -> None:
 @pytest.mark.parametrize(
     ("reduction", "expected"), [("median", 11.3), ("mean", 11.2), ("min", 11.1), ("max", 11.3)]
 )
-def test_figures_of_several_draws_are_reduced(reduction: str, expected: float) -> None:
+def test_column_claims_reduce_several_draws(reduction: str, expected: float) -> None:
     """cubic at 11.31 and bbr at 11.13 to 11.16 MiB/s where nothing is lost."""
     claim = Claim(
         id="A1.1",
@@ -391,7 +392,7 @@ def test_figures_of_several_draws_are_reduced(reduction: str, expected: float) -
     assert one(claim, study("6.1")).verdict == HOLDS
 
 
-def test_a_machine_s_speed_is_shown_and_not_judged() -> None:
+def test_verdicts_show_the_speed_of_a_machine_unjudged() -> None:
     run = study("6.1")["unshaped"]
     virtual = one("A1.1", {"unshaped": run})
     assert (virtual.verdict, virtual.measured) == (HARDWARE, None)
@@ -402,7 +403,7 @@ def test_a_machine_s_speed_is_shown_and_not_judged() -> None:
     assert one("A1.1", {"unshaped": other}).verdict == HARDWARE
 
 
-def test_a_judging_function_that_is_not_there() -> None:
+def test_verdicts_refuse_an_unknown_judging_function() -> None:
     claim = dataclasses.replace(LEDGER.claim("A1.18"), judge="stop_and_weight")
     with pytest.raises(BadInput, match="did you mean stop_and_wait"):
         one(claim, {})

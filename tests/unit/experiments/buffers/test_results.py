@@ -13,9 +13,8 @@ from labs.experiments.buffers.narrative import describe_run
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.results import NO_RATE, notes, results
 from labs.experiments.buffers.socket_buffers import bdp_bytes, window
-from labs.read.readings.counters import capture_losses, received_bytes, shaper_drops
-from labs.read.readings.goodput import Download, download
-from labs.read.readings.instruments import carried, goodputs
+from labs.read.readings.goodput import Download, download, received_bytes
+from labs.read.readings.instruments import capture_losses, carried, goodputs, shaper_drops
 from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, TOLERANCE_PCT
 from tests.real_runs import FOLDER, codes, known, plain, real, with_condition, with_file, with_link
 
@@ -30,7 +29,7 @@ def test_results_are_plain_values(name: str) -> None:
     assert json.loads(json.dumps(values)) == values
 
 
-def test_goodput_of_a_slow_link_is_its_payload_rate() -> None:
+def test_results_of_a_slow_link_are_its_payload_rate() -> None:
     """10 Mbit/s carry 1448 bytes of payload in 1514 of frame (labs.read.theory.bdp)."""
     found = results(real("captured"))
     line = 10e6 / 8 * 1448 / 1514
@@ -44,7 +43,7 @@ def test_goodput_of_a_slow_link_is_its_payload_rate() -> None:
     assert codes(found) == []
 
 
-def test_the_articles_run() -> None:
+def test_results_of_the_article_s_run() -> None:
     """A1.8; the line rate of 1000 Mbit/s, and the mean with slow start in it."""
     found = results(real("both-1gib"))
     assert found.steady_mib_s == pytest.approx(114.0, rel=LINE_TOLERANCE)
@@ -57,7 +56,7 @@ def test_the_articles_run() -> None:
     assert found.settled is True
 
 
-def test_the_counters_count_every_byte() -> None:
+def test_goodputs_of_the_counters_have_every_byte() -> None:
     """Octets less the headers of each packet as the stack saw it: the capture's payload, exactly,
     and the client's bytes but for the head of the reply."""
     run = real("captured")
@@ -67,7 +66,7 @@ def test_the_counters_count_every_byte() -> None:
     assert 200 < head < 300  # nginx's head: status, date, length, type, Last-Modified, ETag
 
 
-def test_instruments_agree_on_a_complete_run() -> None:
+def test_goodputs_agree_on_a_complete_run() -> None:
     found = results(real("captured"))
     assert set(goodputs(real("captured"), download(real("captured")))) == {
         "client",
@@ -78,7 +77,7 @@ def test_instruments_agree_on_a_complete_run() -> None:
     assert known(found.agreement_pct) < 0.05  # the head of the reply in 2 MiB is 0.012 %
 
 
-def test_a_capture_that_was_cut_is_marked() -> None:
+def test_notes_on_a_capture_that_was_cut() -> None:
     found = results(real("capture-cut"))
     assert known(found.agreement_pct) > 10
     (note,) = found.notes
@@ -86,7 +85,7 @@ def test_a_capture_that_was_cut_is_marked() -> None:
     assert f"{found.agreement_pct:.1f} %" in note.text
 
 
-def test_wget_is_read_from_its_log_and_its_socket() -> None:
+def test_results_of_wget_from_its_log_and_its_socket() -> None:
     """wget prints three digits: half of the last one is 0.5 % at most."""
     found = results(real("wget"))
     assert found.bytes == 2 * MIB
@@ -96,7 +95,7 @@ def test_wget_is_read_from_its_log_and_its_socket() -> None:
     assert found.settled is True
 
 
-def test_a_download_that_the_limit_ended() -> None:
+def test_results_of_a_download_ended_by_the_limit() -> None:
     found = results(real("limit"))
     assert found.ended == "limit"
     assert codes(found) == ["limit"]
@@ -105,7 +104,7 @@ def test_a_download_that_the_limit_ended() -> None:
     assert found.duration_s == pytest.approx(0.96, abs=0.001)
 
 
-def test_wget_that_the_limit_ended_is_counted_by_the_kernel() -> None:
+def test_results_of_wget_ended_by_the_limit_are_the_kernel_s() -> None:
     run = real("wget-limit")
     assert download(run).counted
     assert download(run).bytes == received_bytes(run)
@@ -113,7 +112,7 @@ def test_wget_that_the_limit_ended_is_counted_by_the_kernel() -> None:
     assert results(run).wget_mib_s is None
 
 
-def test_loss_that_was_asked_for_is_no_mark() -> None:
+def test_notes_omit_requested_loss() -> None:
     run = real("loss")
     found = results(run)
     assert shaper_drops(run) > 0
@@ -125,13 +124,13 @@ def test_loss_that_was_asked_for_is_no_mark() -> None:
     assert known(found.agreement_pct) < 0.5
 
 
-def test_drops_that_nobody_asked_for_are_marked() -> None:
+def test_notes_on_drops_that_were_not_requested() -> None:
     run = with_link(real("loss"), loss_pct=0)
     (note,) = notes(run, None, None)
     assert (note.code, str(shaper_drops(run)) in note.text) == ("shaper_drops", True)
 
 
-def test_no_limit_no_figure() -> None:
+def test_notes_on_a_link_without_limit() -> None:
     run = real("unshaped")
     found = results(run)
     assert codes(found) == [NO_RATE]
@@ -140,7 +139,7 @@ def test_no_limit_no_figure() -> None:
     assert "before the first sample" in describe_run(run)
 
 
-def test_memory_pressure_is_marked(tmp_path: Path) -> None:
+def test_notes_on_memory_pressure(tmp_path: Path) -> None:
     run = with_file(
         real("limit"),
         tmp_path,
@@ -151,7 +150,7 @@ def test_memory_pressure_is_marked(tmp_path: Path) -> None:
     assert "memory_pressure" in codes(results(run))
 
 
-def test_a_capture_that_lost_packets_is_marked(tmp_path: Path) -> None:
+def test_notes_on_a_capture_that_lost_packets(tmp_path: Path) -> None:
     run = with_file(
         real("captured"),
         tmp_path,
@@ -163,7 +162,7 @@ def test_a_capture_that_lost_packets_is_marked(tmp_path: Path) -> None:
     assert "capture_lost" in codes(results(run))
 
 
-def test_a_link_that_is_not_as_asked_is_marked() -> None:
+def test_notes_on_a_link_off_its_target() -> None:
     run = real("limit")
     other = {**run.said, "link": {**run.said["link"], "problems": ["RTT 41 ms"]}}
     assert "link" in codes(results(dataclasses.replace(run, said=other)))
@@ -179,14 +178,14 @@ def test_a_link_that_is_not_as_asked_is_marked() -> None:
         {"shaped_at": "router"},
     ],
 )
-def test_the_articles_figures_stand_beside_the_articles_link_only(asked: dict[str, object]) -> None:
+def test_results_have_the_article_s_figures_on_its_link_alone(asked: dict[str, object]) -> None:
     run = real("both-1gib")
     assert results(run).article_claim == "A1.8"
     other = results(with_condition(run, link=asked))
     assert (other.article_mib_s, other.article_claim) == (None, None)
 
 
-def test_the_window_of_the_articles_run() -> None:
+def test_window_of_the_article_s_run() -> None:
     """50 MiB of buffer offer half of it, less one segment (tcp_adv_win_scale 1): A1.10."""
     run = real("both-1gib")
     found, bdp, theory = window(run), bdp_bytes(run), expected(run)
@@ -201,7 +200,7 @@ def test_the_window_of_the_articles_run() -> None:
     assert "the link was full" in describe_run(real("both-1gib"))
 
 
-def test_thirds_and_steps_of_a_timeline() -> None:
+def test_download_in_thirds_and_steps() -> None:
     """1000 bytes in the first second, 3000 in each of the next two."""
     points = tuple((second * 10**8, 100 * second) for second in range(11)) + tuple(
         (10**9 + tenth * 10**8, 1000 + 300 * tenth) for tenth in range(1, 21)
@@ -214,6 +213,6 @@ def test_thirds_and_steps_of_a_timeline() -> None:
     assert bytes_s == pytest.approx([1000, 3000])
 
 
-def test_a_timeline_that_is_too_coarse_says_nothing() -> None:
+def test_download_of_a_coarse_timeline_has_no_thirds() -> None:
     seen = Download(0, 0, 3 * 10**9, 7000, ((0, 0), (10**9, 10), (3 * 10**9, 7000)))
     assert seen.third_bytes_s(2) is None

@@ -12,7 +12,15 @@ from labs.catalog import find
 from labs.drive.condition import as_settings, read_settings
 from labs.experiments.buffers.buffer_sizes import COLUMNS, buffer_rows, in_words
 from labs.experiments.buffers.charts.goodput_bars import by_condition
-from labs.experiments.buffers.conditions import conditions
+from labs.experiments.buffers.conditions import (
+    ARTICLE,
+    GROUPS,
+    LOSS,
+    REQUESTS,
+    SHARE,
+    SWEEP,
+    conditions,
+)
 from labs.experiments.buffers.narrative import describe, describe_run
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import (
@@ -23,9 +31,10 @@ from labs.experiments.buffers.results import (
     results,
     series_of,
 )
-from labs.experiments.buffers.settings import ARTICLE, LOSS, REQUESTS, SHARE, SWEEP, Settings
+from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import WMEM, parameter
-from labs.read.claims.article_figures import figures_by_column
+from labs.experiments.buffers.sweep import points
+from labs.read.claims.ledger import figures_by_column
 from labs.read.readings.instruments import instants
 from labs.read.runs.run import Run
 from labs.studies.study import Study
@@ -46,7 +55,7 @@ def test_results_are_plain_values(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("condition", ["setsockopt", "setsockopt-raised", "httping"])
-def test_a_run_without_download_leaves_its_columns_empty(condition: str) -> None:
+def test_results_without_download_leave_its_columns_empty(condition: str) -> None:
     found = row("6.1", condition)
     for name in ("goodput_mib_s", "steady_mib_s", "bytes", "predicted_mib_s", "bound", "settled"):
         assert getattr(found, name) is None, name
@@ -54,7 +63,7 @@ def test_a_run_without_download_leaves_its_columns_empty(condition: str) -> None
     assert "Nothing is downloaded" in describe_run(real_study("6.1").run(condition))
 
 
-def test_httping_times_two_round_trips() -> None:
+def test_results_of_httping_are_two_round_trips() -> None:
     found = row("6.1", "httping")
     rtt_ms = real_study("6.1").run("httping").link.measured.rtt_ms
     assert found.httping_ms == pytest.approx(2 * rtt_ms, rel=0.01)
@@ -65,7 +74,7 @@ def test_httping_times_two_round_trips() -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_sizes_and_the_series_of_a_sweep(kernel: str) -> None:
+def test_results_have_sizes_and_series_of_a_sweep(kernel: str) -> None:
     by_sysctl, by_hand = row(kernel, "sweep-98k"), row(kernel, "sweep-set-98k")
     for found, series in ((by_sysctl, "sysctl"), (by_hand, "setsockopt")):
         assert (found.series, found.buffer_bytes) == (series, 98 << 10)
@@ -78,7 +87,7 @@ def test_the_sizes_and_the_series_of_a_sweep(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_settled_runs_are_predicted(kernel: str) -> None:
+def test_results_predict_the_steady_state(kernel: str) -> None:
     """From 32 KiB on; below, what is played is a guess (labs.read.theory.bounds)."""
     rows = real_study(kernel).results()
     known = rows[
@@ -91,7 +100,7 @@ def test_settled_runs_are_predicted(kernel: str) -> None:
     assert apart.abs().max() < 5
 
 
-def test_the_share_that_is_kept_back_matters_on_6_1_alone() -> None:
+def test_results_depend_on_adv_win_scale_on_6_1_alone() -> None:
     speeds = {
         kernel: [known(row(kernel, name).steady_mib_s) for name in ("adv-m2", "adv-2")]
         for kernel in KERNELS
@@ -101,7 +110,7 @@ def test_the_share_that_is_kept_back_matters_on_6_1_alone() -> None:
     assert [row("6.1", name).adv_win_scale for name in ("adv-m2", "adv-2", "default")] == [-2, 2, 1]
 
 
-def test_loss_is_asked_measured_and_drawn() -> None:
+def test_results_have_loss_requested_measured_and_drawn() -> None:
     first, second = (row("6.1", f"loss-1-cubic-{draw}") for draw in (0, 1))
     for found in (first, second):
         assert (found.loss_pct, found.congestion_control) == (1, "cubic")
@@ -124,7 +133,9 @@ def test_loss_is_asked_measured_and_drawn() -> None:
         ("rmem100", 200, ("A1.9", {"goodput_mib_s": 76.9, "steady_mib_s": 89.2})),
     ],
 )
-def test_the_articles_figures(name: str, delay_ms: float, figures: tuple[str, Any]) -> None:
+def test_figures_by_column_of_the_article(
+    name: str, delay_ms: float, figures: tuple[str, Any]
+) -> None:
     """They are compared with a run of the article's size, link and buffers, and with no other."""
     run = with_condition(real("both-1gib"), name=name, link={"delay_ms": delay_ms})
     assert of_the_article(run) == figures
@@ -147,7 +158,7 @@ def three(mib: int) -> str:
     return " ".join([str(mib * MIB)] * 3)
 
 
-def test_a_chart_has_the_ledger_s_figure() -> None:
+def test_by_condition_has_the_figure_of_the_ledger() -> None:
     """A1.7: 14.9 MiB/s, of the steady state alone."""
     run = with_condition(real("both-1gib"), name="wmem")
     study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
@@ -156,40 +167,49 @@ def test_a_chart_has_the_ledger_s_figure() -> None:
     assert "The article (A1.7) has 14.9 MiB/s in the steady state." in describe(study.results())
 
 
-def test_group_of_a_run_that_does_not_say_it() -> None:
+def test_group_of_a_run_without_one() -> None:
     groups: dict[str, set[str]] = {}
     for run in real_study("6.1").runs:
         assert "group" not in run.inputs["condition"]
-        groups.setdefault(str(results(run).group), set()).add(run.condition)
-    assert groups[ARTICLE] == {"shaped", "default", "wmem", "both", "rmem100"}
-    assert groups[REQUESTS] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
-    assert groups[SHARE] == {"adv-m2", "adv-2"}
-    assert len(groups[SWEEP]) == 7 and len(groups[LOSS]) == 5
+        groups.setdefault(find("buffers").group_of(run), set()).add(run.condition)
+    assert groups[ARTICLE.name] == {"shaped", "default", "wmem", "both", "rmem100"}
+    assert groups[REQUESTS.name] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
+    assert groups[SHARE.name] == {"adv-m2", "adv-2"}
+    assert len(groups[SWEEP.name]) == 7 and len(groups[LOSS.name]) == 5
 
 
-def test_group_of_a_run_that_says_it() -> None:
+def test_group_of_a_run_with_one() -> None:
     """The run's own word counts, whatever its condition is called."""
-    run = with_condition(real_study("6.1").run("sweep-98k"), group=SHARE)
-    assert (results(run).group, results(run).series) == (SHARE, None)
+    run = with_condition(real_study("6.1").run("sweep-98k"), group=SHARE.name)
+    assert find("buffers").group_of(run) == SHARE.name
+    study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
+    assert points(study.results()).empty
 
 
-def test_settings_come_back_as_they_were() -> None:
+def test_conditions_are_ordered_by_group() -> None:
+    found = find("buffers").conditions(Buffers())
+    groups = [one.group for one in found]
+    assert list(dict.fromkeys(groups)) == [one.name for one in GROUPS if one is not LOSS]
+    assert groups == sorted(groups, key=[one.name for one in GROUPS].index)
+    assert {one.name for one in found} == {one.name for one in conditions(Buffers())}
+
+
+def test_read_settings_returns_what_as_settings_wrote() -> None:
     every = conditions(Buffers(size="full", capture=True))
     for condition in every:
         settings = read_settings(Settings, json.loads(json.dumps(condition.settings)))
         assert as_settings(settings) == condition.settings
         assert settings.capture
-        assert condition.group in (ARTICLE, SWEEP, SHARE, LOSS, REQUESTS)
     assert read_settings(Settings, {"client": "wget", "gone": 1}) == Settings(client="wget")
 
 
-def test_series_is_how_the_size_was_set() -> None:
+def test_series_of_is_how_the_size_was_set() -> None:
     every = {one.name: one for one in conditions(Buffers(size="full"))}
     for name, series in (("sweep-64k", SYSCTL), ("sweep-set-64k", SETSOCKOPT)):
         assert series_of(read_settings(Settings, every[name].settings)) == series
 
 
-def test_every_buffer_of_every_run() -> None:
+def test_buffer_rows_of_every_run() -> None:
     rows = buffer_rows(real_study("6.1").runs)
     assert tuple(rows) == COLUMNS
     counts = rows["condition"].value_counts()
@@ -211,7 +231,7 @@ def test_every_buffer_of_every_run() -> None:
     assert sender["advertised"] is None
 
 
-def test_what_setsockopt_was_granted_stands_in_the_table() -> None:
+def test_buffer_rows_have_what_setsockopt_granted() -> None:
     rows = buffer_rows(real_study("6.1").runs)
     asked_for = rows[rows["condition"] == "setsockopt"]
     granted = {
@@ -225,7 +245,7 @@ def test_what_setsockopt_was_granted_stands_in_the_table() -> None:
     assert set(raised["core maximum"]) == {64 << 20}
 
 
-def test_a_buffer_set_by_hand_stays() -> None:
+def test_buffer_rows_of_a_buffer_set_by_hand() -> None:
     rows = in_words(buffer_rows(real_study("6.1").runs))
     by_hand = rows[(rows["condition"] == "by-hand") & (rows["whose"] == "receiver")].iloc[0]
     assert (by_hand["set by"], by_hand.requested, by_hand.granted, by_hand["core maximum"]) == (
@@ -239,14 +259,14 @@ def test_a_buffer_set_by_hand_stays() -> None:
 
 
 @pytest.mark.parametrize("host", ["server", "client"])
-def test_ss_and_the_samples_say_the_same(host: str) -> None:
+def test_instants_of_ss_and_samples_agree(host: str) -> None:
     counter = "bytes_acked" if host == "server" else "bytes_received"
     found = instants(real_study("6.1").run("default"), host, counter)
     assert len(found) >= 2
     assert set(found.differs) == {""}
 
 
-def test_what_ss_says_otherwise_is_named(tmp_path: Path) -> None:
+def test_instants_name_where_ss_differs(tmp_path: Path) -> None:
     run = real("captured")
     text = run.text("client/ss.txt")
     before = next(word for word in text.split() if word.startswith("rcv_ssthresh:"))
@@ -255,5 +275,5 @@ def test_what_ss_says_otherwise_is_named(tmp_path: Path) -> None:
     assert "rcv_ssthresh_bytes" in set(found.differs)
 
 
-def test_a_run_that_nobody_saw_has_no_instants() -> None:
+def test_instants_of_a_run_without_samples() -> None:
     assert instants(real("unshaped"), "server", "bytes_acked").empty

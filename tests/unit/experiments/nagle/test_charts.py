@@ -12,8 +12,7 @@ from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
 from labs.experiments.nagle import charts as nagle
-from labs.experiments.nagle.charts import responses
-from labs.experiments.nagle.request_tables import beside_wireshark, sequences, waits
+from labs.experiments.nagle.notebook import beside_wireshark, sequences, waits
 from labs.experiments.nagle.requests import (
     own_requests,
     own_table,
@@ -41,7 +40,7 @@ def texts(figure: Figure) -> str:
     return " | ".join(str(one.text) for one in figure.layout.annotations)
 
 
-def test_bars_stand_beside_prediction_and_article() -> None:
+def test_by_condition_has_bars_prediction_and_article() -> None:
     rows = table()[table()["condition"].isin(["off", "on", "quickack"])]
     figure = nagle.by_condition(rows)
     drawn = named(figure)
@@ -52,7 +51,7 @@ def test_bars_stand_beside_prediction_and_article() -> None:
     assert "<b>below 1 ms</b>" in texts(figure) and CAPTION in texts(figure)
 
 
-def test_a_row_without_prediction_and_article_has_a_bar() -> None:
+def test_by_condition_of_a_row_without_prediction_and_article() -> None:
     """So are all rows on a link with a round trip above 40 ms."""
     rows = table()[table()["condition"] == "off"].assign(
         predicted_mean_ms=float("nan"), article_ms=float("nan"), article_claim=None, mean_ms=499.3
@@ -63,14 +62,14 @@ def test_a_row_without_prediction_and_article_has_a_bar() -> None:
     assert figure.layout.xaxis.range[1] > 499.3
 
 
-def test_on_real_time_short_times_have_bars_too() -> None:
+def test_by_condition_draws_short_times_on_real_time() -> None:
     rows = table()[table()["condition"] == "on"].assign(testbed="namespaces")
     assert named(nagle.by_condition(rows))["measured, mean"].x[0] == pytest.approx(
         float(rows["mean_ms"].iloc[0])
     )
 
 
-def test_the_matrix_has_a_cell_for_each_of_the_four() -> None:
+def test_matrix_has_a_cell_for_each_of_the_four() -> None:
     figure = nagle.matrix(recorded_nagle())
     bars = [trace for trace in figure.data if trace.type == "bar"]
     assert len(bars) == 4
@@ -85,11 +84,11 @@ def test_the_matrix_has_a_cell_for_each_of_the_four() -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [20, 200, 2000])
-def test_the_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms: int) -> None:
+def test_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms: int) -> None:
     figure = nagle.matrix(delayed(tmp_path, delay_ms))
     bars = [trace for trace in figure.data if trace.type == "bar"]
     low, high = figure.layout.xaxis.range
-    for cell, condition in zip(bars, responses.MATRIX, strict=True):
+    for cell, condition in zip(bars, nagle.MATRIX, strict=True):
         assert sum(cell.y) == pytest.approx(100)
         assert low <= min(cell.x) - cell.width / 2 and max(cell.x) + cell.width / 2 <= high
         usual = cell.x[list(cell.y).index(max(cell.y))]
@@ -107,10 +106,10 @@ def test_the_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms
         assert lines == [84, 40, 20, 20]
 
 
-def test_one_late_request_is_in_the_matrix_too(tmp_path: Path) -> None:
+def test_matrix_has_one_late_request(tmp_path: Path) -> None:
     figure = nagle.matrix(delayed(tmp_path, 20, late_ms=3000))
     for cell, condition in zip(
-        (trace for trace in figure.data if trace.type == "bar"), responses.MATRIX, strict=True
+        (trace for trace in figure.data if trace.type == "bar"), nagle.MATRIX, strict=True
     ):
         assert sum(cell.y) == pytest.approx(100) and cell.y[-1] == pytest.approx(5)
         late = 3000 + usual_ms(condition, 20)
@@ -118,7 +117,7 @@ def test_one_late_request_is_in_the_matrix_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [20, 200, 2000])
-def test_shares_of_requests_and_acks_follow_the_delay(tmp_path: Path, delay_ms: int) -> None:
+def test_distribution_and_acks_follow_the_delay(tmp_path: Path, delay_ms: int) -> None:
     study = delayed(tmp_path, delay_ms)
     for figure in (nagle.distribution(study), nagle.acks(study)):
         low, high = figure.layout.xaxis.range
@@ -131,7 +130,7 @@ def test_shares_of_requests_and_acks_follow_the_delay(tmp_path: Path, delay_ms: 
     assert longest == pytest.approx([usual_ms(name, delay_ms) for name in study.conditions])
 
 
-def test_the_ladder_says_where_a_delayed_capture_was_taken(tmp_path: Path) -> None:
+def test_ladder_says_where_a_delayed_capture_was_taken(tmp_path: Path) -> None:
     run = delayed(tmp_path, 20).run("off")
     assert "(20.0 ms) · live · the server's packets are captured after the delay" in texts(
         nagle.ladder(run)
@@ -139,13 +138,13 @@ def test_the_ladder_says_where_a_delayed_capture_was_taken(tmp_path: Path) -> No
     assert "after the delay" not in texts(nagle.ladder(nagle_run("off")))
 
 
-def test_a_matrix_that_lacks_a_cell_says_so() -> None:
+def test_matrix_that_lacks_a_cell_says_so() -> None:
     whole = recorded_nagle()
     part = Study(whole.parameters, whole.runs[:2], whole.folder, None, False, lab=whole.lab)
     assert "needs the conditions off, quickack, on, on-quickack" in texts(nagle.matrix(part))
 
 
-def test_the_distribution_has_a_line_a_condition() -> None:
+def test_distribution_has_one_line_per_condition() -> None:
     figure = nagle.distribution(recorded_nagle(), "off", "on")
     assert [trace.name.split("<br>")[0] for trace in figure.data] == ["off", "on"]
     assert figure.data[0].x[-1] == pytest.approx(44, abs=0.1)
@@ -156,26 +155,26 @@ def test_the_distribution_has_a_line_a_condition() -> None:
     assert low < log10(figure.data[1].x[0]) < 0 and (0 - low) / (high - low) < 0.2
 
 
-def test_times_to_the_ack_are_of_the_server_s_segments() -> None:
+def test_acks_are_of_the_server_s_segments() -> None:
     figure = nagle.acks(recorded_nagle(), "off", "quickack")
     assert [trace.name.split("<br>")[0] for trace in figure.data] == ["off", "quickack"]
     assert max(figure.data[0].x) == pytest.approx(44, abs=0.1)
     assert max(figure.data[1].x) < 1
 
 
-def test_a_prediction_beyond_all_segments_is_drawn() -> None:
+def test_segments_draw_a_prediction_beyond_all() -> None:
     figure = nagle.segments(table()[table()["condition"] == "pieces"].assign(predicted_segments=30))
     assert figure.layout.xaxis.range[1] > 30
 
 
-def test_segments_have_their_prediction() -> None:
+def test_segments_have_a_prediction() -> None:
     rows = table()[table()["condition"].isin(["off", "pieces", "pieces-quickack"])]
     drawn = named(nagle.segments(rows))
     assert list(drawn["segments of the server"].x) == pytest.approx([2, 2, 10], rel=0.1)
     assert drawn["predicted segments, but for the first response"].x[::3] == (2, 2, 10)
 
 
-def test_the_ladder_of_one_request_has_the_silence_with_its_reason() -> None:
+def test_ladder_of_one_request_has_the_stall_and_its_reason() -> None:
     figure = nagle.ladder(nagle_run("off"))
     assert "5 packets" in figure.layout.title.text
     assert "delayed ACK meets Nagle" in texts(figure)
@@ -184,7 +183,7 @@ def test_the_ladder_of_one_request_has_the_silence_with_its_reason() -> None:
         nagle.ladder(nagle_run("on"), ARTICLE_OFF)
 
 
-def test_of_a_long_answer_the_first_packets_are_drawn() -> None:
+def test_ladder_of_a_long_response_has_its_first_packets() -> None:
     path = Path(__file__).parents[3] / "fixtures" / "parse" / "loss.pcap"
     segments, requests = own_table(path), own_requests(path)
     figure = nagle.ladder_of_request(segments, typical(requests), path)
@@ -194,7 +193,7 @@ def test_of_a_long_answer_the_first_packets_are_drawn() -> None:
     assert "from the file loss.pcap" in texts(figure)
 
 
-def test_the_packets_of_a_request_are_those_of_its_connection() -> None:
+def test_packets_of_a_request_are_of_its_connection() -> None:
     path = nagle_run("off").file("server/capture.pcap")
     segments, requests = own_table(path), own_requests(path)
     one = typical(requests)
@@ -204,7 +203,7 @@ def test_the_packets_of_a_request_are_those_of_its_connection() -> None:
     assert rows[0] == one["first_row"] and rows[-1] == one["last_row"]
 
 
-def test_sequences_say_which_requests_go_otherwise() -> None:
+def test_sequences_name_the_requests_that_differ() -> None:
     found = sequences({name: requests_of(nagle_run(name)) for name in ("off", "on")})
     assert list(found["requests"])[:3] == [900, 100, 900]
     assert found[found["condition"] == "on"]["requests"].sum() == 1000
@@ -217,7 +216,7 @@ def test_sequences_say_which_requests_go_otherwise() -> None:
     ]
 
 
-def test_sequences_with_more_packets_say_which_requests_they_are() -> None:
+def test_sequences_with_more_packets_name_their_requests() -> None:
     rows = requests_of(nagle_run("off"))
     firsts = rows[rows["request"] == 0]
     found = sequences({"off": firsts.assign(segments=firsts["segments"] + 1)})
@@ -226,7 +225,7 @@ def test_sequences_with_more_packets_say_which_requests_they_are() -> None:
     ]
 
 
-def test_waits_are_grouped_by_who_waits_for_whom() -> None:
+def test_waits_by_who_waits_for_whom() -> None:
     found = waits(requests_of(nagle_run("off")))
     (row,) = found.to_dict("records")
     assert (row["requests"], row["who waits"], row["for whom"]) == (900, "server", "client")
@@ -235,9 +234,7 @@ def test_waits_are_grouped_by_who_waits_for_whom() -> None:
     assert waits(requests_of(nagle_run("on"))).empty
 
 
-def test_wireshark_stands_beside_our_marks_or_a_sentence_says_why_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_beside_wireshark_has_our_marks_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
     path = nagle_run("ask").file("server/capture.pcap")
     segments = own_table(path)
     rows = packets_of(segments, typical(own_requests(path)))

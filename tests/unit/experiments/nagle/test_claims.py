@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.experiments.nagle.claims import JUDGES
-from labs.experiments.nagle.claims.stalled_requests import STEPS
+from labs.experiments.nagle.claims import JUDGES, STEPS
 from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.results import article
 from labs.read.claims.evidence import Evidence
@@ -50,18 +49,18 @@ def one(claim: str | Claim, runs: Mapping[str, Run]) -> Verdict:
     return judge(chosen, Evidence(LAB, runs), JUDGES, LEDGER.parameters)
 
 
-def test_the_verdicts_on_6_1() -> None:
+def test_verdicts_on_6_1() -> None:
     assert {id_: found.verdict for id_, found in judged().items()} == ON_6_1
 
 
-def test_every_verdict_has_its_reason_and_its_witness() -> None:
+def test_verdicts_have_a_reason_and_a_witness() -> None:
     for found in judged().values():
         assert found.reason and "\n" not in found.reason
         assert found.witness is not None
         assert (found.witness.testbed, found.witness.kernel[:4]) == ("virtual", "6.1.")
 
 
-def test_the_ledger_is_the_article_s() -> None:
+def test_ledger_has_the_article_s_figures() -> None:
     assert LEDGER.lab == "nagle"
     assert (LEDGER.claim("A3.1").expected, LEDGER.claim("A3.2").expected) == (44.619, 14.285)
     own = Nagle()
@@ -73,7 +72,7 @@ def test_the_ledger_is_the_article_s() -> None:
     assert [claim.id for claim in LEDGER.claims if claim.hardware] == ["A3.2"]
 
 
-def test_the_steps_are_the_article_s() -> None:
+def test_steps_are_the_article_s() -> None:
     """Its five arrows with the silence between the second and the third, and its four."""
     assert (
         STEPS["off"]
@@ -87,14 +86,14 @@ def figures(id_: str) -> Any:
     return judged()[id_].measured
 
 
-def test_the_mean_with_its_prediction() -> None:
+def test_mean_time_with_its_prediction() -> None:
     """Nine stalls of 44 ms in ten requests (tests/unit/test_theory_nagle.py)."""
     assert figures("A3.1") == pytest.approx(39.6, abs=0.2)
     assert judged()["A3.1"].predicted == pytest.approx(39.6, abs=0.05)
     assert "40 to 44 ms with 250 ticks a second, and 9 of 10 requests" in judged()["A3.1"].reason
 
 
-def test_what_a_machine_took_is_not_measured_on_virtual_time() -> None:
+def test_on_the_machine_is_not_measured_on_virtual_time() -> None:
     found = judged()["A3.2"]
     assert found.measured is None and "nothing below 1 ms" in found.reason
     here = {
@@ -110,7 +109,7 @@ def test_what_a_machine_took_is_not_measured_on_virtual_time() -> None:
     assert "nothing was run here" in one("A3.2", {}).reason
 
 
-def test_who_waits_for_whom_stands_in_the_reason() -> None:
+def test_sequence_names_who_waits_for_whom_in_its_reason() -> None:
     assert (figures("A3.3"), judged()["A3.3"].predicted) == (90, 90)
     assert "the server waits for the client: delayed ACK meets Nagle" in judged()["A3.3"].reason
     assert "900 of 1000 requests: request; first part; rest; client's ACK" in (
@@ -118,7 +117,7 @@ def test_who_waits_for_whom_stands_in_the_reason() -> None:
     )
 
 
-def test_what_keeps_the_stall_away() -> None:
+def test_quick_acks_and_kept_connections_remove_the_stall() -> None:
     assert figures("A3.5") == {"with -k": 90, "without": 0}
     assert "of the first ones on their connection 0 %" in judged()["A3.5"].reason
     assert "closing sends what was held back" in judged()["A3.5"].reason
@@ -132,7 +131,7 @@ def test_what_keeps_the_stall_away() -> None:
     assert "set once it does not last" in judged()["A3.6"].reason
 
 
-def test_what_nagle_joins() -> None:
+def test_joined_segments_of_nagle() -> None:
     """The first answer of ten on a connection meets quick ACKs: work below 1 ms decides how many
     segments it takes, 2 to 10 of them."""
     found = figures("A3.7")
@@ -152,7 +151,7 @@ def swapped(**conditions: str) -> dict[str, Run]:
     }
 
 
-def test_another_figure_of_the_article_would_not_hold() -> None:
+def test_verdicts_on_another_figure_do_not_hold() -> None:
     claim = dataclasses.replace(LEDGER.claim("A3.1"), expected=80.0)
     found = one(claim, study())
     assert found.verdict == DIFFERS
@@ -173,36 +172,36 @@ def test_another_figure_of_the_article_would_not_hold() -> None:
         ("A3.7", {"pieces_quickack": "pieces"}, WRONG),
     ],
 )
-def test_other_runs_give_other_verdicts(id_: str, runs: dict[str, str], verdict: str) -> None:
+def test_verdicts_of_other_runs_are_others(id_: str, runs: dict[str, str], verdict: str) -> None:
     assert one(id_, swapped(**runs)).verdict == verdict
 
 
-def test_another_silence_than_the_article_s_differs() -> None:
+def test_sequence_with_another_silence_differs() -> None:
     arguments = {"silence_ms": 20.0, "least_ms": 19.0, "most_ms": 30.0}
     found = one(dataclasses.replace(LEDGER.claim("A3.3"), arguments=arguments), study())
     assert found.verdict == DIFFERS
     assert found.factor == pytest.approx(44 / 20, rel=0.01)
 
 
-def test_too_few_that_follow_differ() -> None:
+def test_sequence_that_too_few_follow_differs() -> None:
     """A tolerance that asks for more than there are."""
     claim = dataclasses.replace(LEDGER.claim("A3.3"), tolerance_pct=-1.0)
     found = one(claim, study())
     assert (found.verdict, found.factor) == (DIFFERS, 1.0)
 
 
-def test_whoever_writes_twice_gives_the_same_sequence() -> None:
+def test_sequence_is_the_same_for_any_server_that_writes_twice() -> None:
     for other in ("write-two", "pieces", "ask"):
         assert one("A3.3", swapped(off=other)).verdict == HOLDS
 
 
-def test_without_runs_only_the_machine_s_own_is_shown() -> None:
+def test_verdicts_without_runs() -> None:
     found = {one.id: one for one in verdicts(LAB, [])}
     assert {id_ for id_, one in found.items() if one.verdict != NOT_JUDGED} == {"A3.2"}
     assert found["A3.1"].reason == "needs the condition off: labs run nagle --only off"
 
 
-def test_other_parameters_than_the_article_s() -> None:
+def test_verdicts_under_other_parameters_than_the_article_s() -> None:
     run = study()["off"]
     condition = dict(run.inputs["condition"])
     condition["settings"] = {**condition["settings"], "concurrency": 10}

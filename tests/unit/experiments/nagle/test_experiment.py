@@ -17,7 +17,7 @@ from labs.drive.preview import preview
 from labs.drive.programs.respond import HEAD_BYTES, head
 from labs.errors import BadInput
 from labs.experiments.nagle import conditions as nagle
-from labs.experiments.nagle.http import ASK, RESPOND
+from labs.experiments.nagle.experiment import ASK, RESPOND
 from labs.experiments.nagle.parameters import Nagle
 
 BODY = 612
@@ -28,7 +28,7 @@ def settings(name: str, p: Nagle | None = None) -> dict[str, object]:
     return dict(found.settings)
 
 
-def test_small_is_a_part_of_full_and_machines_have_four() -> None:
+def test_conditions_by_size_and_testbed() -> None:
     names = {
         size: [one.name for one in nagle.conditions(Nagle(size=size))] for size in ("small", "full")
     }
@@ -38,7 +38,7 @@ def test_small_is_a_part_of_full_and_machines_have_four() -> None:
     assert set(on_machines) <= set(names["small"])
 
 
-def test_conditions_differ_in_what_their_name_says() -> None:
+def test_conditions_differ_as_their_names_say() -> None:
     off = settings("off")
     assert {
         "nodelay": off["nodelay"],
@@ -60,29 +60,29 @@ def test_conditions_differ_in_what_their_name_says() -> None:
     assert settings("whole-1448", Nagle(only="whole-1448"))["page_bytes"] == 1448 - HEAD_BYTES
 
 
-def test_the_article_s_load_is_the_default() -> None:
+def test_parameters_default_to_the_article_s_load() -> None:
     p = Nagle()
     assert (p.requests, p.concurrency, p.page_bytes, p.delay_ms) == (1000, 100, 612, 0)
 
 
-def test_more_at_a_time_than_there_are_is_refused() -> None:
+def test_conditions_refuse_more_at_a_time_than_there_are() -> None:
     with pytest.raises(BadInput, match="concurrency 100 is more than the 50 requests"):
         nagle.conditions(Nagle(requests=50))
 
 
-def test_a_capture_that_is_not_there_is_refused_before_anything_starts() -> None:
+def test_conditions_refuse_a_missing_capture_file() -> None:
     with pytest.raises(BadInput, match=r"there is no capture nowhere\.pcap"):
         nagle.conditions(Nagle(capture_file="nowhere.pcap"))
 
 
-def test_capture_adds_the_client() -> None:
+def test_conditions_with_capture_add_the_client() -> None:
     every = nagle.conditions(Nagle(size="full"))
     assert {one.settings["capture"] for one in every} == {"server"}
     both = nagle.conditions(Nagle(size="full", capture=True))
     assert {one.settings["capture"] for one in both} == {"both"}
 
 
-def test_every_condition_has_its_group() -> None:
+def test_conditions_have_a_group() -> None:
     groups: dict[str, list[str]] = {}
     for one in nagle.conditions(Nagle(size="full")):
         groups.setdefault(one.group, []).append(one.name)
@@ -91,18 +91,18 @@ def test_every_condition_has_its_group() -> None:
         "writes": 5,
         "sizes": 10,
         "pieces": 3,
-        "own client": 3,
+        "own_client": 3,
     }
 
 
-def test_only_a_delay_shapes_the_link() -> None:
+def test_conditions_shape_the_link_for_a_delay_alone() -> None:
     (plain,) = nagle.conditions(Nagle(only="off"))
     (far,) = nagle.conditions(Nagle(only="off", delay_ms=20))
     assert not plain.link.shaped
     assert far.link.uses_netem and far.link.rate_mbit is None
 
 
-def test_the_route_with_quick_acks_is_among_the_lines_that_are_shown() -> None:
+def test_lines_have_the_route_with_quick_acks() -> None:
     (quick,) = nagle.conditions(Nagle(only="quickack"))
     (off,) = nagle.conditions(Nagle(only="off"))
     shown, without = (preview(one, nagle.lines(one)) for one in (quick, off))
@@ -113,7 +113,7 @@ def test_the_route_with_quick_acks_is_among_the_lines_that_are_shown() -> None:
     )
 
 
-def test_tools_are_those_that_are_started() -> None:
+def test_tools_are_those_started() -> None:
     used = {one.name: nagle.tools(one) for one in nagle.conditions(Nagle(size="full"))}
     assert used["off"] == ("nginx", "ab")
     assert used["write-two"] == ("ab",)
@@ -167,12 +167,12 @@ def received(port: int, requests: int) -> bytes:
 
 
 @pytest.mark.parametrize("writes", ["two", "one", "cork", "more", "pieces"])
-def test_the_answer_is_the_same_however_it_is_written(writes: str) -> None:
+def test_respond_sends_the_same_response_however_it_is_written(writes: str) -> None:
     with responding(writes) as port:
         assert received(port, 3) == (head(BODY) + b"x" * BODY) * 3
 
 
-def test_the_head_is_as_long_as_it_says_whatever_the_body() -> None:
+def test_respond_header_has_its_length_for_every_body() -> None:
     for size in (1, 612, 1_000_000):
         assert len(head(size)) == HEAD_BYTES
         assert head(size).endswith(b"\r\n\r\n")
@@ -180,7 +180,7 @@ def test_the_head_is_as_long_as_it_says_whatever_the_body() -> None:
 
 
 @pytest.mark.parametrize("quickack", ["never", "once", "each"])
-def test_our_client_times_every_answer(tmp_path: Path, quickack: str) -> None:
+def test_ask_times_every_response(tmp_path: Path, quickack: str) -> None:
     out = tmp_path / "ask.json"
     with responding("two", nodelay=1) as port:
         done = subprocess.run(
@@ -210,7 +210,7 @@ def test_our_client_times_every_answer(tmp_path: Path, quickack: str) -> None:
     assert len(found["times_ms"]) == 7 and min(found["times_ms"]) > 0
 
 
-def test_our_client_says_a_wrong_answer_in_one_line(tmp_path: Path) -> None:
+def test_ask_reports_a_wrong_response_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = subprocess.Popen(
             (

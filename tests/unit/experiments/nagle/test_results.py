@@ -30,7 +30,7 @@ from labs.experiments.nagle.requests import (
 )
 from labs.experiments.nagle.results import results
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
-from labs.read.flows.reasons import APPLICATION, NAGLE
+from labs.read.flows.stalls import APPLICATION, NAGLE
 from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
 from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment
@@ -47,7 +47,7 @@ def table() -> Any:
     return recorded_nagle().results().set_index("condition")
 
 
-def test_the_times_are_what_the_issue_of_the_article_is() -> None:
+def test_results_show_the_article_s_stall() -> None:
     """39.6 ms with a stall in nine of ten requests; without one next to nothing."""
     assert table().loc["off", "mean_ms"] == pytest.approx(39.6, abs=0.2)
     assert table().loc["off", "p50_ms"] == pytest.approx(44, abs=0.2)
@@ -56,7 +56,7 @@ def test_the_times_are_what_the_issue_of_the_article_is() -> None:
     assert table().loc["off", "article_ms"] == 44.619
 
 
-def test_the_stall_of_a_machine_is_predicted_with_its_own_ticks(tmp_path: Path) -> None:
+def test_expected_stall_of_a_machine_has_its_own_ticks(tmp_path: Path) -> None:
     """A machine does not say its HZ; it is counted, and the client's timer is what counts."""
     run = repetition(tmp_path, nagle_run("off"), 1, machines=machines(hz=1000))
     theory = expected(run)
@@ -64,7 +64,7 @@ def test_the_stall_of_a_machine_is_predicted_with_its_own_ticks(tmp_path: Path) 
     assert theory.steady_ms - 2 * run.link.measured.rtt_ms == pytest.approx(41)
 
 
-def test_the_other_kernel_is_no_other() -> None:
+def test_results_on_another_kernel_are_the_same() -> None:
     rows = recorded_nagle("6.12", "off,on,quickack").results().set_index("condition")
     assert set(rows["kernel"].str[:5]) == {"6.12."}
     assert dict(rows["stalled_pct"]) == {"off": 90, "on": 0, "quickack": 0}
@@ -73,7 +73,7 @@ def test_the_other_kernel_is_no_other() -> None:
     assert rows.loc[["on", "quickack"], "mean_ms"].max() < 1
 
 
-def test_around_full_segments_all_is_as_the_theory_has_it() -> None:
+def test_results_around_full_segments_match_the_theory() -> None:
     """Behind a head a body stalls that lacks a byte of a full segment; a whole answer never does,
     nor a body with a small end behind a full segment: that one is acknowledged at once."""
     rows = recorded_nagle(size="full").results().set_index("condition")
@@ -83,7 +83,7 @@ def test_around_full_segments_all_is_as_the_theory_has_it() -> None:
     assert (sizes["segments_per_answer"] == sizes["predicted_segments"]).all()
 
 
-def test_what_stalls_is_what_the_theory_says() -> None:
+def test_expected_stalls_are_those_measured() -> None:
     assert set(table().index[table()["stalled_pct"] > 0]) == STALLING
     for name in recorded_nagle().conditions:
         theory = expected(nagle_run(name))
@@ -91,21 +91,21 @@ def test_what_stalls_is_what_the_theory_says() -> None:
         assert theory.stalls == (name in STALLING), name
 
 
-def test_the_mean_is_predicted_within_a_tick_of_the_first_stall() -> None:
+def test_expected_mean_within_a_tick_of_the_first_stall() -> None:
     """The first stall begins anywhere in a tick: up to 4 ms of ten requests; then ab's own time."""
     for name in recorded_nagle().conditions:
         row = table().loc[name]
         assert row["mean_ms"] == pytest.approx(row["predicted_mean_ms"], abs=1.0), name
 
 
-def test_segments_are_predicted_but_for_the_first_answer_of_a_connection() -> None:
+def test_expected_segments_but_for_the_first_response_of_a_connection() -> None:
     """One in ten answers is a first one, which may differ by all its pieces but one."""
     for name in recorded_nagle().conditions:
         row = table().loc[name]
         assert row["segments_per_answer"] == pytest.approx(row["predicted_segments"], rel=0.1), name
 
 
-def test_acks_of_an_answer() -> None:
+def test_results_have_acks_per_response() -> None:
     """One for both parts, two where each waits for its own, none where the next request carries
     it; the first answer of a connection has one more."""
     acks = table()["acks_per_answer"]
@@ -114,14 +114,14 @@ def test_acks_of_an_answer() -> None:
     assert acks["write-one"] == pytest.approx(0.2)
 
 
-def test_every_silence_is_one_timer_long() -> None:
+def test_requests_of_a_run_stall_for_one_timer() -> None:
     for name in STALLING:
         rows = requests_of(nagle_run(name))
         gaps = rows[rows["steps"] == ARTICLE_OFF]["gap_ms"]
         assert gaps.between(STALL_MS[0] - 0.1, STALL_MS[1] + 0.1).all()
 
 
-def test_nine_of_ten_requests_follow_the_article_s_sequences() -> None:
+def test_usual_sequences_are_the_article_s() -> None:
     off, on = (requests_of(nagle_run(name)) for name in ("off", "on"))
     found = following(off, ARTICLE_OFF)
     assert (found.follow, found.requests) == (900, 1000)
@@ -137,7 +137,7 @@ def test_nine_of_ten_requests_follow_the_article_s_sequences() -> None:
     assert following(on, ARTICLE_OFF).follow == following(off, ARTICLE_ON).follow == 0
 
 
-def test_a_second_ack_in_the_article_s_place_of_one_is_another_sequence() -> None:
+def test_following_counts_a_second_ack_as_another_sequence() -> None:
     rows = requests_of(nagle_run("on"))
     more = rows.assign(segments=rows["segments"] + (rows["request"] == 1))
     found = following(more, ARTICLE_ON)
@@ -145,7 +145,7 @@ def test_a_second_ack_in_the_article_s_place_of_one_is_another_sequence() -> Non
     assert found.others[(*ARTICLE_ON, "and so on")] == 100
 
 
-def test_three_instruments_count_the_same_requests() -> None:
+def test_results_of_three_instruments_agree() -> None:
     for name in recorded_nagle().conditions:
         row = table().loc[name]
         assert row["requests"] == row["captured_requests"]
@@ -154,7 +154,7 @@ def test_three_instruments_count_the_same_requests() -> None:
         assert "instruments" not in row["note_codes"].split()
 
 
-def test_instruments_that_disagree_are_said(tmp_path: Path) -> None:
+def test_notes_on_instruments_that_disagree(tmp_path: Path) -> None:
     run = nagle_run("off")
     lines = run.text("server/access.log").splitlines(keepends=True)
     other = with_file(run, tmp_path, "server/access.log", "".join(lines), "".join(lines[3:]))
@@ -163,7 +163,7 @@ def test_instruments_that_disagree_are_said(tmp_path: Path) -> None:
     assert "the client 1000, the capture 1000, nginx 997" in note.text
 
 
-def test_what_repetitions_are_compared_by_is_a_mean_that_means_something() -> None:
+def test_headline_is_a_mean_that_is_meaningful() -> None:
     """44.6 ms, the article's, is within the margin of virtual time; half or twice of it is not."""
     lab = find("nagle")
     assert lab.headline(nagle_run("off")) == ("mean_ms", latency(nagle_run("off")).mean_ms)
@@ -173,7 +173,7 @@ def test_what_repetitions_are_compared_by_is_a_mean_that_means_something() -> No
     assert not MARGIN.low < 44.619 / 2 / virtual < MARGIN.high
 
 
-def test_failed_requests_are_said(tmp_path: Path) -> None:
+def test_notes_on_failed_requests(tmp_path: Path) -> None:
     run = nagle_run("off")
     other = with_file(
         run, tmp_path, "client/ab.txt", "Failed requests:        0", "Failed requests:        7"
@@ -181,7 +181,7 @@ def test_failed_requests_are_said(tmp_path: Path) -> None:
     assert "failed" in codes(results(other))
 
 
-def test_nagle_waits_for_the_small_segment_before_a_full_one() -> None:
+def test_expected_wait_for_the_small_segment_before_a_full_one() -> None:
     """A head, full segments and one that is not: the client acknowledges at once, and all answers
     but the first on each of 100 connections have waited for that (labs.read.theory.nagle.sent)."""
     study = recorded_nagle(size="full")
@@ -190,7 +190,7 @@ def test_nagle_waits_for_the_small_segment_before_a_full_one() -> None:
         assert reasons == {NAGLE: 900, APPLICATION: 100}
 
 
-def test_percentiles_are_ab_s_to_the_microsecond() -> None:
+def test_results_have_the_percentiles_of_ab() -> None:
     """The lines of its file for 50 and 99 %."""
     run = nagle_run("off")
     lines = dict(line.split(",") for line in run.text("client/ab.csv").splitlines()[1:])
@@ -199,14 +199,14 @@ def test_percentiles_are_ab_s_to_the_microsecond() -> None:
     assert found.p99_ms != float(lines["98"])
 
 
-def test_our_own_client_s_quantiles_are_of_its_times() -> None:
+def test_results_have_the_quantiles_of_our_client() -> None:
     found = latency(nagle_run("ask"))
     assert (found.requests, found.failed, len(found.quantiles_ms)) == (20, 0, 101)
     assert list(found.quantiles_ms) == sorted(found.quantiles_ms)
     assert found.quantiles_ms[0] < 1 < found.p50_ms == pytest.approx(44, abs=0.1)
 
 
-def test_the_article_s_figure_stands_beside_the_article_s_load_alone() -> None:
+def test_results_have_the_article_s_figure_under_its_load_alone() -> None:
     found = [
         (one.article_ms, one.article_claim)
         for one in map(
@@ -223,14 +223,14 @@ def test_the_article_s_figure_stands_beside_the_article_s_load_alone() -> None:
     assert results(nagle_run("off-no-k")).article_ms is None
 
 
-def test_far_away_the_theory_has_no_word() -> None:
+def test_expected_over_a_long_path_is_nothing() -> None:
     run = nagle_run("off")
     link = run.said["link"]
     far = {**run.said, "link": {**link, "measured": {**link["measured"], "rtt_ms": 60.0}}}
     assert expected(Run(run.path, run.seal, far)) is None
 
 
-def test_what_stands_beside_the_results_in_json() -> None:
+def test_findings_have_the_sequences_and_their_shares() -> None:
     study = recorded_nagle()
     found = as_json(study.lab, study.parameters, study)
     assert found["sequence_off"] == list(ARTICLE_OFF)
@@ -242,7 +242,7 @@ def test_what_stands_beside_the_results_in_json() -> None:
     assert "on: 900 of 1000 requests: request; first part; rest; client's ACK" in found["remarks"]
 
 
-def test_a_capture_of_one_s_own_is_told_beside_them(tmp_path: Path) -> None:
+def test_findings_include_an_own_capture(tmp_path: Path) -> None:
     study = recorded_nagle()
     path = nagle_run("write-two").file("server/capture.pcap")
     own = dataclasses.replace(study, parameters=Nagle(testbed="recorded", capture_file=str(path)))
@@ -251,7 +251,7 @@ def test_a_capture_of_one_s_own_is_told_beside_them(tmp_path: Path) -> None:
     assert findings({}, Nagle(testbed="recorded")) == {"remarks": []}
 
 
-def test_words_say_who_waits_for_whom() -> None:
+def test_describe_run_says_who_waits_for_whom() -> None:
     said = recorded_nagle().describe("off")
     assert said.startswith(
         "**900 of 1000 requests** follow this sequence: request; first part; silence;"
@@ -264,14 +264,14 @@ def test_words_say_who_waits_for_whom() -> None:
     )
 
 
-def test_a_capture_of_one_s_own_is_read_the_same_way() -> None:
+def test_own_requests_are_read_as_those_of_a_run() -> None:
     segments = table_of(nagle_run("off"))
     rows = exchanges(segments)
     assert figures(segments, rows) == answered(nagle_run("off"))
     assert "the server waits for the client" in describe_requests(rows)
 
 
-def test_a_capture_without_a_request() -> None:
+def test_own_requests_of_a_capture_without_any() -> None:
     nothing = table_of(nagle_run("ask")).iloc[:0]
     rows = exchanges(nothing)
     assert figures(nothing, rows).requests == 0
@@ -280,7 +280,7 @@ def test_a_capture_without_a_request() -> None:
         typical(rows)
 
 
-def test_what_the_device_cuts_up_counts_as_the_segments_that_it_becomes() -> None:
+def test_figures_count_tso_pieces_as_their_segments() -> None:
     """With the MSS that the handshake agrees on, less the timestamps."""
     requests = pandas.DataFrame({"steps": [("request",)], "reason": [""], "request": [0]})
     for mss, count in ((1460, 2), (1461, 1), (500, 3)):
@@ -299,7 +299,7 @@ def test_what_the_device_cuts_up_counts_as_the_segments_that_it_becomes() -> Non
         assert (found.segments, found.acks) == (count, 1)
 
 
-def test_what_was_asked_is_read_from_the_run() -> None:
+def test_settings_of_a_run() -> None:
     told = settings_of(nagle_run("pieces-quickack"))
     assert (told.quickack, told.pieces, told.on_a_connection) == ("route", 10, 10)
     assert sum(told.written_bytes) == 160 + 612 and len(told.written_bytes) == 10
@@ -307,7 +307,7 @@ def test_what_was_asked_is_read_from_the_run() -> None:
     assert settings_of(nagle_run("ask")).on_a_connection == 20
 
 
-def test_a_capture_that_is_recorded_again_is_read_again(tmp_path: Path) -> None:
+def test_own_table_of_a_file_written_again(tmp_path: Path) -> None:
     """The reader's own file keeps its name: first 30 ms to the answer, then 70 ms, then two."""
 
     def recorded(*answered_us: int) -> Path:

@@ -35,17 +35,17 @@ def assert_equal(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
-def test_real_runs(path: Path) -> None:
+def test_read_equals_tshark_on_real_runs(path: Path) -> None:
     assert_equal(path)
 
 
-def test_every_link_type_and_form_of_a_file(made: dict[str, Path]) -> None:
+def test_read_equals_tshark_on_every_link_type_and_file_format(made: dict[str, Path]) -> None:
     for name, path in made.items():
         if name not in FRAGMENTS + EMPTY:
             assert_equal(path)
 
 
-def test_connections_in_two_sections_of_a_file(made: dict[str, Path]) -> None:
+def test_read_continues_connections_in_a_second_section(made: dict[str, Path]) -> None:
     """The same two in both: here they go on, as in tshark 4.0; tshark 4.4 counts them twice."""
     path = made["pcapng"]
     streams = {int(stream) for (stream,) in tshark.asked(path, ("tcp.stream",))}
@@ -53,12 +53,12 @@ def test_connections_in_two_sections_of_a_file(made: dict[str, Path]) -> None:
     assert set(capture.read(path)["connection"]) == {0, 1}
 
 
-def test_captures_without_a_whole_tcp_header(made: dict[str, Path]) -> None:
+def test_read_has_no_rows_without_a_whole_tcp_header(made: dict[str, Path]) -> None:
     for name in EMPTY:
         assert len(capture.read(made[name])) == len(tshark.segments(made[name])) == 0
 
 
-def test_first_fragments_have_their_header(made: dict[str, Path]) -> None:
+def test_read_has_the_header_of_a_first_fragment(made: dict[str, Path]) -> None:
     """tshark follows no connection of fragments: its own columns alone can be compared."""
     for name in FRAGMENTS:
         ours, theirs = capture.read(made[name]), tshark.segments(made[name], fragments=True)
@@ -66,7 +66,7 @@ def test_first_fragments_have_their_header(made: dict[str, Path]) -> None:
             assert ours[column].tolist() == theirs[column].tolist(), (name, column)
 
 
-def test_handshakes_of_connections(made: dict[str, Path]) -> None:
+def test_connections_handshake_rtt_equals_tshark(made: dict[str, Path]) -> None:
     for path in (*REAL, made["reused-ports"], made["pcapng"], made["without-syn"]):
         fields = ("tcp.stream", "tcp.analysis.initial_rtt")
         theirs = {
@@ -114,7 +114,7 @@ def offered(path: Path) -> dict[tuple[int, str], list[int]]:
     return found
 
 
-def test_what_the_syns_of_a_connection_offered(made: dict[str, Path]) -> None:
+def test_connections_syn_options_equal_tshark(made: dict[str, Path]) -> None:
     """Of captures that have their options whole."""
     compared = 0
     for path in (

@@ -27,7 +27,7 @@ def run(code: str, missing: str, *words: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize("verb", ["connections", "stalls"])
-def test_capture_without_numba_names_the_extra(verb: str) -> None:
+def test_capture_command_without_numba_names_the_extra(verb: str) -> None:
     done = run(COMMAND, "numba", "capture", verb, str(LOSS))
     assert done.returncode == 3 and done.stdout == ""
     assert "numba" in done.stderr and INSTALL.format("capture") in done.stderr
@@ -48,7 +48,7 @@ def test_capture_table_without_pyarrow_names_the_extra(tmp_path: Path) -> None:
         ("pyshark", "capture.wireshark_flags(sys.argv[1], [0])"),
     ],
 )
-def test_packets_without_their_packages_name_the_extra(package: str, call: str) -> None:
+def test_packet_without_its_package_names_the_extra(package: str, call: str) -> None:
     done = run(CALL.format(call=call), package, str(LOSS))
     last = done.stderr.splitlines()[-1]
     assert last.startswith("labs.errors.Missing: ")

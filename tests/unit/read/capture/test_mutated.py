@@ -15,7 +15,7 @@ from tests import fuzz_capture
 KEPT = sorted(fuzz_capture.CRASHES.glob("*"))
 
 
-def test_mutated_captures(tmp_path: Path) -> None:
+def test_outcomes_of_mutated_captures(tmp_path: Path) -> None:
     for path in KEPT:
         fuzz_capture.judge(path, rows=3)
     outcomes = fuzz_capture.outcomes(2, 0, 3_000, tmp_path / "input")
@@ -44,7 +44,7 @@ sys.exit(fuzz_capture.main())
 """
 
 
-def test_behind_an_input_that_breaks_the_reader_the_next_one_is_read(tmp_path: Path) -> None:
+def test_worked_continues_after_an_input_that_breaks_the_reader(tmp_path: Path) -> None:
     """By a reader that is broken by three of them; a process that is stopped is no such end."""
     current, judged = tmp_path / "input", tmp_path / "judged"
     command, crashes = (sys.executable, "-c", BROKEN, str(judged)), tmp_path / "crashes"

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import socket
 import struct
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from labs.errors import BadInput, Damaged, Missing
 from labs.read.capture import segment_table
 from labs.read.capture.reader import whole
 from labs.read.capture.segment_table import ROW_BYTES
+from labs.read.capture.source import UNJUDGED_BYTES
 from tests import captures, made_flows
 from tests.captures import ETHER, dialogue, over_ipv4, pcap
 from tests.fuzz_capture import mutated
@@ -63,7 +65,7 @@ def test_batches_join_to_the_whole(made: dict[str, Path], rows: int) -> None:
         pd.testing.assert_frame_equal(pd.concat(pieces, ignore_index=True), capture.read(path))
 
 
-def test_batches_of_nothing_are_refused() -> None:
+def test_batches_refuses_zero_rows() -> None:
     with pytest.raises(BadInput, match="rows=0"):
         next(capture.batches(LOSS, rows=0))
 
@@ -92,7 +94,7 @@ def test_read_columns_in_pieces_of_a_few_bytes(tmp_path: Path, made: dict[str, P
     assert digests[0] == digests[1]
 
 
-def test_where_compiled_code_cannot_be_kept(tmp_path: Path) -> None:
+def test_compiled_without_a_writable_cache(tmp_path: Path) -> None:
     """A file where the cache's folder should be: not even root can write there."""
     (tmp_path / "file").touch()
     done = subprocess.run(
@@ -107,7 +109,7 @@ def test_where_compiled_code_cannot_be_kept(tmp_path: Path) -> None:
     assert "compiling" in done.stderr
 
 
-def test_offset_is_where_the_record_stands(made: dict[str, Path]) -> None:
+def test_read_offset_is_the_place_of_the_record(made: dict[str, Path]) -> None:
     for name, begin in (("ethernet", 16), ("modified", 24), ("pcapng", 28)):
         content = made[name].read_bytes()
         table = capture.read(made[name])
@@ -119,7 +121,7 @@ def test_offset_is_where_the_record_stands(made: dict[str, Path]) -> None:
     assert capture.read(made["gzip"])["offset"].equals(capture.read(made["ethernet"])["offset"])
 
 
-def test_who_opened(made: dict[str, Path]) -> None:
+def test_connections_client_is_who_opened(made: dict[str, Path]) -> None:
     for name, known_by in (
         ("ethernet", "syn"),
         ("without-syn", "syn-ack"),
@@ -133,7 +135,7 @@ def test_who_opened(made: dict[str, Path]) -> None:
     assert capture.read(made["from-the-middle"])["direction"].tolist()[:4] == [1, 1, 1, 0]
 
 
-def test_a_connection_from_end_to_end(made: dict[str, Path]) -> None:
+def test_connections_of_a_whole_connection(made: dict[str, Path]) -> None:
     only = capture.connections(made["ipv6"]).iloc[0].to_dict()
     assert only == {
         "connection": 0,
@@ -163,7 +165,7 @@ def test_a_connection_from_end_to_end(made: dict[str, Path]) -> None:
     }
 
 
-def test_a_new_syn_on_the_same_ports_is_a_new_connection(made: dict[str, Path]) -> None:
+def test_connections_new_syn_on_the_same_ports_begins_another(made: dict[str, Path]) -> None:
     found = capture.connections(made["reused-ports"])
     assert found["client_segments"].tolist() == [6, 6, 6]
     assert found["ended"].tolist() == ["fin", "fin", "fin"]
@@ -171,7 +173,7 @@ def test_a_new_syn_on_the_same_ports_is_a_new_connection(made: dict[str, Path]) 
     assert capture.connections(made["no-scaling"])["server_wscale"].tolist() == [-1]
 
 
-def test_a_reset_ends_a_connection(tmp_path: Path) -> None:
+def test_connections_ended_by_a_reset(tmp_path: Path) -> None:
     frames = over_ipv4(ETHER, dialogue())[:5]
     frames.append(
         bytes(
@@ -184,7 +186,7 @@ def test_a_reset_ends_a_connection(tmp_path: Path) -> None:
     assert capture.connections(pcap(tmp_path / "y", frames[:5]))["ended"].tolist() == ["open"]
 
 
-def test_relative_numbers_do_not_wrap(tmp_path: Path) -> None:
+def test_read_relative_numbers_do_not_wrap(tmp_path: Path) -> None:
     """A stream whose numbers pass 2**32 three times counts on."""
     step = 1 << 30
     frames = [
@@ -200,7 +202,7 @@ def test_relative_numbers_do_not_wrap(tmp_path: Path) -> None:
     assert found["seq_rel"].tolist() == [1 + number * step for number in range(13)]
 
 
-def test_of_two_sack_options_the_last_counts(tmp_path: Path) -> None:
+def test_read_takes_the_last_of_two_sack_options(tmp_path: Path) -> None:
     frames = [
         bytes(
             ETHER
@@ -227,7 +229,7 @@ def test_of_two_sack_options_the_last_counts(tmp_path: Path) -> None:
     ]
 
 
-def test_what_has_no_row_is_counted(made: dict[str, Path]) -> None:
+def test_remarks_counts_what_has_no_row(made: dict[str, Path]) -> None:
     found = capture.remarks(made["others"])
     assert (found.packets, found.segments) == (25, 13)
     assert found.counts == {
@@ -245,7 +247,7 @@ def test_what_has_no_row_is_counted(made: dict[str, Path]) -> None:
     }
 
 
-def test_headers_inside_each_other_without_end(tmp_path: Path) -> None:
+def test_remarks_counts_headers_nested_without_end(tmp_path: Path) -> None:
     tags = bytes(ETHER)[:12] + b"\x81\x00\0\1" * 5000
     extensions = (
         bytes(ETHER)[:12]
@@ -259,7 +261,7 @@ def test_headers_inside_each_other_without_end(tmp_path: Path) -> None:
     assert found.counts == {"nested_too_deep": 2}
 
 
-def test_cut_anywhere(tmp_path: Path, made: dict[str, Path]) -> None:
+def test_read_of_a_file_cut_anywhere(tmp_path: Path, made: dict[str, Path]) -> None:
     for name, header in (("ethernet", 24), ("pcapng", 28)):
         content, whole = made[name].read_bytes(), capture.read(made[name])
         for end in range(header, len(content), 13):
@@ -271,7 +273,7 @@ def test_cut_anywhere(tmp_path: Path, made: dict[str, Path]) -> None:
             assert 0 <= found.cut_bytes < 2000
 
 
-def test_compressed_and_cut(tmp_path: Path) -> None:
+def test_read_of_compressed_and_cut_files(tmp_path: Path) -> None:
     content = LOSS.read_bytes()
     packed = gzip.compress(content[:9000]) + gzip.compress(content[9000:])
     (tmp_path / "members.gz").write_bytes(packed)
@@ -291,7 +293,7 @@ def test_compressed_and_cut(tmp_path: Path) -> None:
         capture.remarks(tmp_path / "cut.zst")
 
 
-def test_lengths_that_lie(tmp_path: Path, made: dict[str, Path]) -> None:
+def test_remarks_damaged_at_an_impossible_length(tmp_path: Path, made: dict[str, Path]) -> None:
     content = bytearray(made["ethernet"].read_bytes())
     second = int(capture.read(made["ethernet"])["offset"][1])
     content[second + 8 : second + 12] = b"\xff\xff\xff\x7f"
@@ -306,7 +308,7 @@ def test_lengths_that_lie(tmp_path: Path, made: dict[str, Path]) -> None:
     assert capture.remarks(tmp_path / "odd.pcapng").damaged_at == place
 
 
-def test_absurd_times_are_counted(tmp_path: Path) -> None:
+def test_remarks_counts_absurd_times(tmp_path: Path) -> None:
     frames = over_ipv4(ETHER, dialogue())[:3]
     content = (
         captures.section("<")
@@ -324,7 +326,7 @@ def test_absurd_times_are_counted(tmp_path: Path) -> None:
     }
 
 
-def test_negative_and_backward_times(tmp_path: Path) -> None:
+def test_remarks_counts_backward_times(tmp_path: Path) -> None:
     frames = over_ipv4(ETHER, dialogue())[:2]
     content = (
         captures.section(">")
@@ -337,12 +339,12 @@ def test_negative_and_backward_times(tmp_path: Path) -> None:
     assert capture.remarks(tmp_path / "before.pcapng").counts == {"backwards": 1}
 
 
-def test_what_is_no_capture(tmp_path: Path) -> None:
+def test_read_refuses_what_is_no_capture(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "text").write_text("this is not a capture, and long enough to be one")
     (tmp_path / "short").write_bytes(LOSS.read_bytes()[:20])
     for name, error, words in (
-        ("empty", BadInput, "is empty"),
+        ("empty", Damaged, "is empty"),
         ("text", Damaged, "not a capture"),
         ("short", Damaged, "not a capture"),
         ("none", BadInput, "no such"),
@@ -353,7 +355,64 @@ def test_what_is_no_capture(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_what_does_not_fit_in_memory_is_refused_before_it_is_read() -> None:
+def test_read_refuses_what_is_no_file_without_opening_it(tmp_path: Path) -> None:
+    """A pipe would block whoever opens it, and /dev/zero has no end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to("loop")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+    for name in ("pipe", "zero", "loop", "socket", "a" * 300, "nul\0", "text/below"):
+        with pytest.raises(BadInput):
+            capture.read(tmp_path / name)
+
+
+def test_read_names_a_file_that_the_system_cannot_read() -> None:
+    """The memory of this process begins with an address that nothing is at."""
+    with pytest.raises(Damaged, match=r"/proc/self/mem: the system cannot read it: input/output"):
+        capture.read("/proc/self/mem")
+
+
+def test_read_of_more_packets_than_fit_in_memory(tmp_path: Path) -> None:
+    """The file claims 67 million packets of no bytes, of which none has a row."""
+    with (tmp_path / "sparse.pcap").open("wb") as file:
+        file.write(LOSS.read_bytes()[:24])
+        file.truncate(1 << 30)
+    assert capture.read(tmp_path / "sparse.pcap", memory_bytes=1 << 20).empty
+
+
+def test_read_names_a_file_that_unpacks_without_measure(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.zst"
+    content = LOSS.read_bytes()[:24] + bytes(UNJUDGED_BYTES + (20 << 20))
+    path.write_bytes(pyarrow.Codec("zstd").compress(content, asbytes=True))
+    with pytest.raises(Damaged, match=r"bomb\.zst: more than 2,000 bytes unpack from each byte"):
+        capture.read(path)
+
+
+@pytest.mark.parametrize("call", ["next(batches(path, rows=10**7))", "read(big)"])
+def test_read_within_the_address_space_of_the_process(call: str, tmp_path: Path) -> None:
+    """`ulimit -v` leaves 4 MB: too little for ten million rows, or to read ahead in a thread."""
+    big = pcap(tmp_path / "big.pcap", [over_ipv4(ETHER, dialogue())[3] + bytes(60_000)] * 40)
+    code = f"""
+import resource, sys
+from labs.errors import Missing
+from labs.read.capture import batches, read, segment_table
+path, big = sys.argv[1:]
+read(path)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20), -1))
+assert segment_table.available_bytes() <= 4 << 20
+try: {call}
+except Missing as error: print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(LOSS), str(big)], cwd=ROOT, text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "memory" in done.stdout and ".pcap: " in done.stdout
+
+
+def test_read_refuses_what_does_not_fit_in_memory() -> None:
     enough = 272 * ROW_BYTES
     with pytest.raises(Missing, match="272 segments take 0 MB") as caught:
         capture.read(LOSS, memory_bytes=enough - 1)
@@ -361,9 +420,7 @@ def test_what_does_not_fit_in_memory_is_refused_before_it_is_read() -> None:
     assert len(capture.read(LOSS, memory_bytes=enough)) == 272
 
 
-def test_a_container_has_less_memory_than_its_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_available_bytes_of_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_table, "CGROUP", tmp_path)
     system = segment_table.available_bytes()
     assert system is not None
@@ -387,16 +444,16 @@ def many(path: Path) -> Path:
     return pcap(path, frames + frames, 101)
 
 
-def test_many_connections_make_room(tmp_path: Path) -> None:
+def test_read_makes_room_for_many_connections(tmp_path: Path) -> None:
     path = many(tmp_path / "many.pcap")
     found = capture.read(path)
     assert found["connection"].tolist() == [*range(3000), *range(3000)]
     assert capture.connections(path)["client_segments"].tolist() == [2] * 3000
-    with pytest.raises(Missing, match="4,096 connections take 3 MB"):
+    with pytest.raises(Missing):
         capture.read(path, memory_bytes=1_000_000)
 
 
-def test_a_file_that_cannot_be_read_on_is_closed(tmp_path: Path) -> None:
+def test_read_closes_a_file_that_it_refuses_midway(tmp_path: Path) -> None:
     """Its 3,000 connections take more memory than there is."""
     path = many(tmp_path / "many.pcap")
     for way in (whole, capture.read):
@@ -406,7 +463,7 @@ def test_a_file_that_cannot_be_read_on_is_closed(tmp_path: Path) -> None:
         assert str(path.resolve()) not in held, caught.value  # whose frames hold the reader
 
 
-def test_command_line(
+def test_capture_table_and_connections_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], made: dict[str, Path]
 ) -> None:
     from labs.cli.__main__ import main
@@ -431,7 +488,7 @@ def test_command_line(
     assert "parquet" in capsys.readouterr().err
 
 
-def test_a_syn_with_timestamps_alone_says_nothing_of_another_connection(tmp_path: Path) -> None:
+def test_connections_of_a_syn_with_timestamps_alone(tmp_path: Path) -> None:
     """Its twelve bytes of options look like those of every later segment."""
     stamp = b"\1\1\x08\x0a" + struct.pack(">II", 7, 0)
     path = made_flows.capture(

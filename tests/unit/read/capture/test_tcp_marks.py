@@ -35,7 +35,7 @@ def found(path: Path) -> dict[str, list[int]]:
     return {name: table.index[table[name]].tolist() for name in MARKS if table[name].any()}
 
 
-def test_every_capture_here_is_recorded_and_every_mark_occurs() -> None:
+def test_marks_recording_covers_every_capture_and_mark() -> None:
     assert set(RECORDED) == {path.name for path in FOLDER.glob("*.pcap*")}
     seen = {name for marked in RECORDED.values() for name in marked}
     # The rest needs hosts that break rules; random flows have them.
@@ -43,13 +43,13 @@ def test_every_capture_here_is_recorded_and_every_mark_occurs() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RECORDED))
-def test_equal_to_what_tshark_said(name: str) -> None:
+def test_marks_equal_the_recording_of_tshark(name: str) -> None:
     assert found(FOLDER / name) == RECORDED[name]
 
 
 @wireshark
 @pytest.mark.parametrize("seed", [0, 1, 2, 103])
-def test_equal_to_tshark_on_flows_that_no_program_makes(seed: int, tmp_path: Path) -> None:
+def test_marks_equal_tshark_on_random_flows(seed: int, tmp_path: Path) -> None:
     """Sequence numbers that wrap, time that runs backwards, windows that shut, segments without
     an ACK, connections without a beginning."""
     path = random_capture(tmp_path / "made.pcap", seed)
@@ -59,7 +59,7 @@ def test_equal_to_tshark_on_flows_that_no_program_makes(seed: int, tmp_path: Pat
 
 
 @wireshark
-def test_equal_to_tshark_on_every_other_capture_here(tmp_path: Path) -> None:
+def test_marks_equal_tshark_on_every_other_capture(tmp_path: Path) -> None:
     """Real runs and every form of file; some differ as the docstring says."""
     made = captures.made(tmp_path)
     real = [path for path in FOLDER.parent.glob("*/*.pcap*") if path.parent != FOLDER]
@@ -77,12 +77,12 @@ def test_equal_to_tshark_on_every_other_capture_here(tmp_path: Path) -> None:
 
 @wireshark
 @pytest.mark.parametrize("name", sorted(RECORDED))
-def test_the_recording_is_still_what_tshark_says(name: str) -> None:
+def test_marks_recording_equals_tshark(name: str) -> None:
     assert marked_by_tshark(FOLDER / name) == RECORDED[name]
 
 
 @pytest.mark.parametrize("rows", [1, 7, 500])
-def test_pieces_joined_are_the_whole(rows: int) -> None:
+def test_marker_in_pieces_equals_the_whole(rows: int) -> None:
     path = FOLDER / "outage.pcap"
     marker = Marker()
     joined = pandas.concat(
@@ -91,7 +91,7 @@ def test_pieces_joined_are_the_whole(rows: int) -> None:
     pandas.testing.assert_frame_equal(joined, marks(read(path)))
 
 
-def test_an_empty_table_and_another_index_are_served() -> None:
+def test_marks_of_an_empty_table_and_of_another_index() -> None:
     table = read(FOLDER / "outage.pcap")
     assert marks(table[:0]).empty and list(marks(table[:0])) == list(MARKS)
     moved = table.set_index(table.index + 1000)
@@ -116,9 +116,7 @@ def differing(path: Path) -> dict[str, set[int]]:
 
 
 @wireshark
-def test_after_an_ack_of_what_was_not_captured_repeated_acks_are_counted_anew(
-    tmp_path: Path,
-) -> None:
+def test_marks_count_repeated_acks_anew_after_an_ack_of_uncaptured_data(tmp_path: Path) -> None:
     """One ACK that repeats makes no fast retransmission, for which there would have to be two."""
     at = BEGIN_US + 100
     path = capture(
@@ -136,7 +134,7 @@ def test_after_an_ack_of_what_was_not_captured_repeated_acks_are_counted_anew(
 
 
 @wireshark
-def test_a_syn_that_comes_again_begins_anew(tmp_path: Path) -> None:
+def test_marks_begin_anew_at_a_repeated_syn(tmp_path: Path) -> None:
     again = [
         (BEGIN_US + 100, segment(PORT, 0, 1100, 5000, ACK, length=10)),
         (BEGIN_US + 110, segment(PORT, 0, 999, 0, SYN, options=b"\3\3\0")),
@@ -147,7 +145,7 @@ def test_a_syn_that_comes_again_begins_anew(tmp_path: Path) -> None:
 
 
 @wireshark
-def test_a_fin_behind_ten_thousand_segments_counts_here(tmp_path: Path) -> None:
+def test_marks_count_a_fin_after_ten_thousand_segments(tmp_path: Path) -> None:
     """Wireshark's list of unacknowledged segments is full, and so it forgets the FIN's number."""
     data = [
         (BEGIN_US + 100 + at, segment(PORT, 0, 1000 + at, 5000, ACK, length=1))
@@ -162,7 +160,7 @@ def test_a_fin_behind_ten_thousand_segments_counts_here(tmp_path: Path) -> None:
 
 
 @wireshark
-def test_an_ack_that_repeats_with_another_mptcp_option_is_a_duplicate_here(tmp_path: Path) -> None:
+def test_marks_ignore_mptcp_options_in_repeated_acks(tmp_path: Path) -> None:
     capable = MPTCP + b"\x0c\x00\x01" + bytes(8)
     priority, fail = MPTCP + b"\x03\x50", MPTCP + b"\x0c\x60\x00" + bytes(8)
     repeated = [
@@ -175,7 +173,7 @@ def test_an_ack_that_repeats_with_another_mptcp_option_is_a_duplicate_here(tmp_p
 
 
 @wireshark
-def test_a_window_of_unknown_scale_is_filled_by_nothing_here(tmp_path: Path) -> None:
+def test_marks_window_full_needs_a_known_scale(tmp_path: Path) -> None:
     """The SYN-ACK that says that nothing is scaled comes after the window."""
     path = capture(
         tmp_path / "late.pcap",

@@ -58,7 +58,7 @@ def arrows(figure: Figure) -> list[tuple[float, int, str]]:
     return sorted(found)
 
 
-def test_the_ladder_of_the_article() -> None:
+def test_ladder_of_the_article() -> None:
     segments, connection, rows = stalled()
     figure = ladder(segments, connection, rows=rows, source=NAGLE)
     client, server = (0, BLUE), (1, GREEN)
@@ -74,7 +74,7 @@ def test_the_ladder_of_the_article() -> None:
     assert caption(figure) == "from the file nagle-off.pcap.gz"
 
 
-def test_the_silence_stands_between_the_packets_around_it() -> None:
+def test_ladder_silence_is_between_the_packets_around_it() -> None:
     segments, connection, rows = stalled()
     figure = ladder(segments, connection, rows=rows)
     silence = next(shape for shape in figure.layout.shapes if shape.type == "rect")
@@ -82,7 +82,7 @@ def test_the_silence_stands_between_the_packets_around_it() -> None:
     assert down[1] < silence.y0 < silence.y1 < down[2]
 
 
-def test_times_are_since_the_first_packet_drawn() -> None:
+def test_ladder_times_are_since_the_first_packet_drawn() -> None:
     segments, connection, rows = stalled()
     own = segments[segments["connection"] == connection].loc[rows[0] : rows[1]]
     since = (own["time_ns"] - own["time_ns"].iloc[0]) / 1e6
@@ -93,7 +93,7 @@ def test_times_are_since_the_first_packet_drawn() -> None:
     ] == [f"{ms:,.3f}" for ms in since]
 
 
-def test_a_stretch_by_seconds_and_its_first_packets_connection() -> None:
+def test_ladder_of_seconds_takes_the_connection_of_its_first_packet() -> None:
     segments, connection, (first, last) = stalled()
     begin_ns = segments["time_ns"].iloc[0]
     seconds = tuple((segments["time_ns"][row] - begin_ns) / 1e9 for row in (first, last))
@@ -101,7 +101,7 @@ def test_a_stretch_by_seconds_and_its_first_packets_connection() -> None:
     assert len(arrows(figure)) == 5 and f"connection {connection}" in figure.layout.title.text
 
 
-def test_what_was_sent_again_is_dashed_and_said() -> None:
+def test_ladder_dashes_and_labels_retransmissions() -> None:
     segments = read(FOLDER / "outage.pcap")
     figure = ladder(segments, 0, rows=(14, 53), names=("asker", "answerer"))
     again = [trace for trace in figure.data if trace.line.color == VERMILION]
@@ -114,14 +114,14 @@ def test_what_was_sent_again_is_dashed_and_said() -> None:
     assert any("retransmission timer; the answerer waits for the asker" in text for text in said)
 
 
-def test_an_ack_of_what_was_not_captured_is_said() -> None:
+def test_ladder_labels_acks_of_uncaptured_bytes() -> None:
     segments = read(FOLDER / "outage.pcap")
     missed = segments.index[segments["payload_bytes"] > 0][5]
     assert "of bytes not captured" not in texts(ladder(segments, 0, rows=(0, 40)))
     assert "of bytes not captured" in texts(ladder(segments.drop(index=missed), 0, rows=(0, 40)))
 
 
-def test_forty_packets_have_the_room_of_lines_of_text() -> None:
+def test_ladder_of_forty_packets_has_room_for_text() -> None:
     """Rows of a table and their text are at least 24 pixels apart."""
     segments = read(FOLDER / "lossy.pcap.gz")
     for packets in (10, 40):
@@ -133,7 +133,7 @@ def test_forty_packets_have_the_room_of_lines_of_text() -> None:
         assert min(b - a for a, b in itertools.pairwise(down)) * plot / (bottom - top) >= 24
 
 
-def test_a_stretch_that_cannot_be_drawn() -> None:
+def test_ladder_refuses_what_cannot_be_drawn() -> None:
     segments = read(NAGLE)
     with pytest.raises(BadInput, match=f"at most {MOST_PACKETS} fit"):
         ladder(read(FOLDER / "lossy.pcap.gz"))
@@ -143,14 +143,14 @@ def test_a_stretch_that_cannot_be_drawn() -> None:
         ladder(segments[:0])
 
 
-def test_the_caption_of_a_run_tells_testbed_kernel_and_link() -> None:
+def test_ladder_caption_names_testbed_kernel_and_link() -> None:
     run = real("captured")
     figure = ladder(read(run.file("client/capture.pcap")), rows=(0, 20), source=run)
     assert caption(figure) == of_run(run)
     assert "virtual · Linux 6.1" in caption(figure)
 
 
-def test_time_and_sequence_of_the_lossy_run() -> None:
+def test_time_sequence_of_the_lossy_run() -> None:
     segments = read(FOLDER / "lossy.pcap.gz")
     figure = time_sequence(segments, 0, source=FOLDER / "lossy.pcap.gz")
     traces = named(figure)
@@ -169,14 +169,14 @@ def test_time_and_sequence_of_the_lossy_run() -> None:
     assert figure.layout.yaxis.title.text == "sequence number, bytes"
 
 
-def test_a_window_that_shuts_is_marked_and_a_stretch_cut_out() -> None:
+def test_time_sequence_marks_a_closed_window_and_cuts_out_seconds() -> None:
     segments = read(FOLDER / "stopped-reader.pcap")
     figure = time_sequence(segments, 0, seconds=(0, 1.0))
     assert "window shut (2)" in named(figure) and "fills the window (1)" in named(figure)
     assert max(named(figure)["edge of the window"].x) <= 1.0
 
 
-def test_of_many_segments_some_are_drawn_and_all_that_are_marked() -> None:
+def test_time_sequence_thins_segments_but_not_the_marked() -> None:
     segments = read(FOLDER / "reordered.pcap.gz")
     many = pandas.concat([segments] * 20, ignore_index=True)
     assert ((many["direction"] == 1) & (many["payload_bytes"] > 0)).sum() > MOST_POINTS
@@ -185,7 +185,7 @@ def test_of_many_segments_some_are_drawn_and_all_that_are_marked() -> None:
     assert "th segment is drawn" in caption(figure)
 
 
-def test_time_and_sequence_of_nothing() -> None:
+def test_time_sequence_of_nothing() -> None:
     segments = read(FOLDER / "stopped-reader.pcap")
     assert "sends no data there" in " ".join(texts(time_sequence(segments, 0, direction=1)))
     with pytest.raises(BadInput, match="connections 0 to 1"):
@@ -212,7 +212,7 @@ def test_latency_as_shares_with_medians() -> None:
     assert figure.layout.yaxis.title.text == "share, %"
 
 
-def test_unknown_times_are_left_out_and_nothing_is_said_so() -> None:
+def test_latency_leaves_out_unknown_times() -> None:
     nan = float("nan")
     assert "n = 2" in latency({"a": [1.0, nan, 2.0], "b": [nan]}).data[0].name
     assert len(latency({"a": [1.0], "b": [nan]}).data) == 1

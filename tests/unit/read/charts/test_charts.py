@@ -38,7 +38,7 @@ def texts(figure: Figure) -> str:
     return " | ".join(str(one.text) for one in figure.layout.annotations)
 
 
-def test_the_prediction_stands_beside_the_measurement() -> None:
+def test_by_condition_shows_prediction_and_article_beside_the_measurement() -> None:
     table = study("unshaped", "both-1gib").results()
     figure = by_condition(table)
     traces = named(figure)
@@ -55,14 +55,14 @@ def test_the_prediction_stands_beside_the_measurement() -> None:
     assert figure.layout.yaxis.ticktext == ("unshaped", "both")
 
 
-def test_a_run_without_limit_is_a_note_and_sets_no_scale() -> None:
+def test_by_condition_of_an_unlimited_run_is_a_note() -> None:
     """On virtual time an unshaped link shows tens of GB/s, which mean nothing."""
     figure = by_condition(study("unshaped", "both-1gib").results())
     assert "no limit" in texts(figure)
     assert figure.layout.xaxis.range[1] < 200
 
 
-def test_a_bar_far_beyond_the_others_is_cut_and_says_its_figure() -> None:
+def test_by_condition_cuts_a_bar_far_beyond_the_others() -> None:
     table = study("unshaped", "both-1gib").results()
     table["note_codes"] = ""
     table["goodput_mib_s"] = [2140.3, table["goodput_mib_s"][1]]
@@ -72,12 +72,12 @@ def test_a_bar_far_beyond_the_others_is_cut_and_says_its_figure() -> None:
 
 
 @pytest.mark.parametrize("name", ["unshaped", "loss", "limit"])
-def test_one_row_is_enough(name: str) -> None:
+def test_by_condition_of_one_row(name: str) -> None:
     by_condition(study(name).results()).to_json()
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_the_caption_says_where_the_numbers_are_from(live: bool) -> None:
+def test_by_condition_caption_names_the_source(live: bool) -> None:
     figure = by_condition(study("unshaped", "captured", live=live).results())
     assert caption(figure) == (
         f"virtual · Linux 6.1.192 · link as asked (40.0 ms, 10 Mbit/s) · "
@@ -85,13 +85,13 @@ def test_the_caption_says_where_the_numbers_are_from(live: bool) -> None:
     )
 
 
-def test_the_caption_says_that_the_link_was_not_as_asked() -> None:
+def test_by_condition_caption_warns_of_the_link() -> None:
     table = study("captured").results()
     table["link_ok"] = False
     assert "LINK NOT AS ASKED: both" in caption(by_condition(table))
 
 
-def test_a_timeline_shows_both_ends_and_the_goodput() -> None:
+def test_timeline_shows_both_ends_and_the_goodput() -> None:
     figure = timeline(real("captured"))
     traces = named(figure)
     assert {
@@ -114,7 +114,7 @@ def test_a_timeline_shows_both_ends_and_the_goodput() -> None:
     assert all(value is None or value > 0 for value in drawn)  # the scale has no zero
 
 
-def test_a_transfer_without_samples_says_so() -> None:
+def test_timeline_of_a_transfer_without_samples() -> None:
     figure = timeline(real("unshaped"))
     assert not figure.data
     assert "before the first sample" in texts(figure)

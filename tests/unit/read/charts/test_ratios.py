@@ -58,7 +58,7 @@ def texts(figure: Figure) -> list[str]:
     return [str(one.text) for one in figure.layout.annotations]
 
 
-def test_each_verdict_has_its_own_sign_at_its_own_place() -> None:
+def test_ratios_each_verdict_has_its_own_symbol() -> None:
     figure = drawn(*ROWS)
     found = {trace.name: trace for trace in figure.data}
     assert {name: list(trace.y) for name, trace in found.items()} == {
@@ -74,7 +74,7 @@ def test_each_verdict_has_its_own_sign_at_its_own_place() -> None:
     assert part.error_x.arrayminus[0] == pytest.approx(0.05)
 
 
-def test_the_margin_is_shaded_and_the_caption_names_the_testbeds() -> None:
+def test_ratios_shade_the_margin_and_name_the_testbeds() -> None:
     figure = drawn(*ROWS)
     band, line = figure.layout.shapes
     assert (band.x0, band.x1, line.x0) == (0.9, 1.1, 1)
@@ -83,19 +83,19 @@ def test_the_margin_is_shaded_and_the_caption_names_the_testbeds() -> None:
     assert "0.9 to 1.1" in caption
 
 
-def test_every_condition_has_its_words() -> None:
+def test_ratios_every_condition_has_its_words() -> None:
     said = texts(drawn(*ROWS))
     assert "<b>0.99</b> (0.98 to 1), 5 runs, 2 disturbed" in said
     assert any("not compared" in text for text in said)
     assert any("undecided: 3 runs count" in text for text in said)
 
 
-def test_all_intervals_lie_in_the_picture() -> None:
+def test_ratios_axis_holds_all_intervals() -> None:
     low, high = drawn(*ROWS).layout.xaxis.range
     assert low < 0.68 and high > 1.1
     wide = drawn(*ROWS, row("rmem100", DISAGREE, (0.05, 0.06, 0.08)))
     assert wide.layout.xaxis.type == "log"
 
 
-def test_without_a_second_testbed_it_says_so() -> None:
+def test_ratios_without_a_second_testbed() -> None:
     assert texts(drawn())[0] == "there is no study on a second testbed yet"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -18,12 +19,10 @@ from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import article
 from labs.experiments.buffers.socket_buffers import parameter as of_buffers
-from labs.read.claims.article_figures import parameter
-from labs.read.claims.ledger import LINK, Article, read
+from labs.read.claims.ledger import LINK, Article, parameter, read
 from labs.read.claims.verdict import HELD_UNTIL, WORDS
-from labs.read.parse.httping import httping
-from labs.read.theory.kernel_version import before
-from labs.read.theory.windows import RATIO_SINCE
+from labs.read.parse.http_clients import httping
+from labs.read.theory.windows import RATIO_SINCE, before
 from tests.real_runs import real
 
 ROOT = Path(__file__).parents[4]
@@ -62,7 +61,7 @@ FIGURES: dict[str, Any] = {
 }
 
 
-def test_eighteen_claims_in_order() -> None:
+def test_article_1_has_eighteen_claims_in_order() -> None:
     assert [lab.name for lab in with_ledgers()] == ["buffers", "nagle"]
     assert [claim.id for claim in LEDGER.claims] == [f"A1.{number}" for number in range(1, 19)]
     assert LEDGER.lab == "buffers"
@@ -70,11 +69,11 @@ def test_eighteen_claims_in_order() -> None:
 
 
 @pytest.mark.parametrize("id_", FIGURES)
-def test_the_figures_are_the_article_s(id_: str) -> None:
+def test_article_1_expected_figures(id_: str) -> None:
     assert LEDGER.claim(id_).expected == FIGURES[id_]
 
 
-def test_the_article_s_httping_is_read_as_it_stands() -> None:
+def test_article_1_httping_summary_is_that_of_its_lines() -> None:
     """Its own five lines; the ledger has its summary."""
     said = httping(
         "PING 192.168.247.129:80 (/):\n"
@@ -92,28 +91,28 @@ def test_the_article_s_httping_is_read_as_it_stands() -> None:
     }
 
 
-def test_the_article_s_parameters_are_the_lab_s_defaults() -> None:
+def test_article_1_parameters_are_the_defaults_of_buffers() -> None:
     own = Buffers()
     assert {name: getattr(own, name) for name in LEDGER.parameters} == dict(LEDGER.parameters)
     assert set(LINK) <= set(LEDGER.parameters)
 
 
-def test_every_condition_of_a_claim_is_one_of_the_lab() -> None:
+def test_article_1_conditions_are_those_of_buffers() -> None:
     there = [one.name for one in find(LEDGER.lab).conditions(Buffers(size="full"))]
     for claim in LEDGER.claims:
         for pattern in claim.conditions:
             assert any(fnmatchcase(name, pattern) for name in there), (claim.id, pattern)
 
 
-def test_every_judging_function_is_there_and_used() -> None:
+def test_article_1_judges_exist_and_are_used() -> None:
     assert {claim.judge for claim in LEDGER.claims} - {None} == set(JUDGES)
 
 
-def test_what_ends_with_a_kernel_is_what_the_theory_says() -> None:
+def test_article_1_until_is_what_the_theory_says() -> None:
     assert LEDGER.claim("A1.11").until == before(RATIO_SINCE) == "6.5"
 
 
-def test_a_run_says_the_parameters_that_claims_rest_on() -> None:
+def test_parameter_of_a_run() -> None:
     run = real("both-1gib")
     said = {name: parameter(run, name, of_buffers) for name in LEDGER.parameters}
     assert said == dict(LEDGER.parameters)
@@ -136,14 +135,14 @@ def texts(value: object) -> Iterator[str]:
                 yield from texts(each)
 
 
-def test_no_text_of_the_ledgers_is_a_verdict() -> None:
+def test_ledgers_have_no_verdict() -> None:
     for path in EXPERIMENTS.glob("*/*.toml"):
         for text in texts(tomllib.loads(path.read_text())):
             assert text.strip().lower() not in WORDS, (path.name, text)
             assert HELD_UNTIL not in text.lower(), (path.name, text)
 
 
-def test_no_notebook_has_a_verdict_typed_in() -> None:
+def test_notebooks_have_no_verdict() -> None:
     verdict = re.compile(rf"\bA\d\.\d+\b.*\b({'|'.join([*WORDS, HELD_UNTIL])})\b", re.I)
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         for cell in json.loads(path.read_text())["cells"]:
@@ -191,7 +190,7 @@ def with_(**changed: str | None) -> dict[str, str]:
     return {name: value for name, value in {**CLAIM, **changed}.items() if value is not None}
 
 
-def test_a_claim_that_is_right(tmp_path: Path) -> None:
+def test_read_of_a_right_claim(tmp_path: Path) -> None:
     found = read(
         ledger(
             tmp_path,
@@ -214,6 +213,11 @@ def test_a_claim_that_is_right(tmp_path: Path) -> None:
         (with_(measured="13.5"), "measured is computed from runs"),
         (with_(colum='"x"'), "colum is not a field; did you mean column?"),
         (with_(zork="1"), "zork is not a field; allowed: id, statement"),
+        (with_(expected="0.0"), "expected is 0, of which no tolerance in % allows anything"),
+        (with_(expected="nan"), "claim.0.expected is no finite number"),
+        (with_(expected="9" * 400), "claim.0.expected is no finite number"),
+        (with_(statement='"a\\u001b[31m"'), "claim.0.statement has a control character"),
+        (with_(conditions='["a\\nb"]'), "claim.0.conditions.0 has a control character"),
         (with_(unit="3"), "unit = 3 is not possible; allowed: a text"),
         (with_(tolerance_pct="true"), "tolerance_pct = True is not possible; allowed: a number"),
         (with_(unit=None, expected=None), "it has no expected and no unit"),
@@ -255,7 +259,7 @@ def test_a_claim_that_is_right(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_claim_that_is_refused(tmp_path: Path, claim: dict[str, str], said: str) -> None:
+def test_read_refuses_a_wrong_claim(tmp_path: Path, claim: dict[str, str], said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(said)) as caught:
         read(ledger(tmp_path, claim))
     assert "\n" not in str(caught.value)
@@ -274,14 +278,49 @@ def test_a_claim_that_is_refused(tmp_path: Path, claim: dict[str, str], said: st
         (HEAD.replace("number = 1", ""), "it has no number"),
     ],
 )
-def test_a_ledger_that_is_refused(tmp_path: Path, head: str, said: str) -> None:
+def test_read_refuses_a_wrong_ledger(tmp_path: Path, head: str, said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(said)) as caught:
         read(ledger(tmp_path, with_(), head=head))
     assert "\n" not in str(caught.value)
 
 
-def test_a_ledger_or_a_claim_that_is_not_there() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 5_000 + "]" * 5_000,
+        "a = " + "{b = " * 900 + "1" + "}" * 900,
+        "a = " + "[" * 20 + "]" * 20,
+        "[" + ".".join("a" * 20) + "]",
+        f"a = {'x' * 20_000}",
+        "a = 1" + "0" * 5_000,
+        "a = 1979-05-27",
+        "claim = 3",
+        "article = []",
+        "\x1b[31m = 1",
+        '"\\u001b[31m" = 1',
+        "\udcff",
+        "#" + " " * (1 << 20),
+    ],
+)
+def test_read_refuses_a_hostile_file(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "article1.toml"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(BadInput) as caught:
+        read(path)
+    assert path.name in str(caught.value) and str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
+
+
+def test_read_refuses_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "zero.toml").symlink_to("/dev/zero")
+    for path in (tmp_path, tmp_path / "pipe.toml", tmp_path / "zero.toml"):
+        with pytest.raises(BadInput, match=f"{path.name} is no ledger"):
+            read(path)
+
+
+def test_read_and_claim_refuse_what_is_missing() -> None:
     with pytest.raises(BadInput, match=r"A1.99 is not a claim of article 1"):
         LEDGER.claim("A1.99")
-    with pytest.raises(BadInput, match=r"cannot|No such file"):
+    with pytest.raises(BadInput, match="is missing"):
         read(EXPERIMENTS / "article99.toml")

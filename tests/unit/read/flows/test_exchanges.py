@@ -27,9 +27,7 @@ from labs.read.flows.exchanges import (
     followed,
     in_words,
 )
-from labs.read.flows.reasons import APPLICATION, NAGLE_AND_DELAYED_ACK
-from labs.read.flows.rtt import time_to_ack
-from labs.read.flows.stalls import stalls
+from labs.read.flows.stalls import APPLICATION, NAGLE_AND_DELAYED_ACK, stalls
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
@@ -47,7 +45,7 @@ def table(name: str) -> pandas.DataFrame:
     return exchanges(read(next(FOLDER.glob(f"{name}.pcap*"))))
 
 
-def test_with_nagle_nine_of_ten_requests_follow_the_article() -> None:
+def test_followed_with_nagle_nine_of_ten_requests() -> None:
     """The first request of a connection meets a client that still acknowledges at once."""
     found = followed(table("nagle-off"), ARTICLE_OFF)
     assert (found.requests, found.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
@@ -57,13 +55,13 @@ def test_with_nagle_nine_of_ten_requests_follow_the_article() -> None:
     assert set(table("nagle-off").loc[first, "steps"]) == {QUICK}
 
 
-def test_without_nagle_they_follow_the_other_sequence() -> None:
+def test_followed_without_nagle_the_other_sequence() -> None:
     found = followed(table("nagle-on"), ARTICLE_ON)
     assert (found.requests, found.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
     assert followed(table("nagle-on"), ARTICLE_OFF).follow == 0
 
 
-def test_a_new_connection_for_each_request_has_no_silence() -> None:
+def test_followed_of_a_connection_per_request_has_no_silence() -> None:
     """A3.5. The 600 packets that are kept end before the last connections are answered."""
     rows = table("nagle-no-k")
     assert (rows["request"] == 0).all() and rows["gap_ms"].max() < 20
@@ -71,14 +69,14 @@ def test_a_new_connection_for_each_request_has_no_silence() -> None:
     assert found.follow > 40 and set(found.others) == {(REQUEST, SERVER_ACK)}
 
 
-def test_the_sequences_are_those_of_the_article() -> None:
+def test_in_words_of_the_article_s_sequences() -> None:
     assert in_words(ARTICLE_OFF) == (
         "request; first part; silence; client's ACK; rest; client's ACK"
     )
     assert in_words(ARTICLE_ON) == "request; first part; rest; client's ACK"
 
 
-def test_sizes_and_silences_of_the_stalled() -> None:
+def test_exchanges_sizes_and_silences_of_the_stalled() -> None:
     rows = table("nagle-off")
     rows = rows[rows["steps"] == ARTICLE_OFF]
     assert set(rows["request_bytes"]) == {101} and set(rows["answer_bytes"]) == {238 + 615}
@@ -91,7 +89,7 @@ def test_sizes_and_silences_of_the_stalled() -> None:
     assert (rows["latency_ms"] - rows["gap_ms"] - rows["first_byte_ms"]).between(0, 1).all()
 
 
-def test_a_silence_is_found_again_in_the_segments() -> None:
+def test_exchanges_gap_is_that_of_the_segments() -> None:
     segments = read(FOLDER / "nagle-off.pcap.gz")
     row = table("nagle-off").query("request == 3").iloc[0]
     own = segments[segments["connection"] == row["connection"]].loc[
@@ -103,20 +101,20 @@ def test_a_silence_is_found_again_in_the_segments() -> None:
     assert len(own) == row["segments"]
 
 
-def test_without_a_stall_the_longest_gap_is_the_servers_work() -> None:
+def test_exchanges_without_a_stall_name_the_application() -> None:
     rows = table("nagle-on")
     assert rows["reason"].value_counts(normalize=True)[APPLICATION] > 0.9
     assert rows["latency_ms"].median() < 5
 
 
-def test_a_request_that_is_never_answered_has_no_latency() -> None:
+def test_exchanges_without_an_answer_have_no_latency() -> None:
     rows = table("stopped-reader")
     assert rows["latency_ms"].isna().all() and (rows["answer_bytes"] == 0).all()
     # The probes of the closed window belong to it, the keep-alives after it do not.
     assert rows["gap_ms"].iloc[0] == pytest.approx(863.973)
 
 
-def test_what_is_sent_again_counts_once() -> None:
+def test_exchanges_count_retransmissions_once() -> None:
     rows = table("outage")
     assert (rows["answer_bytes"] == 3000).all() and len(rows) == 12
     assert set(rows["request_bytes"]) == {5, 6}  # ask 0 to ask 11
@@ -126,7 +124,7 @@ def test_what_is_sent_again_counts_once() -> None:
     assert (others.follow, others.others[REQUEST, SERVER_ACK, WHOLE, CLIENT_ACK]) == (9, 2)
 
 
-def test_a_download_is_one_exchange_told_shortly() -> None:
+def test_exchanges_of_a_download_is_one_with_short_steps() -> None:
     rows = table("lossy")
     assert rows["answer_bytes"].tolist() == [(2 << 20) + HEAD_BYTES]
     steps = rows["steps"].iloc[0]
@@ -134,7 +132,7 @@ def test_a_download_is_one_exchange_told_shortly() -> None:
     assert steps[:7] == (*QUICK, WINDOW) and len(steps) == MOST_STEPS + 1
 
 
-def test_no_request_no_row() -> None:
+def test_exchanges_of_no_request_is_empty() -> None:
     segments = read(FOLDER / "nagle-on.pcap.gz")
     for none in (segments[:0], segments[segments["payload_bytes"] == 0]):
         rows = exchanges(none)
@@ -185,7 +183,7 @@ def asked(
         (4_000, [200, 200], "Nagle waits a round trip", "server"),
     ],
 )
-def test_reasons_of_made_answers(
+def test_exchanges_reasons_of_made_answers(
     gap_us: int, parts: list[int], reason: str, waiting: str, tmp_path: Path
 ) -> None:
     rows = exchanges(read(capture(tmp_path / "made.pcap", asked(gap_us, parts))))
@@ -204,7 +202,7 @@ def test_reasons_of_made_answers(
         (offer(1460), b"", 1448),
     ],
 )
-def test_what_is_full_is_said_by_the_handshake(
+def test_mss_bytes_from_the_handshake(
     client: bytes, server: bytes, full: int, tmp_path: Path
 ) -> None:
     """Nagle holds back no full segment, and one that lacks a byte (test_theory_nagle)."""
@@ -233,7 +231,7 @@ def test_what_is_full_is_said_by_the_handshake(
         ([100, 100], ACK, 1448),
     ],
 )
-def test_without_a_handshake_what_is_full_is_seen(
+def test_mss_bytes_without_a_handshake(
     sizes: list[int], flags: int, full: int, tmp_path: Path
 ) -> None:
     made, at = [], 1
@@ -250,7 +248,7 @@ def test_without_a_handshake_what_is_full_is_seen(
         [2060],
     ],
 )  # 1448 and 612, which the device cuts up (TSO)
-def test_nagle_goes_by_the_last_small_segment(first: list[int], tmp_path: Path) -> None:
+def test_exchanges_nagle_goes_by_the_last_small_segment(first: list[int], tmp_path: Path) -> None:
     """Minshall's form: full segments behind a small one, or in one frame with it, hide nothing."""
     offers = (offer(1460), offer(1460))
     for gap_us, reason in ((4_000, "Nagle waits a round trip"), (44_000, NAGLE_AND_DELAYED_ACK)):
@@ -268,7 +266,7 @@ def test_nagle_goes_by_the_last_small_segment(first: list[int], tmp_path: Path) 
         assert (rows["reason"].iloc[0], rows["waiting"].iloc[0]) == (reason, "server")
 
 
-def test_a_small_segment_that_is_not_yet_acknowledged_still_holds(tmp_path: Path) -> None:
+def test_exchanges_unacknowledged_small_segment_is_unexplained(tmp_path: Path) -> None:
     """An ACK of the full one before it frees nothing; what then leaves was not held by Nagle."""
     made = asked(44_000, [], offers=(offer(1460), offer(1460)))
     at = made[-1][0] + 50
@@ -286,7 +284,9 @@ def test_a_small_segment_that_is_not_yet_acknowledged_still_holds(tmp_path: Path
     ("far", "reason", "silent"),
     [("client", "Nagle waits a round trip", False), ("server", NAGLE_AND_DELAYED_ACK, True)],
 )
-def test_a_far_receiver_is_no_slow_one(far: str, reason: str, silent: bool, tmp_path: Path) -> None:
+def test_exchanges_distinguish_a_far_receiver_from_a_delayed_ack(
+    far: str, reason: str, silent: bool, tmp_path: Path
+) -> None:
     """An ACK after 205 ms from a client at a distance of 200 is prompt; beside the client it was
     held back."""
     near = {"client": (200_000, 50), "server": (50, 200_000)}[far]
@@ -295,7 +295,7 @@ def test_a_far_receiver_is_no_slow_one(far: str, reason: str, silent: bool, tmp_
     assert ("silence" in rows["steps"].iloc[0]) is silent
 
 
-def test_a_held_back_ack_counts_before_a_longer_way() -> None:
+def test_exchanges_delayed_ack_counts_before_a_longer_path() -> None:
     """The link of this run delays what the server sends by 60 ms, before its tcpdump sees it: the
     way is longer than the 40 ms that the client holds its ACK back."""
     rows = table("nagle-delay")
@@ -304,68 +304,3 @@ def test_a_held_back_ack_counts_before_a_longer_way() -> None:
     assert set(stalled["reason"]) == {NAGLE_AND_DELAYED_ACK}
     assert stalled["gap_ms"].between(40, 48).all()
     assert (stalled["latency_ms"] > 2 * 60 + 40).all()
-
-
-def test_every_segment_with_data_has_its_ack() -> None:
-    segments = read(FOLDER / "nagle-off.pcap.gz")
-    acks = time_to_ack(segments)
-    answers = acks[acks["direction"] == 1]
-    assert len(acks) == 3 * REQUESTS and acks["ms"].notna().all()
-    # The first part waits for the delayed ACK, the rest for none.
-    assert (answers["ms"] > 40).sum() == REQUESTS - CONNECTIONS
-    one = answers[answers["ms"] > 40].iloc[0]
-    covers = segments.loc[one["acked_by"]]
-    sent = segments.loc[one["row"]]
-    assert covers["ack_rel"] >= sent["seq_rel"] + sent["payload_bytes"]
-    assert (covers["time_ns"] - sent["time_ns"]) / 1e6 == pytest.approx(one["ms"])
-
-
-def test_segments_that_were_sent_again_have_no_time_to_their_ack() -> None:
-    """Karn's algorithm: one of the twelve answers and one of the requests came twice."""
-    acks = time_to_ack(read(FOLDER / "outage.pcap"))
-    assert acks.groupby("direction").size().to_dict() == {0: 11, 1: 11}
-    assert acks["ms"].max() < 1
-
-
-def flow(path: Path, sent: list[tuple[int, int, int]], acked: int) -> Path:
-    """What the client sends, (ms, relative number, length) each, and the ACK of all, 1 ms later."""
-    made = [
-        (1000 * at, segment(PORT, 0, 1000 + seq, 5001, ACK, length=length))
-        for at, seq, length in sent
-    ]
-    at = 1000 * (sent[-1][0] + 1)
-    return capture(
-        path,
-        [
-            (0, segment(PORT, 0, 1000, 0, SYN)),
-            (0, segment(PORT, 1, 5000, 1001, SYN | ACK)),
-            *made,
-            (at, segment(PORT, 1, 5001, 1000 + acked, ACK)),
-        ],
-    )
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        [(1, 1, 100), (2, 101, 100), (300, 1, 200)],  # two of them, joined
-        [(1, 1, 2896), (300, 1449, 1448)],  # the second half of what was one for TSO
-        [(1, 1, 100), (300, 51, 150)],  # with new data behind it
-    ],
-)
-def test_what_was_sent_again_in_other_pieces_has_no_time_either(
-    sent: list[tuple[int, int, int]], tmp_path: Path
-) -> None:
-    last = max(begin + length for _, begin, length in sent)
-    assert time_to_ack(read(flow(tmp_path / "again.pcap", sent, last))).empty
-    fresh = [*sent, (400, last, 10)]
-    acks = time_to_ack(read(flow(tmp_path / "fresh.pcap", fresh, last + 10)))
-    assert acks["payload_bytes"].tolist() == [10] and acks["ms"].tolist() == [1.0]
-
-
-def test_what_was_never_acknowledged_is_missing() -> None:
-    segments = read(FOLDER / "nagle-off.pcap.gz")
-    acks = time_to_ack(segments[: len(segments) // 2])
-    assert acks["ms"].isna().any()
-    assert (acks["ms"].isna() == acks["acked_by"].isna()).all()
-    assert time_to_ack(segments[:0]).empty

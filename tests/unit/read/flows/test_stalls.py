@@ -5,22 +5,21 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import numpy
 import pandas
 import pytest
 
 from labs.read.capture import connections, read
 from labs.read.charts.ladder import ladder
 from labs.read.charts.time_sequence import time_sequence
-from labs.read.flows import reasons as explained
+from labs.read.flows import stalls as reasons
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
-from labs.read.flows.rtt import UNBOUNDED_NS, distances, time_to_ack
+from labs.read.flows.rtt import time_to_ack
 from labs.read.flows.stalls import find_stalls, stalls
 from tests.captures import without_syns
 from tests.made_flows import random_capture
 
-REASONS = {value for name, value in vars(explained).items() if name.isupper() and name[0] != "_"}
+REASONS = set(reasons.EXPLANATIONS)
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
 
 
@@ -32,10 +31,10 @@ def told(rows: pandas.DataFrame) -> list[tuple[str, str, str]]:
     return list(zip(rows["reason"], rows["waiting"], rows["ended_by"], strict=True))
 
 
-def test_nagle_and_the_delayed_ack() -> None:
+def test_stalls_of_nagle_and_the_delayed_ack() -> None:
     """180 of 200 requests (see test_exchanges), and nothing else is silent."""
     rows = found("nagle-off.pcap.gz")
-    assert told(rows) == [(explained.NAGLE_AND_DELAYED_ACK, "server", "client")] * 180
+    assert told(rows) == [(reasons.NAGLE_AND_DELAYED_ACK, "server", "client")] * 180
     assert rows["gap_ms"].between(40, 48).all()
     assert rows["at_ns"].is_monotonic_increasing
 
@@ -43,17 +42,17 @@ def test_nagle_and_the_delayed_ack() -> None:
 @pytest.mark.parametrize(
     "name", ["nagle-on.pcap.gz", "nagle-no-k.pcapng.gz", "lossy.pcap.gz", "reordered.pcap.gz"]
 )
-def test_nothing_is_silent_for_longer_than_a_round_trip(name: str) -> None:
+def test_stalls_of_runs_without_one_are_empty(name: str) -> None:
     assert found(name).empty
 
 
-def test_a_reader_that_stops_closes_its_window() -> None:
+def test_stalls_of_a_closed_window() -> None:
     """The receiver's answer to what filled its window, three probes, and its reading on; then an
     idle connection with keep-alives, and one that is reset."""
     rows = found("stopped-reader.pcap")
-    closed, idle = explained.CLOSED_WINDOW, explained.IDLE
+    closed, idle = reasons.CLOSED_WINDOW, reasons.IDLE
     assert told(rows) == [
-        (explained.DELAYED_ACK, "nobody", "server"),
+        (reasons.DELAYED_ACK, "nobody", "server"),
         *[(closed, "client", "client")] * 3,
         (closed, "client", "server"),
         *[(idle, "nobody", "client")] * 4,
@@ -65,9 +64,9 @@ def test_a_reader_that_stops_closes_its_window() -> None:
     assert probes[2] / probes[1] == pytest.approx(2, rel=0.1)
 
 
-def test_an_outage_is_waited_out_by_timers_of_both_sides() -> None:
+def test_stalls_of_an_outage_are_retransmission_timers() -> None:
     rows = found("outage.pcap")
-    timed = rows[rows["reason"] == explained.RETRANSMISSION_TIMER]
+    timed = rows[rows["reason"] == reasons.RETRANSMISSION_TIMER]
     assert [(row["waiting"], row["waited_for"]) for _, row in timed.iterrows()] == [
         ("server", "client"),
         ("server", "client"),
@@ -77,12 +76,12 @@ def test_an_outage_is_waited_out_by_timers_of_both_sides() -> None:
     ]
     # RTO_MIN of Linux is 200 ms (TCP_RTO_MIN, HZ/5), within two ticks.
     assert timed["gap_ms"].iloc[0] == pytest.approx(200, abs=8)
-    pauses = rows[rows["reason"] == explained.APPLICATION]
+    pauses = rows[rows["reason"] == reasons.APPLICATION]
     assert len(pauses) == 11 and pauses["gap_ms"].between(50, 51).all()
     assert set(pauses["waited_for"]) == {"client"}
 
 
-def test_before_and_after_are_the_rows_around_it() -> None:
+def test_stalls_before_and_after_are_the_rows_around() -> None:
     segments = read(FOLDER / "outage.pcap")
     for _, row in stalls(segments).iterrows():
         before, after = segments.loc[row["before"]], segments.loc[row["after"]]
@@ -91,20 +90,11 @@ def test_before_and_after_are_the_rows_around_it() -> None:
         assert ("client", "server")[after["direction"]] == row["ended_by"]
 
 
-def test_how_long_a_silence_is_can_be_chosen() -> None:
+def test_stalls_min_gap_ms() -> None:
     segments = read(FOLDER / "outage.pcap")
     assert (stalls(segments, min_gap_ms=100)["gap_ms"] > 100).all()
     assert len(stalls(segments, min_gap_ms=100)) < len(stalls(segments))
     assert stalls(segments[:0]).empty
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.pcap*")))
-def test_the_handshake_is_that_of_the_table_of_connections(name: str) -> None:
-    known = connection_state(read(FOLDER / name))
-    far = distances(known)
-    expected = connections(FOLDER / name).set_index("connection")["handshake_rtt_ns"]
-    told = pandas.Series(numpy.where(far.measured, far.rtt_ns, -1))
-    assert told.groupby(known.connection).first().to_dict() == expected.to_dict()
 
 
 # The reasons that are certain, and how many gaps of 20 ms are left open. lossy, reordered and
@@ -113,33 +103,30 @@ LATE = {
     "lossy.pcap.gz": ({}, 52),
     "reordered.pcap.gz": ({}, 4),
     "nagle-on.pcap.gz": ({}, 0),
-    "nagle-delay.pcap.gz": ({explained.RTT_UNKNOWN: 56, explained.IDLE: 1}, 124),
-    "nagle-off.pcap.gz": ({explained.NAGLE_AND_DELAYED_ACK: 180}, 0),
+    "nagle-delay.pcap.gz": ({reasons.RTT_UNKNOWN: 56, reasons.IDLE: 1}, 124),
+    "nagle-off.pcap.gz": ({reasons.NAGLE_AND_DELAYED_ACK: 180}, 0),
     "outage.pcap": (
         {
-            explained.APPLICATION: 11,
-            explained.RETRANSMISSION_TIMER: 5,
-            explained.IDLE: 2,
-            explained.DELAYED_ACK: 1,
+            reasons.APPLICATION: 11,
+            reasons.RETRANSMISSION_TIMER: 5,
+            reasons.IDLE: 2,
+            reasons.DELAYED_ACK: 1,
         },
         0,
     ),
-    "stopped-reader.pcap": (
-        {explained.CLOSED_WINDOW: 4, explained.IDLE: 4, explained.RTT_UNKNOWN: 1},
-        1,
-    ),
+    "stopped-reader.pcap": ({reasons.CLOSED_WINDOW: 4, reasons.IDLE: 4, reasons.RTT_UNKNOWN: 1}, 1),
 }
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_without_the_handshake_no_silence_is_invented(name: str, tmp_path: Path) -> None:
+def test_find_stalls_without_the_handshake_invents_none(name: str, tmp_path: Path) -> None:
     """Each one is found with the handshake too, for the same reason or for one that is not told."""
     path = without_syns(FOLDER / name, tmp_path / "late.pcap")
     late, whole = find_stalls(connection_state(read(path))), found(name)
-    reasons = {(row["at_ns"], row["gap_ms"]): row["reason"] for _, row in whole.iterrows()}
+    known = {(row["at_ns"], row["gap_ms"]): row["reason"] for _, row in whole.iterrows()}
     for _, row in late.table.iterrows():
         at = row["at_ns"], row["gap_ms"]
-        assert at in reasons and row["reason"] in (reasons[at], explained.RTT_UNKNOWN)
+        assert at in known and row["reason"] in (known[at], reasons.RTT_UNKNOWN)
     assert late.table["rtt_ms"].isna().all() and not whole["rtt_ms"].isna().any()
     assert late.rtt_unknown == len(connections(path))
     assert (late.table["reason"].value_counts().to_dict(), late.undecided) == LATE[name]
@@ -149,37 +136,17 @@ def test_without_the_handshake_no_silence_is_invented(name: str, tmp_path: Path)
     )
 
 
-@pytest.mark.parametrize(("name", "rtt_ms"), [("lossy.pcap.gz", 40), ("nagle-delay.pcap.gz", 60)])
-def test_the_fastest_ack_bounds_the_distance(name: str, rtt_ms: float, tmp_path: Path) -> None:
-    """By the delay of netem that these were recorded with (tests/fixtures/exchanges)."""
-    far = distances(connection_state(read(without_syns(FOLDER / name, tmp_path / "late.pcap"))))
-    assert not far.measured.any()
-    assert far.far_ns[1] / 1e6 == pytest.approx(rtt_ms, abs=0.01) and not far.far_ns[0].any()
-
-
-def test_data_of_one_side_alone_bounds_nothing() -> None:
-    """Nobody sends the server anything to acknowledge: how far it is cannot be known."""
-    segments = read(FOLDER / "lossy.pcap.gz")
-    segments = segments[
-        (segments["flags"] & 2 == 0)
-        & ((segments["direction"] == 1) | (segments["payload_bytes"] == 0))
-    ]
-    far = distances(connection_state(segments))
-    assert (far.far_ns[1] == UNBOUNDED_NS).all() and (far.rtt_ns == UNBOUNDED_NS).all()
-    assert (far.far_ns[0] < 1_000_000).all()
-
-
-def test_every_reason_is_explained_with_its_source() -> None:
+def test_explained_has_words_and_source_for_every_reason() -> None:
     for reason in REASONS:
-        said = explained.explained(reason)
+        said = reasons.explained(reason)
         assert said.words.endswith(".") and said.source
-    nagle = explained.explained(explained.NAGLE_AND_DELAYED_ACK)
+    nagle = reasons.explained(reasons.NAGLE_AND_DELAYED_ACK)
     for name in ("tcp_nagle_check", "__tcp_ack_snd_check", "tcp_send_delayed_ack", "HZ/25"):
         assert name in nagle.words + nagle.source
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_flows_that_no_program_makes_are_read_all_the_same(seed: int, tmp_path: Path) -> None:
+def test_stalls_and_exchanges_of_random_flows(seed: int, tmp_path: Path) -> None:
     """Time that runs backwards, windows of unknown scale, connections without a beginning."""
     segments = read(random_capture(tmp_path / "made.pcap", seed))
     silent, rows, acks = stalls(segments), exchanges(segments), time_to_ack(segments)
@@ -193,7 +160,7 @@ def test_flows_that_no_program_makes_are_read_all_the_same(seed: int, tmp_path: 
         time_sequence(segments, int(number))
 
 
-def test_times_that_jump_to_and_fro_take_no_longer() -> None:
+def test_stalls_of_jumping_times_stay_fast() -> None:
     """Each second of these segments ends a silence, and nothing behind it has any payload."""
     count = 16_000
     real = read(FOLDER / "outage.pcap")

@@ -22,7 +22,7 @@ import pytest
 
 from labs.drive.programs import sampler
 from labs.read.parse import inet_diag, ss
-from labs.read.parse.tcp_info import TcpInfo
+from labs.read.parse.inet_diag import TcpInfo
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 live = pytest.mark.skipif(
@@ -174,7 +174,7 @@ def read_three_times(port: int) -> list[tuple[ss.Socket, inet_diag.Sample, ss.So
 @live
 @pytest.mark.parametrize("algorithm", ["", "cubic", "reno", "bbr"])
 @pytest.mark.parametrize("traffic", [nothing, half_read, both_ways, closed_window, half_closed])
-def test_ss_and_the_dump_agree(
+def test_ss_and_inet_diag_agree_on_a_live_connection(
     traffic: Callable[[socket.socket, socket.socket], None], algorithm: str
 ) -> None:
     try:
@@ -189,7 +189,7 @@ def test_ss_and_the_dump_agree(
 
 
 @pytest.mark.parametrize("name", ["6.1-dctcp-server", "6.1-loss-bbr", "6.12-loss-cubic"])
-def test_they_agree_on_a_flow_at_one_instant_of_virtual_time(name: str) -> None:
+def test_ss_and_inet_diag_agree_at_one_instant_of_virtual_time(name: str) -> None:
     samples = inet_diag.samples((FIXTURES / f"samples-{name}.bin").read_bytes())
     compared = 0
     for block in ss.blocks((FIXTURES / f"ss-{name}.txt").read_text()):

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from labs.drive import tc
 from labs.errors import Damaged
-from labs.read.parse import ab, httping, inet_diag, proc, ss, wget
-from labs.read.parse.ss_tokens import GROUPS, LIMITED, PAIRS, RATES, SCALARS
-from labs.read.parse.tcp_info import tcp_info
+from labs.read.parse import http_clients, inet_diag, proc, ss
+from labs.read.parse.inet_diag import tcp_info
+from labs.read.parse.ss import GROUPS, LIMITED, PAIRS, RATES, SCALARS
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 READERS: dict[str, Callable[[str], object]] = {
@@ -23,10 +23,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "blocks": ss.blocks,
     "nstat": proc.counters,
     "tc": tc.queues,
-    "wget": wget.download,
-    "httping": httping.httping,
-    "ab": ab.report,
-    "ab -e": partial(ab.percentiles, requests=20),
+    "wget": http_clients.wget,
+    "httping": http_clients.httping,
+    "ab": http_clients.ab,
+    "ab -e": partial(http_clients.ab_percentiles, requests=20),
 }
 SAMPLES = {
     "ss": "ss-all-states.txt",
@@ -51,14 +51,14 @@ def read(reader: Callable[[str], object], text: str) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 @given(text=st.text())
-def test_any_text(name: str, text: str) -> None:
+def test_readers_of_any_text(name: str, text: str) -> None:
     read(READERS[name], text)
 
 
 @pytest.mark.parametrize("name", READERS)
 @given(cut=st.integers(0, 4000), put=st.text(max_size=20), drop=st.integers(0, 40))
 @settings(max_examples=60)
-def test_real_text_that_was_changed(name: str, cut: int, put: str, drop: int) -> None:
+def test_readers_of_changed_output(name: str, cut: int, put: str, drop: int) -> None:
     text = (FIXTURES / SAMPLES[name]).read_text()
     cut %= len(text)
     read(READERS[name], text[:cut] + put + text[cut + drop :])
@@ -74,13 +74,13 @@ def test_real_text_that_was_changed(name: str, cut: int, put: str, drop: int) ->
         max_size=12,
     )
 )
-def test_any_token_of_ss_is_read_or_reported(tokens: list[str]) -> None:
+def test_rows_of_any_token(tokens: list[str]) -> None:
     line = HEAD + " ".join(" ".join(token.split()) for token in tokens)
     read(ss.rows, line.replace("\n", " "))
 
 
 @given(data=st.binary(max_size=600))
-def test_any_bytes_as_records_and_as_tcp_info(data: bytes) -> None:
+def test_samples_and_tcp_info_of_any_bytes(data: bytes) -> None:
     assert tcp_info(data).beyond_bytes >= 0
     try:
         inet_diag.samples(data)
@@ -92,7 +92,7 @@ def test_any_bytes_as_records_and_as_tcp_info(data: bytes) -> None:
     attributes=st.lists(st.tuples(st.integers(0, 65535), st.binary(max_size=300)), max_size=8),
     head=st.binary(min_size=72, max_size=72),
 )
-def test_any_attributes(attributes: list[tuple[int, bytes]], head: bytes) -> None:
+def test_sample_of_any_attributes(attributes: list[tuple[int, bytes]], head: bytes) -> None:
     body = b"".join(
         struct.pack("<HH", 4 + len(payload), kind) + payload + bytes(-len(payload) % 4)
         for kind, payload in attributes

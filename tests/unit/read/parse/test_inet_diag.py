@@ -9,7 +9,7 @@ import pytest
 
 from labs.errors import Damaged
 from labs.read.parse import inet_diag
-from labs.read.parse.tcp_info import tcp_info
+from labs.read.parse.inet_diag import tcp_info
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 
@@ -35,7 +35,7 @@ def message(*attributes: bytes, family: int = 2, state: int = 1, timer: int = 0)
     )
 
 
-def test_a_run_of_6_1_with_dctcp() -> None:
+def test_samples_of_6_1_with_dctcp() -> None:
     found = samples("samples-6.1-dctcp-server.bin")
     established = [sample for sample in found if sample.state == "ESTAB"]
     assert len(established) >= 10
@@ -54,13 +54,13 @@ def test_a_run_of_6_1_with_dctcp() -> None:
     assert {sample.unknown_attributes for sample in found} == {()}
 
 
-def test_a_connection_in_the_making_has_no_tcp_info() -> None:
+def test_samples_of_a_handshake_have_no_tcp_info() -> None:
     first, *_, last = samples("samples-6.1-handshake.bin")
     assert (first.state, first.tcp, first.memory) == ("SYN-RECV", None, None)
     assert last.state == "ESTAB"
 
 
-def test_a_run_of_6_1_with_bbr() -> None:
+def test_samples_of_6_1_with_bbr() -> None:
     rates = [
         sample.algorithm
         for sample in samples("samples-6.1-loss-bbr.bin")
@@ -71,7 +71,7 @@ def test_a_run_of_6_1_with_bbr() -> None:
     assert rates[0].bbr_pacing_gain == pytest.approx(2.887, abs=0.001)
 
 
-def test_6_12_tells_the_receiver_s_window_too() -> None:
+def test_samples_of_6_12_have_the_receivers_window() -> None:
     found = [sample for sample in samples("samples-6.12-loss-cubic.bin") if sample.tcp]
     last = found[-1].tcp
     assert last is not None
@@ -81,7 +81,7 @@ def test_6_12_tells_the_receiver_s_window_too() -> None:
     assert {sample.unknown_attributes for sample in found} == {()}
 
 
-def test_a_newer_kernel_tells_more() -> None:
+def test_samples_of_6_18_have_every_field() -> None:
     found = samples("samples-loopback.bin")
     full = [sample.tcp for sample in found if sample.tcp is not None]
     assert len(full) == len(found)
@@ -105,19 +105,19 @@ def test_tcp_info_of_any_length(length: int) -> None:
     assert (info.total_rto_time_ms is None) == (length < 248)
 
 
-def test_the_bit_fields_of_tcp_info() -> None:
+def test_tcp_info_splits_bit_fields() -> None:
     info = tcp_info(bytes((1, 4, 2, 3, 5, 7, 0xA7, 0b101)))
     assert (info.snd_wscale, info.rcv_wscale) == (7, 10)
     assert (info.app_limited, info.fastopen_client_fail) == (True, 2)
     assert info.rto_us is None
 
 
-def test_a_field_that_is_only_half_there_is_not_read() -> None:
+def test_tcp_info_ignores_half_a_field() -> None:
     assert tcp_info(bytes(10)).rto_us is None
     assert tcp_info(bytes(10)).beyond_bytes == 2
 
 
-def test_small_attributes_and_their_names() -> None:
+def test_sample_names_small_attributes() -> None:
     sample = inet_diag.sample(
         5,
         message(
@@ -135,7 +135,7 @@ def test_small_attributes_and_their_names() -> None:
     assert (sample.uid, sample.inode, sample.at_ns) == (1000, 99, 5)
 
 
-def test_what_is_not_known_is_reported_by_its_number() -> None:
+def test_sample_lists_unknown_attributes() -> None:
     sample = inet_diag.sample(
         0,
         message(
@@ -149,7 +149,7 @@ def test_what_is_not_known_is_reported_by_its_number() -> None:
     assert sample.congestion == "reno"
 
 
-def test_vegas_and_an_old_kernels_memory_block() -> None:
+def test_sample_of_vegas_and_an_old_memory_block() -> None:
     sample = inet_diag.sample(
         0,
         message(
@@ -162,13 +162,13 @@ def test_vegas_and_an_old_kernels_memory_block() -> None:
     assert sample.flat()["wmem_queued_bytes"] == 6
 
 
-def test_six_and_unknown_numbers() -> None:
+def test_sample_of_ipv6_and_unknown_numbers() -> None:
     sample = inet_diag.sample(0, message(family=10, state=40, timer=9))
     assert sample.local_address == "a00:1::"
     assert (sample.state, sample.timer) == ("40", "9")
 
 
-def test_a_flat_row_has_the_names_of_the_table() -> None:
+def test_flat_names_the_columns_of_the_table() -> None:
     row = samples("samples-6.1-loss-bbr.bin")[-1].flat()
     assert row["snd_mss_bytes"] == 1448
     assert "bbr_bw_bytes_s" in row
@@ -177,7 +177,7 @@ def test_a_flat_row_has_the_names_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 11, 12, 60])
-def test_records_that_were_cut_are_damage(cut: int) -> None:
+def test_samples_refuses_cut_records(cut: int) -> None:
     data = (FIXTURES / "samples-6.1-loss-bbr.bin").read_bytes()
     with pytest.raises(Damaged, match="cut"):
         inet_diag.samples(data[:cut])
@@ -185,7 +185,7 @@ def test_records_that_were_cut_are_damage(cut: int) -> None:
         inet_diag.samples(data[:-cut])
 
 
-def test_a_message_that_is_too_short_or_whose_attribute_is_too_long_is_damage() -> None:
+def test_sample_refuses_wrong_lengths() -> None:
     with pytest.raises(Damaged, match="at least 72"):
         inet_diag.sample(0, bytes(71))
     with pytest.raises(Damaged, match="attribute"):

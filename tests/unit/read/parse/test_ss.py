@@ -8,7 +8,7 @@ import pytest
 
 from labs.errors import Damaged
 from labs.read.parse import ss
-from labs.read.parse.tcp_info import SocketMemory
+from labs.read.parse.inet_diag import SocketMemory
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 BLOCKS = sorted(path.name for path in FIXTURES.glob("ss-6.*.txt"))
@@ -24,20 +24,20 @@ def by_state(name: str, state: str) -> list[ss.Socket]:
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_every_token_that_ss_printed_is_known(name: str) -> None:
+def test_rows_knows_every_recorded_token(name: str) -> None:
     rows = ss.rows(read(name))
     assert len(rows) >= 10
     assert {token for row in rows for token in row.unknown} == set()
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_every_token_of_a_virtual_run_is_known(name: str) -> None:
+def test_blocks_knows_every_token_of_a_virtual_run(name: str) -> None:
     sockets = [socket for block in ss.blocks(read(name)) for socket in block.sockets]
     assert sockets
     assert {token for row in sockets for token in row.unknown} == set()
 
 
-def test_one_line_and_two_lines_say_the_same() -> None:
+def test_rows_of_one_line_equal_those_of_two() -> None:
     two = {(row.local_port, row.peer_port): row for row in ss.rows(read("ss-all-states.txt"))}
     one = {(row.local_port, row.peer_port): row for row in ss.rows(read("ss-one-line.txt"))}
     assert two.keys() == one.keys()
@@ -51,19 +51,19 @@ def test_one_line_and_two_lines_say_the_same() -> None:
         )
 
 
-def test_a_header_and_other_protocols_are_no_sockets_of_ours() -> None:
+def test_rows_skips_the_header() -> None:
     assert "Recv-Q" in read("ss-header.txt")
     assert all(row.state for row in ss.rows(read("ss-header.txt")))
     assert len(ss.rows(read("ss-tcp-and-udp.txt"))) == len(ss.rows(read("ss-header.txt")))
 
 
-def test_without_a_state_column_the_state_is_empty() -> None:
+def test_rows_without_a_state_column() -> None:
     rows = ss.rows(read("ss-one-state.txt"))
     assert {row.state for row in rows} == {""}
     assert all(row.local_port for row in rows)
 
 
-def test_states_and_how_far_each_side_was_shut() -> None:
+def test_rows_states_and_shutdowns() -> None:
     (half_closed,) = by_state("ss-all-states.txt", "FIN-WAIT-2")
     (closing,) = by_state("ss-all-states.txt", "CLOSE-WAIT")
     assert (half_closed.shutdown, closing.shutdown) == ("<--", "-->")
@@ -75,14 +75,14 @@ def test_states_and_how_far_each_side_was_shut() -> None:
     assert len(by_state("ss-all-states.txt", "SYN-SENT")) >= 2
 
 
-def test_addresses_of_both_families() -> None:
+def test_rows_addresses_of_both_families() -> None:
     addresses = {row.local_address for row in ss.rows(read("ss-all-states.txt"))}
     assert {"127.0.0.1", "::1", "::ffff:127.0.0.1", "*"} <= addresses
     peers = {row.peer_port for row in by_state("ss-all-states.txt", "LISTEN")}
     assert peers == {None}
 
 
-def test_a_closed_window_runs_the_persist_timer() -> None:
+def test_rows_of_a_closed_window_show_the_persist_timer() -> None:
     (sender,) = [row for row in ss.rows(read("ss-all-states.txt")) if row.congestion == "reno"]
     assert sender.timer is not None
     assert sender.timer.name == "persist"
@@ -91,7 +91,7 @@ def test_a_closed_window_runs_the_persist_timer() -> None:
     assert sender.info["backoff"] >= 1
 
 
-def test_the_figures_of_one_socket_are_in_their_places() -> None:
+def test_blocks_fields_of_one_socket() -> None:
     last = ss.blocks(read("ss-6.1-server.txt"))[-1]
     (socket,) = last.sockets
     assert (socket.state, socket.local_port, socket.peer_address) == ("ESTAB", 80, "10.77.0.2")
@@ -104,7 +104,7 @@ def test_the_figures_of_one_socket_are_in_their_places() -> None:
     assert {"ts", "sack"} <= set(socket.flags)
 
 
-def test_losses_retransmissions_and_bbr() -> None:
+def test_blocks_fields_of_losses_and_bbr() -> None:
     block = ss.blocks(read("ss-6.1-loss-bbr.txt"))[-2]
     (socket,) = block.sockets
     assert socket.congestion == "bbr"
@@ -116,7 +116,7 @@ def test_losses_retransmissions_and_bbr() -> None:
     assert socket.info["bbr_bw_bits_s"] == 106175512
 
 
-def test_dctcp_and_ecn() -> None:
+def test_blocks_fields_of_dctcp_and_ecn() -> None:
     (socket,) = ss.blocks(read("ss-6.1-dctcp-server.txt"))[-2].sockets
     assert socket.congestion == "dctcp"
     assert {"ecn", "ecnseen"} <= set(socket.flags)
@@ -124,7 +124,7 @@ def test_dctcp_and_ecn() -> None:
     assert socket.info["dctcp_ab_tot"] == 2590472
 
 
-def test_rates_with_and_without_a_suffix() -> None:
+def test_rows_rates_with_and_without_a_suffix() -> None:
     rates = [
         row.info["send_bits_s"]
         for row in ss.rows(read("ss-rounded-rates.txt"))
@@ -139,7 +139,7 @@ def test_rates_with_and_without_a_suffix() -> None:
     assert len(exact) == len(rates)
 
 
-def test_blocks_carry_their_moment_and_their_mark() -> None:
+def test_blocks_have_a_time_and_a_mark() -> None:
     blocks = ss.blocks(read("ss-6.1-dctcp-client.txt"))
     assert [block.mark for block in blocks] == ["start", "", "", "end"]
     assert [block.at_ns for block in blocks] == sorted(block.at_ns for block in blocks)
@@ -147,7 +147,7 @@ def test_blocks_carry_their_moment_and_their_mark() -> None:
     assert blocks[-1].sockets[0].state == "LAST-ACK"
 
 
-def test_a_flat_row_has_the_names_of_the_table() -> None:
+def test_flat_names_the_columns_of_the_table() -> None:
     (socket,) = ss.blocks(read("ss-6.1-server.txt"))[-1].sockets
     row = socket.flat()
     assert row["snd_wnd_bytes"] == 3144448
@@ -176,19 +176,19 @@ HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 ino:1 sk:2 <->\n\t"
         "rto:" + "9" * 5000,
     ],
 )
-def test_what_is_not_known_is_reported_and_nothing_else_is_lost(token: str) -> None:
+def test_rows_keeps_an_unknown_token_and_reads_the_rest(token: str) -> None:
     (row,) = ss.rows(f"{HEAD}cubic rto:204 {token} cwnd:10")
     assert " ".join(row.unknown) == token
     assert row.info == {"rto_ms": 204, "snd_cwnd_segments": 10}
 
 
-def test_a_congestion_control_that_nobody_knows_stands_before_the_first_field() -> None:
+def test_rows_reads_an_unknown_congestion_control() -> None:
     (row,) = ss.rows(f"{HEAD}skmem:(r0,rb1,t0,tb2,f0,w0,o0,bl0,d0) ts usec_ts myalgo rto:204 word")
     assert row.congestion == "myalgo"
     assert row.unknown == ("usec_ts", "word")
 
 
-def test_memory_blocks_of_older_kernels() -> None:
+def test_rows_memory_of_older_kernels() -> None:
     (row,) = ss.rows(f"{HEAD}skmem:(r1,rb2,t3,tb4,f5,w6,o7) mem:(r1,w2,f3,t4)")
     assert row.memory == SocketMemory(1, 2, 3, 4, 5, 6, 7)
     assert row.info["wmem_queued_bytes"] == 2
@@ -205,12 +205,12 @@ def test_memory_blocks_of_older_kernels() -> None:
         ("", 0),
     ],
 )
-def test_timers_as_ss_writes_them(text: str, expires_ms: int) -> None:
+def test_rows_reads_every_form_of_a_timer(text: str, expires_ms: int) -> None:
     (row,) = ss.rows(f"ESTAB 0 0 1.2.3.4:80 1.2.3.5:4000 timer:(keepalive,{text},3)")
     assert row.timer == ss.Timer("keepalive", expires_ms, 3)
 
 
-def test_inner_words_with_spaces_stay_together() -> None:
+def test_rows_keeps_values_with_spaces_whole() -> None:
     (row,) = ss.rows(
         "ESTAB 0 0 1.2.3.4:80 [::1%lo]:4000 "
         'users:(("a b",pid=1,fd=3),("c",pid=2,fd=4))'
@@ -223,12 +223,12 @@ def test_inner_words_with_spaces_stay_together() -> None:
 
 
 @pytest.mark.parametrize("text", ["hello", "\tcubic rto:204", "ESTAB 0 0 1.2.3.4 5.6.7.8"])
-def test_a_line_that_is_no_socket_is_damage(text: str) -> None:
+def test_rows_refuses_a_line_without_a_socket(text: str) -> None:
     with pytest.raises(Damaged, match="line 1"):
         ss.rows(text)
 
 
 @pytest.mark.parametrize("text", ["ESTAB 0 0 1.2.3.4:80 1.2.3.5:4000\n", "@ 5 mark\nESTAB 0 0 1."])
-def test_blocks_that_were_cut_or_changed_are_damage(text: str) -> None:
+def test_blocks_refuses_cut_text(text: str) -> None:
     with pytest.raises(Damaged):
         ss.blocks(text)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import labs
-from labs.drive.record.canonical import digest
+from labs.drive.record.seal import digest
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput, Damaged
+from labs.read.runs.archive import pack
 from labs.read.runs.compare import CHANGED, EQUAL, IDENTICAL, compare
-from labs.read.runs.pack import pack
 from labs.read.runs.run import Run
 from tests.run_folders import inputs, make_run, make_study
 
@@ -105,10 +105,22 @@ def test_compare_changed_says_what_and_by_how_much(tmp_path: Path) -> None:
     ]
 
 
-def test_compare_changed_with_equal_inputs_is_not_repeatable(tmp_path: Path) -> None:
+def test_compare_changed_with_equal_inputs_says_what_is_known(tmp_path: Path) -> None:
     one = make_run(tmp_path / "a", seconds=10.0)
     other = make_run(tmp_path / "b", seconds=10.001)
-    assert "not repeatable" in compare(one, other, results).lines()[2]
+    for run, cpu in ((one, "one"), (other, "another")):
+        (run / "host.json").write_text(json.dumps({"cpu": cpu, "cpus": 2, "load": [1]}))
+    lines = compare(one, other, results).lines()
+    assert lines[2] == "  the inputs are equal; bytes differ in client/fetch.json, run.json"
+    assert "cpu one -> another" in lines[3] and "docs/reproducibility.md" in lines[3]
+
+
+def test_compare_counts_libraries_that_one_side_alone_has(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "a")
+    libraries = {f"lib{n}.so": digest(bytes([n])) for n in range(9)}
+    other = make_run(tmp_path / "b", inputs(libraries=libraries))
+    line = compare(one, other, results).lines()[1]
+    assert line == "  inputs that differ: 9 libraries that only the second has"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +137,9 @@ def test_compare_changed_with_equal_inputs_is_not_repeatable(tmp_path: Path) -> 
         ({"a": [1, 2]}, {"a": [1]}, None),
     ],
 )
-def test_changes_of_any_kind(tmp_path: Path, a: object, b: object, percent: float | None) -> None:
+def test_compare_changes_of_any_kind(
+    tmp_path: Path, a: object, b: object, percent: float | None
+) -> None:
     one, other = make_run(tmp_path / "a"), make_run(tmp_path / "b", note=b"x")
     found = compare(one, other, lambda run: {"value": a if run.path == one else b})
     (change,) = found.pairs[0].results
@@ -133,7 +147,7 @@ def test_changes_of_any_kind(tmp_path: Path, a: object, b: object, percent: floa
     assert found.lines() and json.dumps(found.as_json())
 
 
-def test_the_worst_grade_counts(tmp_path: Path) -> None:
+def test_compare_grade_is_the_worst_of_its_pairs(tmp_path: Path) -> None:
     make_study(tmp_path / "a")
     make_study(tmp_path / "b")
     make_run(tmp_path / "b", inputs("default"), note=b"x")
@@ -144,7 +158,7 @@ def test_the_worst_grade_counts(tmp_path: Path) -> None:
     assert found.grade == CHANGED
 
 
-def test_what_only_one_side_has(tmp_path: Path) -> None:
+def test_compare_lists_runs_of_one_side(tmp_path: Path) -> None:
     make_study(tmp_path / "a", ("default", "both"))
     make_study(tmp_path / "b", ("both", "unshaped"))
     found = compare(tmp_path / "a", tmp_path / "b", never)
@@ -154,7 +168,7 @@ def test_what_only_one_side_has(tmp_path: Path) -> None:
     assert found.lines()[2].startswith("buffers unshaped: only in the second (")
 
 
-def test_every_kind_of_side(tmp_path: Path) -> None:
+def test_compare_takes_every_kind_of_side(tmp_path: Path) -> None:
     runs = tmp_path / "a"
     old = make_study(runs, ("default", "both"), seed=1)
     new = make_study(runs, ("default", "both"), seed=2, seconds=9)
@@ -168,7 +182,7 @@ def test_every_kind_of_side(tmp_path: Path) -> None:
     assert compare(packed_old, old.folders()[1], never).lines()[0] == "buffers both: identical"
 
 
-def test_without_a_study_all_runs_are_meant(tmp_path: Path) -> None:
+def test_compare_without_a_study_takes_all_runs(tmp_path: Path) -> None:
     for runs in (tmp_path / "a", tmp_path / "b"):
         make_run(runs, inputs("both", seed=1))
         make_run(runs, inputs("both", seed=2))
@@ -178,7 +192,7 @@ def test_without_a_study_all_runs_are_meant(tmp_path: Path) -> None:
     assert len(found.pairs) == 2 and len(found.only_b) == 1
 
 
-def test_it_must_be_clear_what_belongs_together(tmp_path: Path) -> None:
+def test_compare_refuses_ambiguous_pairs(tmp_path: Path) -> None:
     make_run(tmp_path / "a", inputs("both", seed=1))
     for seed in (2, 3):
         make_run(tmp_path / "b", inputs("both", seed=seed))
@@ -186,7 +200,7 @@ def test_it_must_be_clear_what_belongs_together(tmp_path: Path) -> None:
         compare(tmp_path / "a", tmp_path / "b", never)
 
 
-def test_sides_that_cannot_be_compared(tmp_path: Path) -> None:
+def test_compare_refuses_sides_without_common_runs(tmp_path: Path) -> None:
     one = make_run(tmp_path / "a", inputs("both"))
     other = make_run(tmp_path / "b", inputs("default"))
     (tmp_path / "empty").mkdir()
@@ -207,7 +221,7 @@ def test_sides_that_cannot_be_compared(tmp_path: Path) -> None:
         compare(other, one, never)
 
 
-def test_runs_of_a_lab_that_is_not_known_here(tmp_path: Path) -> None:
+def test_compare_of_an_unknown_lab(tmp_path: Path) -> None:
     one = make_run(tmp_path / "a", inputs(lab="mylab"))
     other = make_run(tmp_path / "b", inputs(lab="mylab"), note=b"x")
     assert labs.runs.compare(one, one).grade == IDENTICAL
@@ -215,7 +229,7 @@ def test_runs_of_a_lab_that_is_not_known_here(tmp_path: Path) -> None:
         labs.runs.compare(one, other)
 
 
-def test_null_and_nothing_are_told_apart_by_the_key(tmp_path: Path) -> None:
+def test_compare_tells_null_from_a_missing_input(tmp_path: Path) -> None:
     condition = inputs()["condition"]
     settings = {**condition["settings"], "buffer_mib": None}
     one = make_run(tmp_path / "a")

@@ -40,7 +40,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_the_recorded_data_of_the_project() -> None:
+def test_check_of_the_projects_own_data() -> None:
     try:
         data = recorded.folder()
     except Missing as error:
@@ -54,7 +54,7 @@ def test_the_recorded_data_of_the_project() -> None:
         assert path.stat().st_size < BUDGET_BYTES
 
 
-def test_a_study_is_kept_without_the_machine_it_was_made_on(tmp_path: Path, data: Path) -> None:
+def test_keep_leaves_host_json_out(tmp_path: Path, data: Path) -> None:
     runs = recorded.runs_in(data, "buffers")
     assert [entry.name for entry in index(runs)] == [
         entry.name for entry in index(tmp_path / "runs")
@@ -64,7 +64,7 @@ def test_a_study_is_kept_without_the_machine_it_was_made_on(tmp_path: Path, data
     subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=data, check=True)
 
 
-def test_keeping_it_again_replaces_what_was_kept_of_the_lab(tmp_path: Path, data: Path) -> None:
+def test_keep_replaces_the_runs_of_the_lab(tmp_path: Path, data: Path) -> None:
     (data / "DATASETS.md").write_text("prose\n")
     other = data / "delay.tar.xz"
     other.write_bytes(b"another lab's")
@@ -78,7 +78,7 @@ def test_keeping_it_again_replaces_what_was_kept_of_the_lab(tmp_path: Path, data
     recorded.check(data)
 
 
-def test_changed_data_is_found(data: Path) -> None:
+def test_check_finds_changed_data(data: Path) -> None:
     packed = data / "buffers.tar.xz"
     packed.write_bytes(packed.read_bytes() + b"more")
     with pytest.raises(Damaged, match=r"buffers\.tar\.xz is not as SHA256SUMS says"):
@@ -93,13 +93,13 @@ def test_changed_data_is_found(data: Path) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["6.1", "6.1.192", "6.1.192-2"])
-def test_a_kernel_may_be_named_in_any_way(data: Path, kernel: str) -> None:
+def test_matching_a_kernel_by_any_version(data: Path, kernel: str) -> None:
     assert match(data, wish("both"), kernel=kernel) == [
         path.name for path in recorded.runs_in(data, "buffers").glob("buffers-both-*")
     ]
 
 
-def test_a_kernel_may_be_named_by_its_digest_or_lack_its_revision(tmp_path: Path) -> None:
+def test_matching_a_kernel_by_digest_or_without_revision(tmp_path: Path) -> None:
     kernel = {"version": "6.1.192", "digest": inputs()["kernel"]["digest"]}
     name = make_run(tmp_path, inputs(kernel=kernel)).name
     for wished in (kernel["digest"][:8], "6.1.192-2", "6.1.192"):
@@ -109,17 +109,17 @@ def test_a_kernel_may_be_named_by_its_digest_or_lack_its_revision(tmp_path: Path
             match(tmp_path, wish(), kernel=wished)
 
 
-def test_runs_come_in_the_order_of_the_wishes(data: Path) -> None:
+def test_matching_keeps_the_requested_order(data: Path) -> None:
     found = match(data, wish("both"), wish("default"))
     assert [name.split("-")[1] for name in found] == ["both", "default"]
 
 
-def test_tools_and_code_of_a_recorded_run_are_its_own(tmp_path: Path) -> None:
+def test_matching_ignores_tools_and_code(tmp_path: Path) -> None:
     name = make_run(tmp_path, inputs(tools={}, code="f" * 64)).name
     assert match(tmp_path, wish()) == [name]
 
 
-def test_numbers_are_compared_as_numbers(data: Path) -> None:
+def test_matching_compares_numbers_by_value(data: Path) -> None:
     link = {**LINK, "delay_ms": 200.0, "rate_mbit": 1000.0}
     assert match(data, wish(link=link)) == match(data, wish())
 
@@ -137,19 +137,21 @@ def test_numbers_are_compared_as_numbers(data: Path) -> None:
         ({"name": "bth"}, r"has no run of buffers bth \(it has both, default\); "),
     ],
 )
-def test_what_is_not_recorded_is_said(data: Path, changed: dict[str, Any], said: str) -> None:
+def test_matching_says_what_is_recorded_instead(
+    data: Path, changed: dict[str, Any], said: str
+) -> None:
     with pytest.raises(BadInput, match=said) as caught:
         match(data, wish("default"), wish("both", **changed))
     assert str(caught.value).endswith('TESTBED = "virtual" runs it here')
     assert "\n" not in str(caught.value)
 
 
-def test_seed_and_memory_are_conditions_too(data: Path) -> None:
+def test_matching_requires_seed_and_memory(data: Path) -> None:
     with pytest.raises(BadInput, match="seed 1, not 2, memory_mib 4096, not 8192"):
         match(data, wish(), seed=2, memory_mib=8192)
 
 
-def test_of_several_the_newest_kernel_is_taken(tmp_path: Path) -> None:
+def test_matching_takes_the_newest_kernel(tmp_path: Path) -> None:
     for version in ("6.1.99-1", "6.1.192-2", "6.1.191-1"):
         make_run(tmp_path, inputs(kernel={"version": version, "digest": "0" * 64}))
     make_run(tmp_path, inputs(testbed="vagrant", kernel=None))
@@ -157,7 +159,9 @@ def test_of_several_the_newest_kernel_is_taken(tmp_path: Path) -> None:
     assert match(tmp_path, wish()) == [newest.name]
 
 
-def test_where_recorded_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_a_clone_and_of_an_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recorded, "__file__", str(tmp_path / "site/labs/read/runs/recorded.py"))
     with pytest.raises(Missing, match="there is no recorded data beside"):
         recorded.folder()
@@ -167,7 +171,7 @@ def test_where_recorded_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert recorded.folder() == place
 
 
-def test_a_folder_is_kept_with_all_its_studies_if_they_are_of_one_lab(tmp_path: Path) -> None:
+def test_keep_of_a_folder_takes_the_studies_of_one_lab(tmp_path: Path) -> None:
     make_study(tmp_path / "runs", ("both",))
     make_study(tmp_path / "runs", ("unshaped",))
     recorded.keep(tmp_path / "runs", tmp_path / "data")
@@ -181,7 +185,7 @@ def test_a_folder_is_kept_with_all_its_studies_if_they_are_of_one_lab(tmp_path: 
         recorded.keep(tmp_path / "runs", tmp_path / "data")
 
 
-def test_each_draw_of_a_condition_is_found_with_its_own_seed(tmp_path: Path) -> None:
+def test_matching_finds_each_draw_by_its_seed(tmp_path: Path) -> None:
     drawn: dict[str, Any] = {"settings": {**inputs("both")["condition"]["settings"], "draw": 3}}
     kept = make_run(tmp_path / "data", inputs(seed=8, condition=wish(**drawn)))
     assert match(tmp_path / "data", wish(**drawn), seed=5) == [kept.name]
@@ -189,7 +193,7 @@ def test_each_draw_of_a_condition_is_found_with_its_own_seed(tmp_path: Path) -> 
         match(tmp_path / "data", wish(**drawn), seed=8)
 
 
-def test_keep_writes_into_recorded_data_alone(tmp_path: Path) -> None:
+def test_keep_refuses_a_folder_of_other_files(tmp_path: Path) -> None:
     study, other = make_study(tmp_path / "runs"), tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("mine")
@@ -207,7 +211,7 @@ def test_keep_of_a_changed_run_writes_nothing(tmp_path: Path) -> None:
     assert not list((tmp_path / "data").iterdir())
 
 
-def test_runs_kept_beside_those_of_the_lab(tmp_path: Path, data: Path) -> None:
+def test_keep_under_a_name_of_its_own(tmp_path: Path, data: Path) -> None:
     other = make_study(tmp_path / "other", ("wmem",), seed=5)
     for name in ("witnesses", "buffers", "buffers-", "buffers-../x", "buffers-a.tar.xz"):
         with pytest.raises(BadInput, match=f"^{name} cannot name runs of buffers. Allowed: "):

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from labs.drive.outcome import Buffer
-from labs.drive.record.canonical import canonical, digest
 from labs.drive.record.run_folder import Staging
 from labs.drive.testbed.link import Link, LinkReport, Measured
 from labs.errors import BadInput, Damaged
 from labs.read.runs.run import Run, RunningKernel, open_run
-from tests.run_folders import inputs, make_run, make_study, run_json
+from tests.run_folders import inputs, make_run, make_study, reseal, run_json
 
 ROOT = Path(__file__).parents[4]
 # labs run buffers --only both --transfer-mib 1, packed: 1 MiB over 1000 Mbit/s and 200 ms.
@@ -27,19 +26,7 @@ def real() -> Run:
     return open_run(REAL)
 
 
-def sealed_by_hand(folder: Path) -> None:
-    """What somebody would do who wants the seal to hold: compute it anew."""
-    files = {
-        path.relative_to(folder).as_posix(): digest(path)
-        for path in folder.rglob("*")
-        if path.is_file() and path.name not in ("seal.json", "host.json")
-    }
-    (folder / "seal.json").write_bytes(
-        canonical({"schema": 1, "files": files, "digest": digest(canonical(files))})
-    )
-
-
-def test_an_opened_run(tmp_path: Path) -> None:
+def test_open_run_fields(tmp_path: Path) -> None:
     folder = make_run(tmp_path, inputs("default"))
     run = open_run(str(folder))
     assert (run.lab, run.condition, run.name) == ("buffers", "default", folder.name)
@@ -80,7 +67,7 @@ def test_open_run_reads_schema_1(tmp_path: Path, verdict: str, problems: tuple[s
     written = run_json(given)
     link = {"asked": old, "measured": written["link"]["measured"], "verdict": verdict}
     (folder / "run.json").write_text(json.dumps({**written, "schema": 1, "link": link}))
-    sealed_by_hand(folder)
+    reseal(folder)
     run = open_run(folder)
     assert (run.link.problems, run.link.verdict) == (problems, verdict)
     assert run.condition_asked.link == Link(
@@ -89,7 +76,7 @@ def test_open_run_reads_schema_1(tmp_path: Path, verdict: str, problems: tuple[s
     assert run.inputs == inputs("default")
 
 
-def test_a_run_without_what_another_has(tmp_path: Path) -> None:
+def test_run_lacks_a_file(tmp_path: Path) -> None:
     run = open_run(make_run(tmp_path))
     assert run.capture("client") is None and run.wget() is None
     with pytest.raises(BadInput, match=r"has no server/samples\.bin; it has none called samples"):
@@ -100,7 +87,7 @@ def test_a_run_without_what_another_has(tmp_path: Path) -> None:
         run.nstat("server", "during")
 
 
-def test_the_lines_to_paste(tmp_path: Path) -> None:
+def test_commands_text_of_a_small_run(tmp_path: Path) -> None:
     assert (
         open_run(make_run(tmp_path)).commands_text()
         == """\
@@ -124,19 +111,19 @@ ip link set client0 up
         ({"condition": "default"}, Damaged, "its key, lab or condition is not that of its inputs"),
     ],
 )
-def test_what_is_wrong_under_a_seal_that_holds(
+def test_open_run_refuses_wrong_content_under_a_valid_seal(
     tmp_path: Path, said: dict[str, object], error: type[Exception], what: str
 ) -> None:
     folder = make_run(tmp_path)
     written = run_json(inputs())
     (folder / "run.json").write_text(json.dumps({**written, **said}))
-    sealed_by_hand(folder)
+    reseal(folder)
     with pytest.raises(error, match=what) as caught:
         open_run(folder)
     assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
 
 
-def test_changed_by_hand(tmp_path: Path) -> None:
+def test_open_run_refuses_a_changed_run_json(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
     text = (folder / "run.json").read_text()
     for changed in (text.replace("200.1", "100.1"), text.replace('"ended": "complete"', ""), "{"):
@@ -148,7 +135,7 @@ def test_changed_by_hand(tmp_path: Path) -> None:
         open_run(folder)
 
 
-def test_a_sealed_folder_without_a_run(tmp_path: Path) -> None:
+def test_open_run_refuses_a_seal_without_run_json(tmp_path: Path) -> None:
     with Staging(tmp_path, "x") as staging:
         staging.write("server/ss.txt", b"")
         folder = staging.seal({})
@@ -156,7 +143,7 @@ def test_a_sealed_folder_without_a_run(tmp_path: Path) -> None:
         open_run(folder)
 
 
-def test_folders_that_are_no_runs(tmp_path: Path) -> None:
+def test_open_run_refuses_other_folders(tmp_path: Path) -> None:
     study = make_study(tmp_path)
     for path, what in (
         (tmp_path / "nothing", "is not a folder"),
@@ -168,7 +155,7 @@ def test_folders_that_are_no_runs(tmp_path: Path) -> None:
             open_run(path)
 
 
-def test_the_seal_is_looked_at_each_time(tmp_path: Path) -> None:
+def test_open_run_verifies_each_time(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
     open_run(folder)
     (folder / "server/nginx.conf").write_bytes(b"")
@@ -192,7 +179,7 @@ def test_ss_of_a_real_run_agrees_with_its_samples(real: Run) -> None:
     assert table["rcvbuf_bytes"].max() == real.samples("client")["rcvbuf_bytes"].max() == 52428800
 
 
-def test_counters_of_a_real_run(real: Run) -> None:
+def test_nstat_and_tc_of_a_real_run(real: Run) -> None:
     before, after = real.nstat("server", "before"), real.nstat("server", "after")
     delta = real.nstat("server")
     assert delta["TcpOutSegs"] == after["TcpOutSegs"] - before["TcpOutSegs"] > 700
@@ -202,14 +189,14 @@ def test_counters_of_a_real_run(real: Run) -> None:
     assert real.tc("server", "before") != real.tc("server")
 
 
-def test_the_client_of_a_real_run(real: Run) -> None:
+def test_fetch_of_a_real_run(real: Run) -> None:
     fetched = real.fetch()
     assert fetched is not None and fetched["bytes"] == 1 << 20
     assert fetched["timeline"][-1][1] == 1 << 20
     assert real.wget() is None and real.capture("server") is None
 
 
-def test_commands_of_a_real_run(real: Run) -> None:
+def test_commands_text_of_a_real_run(real: Run) -> None:
     server, client = real.commands_text().split("\n\n")
     assert server.startswith("# on the server\nip link set dev lo up\n")
     assert "tc qdisc add dev eth0 parent 1:10 handle 10: netem delay 200ms" in server
@@ -218,7 +205,7 @@ def test_commands_of_a_real_run(real: Run) -> None:
     assert "nginx" not in server + client and "show" not in server + client
 
 
-def test_reading_needs_no_file_locks(tmp_path: Path) -> None:
+def test_open_run_needs_no_file_locks(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['fcntl'] = None\n"  # as where there is no such module
         "from labs.read.runs.run import open_run\n"
@@ -236,7 +223,7 @@ def test_reading_needs_no_file_locks(tmp_path: Path) -> None:
 
 def test_open_run_needs_no_numpy() -> None:
     program = (
-        "import sys, labs.read.runs.compare, labs.read.runs.pack\n"
+        "import sys, labs.read.runs.compare, labs.read.runs.archive\n"
         "print(sorted({'pandas', 'numpy', 'jsonschema', 'plotly'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from labs.read.parse import proc as parse
-from labs.read.stats.disturbance import disturbances
-from labs.read.stats.machines import machine_columns, machine_rows, machines
+from labs.read.stats.machines import disturbances, machine_columns, machine_rows, machines
 from tests.real_runs import real, real_study
 from tests.repeated_runs import machine, repetition
 from tests.repeated_runs import machines as three
@@ -29,7 +28,7 @@ TIMERS = "now at 12254707384004 nsecs\njiffies: 4297955911\n"
 TIMERS_AFTER = "now at 12255713981035 nsecs\njiffies: 4297956163\n"
 
 
-def test_cpu_times_between_two_looks() -> None:
+def test_cpu_times_since_an_earlier_look() -> None:
     before, after = parse.cpu_times(STAT), parse.cpu_times(STAT_AFTER)
     spent = {name: after[name].since(before[name]) for name in before}
     assert {name: one.total for name, one in spent.items()} == {"cpu": 21, "cpu0": 10, "cpu1": 11}
@@ -38,7 +37,7 @@ def test_cpu_times_between_two_looks() -> None:
     assert spent["cpu"].stolen_pct == 0
 
 
-def test_stolen_time_is_not_the_machine_s_own_work() -> None:
+def test_cpu_times_stolen_is_not_busy() -> None:
     before, after = (
         parse.cpu_times(f"cpu {row} 0 0\n")["cpu"]
         for row in ("0 0 0 0 0 0 0 0", "10 0 10 60 10 0 0 10")
@@ -56,7 +55,7 @@ def test_hz_is_counted() -> None:
     assert parse.hz(TIMERS, TIMERS_AFTER.replace("4297956163", "4297956099")) is None
 
 
-def test_load_and_driver_and_offloads() -> None:
+def test_load_driver_and_offloads() -> None:
     assert parse.load("1.37 2.04 2.09 3/133 21867\n") == 1.37
     about = machine(tso="off")
     assert parse.driver(about["driver"]) == "virtio_net"
@@ -64,7 +63,7 @@ def test_load_and_driver_and_offloads() -> None:
     assert parse.driver("") is None and parse.offloads("") == {}
 
 
-def test_the_machines_of_a_run(tmp_path: Path) -> None:
+def test_machines_of_a_run(tmp_path: Path) -> None:
     run = repetition(tmp_path, real("both-1gib"), 1, machines=three(busy_pct=96.5, hz=1000))
     found = machines(run)
     assert list(found) == ["client", "here", "server"]
@@ -76,7 +75,7 @@ def test_the_machines_of_a_run(tmp_path: Path) -> None:
     assert client.period_ms == pytest.approx(100, abs=1)
 
 
-def test_a_run_on_virtual_time_has_no_machines_and_is_never_disturbed() -> None:
+def test_machines_and_disturbances_of_a_virtual_run_are_empty() -> None:
     run = real("both-1gib")
     assert machines(run) == {} and disturbances(run) == ()
 
@@ -92,12 +91,12 @@ def test_a_run_on_virtual_time_has_no_machines_and_is_never_disturbed() -> None:
         ({"busy_pct": 100}, ()),  # that is the run's own work
     ],
 )
-def test_the_rule(tmp_path: Path, client: dict[str, Any], said: tuple[str, ...]) -> None:
+def test_disturbances_rule(tmp_path: Path, client: dict[str, Any], said: tuple[str, ...]) -> None:
     run = repetition(tmp_path, real("both-1gib"), 1, machines=three(**client))
     assert disturbances(run) == said
 
 
-def test_a_sampler_that_did_not_get_its_turn(tmp_path: Path) -> None:
+def test_disturbances_of_a_starved_sampler(tmp_path: Path) -> None:
     """In each of the real runs it sampled every 100 ms; here it says something else."""
     from tests.real_runs import with_file
 
@@ -111,17 +110,17 @@ def test_a_sampler_that_did_not_get_its_turn(tmp_path: Path) -> None:
     assert disturbances(other) == ("server: sampled every 79 ms, not 100 (allowed 20 % off)",)
 
 
-def test_a_short_run_says_nothing_of_the_period(tmp_path: Path) -> None:
+def test_machines_of_a_short_run_have_no_period(tmp_path: Path) -> None:
     found = machines(repetition(tmp_path, real("unshaped"), 1))
     assert found["client"].period_ms is None
 
 
-def test_a_link_that_was_not_as_asked_is_a_disturbance(tmp_path: Path) -> None:
+def test_disturbances_of_a_link_not_as_asked(tmp_path: Path) -> None:
     run = repetition(tmp_path, real("both-1gib"), 1, problems=["RTT 260.00 ms"])
     assert disturbances(run) == ("link not as asked: RTT 260.00 ms",)
 
 
-def test_a_row_a_machine(tmp_path: Path) -> None:
+def test_machine_rows_and_columns(tmp_path: Path) -> None:
     (default,) = [run for run in real_study("6.1").runs if run.condition == "default"]
     runs = [
         repetition(tmp_path, default, number, machines=three(busy_pct=busy, tso="off"))

@@ -13,15 +13,13 @@ import labs
 from labs.cli.__main__ import main
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
-from labs.read.claims.disputed import disputed
+from labs.read.claims.evidence import runs_of
 from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
-from labs.read.claims.select_runs import runs_of
-from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS
+from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS, disputed
 from labs.read.runs.run import Run
-from labs.read.stats.bootstrap import Interval
 from labs.read.stats.machines import Machine
-from labs.read.stats.repetitions import in_the_middle, repeated
+from labs.read.stats.repetitions import Interval, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import (
     AGREE,
     DISAGREE,
@@ -36,7 +34,7 @@ from labs.read.stats.testbed_comparison import (
     lines,
     reasons,
 )
-from labs.studies.export import flat_table
+from labs.studies.run_access import flat_table
 from labs.studies.study import Study
 from tests.real_runs import real_study
 from tests.repeated_runs import machines, repetition, repetitions, study_file
@@ -66,11 +64,11 @@ def virtual(condition: str) -> Run:
         (0.7, 0.9, UNDECIDED),
     ],
 )
-def test_the_verdict_of_an_interval(low: float, high: float, verdict: str) -> None:
+def test_judge_of_an_interval(low: float, high: float, verdict: str) -> None:
     assert judge(Interval((low + high) / 2, low, high, 5), MARGIN) == verdict
 
 
-def test_conditions_side_by_side(tmp_path: Path) -> None:
+def test_compare_testbeds_side_by_side(tmp_path: Path) -> None:
     runs = [
         *repetitions(tmp_path, virtual("default"), CLOSE),
         *repetitions(tmp_path, virtual("wmem"), WIDE),
@@ -96,7 +94,7 @@ def test_conditions_side_by_side(tmp_path: Path) -> None:
     assert lines(found)[-1] == ("4 conditions: 1 disagree, 1 undecided, 1 agree, 1 not compared")
 
 
-def test_disturbed_runs_are_counted_and_kept_out(tmp_path: Path) -> None:
+def test_repeated_counts_disturbed_runs_and_leaves_them_out(tmp_path: Path) -> None:
     run = virtual("default")
     good = repetitions(tmp_path, run, CLOSE)
     bad = repetition(tmp_path, run, 6, speed=0.2, machines=machines(stolen_pct=40))
@@ -109,7 +107,7 @@ def test_disturbed_runs_are_counted_and_kept_out(tmp_path: Path) -> None:
     assert (row.verdict, row.as_json()["disturbed"]) == (AGREE, 1)
 
 
-def test_too_few_that_count_are_undecided_and_say_why(tmp_path: Path) -> None:
+def test_compare_testbeds_with_too_few_runs_is_undecided(tmp_path: Path) -> None:
     run = virtual("default")
     runs = [
         *repetitions(tmp_path, run, CLOSE[:4]),
@@ -123,7 +121,7 @@ def test_too_few_that_count_are_undecided_and_say_why(tmp_path: Path) -> None:
     )
 
 
-def test_the_run_in_the_middle_stands_for_its_condition(tmp_path: Path) -> None:
+def test_in_the_middle_takes_the_middle_run(tmp_path: Path) -> None:
     runs = repetitions(tmp_path, virtual("default"), (1.0, 0.6, 0.8, 0.9))
     disturbed = repetition(
         tmp_path, virtual("default"), 5, speed=0.7, machines=machines(stolen_pct=9)
@@ -135,7 +133,7 @@ def test_the_run_in_the_middle_stands_for_its_condition(tmp_path: Path) -> None:
     assert timed is not None and timed[0] == "httping_ms"
 
 
-def test_either_may_be_the_first(tmp_path: Path) -> None:
+def test_compare_testbeds_either_side_first(tmp_path: Path) -> None:
     runs = repetitions(tmp_path, virtual("default"), SLOW, machines=machines(busy_pct=99))
     (row,) = compare_testbeds(LAB, runs, [virtual("default")])
     ratio = row.ratio
@@ -144,7 +142,7 @@ def test_either_may_be_the_first(tmp_path: Path) -> None:
     assert (row.because, ratio.count) == ("CPU: one of the client's was 99 % busy (vagrant)", 5)
 
 
-def test_other_settings_are_no_witness(tmp_path: Path) -> None:
+def test_compare_testbeds_of_other_settings_is_not_compared(tmp_path: Path) -> None:
     run = virtual("default")
     condition = run.inputs["condition"]
     settings = {**condition["settings"], "transfer_bytes": 7}
@@ -198,11 +196,11 @@ def two(**client: Any) -> Facts:
         ),
     ],
 )
-def test_a_reason_is_a_measurement(other: Facts, said: tuple[str, ...]) -> None:
+def test_reasons_are_measurements(other: Facts, said: tuple[str, ...]) -> None:
     assert reasons(ONE, other, (0.9, 1.1)) == said
 
 
-def test_no_reason_is_told_with_what_was_measured() -> None:
+def test_in_words_without_a_reason() -> None:
     assert in_words(ONE, two(), (0.9, 1.1)) == (
         "no measurement explains it: no CPU was busier than 40 %, Linux 6.1.192 and 6.1.0-49, "
         "HZ 250 and 250"
@@ -222,7 +220,7 @@ def second(tmp_path: Path, speeds: tuple[float, ...] = CLOSE) -> Path:
     return study_file(VIRTUAL, runs).path
 
 
-def test_compare_has_a_row_a_condition_and_a_code(
+def test_runs_compare_rows_and_exit_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = str(VIRTUAL.file)
@@ -243,7 +241,7 @@ def test_compare_has_a_row_a_condition_and_a_code(
         assert "httping" in said["only_first"] and not said["only_second"]
 
 
-def test_where_nothing_can_be_compared_nothing_agrees(
+def test_runs_compare_of_nothing_comparable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = virtual("httping")
@@ -254,12 +252,12 @@ def test_where_nothing_can_be_compared_nothing_agrees(
     assert capsys.readouterr().out.endswith("1 conditions: 1 not compared\n")
 
 
-def test_a_study_of_repetitions_is_itself(tmp_path: Path) -> None:
+def test_runs_compare_of_a_study_with_itself(tmp_path: Path) -> None:
     file = str(second(tmp_path))
     assert main(["runs", "compare", file, file]) == 0
 
 
-def test_two_studies_of_the_same_machines_are_compared_by_their_intervals(
+def test_runs_compare_of_two_real_time_studies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [second(tmp_path / name, speeds) for name, speeds in (("a", CLOSE), ("b", SLOW))]
@@ -267,7 +265,7 @@ def test_two_studies_of_the_same_machines_are_compared_by_their_intervals(
     assert capsys.readouterr().out.splitlines()[-1] == "2 conditions: 2 disagree"
 
 
-def test_the_second_witness_is_found_beside_the_study(tmp_path: Path) -> None:
+def test_on_testbed_finds_the_second_study(tmp_path: Path) -> None:
     file = second(tmp_path)
     here = dataclasses.replace(VIRTUAL, folder=file.parent.parent)
     other = here.on_testbed("vagrant")
@@ -280,7 +278,7 @@ def test_the_second_witness_is_found_beside_the_study(tmp_path: Path) -> None:
     assert list(other.results()["condition"]) == ["default", "both"]
 
 
-def test_without_a_second_witness_one_line_says_how_to_make_it(tmp_path: Path) -> None:
+def test_on_testbed_without_a_second_study_says_how_to_make_it(tmp_path: Path) -> None:
     alone = dataclasses.replace(VIRTUAL, folder=tmp_path, runs=VIRTUAL.runs[:2], every=())
     other = alone.on_testbed("vagrant")
     assert other.lacks == (
@@ -293,7 +291,7 @@ def test_without_a_second_witness_one_line_says_how_to_make_it(tmp_path: Path) -
         alone.on_testbed("recorded")
 
 
-def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Path) -> None:
+def test_verdicts_contradicted_by_a_second_testbed_are_disputed(tmp_path: Path) -> None:
     runs = [
         run
         for name in VIRTUAL.conditions
@@ -314,9 +312,7 @@ def test_a_verdict_that_the_second_witness_contradicts_is_disputed(tmp_path: Pat
     ).equals(alone)
 
 
-def test_where_only_the_words_differ_the_ratio_and_what_was_measured_are_the_reason(
-    tmp_path: Path,
-) -> None:
+def test_disputed_reason_has_the_ratio_and_the_measurements(tmp_path: Path) -> None:
     near = (0.91, 0.915, 0.92, 0.925, 0.93)
     runs = [
         run
@@ -342,14 +338,14 @@ def test_where_only_the_words_differ_the_ratio_and_what_was_measured_are_the_rea
         assert ": ratio 0.92 (0.91 to 0.93): no measurement explains" in one.reason
 
 
-def test_claims_take_the_run_in_the_middle(tmp_path: Path) -> None:
+def test_runs_of_takes_the_run_in_the_middle(tmp_path: Path) -> None:
     file = second(tmp_path, SLOW)
     for where in (file, file.parent.parent):
         found = {run.condition: run for run in runs_of(LAB, where)}
         assert {name: run.repetition for name, run in found.items()} == {"default": 3, "both": 3}
 
 
-def test_a_flat_table_says_which_runs_were_disturbed(tmp_path: Path) -> None:
+def test_flat_table_names_disturbances(tmp_path: Path) -> None:
     good = repetition(tmp_path, virtual("default"), 1)
     bad = repetition(tmp_path, virtual("default"), 2, machines=machines(stolen_pct=9))
     table = flat_table([good, bad])
@@ -358,7 +354,7 @@ def test_a_flat_table_says_which_runs_were_disturbed(tmp_path: Path) -> None:
     assert "disturbed" not in flat_table([virtual("default")])
 
 
-def test_machines_with_another_link_are_no_witness_of_this_study(tmp_path: Path) -> None:
+def test_on_testbed_ignores_a_study_of_another_link(tmp_path: Path) -> None:
     file = second(tmp_path)
     slower = [with_link_asked(run, rate_mbit=5) for run in VIRTUAL.runs]
     other = dataclasses.replace(VIRTUAL, folder=file.parent.parent, runs=tuple(slower), every=())

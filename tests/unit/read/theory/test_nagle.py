@@ -54,21 +54,19 @@ def of(
         (1000, 40, 41),
     ],
 )
-def test_the_timer_waits_forty_milliseconds_and_up_to_a_tick(
-    hz: int, least: float, most: float
-) -> None:
+def test_wait_is_forty_milliseconds_and_up_to_a_tick(hz: int, least: float, most: float) -> None:
     found = wait(hz)
     assert (found.least_ms, found.most_ms) == pytest.approx((least, most), abs=0.001)
 
 
-def test_more_than_one_full_segment_is_acknowledged_at_once() -> None:
+def test_acknowledged_at_once_above_one_full_segment() -> None:
     assert rcv_mss_bytes(100) == 536 and rcv_mss_bytes(PAGE) == PAGE
     assert acknowledged_at_once(HEAD + PAGE, PAGE, quick=False)
     assert not acknowledged_at_once(PAGE, PAGE, quick=False)
     assert acknowledged_at_once(1, MSS, quick=True)
 
 
-def test_nagle_s_rule_holds_back_what_is_small_behind_what_is_small() -> None:
+def test_held_back_small_after_an_unacknowledged_small() -> None:
     small = {"partial": True, "nodelay": False, "more_to_come": False, "small_unacked": True}
     assert held_back(**small)
     for other in ({"partial": False}, {"nodelay": True}, {"small_unacked": False}):
@@ -89,17 +87,17 @@ def test_nagle_s_rule_holds_back_what_is_small_behind_what_is_small() -> None:
         ((77,) * 10, Sent((77,), (693,))),
     ],
 )
-def test_what_leaves_at_once_and_what_waits(writes: tuple[int, ...], found: Sent) -> None:
+def test_sent_at_once_and_held(writes: tuple[int, ...], found: Sent) -> None:
     assert sent(writes, MSS) == found
 
 
-def test_joined_writes_are_one_and_nodelay_keeps_them_apart() -> None:
+def test_sent_with_joined_writes_and_with_nodelay() -> None:
     assert sent((HEAD, PAGE), MSS, joined=True) == Sent((HEAD + PAGE,), ())
     assert sent((HEAD, PAGE), MSS, nodelay=True) == Sent((HEAD, PAGE), ())
     assert sent((77,) * 10, MSS, acked_between=True) == Sent((77,) * 10, ())
 
 
-def test_the_two_by_two_matrix() -> None:
+def test_answer_of_nagle_and_delayed_ack_on_and_off() -> None:
     """Only Nagle's algorithm and the delayed ACK together stall: ten requests a connection, of
     which the first does not, at 250 ticks a second."""
     assert of(HEAD, PAGE).steady_ms == pytest.approx(44)
@@ -112,11 +110,11 @@ def test_the_two_by_two_matrix() -> None:
         assert (other.stalls, other.steady_ms, other.segments) == (False, 0, 2)
 
 
-def test_a_server_that_closes_sends_what_it_held_back() -> None:
+def test_answer_of_a_server_that_closes() -> None:
     assert not of(HEAD, PAGE, closes=True).stalls
 
 
-def test_a_round_trip_counts_twice_where_something_was_held_back() -> None:
+def test_answer_counts_two_round_trips_for_held_data() -> None:
     assert of(HEAD, PAGE, rtt_ms=20).steady_ms == pytest.approx(2 * 20 + 44)
     assert of(HEAD, PAGE, rtt_ms=20, quick=True).steady_ms == pytest.approx(2 * 20)
     assert of(HEAD, PAGE, rtt_ms=20, nodelay=True).steady_ms == pytest.approx(20)
@@ -124,14 +122,14 @@ def test_a_round_trip_counts_twice_where_something_was_held_back() -> None:
     assert answer((HEAD, PAGE), MSS, hz=250, rtt_ms=50, requests=10) is None
 
 
-def test_a_full_segment_behind_the_head_is_acknowledged_and_nothing_waits_for_the_timer() -> None:
+def test_answer_of_a_full_segment_after_the_header_does_not_stall() -> None:
     assert of(160, MSS - 1).stalls
     for body in (MSS, MSS + 1, 2 * MSS - 1, 2 * MSS):
         assert not of(160, body).stalls
     assert of(160, MSS + 1, rtt_ms=20).steady_ms == pytest.approx(40)
 
 
-def test_far_away_nagle_joins_what_near_by_it_lets_pass() -> None:
+def test_answer_joins_pieces_at_a_long_round_trip() -> None:
     pieces = (77,) * 10
     assert of(*pieces).segments == 2
     assert of(*pieces, quick=True).segments == 10

@@ -1,0 +1,257 @@
+"""The root that a guest sees: a folder of its own, in which every file is an input of the run.
+
+Nothing of this machine's root shows inside. The folder holds copies of the programs that a run
+starts, of the shared libraries that they load, of the interpreter with the modules of its standard
+library, and a small /etc that is the same everywhere. So a file of this machine that is absent,
+present or different cannot change a run without changing its key.
+
+A root is told by content, and kept by it: made once, verified before each use (`kept_copy`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from labs.drive.kernel.boot import PATH
+from labs.drive.kernel.elf import linking
+from labs.drive.kernel.kept_copy import Content, content_digest, files_digest, kept_copy
+from labs.drive.programs import init
+from labs.drive.programs.init import INIT, PYTHON
+from labs.errors import Missing
+
+_INIT_FILE = Path(init.__file__)
+
+BIN, LIB = "usr/bin", "usr/lib"
+LINKS = {"bin": BIN, "sbin": BIN, "usr/sbin": "bin", "lib": LIB, "lib64": LIB, "usr/lib64": "lib"}
+FOLDERS = ("dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/lib")
+# Those that the tools of the labs turn into, or look for.
+ACCOUNTS = {"root": 0, "www-data": 33, "sshd": 101, "tcpdump": 102, "nobody": 65534}
+ETC: dict[str, str] = {
+    "passwd": "".join(f"{name}:x:{n}:{n}:{name}:/:/bin/sh\n" for name, n in ACCOUNTS.items()),
+    "group": "".join(f"{name}:x:{n}:\n" for name, n in ACCOUNTS.items()) + "nogroup:x:65534:\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\n",
+    "hosts": "127.0.0.1 localhost\n",
+    "host.conf": "multi on\n",
+    "resolv.conf": "",
+    "services": "http 80/tcp\n",
+    "protocols": "tcp 6 TCP\nudp 17 UDP\n",
+}
+ETC_BYTES = {
+    # A zone file (tzfile(5)) with one type: UTC, no transitions.
+    "localtime": b"TZif" + bytes(16) + struct.pack(">6I", 0, 0, 0, 0, 1, 4) + bytes(6) + b"UTC\0"
+}
+
+# Where OpenSSL looks depends on who built it.
+OPENSSL_FOLDERS = ("usr/lib/ssl", "etc/ssl", "etc/pki/tls")
+OPENSSL = b"openssl_conf = labs\n[labs]\n"
+
+# Of the standard library, what neither a lab's experiment nor its tools can use inside.
+LEFT_OUT = frozenset(
+    (
+        *("__pycache__", "config", "site-packages", "dist-packages", "test", "tests", "idlelib"),
+        *("idle_test", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "venv"),
+        "distutils",
+    )
+)
+# Extension modules whose libraries come along although Python itself does not load them.
+WITH_LIBRARIES = ("_ctypes",)
+
+
+@dataclass(frozen=True)
+class GuestRoot:
+    """The files of a root by their path inside, and the digests by which it is told apart."""
+
+    files: Mapping[str, Content]
+    tools: Mapping[str, str]
+    """By name: the programs, `python3`, and `python3-modules`, its standard library."""
+    libraries: Mapping[str, str]
+    """By soname."""
+    ours: str
+    """The digest of what comes from no package of this machine."""
+
+    def as_inputs(self) -> dict[str, object]:
+        """What of a run's inputs it is."""
+        return {"tools": self.tools, "libraries": self.libraries, "guest": self.ours}
+
+
+def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
+    """The root for runs that start these programs (by name), driven by `interpreter`.
+
+    Missing if a program needs a library, or a script an interpreter, that is not here.
+    """
+    found = {**_with_interpreters(programs), Path(PYTHON).name: interpreter.resolve()}
+    home = _standard_library(interpreter)
+    modules = dict(_modules(home))
+    extensions = [path for path in modules.values() if path.name.split(".")[0] in WITH_LIBRARIES]
+    loaded = libraries((*found.values(), *extensions))
+    ours = _ours(loaded)
+    tools = {name: content_digest(path) for name, path in found.items()}
+    return GuestRoot(
+        {
+            **{f"{BIN}/{name}": path for name, path in found.items()},
+            **{f"{LIB}/{home.name}/{name}": path for name, path in modules.items()},
+            **{f"{LIB}/{name}": path for name, path in loaded.items()},
+            **ours,
+        },
+        tools | {"python3-modules": files_digest(modules)},
+        {name: content_digest(path) for name, path in loaded.items()},
+        files_digest(ours),
+    )
+
+
+def _with_interpreters(programs: Mapping[str, Path]) -> dict[str, Path]:
+    """Programs, and what those of them that are scripts are run by."""
+    found = dict(programs)
+    for path in programs.values():
+        with path.open("rb") as file:
+            first = file.readline(256)
+        for word in first[2:].decode("utf-8", "replace").split() if first[:2] == b"#!" else ():
+            name = Path(word).name
+            if (where := shutil.which(name, path=PATH)) and name != Path(PYTHON).name:
+                found[name] = Path(where)
+    return found
+
+
+def kept_root(root: GuestRoot, interpreter: Path) -> Path:
+    """The folder that a guest gets as its root; made if it is not in the cache."""
+    return kept_copy("roots", root.files, interpreter, links=LINKS, folders=FOLDERS)
+
+
+def _ours(libraries: Iterable[str]) -> dict[str, Content]:
+    """The files that come from no package of this machine."""
+    etc = {name: text.encode() for name, text in ETC.items()} | ETC_BYTES
+    return {
+        **{f"etc/{name}": content for name, content in etc.items()},
+        **{f"{folder}/openssl.cnf": OPENSSL for folder in OPENSSL_FOLDERS},
+        "etc/ld.so.cache": library_cache({name: f"/{LIB}/{name}" for name in libraries}),
+        INIT[1:]: _INIT_FILE.read_bytes(),
+    }
+
+
+def libraries(programs: Iterable[Path]) -> dict[str, Path]:
+    """The shared libraries that programs load on this machine, by soname; the loader is one.
+
+    The loader itself is asked, and what it would preload for other reasons is left out.
+    """
+    found: dict[str, Path] = {}
+    for program in programs:
+        found |= _libraries_of(program.resolve(), os.stat(program).st_mtime_ns)
+    return dict(sorted(found.items()))
+
+
+@functools.lru_cache(maxsize=256)
+def _libraries_of(program: Path, changed_ns: int) -> Mapping[str, Path]:
+    asked = linking(program.read_bytes())
+    if asked is None:
+        return {}
+    loader = asked.loader or _loader()
+    if loader is None or not asked.needed:
+        return {}
+    done = subprocess.run(
+        (loader, str(program)),
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={"LD_TRACE_LOADED_OBJECTS": "1"},
+    )
+    text = done.stdout.decode("utf-8", "replace")
+    named = {match[1]: Path(match[2]) for match in _LISTED.finditer(text)}
+    found, waiting = {}, list(asked.needed)
+    while waiting:
+        name = waiting.pop()
+        if name in found or name == Path(loader).name:
+            continue
+        if name not in named:
+            raise Missing(
+                f"{program} needs the library {name}, which is not here; install the package "
+                "that has it"
+            )
+        found[name] = named[name]
+        below = linking(named[name].read_bytes())
+        waiting += below.needed if below else ()
+    return found | {Path(loader).name: Path(loader)}
+
+
+_LISTED = re.compile(r"^\s*(\S+) => (/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
+
+
+@functools.cache
+def _loader() -> str | None:
+    """The dynamic loader of this machine's programs, which libraries do not name."""
+    about = linking(Path("/bin/sh").read_bytes())
+    return about.loader if about else None
+
+
+def _standard_library(interpreter: Path) -> Path:
+    words = (interpreter, "-I", "-S", "-c", "import os; print(os.path.dirname(os.__file__))")
+    return Path(subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip())
+
+
+def _modules(home: Path) -> Iterator[tuple[str, Path]]:
+    """The modules of a standard library, in order, by their path in it."""
+    for folder, below, names in os.walk(home):
+        below[:] = sorted(
+            one for one in below if one.split("-")[0] not in LEFT_OUT and not one.startswith(".")
+        )
+        for name in sorted(names):
+            path = Path(folder, name)
+            if name.endswith(".py") or (name.endswith(".so") and _extension(path, home)):
+                yield str(path.relative_to(home)), path
+
+
+def _extension(path: Path, home: Path) -> bool:
+    """Whether an extension module is of use: none that tests Python itself, and none that needs
+    libraries of its own."""
+    stem = path.name.split(".")[0]
+    if stem.startswith(("_test", "_ctypes_test", "xx", "_xx")):
+        return False
+    about = linking(path.read_bytes())
+    return stem in WITH_LIBRARIES or (about is not None and set(about.needed) <= WITH_PYTHON)
+
+
+WITH_PYTHON = frozenset(("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"))
+
+
+# --- the loader's cache -------------------------------------------------------------------
+# struct cache_file_new and file_entry_new of glibc's sysdeps/generic/dl-cache.h.
+_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
+_CACHE_HEADER = struct.Struct("<20sIIB3xI12x")
+_CACHE_ENTRY = struct.Struct("<iIIIQ")
+_LITTLE_ENDIAN, _X86_64_LIBC6 = 2, 0x0303
+
+
+def library_cache(paths: Mapping[str, str]) -> bytes:
+    """/etc/ld.so.cache for libraries by soname.
+
+    Without it the loader would try folders that depend on what the processor can do.
+    """
+    names = sorted(paths, key=_cache_order, reverse=True)
+    texts = [text.encode() + b"\0" for name in names for text in (name, paths[name])]
+    at = _CACHE_HEADER.size + _CACHE_ENTRY.size * len(names)
+    offsets = []
+    for text in texts:
+        offsets.append(at)
+        at += len(text)
+    strings = b"".join(texts)
+    entries = (
+        _CACHE_ENTRY.pack(_X86_64_LIBC6, offsets[2 * i], offsets[2 * i + 1], 0, 0)
+        for i in range(len(names))
+    )
+    header = _CACHE_HEADER.pack(_CACHE_MAGIC, len(names), len(strings), _LITTLE_ENDIAN, 0)
+    return header + b"".join(entries) + strings
+
+
+def _cache_order(name: str) -> list[tuple[int, int]]:
+    """How the loader orders sonames (elf/dl-cache.c: _dl_cache_libcmp): digits as numbers, after
+    everything else."""
+    return [
+        (1, int(word)) if word.isdigit() else (0, ord(word))
+        for word in re.findall(r"[0-9]+|[^0-9]", name)
+    ]

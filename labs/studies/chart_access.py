@@ -1,0 +1,31 @@
+"""The figures, as notebooks reach them: a lab's own by its name, and those of any capture.
+
+labs.charts.buffers.by_condition(study.results())
+labs.charts.ladder.of_capture("capture.pcapng")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from labs.catalog import LABS, find
+
+SHARED = {
+    "ladder": "ladder",
+    "latency": "ecdf",
+    "time_sequence": "time_sequence",
+    "witnesses": "ratios",
+}
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in LABS:
+        return find(name).require("charts")
+    if name not in SHARED:
+        raise AttributeError(f"module 'labs.charts' has no attribute {name!r}")
+    return import_module(f"labs.read.charts.{SHARED[name]}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*SHARED, *LABS])

@@ -1,0 +1,56 @@
+"""`labs new` writes a lab that is short, complete and its writer's own."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from labs import catalog as catalogue
+from labs.cli.__main__ import main
+from labs.cli.new import source
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalogue, "_own", {})
+
+
+def test_source_is_short_and_names_the_lab() -> None:
+    text = source("mylab")
+    assert len(text.splitlines()) <= 60
+    assert max(map(len, text.splitlines())) <= 100
+    ast.parse(text)
+    assert "./mylab.py" in text and "new_lab" not in text
+
+
+def test_new_writes_a_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "mylab"]) == 0
+    assert capsys.readouterr().out == "./mylab.py: to run it: labs run ./mylab.py\n"
+    assert (tmp_path / "mylab.py").read_text() == source("mylab")
+    assert main(["parameters", "./mylab.py"]) == 0
+    assert "--file-kib" in capsys.readouterr().out
+    assert main(["run", "./mylab.py", "--file-kib", "7", "--dry-run", "--json"]) == 0
+    steps = json.loads(capsys.readouterr().out)
+    assert steps["lab"] == "mylab" and steps["parameters"]["file_kib"] == 7
+    assert [one["condition"] for one in steps["conditions"]] == ["near", "far"]
+
+
+def test_new_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mylab.py").write_text("mine")
+    assert main(["new", "mylab"]) == 2
+    assert "./mylab.py is there already" in capsys.readouterr().err
+    assert (tmp_path / "mylab.py").read_text() == "mine"
+
+
+def test_new_dry_run_prints_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", "mylab.py", "--dry-run"]) == 0
+    assert capsys.readouterr().out == source("mylab")
+    assert main(["new", "mylab", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["written"] is False
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,30 @@
+"""A download as its client saw it."""
+
+from __future__ import annotations
+
+from math import ceil, log2
+
+import pytest
+
+from labs.read.readings.goodput import download
+from tests.real_runs import real
+
+MSS = 1448
+STEP_S = 0.2
+
+
+def test_goodput_over_time_reaches_the_rate_after_slow_start() -> None:
+    """50 MiB at both ends: the line is full 12 RTTs of 200 ms after the request: one RTT until the
+    first data (10 segments, RFC 6928), and 11 doublings to 24 MB (RFC 5681 3.1)."""
+    run = real("both-1gib")
+    fetched = run.fetch()
+    assert fetched is not None
+    seen = download(run)
+    steady = seen.third_bytes_s(2)
+    assert steady is not None
+    ends, speeds = seen.goodput_over_time(STEP_S)
+    full = next(end for end, speed in zip(ends, speeds, strict=True) if speed >= 0.95 * steady)
+    requested_s = (fetched["request_ns"] - seen.started_ns) / 1e9
+    rtt_ms = run.link.measured.rtt_ms
+    assert ceil(log2(steady * rtt_ms / 1e3 / (10 * MSS))) == 11
+    assert full - STEP_S - requested_s == pytest.approx(2.4, abs=0.01)

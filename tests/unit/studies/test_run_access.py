@@ -1,0 +1,107 @@
+"""Runs as a flat table: a row a run, every input, one type a column, two formats."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pandas
+import pytest
+
+from labs.cli.__main__ import main
+from labs.read.runs.compare import side
+from labs.studies.run_access import flat_table
+from tests.real_runs import STUDIES, real, real_study
+
+STUDY = STUDIES / "6.1.tar.xz"
+
+
+def table() -> pandas.DataFrame:
+    return flat_table(real_study("6.1").runs)
+
+
+def test_flat_table_has_all_inputs_and_results_of_each_run() -> None:
+    rows = table()
+    assert len(rows) == 23
+    assert list(rows["run"]) == [run.name for run in real_study("6.1").runs]
+    one = rows[rows["condition"] == "sweep-set-98k"].iloc[0]
+    assert one["inputs.condition.link.rate_mbit"] == 10
+    assert one["inputs.condition.settings.client_rcvbuf_bytes"] == 49 << 10
+    assert one["inputs.condition.sysctls.server.net.core.wmem_max"] == "212992"
+    assert one["inputs.kernel.version"].startswith("6.1.")
+    assert one["buffer_bytes"] == 98 << 10
+    names = list(map(str, rows))
+    inputs = [name for name in names if name.startswith("inputs.")]
+    assert names[-len(inputs) :] == sorted(inputs)
+
+
+def test_flat_table_columns_have_one_type_and_empty_means_missing() -> None:
+    rows = table()
+    kinds = {str(dtype) for dtype in rows.dtypes}
+    assert kinds == {"string", "Int64", "Float64", "boolean"}
+    assert rows.dtypes["bytes"] == "Int64" and rows.dtypes["goodput_mib_s"] == "Float64"
+    assert rows.dtypes["settled"] == "boolean" and rows.dtypes["notes"] == "string"
+    requests = rows[rows["condition"] == "setsockopt"].iloc[0]
+    assert requests["bytes"] is pandas.NA and requests["settled"] is pandas.NA
+    assert rows.dtypes["article_mib_s"] == "Float64" and rows["article_mib_s"].isna().all()
+
+
+def test_flat_table_column_of_several_types_is_text() -> None:
+    """The rate of an unshaped link is nothing, the client of a run a word."""
+    rows = flat_table([real("unshaped"), real("wget")])
+    assert list(rows["inputs.condition.settings.client"]) == ["discard", "wget"]
+    assert rows["inputs.condition.link.rate_mbit"].isna().tolist() == [True, False]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_write_table_reads_back(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / f"study.{ending}"
+    assert main(["runs", "table", str(STUDY), "--out", str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    read = pandas.read_csv(out) if ending == "csv" else pandas.read_parquet(out)
+    made = flat_table(side(STUDY))
+    assert (said["rows"], said["columns"]) == read.shape == made.shape
+    assert list(read["condition"]) == list(made["condition"])
+    assert read["goodput_mib_s"].dropna().tolist() == pytest.approx(
+        made["goodput_mib_s"].dropna().tolist()
+    )
+    if ending == "parquet":
+        pandas.testing.assert_frame_equal(read, made)
+
+
+def test_write_table_gives_the_same_bytes_again(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        assert main(["runs", "table", str(STUDY), "--out", str(tmp_path / name)]) == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_flat_table_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "one.csv"
+    assert main(["runs", "table", str(real("captured").path), "--out", str(out)]) == 0
+    assert capsys.readouterr().out.startswith(f"{out}: 1 run, ")
+
+
+def test_check_ending_refuses_another_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "table", "nowhere", "--out", str(tmp_path / "x.xlsx")]) == 2
+    assert ".parquet or .csv" in capsys.readouterr().err
+
+
+def test_check_ending_refuses_parquet_without_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["runs", "table", str(STUDY), "--out", str(tmp_path / "x.parquet")]) == 3
+    said = capsys.readouterr().err
+    assert "pyarrow" in said and said.count("\n") == 1
+
+
+def test_flat_table_of_a_folder_without_runs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "table", str(tmp_path), "--out", str(tmp_path / "x.csv")]) == 2
+    assert "holds no run" in capsys.readouterr().err
