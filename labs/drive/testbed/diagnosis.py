@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -16,11 +17,16 @@ from labs.drive.kernel.memory import memory_folder
 from labs.drive.kernel.store import find
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.packages import install_line
+from labs.drive.units import MIB
 from labs.errors import LabError, Missing
 
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = (3, 11)
 GUEST_MEMORY_MIB = 4096
+# A run failed at 48 open files and at 40 MiB of address space beyond the guest's memory, and
+# succeeded at 64 files and 104 MiB. The memory is one file, which is slightly larger.
+OPEN_FILES = 128
+BEYOND_MEMORY_MIB = 256
 DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "python3")
 BOOT_TOOLS = ("bash", "mount", "setpriv", "taskset")
 # Tools that only one option needs.
@@ -119,6 +125,7 @@ def virtual(kernel: str) -> Iterator[Check]:
     yield guest_python()
     yield ptrace()
     yield guest_memory(GUEST_MEMORY_MIB)
+    yield process_limits(GUEST_MEMORY_MIB)
 
 
 def namespaces() -> Iterator[Check]:
@@ -288,6 +295,22 @@ def guest_memory(memory_mib: int) -> Check:
     except LabError as error:
         return Check("memory", False, str(error), "export LABS_MEMORY_DIR=FOLDER")
     return Check("memory", True, f"{folder} has room for {memory_mib} MiB")
+
+
+def process_limits(memory_mib: int) -> Check:
+    """Whether the limits of this process (ulimit) allow a guest with this memory."""
+    mib = memory_mib + BEYOND_MEMORY_MIB
+    for kind, flag, what, needed, unit in (
+        (resource.RLIMIT_NOFILE, "-n", "open files", OPEN_FILES, 1),
+        (resource.RLIMIT_FSIZE, "-f", "MiB per file", mib, MIB),
+        (resource.RLIMIT_AS, "-v", "MiB of address space", mib, MIB),
+    ):
+        limit, _ = resource.getrlimit(kind)
+        if limit != resource.RLIM_INFINITY and limit < needed * unit:
+            found = f"`ulimit {flag}` allows {limit // unit} {what}, and a run needs {needed}"
+            raised = str(needed) if unit == 1 else "unlimited"
+            return Check("limits", False, found, f"ulimit {flag} {raised} (in a new shell)")
+    return Check("limits", True, "ulimit allows enough files and memory")
 
 
 def part_of_the_link(name: str) -> Check:
