@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from labs.drive.testbed.link import Link
+from labs.errors import Damaged
 
 Setting = str | int | float | bool | None
 Sysctls = Mapping[str, Mapping[str, str]]
 S = TypeVar("S")
+PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def as_settings(settings: Any) -> dict[str, Setting]:
 def read_settings(cls: type[S], settings: Mapping[str, Any]) -> S:
     """A lab's dataclass `Settings` from the settings of a condition, as written by `as_settings`.
 
-    A field without a setting has its default; a setting that is not a field is ignored.
+    A field without a setting has its default; a setting that is not a field is ignored. Raises
+    Damaged for a setting of another type than its field.
     """
     kinds = get_type_hints(cls)
     given: dict[str, Any] = {
@@ -80,7 +83,18 @@ def read_settings(cls: type[S], settings: Mapping[str, Any]) -> S:
     for name, value in given.items():
         if kinds[name] is float and isinstance(value, int):  # JSON has no 90.0
             given[name] = float(value)
+        elif not _fits(value, kinds[name]):
+            raise Damaged(
+                f"the setting {name} is {str(value)[:40]!r}. Allowed: {kinds[name]}. Take the "
+                "condition as it was recorded"
+            )
     return cls(**given)
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value has one of the types of a field; True for a field of any other types."""
+    kinds = get_args(kind) or (kind,)
+    return type(value) in kinds or not PLAIN.issuperset(kinds)
 
 
 def seed_of(settings: Mapping[str, Setting], seed: int) -> int:

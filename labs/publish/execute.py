@@ -10,6 +10,7 @@ import ast
 import json
 import logging
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ Scalar = str | int | float | bool | None
 # The figure itself goes into the notebook, 50 KB; other renderers put plotly.js beside each.
 RENDERER = "plotly_mimetype"
 MOST_BYTES = 128 << 20
+FORMATS = (1, 2, 3, 4)
 NEXT_STEP = "Open it in Jupyter and save it again, or copy it from its source"
 
 
@@ -40,8 +42,11 @@ def read_notebook(path: Path) -> Any:
         raise BadInput(f"{path} is not a notebook here; give the path of an .ipynb file")
     found = read_json(path, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
     try:
-        nbformat.validate(found)
-        return nbformat.reads(json.dumps(found), as_version=4)
+        if found.get("nbformat") not in FORMATS or type(found["nbformat"]) is not int:
+            raise ValueError(f"its format is not one of {FORMATS}")  # nbformat would import it
+        with warnings.catch_warnings(action="ignore"):  # such as cells without an id
+            nbformat.validate(found)
+            return nbformat.reads(json.dumps(found), as_version=4)
     except (nbformat.ValidationError, *UNEXPECTED) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise Damaged(f"{path} is not a notebook ({said[0][:160]}). {NEXT_STEP}") from error

@@ -113,7 +113,7 @@ def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
 def _sampling(run: Run, host: str) -> dict[str, Any]:
     """The sampler's period on a host: asked, and as it was in the mean."""
     name, asked = f"{host}/sampler.json", run.condition_asked.settings.get("sample_ms")
-    if name not in run.seal.files or asked is None:
+    if name not in run.seal.files or not isinstance(asked, int | float):
         return {}
     said = run.read(name, SAMPLING)
     if said.samples < FEWEST_SAMPLES:

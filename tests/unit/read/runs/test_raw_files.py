@@ -14,6 +14,7 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.__main__ import main
+from labs.drive.record.seal import key
 from labs.errors import Damaged
 from labs.read.lab import Lab
 from labs.read.runs import raw_files
@@ -184,3 +185,13 @@ def test_results_of_a_run_that_a_lab_does_not_expect(
         like(None).results(run)
     with pytest.raises(ZeroDivisionError):
         like(tmp_path / "own.py").results(run)
+
+
+@pytest.mark.parametrize("value", ["", "1", None, True, [], 1.5])
+def test_results_of_a_run_with_a_setting_of_another_type(tmp_path: Path, value: object) -> None:
+    copy = shutil.copytree(real("both-1mib").path, tmp_path / "run")
+    said = json.loads((copy / "run.json").read_text())
+    said["inputs"]["condition"]["settings"]["transfer_bytes"] = value
+    (copy / "run.json").write_text(json.dumps(said | {"key": key(said["inputs"])}))
+    with pytest.raises(Damaged):
+        find("buffers").results(open_run(reseal(copy)))
