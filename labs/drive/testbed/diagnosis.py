@@ -1,4 +1,4 @@
-"""What each testbed needs: whether this machine has it, and the command that adds it if not."""
+"""The requirements of each testbed: whether this machine meets them, and what to run if not."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ USE_VIRTUAL = "labs run buffers --testbed virtual"
 USE_RECORDED = "labs run buffers --testbed recorded"
 
 NOTES = (
-    "ping shows no delay: only TCP and UDP packets from port 80 of the server pass through the "
-    "shaped class. Each run measures its RTT with a handshake on that port.",
+    "ping does not show the delay: only TCP and UDP packets from port 80 of the server pass "
+    "through the shaped class. Each run measures its RTT with a handshake on that port.",
 )
 
 # One trial per part of the link, each in a temporary network namespace.
@@ -83,7 +83,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A testbed and the checks of what it needs."""
+    """A testbed and the checks of its requirements."""
 
     testbed: str
     what: str
@@ -99,11 +99,11 @@ class Diagnosis:
 
 
 def examine(kernel: str = "6.1") -> tuple[Diagnosis, ...]:
-    """Every testbed in turn; `kernel` is the one that the virtual testbed shall boot."""
+    """The diagnosis of every testbed; `kernel` is the one that the virtual testbed will boot."""
     return (
         Diagnosis(
             "virtual",
-            "a Linux kernel as a process, in virtual time; without root",
+            "a Linux kernel as a process, in virtual time; needs no root",
             tuple(virtual(kernel)),
         ),
         Diagnosis(
@@ -241,7 +241,7 @@ def built_kernel(spec: str) -> Check:
 
 
 def tools(names: Iterable[str]) -> Iterator[Check]:
-    """Whether the programs are in the PATH of the hosts; then those that single options need."""
+    """Whether the hosts' PATH has the programs, and those that only single options need."""
     for needed, group in ((True, tuple(names)), (False, tuple(OPTIONAL_TOOLS))):
         missing = [name for name in group if shutil.which(name, path=TOOL_PATH) is None]
         for name in missing:
@@ -276,7 +276,7 @@ def ptrace() -> Check:
         return Check(
             "ptrace",
             False,
-            "kernel.yama.ptrace_scope is 3, which only a reboot can change",
+            "kernel.yama.ptrace_scope is 3; changing it takes a reboot",
             "echo kernel.yama.ptrace_scope=1 | sudo tee /etc/sysctl.d/99-ptrace.conf "
             "&& sudo reboot",
         )
@@ -314,7 +314,7 @@ def process_limits(memory_mib: int) -> Check:
 
 
 def part_of_the_link(name: str) -> Check:
-    """Whether this machine's kernel has one part of the link, by creating it in a namespace."""
+    """Whether this machine's kernel supports one part of the link; creates it in a namespace."""
     module, trial = LINK_TRIALS[name]
     failed = _in_a_namespace(trial)
     release = platform.release()
@@ -330,7 +330,7 @@ def part_of_the_link(name: str) -> Check:
 
 
 def _in_a_namespace(command: str) -> str | None:
-    """Run a shell line in a temporary network namespace: None, or the last line of its error."""
+    """Run a shell command in a temporary network namespace; None, or the last line of stderr."""
     argv = ("unshare", "--net", "sh", "-c", command)
     path = {**os.environ, "PATH": TOOL_PATH, "LC_ALL": "C"}
     try:

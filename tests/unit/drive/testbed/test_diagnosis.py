@@ -40,7 +40,7 @@ def test_doctor_text_agrees_with_the_diagnosis(capsys: pytest.CaptureFixture[str
         verdict = "can run" if one.can_run else "cannot run here"
         assert f"{one.testbed}: {verdict}" in text
         assert one.first_step() in text
-    assert "ping shows no delay" in text
+    assert "ping does not show the delay" in text
 
 
 def test_doctor_of_one_testbed_answers_by_exit_code(
