@@ -41,6 +41,8 @@ FOR_TESTS="
 sshd                    openssh-server
 ssh                     openssh-client
 nsenter                 util-linux
+unshare                 util-linux
+strace                  strace
 tshark                  tshark
 vagrant                 vagrant
 "

@@ -7,8 +7,9 @@
 
 Continuous integration (CI is set) must not pass because a tier was skipped. There a tier that
 should run and cannot is an error: virtual on Linux x86-64, and namespaces for root. LABS_REQUIRE
-names other tiers, such as LABS_REQUIRE=virtual, with or without CI. Single tests may be skipped
-all the same: their kernel has no sources here, or the machine's own kernel lacks a discipline.
+names other tiers, such as LABS_REQUIRE=virtual, with or without CI. A program that a test of such a
+tier asks for with `program(...)` must be there too. Single tests may be skipped all the same: their
+kernel has no sources here, or the machine's own kernel lacks a discipline.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ def no_qdisc(name: str) -> str | None:
     if _in_a_namespace(f"tc qdisc add dev lo root handle 1: {name} {options}"):
         return None
     return f"this machine's kernel has no {name}"
+
+
+def no_program(name: str) -> str | None:
+    """Why a test that starts this program cannot run here, or None."""
+    return None if shutil.which(name) else f"{name} is not installed: setup/system.sh test"
 
 
 def _in_a_namespace(command: str) -> bool:
@@ -139,13 +145,28 @@ def reasons(item: pytest.Item, tier: str) -> list[str]:
             found += [no_kernel(version) for version in marker.args]
         for marker in item.iter_markers("qdisc"):
             found += [no_qdisc(name) for name in marker.args]
+        found += [no_program(name) for name in programs(item)]
     return [reason for reason in found if reason is not None]
+
+
+def programs(item: pytest.Item) -> list[str]:
+    """The programs that a test asks for."""
+    return [name for marker in item.iter_markers("program") for name in marker.args]
+
+
+def check_programs(asked: Iterable[tuple[str, str]]) -> None:
+    """UsageError if a program, asked for by a test of a tier that must run, is not here."""
+    wanted = required()
+    for tier, name in asked:
+        if tier in wanted and (why := no_program(name)):
+            raise pytest.UsageError(f"the tier {tier} must run here and cannot: {why}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the tier of its folder, and skip what cannot run here."""
     tiers = {item: item.path.relative_to(HERE).parts[0] for item in items}
     check_required(sorted(set(tiers.values()) & TIERS.keys()))
+    check_programs((tier, name) for item, tier in tiers.items() for name in programs(item))
     for item, tier in tiers.items():
         if tier not in TIERS:
             continue

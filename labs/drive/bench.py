@@ -28,6 +28,7 @@ MACHINES = ("ssh", "vagrant")
 TRAIN_MS_OF_MACHINES = 200
 TRAIN_PACKETS_OF_MACHINES = (300, 6000)
 BESIDE = 1
+PROBE_BYTES = 4096
 # tcpdump reads what the kernel captured in blocks, at the latest after a second. If it is ended
 # earlier, the last block is lost.
 CAPTURE_FLUSH_S = 1.5
@@ -96,13 +97,11 @@ class Bench:
         said = host.read(self.path(host, name)).decode("utf-8", "replace").strip()
         if said:
             return said.splitlines()[-1]
-        asked = ("df", "--output=avail", str(host.folder))
-        free = host.run(asked, check=False, log=False).text.split()[-1:]
-        return (
-            f"No space left on device: the disk of {host.name} is full"
-            if free == ["0"]
-            else "it printed nothing"
-        )
+        try:
+            host.write(self.path(host, f"room-{host.clock_ns()}"), bytes(PROBE_BYTES))
+        except RunFailed as error:
+            return str(error)  # such as: No space left on device
+        return "it printed nothing"
 
     def until(self, ready: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
         """Sleep in steps until `ready()`; RunFailed, naming `what`, if that takes too long."""

@@ -26,8 +26,9 @@ from labs.drive.kernel.kept_copy import check
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
-from labs.drive.record.disk import OwnedPath, abandoned
+from labs.drive.record.disk import OwnedPath, abandoned, written_to
 from labs.drive.record.run_folder import Staging, clear_stale
+from labs.drive.testbed.diagnosis import process_limits
 from labs.drive.units import MIB
 from labs.errors import BRANCHES, Damaged, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
@@ -46,6 +47,9 @@ PREFIX = "labs: "
 MAKING = ".making-"
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
 FREE_MIB = 256
+# A run has up to 30 files, one of which is written twice.
+FREE_FILES = 40
+PROBE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,7 @@ def make(
                     on_line,
                 )
         except RunFailed:
+            check_room(staging.folder)
             _raise_failure(planned, staging.folder)
             raise
         _raise_failure(planned, staging.folder)
@@ -231,6 +236,8 @@ def run(
         for one in wanted:
             if one not in missing:
                 tell(one.title, "there already")
+        if missing and p.testbed == "virtual":
+            check_limits(p.memory_mib)
         if missing:
             side_by_side = _jobs(p.testbed, jobs, len(missing))
             _make_all(missing, opened, fresh, side_by_side, tell)
@@ -342,3 +349,24 @@ def check_free_space(runs: Path) -> None:
             f"{folder} has {free_mib} MiB free and a run may need {FREE_MIB}. "
             "Free some, or name another folder with --into"
         )
+    about = os.statvfs(folder)
+    if about.f_files and about.f_favail < FREE_FILES:  # some file systems do not count them
+        raise Missing(
+            f"the file system of {folder} has room for {about.f_favail} more files (df -i) and a "
+            f"run may need {FREE_FILES}. Remove some, or name another folder with --into"
+        )
+
+
+def check_room(folder: Path) -> None:
+    """Missing if `folder` takes no more files or bytes."""
+    probe = folder / ".room"
+    with written_to(folder.parent):
+        probe.write_bytes(bytes(PROBE_BYTES))
+        probe.unlink()
+
+
+def check_limits(memory_mib: int) -> None:
+    """Missing if a limit of this process is too low for a guest with this memory."""
+    check = process_limits(memory_mib)
+    if not check.ok:
+        raise Missing(f"{check.found}. Raise it: {check.next_step}")

@@ -163,7 +163,7 @@ def test_last_word_on_a_full_disk(tmp_path: Path, machine: Machine) -> None:
     try:
         with opened(dataclasses.replace(machine, folder=PurePosixPath(tmp_path, "f"))) as full:
             full.write(f"{full.folder}/said.txt", b"")
-            assert bench.last_word(full, "said.txt") == "it said nothing"
+            assert bench.last_word(full, "said.txt") == "it printed nothing"
             full.run(("cp", "/bin/bash", f"{full.folder}/bash"), check=False)
             assert "No space left on device" in bench.last_word(full, "said.txt")
     finally:

@@ -23,7 +23,7 @@ import labs
 from labs.drive.kernel import store
 
 STUDY = Path(__file__).with_name("one_study.py")
-WHAT = ("only=both", "transfer_mib=256", "capture=True")
+WHAT = ("buffers", "only=both", "transfer_mib=256", "capture=True")
 PACKAGE = Path(labs.__file__).parent
 
 
@@ -138,6 +138,7 @@ def test_runs_differ_with_another_seed(code: Path, tmp_path: Path) -> None:
                 sys.executable,
                 str(code / STUDY.name),
                 str(tmp_path / seed),
+                "buffers",
                 "only=both",
                 "transfer_mib=1",
                 "capture=True",

@@ -1,4 +1,4 @@
-"""What is read of ELF files: which shared libraries one needs, and where its symbols are."""
+"""Reads from ELF files which shared libraries they need and where their symbols are."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ DT_NEEDED, DT_STRTAB = 1, 5
 
 @dataclass(frozen=True)
 class Linking:
-    """What an ELF file asks of the dynamic loader: the loader, None for a library or a static
-    program, and the names of the libraries that it needs itself."""
+    """How an ELF file is linked: its dynamic loader (None for a library or a static program), and
+    the names of the libraries that it needs directly."""
 
     loader: str | None
     needed: tuple[str, ...]
 
 
 def linking(content: bytes) -> Linking | None:
-    """What a file asks of the dynamic loader; None if it is not a 64-bit little-endian ELF file."""
+    """How a file is linked; None if it is not a 64-bit little-endian ELF file."""
     if not content.startswith(MAGIC_64_LITTLE_ENDIAN):
         return None
     try:
@@ -53,15 +53,15 @@ def linking(content: bytes) -> Linking | None:
 
 
 def _offset(address: int, loaded: list[tuple[int, ...]]) -> int:
-    """Where in the file stands what is loaded at an address."""
+    """The file offset of the content that is loaded at an address."""
     for _, _, at, begin, _, length, _, _ in loaded:
         if begin <= address < begin + length:
             return at + address - begin
-    raise ValueError("an address that no segment has")
+    raise ValueError("no segment contains this address")
 
 
 def addresses(program: bytes, names: Iterable[str]) -> dict[str, int]:
-    """The addresses of those of `names` that the symbol table of an ELF file has.
+    """The addresses of those of `names` that are in the symbol table of an ELF file.
 
     Empty if `program` is not a 64-bit little-endian ELF file, or is stripped.
     """
@@ -75,7 +75,8 @@ def addresses(program: bytes, names: Iterable[str]) -> dict[str, int]:
             if kind == SHT_SYMTAB:
                 text_at, text_length = sections[strings][4:6]
                 text = program[text_at : text_at + text_length]
-                # A linker may share the tail of another name, so the names are not searched for.
+                # A linker may store a name as the tail of a longer one, so searching the string
+                # table for a name could find the wrong symbol.
                 wanted = {name.encode(): name for name in names}
                 return {
                     wanted[name]: address

@@ -1,8 +1,10 @@
-"""Folders of files that are told by content: made once, verified before each use, mended.
+"""Copies of files in the cache, identified by content: created once, verified before each use, and
+replaced if damaged.
 
-A copy is kept under the digest of its files, and compiled for an interpreter. What compiling adds
-differs from one time to the next although it does the same, so it is no part of the digest; a list
-of all files, with their digests, is kept beside the copy and is what the copy is held to.
+A copy is stored under the digest of its files, and compiled for an interpreter. Compiled files may
+differ from one compilation to the next although they do the same, so they are not part of the
+digest. A list of all files with their digests is stored next to the copy, which is verified
+against it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from labs.drive.record.disk import cache, clear_folders, owned_folder, remove_fo
 from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
-"""A file's content, or the file that has it."""
+"""The content of a file, or the path of a file with that content."""
 COPY, LIST = "copy", "files.json"
 MAKING = ".making-"
 KEPT_S = 7 * 24 * 3600.0
@@ -32,7 +34,7 @@ def content_digest(content: Content) -> str:
     """The sha256 of a file's content; a file is read again only if it changed."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
-    # Changing a file moves its ctime, which nobody can set.
+    # Every change of a file updates its ctime, which cannot be set to a chosen value.
     about = os.stat(content)
     return _file_digest(str(content), about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
@@ -59,16 +61,16 @@ def kept_copy(
     links: Mapping[str, str] | None = None,
     folders: tuple[str, ...] = (),
 ) -> Path:
-    """The folder of the cache that holds these files (by their paths in it), compiled.
+    """The folder of the cache that contains these files (by their paths in it), compiled.
 
     `kind` is the folder of such copies in the cache; `links` are symbolic links by path, `folders`
-    are empty ones. A copy that is not as it was made is made again. Missing if the cache cannot be
-    written.
+    are empty folders. A copy that has been changed is replaced. Missing if the cache is not
+    writable.
     """
     compiler = hashlib.sha256(str(interpreter.resolve()).encode()).hexdigest()[:8]
     kept = cache() / kind / f"{files_digest(files)}-{compiler}"
     wanted = {name: content_digest(content) for name, content in files.items()}
-    # Marked as used before it is looked at: from then on nobody clears it.
+    # Marked as used before it is examined, so that no other process clears it.
     with contextlib.suppress(OSError):
         os.utime(kept / LIST)
     try:
@@ -84,15 +86,14 @@ def kept_copy(
                     made.rename(kept)
     except OSError as error:
         raise Missing(
-            f"{kept.parent} cannot be written ({error.strerror}); "
-            "name another folder in XDG_CACHE_HOME"
+            f"cannot write to {kept.parent} ({error.strerror}). "
+            "Set XDG_CACHE_HOME to another folder"
         ) from None
     return kept / COPY
 
 
 def check(copy: Path) -> None:
-    """RunFailed, naming a file, if a copy is no longer as it was made: what used it meanwhile may
-    have been something else."""
+    """RunFailed, naming a file, if a copy has been changed: a run may have used that file."""
     try:
         listed = json.loads((copy.parent / LIST).read_text())
         found = _listed(copy)
@@ -101,7 +102,7 @@ def check(copy: Path) -> None:
         names = [""]
     if names:
         raise RunFailed(
-            f"{copy / min(names)} was changed while a run used it: the run is not kept, run again"
+            f"{copy / min(names)} was changed during a run, so the run was discarded. Run it again"
         )
 
 
@@ -123,7 +124,7 @@ def _make(
     folders: tuple[str, ...],
     interpreter: Path,
 ) -> None:
-    """Copy, compile by content (not by time, so that nothing is compiled again) and list."""
+    """Copy the files, compile them (unchecked, so that nothing is compiled again) and list them."""
     copy = made / COPY
     for folder in folders:
         (copy / folder).mkdir(parents=True, exist_ok=True)
@@ -154,7 +155,7 @@ def _make(
 
 
 def _is_whole(kept: Path, wanted: Mapping[str, str]) -> bool:
-    """Whether a copy is there and as it was made, no file more or less."""
+    """Whether a copy exists and is unchanged, without missing or additional files."""
     try:
         listed = json.loads((kept / LIST).read_text())
         found = _listed(kept / COPY)
@@ -164,13 +165,23 @@ def _is_whole(kept: Path, wanted: Mapping[str, str]) -> bool:
 
 
 def _listed(copy: Path) -> dict[str, str]:
-    """The files and links of a copy by their paths in it: digests, and where links lead."""
+    """The files and links of a copy by their paths in it: digests of files, targets of links."""
     found = {}
-    for at, folders, names in os.walk(copy):
-        for name in (*names, *folders):
-            path = os.path.join(at, name)
-            if os.path.islink(path):
-                found[os.path.relpath(path, copy)] = f"-> {os.readlink(path)}"
-            elif name in names:
-                found[os.path.relpath(path, copy)] = content_digest(Path(path))
+    waiting = [("", str(copy))]
+    while waiting:
+        below, folder = waiting.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = below + entry.name
+                if entry.is_symlink():
+                    found[name] = f"-> {os.readlink(entry.path)}"
+                elif entry.is_dir():
+                    waiting.append((f"{name}/", entry.path))
+                elif not entry.is_file():
+                    found[name] = "neither a file nor a folder"
+                else:
+                    about = entry.stat()
+                    found[name] = _file_digest(
+                        entry.path, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+                    )
     return found

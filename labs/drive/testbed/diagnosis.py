@@ -1,9 +1,10 @@
-"""What each testbed needs: whether this machine has it, and the command that adds it if not."""
+"""The requirements of each testbed: whether this machine meets them, and what to run if not."""
 
 from __future__ import annotations
 
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -16,11 +17,16 @@ from labs.drive.kernel.memory import memory_folder
 from labs.drive.kernel.store import find
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.packages import install_line
+from labs.drive.units import MIB
 from labs.errors import LabError, Missing
 
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = (3, 11)
 GUEST_MEMORY_MIB = 4096
+# A run failed at 48 open files and at 40 MiB of address space beyond the guest's memory, and
+# succeeded at 64 files and 104 MiB. The memory is one file, which is slightly larger.
+OPEN_FILES = 128
+BEYOND_MEMORY_MIB = 256
 DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "python3")
 BOOT_TOOLS = ("bash", "mount", "setpriv", "taskset")
 # Tools that only one option needs.
@@ -31,8 +37,8 @@ USE_VIRTUAL = "labs run buffers --testbed virtual"
 USE_RECORDED = "labs run buffers --testbed recorded"
 
 NOTES = (
-    "ping shows no delay: only TCP and UDP packets from port 80 of the server pass through the "
-    "shaped class. Each run measures its RTT with a handshake on that port.",
+    "ping does not show the delay: only TCP and UDP packets from port 80 of the server pass "
+    "through the shaped class. Each run measures its RTT with a handshake on that port.",
 )
 
 # One trial per part of the link, each in a temporary network namespace.
@@ -77,7 +83,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A testbed and the checks of what it needs."""
+    """A testbed and the checks of its requirements."""
 
     testbed: str
     what: str
@@ -93,11 +99,11 @@ class Diagnosis:
 
 
 def examine(kernel: str = "6.1") -> tuple[Diagnosis, ...]:
-    """Every testbed in turn; `kernel` is the one that the virtual testbed shall boot."""
+    """The diagnosis of every testbed; `kernel` is the one that the virtual testbed will boot."""
     return (
         Diagnosis(
             "virtual",
-            "a Linux kernel as a process, in virtual time; without root",
+            "a Linux kernel as a process, in virtual time; needs no root",
             tuple(virtual(kernel)),
         ),
         Diagnosis(
@@ -119,6 +125,7 @@ def virtual(kernel: str) -> Iterator[Check]:
     yield guest_python()
     yield ptrace()
     yield guest_memory(GUEST_MEMORY_MIB)
+    yield process_limits(GUEST_MEMORY_MIB)
 
 
 def namespaces() -> Iterator[Check]:
@@ -234,7 +241,7 @@ def built_kernel(spec: str) -> Check:
 
 
 def tools(names: Iterable[str]) -> Iterator[Check]:
-    """Whether the programs are in the PATH of the hosts; then those that single options need."""
+    """Whether the hosts' PATH has the programs, and those that only single options need."""
     for needed, group in ((True, tuple(names)), (False, tuple(OPTIONAL_TOOLS))):
         missing = [name for name in group if shutil.which(name, path=TOOL_PATH) is None]
         for name in missing:
@@ -269,7 +276,7 @@ def ptrace() -> Check:
         return Check(
             "ptrace",
             False,
-            "kernel.yama.ptrace_scope is 3, which only a reboot can change",
+            "kernel.yama.ptrace_scope is 3; changing it takes a reboot",
             "echo kernel.yama.ptrace_scope=1 | sudo tee /etc/sysctl.d/99-ptrace.conf "
             "&& sudo reboot",
         )
@@ -290,8 +297,24 @@ def guest_memory(memory_mib: int) -> Check:
     return Check("memory", True, f"{folder} has room for {memory_mib} MiB")
 
 
+def process_limits(memory_mib: int) -> Check:
+    """Whether the limits of this process (ulimit) allow a guest with this memory."""
+    mib = memory_mib + BEYOND_MEMORY_MIB
+    for kind, flag, what, needed, unit in (
+        (resource.RLIMIT_NOFILE, "-n", "open files", OPEN_FILES, 1),
+        (resource.RLIMIT_FSIZE, "-f", "MiB per file", mib, MIB),
+        (resource.RLIMIT_AS, "-v", "MiB of address space", mib, MIB),
+    ):
+        limit, _ = resource.getrlimit(kind)
+        if limit != resource.RLIM_INFINITY and limit < needed * unit:
+            found = f"`ulimit {flag}` allows {limit // unit} {what}, and a run needs {needed}"
+            raised = str(needed) if unit == 1 else "unlimited"
+            return Check("limits", False, found, f"ulimit {flag} {raised} (in a new shell)")
+    return Check("limits", True, "ulimit allows enough files and memory")
+
+
 def part_of_the_link(name: str) -> Check:
-    """Whether this machine's kernel has one part of the link, by creating it in a namespace."""
+    """Whether this machine's kernel supports one part of the link; creates it in a namespace."""
     module, trial = LINK_TRIALS[name]
     failed = _in_a_namespace(trial)
     release = platform.release()
@@ -307,7 +330,7 @@ def part_of_the_link(name: str) -> Check:
 
 
 def _in_a_namespace(command: str) -> str | None:
-    """Run a shell line in a temporary network namespace: None, or the last line of its error."""
+    """Run a shell command in a temporary network namespace; None, or the last line of stderr."""
     argv = ("unshare", "--net", "sh", "-c", command)
     path = {**os.environ, "PATH": TOOL_PATH, "LC_ALL": "C"}
     try:

@@ -68,6 +68,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a file that is gone": lambda copy: (copy / "etc/hosts").unlink(),
     "a file too many": lambda copy: (copy / "pkg/two.py").write_bytes(b""),
     "a link too many": lambda copy: (copy / "pkg/two.py").symlink_to("one.py"),
+    "a pipe too many": lambda copy: os.mkfifo(copy / "pkg/two.py"),
     "a folder of another name": lambda copy: (copy / "pkg").rename(copy / "lib2"),
     "compiled from something else": lambda copy: next(copy.rglob("one.*.pyc")).write_bytes(b"x"),
     "no list": lambda copy: (copy.parent / LIST).unlink(),

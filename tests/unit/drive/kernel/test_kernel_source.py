@@ -72,7 +72,7 @@ def test_unpack_leaves_out_what_is_never_compiled(tarball: Path, tmp_path: Path)
 
 def test_unpack_refuses_what_is_no_kernel_source(tmp_path: Path) -> None:
     other = packed(tmp_path / "other.tar.xz", {"Makefile": MAKEFILE, "README": b""})
-    with pytest.raises(BadInput, match="does not hold the sources of a Linux kernel"):
+    with pytest.raises(BadInput, match="does not contain the sources of a Linux kernel"):
         unpack(other, tmp_path / "tree")
     text = tmp_path / "text.tar.xz"
     text.write_text("no tarball")
@@ -87,7 +87,7 @@ def test_locate_refuses_a_tarball_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_locate_refuses_a_digest() -> None:
-    with pytest.raises(BadInput, match="give the version to build"):
+    with pytest.raises(BadInput, match="Give the version to build"):
         locate(read_kernel_spec("8a2551657a66"))
 
 

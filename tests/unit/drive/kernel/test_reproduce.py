@@ -127,6 +127,6 @@ def test_work_is_in_a_place_that_is_gone_afterwards(tmp_path: Path) -> None:
 def test_work_refuses_a_place_of_somebody_else(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / reproduce._place()).symlink_to("elsewhere")
-    with pytest.raises(Missing, match="belongs to somebody else"), reproduce._work(tmp_path):
+    with pytest.raises(Missing, match="belongs to another user"), reproduce._work(tmp_path):
         pass
     assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -98,7 +98,8 @@ def test_check_supported_names_the_series_that_are() -> None:
     with pytest.raises(BadInput) as refused:
         check_supported(read_kernel_spec("5.10.1-1"))
     assert str(refused.value) == (
-        "Linux 5.10.1-1 cannot be built: the patches fit 6.1 and 6.12. Run labs kernel build 6.1"
+        "cannot build Linux 5.10.1-1: the patches apply to 6.1 and 6.12 only. "
+        "Run labs kernel build 6.1"
     )
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from labs.drive.kernel import store
 from labs.drive.parameters.declare import TESTBEDS
 from labs.drive.testbed import diagnosis
 from labs.drive.testbed.packages import INSTALL, install_line, packages
+
+ROOT = Path(__file__).parents[4]
 
 
 def test_doctor_json_gives_each_testbed_a_next_step(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,7 +40,7 @@ def test_doctor_text_agrees_with_the_diagnosis(capsys: pytest.CaptureFixture[str
         verdict = "can run" if one.can_run else "cannot run here"
         assert f"{one.testbed}: {verdict}" in text
         assert one.first_step() in text
-    assert "ping shows no delay" in text
+    assert "ping does not show the delay" in text
 
 
 def test_doctor_of_one_testbed_answers_by_exit_code(
@@ -77,7 +80,29 @@ def test_guest_memory_larger_than_any_folder() -> None:
 
 def test_recorded_studies_are_those_of_the_clone() -> None:
     studies = next(check for check in diagnosis.recorded() if check.name == "studies")
-    assert studies.ok and Path(studies.found) == Path(__file__).parents[4] / "data"
+    assert studies.ok and Path(studies.found) == ROOT / "data"
+
+
+@pytest.mark.parametrize(
+    ("limit", "ok"),
+    [
+        ("-n 127", False),
+        ("-n 128", True),
+        ("-f 1000", False),
+        ("-v 1000000", False),
+        ("-v 4500000", True),
+    ],
+)
+def test_process_limits_are_those_of_the_shell(limit: str, ok: bool) -> None:
+    asks = (
+        "from labs.drive.testbed.diagnosis import process_limits as limits; "
+        "found = limits(4096); print(found.ok, found.found, found.next_step, sep='|')"
+    )
+    argv = ("sh", "-c", f'ulimit {limit} && exec "$@"', "sh", sys.executable, "-c", asks)
+    said = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    found_ok, found, next_step = said.strip().split("|")
+    assert found_ok == str(ok)
+    assert ok or all(f"ulimit {limit.split()[0]}" in text for text in (found, next_step))
 
 
 def test_tools_missing_come_with_the_command_that_installs_them(
