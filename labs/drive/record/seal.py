@@ -20,6 +20,7 @@ from pathlib import Path
 from labs.drive.record.stored_files import (
     AGAIN,
     MOST_JSON_BYTES,
+    MOST_RAW_JSON_BYTES,
     SEAL_VERSION,
     check_version,
     read_json,
@@ -129,11 +130,19 @@ def compute(folder: Path) -> Seal:
                 "Let the experiment keep less"
             )
         files[name] = digest(folder / name)
-    return Seal(files, digest(canonical(files)))
+    found = Seal(files, digest(canonical(files)))
+    if len(pretty(found.as_json())) > MOST_JSON_BYTES:
+        raise RunFailed(
+            f"{folder.name} has {len(files)} files, too many for one seal. Let the experiment keep "
+            "fewer"
+        )
+    return found
 
 
 def _most_bytes(name: str) -> int:
-    return MOST_JSON_BYTES if name.endswith(".json") else MOST_FILE_BYTES
+    if name == RUN:
+        return MOST_JSON_BYTES
+    return MOST_RAW_JSON_BYTES if name.endswith(".json") else MOST_FILE_BYTES
 
 
 def read_seal(folder: Path) -> Seal:

@@ -24,10 +24,13 @@ RUN_SCHEMAS = {1: RUN_SCHEMA.with_name("run.schema-1.json"), VERSION: RUN_SCHEMA
 """The JSON Schema of every version of run.json that can be read."""
 STUDY_SCHEMA = Path(__file__).with_name("study.schema.json")
 
-# The largest that the labs can write: fetch.json of an hour, 1.3 MB; ask.json of 100,000 requests,
-# 2 MB; samples.bin of an hour, some 100 MB.
-MOST_JSON_BYTES = 8 << 20
-MOST_BYTES = 256 << 20
+# Of run.json, seal.json and studies, which have some 20 kB. Larger ones take long to validate.
+MOST_JSON_BYTES = 1 << 20
+# Of JSON that a program on a host writes: fetch.json of an hour, 1.3 MB; ask.json of 100,000
+# requests, 2 MB.
+MOST_RAW_JSON_BYTES = 8 << 20
+# Of other raw output. samples.bin of a minute with 100 connections has 42 MB, and 1 GB in memory.
+MOST_BYTES = 128 << 20
 DEEPEST = 64
 INTEGER_CHARACTERS = 310  # the digits of the largest double, and a sign
 AGAIN = "Copy it from its source again, or repeat the run with --fresh"

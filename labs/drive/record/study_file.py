@@ -13,7 +13,7 @@ from pathlib import Path
 from labs.drive.record.disk import clear_unfinished, write_whole
 from labs.drive.record.run_folder import STUDIES, checked_name, run_name
 from labs.drive.record.seal import key, pretty
-from labs.drive.record.stored_files import STUDY_VERSION, check_version, read_json
+from labs.drive.record.stored_files import MOST_JSON_BYTES, STUDY_VERSION, check_version, read_json
 from labs.errors import BadInput, Damaged
 
 # Where a study is kept is not part of it: a copy in another folder is the same study.
@@ -73,6 +73,8 @@ def write_study(
     study = StudyFile(Path(runs) / STUDIES / f"{lab}.json", lab, kept, tuple(plan))
     named = study.path.with_name(f"{study.name}.json")
     content = pretty(study.as_json())
+    if len(content) > MOST_JSON_BYTES:
+        raise BadInput(f"a study of {len(study.plan)} runs is too large. Divide it into several")
     clear_unfinished(named.parent, "*.json")
     write_whole(named, content)
     write_whole(study.path, content)  # the second: the newest is always there by its name

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from labs.drive import tc
 from labs.drive.host_load import FILE
-from labs.drive.record.stored_files import AGAIN, MOST_JSON_BYTES, parse, read_bytes
+from labs.drive.record.stored_files import AGAIN, MOST_RAW_JSON_BYTES, parse, read_bytes
 from labs.errors import Damaged
 from labs.read.parse import http_clients, inet_diag, proc, ss
 
@@ -41,8 +41,8 @@ def as_json(parser: Callable[[object], T]) -> Reader[T]:
     """A reader that gives the JSON in a file to a parser."""
 
     def read(content: bytes) -> T:
-        if len(content) > MOST_JSON_BYTES:
-            raise Damaged(f"{len(content)} bytes of JSON. Allowed: at most {MOST_JSON_BYTES}")
+        if len(content) > MOST_RAW_JSON_BYTES:
+            raise Damaged(f"{len(content)} bytes of JSON. Allowed: at most {MOST_RAW_JSON_BYTES}")
         return parser(parse(content))
 
     return read

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labs.drive.record.seal import canonical, digest, key, pretty, read_seal, verify
+from labs.drive.record.seal import canonical, compute, digest, key, pretty, read_seal, verify
 from labs.drive.record.stored_files import parse
-from labs.errors import BadInput, Damaged, LabError
+from labs.errors import BadInput, Damaged, LabError, RunFailed
 from tests.run_folders import make_run
 
 scalars = (
@@ -138,6 +138,21 @@ def test_seal_names_every_file_but_host_json(tmp_path: Path) -> None:
     assert set(seal["files"]) == files - {"seal.json", "host.json"}
     assert seal["digest"] == digest(canonical(seal["files"])) == read_seal(folder).digest
     assert seal["files"]["run.json"] == digest(folder / "run.json")
+
+
+def test_compute_refuses_what_could_not_be_read(tmp_path: Path) -> None:
+    for name, size in (("run.json", 1 << 20), ("client/fetch.json", 8 << 20), ("x", 8 << 30)):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        with path.open("wb") as file:
+            file.truncate(size + 1)
+        with pytest.raises(RunFailed, match=f"{name} has {size + 1} bytes"):
+            compute(tmp_path)
+        path.unlink()
+    for number in range(7000):
+        (tmp_path / f"{number:0100}").touch()
+    with pytest.raises(RunFailed, match="7000 files, too many"):
+        compute(tmp_path)
 
 
 def test_seal_is_equal_for_equal_bytes(tmp_path: Path) -> None:

@@ -118,3 +118,9 @@ def test_read_study_refuses_a_changed_file(tmp_path: Path) -> None:
         path.write_bytes(text)
     with pytest.raises(BadInput, match="is not a study file"):
         read_study(tmp_path / "studies")
+
+
+def test_write_study_refuses_what_could_not_be_read(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="a study of 20000 runs is too large"):
+        write_study(tmp_path, "buffers", {}, [Planned("both", "0" * 64)] * 20_000)
+    assert not list(tmp_path.iterdir())
