@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labs.drive.imports import imported, programs
-from labs.drive.kernel.kept_copy import kept_copy
+from labs.drive.kernel.kept_copy import Kept, file, kept_copy
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ENTRY = "labs.drive.guest"
@@ -89,6 +89,6 @@ def _with_packages(module: str) -> tuple[str, ...]:
     return tuple(module.rsplit(".", count)[0] for count in range(module.count(".") + 1))
 
 
-def copied(code: Code, interpreter: Path) -> Path:
-    """The folder that holds the code of a run, compiled for `interpreter`."""
-    return kept_copy("code", code, interpreter)
+def copied(code: Code, interpreter: Path) -> Kept:
+    """The copy of a run's code, compiled for `interpreter`."""
+    return kept_copy("code", {name: file(text) for name, text in code.items()}, interpreter)

@@ -85,9 +85,13 @@ def versions(found: Mapping[str, Path], interpreter: Path) -> dict[str, str]:
     }
 
 
-@functools.cache
 def version(path: Path) -> str:
     """What a program says of its version, in its first line."""
+    return _version_of(path, content_digest(path))
+
+
+@functools.cache
+def _version_of(path: Path, digest: str) -> str:
     done = subprocess.run(
         (path, ASKED.get(path.name, "--version")),
         capture_output=True,

@@ -22,7 +22,7 @@ from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
 from labs.drive.kernel.boot import PATH, boot
 from labs.drive.kernel.guest_root import kept_root
-from labs.drive.kernel.kept_copy import check
+from labs.drive.kernel.kept_copy import check, content_digest
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
@@ -92,6 +92,7 @@ def make(
 ) -> Path:
     """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
     interpreter = inventory.python()
+    _check_programs(planned, interpreter)
     copied = code.copied(driving, interpreter)
     experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
@@ -118,9 +119,9 @@ def make(
                 root = kept_root(planned.root, interpreter)
                 boot(
                     planned.kernel.path,
-                    root=root,
+                    root=root.folder,
                     staging=staging.folder,
-                    code=copied,
+                    code=copied.folder,
                     argv=guest.argv(Path(PYTHON), INSIDE_CODE, "virtual", experiment),
                     memory_mib=planned.inputs["memory_mib"],
                     seed=planned.inputs["seed"],
@@ -130,7 +131,9 @@ def make(
                 check(root)
             else:
                 _here(
-                    guest.argv(interpreter, str(copied), planned.inputs["testbed"], experiment),
+                    guest.argv(
+                        interpreter, str(copied.folder), planned.inputs["testbed"], experiment
+                    ),
                     staging.folder,
                     on_line,
                 )
@@ -144,6 +147,20 @@ def make(
         return staging.seal(_about_this_machine(started))
 
 
+def _check_programs(planned: Planned, interpreter: Path) -> None:
+    """RunFailed if a program of this machine, or the kernel, is not what was planned with; a
+    guest's root is held to it when it is copied."""
+    used = {}
+    if planned.kernel:
+        used["kernel"] = content_digest(planned.kernel.path) == planned.kernel.sha256
+    elif not planned.machines:
+        found = inventory.digests(planned.programs, interpreter)
+        used |= {what: found[what] == planned.inputs[what] for what in found}
+    changed = [what for what, equal in used.items() if not equal]
+    if changed:
+        raise RunFailed(f"{changed[0]} changed after the runs were planned; run again")
+
+
 def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) -> None:
     """Make a run with this machine's own kernel, in a process of its own."""
     process = subprocess.Popen(
@@ -153,6 +170,7 @@ def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        errors="replace",
         start_new_session=True,
         env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC", "HOME": os.environ.get("HOME", "/tmp")},
     )
@@ -175,7 +193,10 @@ def _raise_failure(planned: Planned, folder: Path) -> None:
     """Raise what the run itself left as the reason of its failure, if it left one."""
     path = folder / FAILURE
     if path.exists():
-        failure = json.loads(path.read_text())
+        try:
+            failure = json.loads(path.read_text())
+        except ValueError:
+            return  # cut short with the run that wrote it
         branch = BRANCHES.get(failure["kind"], RunFailed)
         raise branch(f"{planned.lab.name} {planned.condition.name}: {failure['message']}")
 

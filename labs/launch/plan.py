@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.condition import Condition, seed_of
-from labs.drive.kernel.guest_root import GuestRoot, guest_root
+from labs.drive.kernel.guest_root import GuestRoot, guest_root, look_again
 from labs.drive.kernel.store import Kernel, find
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.record.run_folder import run_name
@@ -79,13 +79,18 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
     interpreter = inventory.python()
     driving = code.digest(code_of(lab, p.testbed))
     runs = []
+    look_again()
+    roots: dict[tuple[str, ...], GuestRoot] = {}
     for condition in conditions:
         programs, root = dict[str, Path](), None
         if machines:
             used: dict[str, Any] = {"tools": machines.digests}
         else:
-            programs = inventory.programs((*inventory.EVERY_RUN, *_tools(lab, condition)))
-            root = guest_root(programs, interpreter) if kernel else None
+            names = tuple(dict.fromkeys((*inventory.EVERY_RUN, *_tools(lab, condition))))
+            programs = inventory.programs(names)
+            if kernel and names not in roots:
+                roots[names] = guest_root(programs, interpreter)
+            root = roots.get(names)
             used = root.as_inputs() if root else inventory.digests(programs, interpreter)
         inputs = {
             "schema": VERSION,

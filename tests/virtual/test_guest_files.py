@@ -22,6 +22,7 @@ import pytest
 
 from labs.catalog import LABS, find
 from labs.drive.kernel.guest_root import FOLDERS, LINKS
+from labs.drive.kernel.kept_copy import content_digest
 from labs.launch.launch import make
 from labs.launch.plan import Planned, code_of, plan
 
@@ -44,7 +45,7 @@ TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 TWO_PATHS = ("rename", "renameat", "renameat2", "link", "linkat")
 ABSENT = ("ENOENT", "ENOTDIR")
 # The four folders of a guest, as its kernel names them.
-OF_THE_GUEST = re.compile(r"/proc/self/cwd/(root|code|boot|run)(?:/(.*))?$")
+OF_THE_GUEST = re.compile(r"/proc/self/cwd/(guest|code|boot|run)(?:/(.*))?$")
 
 BOOT = r"/.+/labs-boot-[0-9a-f]+"
 STARTUP: Mapping[str, str] = {
@@ -52,6 +53,9 @@ STARTUP: Mapping[str, str] = {
     "of zeros",
     rf"{BOOT}/\.uml(/.*)?": "created by the kernel for its process id, which nothing reads",
     "/proc/cpuinfo": "the processor's flags and cache alignment; tests.host_variants replaces it",
+    r"/etc/ld\.so\.(preload|cache)": "read by the loader of the kernel's own program; both change "
+    "where its libraries lie, not the guest's memory; tests.host_variants replaces them",
+    r"(/usr)?/lib(64)?(/[\w-]+)?/libc\.so\.6": "the kernel's C library, which is an input of runs",
     "/dev/ptmx": "opened once to learn whether terminals raise SIGIO; the guest has no terminal",
 }
 
@@ -90,7 +94,7 @@ class Inputs:
     def of(cls, planned: Planned) -> Inputs:
         assert planned.root is not None
         files = {
-            "root": frozenset(planned.root.files) | LINKS.keys(),
+            "guest": frozenset(planned.root.files) | LINKS.keys(),
             "code": frozenset(code_of(planned.lab, "virtual")),
             "boot": frozenset({"argv"}),
         }
@@ -98,7 +102,7 @@ class Inputs:
             where: frozenset(above for name in names for above in parents(name))
             for where, names in files.items()
         }
-        folders["root"] |= {above for name in FOLDERS for above in (name, *parents(name))}
+        folders["guest"] |= {above for name in FOLDERS for above in (name, *parents(name))}
         return cls(files, folders)
 
     def refuse(self, access: Access) -> bool:
@@ -139,8 +143,10 @@ def traced_run(planned: Planned, folder: Path) -> list[str]:
     trace, program = folder / "trace", folder / "kernel"
     program.write_text(TRACED.format(trace=trace, kernel=planned.kernel.path))
     program.chmod(0o755)
-    kernel = dataclasses.replace(planned.kernel, path=program)
-    make(dataclasses.replace(planned, kernel=kernel), folder / "runs", None, lambda line: None)
+    kernel = dataclasses.replace(planned.kernel, path=program, sha256=content_digest(program))
+    code = code_of(planned.lab, "virtual")
+    traced = dataclasses.replace(planned, kernel=kernel)
+    make(traced, code, folder / "runs", None, lambda line: None)
     lines: list[str] = []
     for _ in range(round(END_S / 0.1)):
         lines = trace.read_text().splitlines()
@@ -164,7 +170,7 @@ def test_guest_opens_only_inputs_of_the_run(name: str, tmp_path: Path) -> None:
     opened = {access.path for access in found if access.error is None}
     base = "/proc/self/cwd"
     assert opened >= {
-        *(f"{base}/root/{name}" for name in ("init.py", "usr/bin/nginx", "usr/lib/libc.so.6")),
+        *(f"{base}/guest/{name}" for name in ("init.py", "usr/bin/nginx", "usr/lib/libc.so.6")),
         *(f"{base}/code/labs/drive/bench.py", f"{base}/boot/argv", f"{base}/run/run.json"),
     }
 
@@ -177,18 +183,18 @@ def test_inputs_refuse_what_is_no_input(tmp_path: Path) -> None:
     for path, error in (
         ("/etc/ld.so.preload", nothing),
         ("/etc/localtime", None),
-        (f"{base}/root/etc/ld.so.preload", None),
-        (f"{base}/root/usr/lib/__pycache__/stray.cpython-311.pyc", None),
+        (f"{base}/guest/etc/ld.so.preload", None),
+        (f"{base}/guest/usr/lib/__pycache__/stray.cpython-311.pyc", None),
         (f"{base}/code/labs/read/lab.py", None),
         (f"{base}/other", nothing),
-        (f"{base}/root/etc/passwd/../../../../x", None),
+        (f"{base}/guest/etc/passwd/../../../../x", None),
     ):
         line = f'openat(AT_FDCWD, "{path}", O_RDONLY) = ' + (f"-1 {error} (x)" if error else "3")
         (access,) = accesses([line])
         assert inputs.refuse(access), path
     for path, error in (
-        (f"{base}/root/etc/ld.so.preload", nothing),
-        (f"/{base}/root/./usr/lib/libc.so.6", None),
+        (f"{base}/guest/etc/ld.so.preload", nothing),
+        (f"/{base}/guest/./usr/lib/libc.so.6", None),
         (f"{base}/code/labs/drive/__pycache__/bench.cpython-311.pyc", None),
         (f"{base}/code/labs/drive", None),
     ):

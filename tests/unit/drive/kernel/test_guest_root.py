@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel.boot import PATH
-from labs.drive.kernel.guest_root import ACCOUNTS, guest_root, kept_root, libraries, library_cache
+from labs.drive.kernel.guest_root import (
+    ACCOUNTS,
+    LINKS,
+    guest_root,
+    kept_root,
+    libraries,
+    library_cache,
+)
 from labs.drive.programs.init import INIT, PYTHON
 from labs.errors import Missing
 from labs.launch.inventory import python
@@ -47,7 +54,7 @@ def test_libraries_that_are_not_here_are_named(tmp_path: Path) -> None:
 
 def test_guest_root_has_a_digest_for_each_file_that_it_takes_from_here() -> None:
     root = guest_root(found("ip"), python())
-    here = {name: path for name, path in root.files.items() if isinstance(path, Path)}
+    here = {name: path for name, path in root.files.items() if isinstance(path.content, Path)}
     modules = {name for name in here if re.match(r"usr/lib/python3\.\d+/", name)}
     assert "python3-modules" in root.tools and len(modules) > 300
     told = {f"usr/bin/{name}" for name in root.tools} | {
@@ -67,6 +74,20 @@ def test_guest_root_brings_what_runs_a_script(tmp_path: Path) -> None:
     script = tmp_path / "mine"
     script.write_text("#!/usr/bin/env sh\necho hello\n")
     assert {"mine", "env", "sh"} <= set(guest_root({"mine": script}, python()).tools)
+
+
+def test_guest_root_refuses_a_script_whose_interpreter_is_not_here(tmp_path: Path) -> None:
+    script = tmp_path / "mine"
+    for first in (f"#!{tmp_path}/sh", "#!/usr/bin/no-such-thing", "#!/usr/bin/env no-such-thing"):
+        script.write_text(f"{first}\n")
+        with pytest.raises(Missing, match="mine"):
+            guest_root({"mine": script}, python())
+
+
+def test_guest_root_tells_its_links_and_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = guest_root(found("ip"), python()).ours
+    monkeypatch.setitem(LINKS, "usr/local", "usr")
+    assert guest_root(found("ip"), python()).ours != before
 
 
 def test_guest_root_tells_apart_by_content_and_not_by_place(tmp_path: Path) -> None:
@@ -100,7 +121,7 @@ def test_library_cache_is_one_that_ldconfig_reads(tmp_path: Path) -> None:
 
 def test_kept_root_is_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = kept_root(guest_root(found("ip"), python()), python())
+    folder = kept_root(guest_root(found("ip"), python()), python()).folder
     for inside in (INIT, PYTHON, "/etc/passwd", "/sbin/ip", "/lib64/ld-linux-x86-64.so.2"):
         assert (folder / inside[1:]).is_file(), inside
     for mounted in ("dev", "proc", "sys", "run", "tmp", "var/log"):
