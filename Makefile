@@ -8,8 +8,8 @@ PROVIDER := libvirt
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab test box test-vm test-bare fuzz-capture benchmark benchmark-capture figure
-.PHONY: kernel-reproducible lock clean
+.PHONY: help ready lab test box test-vm test-bare fuzz-capture fuzz-runs benchmark
+.PHONY: benchmark-capture figure kernel-reproducible lock clean
 
 help:                   ## say what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -54,6 +54,9 @@ benchmark-capture: ready  ## how fast captures are read, beside tshark and other
 
 fuzz-capture: ready     ## read a million mutated captures; crashes are kept as fixtures
 	$(BIN)/python -m tests.fuzz_capture
+
+fuzz-runs: ready        ## read 200,000 mutated runs, studies and raw files; crashes are kept
+	$(BIN)/python -m tests.fuzz_runs
 
 figure: ready           ## draw the README's figure again from recorded runs (needs chromium)
 	$(BIN)/python docs/draw.py

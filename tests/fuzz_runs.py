@@ -64,7 +64,6 @@ class Tally:
     outcomes: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     slowest: dict[str, tuple[float, int]] = field(default_factory=dict)
     peak_mib: int = 0
-    crashes: int = 0
 
     def add(self, other: dict[str, Any]) -> None:
         """Add what another process wrote."""
@@ -73,14 +72,12 @@ class Tally:
         for kind, (seconds, number) in other["slowest"].items():
             self.slowest[kind] = max(self.slowest.get(kind, (0.0, 0)), (seconds, number))
         self.peak_mib = max(self.peak_mib, other["peak_mib"])
-        self.crashes += other["crashes"]
 
     def as_json(self) -> dict[str, Any]:
         return {
             "outcomes": self.outcomes,
             "slowest": self.slowest,
             "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
-            "crashes": self.crashes,
         }
 
     @property
@@ -172,7 +169,6 @@ def work(args: argparse.Namespace, first: int, count: int, folder: Path) -> None
                 raise AssertionError(f"changed a file elsewhere: {guard.found}")
         except Exception:
             outcome = "crash"
-            tally.crashes += 1
             kept = keep(kind, args.seed, number, content, Path(args.crashes))
             guard.found.clear()
             print(f"\ninput {number}: kept {kept}\n{traceback.format_exc(-4)}", flush=True)
@@ -197,6 +193,15 @@ class Fuzzing:
     def __init__(self, args: argparse.Namespace, folder: Path) -> None:
         self.args, self.folder = args, folder
         self.tally, self.lock = Tally(), threading.Lock()
+        self.kept_before = self._kept()
+
+    def _kept(self) -> set[Path]:
+        return set(Path(self.args.crashes).glob("*"))
+
+    @property
+    def crashes(self) -> int:
+        """How many inputs broke something, by what was kept of them."""
+        return len(self._kept() - self.kept_before)
 
     def chunk(self, first: int, count: int, folder: Path) -> None:
         """Judge these inputs; a process that an input ends is followed by one behind it."""
@@ -221,11 +226,9 @@ class Fuzzing:
             content = (folder / "input").read_bytes()
             kept = keep(kind, self.args.seed, int(number), content, Path(self.args.crashes))
             print(f"\ninput {number} ended with {done.returncode}: kept {kept}", flush=True)
-            with self.lock:
-                self.tally.crashes += 1
             first = int(number) + 1
 
-    def run(self) -> Tally:
+    def run(self) -> None:
         """Judge all inputs, telling how many are done and how long the rest will take."""
         places = [self.folder / f"place-{place}" for place in range(self.args.jobs)]
         for place in places:
@@ -250,7 +253,6 @@ class Fuzzing:
                 self._tell(places, time.monotonic() - begun)
             for future in futures:
                 future.result()
-        return self.tally
 
     def _tell(self, places: list[Path], seconds: float) -> None:
         done = self.tally.inputs
@@ -262,26 +264,31 @@ class Fuzzing:
         done = min(done, self.args.inputs)
         left = seconds / done * (self.args.inputs - done) / 60 if done else 0
         print(
-            f"\r{done:,} of {self.args.inputs:,} inputs, {self.tally.crashes} crashes, "
+            f"\r{done:,} of {self.args.inputs:,} inputs, {self.crashes} crashes, "
             f"{seconds / 60:.1f} min, {left:.1f} min left    ",
             end="",
             flush=True,
         )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The flags of this program."""
+    made = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--inputs", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first input")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--kind", default="", help="inputs of one kind only")
-    parser.add_argument("--crashes", default=str(CRASHES), help="where inputs that break are kept")
-    parser.add_argument("--sources", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    made.add_argument("--inputs", type=int, default=200_000)
+    made.add_argument("--seed", type=int, default=1)
+    made.add_argument("--first", type=int, default=0, help="the number of the first input")
+    made.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    made.add_argument("--kind", default="", help="inputs of one kind only")
+    made.add_argument("--crashes", default=str(CRASHES), help="where inputs that break are kept")
+    made.add_argument("--sources", default="", help=argparse.SUPPRESS)
+    made.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    return made
+
+
+def main() -> int:
+    args = parser().parse_args()
     if args.work is not None:
         work(args, int(args.work[0]), int(args.work[1]), Path(args.work[2]))
         return 0
@@ -289,14 +296,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="labs-fuzz-") as folder:
         args.sources = str(Path(folder) / "sources")
         hostile_inputs.collect(Path(args.sources))
-        tally = Fuzzing(args, Path(folder)).run()
+        fuzzing = Fuzzing(args, Path(folder))
+        fuzzing.run()
+    tally = fuzzing.tally
     print()
     print("\n".join(tally.lines()))
     print(
-        f"{tally.inputs:,} inputs, {tally.crashes} crashes, at most {tally.peak_mib} MiB, "
+        f"{tally.inputs:,} inputs, {fuzzing.crashes} crashes, at most {tally.peak_mib} MiB, "
         f"{(time.monotonic() - begun) / 60:.1f} min"
     )
-    return 1 if tally.crashes else 0
+    return 1 if fuzzing.crashes else 0
 
 
 if __name__ == "__main__":
