@@ -138,7 +138,7 @@ def over_ssh(
             "inputs": inputs,
             "key": key(inputs),
             "hz": None,
-            "versions": versions(inputs["tools"], python()),
+            "versions": versions(planned.programs, python()),
         }
         with Staging(runs, f"run-{number}") as staging:
             testbed = Machines(planned.condition.link, server, client)
@@ -183,5 +183,5 @@ def test_run_refuses_a_link_that_this_kernel_cannot_make(
         == 3
     )
     said = capsys.readouterr().err
-    assert f"has no {lacking[0]}" in said and said.count("\n") == 1
+    assert f"lacks {lacking[0]} (" in said and said.count("\n") == 1
     assert not list(tmp_path.iterdir())

@@ -104,7 +104,7 @@ def test_machines_that_cannot_be_reached(
 def test_machines_without_python(machine: Machine) -> None:
     error = refusal(login(machine, python="no-such-python3"))
     assert isinstance(error, Missing)
-    assert "install no-such-python3 there" in str(error)
+    assert "Install no-such-python3 there" in str(error)
 
 
 def test_machines_with_a_folder_of_another_owner(machine: Machine) -> None:
