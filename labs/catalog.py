@@ -4,7 +4,7 @@ A lab of the package is a folder with these modules (`labs/experiments/nagle` ha
 that grows long can be a folder of modules instead, as in `labs/experiments/buffers`::
 
     lab.py          its title (the docstring), and by name: Parameters, conditions, and where it
-                    has them tools, lines, MARGIN
+                    has them GROUPS, MARGIN, tools, lines
     parameters.py   a frozen dataclass on LabParameters
     experiment.py   measure(bench, condition): one run, where the hosts are
     results.py      Results, a dataclass of declared columns, and results(run)
@@ -31,11 +31,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from labs.drive.condition import Group
 from labs.drive.imports import imported
-from labs.drive.parameters.declare import LabParameters, declared, did_you_mean, nearest, unknown
+from labs.drive.parameters.declare import (
+    SIZES,
+    LabParameters,
+    declared,
+    did_you_mean,
+    nearest,
+    unknown,
+)
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import NOTES, Lab
+from labs.read.lab import NOTES, Lab, undeclared_group
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
@@ -45,6 +53,7 @@ FOLDER = ("lab.py", "parameters.py", "experiment.py", "results.py")
 OF_THE_STUDY = frozenset(
     {
         "condition",
+        "group",
         "notes",
         "note_codes",
         "testbed",
@@ -60,6 +69,9 @@ OF_THE_STUDY = frozenset(
         "digest",
     }
 )
+
+# What a claim may name beside the columns of a lab.
+OF_THE_LINK = ("rtt_ms", "rate_mbit")
 
 LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/lab.py")))
 """The names of the package's labs."""
@@ -116,13 +128,18 @@ def load_folder(folder: Path, package: str) -> Lab:
     missing = [name for name in FOLDER if not (folder / name).is_file()]
     if missing:
         raise BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
+    for name, function in (("experiment.py", "measure"), ("results.py", "results")):
+        _check_defines(folder / name, function)
     _check_guest(folder / "experiment.py", package)
     _check_columns(folder / "results.py")
     try:
         front = importlib.import_module(f"{package}.lab")
         _check_front(front, ("Parameters", "conditions"))
+        _check_groups(front)
     except LabError as error:
         raise BadInput(f"{folder / 'lab.py'}: {error}") from error
+    except Exception as error:
+        raise _failed(error, folder / "lab.py", folder) from error
 
     def part(name: str) -> ModuleType | None:
         if not ((folder / name).is_dir() or (folder / f"{name}.py").is_file()):
@@ -132,7 +149,8 @@ def load_folder(folder: Path, package: str) -> Lab:
     ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
     if ledger is not None:
         one = folder / "claims.py"
-        _check_judges(ledger, one if one.is_file() else folder / "claims" / "__init__.py")
+        claims = one if one.is_file() else folder / "claims" / "__init__.py"
+        _check_ledger(ledger, claims, folder / "results.py")
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
 
 
@@ -146,6 +164,7 @@ def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path 
         all_conditions=parts["conditions"],
         experiment=experiment,
         part=part,
+        groups=parts.get("GROUPS", ()),
         ledger=ledger,
         _margin=parts.get("MARGIN"),
     )
@@ -178,7 +197,7 @@ def _find_own(path: Path) -> Lab:
 
     ledger = path.with_suffix(".toml") if path.with_suffix(".toml").is_file() else None
     if ledger is not None:
-        _check_judges(ledger, path)
+        _check_ledger(ledger, path, path)
     lab = replace(_lab(path.stem, module, module.__name__, part, ledger), source=path)
     _own[path] = (source, lab)
     return lab
@@ -196,6 +215,7 @@ def _load(path: Path, source: bytes) -> ModuleType:
         _check_front(module, NAMED)
         _check_guest(path)
         _check_columns(path)
+        _check_groups(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(spec.name)
         if before is not None:
@@ -221,6 +241,48 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
     margin = parts.get("MARGIN")
     if margin is not None and not isinstance(margin, Margin):
         raise BadInput("MARGIN must be a Margin of labs.drive.result_columns")
+    groups = parts.get("GROUPS", ())
+    if not (isinstance(groups, tuple) and all(isinstance(one, Group) for one in groups)):
+        raise BadInput("GROUPS must be a tuple of Group, of labs.drive.condition")
+    declared_names = [one.name for one in groups]
+    twice = [name for name in dict.fromkeys(declared_names) if declared_names.count(name) > 1]
+    if twice:
+        raise BadInput(f"GROUPS declares {', '.join(twice)} twice. Remove one")
+
+
+def _check_groups(front: ModuleType) -> None:
+    """BadInput if a condition has a group that the lab does not declare.
+
+    What the lab itself refuses is said when its conditions are asked for.
+    """
+    parts: dict[str, Any] = vars(front)
+    for size in SIZES:
+        try:
+            every = parts["conditions"](parts["Parameters"](size=size))
+        except (LabError, OSError):
+            continue
+        problem = undeclared_group(every, parts.get("GROUPS", ()))
+        if problem:
+            raise BadInput(problem)
+
+
+def _check_defines(path: Path, name: str) -> None:
+    """BadInput if a module has no function of that name, its own or imported."""
+    names = {
+        str(getattr(one, "asname", None) or getattr(one, "name", ""))
+        for node in _tree(path).body
+        for one in (node.names if isinstance(node, ast.ImportFrom) else [node])
+    }
+    if name not in names:
+        raise BadInput(f"{path}: it defines no {name}. Write the function {name}")
+
+
+def _tree(path: Path) -> ast.Module:
+    """A file parsed; BadInput if it is not Python."""
+    try:
+        return ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        raise BadInput(f"{path}{_line_of(error, path)}: {_in_words(error)}") from error
 
 
 def _check_guest(path: Path, package: str = "") -> None:
@@ -230,7 +292,7 @@ def _check_guest(path: Path, package: str = "") -> None:
     while waiting:
         file = waiting.pop()
         seen.add(file)
-        for name in imported(ast.parse(file.read_bytes()), whole=False):
+        for name in imported(_tree(file), whole=False):
             if package and name.startswith(f"{package}."):
                 module = path.parent / f"{name.removeprefix(package + '.').split('.')[0]}.py"
                 if module.is_file() and module not in seen:
@@ -250,13 +312,7 @@ def _check_guest(path: Path, package: str = "") -> None:
 def _check_columns(path: Path) -> None:
     """BadInput if the class `Results` in a file declares a column twice, one with a name that is
     taken, or one whose prediction is not a column. Read without loading the file."""
-    fields = [
-        (line.target.id, line.value)
-        for node in ast.walk(ast.parse(path.read_bytes()))
-        if isinstance(node, ast.ClassDef) and node.name == "Results"
-        for line in node.body
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-    ]
+    fields = _declared_columns(path)
     names = [name for name, _ in fields]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
@@ -276,6 +332,17 @@ def _check_columns(path: Path) -> None:
             )
 
 
+def _declared_columns(path: Path) -> list[tuple[str, ast.expr | None]]:
+    """The fields of the class `Results` in a file, with what they are set to; none without it."""
+    return [
+        (line.target.id, line.value)
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.ClassDef) and node.name == "Results"
+        for line in node.body
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+    ]
+
+
 def _predicted_by(declaration: ast.expr | None) -> str | None:
     """The argument `predicted_by` of a call of `column`."""
     for one in declaration.keywords if isinstance(declaration, ast.Call) else ():
@@ -284,32 +351,53 @@ def _predicted_by(declaration: ast.expr | None) -> str | None:
     return None
 
 
-def _check_judges(ledger: Path, claims: Path) -> None:
-    """BadInput if a ledger names a judging function that the lab does not have."""
+def _check_ledger(ledger: Path, claims: Path, results: Path) -> None:
+    """BadInput if a claim of a ledger names a judging function or a column that the lab lacks."""
     try:
-        claims_said = tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
+        said = tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
     except ValueError as error:
         raise BadInput(f"{ledger}: {' '.join(str(error).split())}") from error
-    wanted = {
-        str(claim["judge"]): str(claim.get("id")) for claim in claims_said if "judge" in claim
-    }
-    tree = ast.parse(claims.read_bytes() if claims.is_file() else b"")
-    known = [
+    judges = _judges(claims) if claims.is_file() else []
+    columns = [name for name, _ in _declared_columns(results)]
+    for claim in said:
+        where = f"{ledger}: {claim.get('id')}"
+        judge, column = claim.get("judge"), claim.get("column", {})
+        if judge is not None and judge not in judges:
+            known = judges or ["none"]
+            raise BadInput(f"{where}: {unknown(str(judge), known, 'judging function')}")
+        for name in column.values() if isinstance(column, dict) else (column,):
+            # Without a class `Results` a lab may return any columns.
+            if columns and name not in (*columns, *OF_THE_LINK):
+                raise BadInput(f"{where}: {unknown(str(name), columns, 'column of Results')}")
+
+
+def _judges(claims: Path) -> list[str]:
+    """The names in the dict JUDGES of a file, which is not loaded."""
+    return [
         str(key.value)
-        for node in ast.walk(tree)
+        for node in ast.walk(_tree(claims))
         if isinstance(node, (ast.Assign, ast.AnnAssign))
         and any(ast.unparse(one) == "JUDGES" for one in _targets(node))
         and isinstance(node.value, ast.Dict)
         for key in node.value.keys
         if isinstance(key, ast.Constant)
     ]
-    for name, claim in wanted.items():
-        if name not in known:
-            raise BadInput(f"{ledger}: {claim}: {unknown(name, known, 'judging function')}")
 
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
     return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def _failed(error: Exception, path: Path, folder: Path) -> BadInput:
+    """What a lab raised while it was loaded, with the innermost of its files that took part."""
+    trace = error.__traceback__
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        path = file if folder in file.parents else path
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        path = Path(error.filename)
+    return BadInput(f"{path}{_line_of(error, path)}: {_in_words(error)}")
 
 
 def _line_of(error: BaseException, path: Path) -> str:

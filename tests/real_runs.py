@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import find
-from labs.drive.record.seal import canonical, digest
 from labs.experiments.nagle.parameters import Nagle
 from labs.read.runs.archive import unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 from labs.studies.study import Study, study
+from tests.run_folders import reseal
 
 FOLDER = Path(__file__).parent / "fixtures" / "runs"
 STUDIES = FOLDER.with_name("studies")
@@ -63,15 +63,7 @@ def with_file(run: Run, folder: Path, name: str, old: str, new: str) -> Run:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
-    files = {
-        one.relative_to(copy).as_posix(): digest(one)
-        for one in copy.rglob("*")
-        if one.is_file() and one.name not in ("seal.json", "host.json")
-    }
-    (copy / "seal.json").write_bytes(
-        canonical({"schema": 1, "files": files, "digest": digest(canonical(files))})
-    )
-    return open_run(copy)
+    return open_run(reseal(copy))
 
 
 def known(figure: float | None) -> float:

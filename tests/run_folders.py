@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.record.run_folder import Staging, run_name
-from labs.drive.record.seal import digest, key
+from labs.drive.record.seal import canonical, digest, key
 from labs.drive.record.stored_files import VERSION
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 
@@ -133,6 +133,19 @@ def make_run(
         if note:
             staging.write("server/note.txt", note)
         return staging.seal(host if host is not None else {"real_s": 2.1, "pid": 4711})
+
+
+def reseal(folder: Path) -> Path:
+    """Compute the seal of a run folder anew, as somebody would who wants it to hold."""
+    files = {
+        path.relative_to(folder).as_posix(): digest(path)
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("seal.json", "host.json")
+    }
+    (folder / "seal.json").write_bytes(
+        canonical({"schema": 1, "files": files, "digest": digest(canonical(files))})
+    )
+    return folder
 
 
 def make_study(

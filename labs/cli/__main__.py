@@ -8,21 +8,23 @@ parameters) has `extend(parser, words)` too.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any, NoReturn
 
-from labs.errors import BadInput, LabError
+from labs.errors import BadInput, LabError, Missing, one_line
 
 # Summaries stand here, so that `labs --help` need not import a single command.
 COMMANDS: dict[str, str] = {
     "run": "run a lab's experiment: every condition that has no run yet",
     "doctor": "say what this machine can run, and what to do where it cannot",
     "new": "write a lab of your own, ready to run",
-    "parameters": "show a lab's parameters: flags, notebook names, schema",
+    "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     "runs": "list, show, compare, pack and record runs, and write them as a table",
     "claims": "judge what an article says by runs: expected, predicted, measured, verdict",
     "publish": "run a notebook and write it as one HTML page that works offline",
@@ -33,6 +35,10 @@ COMMANDS: dict[str, str] = {
 EXIT_CODES = """exit codes: 0 well; 2 bad input; 3 something is missing here; 4 the run failed;
             5 results differ; 6 damaged data; 130 stopped by ^C"""
 STOPPED = 130
+NO_MEMORY = (
+    "no memory is left. `ulimit -v` shows the limit of this process, `free -m` the memory of this "
+    "machine"
+)
 # What argparse says of a word that should be a number.
 NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 
@@ -40,6 +46,7 @@ NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `labs` with these words (by default the process's own) and return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
+    _open_standard_streams()
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -52,9 +59,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         return _report(error, 3, words)
+    except MemoryError:
+        return _report(Missing(NO_MEMORY), Missing.exit_code, words)
     except KeyboardInterrupt:
         print("labs: stopped", file=sys.stderr)
         return STOPPED
+
+
+def _open_standard_streams() -> None:
+    """Replace streams that were closed by the caller (`>&-`) by /dev/null, so that printing works
+    and no other file gets their descriptors."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != fd:
+                os.dup2(opened, fd)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(fd, "r" if fd == 0 else "w"))
 
 
 class Arguments(argparse.ArgumentParser):
@@ -127,7 +148,11 @@ def _dispatch(words: list[str]) -> int:
     command.configure(parser)
     if hasattr(command, "extend"):
         command.extend(parser, rest)
-    code: int = command.main(parser.read(rest))
+    args = parser.read(rest)
+    from labs.read.display.format import PrintableOutput
+
+    with redirect_stdout(PrintableOutput(sys.stdout)):
+        code: int = command.main(args)
     return code
 
 
@@ -151,17 +176,21 @@ def _help() -> str:
 
 def _report(error: Exception, code: int, words: list[str]) -> int:
     """One line on stderr; a JSON object if the command was asked for JSON."""
+    from labs.read.display.format import printable
+
     text = str(error)
     if isinstance(error, OSError) and not isinstance(error, LabError):
         where = "" if error.filename is None else f"{error.filename}: "
-        text = where + (error.strerror or str(error)).lower()
+        text = one_line(where + (error.strerror or str(error)).lower())
+        if error.errno == errno.EMFILE:
+            text += ". Raise the limit: ulimit -n 1024 (in a new shell)"
     if "--json" in words:
         import json
 
         text = json.dumps({"error": type(error).__name__, "message": text, "exit_code": code})
         print(text, file=sys.stderr)
     else:
-        print(f"labs: {text}", file=sys.stderr)
+        print(f"labs: {printable(text)}", file=sys.stderr)
     return code
 
 

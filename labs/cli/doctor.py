@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 
 from labs.drive.parameters.declare import TESTBEDS, LabParameters, check
-from labs.drive.testbed.diagnosis import NOTES, Diagnosis, examine
+from labs.drive.testbed.diagnosis import NOTES, Check, Diagnosis, examine
+from labs.errors import LabError
+from labs.launch import slots
 
 MISSING = 3
 
@@ -34,12 +37,29 @@ def main(args: argparse.Namespace) -> int:
     parameters = check(
         LabParameters, asked, spell=lambda one: "TESTBED" if one.name == "testbed" else one.flag
     )
-    found = [one for one in examine(parameters.kernel) if args.testbed in (None, one.testbed)]
+    found = [
+        with_places(one)
+        for one in examine(parameters.kernel)
+        if args.testbed in (None, one.testbed)
+    ]
     if args.json:
         print(json.dumps({"testbeds": [as_json(one) for one in found], "notes": NOTES}, indent=2))
     else:
         print("\n\n".join([*map(as_text, found), *NOTES]))
     return MISSING if args.testbed is not None and not found[0].can_run else 0
+
+
+def with_places(found: Diagnosis) -> Diagnosis:
+    """A diagnosis with the places for runs and who holds them, if this machine performs runs."""
+    if not found.can_run or found.testbed not in ("virtual", "namespaces"):
+        return found
+    try:
+        free = len(slots.held()) < slots.limit()
+        said = slots.in_words()
+    except LabError as error:
+        free, said = False, str(error)
+    step = "wait until one of these processes has ended, or raise LABS_JOBS"
+    return replace(found, checks=(*found.checks, Check("places", free, said, step, needed=False)))
 
 
 def as_json(found: Diagnosis) -> dict[str, object]:

@@ -1,13 +1,17 @@
-"""Show the parameters of a lab, as a table or for another program."""
+"""Show a lab's parameters and conditions, or the parameters for another program."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 
 from labs.catalog import find
 from labs.drive.parameters.flags import as_markdown, as_text, schema
 from labs.drive.parameters.notebook_cell import literals
+from labs.read.lab import Lab
+
+WIDTH = 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,11 +23,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    cls = find(args.lab).Parameters
+    lab = find(args.lab)
+    cls = lab.Parameters
     if args.json:
         print(json.dumps(schema(cls), indent=2))
     elif args.notebook:
         print(literals(cls))
+    elif args.markdown:
+        print(as_markdown(cls))
     else:
-        print(as_markdown(cls) if args.markdown else as_text(cls))
+        print(f"{as_text(cls)}\n\n{conditions_text(lab)}")
     return 0
+
+
+def conditions_text(lab: Lab) -> str:
+    """The names that --only takes, below the titles of their groups."""
+    few = {one.name for one in lab.conditions(lab.Parameters())}
+    groups: dict[str, list[str]] = {}
+    for one in lab.conditions(lab.Parameters(size="full")):
+        groups.setdefault(one.group, []).append(one.name)
+    said = ["conditions, the names for --only:"]
+    for group, names in groups.items():
+        if group:
+            said += ["", f"{lab.title_of(group)} ({group})"]
+        said += _lines("", [name for name in names if name in few])
+        said += _lines("with --size full: ", [name for name in names if name not in few])
+    return "\n".join(said)
+
+
+def _lines(before: str, names: list[str]) -> list[str]:
+    indent = " " * 4
+    return textwrap.wrap(
+        before * bool(names) + ", ".join(names),
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )

@@ -12,7 +12,7 @@ import argparse
 import dataclasses
 import json
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Columns that every study adds and that are printed otherwise, or are for programs.
 OF_EVERY_STUDY = frozenset(
     {
-        *("testbed", "kernel", "source", "key", "digest", "note_codes"),
+        *("group", "testbed", "kernel", "source", "key", "digest", "note_codes"),
         *("link", "link_ok", "link_asked", "link_shaped"),
     }
 )
@@ -81,8 +81,7 @@ def main(args: argparse.Namespace) -> int:
 
     study = study_of(parameters, fresh=args.fresh, jobs=args.jobs)
     said = as_json(lab, parameters, study)
-    hidden = [name for name, one in lab.columns.items() if one.hidden]
-    print(json.dumps(said) if args.json else as_text(said, hidden))
+    print(json.dumps(said) if args.json else as_text(lab, said))
     return 0
 
 
@@ -109,6 +108,7 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
         "conditions": [
             {
                 "condition": condition.name,
+                "group": condition.group,
                 "run": names.get(condition.name),
                 "commands": [
                     {"host": line.host, "argv": list(line.argv)}
@@ -186,10 +186,11 @@ def plain(value: object) -> object:
     return None if isinstance(value, float) and value != value else value
 
 
-def as_text(said: Mapping[str, Any], hidden: Collection[str]) -> str:
-    """The results as a table without the hidden columns; below it, where they are from and what
-    is wrong."""
+def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
+    """The results as a table, group by group, without the hidden columns; below it, where they are
+    from and what is wrong."""
     rows: list[dict[str, Any]] = said["results"]
+    hidden = {name for name, one in lab.columns.items() if one.hidden}
     columns = [
         name
         for name in rows[0]
@@ -200,7 +201,7 @@ def as_text(said: Mapping[str, Any], hidden: Collection[str]) -> str:
     columns.sort(key="notes".__eq__)  # notes may be long: last
     kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
     lines = [
-        terminal_table(rows, columns),
+        terminal_table(rows, columns, [lab.title_of(row["group"]) for row in rows]),
         "",
         f"{said['testbed']}{kernel}; runs are in {said['into']}",
     ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 DEFAULT_FOLDER = "runs"
-DIFFERS = 5
+DIFFERS, DAMAGED = 5, 6
 RUN_COLUMNS = ("run", "testbed", "kernel", "ended", "link", "digest")
 TESTBED_COLUMNS = (
     "condition",
@@ -52,7 +52,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         made.set_defaults(answer=answer)
         return made
 
-    listing = verb("list", "the runs and studies in a folder", main_list)
+    listing = verb(
+        "list",
+        "the runs and studies in a folder",
+        main_list,
+        "Every run is verified. One that is damaged is listed with its reason, and the exit code\n"
+        "is then 6.",
+    )
     listing.add_argument(
         "folder",
         nargs="?",
@@ -137,9 +143,10 @@ def main_list(args: argparse.Namespace) -> int:
     from labs.read.runs.listing import index
 
     found = index(args.folder)
+    code = DAMAGED if any(one.problem for one in found) else 0
     if args.json:
         print(json.dumps({"folder": args.folder, "entries": [one.as_json() for one in found]}))
-        return 0
+        return code
     runs = [
         {**one.as_json(), "run": one.name, "digest": one.digest[:12]}
         for one in found
@@ -157,7 +164,7 @@ def main_list(args: argparse.Namespace) -> int:
     ]
     parts += [f"{one.name}: {one.problem}" for one in found if one.problem is not None]
     print("\n\n".join(parts) or f"{args.folder} holds no runs")
-    return 0
+    return code
 
 
 def main_show(args: argparse.Namespace) -> int:
@@ -248,11 +255,13 @@ def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool
             )
         )
     else:
-        rows = [one.as_json() for one in found]
+        groups = {run.condition: lab.group_of(run) for run in first}
+        titles = [lab.title_of(groups[one.condition]) for one in found]
         missing = [
             f"only in the {side}: {', '.join(names)}" for side, names in alone.items() if names
         ]
-        print("\n".join([terminal_table(rows, TESTBED_COLUMNS), "", *missing, *lines(found)]))
+        table = terminal_table([one.as_json() for one in found], TESTBED_COLUMNS, titles)
+        print("\n".join([table, "", *missing, *lines(found)]))
     return 0 if grade(found) == AGREE else DIFFERS
 
 

@@ -1,4 +1,4 @@
-"""What an experiment works at: two hosts, their watchers, and the folder the run leaves."""
+"""What an experiment uses: two hosts, the programs that watch them, and the run's folder."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from labs.drive.condition import Condition, Setting
 from labs.drive.outcome import Buffer, Moment
 from labs.drive.testbed.contract import Host, Process, Testbed
 from labs.drive.testbed.link import FRAME_BYTES, Link, LinkReport, Measured, checked, counters
+from labs.drive.units import SECOND_NS, bytes_carried
 from labs.errors import RunFailed
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -21,26 +22,29 @@ FETCH = PROGRAMS / "fetch.py"
 SAMPLER = PROGRAMS / "sampler.py"
 READY_STEP_S = 0.01
 TRAIN_PACKETS = 150
-# Hosts that are machines: a processor that is taken away for a moment must not decide, nor what
-# the shaper's bursts let pass (5 ms of the line). The kernel keeps 6,000 packets.
+# On machines the result must not depend on a processor that is taken away for a moment, nor on the
+# shaper's bursts (5 ms at line rate). The kernel queues up to 6,000 packets.
 MACHINES = ("ssh", "vagrant")
 TRAIN_MS_OF_MACHINES = 200
 TRAIN_PACKETS_OF_MACHINES = (300, 6000)
 BESIDE = 1
-# tcpdump reads what the kernel captured a block at a time, at the latest after a second; ended
-# before that it leaves the last block unread.
+PROBE_BYTES = 4096
+# tcpdump reads what the kernel captured in blocks, at the latest after a second. If it is ended
+# earlier, the last block is lost.
 CAPTURE_FLUSH_S = 1.5
+SAMPLER_FILES = ("samples.bin", "ss.txt", "sampler.json")
+CAPTURE_FILES = ("capture.pcap", "tcpdump.txt")
 
 
 def train_of_machines(rate_mbit: float | None) -> int:
-    """How many packets a train of machines has: what the link takes in 200 ms, within bounds."""
+    """The number of packets of a train between machines: 200 ms at the link's rate, in bounds."""
     least, most = TRAIN_PACKETS_OF_MACHINES
-    taken = round((rate_mbit or 0) * 1e3 * TRAIN_MS_OF_MACHINES / 8 / FRAME_BYTES)
+    taken = round(bytes_carried(rate_mbit or 0, TRAIN_MS_OF_MACHINES) / FRAME_BYTES)
     return min(max(taken, least), most)
 
 
 class Bench:
-    """One run's hosts, watchers, marks and files. `say` gets lines about progress."""
+    """The hosts, watchers, marks and files of one run. `say` receives lines about progress."""
 
     def __init__(
         self, testbed: Testbed, condition: Condition, folder: Path, say: Callable[[str], None]
@@ -67,42 +71,40 @@ class Bench:
         return self.condition.settings
 
     def mark(self, name: str) -> None:
-        """Name this moment; the watchers take a sample and an `ss` of it."""
+        """Name this moment; the samplers take a sample and run `ss`."""
         self.marks.append(Moment(self.server.clock_ns(), name))
         for _, watcher in self._watchers:
             watcher.signal(signal.SIGUSR1)
 
     def keep(self, host: Host, path: str, name: str) -> None:
-        """Bring a host's file into the run folder as `<host>/<name>`."""
+        """Copy a file of a host into the run folder as `<host>/<name>`."""
         into = self.folder / host.name / name
         into.parent.mkdir(exist_ok=True)
         host.fetch(path, into)
 
     def note(self, host: Host, name: str, text: str) -> None:
-        """Put a text of ours into the run folder as `<host>/<name>`."""
+        """Write a text into the run folder as `<host>/<name>`."""
         into = self.folder / host.name / name
         into.parent.mkdir(exist_ok=True)
         into.write_text(text)
 
     def path(self, host: Host, name: str) -> str:
-        """Where a program on `host` may write `name`."""
+        """The path at which a program on `host` may write `name`."""
         return str(host.folder / name)
 
     def last_word(self, host: Host, name: str) -> str:
-        """The last line that a program left in `name`, or that it left none, and could not."""
+        """The last line that a program printed into `name`, or why there is none."""
         said = host.read(self.path(host, name)).decode("utf-8", "replace").strip()
         if said:
             return said.splitlines()[-1]
-        asked = ("df", "--output=avail", str(host.folder))
-        free = host.run(asked, check=False, log=False).text.split()[-1:]
-        return (
-            f"No space left on device: the disk of {host.name} is full"
-            if free == ["0"]
-            else "it said nothing"
-        )
+        try:
+            host.write(self.path(host, f"room-{host.clock_ns()}"), bytes(PROBE_BYTES))
+        except RunFailed as error:
+            return str(error)  # such as: No space left on device
+        return "it printed nothing"
 
     def until(self, ready: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
-        """Sleep in steps until `ready()`; RunFailed, naming `what`, when it takes too long."""
+        """Sleep in steps until `ready()`; RunFailed, naming `what`, if that takes too long."""
         steps = round(timeout_s / READY_STEP_S)
         for _ in range(steps):
             if ready():
@@ -117,31 +119,33 @@ class Bench:
         return any(row.split()[1].endswith(local) and row.split()[3] == "0A" for row in rows)
 
     def serve(self, server: Host, argv: Sequence[str], port: int, log: str) -> Process:
-        """Start a server program and return when it listens; RunFailed with its last words."""
+        """Start a server program and return once it listens; else RunFailed with its last line."""
         process = server.start(argv, stdout=self.path(server, log))
 
         def ready() -> bool:
             if process.wait(0) is not None:
-                raise RunFailed(f"{argv[0]} ended at once: {self.last_word(server, log)}")
+                raise RunFailed(
+                    f"{argv[0]} ended before it listened: {self.last_word(server, log)}"
+                )
             return self.listening(server, port)
 
         self.until(ready, f"{argv[0]} on {server.name}")
         return process
 
     def finish(self, process: Process, limit_s: float) -> int | None:
-        """Wait for a program up to `limit_s`, saying once a second that time goes on."""
+        """Wait up to `limit_s` for a program, and report the elapsed time once per second."""
         started_ns = self.server.clock_ns()
-        while (left_s := limit_s - (self.server.clock_ns() - started_ns) / 1e9) > 0:
+        while (left_s := limit_s - (self.server.clock_ns() - started_ns) / SECOND_NS) > 0:
             exit_code = process.wait(min(1.0, left_s))
             if exit_code is not None:
                 return exit_code
-            self._say(f"{(self.server.clock_ns() - started_ns) / 1e9:.0f} s")
+            self._say(f"{(self.server.clock_ns() - started_ns) / SECOND_NS:.0f} s")
         return None
 
     # The frame around a measurement: the link, the watchers, the counters.
 
     def check_link(self, link: Link) -> LinkReport:
-        """Measure RTT and rate through the shaped class, and judge both."""
+        """Measure RTT and rate through the shaped class, and compare both with the request."""
         machines = self.testbed.kind in MACHINES
         packets = train_of_machines(link.rate_mbit) if machines else TRAIN_PACKETS
         beside = ("--beside", str(link.port + BESIDE)) if machines else ()
@@ -158,7 +162,7 @@ class Bench:
                 *beside,
             ),
         )
-        self.until(lambda: self.listening(self.server, link.port), "the link's check")
+        self.until(lambda: self.listening(self.server, link.port), "the link check")
         out = self.path(self.client, "probe.json")
         measure = self.client.program(
             PROBE,
@@ -176,14 +180,14 @@ class Bench:
             ),
             stdout=self.path(self.client, "probe.txt"),
         )
-        # The handshakes, their ends, and the train.
+        # Time for the handshakes, closing their connections, and the train.
         exit_code = self.finish(measure, 30 + 20 * (link.delay_ms + 3 * link.jitter_ms) / 1000)
         if exit_code == 0:
             serve.wait(10)
         serve.stop()
         if exit_code != 0:
             measure.stop()
-            raise RunFailed(f"the link's check failed: {self.last_word(self.client, 'probe.txt')}")
+            raise RunFailed(f"the link check failed: {self.last_word(self.client, 'probe.txt')}")
         found = json.loads(self.client.read(out))
         self.keep(self.client, out, "probe.json")
         rate = found["rate_mbit"] if link.rate_mbit is not None else None
@@ -195,7 +199,7 @@ class Bench:
         return checked(link, measured)
 
     def watch(self, port: int, sample_ms: int, capture: Sequence[Host]) -> None:
-        """Start the samplers on both hosts, and tcpdump where packets are to be captured."""
+        """Start the sampler on both hosts, and tcpdump on the hosts of `capture`."""
         for host in capture:
             self._capture(host, port)
         for host in (self.server, self.client):
@@ -250,25 +254,32 @@ class Bench:
         self.until(lambda: b"listening on" in host.read(said), f"tcpdump on {host.name}")
 
     def unwatch(self) -> None:
-        """Stop the watchers (each takes a last sample) and keep what they wrote."""
-        for _, watcher in self._watchers:
-            if watcher.argv[0] != "tcpdump":
-                watcher.stop(5)
-        if any(watcher.argv[0] == "tcpdump" for _, watcher in self._watchers):
+        """Stop the watchers (each takes a last sample) and copy their files into the run folder.
+        RunFailed if one of them did not end well: its files are incomplete."""
+        samplers = [one for one in self._watchers if one[1].argv[0] != "tcpdump"]
+        captures = [one for one in self._watchers if one[1].argv[0] == "tcpdump"]
+        for host, watcher in samplers:
+            self._end(host, watcher, "sampler")
+        if captures:
             time.sleep(CAPTURE_FLUSH_S)
-            for _, watcher in self._watchers:
-                watcher.stop(5)
-        for host, watcher in self._watchers:
-            if watcher.argv[0] == "tcpdump":
-                self.keep(host, self.path(host, "capture.pcap"), "capture.pcap")
-                self.keep(host, self.path(host, "tcpdump.txt"), "tcpdump.txt")
-            else:
-                for name in ("samples.bin", "ss.txt", "sampler.json"):
+        for host, watcher in captures:
+            self._end(host, watcher, "tcpdump")
+        for files, watchers in ((SAMPLER_FILES, samplers), (CAPTURE_FILES, captures)):
+            for host, _ in watchers:
+                for name in files:
                     self.keep(host, self.path(host, name), name)
         self._watchers.clear()
 
+    def _end(self, host: Host, watcher: Process, name: str) -> None:
+        exit_code = watcher.stop(5)
+        if exit_code:
+            raise RunFailed(
+                f"{name} on {host.name} ended with exit code {exit_code}: "
+                f"{self.last_word(host, f'{name}.txt')}"
+            )
+
     def count(self, when: str) -> None:
-        """Read every host's TCP counters, and the shaper's, as `nstat-` and `tc-<when>.txt`."""
+        """Store each host's TCP counters and the shaper's, as `nstat-` and `tc-<when>.txt`."""
         for host in self.testbed.hosts().values():
             self.note(host, f"nstat-{when}.txt", host.run(("nstat", "-asz"), log=False).text)
             blocks = [

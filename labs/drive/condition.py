@@ -1,24 +1,36 @@
-"""A condition: one row of an experiment, resolved so far that nothing is left to decide."""
+"""A condition: one row of an experiment, with every value that a run needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from labs.drive.testbed.link import Link
+from labs.errors import Damaged
 
 Setting = str | int | float | bool | None
 Sysctls = Mapping[str, Mapping[str, str]]
 S = TypeVar("S")
+PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Conditions that belong together, such as the points of a sweep: `name` is for programs,
+    `title` for people. A lab declares its groups as GROUPS, in the order in which they are shown.
+    """
+
+    name: str
+    title: str
 
 
 @dataclass(frozen=True)
 class Condition:
     """A name, the link, the sysctls per host ({"server": {name: value}}), and the lab's settings.
 
-    `group` is the lab's own name for conditions that belong together, such as the points of a
-    sweep; it decides nothing in a run.
+    `group` is the name of one of the lab's groups, or empty in a lab without any; it has no effect
+    on a run.
     """
 
     name: str
@@ -28,7 +40,7 @@ class Condition:
     group: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The condition as it stands in a run's inputs."""
+        """The condition as part of a run's inputs."""
         return {
             "name": self.name,
             "link": asdict(self.link),
@@ -39,27 +51,28 @@ class Condition:
 
 
 def from_json(data: Mapping[str, Any]) -> Condition:
-    """The condition that `as_json` wrote; one written before conditions had groups has none."""
+    """The condition that `as_json` wrote; those of earlier versions have no group."""
     return Condition(
         data["name"], Link(**data["link"]), data["sysctls"], data["settings"], data.get("group", "")
     )
 
 
 def without_group(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What `as_json` wrote, without the group: all that decides what a run does."""
+    """What `as_json` wrote, without the group: everything that affects a run."""
     return {name: value for name, value in data.items() if name != "group"}
 
 
 def as_settings(settings: Any) -> dict[str, Setting]:
-    """A lab's dataclass `Settings` as the settings of a condition; a field that is None is left
-    out."""
+    """A lab's dataclass `Settings` as the settings of a condition; fields that are None are
+    omitted."""
     return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
 def read_settings(cls: type[S], settings: Mapping[str, Any]) -> S:
-    """A lab's dataclass `Settings` from the settings of a condition that `as_settings` made.
+    """A lab's dataclass `Settings` from the settings of a condition, as written by `as_settings`.
 
-    A field that the settings lack has its default; a setting that is not a field is left out.
+    A field without a setting has its default; a setting that is not a field is ignored. Raises
+    Damaged for a setting of another type than its field.
     """
     kinds = get_type_hints(cls)
     given: dict[str, Any] = {
@@ -70,10 +83,21 @@ def read_settings(cls: type[S], settings: Mapping[str, Any]) -> S:
     for name, value in given.items():
         if kinds[name] is float and isinstance(value, int):  # JSON has no 90.0
             given[name] = float(value)
+        elif not _fits(value, kinds[name]):
+            raise Damaged(
+                f"the setting {name} is {str(value)[:40]!r}. Allowed: {kinds[name]}. Take the "
+                "condition as it was recorded"
+            )
     return cls(**given)
 
 
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value has one of the types of a field; True for a field of any other types."""
+    kinds = get_args(kind) or (kind,)
+    return type(value) in kinds or not PLAIN.issuperset(kinds)
+
+
 def seed_of(settings: Mapping[str, Setting], seed: int) -> int:
-    """The seed of a run with these settings: each draw of a condition starts from another one."""
+    """The seed of a run with these settings; each `draw` of a condition has its own."""
     draw = settings.get("draw")
     return (seed + (draw if isinstance(draw, int) else 0)) % 2**31

@@ -37,10 +37,10 @@ def serve_nginx(
     connections: int,
     sndbuf_bytes: int | None = None,
 ) -> Process:
-    """Start nginx on the folder www, and keep its configuration.
+    """Serve the folder www by one nginx process in the foreground; its configuration is stored.
 
-    `directives` are lines of the block http; `sndbuf_bytes` is the send buffer that nginx requests
-    of setsockopt, None for the kernel's own.
+    `directives` are lines of the http block. `sndbuf_bytes` is the send buffer that nginx requests
+    with setsockopt; None requests none.
     """
     server = bench.server
     path = bench.path(server, "nginx.conf")
@@ -64,9 +64,9 @@ def serve_nginx(
 def serve_file(
     bench: Bench, size_bytes: int, port: int, *, sndbuf_bytes: int | None = None
 ) -> Process:
-    """Write a sparse file of a fixed date (Last-Modified is on the wire) and start nginx.
+    """Serve a sparse file by nginx; its date is fixed, because Last-Modified is on the wire.
 
-    `sndbuf_bytes` is what nginx requests of setsockopt; None leaves the buffer to the kernel.
+    `sndbuf_bytes` is the send buffer that nginx requests with setsockopt; None requests none.
     """
     server = bench.server
     file = bench.path(server, "www/bigfile")
@@ -79,9 +79,9 @@ def serve_file(
 def fetch_and_discard(
     bench: Bench, *, limit_s: float, read_bytes: int = 65_536, rcvbuf_bytes: int | None = None
 ) -> None:
-    """Fetch with our own client, which discards the bytes inside the kernel.
+    """Fetch the file with `fetch.py`, which discards the bytes inside the kernel.
 
-    `rcvbuf_bytes` is what it requests of setsockopt; None leaves the buffer to the kernel.
+    `rcvbuf_bytes` is the receive buffer that it requests with setsockopt; None requests none.
     """
     client = bench.client
     out = bench.path(client, "fetch.json")
@@ -114,7 +114,7 @@ def fetch_and_discard(
 
 
 def fetch_with_wget(bench: Bench, *, limit_s: float) -> None:
-    """Fetch with the article's own client, stopped at the limit."""
+    """Fetch the file with wget, which is stopped at the limit."""
     client = bench.client
     log = bench.path(client, "wget.txt")
     url = f"http://{bench.server.address}:{bench.condition.link.port}/bigfile"

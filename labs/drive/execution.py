@@ -1,4 +1,4 @@
-"""One run from start to end: set up the testbed, check the link, measure, write down."""
+"""One run from start to end: set up the testbed, check the link, measure, write run.json."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from labs.drive.testbed.contract import Host, Testbed
 from labs.drive.testbed.link import LinkReport, checked
 from labs.errors import Missing
 
-# Set for every run: no memory of earlier connections, and a congestion control that is named.
+# Set in every run: no metrics of earlier connections, and a named congestion control.
 ALWAYS = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_congestion_control": "cubic"}
 
-# Where hosts are machines, and have a clock each: how far apart these are, in a file of the run.
+# The difference between the clocks of two machines, before and after the measurement.
 CLOCKS = "clocks.json"
 
-# What a reader wants to know about a host; those that a kernel or namespace lacks are left out.
+# The sysctls recorded of each host; those that a kernel or namespace lacks are omitted.
 RECORDED_SYSCTLS = tuple(
     [
         f"net.core.{name}"
@@ -71,10 +71,10 @@ RECORDED_SYSCTLS = tuple(
 
 
 class Experiment(Protocol):
-    """What a lab's experiment module offers to a run."""
+    """A lab's experiment module, as a run uses it."""
 
     def measure(self, bench: Bench, condition: Condition) -> None:
-        """Do the experiment's steps and leave its files in the run folder."""
+        """Perform the experiment and store its files in the run folder."""
 
 
 def sysctls(host: Host) -> dict[str, str]:
@@ -89,7 +89,7 @@ def sysctls(host: Host) -> dict[str, str]:
 
 
 def loss(before: str, after: str) -> tuple[int, int]:
-    """The packets that netem was offered during a run and those it dropped, as it counted."""
+    """The packets that reached netem during a run and those it dropped, from its counters."""
 
     def netem(text: str) -> tuple[int, int]:
         rows = [row for row in tc.queues(text) if row.kind == "netem"]
@@ -101,7 +101,7 @@ def loss(before: str, after: str) -> tuple[int, int]:
 
 
 def _with_loss(link: LinkReport, counted: Path) -> LinkReport:
-    """The report with the loss that netem counted, as the files of the shaping host say it."""
+    """The report with the loss that netem counted, from the stored files of the shaping host."""
     before, after = ((counted / f"tc-{when}.txt").read_text() for when in ("before", "after"))
     offered, dropped = loss(before, after)
     lost_pct = round(100 * dropped / offered, 4) if offered else None
@@ -109,7 +109,7 @@ def _with_loss(link: LinkReport, counted: Path) -> LinkReport:
 
 
 def _about(order: Mapping[str, Any], bench: Bench) -> dict[str, Any]:
-    """What run.json says of the order, and of what the bench did and noted."""
+    """The part of run.json that comes from the order and the bench."""
     inputs = order["inputs"]
     return {
         "schema": inputs["schema"],
@@ -140,10 +140,10 @@ def drive(
     folder: Path,
     say: Callable[[str], None],
 ) -> None:
-    """Make one run in `folder`; what it writes depends on the order alone.
+    """Perform one run in `folder`; what it writes depends only on the order.
 
-    The order: `inputs` and their `key`, the kernel's `hz` (None: not known), and the line in which
-    each tool says its version (`versions`).
+    The order has `inputs` and their `key`, the kernel's `hz` (None: not known), and the line that
+    each tool prints about its version (`versions`).
     """
     inputs = order["inputs"]
     condition = from_json(inputs["condition"])

@@ -25,7 +25,7 @@ from labs.errors import LabError
 
 FILE = "machines.json"
 HERE = "here"
-# What is read at a moment, and how the lines begin that are kept ("": all).
+# The files read before and after, and the beginnings of the lines to store ("": all lines).
 AT_A_MOMENT = {
     "/proc/stat": ("cpu",),
     "/proc/loadavg": ("",),
@@ -46,7 +46,7 @@ Read = Callable[[str], bytes]
 
 
 def moments(testbed: Testbed) -> Kept:
-    """What every machine says of its work till now."""
+    """The load counters of every machine at this moment."""
     return {
         HERE: _said(_read_here, AT_A_MOMENT),
         **{name: _said(host.read, AT_A_MOMENT) for name, host in testbed.hosts().items()},
@@ -54,7 +54,7 @@ def moments(testbed: Testbed) -> Kept:
 
 
 def keep(testbed: Testbed, before: Kept, folder: Path) -> None:
-    """Write what the machines said before, say now, and what they are, into the run's folder."""
+    """Write the load counters of before and now, and what the machines are, into the run folder."""
     after = moments(testbed)
     found: dict[str, dict[str, object]] = {HERE: {**_said(_read_here, ALWAYS_SO)}}
     for name, host in testbed.hosts().items():
@@ -70,7 +70,7 @@ def _said(read: Read, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
         try:
             lines = read(path).decode("utf-8", "replace").splitlines()
         except (LabError, OSError):
-            continue  # another system than Linux, or a file for root alone
+            continue  # not Linux, or a file that only root can read
         kept = dict.fromkeys(line for line in lines if line.startswith(begins))
         found[path] = "".join(f"{line}\n" for line in kept)
     return found
@@ -86,20 +86,20 @@ def _device(host: Host) -> dict[str, str]:
         try:
             found[name] = host.run(("ethtool", word, host.device), log=False).text
         except LabError:
-            continue  # no ethtool there, or a device that says nothing of it
+            continue  # no ethtool there, or a device without this information
     return found
 
 
 @dataclass(frozen=True)
 class Apart:
-    """How far the client's clock is ahead of the server's, and how exactly that is known."""
+    """How far the client's clock is ahead of the server's, and the uncertainty of that."""
 
     client_ahead_ns: int
     within_ns: int
 
 
 def apart(server: Host, client: Host) -> Apart:
-    """Compare the clocks: the reading that took least is the best one."""
+    """Compare the clocks; of several readings the one that took the shortest time is used."""
     found = []
     for _ in range(READINGS):
         before_ns, there_ns, after_ns = server.clock_ns(), client.clock_ns(), server.clock_ns()
@@ -108,7 +108,7 @@ def apart(server: Host, client: Host) -> Apart:
 
 
 def bring_near(server: Host, client: Host) -> None:
-    """Set the client's clock to the server's, unless it is as near as can be told."""
+    """Set the client's clock to the server's, unless the difference is within the uncertainty."""
     found = apart(server, client)
     if abs(found.client_ahead_ns) > max(NEAR_NS, found.within_ns):
         client.run(("python3", "-I", "-S", "-c", STEP, str(-found.client_ahead_ns)))

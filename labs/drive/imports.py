@@ -1,4 +1,4 @@
-"""What a file of Python code may load or start, read from its syntax tree."""
+"""The modules that a Python file imports and the programs that it names, from its syntax tree."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 
 def imported(tree: ast.AST, *, whole: bool = True) -> Iterator[str]:
-    """The names that a file imports, `a.b.c` for `from a.b import c`; not those for type checking.
+    """The names that a file imports (`a.b.c` for `from a.b import c`), not those for type checks.
 
-    Without `whole`, those of functions are left out: only what importing the file itself loads.
+    Without `whole`, imports inside functions are omitted: these are not loaded with the file.
     """
     if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
         return
@@ -24,7 +24,7 @@ def imported(tree: ast.AST, *, whole: bool = True) -> Iterator[str]:
 
 
 def programs(tree: ast.AST) -> Iterator[str]:
-    """The files of programs that the code names, such as `probe` for "probe.py"."""
+    """The programs that the code names by their files, such as `probe` for "probe.py"."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Constant)

@@ -1,4 +1,4 @@
-"""What a run notes beside its files: commands, named moments, and the buffers granted."""
+"""Entries of run.json: commands, named moments, and socket buffers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Moment:
-    """A named moment of a run, in the server's time."""
+    """A named moment of a run, by the server's clock."""
 
     at_ns: int
     name: str
@@ -15,7 +15,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A socket buffer: what a program requested with setsockopt and what getsockopt returned."""
+    """A socket buffer: the size requested with setsockopt and the size that getsockopt returned."""
 
     host: str
     socket: str
@@ -25,7 +25,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Command:
-    """One line of a run's log: when (the host's clock), where, what, and how it ended."""
+    """One command of a run: when (by the host's clock), on which host, its words, its exit code."""
 
     at_ns: int
     host: str

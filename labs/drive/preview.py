@@ -1,4 +1,4 @@
-"""What a run would do, line by line, without doing it."""
+"""The commands that a run would issue."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from labs.drive.testbed.vagrant import DEVICE, of_machines, unshaping
 def preview(
     condition: Condition, own: Sequence[tuple[str, Argv]] = (), testbed: str = "virtual"
 ) -> tuple[Command, ...]:
-    """Every ip, tc, ethtool and sysctl line of a run in its order; the host of each, '' for the
-    machine that has the namespaces. Times and exit codes are those of no run: 0 and None.
+    """Every ip, tc, ethtool and sysctl line of a run, in order, each with its host ('' for the
+    machine that has the namespaces). Times are 0 and exit codes None.
 
     `own` are the lines that the lab adds to those of the link: host and words.
     """
@@ -29,12 +29,12 @@ def preview(
 
 
 def between_machines(link: Link) -> list[tuple[str, Argv]]:
-    """The lines that set up the link between two machines: the server's own gives way to it."""
+    """The lines that set up the link between two machines, in place of the server's own link."""
     return [("server", argv) for argv in (unshaping(DEVICE), *of_machines(link, DEVICE))]
 
 
 def of_namespaces(link: Link) -> list[tuple[str, Argv]]:
-    """The lines that set up the hosts and the link on one machine."""
+    """The lines that set up the hosts and the link as namespaces of one machine."""
     plan = layout(link)
     lines: list[tuple[str, Argv]] = [
         ("", argv) for argv in wiring(plan, {host: host for host in plan.hosts})

@@ -1,6 +1,6 @@
-"""What a lab declares of its results: columns, notes, and how far two testbeds may differ.
+"""What a lab declares about its results: columns, notes, and how far two testbeds may differ.
 
-Standard library, so that a lab in one file can declare them where it also runs.
+Standard library only, because a lab in one file declares them in the file that a run executes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Margin:
-    """How far the ratio of two testbeds may be from 1, written down before any run, and why."""
+    """The range of the ratio of two testbeds within which they agree, fixed before any run."""
 
     low: float
     high: float
@@ -21,9 +21,9 @@ class Margin:
 
 @dataclass(frozen=True)
 class Note:
-    """What a reader of a run's figures must know: `code` for programs, `text` for people.
+    """A remark about the figures of a run: `code` for programs, `text` for people.
 
-    `excludes`: the run's headline figure means nothing, so it is not compared.
+    `excludes`: the headline figure of the run is meaningless, so it is not compared.
     """
 
     code: str
@@ -35,10 +35,10 @@ class Note:
 class Column:
     """A column of a lab's results.
 
-    `predicted_by` names the column with the theory's value of the same figure; `hidden` columns
-    are left out of the printed table; the first `headline` column that a run has a value in is
-    what repetitions and testbeds are compared by. `steady`: it means something only in a run that
-    has reached a steady state, which the run's notes deny with the code `not_settled`.
+    `predicted_by` names the column with the predicted value of the same figure. `hidden` columns
+    are omitted from the printed table. Repetitions and testbeds are compared by the first
+    `headline` column in which a run has a value. A `steady` column is meaningful only if the run
+    reached a steady state; a note with the code `not_settled` says that it did not.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Rows from `tc -s qdisc show` and `tc -s class show`: what each queue counted.
+"""A parser of `tc -s qdisc show` and `tc -s class show`: the counters of each queue.
 
 Source: iproute2, tc/tc_qdisc.c print_qdisc(), tc/tc_class.c print_class(), tc/tc_util.c
-print_tcstats2_attr(); sizes as utils.c sprint_size() writes them (1Kb is 1,024 bytes).
+print_tcstats2_attr(). Sizes are written by utils.c sprint_size(): 1Kb is 1,024 bytes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from labs.drive.units import KIB, MIB
 from labs.errors import Damaged
 
 _HEAD = re.compile(r"(?:deleted )?(qdisc|class) (\S+) (\S+)((?: .*)?)", re.ASCII)
 _SENT = re.compile(r"Sent (\d{1,20}) bytes (\d{1,20}) pkts?", re.ASCII)
 _LOST = re.compile(r"\(dropped (\d{1,20}), overlimits (\d{1,20}) requeues (\d{1,20})\)", re.ASCII)
 _BACKLOG = re.compile(r"backlog (\d{1,20})(Kb|Mb|b) (\d{1,20})p(?: requeues (\d{1,20}))?", re.ASCII)
-_SIZE = {"b": 1, "Kb": 1 << 10, "Mb": 1 << 20}
+_SIZE = {"b": 1, "Kb": KIB, "Mb": MIB}
 _PLACES = ("dev", "parent", "leaf")
 
 
@@ -24,10 +25,10 @@ _PLACES = ("dev", "parent", "leaf")
 class Queue:
     """One qdisc or class.
 
-    `options` is the rest of its first line as tc wrote it (`limit 1000 delay 200ms`,
-    `rate 1Gbit ceil 1Gbit ...`); `more` the lines of its own below the counters. Bytes are those
-    of frames with their Ethernet header; packets are segments, also where they were queued as
-    one. `backlog_bytes` is rounded by tc from 1 KiB on.
+    `options` is the rest of its first line as tc printed it (`limit 1000 delay 200ms`,
+    `rate 1Gbit ceil 1Gbit ...`); `more` contains the lines that are specific to the qdisc. Bytes
+    include the Ethernet header. Packets are segments, even if several were queued as one. tc
+    rounds `backlog_bytes` from 1 KiB on.
     """
 
     what: str
@@ -49,10 +50,10 @@ class Queue:
 
 
 def queues(text: str) -> tuple[Queue, ...]:
-    """The qdiscs and classes in what tc printed; lines that begin with `$` (the commands that
-    were run) and blank ones are skipped.
+    """The qdiscs and classes in the output of tc; blank lines and lines that begin with `$` (the
+    commands) are skipped.
 
-    Raises Damaged for details that stand below no qdisc or class.
+    Raises Damaged for details that do not follow a qdisc or class.
     """
     return tuple(_queue(head, lines) for head, lines in _entries(text))
 
@@ -99,7 +100,7 @@ def _queue(head: re.Match[str], lines: list[str]) -> Queue:
 
 
 def _places(words: list[str]) -> tuple[dict[str, str], bool, list[str]]:
-    """Where the queue hangs (dev, parent, leaf, root), and the words that are left."""
+    """The place of the queue (dev, parent, leaf, root), and the remaining words."""
     places: dict[str, str] = {}
     root = False
     options: list[str] = []
@@ -118,7 +119,7 @@ def _places(words: list[str]) -> tuple[dict[str, str], bool, list[str]]:
 
 
 def _counters(line: str) -> dict[str, int]:
-    """The counters on one line; none when it is a line of the qdisc's own."""
+    """The counters on one line; none if the line is specific to the qdisc."""
     found: dict[str, int] = {}
     sent, lost, backlog = _SENT.search(line), _LOST.search(line), _BACKLOG.fullmatch(line)
     if sent is not None:

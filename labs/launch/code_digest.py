@@ -10,16 +10,13 @@ load it.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import hashlib
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from labs.drive.imports import imported, programs
-from labs.drive.record.disk import cache, owned_folder
-from labs.errors import Missing
+from labs.drive.kernel.kept_copy import kept_copy
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ENTRY = "labs.drive.guest"
@@ -92,39 +89,6 @@ def _with_packages(module: str) -> tuple[str, ...]:
     return tuple(module.rsplit(".", count)[0] for count in range(module.count(".") + 1))
 
 
-def copy(code: Code, interpreter: Path) -> Path:
-    """A folder with the code, compiled for `interpreter`; made once for each digest."""
-    tag = hashlib.sha256(str(interpreter.resolve()).encode()).hexdigest()[:8]
-    final = cache() / "code" / f"{digest(code)}-{tag}"
-    if final.exists():
-        return final
-    with contextlib.ExitStack() as stack:
-        try:
-            final.parent.mkdir(parents=True, exist_ok=True)
-            making = stack.enter_context(owned_folder(".making-", final.parent))
-        except OSError as error:
-            raise Missing(
-                f"{final.parent} cannot be written ({error.strerror}). "
-                "Name another folder in XDG_CACHE_HOME"
-            ) from None
-        made = making / "code"
-        for name, content in code.items():
-            path = made / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        # Compiled by content, not by time, so that inside nothing is compiled again.
-        words = ("-I", "-m", "compileall", "-q", "-s", str(made))
-        subprocess.run(
-            (interpreter, *words, "--invalidation-mode", "unchecked-hash", str(made)),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
-        made.chmod(0o755)
-        try:
-            made.rename(final)
-        except OSError:
-            if not final.exists():  # else another process was faster
-                raise
-    return final
+def copied(code: Code, interpreter: Path) -> Path:
+    """The folder that holds the code of a run, compiled for `interpreter`."""
+    return kept_copy("code", code, interpreter)

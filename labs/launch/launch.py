@@ -22,24 +22,34 @@ from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
 from labs.drive.kernel.boot import PATH, boot
 from labs.drive.kernel.guest_root import kept_root
+from labs.drive.kernel.kept_copy import check
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
+from labs.drive.record.disk import OwnedPath, abandoned, written_to
 from labs.drive.record.run_folder import Staging, clear_stale
-from labs.errors import BRANCHES, LabError, Missing, RunFailed
+from labs.drive.testbed.diagnosis import process_limits
+from labs.drive.units import MIB
+from labs.errors import BRANCHES, Damaged, LabError, Missing, RunFailed
 from labs.launch import code_digest as code
-from labs.launch import inventory, slots
+from labs.launch import inventory, locks, slots
 from labs.launch.plan import Planned, code_of, plan
 from labs.read.lab import Lab
+from labs.read.runs import raw_files
 from labs.read.runs.run import Run, open_run
 
 Progress = Callable[[str, str], None]
-"""Called with a run's title and a line about it; 'made', 'there already', 'failed' at last."""
+"""Called with a run's title and a line about it; 'made' or 'there already' at last. A line about
+what it waits for begins with `labs.launch.locks.WAITING`."""
 
 PREFIX = "labs: "
-MIB = 1 << 20
+# The lock of a run that is being made, beside it: each run is made once.
+MAKING = ".making-"
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
 FREE_MIB = 256
+# A run has up to 30 files, one of which is written twice.
+FREE_FILES = 40
+PROBE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -77,13 +87,12 @@ class Opened:
             return False
 
 
-def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], None]) -> Path:
+def make(
+    planned: Planned, driving: code.Code, runs: Path, cpu: int | None, say: Callable[[str], None]
+) -> Path:
     """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
     interpreter = inventory.python()
-    driving = code_of(planned.lab, planned.inputs["testbed"])
-    if code.digest(driving) != planned.inputs["code"]:
-        raise RunFailed(f"{planned.lab.name} was changed after its runs were planned; run it again")
-    copied = code.copy(driving, interpreter)
+    copied = code.copied(driving, interpreter)
     experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
     with Staging(runs, planned.name) as staging:
@@ -106,9 +115,10 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
 
         try:
             if planned.kernel and planned.root:
+                root = kept_root(planned.root, interpreter)
                 boot(
                     planned.kernel.path,
-                    root=kept_root(planned.root, interpreter),
+                    root=root,
                     staging=staging.folder,
                     code=copied,
                     argv=guest.argv(Path(PYTHON), INSIDE_CODE, "virtual", experiment),
@@ -117,6 +127,7 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
                     cpu=cpu,
                     on_line=on_line,
                 )
+                check(root)
             else:
                 _here(
                     guest.argv(interpreter, str(copied), planned.inputs["testbed"], experiment),
@@ -124,9 +135,12 @@ def make(planned: Planned, runs: Path, cpu: int | None, say: Callable[[str], Non
                     on_line,
                 )
         except RunFailed:
+            check_room(staging.folder)
             _raise_failure(planned, staging.folder)
             raise
         _raise_failure(planned, staging.folder)
+        check(copied)
+        _check_output(planned, staging.folder)
         return staging.seal(_about_this_machine(started))
 
 
@@ -166,12 +180,32 @@ def _raise_failure(planned: Planned, folder: Path) -> None:
         raise branch(f"{planned.lab.name} {planned.condition.name}: {failure['message']}")
 
 
+def _check_output(planned: Planned, folder: Path) -> None:
+    """RunFailed if the raw output cannot be read: such a run is never sealed."""
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    try:
+        raw_files.check(folder, names)
+    except Damaged as error:
+        raise RunFailed(
+            f"{planned.lab.name} {planned.condition.name}: the output of the run cannot be read: "
+            f"{error}. The run was discarded; run it again, or with other parameters"
+        ) from error
+
+
+def _processor() -> str | None:
+    """The model of this machine's processor."""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return next(found, None)
+
+
 def _about_this_machine(started: float) -> dict[str, Any]:
     """What may differ between two equal runs."""
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "real_s": round(time.time() - started, 3),
         "uname": list(platform.uname()),
+        "cpu": _processor(),
         "cpus": os.cpu_count(),
         "load": list(os.getloadavg()),
     }
@@ -187,10 +221,11 @@ def run(
 ) -> Made:
     """Make the missing runs of the study that the parameters ask for, and return the study.
 
-    Up to `jobs` runs (default: one per CPU) go side by side, in places that all users of the
-    machine share. On real time there is one at a time, and conditions are repeated
-    (`labs.launch.repeat`). A complete run is kept, unless `fresh`. A failure, like ^C, ends what
-    runs and what has not begun; complete runs stay, so the same call resumes from there.
+    Up to `jobs` runs (default: one per CPU) go side by side, in places that all processes of a
+    user share; two processes do not make the same run. On real time there is one at a time, and
+    conditions are repeated (`labs.launch.repeat`). A complete run is kept, unless `fresh`. A
+    failure, like ^C, ends what runs and what has not begun; complete runs stay, so the same call
+    resumes from there.
     """
     tell = progress or (lambda title, line: None)
     runs = Path(p.runs)
@@ -201,11 +236,16 @@ def run(
         for one in wanted:
             if one not in missing:
                 tell(one.title, "there already")
+        if missing and p.testbed == "virtual":
+            check_limits(p.memory_mib)
         if missing:
-            _make_all(missing, runs, _jobs(p.testbed, jobs, len(missing)), tell)
+            side_by_side = _jobs(p.testbed, jobs, len(missing))
+            _make_all(missing, opened, fresh, side_by_side, tell)
 
     planned = plan(lab, p)
     clear_stale(runs)
+    for _ in abandoned(runs.glob(f"{MAKING}*")):
+        pass  # what killed processes left
     check_free_space(runs)
     if p.testbed == "virtual":
         make_missing(planned)
@@ -230,24 +270,27 @@ def _jobs(testbed: str, asked: int | None, missing: int) -> int:
     return slots.side_by_side(asked, missing)
 
 
-def _make_all(missing: Sequence[Planned], runs: Path, jobs: int, tell: Progress) -> None:
+def _make_all(
+    missing: Sequence[Planned], opened: Opened, fresh: bool, jobs: int, tell: Progress
+) -> None:
     """Make the runs in as many threads; lines of all of them are told from this one."""
     cancelled = threading.Event()
     lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 
     def one(planned: Planned) -> None:
-        name = planned.title
-
         def say(line: str) -> None:
             if cancelled.is_set():
                 raise KeyboardInterrupt
-            lines.put((name, line))
+            lines.put((planned.title, line))
 
-        with slots.slot(cancelled.is_set) as cpu:
-            if not cancelled.is_set():
-                make(planned, runs, cpu, say)
-                lines.put((name, "made"))
+        outcome = _make_once(planned, driving, opened, fresh, cancelled.is_set, say)
+        lines.put((planned.title, outcome))
 
+    driving = code_of(missing[0].lab, missing[0].inputs["testbed"])
+    if any(code.digest(driving) != planned.inputs["code"] for planned in missing):
+        raise RunFailed(
+            f"{missing[0].lab.name} was changed after its runs were planned; run it again"
+        )
     pool = ThreadPoolExecutor(jobs)
     futures: set[Future[None]] = {pool.submit(one, planned) for planned in missing}
     try:
@@ -266,6 +309,35 @@ def _make_all(missing: Sequence[Planned], runs: Path, jobs: int, tell: Progress)
             tell(*lines.get())
 
 
+def _make_once(
+    planned: Planned,
+    driving: code.Code,
+    opened: Opened,
+    fresh: bool,
+    cancelled: Callable[[], bool],
+    say: Callable[[str], None],
+) -> str:
+    """Make a run unless another process does so meanwhile; return what became of it."""
+    # Per user: nobody can lock a file of somebody else's.
+    lock = opened.folder / f"{MAKING}{os.getuid()}-{planned.name}"
+
+    def free() -> OwnedPath | None:
+        return locks.take(lock, planned.title, "write to another folder with --into DIR")
+
+    def held_by() -> str:
+        by = locks.holder(lock)
+        return f"for the same run: {by.in_words() if by else 'it has just ended'}"
+
+    with locks.wait_for(free, held_by, cancelled, say):
+        if not fresh and opened.complete(planned.name):
+            return "there already"
+        with slots.slot(planned.title, cancelled, say) as cpu:
+            if cancelled():
+                raise KeyboardInterrupt
+            make(planned, driving, opened.folder, cpu, say)
+    return "made"
+
+
 def check_free_space(runs: Path) -> None:
     """Missing if the disk of `runs` cannot hold the capture of a large download."""
     folder = runs.absolute()
@@ -277,3 +349,24 @@ def check_free_space(runs: Path) -> None:
             f"{folder} has {free_mib} MiB free and a run may need {FREE_MIB}. "
             "Free some, or name another folder with --into"
         )
+    about = os.statvfs(folder)
+    if about.f_files and about.f_favail < FREE_FILES:  # some file systems do not count them
+        raise Missing(
+            f"the file system of {folder} has room for {about.f_favail} more files (df -i) and a "
+            f"run may need {FREE_FILES}. Remove some, or name another folder with --into"
+        )
+
+
+def check_room(folder: Path) -> None:
+    """Missing if `folder` takes no more files or bytes."""
+    probe = folder / ".room"
+    with written_to(folder.parent):
+        probe.write_bytes(bytes(PROBE_BYTES))
+        probe.unlink()
+
+
+def check_limits(memory_mib: int) -> None:
+    """Missing if a limit of this process is too low for a guest with this memory."""
+    check = process_limits(memory_mib)
+    if not check.ok:
+        raise Missing(f"{check.found}. Raise it: {check.next_step}")

@@ -111,7 +111,7 @@ def shaper_of_this_machine() -> None:
     for name in LINK_TRIALS if os.geteuid() == 0 else ():
         check = part_of_the_link(name)
         if not check.ok:
-            raise Missing(f"{check.found}; {check.next_step}")
+            raise Missing(f"{check.found}, so `namespaces` cannot be used. Try: {check.next_step}")
 
 
 def code_of(lab: Lab, testbed: str) -> code.Code:

@@ -7,8 +7,10 @@ not have, and a value that its own guess would turn into another ("6.10" into 6.
 from __future__ import annotations
 
 import ast
+import json
 import logging
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,34 +23,63 @@ from nbclient.exceptions import DeadKernelError
 from traitlets.config import Config
 
 from labs.drive.parameters.declare import unknown
-from labs.errors import BRANCHES, BadInput, Missing, RunFailed
+from labs.drive.record.stored_files import read_json
+from labs.errors import BRANCHES, BadInput, Damaged, Missing, RunFailed
+from labs.read.runs.raw_files import UNEXPECTED
 
 Scalar = str | int | float | bool | None
 
 # The figure itself goes into the notebook, 50 KB; other renderers put plotly.js beside each.
 RENDERER = "plotly_mimetype"
+MOST_BYTES = 128 << 20
+FORMATS = (1, 2, 3, 4)
+NEXT_STEP = "Open it in Jupyter and save it again, or copy it from its source"
 
 
 def read_notebook(path: Path) -> Any:
-    """The notebook as nbformat reads it. BadInput if it is none."""
+    """The notebook as nbformat reads it. BadInput if there is none, Damaged if it is not one."""
     if path.suffix != ".ipynb" or not path.is_file():
         raise BadInput(f"{path} is not a notebook here; give the path of an .ipynb file")
+    found = read_json(path, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
     try:
-        return nbformat.read(path, as_version=4)
-    except (nbformat.reader.NotJSONError, nbformat.ValidationError, KeyError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadInput(f"{path} cannot be read as a notebook ({reason}); open it once") from error
+        if found.get("nbformat") not in FORMATS or type(found["nbformat"]) is not int:
+            raise ValueError(f"its format is not one of {FORMATS}")  # nbformat would import it
+        with warnings.catch_warnings(action="ignore"):  # such as cells without an id
+            nbformat.validate(found)
+            return nbformat.reads(json.dumps(found), as_version=4)
+    except (nbformat.ValidationError, *UNEXPECTED) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise Damaged(f"{path} is not a notebook ({said[0][:160]}). {NEXT_STEP}") from error
 
 
 def declared(notebook: Any) -> dict[str, Scalar]:
-    """The parameters of a notebook with their defaults: the literals of its tagged cell."""
+    """The parameters of a notebook with their defaults: the literals of its tagged cell; None for
+    a default that is computed."""
     found: dict[str, Scalar] = {}
     for cell in notebook.cells:
         if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", []):
-            for line in ast.parse(cell.source).body:
+            for line in _lines(cell.source):
                 if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
-                    found[line.targets[0].id] = ast.literal_eval(line.value)
+                    found[line.targets[0].id] = _default(line.value)
     return found
+
+
+def _lines(source: str) -> Sequence[ast.stmt]:
+    try:
+        return ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadInput(
+            f"the cell tagged parameters is not Python ({str(error) or type(error).__name__}). "
+            "Write one NAME = VALUE per line"
+        ) from error
+
+
+def _default(value: ast.expr) -> Scalar:
+    try:
+        found = ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return found if isinstance(found, str | int | float | bool) else None
 
 
 def settle(given: Sequence[str], notebook: Any) -> dict[str, Scalar]:
@@ -73,7 +104,7 @@ def settle(given: Sequence[str], notebook: Any) -> dict[str, Scalar]:
 def _literal(text: str) -> Scalar:
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return {"true": True, "false": False}.get(text, text)
     return value if isinstance(value, str | int | float | bool | None) else text
 

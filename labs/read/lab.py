@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from labs.drive.condition import Condition
-from labs.drive.parameters.declare import LabParameters
+from labs.drive.condition import Condition, Group
+from labs.drive.parameters.declare import LabParameters, did_you_mean
+from labs.drive.record.stored_files import AGAIN
 from labs.drive.result_columns import Column, Margin, Note, columns_of
-from labs.errors import BadInput
+from labs.errors import BadInput, Damaged
+from labs.read.runs.raw_files import UNEXPECTED
 
 if TYPE_CHECKING:
     from labs.read.display.rich_output import Table
@@ -44,9 +46,9 @@ class Lab:
 
     `experiment` is the module with `measure(bench, condition)`, which a run loads. `part(name)`
     loads a module of the lab ("results", "narrative", "charts", "claims"), or gives None if it has
-    none. `tools` names the programs that a condition starts, `lines` the commands that it adds to
-    those of its link. `ledger` is the file with an
-    article's claims, `source` the file of a reader's own lab, which holds every part.
+    none. `groups` are those of its conditions, in order. `tools` names the programs that a
+    condition starts, `lines` the commands that it adds to those of its link. `ledger` is the file
+    with an article's claims, `source` the file of a reader's own lab, which holds every part.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Lab:
     part: Callable[[str], ModuleType | None]
     tools: Callable[[Condition], tuple[str, ...]] = lambda condition: ()
     lines: Callable[[Condition], tuple[tuple[str, tuple[str, ...]], ...]] = lambda condition: ()
+    groups: tuple[Group, ...] = ()
     ledger: Path | None = None
     source: Path | None = None
     _margin: Margin | None = None
@@ -66,15 +69,47 @@ class Lab:
     )
 
     def conditions(self, p: LabParameters) -> tuple[Condition, ...]:
-        """What is run for these parameters, `only` applied; BadInput if it names what is not.
+        """What is run for these parameters, `only` applied, group by group; BadInput if it names
+        what is not, or for a group that the lab does not declare.
 
         Computed once: a notebook's check refuses what cannot be, and its study runs the same.
         """
         if p not in self._conditions:
             every = self.all_conditions(p)
+            problem = undeclared_group(every, self.groups)
+            if problem:
+                raise BadInput(f"the lab {self.name}: {problem}")
             chosen = p.chosen([condition.name for condition in every])
-            self._conditions[p] = tuple(one for one in every if one.name in chosen)
+            order = [group.name for group in self.groups] or [""]
+            self._conditions[p] = tuple(
+                sorted(
+                    (one for one in every if one.name in chosen),
+                    key=lambda one: order.index(one.group),
+                )
+            )
         return self._conditions[p]
+
+    def group_of(self, run: Run) -> str:
+        """The name of the group of a run's condition; empty if it has none.
+
+        A run recorded before runs had one is looked up by name among the conditions of size full
+        on the same link.
+        """
+        condition = run.inputs["condition"]
+        if "group" in condition:
+            return str(condition["group"])
+        declared = {one.name for one in dataclasses.fields(self.Parameters)}
+        given: dict[str, Any] = {
+            name: float(condition["link"][name])
+            for name in ("rate_mbit", "delay_ms")
+            if name in declared and condition["link"][name] is not None
+        }
+        known = self.conditions(self.Parameters(size="full", **given))
+        return next((one.group for one in known if one.name == run.condition), "")
+
+    def title_of(self, group: str) -> str:
+        """The title of a group by its name; the name itself if the lab does not declare it."""
+        return next((one.title for one in self.groups if one.name == group), group)
 
     def require(self, part: str) -> ModuleType:
         """A part of the lab; BadInput if it has none."""
@@ -90,9 +125,22 @@ class Lab:
         return {} if declared is None else {one.name: one for one in columns_of(declared)}
 
     def results(self, run: Run) -> Found:
-        """What the lab finds in a run; computed once for each run."""
+        """What the lab finds in a run; computed once for each run.
+
+        Raises Damaged for a run whose content a lab of the project does not expect. What a
+        reader's own lab raises is passed on: it is more likely an error of that lab.
+        """
         if run not in self._found:
-            self._found[run] = _as_found(self.require("results").results(run))
+            module = self.require("results")
+            try:
+                self._found[run] = _as_found(module.results(run))
+            except UNEXPECTED as error:
+                if self.source is not None:
+                    raise
+                raise Damaged(
+                    f"{run.path}: the lab {self.name} cannot compute results from what it holds "
+                    f"({type(error).__name__}: {str(error)[:80]}). {AGAIN}"
+                ) from error
         return self._found[run]
 
     def headline(self, run: Run) -> tuple[str, float] | None:
@@ -141,26 +189,18 @@ def _as_found(results: Any) -> Found:
     )
 
 
-def group_of(
-    run: Run, parameters: type[LabParameters], conditions: Callable[[Any], tuple[Condition, ...]]
-) -> str:
-    """The group of a run's condition.
-
-    A run recorded before runs had one is looked up by name among the conditions of size full on
-    the same link.
-    """
-    condition = run.inputs["condition"]
-    if "group" in condition:
-        return str(condition["group"])
-    link = condition["link"]
-    declared = {one.name for one in dataclasses.fields(parameters)}
-    given: dict[str, Any] = {
-        name: float(link[name])
-        for name in ("rate_mbit", "delay_ms")
-        if name in declared and link[name] is not None
-    }
-    known = conditions(parameters(size="full", **given))
-    return next((one.group for one in known if one.name == run.condition), "")
+def undeclared_group(conditions: Sequence[Condition], groups: Sequence[Group]) -> str:
+    """What is wrong with the group of a condition, in one line; empty if all are declared."""
+    names = [group.name for group in groups]
+    for one in conditions:
+        if one.group not in (names or [""]):
+            found = f'has the group "{one.group}"' if one.group else "has no group"
+            hint = did_you_mean(one.group, names) or "."
+            return (
+                f"the condition {one.name} {found}{hint} Declared: {', '.join(names) or 'none'}. "
+                "Add it to GROUPS"
+            )
+    return ""
 
 
 class Study(Protocol):

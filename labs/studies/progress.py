@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from labs.launch.locks import WAITING
+from labs.read.display.format import printable
+
 READY = ("made", "there already")
 CELLS = 24
 LONGEST_LINE = 100
@@ -31,6 +34,8 @@ class Bar:
     def tell(self, condition: str, line: str) -> None:
         """Take the news of one run, as `labs.launch.launch.run` gives them."""
         self._at[condition] = line
+        if line.startswith(WAITING):
+            self._say(f"{self._lab} {condition}: {line}")
         if self._shown or line != "there already":
             self._show(line in READY)
 
@@ -43,14 +48,21 @@ class Bar:
         ]
         bar = "█" * full + "░" * (CELLS - full)
         parts = [f"{self._lab} {bar} {ready} of {len(self._at)} runs", *under_way]
-        return " | ".join(parts)[:LONGEST_LINE]
+        return printable(" | ".join(parts))[:LONGEST_LINE]
+
+    def _say(self, line: str) -> None:
+        """Say a line at once, also where the bar shows no more than which runs are ready."""
+        if not in_a_notebook():
+            line = printable(line)
+            sys.stderr.write(f"\r\033[K{line}\n" if sys.stderr.isatty() else f"{line}\n")
+            sys.stderr.flush()
 
     def _show(self, ready: bool) -> None:
         text = self.text()
         if in_a_notebook():
             self._show_in_notebook(text)
         elif sys.stderr.isatty():
-            sys.stderr.write(f"\r\033[K{text}")
+            sys.stderr.write(f"\r\033[K{text[:LONGEST_LINE]}")
             sys.stderr.flush()
         elif ready:
             sys.stderr.write(text + "\n")

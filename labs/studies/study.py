@@ -201,7 +201,8 @@ class Study:
             "key": run.key,
             "digest": run.digest,
         }
-        return {"condition": run.condition, **found.values, **of_the_run}
+        what = {"condition": run.condition, "group": self.lab.group_of(run)}
+        return {**what, **found.values, **of_the_run}
 
     def __repr__(self) -> str:
         return f"<Study {self._words()}>"

@@ -27,7 +27,7 @@ ODD_NAMES = (
 )
 
 
-def check_each_host_has_a_folder(testbed: Testbed) -> None:
+def check_folder_exists_on_each_host(testbed: Testbed) -> None:
     folders = [host.folder for host in testbed.hosts().values()]
     equal(len(set(folders)), len(folders))
     for host in testbed.hosts().values():
@@ -35,7 +35,7 @@ def check_each_host_has_a_folder(testbed: Testbed) -> None:
         equal(host.run(("sh", "-c", f"cd '{host.folder}' && touch it && echo *")).stdout, b"it\n")
 
 
-def check_large_files_come_back_as_they_were(testbed: Testbed) -> None:
+def check_fetch_copies_large_files(testbed: Testbed) -> None:
     for host in (testbed.server, testbed.client):
         large = path(host, "new/folders/large")
         host.write(large, LARGE)
@@ -49,7 +49,7 @@ def check_large_files_come_back_as_they_were(testbed: Testbed) -> None:
         equal(host.read(large), b"")
 
 
-def check_files_may_have_any_name(testbed: Testbed) -> None:
+def check_write_and_read_files_of_any_name(testbed: Testbed) -> None:
     for number, name in enumerate(ODD_NAMES):
         where, content = path(testbed.server, f"odd/{name}/{name}"), str(number).encode()
         testbed.server.write(where, content)
@@ -62,12 +62,12 @@ def check_files_may_have_any_name(testbed: Testbed) -> None:
         assert name.encode(errors="surrogateescape") in listed, name
 
 
-def check_files_of_the_kernel_are_read_whole(testbed: Testbed) -> None:
+def check_read_gives_whole_files_of_the_kernel(testbed: Testbed) -> None:
     equal(len(testbed.client.read("/proc/net/tcp").splitlines()[0].split()), 12)
     equal(testbed.client.read("/proc/net/dev").count(b"lo:"), 1)
 
 
-def check_a_file_that_is_not_there_is_named(testbed: Testbed) -> None:
+def check_read_of_a_missing_file_names_it(testbed: Testbed) -> None:
     with refused(RunFailed, "/nonsuch/file", "server", "No such file"):
         testbed.server.read("/nonsuch/file")
     with refused(RunFailed, str(testbed.client.folder), "client", "directory"):
@@ -76,7 +76,7 @@ def check_a_file_that_is_not_there_is_named(testbed: Testbed) -> None:
         testbed.client.write("/proc/nonsuch/file", b"x")
 
 
-def check_fetching_leaves_all_or_nothing(testbed: Testbed) -> None:
+def check_fetch_leaves_all_or_nothing(testbed: Testbed) -> None:
     client, there = testbed.client, path(testbed.client, "file")
     client.write(there, LARGE)
     with tempfile.TemporaryDirectory() as here:

@@ -27,21 +27,21 @@ def gone(setting: Setting, pids: list[tuple[str, bytes]]) -> None:
         assert not left, f"still run: {left}"
 
 
-def check_leaving_stops_what_still_runs(setting: Setting) -> None:
+def check_exit_stops_running_programs(setting: Setting) -> None:
     with setting.testbed() as testbed:
         pids = stubborn(testbed)
     equal(len(pids), 4)
     gone(setting, pids)
 
 
-def check_leaving_by_an_error_stops_what_still_runs(setting: Setting) -> None:
+def check_exit_after_an_error_stops_running_programs(setting: Setting) -> None:
     with refused(RunFailed, "nonsuch"), setting.testbed() as testbed:
         pids = stubborn(testbed)
         testbed.client.read("/nonsuch")
     gone(setting, pids)
 
 
-def check_a_link_that_cannot_be_laid_leaves_nothing(setting: Setting) -> None:
+def check_enter_with_an_impossible_link_leaves_nothing(setting: Setting) -> None:
     with refused(RunFailed, "tc", "server"), setting.testbed(Link(rate_mbit=10, port=70000)):
         pass
     with setting.testbed() as testbed:
@@ -49,7 +49,7 @@ def check_a_link_that_cannot_be_laid_leaves_nothing(setting: Setting) -> None:
         assert "htb" not in shown, shown
 
 
-def check_a_testbed_is_laid_again_and_again(setting: Setting) -> None:
+def check_enter_works_repeatedly(setting: Setting) -> None:
     seen = []
     for _ in range(3):
         with setting.testbed() as testbed:

@@ -38,7 +38,7 @@ def measured(
     return found
 
 
-def check_the_hosts_have_names(testbed: Testbed) -> None:
+def check_hosts_have_names(testbed: Testbed) -> None:
     names = {"server": testbed.server, "client": testbed.client}
     if testbed.router:
         names["router"] = testbed.router
@@ -46,26 +46,26 @@ def check_the_hosts_have_names(testbed: Testbed) -> None:
     equal([host.name for host in names.values()], list(names))
 
 
-def check_addresses_and_devices_are_the_hosts_own(testbed: Testbed) -> None:
+def check_hosts_have_their_addresses_and_devices(testbed: Testbed) -> None:
     for host in testbed.hosts().values():
         shown = host.run(("ip", "-o", "-4", "address", "show", "dev", host.device)).text
         assert f" {host.address}/" in shown, shown
 
 
-def check_the_hosts_reach_each_other(testbed: Testbed) -> None:
+def check_hosts_reach_each_other(testbed: Testbed) -> None:
     equal(measured(testbed, PORT)["arrived"], PACKETS)
     for host in (testbed.server, testbed.client):
         listening = f":{PORT:04X} 00000000:0000 0A".encode()
         assert listening not in host.read("/proc/net/tcp"), "something still listens"
 
 
-def check_an_unshaped_link_has_no_shaper(testbed: Testbed) -> None:
+def check_link_unshaped_has_no_shaper(testbed: Testbed) -> None:
     for host in testbed.hosts().values():
         shown = host.run(("tc", "qdisc", "show", "dev", host.device)).text
         assert "htb" not in shown and "netem" not in shown, shown
 
 
-def check_the_link_has_its_rate(setting: Setting) -> None:
+def check_link_has_its_rate(setting: Setting) -> None:
     setting.needs("htb", "fq_codel")
     with setting.testbed(Link(rate_mbit=10, port=PORT)) as testbed:
         server = testbed.server
@@ -79,10 +79,10 @@ def check_the_link_has_its_rate(setting: Setting) -> None:
             assert 9.5 < shaped["rate_mbit"] < 10.5, shaped
             assert not other["rate_mbit"] or other["rate_mbit"] > 100, other
     with setting.testbed() as testbed:
-        check_an_unshaped_link_has_no_shaper(testbed)
+        check_link_unshaped_has_no_shaper(testbed)
 
 
-def check_the_link_delays_its_port_alone(setting: Setting) -> None:
+def check_link_delays_only_its_port(setting: Setting) -> None:
     setting.needs("htb", "fq_codel", "netem")
     with setting.testbed(Link(rate_mbit=100, delay_ms=150, port=PORT)) as testbed:
         shaped, other = measured(testbed, PORT), measured(testbed, OTHER_PORT)
@@ -98,7 +98,7 @@ def check_the_link_delays_its_port_alone(setting: Setting) -> None:
             assert 95 < shaped["rate_mbit"] < 105, shaped
 
 
-def check_a_router_shapes_instead(setting: Setting) -> None:
+def check_router_shapes_the_link(setting: Setting) -> None:
     setting.needs("htb", "fq_codel", "ethtool")
     link = Link(rate_mbit=10, shaped_at="router", port=PORT)
     if not setting.routers:
@@ -118,7 +118,7 @@ def check_a_router_shapes_instead(setting: Setting) -> None:
         equal(measured(testbed, PORT)["arrived"], PACKETS)
 
 
-def check_a_router_delays(setting: Setting) -> None:
+def check_router_delays_the_link(setting: Setting) -> None:
     setting.needs("htb", "fq_codel", "netem", "ethtool")
     if not setting.routers:
         raise NotApplicable("there are two hosts and no router")

@@ -33,33 +33,33 @@ ODD_WORDS = (
 )
 
 
-def check_the_exit_code_is_the_programs(testbed: Testbed) -> None:
+def check_run_returns_the_exit_code(testbed: Testbed) -> None:
     for code in (0, 1, 7, 126, 127, 255):
         done = testbed.server.run(("sh", "-c", f"exit {code}"), check=False)
         equal((done.exit_code, done.argv), (code, ("sh", "-c", f"exit {code}")))
 
 
-def check_a_signal_that_ended_it_is_a_negative_exit_code(testbed: Testbed) -> None:
+def check_run_returns_a_signal_as_a_negative_exit_code(testbed: Testbed) -> None:
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
         done = testbed.client.run(("sh", "-c", f"kill -{number} $$"), check=False)
         equal(done.exit_code, -number)
 
 
-def check_a_command_that_fails_is_an_error_with_its_last_words(testbed: Testbed) -> None:
+def check_run_that_fails_reports_the_last_line(testbed: Testbed) -> None:
     with refused(RunFailed, "`sh -c", "on server", "exit code 3", "no such luck", "to begin with"):
         testbed.server.run(("sh", "-c", "echo to begin with >&2; echo no such luck >&2; exit 3"))
     with refused(RunFailed, "on client", "signal 9"):
         testbed.client.run(("sh", "-c", "kill -9 $$"))
 
 
-def check_words_stay_words(testbed: Testbed) -> None:
+def check_run_passes_words_unchanged(testbed: Testbed) -> None:
     done = testbed.server.run(("printf", "%s\\0", *ODD_WORDS))
     equal(
         done.stdout, b"".join(word.encode(errors="surrogateescape") + b"\0" for word in ODD_WORDS)
     )
 
 
-def check_what_is_printed_comes_byte_for_byte(testbed: Testbed) -> None:
+def check_run_returns_output_byte_for_byte(testbed: Testbed) -> None:
     every = bytes(range(256)) * 4096
     equal(testbed.client.run(("cat",), stdin=every).stdout, every)
     done = testbed.client.run(
@@ -69,20 +69,20 @@ def check_what_is_printed_comes_byte_for_byte(testbed: Testbed) -> None:
     assert testbed.server.run(("sh", "-c", "cat >&2"), stdin=every).stderr == every
 
 
-def check_input_is_empty_unless_given(testbed: Testbed) -> None:
+def check_run_has_empty_input_by_default(testbed: Testbed) -> None:
     equal(testbed.server.run(("cat",)).stdout, b"")
     # A program that does not read what it is given is not disturbed by it.
     equal(testbed.server.run(("true",), stdin=b"x" * (1 << 20)).exit_code, 0)
 
 
-def check_a_missing_program_is_named_with_its_package(testbed: Testbed) -> None:
+def check_run_of_a_missing_program_names_its_package(testbed: Testbed) -> None:
     with refused(Missing, "no-such-program", "client", "apt-get install no-such-program"):
         testbed.client.run(("no-such-program", "-x"))
     with refused(Missing, "/etc/passwd", "server"):
         testbed.server.run(("/etc/passwd",))
 
 
-def check_past_its_time_the_whole_group_is_killed(testbed: Testbed) -> None:
+def check_run_past_its_timeout_kills_the_group(testbed: Testbed) -> None:
     server, pids = testbed.server, path(testbed.server, "pids")
     command = f'trap "" TERM; sh -c "sleep 1000" & echo $! $$ >{pids}; sleep 1000; true'
     with refused(RunFailed, "on server", "within 2 s"):
@@ -92,12 +92,12 @@ def check_past_its_time_the_whole_group_is_killed(testbed: Testbed) -> None:
     assert not lives(server, child), "a child of the command still runs"
 
 
-def check_what_a_command_leaves_running_ends_with_it(testbed: Testbed) -> None:
+def check_run_ends_what_a_command_leaves_running(testbed: Testbed) -> None:
     done = testbed.client.run(("sh", "-c", "sleep 1000 & echo $!"))
     assert not lives(testbed.client, done.stdout), "its child still runs"
 
 
-def check_the_log_has_every_command(testbed: Testbed) -> None:
+def check_log_contains_every_command(testbed: Testbed) -> None:
     before = len(testbed.log)
     testbed.server.run(("true",))
     testbed.client.run(("false",), check=False)
@@ -114,14 +114,14 @@ def check_the_log_has_every_command(testbed: Testbed) -> None:
     )
 
 
-def check_the_log_is_in_the_hosts_time(testbed: Testbed) -> None:
+def check_log_has_the_time_of_the_host(testbed: Testbed) -> None:
     begin_ns = testbed.server.clock_ns()
     testbed.server.run(("true",))
     end_ns = testbed.server.clock_ns()
     assert 10**18 < begin_ns <= testbed.log[-1].at_ns <= end_ns
 
 
-def check_a_batch_runs_in_order_and_logs_line_by_line(testbed: Testbed) -> None:
+def check_batch_runs_in_order_and_logs_each_line(testbed: Testbed) -> None:
     before = len(testbed.log)
     link = ("ip", "link", "set", "dev", "lo", "mtu")
     lines = [(*link, "1400"), (*link, "1300"), ("tc", "qdisc", "show"), (*link, "65536")]
@@ -133,7 +133,7 @@ def check_a_batch_runs_in_order_and_logs_line_by_line(testbed: Testbed) -> None:
     assert "mtu 65536" in testbed.client.run(("ip", "link", "show", "lo")).text
 
 
-def check_a_batch_that_fails_names_the_line(testbed: Testbed) -> None:
+def check_batch_that_fails_names_the_line(testbed: Testbed) -> None:
     before = len(testbed.log)
     set_up = ("ip", "link", "set", "dev")
     lines = [
@@ -153,7 +153,7 @@ def check_a_batch_that_fails_names_the_line(testbed: Testbed) -> None:
         testbed.server.batch([("tc", "qdisc", "del", "dev", "lo", "root")])
 
 
-def check_interrupting_a_command_ends_it(setting: Setting) -> None:
+def check_run_interrupted_ends_the_command(setting: Setting) -> None:
     """^C in the middle of a command: it is gone, and the testbed is taken away as ever."""
     pid_file = "/tmp/contract-interrupted"
 

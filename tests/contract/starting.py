@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).with_name("program.py")
 FOREVER = ("sleep", "1000")
 
 
-def check_starting_does_not_wait(testbed: Testbed) -> None:
+def check_start_does_not_wait(testbed: Testbed) -> None:
     process = testbed.server.start(FOREVER)
     equal(process.argv, FOREVER)
     equal(process.wait(0), None)
@@ -24,14 +24,14 @@ def check_starting_does_not_wait(testbed: Testbed) -> None:
     equal(process.stop(), -signal.SIGKILL)
 
 
-def check_waiting_gives_the_exit_code_again_and_again(testbed: Testbed) -> None:
+def check_wait_returns_the_exit_code_repeatedly(testbed: Testbed) -> None:
     process = testbed.client.start(("sh", "-c", "exit 9"))
     equal(
         [process.wait(), process.wait(0), process.wait(1), process.stop(), process.wait(0)], [9] * 5
     )
 
 
-def check_output_goes_to_files_of_the_host(testbed: Testbed) -> None:
+def check_start_writes_output_to_files_of_the_host(testbed: Testbed) -> None:
     client = testbed.client
     both, out, err = (path(client, name) for name in ("both", "out", "err"))
     client.write(both, b"what was there before goes, all of it")
@@ -45,13 +45,13 @@ def check_output_goes_to_files_of_the_host(testbed: Testbed) -> None:
     )
 
 
-def check_a_program_that_was_started_reads_nothing(testbed: Testbed) -> None:
+def check_start_gives_empty_input(testbed: Testbed) -> None:
     out = path(testbed.server, "read")
     equal(testbed.server.start(("cat",), stdout=out).wait(), 0)
     equal(testbed.server.read(out), b"")
 
 
-def check_starting_what_cannot_be_is_refused(testbed: Testbed) -> None:
+def check_start_refuses_what_cannot_be_executed(testbed: Testbed) -> None:
     before = len(testbed.log)
     with refused(Missing, "no-such-program", "server", "apt-get install no-such-program"):
         testbed.server.start(("no-such-program",))
@@ -62,7 +62,7 @@ def check_starting_what_cannot_be_is_refused(testbed: Testbed) -> None:
     equal(len(testbed.log), before)
 
 
-def check_started_words_stay_words(testbed: Testbed) -> None:
+def check_start_passes_words_unchanged(testbed: Testbed) -> None:
     out = path(testbed.client, "words")
     equal(testbed.client.start(("printf", "%s\\0", *ODD_WORDS), stdout=out).wait(), 0)
     equal(
@@ -71,7 +71,7 @@ def check_started_words_stay_words(testbed: Testbed) -> None:
     )
 
 
-def check_a_signal_goes_to_the_program_alone(testbed: Testbed) -> None:
+def check_signal_reaches_only_the_program(testbed: Testbed) -> None:
     server, out = testbed.server, path(testbed.server, "pid")
     command = 'trap "exit 5" USR1; sleep 1000 & echo $!; wait'
     process = server.start(("sh", "-c", command), stdout=out)
@@ -84,7 +84,7 @@ def check_a_signal_goes_to_the_program_alone(testbed: Testbed) -> None:
     assert not lives(server, child), "its child was not stopped"
 
 
-def check_stopping_ends_the_whole_group(testbed: Testbed) -> None:
+def check_stop_ends_the_whole_group(testbed: Testbed) -> None:
     client, out = testbed.client, path(testbed.client, "pids")
     process = client.start(("sh", "-c", "sleep 1000 & echo $! $$; wait"), stdout=out)
     child, leader = await_text(client, out).split()
@@ -93,7 +93,7 @@ def check_stopping_ends_the_whole_group(testbed: Testbed) -> None:
     equal(process.stop(), -signal.SIGTERM)
 
 
-def check_what_ignores_sigterm_is_killed(testbed: Testbed) -> None:
+def check_stop_kills_what_ignores_sigterm(testbed: Testbed) -> None:
     client, out = testbed.client, path(testbed.client, "pids")
     command = 'trap "" TERM; sh -c "echo \\$\\$ $$; sleep 1000; true" & wait; sleep 1000; true'
     process = client.start(("sh", "-c", command), stdout=out)
@@ -102,7 +102,7 @@ def check_what_ignores_sigterm_is_killed(testbed: Testbed) -> None:
     assert not lives(client, leader) and not lives(client, child)
 
 
-def check_the_group_has_its_grace_too(testbed: Testbed) -> None:
+def check_stop_gives_the_group_its_grace(testbed: Testbed) -> None:
     """A program ends at once, its child takes a moment to write its last words."""
     server = testbed.server
     out, last = path(server, "out"), path(server, "last")
@@ -113,7 +113,7 @@ def check_the_group_has_its_grace_too(testbed: Testbed) -> None:
     equal(server.read(last), b"words\n")
 
 
-def check_starts_stand_in_the_log(testbed: Testbed) -> None:
+def check_log_contains_started_programs(testbed: Testbed) -> None:
     before = len(testbed.log)
     begin_ns = testbed.client.clock_ns()
     testbed.client.start(("true",)).wait()
@@ -127,7 +127,7 @@ def check_starts_stand_in_the_log(testbed: Testbed) -> None:
     assert begin_ns <= lines[0].at_ns <= lines[1].at_ns <= end_ns
 
 
-def check_a_program_of_ours_gets_its_words(testbed: Testbed) -> None:
+def check_program_receives_its_arguments(testbed: Testbed) -> None:
     for host in testbed.hosts().values():
         out = path(host, "out")
         process = host.program(PROGRAM, ("print", *ODD_WORDS), stdout=out)
@@ -135,7 +135,7 @@ def check_a_program_of_ours_gets_its_words(testbed: Testbed) -> None:
         equal(host.read(out), ascii(list(ODD_WORDS)).encode() + b"\non stderr\n")
 
 
-def check_a_program_of_ours_ends_as_it_says(testbed: Testbed) -> None:
+def check_program_returns_its_exit_code(testbed: Testbed) -> None:
     server, out = testbed.server, path(testbed.server, "out")
     equal(server.program(PROGRAM, ("exit", "6")).wait(), 6)
     equal(server.program(PROGRAM, ("sys.exit", "7")).wait(), 7)
@@ -144,7 +144,7 @@ def check_a_program_of_ours_ends_as_it_says(testbed: Testbed) -> None:
     equal(server.program(PROGRAM, ("kill", "9")).wait(), -9)
 
 
-def check_a_program_of_ours_takes_signals(testbed: Testbed) -> None:
+def check_program_receives_signals(testbed: Testbed) -> None:
     client, out = testbed.client, path(testbed.client, "out")
     process = client.program(PROGRAM, ("count",), stdout=out)
     await_text(client, out, b"ready\n")
@@ -155,7 +155,7 @@ def check_a_program_of_ours_takes_signals(testbed: Testbed) -> None:
     equal(client.read(out), b"ready\n1\n2\n")
 
 
-def check_a_program_of_ours_runs_more_than_once(testbed: Testbed) -> None:
+def check_program_runs_more_than_once(testbed: Testbed) -> None:
     server = testbed.server
     outs = [path(server, name) for name in ("one", "other")]
     both = [server.program(PROGRAM, ("count",), stdout=out) for out in outs]
@@ -164,7 +164,7 @@ def check_a_program_of_ours_runs_more_than_once(testbed: Testbed) -> None:
     equal([process.stop() for process in both], [3, 3])
 
 
-def check_a_program_of_ours_that_is_not_there(testbed: Testbed) -> None:
+def check_program_that_does_not_exist(testbed: Testbed) -> None:
     with refused(RunFailed, "nonsuch.py", "client"):
         testbed.client.program(Path("/nonsuch.py"), ())
     with refused(RunFailed, "/nonsuch/out", "client"):

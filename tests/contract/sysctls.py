@@ -13,7 +13,7 @@ LASTING = "kernel.printk_ratelimit_burst"
 CAP = "net.core.wmem_max"
 
 
-def check_values_have_single_blanks(testbed: Testbed) -> None:
+def check_sysctl_has_single_spaces(testbed: Testbed) -> None:
     for host in testbed.hosts().values():
         value = host.sysctl(RMEM)
         assert all(part.isdigit() for part in value.split(" ")), repr(value)
@@ -22,7 +22,7 @@ def check_values_have_single_blanks(testbed: Testbed) -> None:
         )
 
 
-def check_a_value_is_set_and_read_back(testbed: Testbed) -> None:
+def check_set_sysctl_reads_the_value_back(testbed: Testbed) -> None:
     before = len(testbed.log)
     other = testbed.client.sysctl(RMEM)
     testbed.server.set_sysctl(RMEM, "4096\t50000   6000000")
@@ -34,7 +34,7 @@ def check_a_value_is_set_and_read_back(testbed: Testbed) -> None:
     )
 
 
-def check_a_sysctl_of_the_whole_kernel_is_set(setting: Setting) -> None:
+def check_set_sysctl_of_the_whole_kernel(setting: Setting) -> None:
     if not setting.whole_kernel:
         raise NotApplicable("these hosts are namespaces seen from inside")
     with setting.testbed() as testbed:
@@ -43,7 +43,7 @@ def check_a_sysctl_of_the_whole_kernel_is_set(setting: Setting) -> None:
         equal(testbed.client.sysctl(CAP), value)
 
 
-def check_a_sysctl_that_is_not_there(testbed: Testbed) -> None:
+def check_sysctl_that_does_not_exist(testbed: Testbed) -> None:
     with refused(Missing, "net.ipv4.nonsuch", "server", "sysctl -a"):
         testbed.server.sysctl("net.ipv4.nonsuch")
     with refused(Missing, "net.ipv4.nonsuch", "client"):
@@ -53,7 +53,7 @@ def check_a_sysctl_that_is_not_there(testbed: Testbed) -> None:
             testbed.client.sysctl(name)
 
 
-def check_every_congestion_control_can_be_set(testbed: Testbed) -> None:
+def check_set_sysctl_accepts_every_congestion_control(testbed: Testbed) -> None:
     control = "net.ipv4.tcp_congestion_control"
     for host in (testbed.server, testbed.client):
         for name in host.sysctl("net.ipv4.tcp_available_congestion_control").split():
@@ -61,7 +61,7 @@ def check_every_congestion_control_can_be_set(testbed: Testbed) -> None:
             equal(host.sysctl(control), name)
 
 
-def check_a_value_that_is_refused(testbed: Testbed) -> None:
+def check_set_sysctl_refused(testbed: Testbed) -> None:
     control = "net.ipv4.tcp_congestion_control"
     before, lines = testbed.client.sysctl(control), len(testbed.log)
     with refused(RunFailed, control, "nonsuch", "client"):
@@ -70,13 +70,13 @@ def check_a_value_that_is_refused(testbed: Testbed) -> None:
     equal(len(testbed.log), lines)
 
 
-def check_a_value_that_does_not_take(testbed: Testbed) -> None:
+def check_set_sysctl_without_effect(testbed: Testbed) -> None:
     # An octal number is taken, but read back as what it means.
     with refused(RunFailed, LASTING, "'011'", "'9'", "server"):
         testbed.server.set_sysctl(LASTING, "011")
 
 
-def check_values_are_put_back(setting: Setting) -> None:
+def check_exit_restores_sysctls(setting: Setting) -> None:
     with setting.testbed() as testbed:
         before = testbed.client.sysctl(LASTING)
         # Both hosts may see the same kernel, so the order of all changes counts.
@@ -89,7 +89,7 @@ def check_values_are_put_back(setting: Setting) -> None:
         equal(testbed.server.sysctl(LASTING), before)
 
 
-def check_values_are_put_back_after_an_error(setting: Setting) -> None:
+def check_exit_after_an_error_restores_sysctls(setting: Setting) -> None:
     for wrong in (ValueError, KeyboardInterrupt):
         try:
             with setting.testbed() as testbed:

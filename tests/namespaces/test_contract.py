@@ -38,7 +38,7 @@ def setting() -> Setting:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_contract(name: str, setting: Setting) -> None:
+def test_contract_of_namespaces(name: str, setting: Setting) -> None:
     try:
         run(CHECKS[name], setting)
     except NotApplicable as reason:

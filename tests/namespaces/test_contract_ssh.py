@@ -32,7 +32,7 @@ def setting(daemons: dict[str, tuple[Sshd, Machine]], controls: Path) -> Setting
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_contract(name: str, setting: Setting) -> None:
+def test_contract_over_ssh(name: str, setting: Setting) -> None:
     try:
         run(CHECKS[name], setting)
     except NotApplicable as reason:

@@ -44,7 +44,7 @@ def own(*paths: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_an_owner_that_is_killed(number: int) -> None:
+def test_clear_stale_after_an_owner_was_killed(number: int) -> None:
     """After ^C nothing is left; after kill -9 nothing is left by the next testbed."""
     before = lasting()
     owner = subprocess.Popen(
@@ -70,7 +70,7 @@ def test_an_owner_that_is_killed(number: int) -> None:
     assert not any(runs(int(pid)) for pid in pids)
 
 
-def test_a_testbed_that_lives_is_left_alone() -> None:
+def test_clear_stale_leaves_a_running_testbed_alone() -> None:
     with Namespaces(Link(), own_kernel=False) as first:
         first.server.write(f"{first.server.folder}/file", b"content")
         with Namespaces(Link(), own_kernel=False) as second:
@@ -81,7 +81,7 @@ def test_a_testbed_that_lives_is_left_alone() -> None:
         first.client.run(("ip", "link", "show", "eth0"))
 
 
-def test_a_journal_cut_short_is_cleared_too() -> None:
+def test_clear_stale_reads_an_incomplete_journal() -> None:
     """The owner was killed while it wrote the last line."""
     namespaces.JOURNALS.mkdir(exist_ok=True)
     left = namespaces.JOURNALS / "labs-0cut0000"
@@ -95,7 +95,7 @@ def test_a_journal_cut_short_is_cleared_too() -> None:
     assert os.path.isdir("/etc")
 
 
-def test_a_process_that_leaves_its_group_goes_with_its_namespace() -> None:
+def test_remove_namespace_ends_processes_outside_their_group() -> None:
     with Namespaces(Link(), own_kernel=False) as testbed:
         daemon = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(1000)"
         out = f"{testbed.server.folder}/pid"
@@ -109,7 +109,7 @@ def test_a_process_that_leaves_its_group_goes_with_its_namespace() -> None:
     assert not runs(pid)
 
 
-def test_sysctls_of_a_namespace_are_not_in_the_journal() -> None:
+def test_journal_omits_sysctls_of_a_namespace() -> None:
     with Namespaces(Link(), own_kernel=False) as testbed:
         tag = testbed.server.folder.parent.name
         testbed.server.set_sysctl("net.ipv4.tcp_rmem", "4096 50000 6000000")

@@ -37,20 +37,20 @@ def shown(machine: Machine) -> str:
         return host.run(("tc", "qdisc", "show", "dev", machine.device, "root")).text
 
 
-def test_it_is_gone_in_a_run_and_there_behind_it(machines: tuple[Machine, Machine]) -> None:
+def test_own_link_is_removed_for_a_run_and_restored(machines: tuple[Machine, Machine]) -> None:
     with Machines(Link(), *machines) as testbed:
         text = testbed.server.run(("tc", "qdisc", "show", "dev", testbed.server.device)).text
         assert not is_shaped(text)
     assert f"{OWN} 7:" in shown(machines[0])
 
 
-def test_it_can_be_left_as_it_is(machines: tuple[Machine, Machine]) -> None:
+def test_own_link_can_be_left_as_found(machines: tuple[Machine, Machine]) -> None:
     with Machines(Link(), *machines, as_found=True) as testbed:
         text = testbed.server.run(("tc", "qdisc", "show", "dev", testbed.server.device)).text
         assert f"{OWN} 7:" in text
 
 
-def test_it_comes_back_when_the_connection_drops(
+def test_own_link_is_restored_when_the_connection_drops(
     daemons: Daemons, machines: tuple[Machine, Machine]
 ) -> None:
     (daemon, _), _ = daemons.values()
@@ -62,7 +62,7 @@ def test_it_comes_back_when_the_connection_drops(
     assert f"{OWN} 7:" in shown(machines[0])
 
 
-def test_a_link_of_nobody_s_is_taken_away_for_good(machines: tuple[Machine, Machine]) -> None:
+def test_shaper_of_unknown_origin_is_removed(machines: tuple[Machine, Machine]) -> None:
     server, client = machines
     with Machines(Link(), dataclasses.replace(server, own_link=()), client):
         pass
@@ -71,7 +71,7 @@ def test_a_link_of_nobody_s_is_taken_away_for_good(machines: tuple[Machine, Mach
         host.run(server.own_link)
 
 
-def test_one_clock_is_not_apart_from_itself(machines: tuple[Machine, Machine]) -> None:
+def test_apart_of_one_clock_is_zero(machines: tuple[Machine, Machine]) -> None:
     with Machines(Link(), *machines) as testbed:
         found = apart(testbed.server, testbed.client)
         assert abs(found.client_ahead_ns) <= found.within_ns
@@ -79,9 +79,7 @@ def test_one_clock_is_not_apart_from_itself(machines: tuple[Machine, Machine]) -
         assert not any("clock_settime" in " ".join(line.argv) for line in testbed.log)
 
 
-def test_tools_of_a_machine_are_told_by_digest_and_version(
-    machines: tuple[Machine, Machine],
-) -> None:
+def test_inventory_of_a_machine_has_digests_and_versions(machines: tuple[Machine, Machine]) -> None:
     with opened(machines[0]) as host:
         found = inventory.paths(host, ["ip", "tc"])
         assert [Path(path).name for path in found.values()] == ["ip", "tc"]

@@ -55,7 +55,7 @@ def made(asked: Buffers, alone: None) -> tuple[Made, list[tuple[str, str]]]:
     return run(LAB, asked, progress=lambda title, line: told.append((title, line))), told
 
 
-def test_runs_are_repeated_up_to_the_limit(made: tuple[Made, list[tuple[str, str]]]) -> None:
+def test_run_repeats_up_to_the_limit(made: tuple[Made, list[tuple[str, str]]]) -> None:
     study, told = made
     assert sorted(title for title, line in told if line == "made") == [
         f"unshaped {number}" for number in range(1, MOST + 1)
@@ -68,7 +68,7 @@ def test_runs_are_repeated_up_to_the_limit(made: tuple[Made, list[tuple[str, str
     assert found.interval is None if len(found.counted) < 5 else found.interval is not None
 
 
-def test_every_run_says_what_its_machines_did(made: tuple[Made, list[tuple[str, str]]]) -> None:
+def test_run_records_its_machines(made: tuple[Made, list[tuple[str, str]]]) -> None:
     for run_made in made[0].runs:
         seen = machines(run_made)
         assert set(seen) == {"here", "server", "client"}
@@ -78,7 +78,7 @@ def test_every_run_says_what_its_machines_did(made: tuple[Made, list[tuple[str, 
         assert {seen[name].driver for name in ("server", "client")} <= {"veth", None}
 
 
-def test_the_same_call_goes_on_where_the_study_stopped(
+def test_run_resumes_an_interrupted_study(
     asked: Buffers, made: tuple[Made, list[tuple[str, str]]]
 ) -> None:
     gone = made[0].file.folders()[2]
@@ -90,7 +90,7 @@ def test_the_same_call_goes_on_where_the_study_stopped(
     assert again.file.name == made[0].file.name
 
 
-def test_the_command_line_tells_interval_and_counts(
+def test_run_prints_interval_and_counts(
     asked: Buffers, made: tuple[Made, list[tuple[str, str]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [
@@ -147,7 +147,7 @@ def over_ssh(
     return found
 
 
-def test_a_second_witness_over_ssh(
+def test_compare_with_a_second_testbed_over_ssh(
     made: tuple[Made, list[tuple[str, str]]], over_ssh: list[Run]
 ) -> None:
     """Nothing is said of how fast it is: only that what is said is one of the words, and why."""
@@ -161,7 +161,7 @@ def test_a_second_witness_over_ssh(
     assert row.second.runs[0].testbed == "ssh"
 
 
-def test_a_link_that_this_kernel_cannot_make_is_told_before_anything_begins(
+def test_run_refuses_a_link_that_this_kernel_cannot_make(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lacking = [name for name in LINK_TRIALS if not part_of_the_link(name).ok]

@@ -92,7 +92,7 @@ def refusal(machine: Machine) -> LabError:
         (("-o", "HostName=no.such.name.invalid"), "Could not resolve hostname"),
     ],
 )
-def test_a_machine_that_cannot_be_reached(
+def test_machines_that_cannot_be_reached(
     machine: Machine, options: tuple[str, ...], words: str
 ) -> None:
     error = refusal(login(machine, options=(*options, *machine.login.options)))
@@ -101,13 +101,13 @@ def test_a_machine_that_cannot_be_reached(
     assert f"ssh {' '.join(options)} -F" in str(error)
 
 
-def test_a_machine_without_python(machine: Machine) -> None:
+def test_machines_without_python(machine: Machine) -> None:
     error = refusal(login(machine, python="no-such-python3"))
     assert isinstance(error, Missing)
     assert "install no-such-python3 there" in str(error)
 
 
-def test_a_folder_of_somebody_elses(machine: Machine) -> None:
+def test_machines_with_a_folder_of_another_owner(machine: Machine) -> None:
     folder = Path(machine.folder).with_name("theirs")
     folder.mkdir()
     (folder / "precious").write_text("kept")
@@ -121,19 +121,19 @@ def test_a_folder_of_somebody_elses(machine: Machine) -> None:
     assert not folder.exists()
 
 
-def test_a_folder_that_cannot_be_made(machine: Machine) -> None:
+def test_machines_with_a_folder_that_cannot_be_created(machine: Machine) -> None:
     error = refusal(dataclasses.replace(machine, folder=PurePosixPath("/proc/nonsuch/folder")))
     assert "/proc/nonsuch" in str(error)
 
 
-def test_a_machine_in_use_by_another_run(machine: Machine) -> None:
+def test_machines_in_use_by_another_run(machine: Machine) -> None:
     with opened(machine) as first:
         with pytest.raises(RunFailed, match="in use by another run"):
             host(machine).open()
         assert first.run(("echo", "undisturbed")).stdout == b"undisturbed\n"
 
 
-def test_a_login_shell_that_says_something(tmp_path: Path, machine: Machine) -> None:
+def test_machines_with_output_of_the_login_shell(tmp_path: Path, machine: Machine) -> None:
     tmp_path.chmod(0o755)
     namespace = next(path.name for path in Path("/run/netns").glob("labs-*-server"))
     with (
@@ -144,7 +144,7 @@ def test_a_login_shell_that_says_something(tmp_path: Path, machine: Machine) -> 
         assert noisy.start(("sh", "-c", "exit 3")).wait() == 3
 
 
-def test_a_full_disk_on_the_machine(tmp_path: Path, machine: Machine) -> None:
+def test_machines_with_a_full_disk(tmp_path: Path, machine: Machine) -> None:
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=1m", "none", tmp_path), check=True)
     try:
         with opened(dataclasses.replace(machine, folder=PurePosixPath(tmp_path, "f"))) as full:
@@ -157,13 +157,13 @@ def test_a_full_disk_on_the_machine(tmp_path: Path, machine: Machine) -> None:
         subprocess.run(("umount", tmp_path), check=True)
 
 
-def test_a_program_that_had_no_room_to_say_why(tmp_path: Path, machine: Machine) -> None:
+def test_last_word_on_a_full_disk(tmp_path: Path, machine: Machine) -> None:
     bench = Bench(cast(Testbed, None), cast(Condition, None), tmp_path, print)
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=1m", "none", tmp_path), check=True)
     try:
         with opened(dataclasses.replace(machine, folder=PurePosixPath(tmp_path, "f"))) as full:
             full.write(f"{full.folder}/said.txt", b"")
-            assert bench.last_word(full, "said.txt") == "it said nothing"
+            assert bench.last_word(full, "said.txt") == "it printed nothing"
             full.run(("cp", "/bin/bash", f"{full.folder}/bash"), check=False)
             assert "No space left on device" in bench.last_word(full, "said.txt")
     finally:
@@ -218,7 +218,7 @@ WAYS: dict[str, Callable[[Machines], object]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_connection_that_drops(daemons: Daemons, way: str) -> None:
+def test_machines_whose_connection_drops(daemons: Daemons, way: str) -> None:
     """Whoever notices says so; on the machine all is put back and ended."""
     (daemon, server), (_, client) = daemons.values()
     before = lasting()
@@ -254,7 +254,7 @@ def test_a_connection_that_drops(daemons: Daemons, way: str) -> None:
         assert again.server.run(("echo", "again")).stdout == b"again\n"
 
 
-def test_a_machine_that_freezes(daemons: Daemons) -> None:
+def test_machines_that_freeze(daemons: Daemons) -> None:
     """It neither answers nor closes; whoever waits is told within seconds."""
     (daemon, server), (_, client) = daemons.values()
     before = lasting()
@@ -274,7 +274,7 @@ def test_a_machine_that_freezes(daemons: Daemons) -> None:
     until(lambda: lasting() == before, "the sysctl is not put back")
 
 
-def test_more_programs_than_a_connection_carries(machine: Machine) -> None:
+def test_start_of_more_programs_than_a_connection_carries(machine: Machine) -> None:
     """sshd allows ten sessions a connection unless told otherwise (MaxSessions)."""
     with opened(machine) as one:
         with pytest.raises(LabError, match="MaxSessions"):
@@ -306,7 +306,7 @@ with Machines(Link(), *machines) as testbed:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_an_owner_that_is_killed(daemons: Daemons, number: int) -> None:
+def test_machines_whose_owner_is_killed(daemons: Daemons, number: int) -> None:
     (daemon, server), (_, client) = daemons.values()
     before = lasting()
     given = json.dumps(

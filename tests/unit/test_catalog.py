@@ -26,7 +26,7 @@ ECHO = {
     "lab.py": '''"""How long an echo takes."""
 
 from labs.drive.result_columns import Margin
-from labs.experiments.echo.conditions import conditions
+from labs.experiments.echo.conditions import GROUPS, conditions
 from labs.experiments.echo.parameters import Echo as Parameters
 
 MARGIN = Margin(0.9, 1.1, "an echo is short")
@@ -48,14 +48,17 @@ class Settings:
     sample_ms: int = 100
 """,
     "conditions.py": """
-from labs.drive.condition import Condition, as_settings
+from labs.drive.condition import Condition, Group, as_settings
 from labs.drive.testbed.link import Link
 from labs.experiments.echo.settings import Settings
+
+GROUPS = (Group("none", "No delay"), Group("delays", "Two delays"))
 
 def conditions(p):
     settings = as_settings(Settings(p.words))
     return (Condition("near", Link(delay_ms=5.0), {}, settings, "delays"),
-            Condition("far", Link(delay_ms=50.0), {}, settings, "delays"))
+            Condition("far", Link(delay_ms=50.0), {}, settings, "delays"),
+            Condition("here", Link(), {}, settings, "none"))
 """,
     "experiment.py": """
 from labs.experiments.echo.settings import Settings
@@ -66,18 +69,14 @@ def measure(bench, condition):
     "results.py": """
 from dataclasses import dataclass
 from labs.drive.result_columns import Note, column
-from labs.experiments.echo.parameters import Echo
-from labs.experiments.echo.conditions import conditions
-from labs.read.lab import group_of
 
 @dataclass(frozen=True)
 class Results:
     bytes: int = column("size of the body", unit="bytes", headline=True)
-    group: str = column("the group of the condition", hidden=True)
     notes: tuple[Note, ...] = ()
 
 def results(run):
-    return Results(run.fetch()["bytes"], group_of(run, Echo, conditions), (Note("short", "x"),))
+    return Results(run.fetch()["bytes"], (Note("short", "x"),))
 """,
     "narrative.py": """
 def describe(table):
@@ -236,6 +235,12 @@ def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
             "Parameters.file_kib: default = 100 is out",
         ),
         (new.source("mine").replace("frozen=True, ", ""), "cannot inherit non-frozen"),
+        (new.source("mine").replace("round_trips: float =", "took_ms: float ="), "took_ms twice"),
+        (new.source("mine").replace("p.file_kib", "p.kib"), "mine.py, line 33: AttributeError"),
+        (
+            new.source("mine").replace("{}, settings)", '{}, settings, "pair")'),
+            'the condition near has the group "pair". Declared: none',
+        ),
     ],
 )
 def test_find_refuses_a_file_that_is_not_a_lab(tmp_path: Path, text: str, said: str) -> None:
@@ -299,6 +304,16 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
 
     assert "--words" in labs("parameters", "echo")
     assert "echo" in labs("run", "--help")
+    assert [line for line in labs("parameters", "echo").splitlines() if " (" in line] == [
+        "No delay (none)",
+        "Two delays (delays)",
+    ]
+    steps = json.loads(labs("run", "echo", "--dry-run", "--json"))
+    assert [(one["group"], one["condition"]) for one in steps["conditions"]] == [
+        ("none", "here"),
+        ("delays", "near"),
+        ("delays", "far"),
+    ]
     steps = json.loads(labs("run", "echo", "--words", "4", "--only", "far", "--dry-run", "--json"))
     assert steps["parameters"]["words"] == 4
     commands = [" ".join(line["argv"]) for line in steps["conditions"][0]["commands"]]
@@ -310,8 +325,16 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
     assert files_of(package, "echo") == before
 
 
-TWICE = ECHO["results.py"].replace("    group: str", "    bytes: int = 3\n    group: str")
+TWICE = ECHO["results.py"].replace("    notes:", "    bytes: int = 3\n    notes:")
 TAKEN = ECHO["results.py"].replace("bytes: int", "link: int")
+GROUP_TAKEN = ECHO["results.py"].replace("bytes: int", "group: int")
+FAR = "Link(delay_ms=50.0), {}, settings"
+NO_PARAMETER = ECHO["conditions.py"].replace("p.words", "p.word")
+UNDECLARED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', f'{FAR}, "delay"')
+UNGROUPED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', FAR)
+NO_GROUPS = ECHO["lab.py"].replace("import GROUPS, conditions", "import conditions")
+TWO_GROUPS = ECHO["conditions.py"].replace('Group("none"', 'Group("delays"')
+TITLES = ECHO["lab.py"].replace("MARGIN =", 'GROUPS = ("none", "delays")\nMARGIN =')
 NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"')
 
 
@@ -320,17 +343,39 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
     [
         ({"results": None}, "", "missing: results.py"),
         ({"experiment": None, "parameters": None}, "", "missing: parameters.py, experiment.py"),
+        ({"experiment": "x = 1\n"}, "experiment.py", "it defines no measure"),
+        ({"results": "x = 1\n"}, "results.py", "it defines no results"),
+        ({"experiment": "def ("}, "experiment.py", ", line 1: SyntaxError"),
+        ({"conditions": "def ("}, "conditions.py", ", line 1: SyntaxError"),
+        ({"conditions": "GROUPS = 1 / 0\n"}, "conditions.py", ", line 1: ZeroDivisionError"),
+        ({"conditions": NO_PARAMETER}, "conditions.py", ", line 9: AttributeError"),
+        (
+            {"article9": ECHO["article9.toml"].replace('column = "bytes"', 'column = "byte"')},
+            "article9.toml",
+            "A9.1: byte is not a column of Results; did you mean bytes?",
+        ),
+        ({"claims/__init__": None}, "article9.toml", "A9.2: grouped is not a judging function"),
         ({"results": TWICE}, "results.py", "Results declares bytes twice"),
         ({"results": TAKEN}, "results.py", "declares link, which every study has already"),
         ({"results": NOT_A_COLUMN}, "results.py", "predicted_by byte, which is not a column"),
+        ({"results": GROUP_TAKEN}, "results.py", "declares group, which every study has already"),
+        ({"conditions": UNDECLARED}, "lab.py", 'far has the group "delay"; did you mean delays?'),
+        ({"conditions": UNGROUPED}, "lab.py", "far has no group. Declared: none, delays"),
+        ({"lab": NO_GROUPS}, "lab.py", 'near has the group "delays". Declared: none'),
+        ({"conditions": TWO_GROUPS}, "lab.py", "GROUPS declares delays twice"),
+        ({"lab": TITLES}, "lab.py", "GROUPS must be a tuple of Group"),
         (
             {"article9": ECHO["article9.toml"].replace('"grouped"', '"group"')},
             "article9.toml",
             "A9.2",
         ),
-        ({"experiment": "import pandas\n"}, "experiment.py", "it imports pandas"),
         (
-            {"experiment": "from labs.read.lab import Lab\n"},
+            {"experiment": "import pandas\n" + ECHO["experiment.py"]},
+            "experiment.py",
+            "it imports pandas",
+        ),
+        (
+            {"experiment": "from labs.read.lab import Lab\n" + ECHO["experiment.py"]},
             "experiment.py",
             "imports labs.read.lab",
         ),
@@ -363,7 +408,8 @@ def test_load_folder_refuses(
 @pytest.mark.parametrize(
     ("ledger", "said"),
     [
-        (ECHO["article9.toml"], "A9.2: grouped is not a judging function"),
+        (ECHO["article9.toml"].replace("bytes", "took_ms"), "A9.2: grouped is not a judging"),
+        (ECHO["article9.toml"], "A9.1: bytes is not a column of Results; allowed: took_ms"),
         (ECHO["article9.toml"].replace("[article]", "[article"), "mine.toml: "),
     ],
 )

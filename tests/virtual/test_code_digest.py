@@ -13,7 +13,7 @@ from labs.drive import guest
 from labs.drive.kernel.boot import boot
 from labs.drive.kernel.guest_root import kept_root
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
-from labs.launch.code_digest import copy
+from labs.launch.code_digest import copied
 from labs.launch.inventory import python
 from labs.launch.plan import code_of, plan
 
@@ -45,7 +45,7 @@ def test_code_of_has_every_module_loaded_in_the_guest(name: str, tmp_path: Path)
         planned.kernel.path,
         root=kept_root(planned.root, python()),
         staging=tmp_path,
-        code=copy(code, python()),
+        code=copied(code, python()),
         argv=tuple(left if word == start else word for word in words),
     )
     loaded = {one for one in (tmp_path / "modules").read_text().split() if one.startswith("labs")}

@@ -25,7 +25,7 @@ PROGRAM = (
     "from tests.contract.inside import main; raise SystemExit(main(sys.argv[1:]))"
 )
 ROOT = Path(__file__).resolve().parents[2]
-LINKS = ("check_the_link_has_its_rate", "check_the_link_delays_its_port_alone")
+LINKS = ("check_link_has_its_rate", "check_link_delays_only_its_port")
 
 Outcomes = dict[str, dict[str, Any]]
 

@@ -32,7 +32,7 @@ def test_check_measures_the_articles_figures_on_6_1() -> None:
 
 
 def test_check_refuses_another_release() -> None:
-    with pytest.raises(RunFailed, match=r"it calls itself 6\.1\.\d+, not 6\.1\.1;"):
+    with pytest.raises(RunFailed, match=r"it reports release 6\.1\.\d+, not 6\.1\.1\."):
         check.check(store.find("6.1").path, "6.1.1")
 
 

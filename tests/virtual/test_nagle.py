@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -23,19 +21,24 @@ KERNELS = ["6.1", pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
 CONDITIONS = "off,on,off-no-k,quickack"
 
 
-@cache
-def runs(kernel: str = "6.1", **given: Any) -> dict[str, Run]:
-    """Runs that are made once for all tests of this file."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of all tests of this file: each is made once."""
+    return tmp_path_factory.mktemp("runs")
+
+
+def runs(folder: Path, kernel: str = "6.1", **given: Any) -> dict[str, Run]:
+    """The runs of a study by condition."""
     wished = {"only": CONDITIONS, **given}
-    study = make(find("nagle"), Nagle(runs=mkdtemp(prefix="labs-nagle-"), kernel=kernel, **wished))
+    study = make(find("nagle"), Nagle(runs=str(folder), kernel=kernel, **wished))
     return {run.condition: run for run in study.runs}
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_stalls_need_nagle_kept_connections_and_delayed_acks(kernel: str) -> None:
+def test_stalls_need_nagle_kept_connections_and_delayed_acks(folder: Path, kernel: str) -> None:
     """The article has 44.6 ms on its machines, with up to 14 ms of their own; without -k and with
     quick ACKs it has no figure."""
-    found = {name: results(run) for name, run in runs(kernel).items()}
+    found = {name: results(run) for name, run in runs(folder, kernel).items()}
     assert 38 < known(found["off"].mean_ms) < 48
     assert known(found["on"].mean_ms) < 2
     assert known(found["off-no-k"].mean_ms) < 5 and known(found["quickack"].mean_ms) < 5
@@ -51,34 +54,37 @@ def test_stalls_need_nagle_kept_connections_and_delayed_acks(kernel: str) -> Non
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_following_finds_the_articles_steps_in_nine_of_ten_requests(kernel: str) -> None:
+def test_following_finds_the_articles_steps_in_nine_of_ten_requests(
+    folder: Path, kernel: str
+) -> None:
     for name, steps in (("off", ARTICLE_OFF), ("on", ARTICLE_ON)):
-        assert following(requests_of(runs(kernel)[name]), steps).share == 0.9
+        assert following(requests_of(runs(folder, kernel)[name]), steps).share == 0.9
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_verdicts_of_article_3_on_fresh_runs(kernel: str) -> None:
-    found = {one.id: one.verdict for one in verdicts(find("nagle"), runs(kernel).values())}
+def test_verdicts_of_article_3_on_fresh_runs(folder: Path, kernel: str) -> None:
+    found = {one.id: one.verdict for one in verdicts(find("nagle"), runs(folder, kernel).values())}
     assert found["A3.1"] == found["A3.3"] == found["A3.4"] == found["A3.5"] == "holds"
     assert found["A3.7"] == "not judged"
 
 
-def test_joined_writes_are_one_segment_and_do_not_stall() -> None:
+def test_joined_writes_are_one_segment_and_do_not_stall(folder: Path) -> None:
     """A last write that says more is to come would wait 200 ms in the kernel."""
     for row in map(
-        results, runs(only="write-one,write-cork,write-more", requests=100, concurrency=10).values()
+        results,
+        runs(folder, only="write-one,write-cork,write-more", requests=100, concurrency=10).values(),
     ):
         assert (row.segments_per_answer, row.stalled_pct) == (1, 0)
         assert known(row.p99_ms) < 1
 
 
-def test_stall_grows_by_the_round_trip() -> None:
+def test_stall_grows_by_the_round_trip(folder: Path) -> None:
     """20 ms: the rest of the answer waits for the timer and a round trip, with quick ACKs for the
     round trip alone (labs.read.theory.nagle)."""
     found = {
         name: results(run)
         for name, run in runs(
-            only="off,on,quickack", delay_ms=20.0, requests=100, concurrency=10
+            folder, only="off,on,quickack", delay_ms=20.0, requests=100, concurrency=10
         ).items()
     }
     for name, steady_ms in (("off", 84.0), ("on", 20.0), ("quickack", 40.0)):

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from labs import catalog
 from labs.cli.__main__ import main
 
 
 def test_new_lab_runs_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
     monkeypatch.chdir(tmp_path)
     assert main(["new", "mylab"]) == 0
     capsys.readouterr()

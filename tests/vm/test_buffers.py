@@ -82,7 +82,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     )
 
 
-def test_size_small_has_six_conditions_at_a_rate_that_machines_carry(
+def test_buffers_size_small_has_six_conditions_at_100_mbit(
     study: tuple[Path, dict[str, Any]],
 ) -> None:
     _, said = study
@@ -92,7 +92,7 @@ def test_size_small_has_six_conditions_at_a_rate_that_machines_carry(
     assert {asked["delay_ms"] for asked in shaped} == {0, 200}
 
 
-def test_runs_tell_of_both_machines(study: tuple[Path, dict[str, Any]]) -> None:
+def test_runs_describe_both_machines(study: tuple[Path, dict[str, Any]]) -> None:
     runs, _ = study
     for folder_ in runs.glob("buffers-default-*"):
         run = json.loads((folder_ / "run.json").read_text())
@@ -102,7 +102,7 @@ def test_runs_tell_of_both_machines(study: tuple[Path, dict[str, Any]]) -> None:
         assert set(clocks) == {"before", "after"}
 
 
-def test_every_field_of_the_machines_ss_is_known(study: tuple[Path, dict[str, Any]]) -> None:
+def test_ss_of_the_machines_has_no_unknown_field(study: tuple[Path, dict[str, Any]]) -> None:
     runs, _ = study
     texts = [path.read_text() for path in runs.glob("buffers-*/*/ss.txt")]
     sockets = [socket for text in texts for block in blocks(text) for socket in block.sockets]
@@ -110,7 +110,7 @@ def test_every_field_of_the_machines_ss_is_known(study: tuple[Path, dict[str, An
     assert {token for socket in sockets for token in socket.unknown} == set()
 
 
-def test_the_two_witnesses_agree(study: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_testbeds_agree(study: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     """Where the interval is narrow enough to say; at this rate none may part."""
     if reason := no_kernel(DEFAULT_KERNEL):
         pytest.skip(reason)
@@ -202,9 +202,7 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_goes_wrong_is_told_and_put_back(
-    fault: str, on: On, shaped: Path, tmp_path: Path
-) -> None:
+def test_failures_are_reported_and_undone(fault: str, on: On, shaped: Path, tmp_path: Path) -> None:
     """The run before stays, one line says what happened, and the same command goes on."""
     cause, code, words = FAULTS[fault]
     shutil.copytree(shaped, tmp_path, dirs_exist_ok=True)
@@ -228,7 +226,7 @@ def test_what_goes_wrong_is_told_and_put_back(
     assert before.stat().st_mtime_ns == made_ns
 
 
-def test_a_machine_that_dies(on: On, tmp_path: Path) -> None:
+def test_run_on_a_machine_that_dies(on: On, tmp_path: Path) -> None:
     """Last: the machine is started again."""
     one = (*ONCE, "--only", "both", "--into", str(tmp_path))
     process = labs(*one)

@@ -26,13 +26,13 @@ def setting(ssh_config: Path, on: On) -> Setting:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_contract(name: str, setting: Setting) -> None:
+def test_contract_of_vagrant(name: str, setting: Setting) -> None:
     try:
         run(CHECKS[name], setting)
     except NotApplicable as reason:
         pytest.skip(str(reason))
 
 
-def test_a_link_that_is_left_is_the_server_s_own(ssh_config: Path) -> None:
+def test_vagrant_as_found_keeps_the_link_of_the_server(ssh_config: Path) -> None:
     with Vagrant(Link(), ssh_config, as_found=True) as testbed:
         assert "delay 200ms" in testbed.server.run(("tc", "qdisc", "show", "dev", DEVICE)).text

@@ -21,13 +21,13 @@ WAY_IN = "10.0.2.15"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_listens_but_ssh_at_the_way_in(name: str, on: On) -> None:
+def test_machines_listen_for_ssh_only(name: str, on: On) -> None:
     rows = [line.split() for line in on(name, "ss", "-H", "-tuln").splitlines()]
     assert [row[4] for row in rows] == [f"{WAY_IN}:22"], rows
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_first_key_is_gone_and_passwords_open_nothing(name: str, on: On) -> None:
+def test_machines_refuse_the_insecure_key_and_passwords(name: str, on: On) -> None:
     first = (folder() / "vagrant" / "first-key.pub").read_text().split()[1]
     keys = on(name, "cat", ".ssh/authorized_keys")
     assert keys.startswith("ssh-") and first not in keys
@@ -41,7 +41,7 @@ def test_the_first_key_is_gone_and_passwords_open_nothing(name: str, on: On) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_machine_has_its_place_and_its_tools(name: str, on: On) -> None:
+def test_machines_have_their_address_and_tools(name: str, on: On) -> None:
     assert f" {ADDRESSES[name]}/24 " in on(name, "ip", "-o", "-4", "address", "show", DEVICE)
     assert on(name, "hostname").strip() == name
     assert on(name, "ip", "route", "show", "default") == ""
@@ -51,7 +51,7 @@ def test_a_machine_has_its_place_and_its_tools(name: str, on: On) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ss") is None, reason="ss is not installed")
-def test_on_this_machine_the_way_in_is_at_127_0_0_1(ssh_config: Path) -> None:
+def test_machines_forward_ssh_on_127_0_0_1_only(ssh_config: Path) -> None:
     ports = [
         line.split()[1]
         for line in ssh_config.read_text().splitlines()
@@ -63,7 +63,7 @@ def test_on_this_machine_the_way_in_is_at_127_0_0_1(ssh_config: Path) -> None:
     assert set(ports) <= {one.rpartition(":")[2] for one in of_qemu}
 
 
-def test_the_link_that_the_server_lays_is_measured_and_reported() -> None:
+def test_own_link_is_measured_and_reported() -> None:
     """As Vagrant has it done at the end of `up`; the rate is what such machines carry."""
     done = subprocess.run(
         (sys.executable, folder() / "vagrant" / "report.py"),
@@ -79,7 +79,7 @@ def test_the_link_that_the_server_lays_is_measured_and_reported() -> None:
     assert said and int(said[1]) > 0 and 200 <= float(said[2]) < 300, done
 
 
-def test_clocks_are_brought_near(ssh_config: Path, on: On) -> None:
+def test_bring_near_sets_the_clock(ssh_config: Path, on: On) -> None:
     on("client", "sudo", "date", "-s", "+3 seconds")
     with Vagrant(Link(), ssh_config) as testbed:
         found = apart(testbed.server, testbed.client)

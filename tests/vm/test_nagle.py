@@ -15,7 +15,7 @@ STALL_MS = (38.0, 60.0)
 AT_LEAST_LESS = 5.0
 
 
-def test_the_stall_is_there_and_goes_without_nagle(tmp_path: Path) -> None:
+def test_nagle_stall_disappears_without_nagle(tmp_path: Path) -> None:
     said = answer(
         "run",
         "nagle",

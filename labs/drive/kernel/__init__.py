@@ -1,1 +1,1 @@
-"""The kernels of the laboratory: built, kept, found, checked, booted."""
+"""The kernels of the virtual testbed: build, store, find, check and boot them."""

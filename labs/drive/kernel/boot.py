@@ -1,12 +1,12 @@
-"""Boot a User-Mode Linux kernel on virtual time, run one program inside, halt.
+"""Boot a User-Mode Linux kernel in virtual time, run one program inside, and halt.
 
-The kernel's command line and its memory are inputs of its random generator, so the words below
-are the same on every machine: what differs from run to run (folders, parameters) comes in by way
-of the working directory, and only the seed stands on the command line.
+The kernel's command line and its memory are inputs of its random number generator, so the command
+line is the same on every machine. Whatever differs from run to run (folders, parameters) is passed
+through the working directory; only the memory size and the seed are on the command line.
 
-Inside, nothing of this machine shows but four folders: a root of its own
+Four folders of this machine are visible inside: the guest's own root
 (`labs.drive.kernel.guest_root`) and the driving code at /run/labs/code, both read-only; the
-program's words; and the folder of the run at /run/labs/run, the only one that can be written.
+arguments of the program; and the folder of the run at /run/labs/run, the only writable one.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ from labs.drive.kernel.process_group import (
 from labs.drive.kernel.watchdog import LOOK_S, Gauges, Limits, Watchdog
 from labs.drive.programs.init import EXIT_LINE, INIT, PYTHON
 from labs.drive.record.disk import clear_folders, owned_folder
+from labs.drive.units import MIB
 from labs.errors import RunFailed
 
-# Any constant does; a date after the article's kernels makes certificates and logs plausible.
+# Any constant would do; a date after the article's kernels keeps certificates and logs plausible.
 EPOCH_NS = 1_790_000_000_000_000_000
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 LEFTOVER = "labs-boot-"
-CONSOLE_S = 0.05  # how long the console is left unread
-CONSOLE_BYTES = 64 << 20
+CONSOLE_S = 0.05  # interval between two reads of the console
+CONSOLE_BYTES = 64 * MIB
 TAIL_BYTES = 8192
 LIMITS = Limits()
 
-# A guest's processes are processes of this machine whose system calls the kernel catches: one that
-# outlived the kernel would make them here. So, beside the kernel and in its group, a shell reads
-# from a pipe that ends when the owner dies, however it dies, and kills all of the group at once.
+# A guest's processes are processes of this machine whose system calls the kernel intercepts. A
+# process that outlived the kernel would make its system calls on this machine. Therefore a shell in
+# the kernel's process group reads from a pipe that closes when the owner dies, however it dies;
+# the shell then kills the whole group at once.
 _GUARD = """\
 exec 9<&0 </dev/null
 { read -r _ <&9; kill -KILL 0; } &
@@ -53,11 +55,11 @@ exec "$@"
 
 
 def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
-    """The kernel's words: constant but for the memory and the seed, which are a run's inputs."""
+    """The kernel's command line: constant except for memory and seed, which are inputs of a run."""
     return (
         "root=/dev/root",
         "rootfstype=hostfs",
-        "rootflags=proc/self/cwd/root/.",
+        "rootflags=proc/self/cwd/guest/.",
         "ro",
         f"mem={memory_mib}M",
         "time-travel=inf-cpu",
@@ -86,24 +88,24 @@ def boot(
     on_line: Callable[[str], None] | None = None,
     limits: Limits = LIMITS,
 ) -> None:
-    """Boot `kernel`, run `argv` inside as its root, halt; return when it ended with exit code 0.
+    """Boot `kernel`, run `argv` inside as root, halt, and return if `argv` ended with exit code 0.
 
-    `root` is the folder that the guest has as its root, `staging` is writable inside at
-    /run/labs/run, `code` readable at /run/labs/code. `on_line` gets each line that the console
-    shows. RunFailed, with the tail of the console, when the program fails, the kernel panics, or a
-    program inside spins or waits beyond `limits`, however slow this machine is; Missing when no
-    folder can hold the guest's memory. The kernel's whole process group is gone when this returns
-    or raises.
+    `root` is the guest's root folder. Inside, `staging` is writable at /run/labs/run and `code`
+    readable at /run/labs/code. `on_line` receives each line of the console. Raises RunFailed, with
+    the tail of the console, if the program fails, the kernel panics, or a program inside spins or
+    waits beyond `limits`, which do not depend on the speed of this machine. Raises Missing if no
+    folder can hold the guest's memory. The kernel's whole process group has ended when this
+    returns or raises.
     """
     with _boot_folder(memory_mib) as folder:
-        (folder / "root").symlink_to(root.resolve())
+        (folder / "guest").symlink_to(root.resolve())
         (folder / "run").symlink_to(staging.resolve())
         (folder / "code").symlink_to(code.resolve())
         inner = folder / "boot"
         inner.mkdir()
         (inner / "argv").write_bytes(b"\0".join(word.encode() for word in argv) + b"\0")
         console = folder / "console"
-        # A regular file as console: a pipe could fill and make the guest wait on real time.
+        # The console is a regular file: a full pipe would make the guest wait in real time.
         with (
             console.open("wb") as output,
             _started(
@@ -118,7 +120,7 @@ def boot(
 def _started(
     kernel: Path, words: tuple[str, ...], folder: Path, cpu: int | None, output: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A kernel that runs in a process group of its own, all of which is gone afterwards."""
+    """Run a kernel in its own process group; afterwards all processes of the group have ended."""
     pinned = () if cpu is None else ("taskset", "-c", str(cpu))
     watched, held = os.pipe()
     try:
@@ -149,8 +151,8 @@ def _ignore(line: str) -> None:
 def _watch(
     pid: int, gauges: Gauges, limits: Limits, console: Path, on_line: Callable[[str], None]
 ) -> None:
-    """Follow the console until the kernel ends; RunFailed when the watchdog ends it, or when it
-    prints far too much."""
+    """Follow the console until the kernel ends; RunFailed if the watchdog ends it, or if it prints
+    more than CONSOLE_BYTES."""
     seen, begun = 0, b""
     watchdog, seen_before, waited_s = Watchdog(limits), 0, 0.0
     ended = os.pidfd_open(pid)
@@ -168,7 +170,7 @@ def _watch(
                 if seen > CONSOLE_BYTES:
                     raise RunFailed(
                         "the program inside the virtual kernel printed more than "
-                        f"{CONSOLE_BYTES >> 20} MiB and was ended; its console ends: "
+                        f"{CONSOLE_BYTES >> 20} MiB and was ended. The console ends: "
                         f"{tail(console)}"
                     )
                 if waited_s >= LOOK_S and not over:
@@ -180,7 +182,7 @@ def _watch(
                     )
                     if reason:
                         raise RunFailed(
-                            f"the virtual kernel was ended because {reason}. Its "
+                            f"the virtual kernel was ended because {reason}. The "
                             f"console ends: {tail(console)}"
                         )
                     seen_before, waited_s = seen, 0.0
@@ -197,14 +199,14 @@ def _judge(console: Path) -> None:
         return
     if status:
         raise RunFailed(
-            f"the program inside the virtual kernel ended with exit code {status}; "
-            f"the console ends: {tail(console)}"
+            f"the program inside the virtual kernel ended with exit code {status}. "
+            f"The console ends: {tail(console)}"
         )
-    raise RunFailed(f"the virtual kernel ended without a result; its console ends: {tail(console)}")
+    raise RunFailed(f"the virtual kernel ended without a result. The console ends: {tail(console)}")
 
 
 def tail(console: Path, lines: int = 6) -> str:
-    """The last lines of a console, as one line."""
+    """The last lines of a console, joined into one line."""
     with console.open("rb") as file:
         file.seek(max(0, console.stat().st_size - TAIL_BYTES))
         text = file.read().decode("utf-8", "replace")
@@ -213,9 +215,9 @@ def tail(console: Path, lines: int = 6) -> str:
 
 @contextlib.contextmanager
 def _boot_folder(memory_mib: int) -> Iterator[Path]:
-    """A folder for one boot (memory, console, UML's own files), gone when it is over."""
+    """A folder for one boot (memory, console, UML's own files), deleted afterwards."""
     where = memory_folder(memory_mib)
-    # A killed boot may have been given another folder than this one.
+    # An earlier boot that was killed may have used another folder than this one.
     for _, other in candidates():
         clear_folders(LEFTOVER, other)
     with owned_folder(LEFTOVER, where) as folder:

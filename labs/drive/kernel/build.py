@@ -1,10 +1,10 @@
-"""Build a User-Mode Linux kernel with virtual time, the same bytes wherever it is built; or add one
-that was built elsewhere.
+"""Build a User-Mode Linux kernel with virtual time, reproducibly to the byte; or add one that was
+built elsewhere.
 
-Source, patches, `make tinyconfig` plus our fragment, `make`, check, keep. Everything that a
-kernel build takes from its surroundings is fixed here: the user, host and date in the banner (they
-feed the kernel's random generator, too), the language, the time zone, the tools' folder; and
-paths are mapped away.
+The steps: fetch the source, patch it, `make tinyconfig` plus our fragment, `make`, check, store.
+Everything that a kernel build takes from its environment is fixed here: the user, host and date in
+the banner (they also feed the kernel's random number generator), the locale, the time zone and the
+PATH of the tools. Absolute paths are mapped to constant ones.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from typing import Any, TextIO
 from labs.drive.kernel import kernel_source as source
 from labs.drive.kernel import store
 from labs.drive.kernel.check import check
-from labs.drive.kernel.versions import KernelSpec, series_of
+from labs.drive.kernel.versions import SERIES, KernelSpec, series_of
 from labs.errors import Damaged, LabError, Missing, RunFailed
 
 HZ = 250
-# Half of it is the unpacked tree; a downloaded package comes on top.
+# Half of this is the unpacked tree. A downloaded package needs additional room.
 ROOM_MIB = 1536
 ROOM_TO_ADD_MIB = 128
 HERE = Path(__file__).parent
 PATCHES = HERE / "patches"
-# A user's own compiler in PATH would build other bytes than the machine's.
+# A user's own compiler in PATH would produce other bytes than the system's.
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-# Objects that are compiled; only the length of the progress bar rests on it.
+# The number of objects that are compiled; used only for the length of the progress bar.
 OBJECTS = {"6.1": 607, "6.12": 636}
 
 _TOOLS = {
@@ -60,7 +60,7 @@ OFF = "n"
 
 @dataclass(frozen=True)
 class Built:
-    """A kernel, whether it was built now or there before, and what its check measured."""
+    """A kernel, whether it was built now or existed before, and what its check measured."""
 
     kernel: store.Kernel
     fresh: bool
@@ -70,12 +70,13 @@ class Built:
 def plan(
     spec: KernelSpec, *, tarball: Path | None = None, into: Path | None = None
 ) -> dict[str, Any]:
-    """What a build of `spec` would do, as plain data: nothing is fetched, nothing written."""
+    """What a build of `spec` would do, as plain data. Nothing is fetched or written."""
     found = source.locate(spec, tarball)
     series = series_of(found.version) if found.version else spec.series
     there = _there(found.version, series, into)
     return {
         "source": found.version or None,
+        "supported": series in SERIES,
         "from": found.kind,
         "tarball": str(found.tarball) if found.tarball else None,
         "package": found.package or None,
@@ -89,12 +90,12 @@ def plan(
 
 
 def needs() -> None:
-    """Missing, naming the packages, if a tool of the build is not on this machine, or if the
-    machine is not one that User-Mode Linux is built for."""
+    """Raise Missing, naming the packages, if this machine lacks a tool of the build, or if it is
+    not x86-64, the only architecture on which User-Mode Linux is supported here."""
     if (machine := os.uname().machine) != "x86_64":
         raise Missing(
-            f"User-Mode Linux runs on x86-64, this machine is {machine}: read recorded "
-            "runs here, which needs no kernel"
+            f"User-Mode Linux needs x86-64, and this machine is {machine}. Use recorded "
+            "runs, which need no kernel"
         )
     absent = sorted(
         {package for tool, package in _TOOLS.items() if not shutil.which(tool, path=PATH)}
@@ -103,7 +104,7 @@ def needs() -> None:
         absent.append("libc6-dev")
     if absent:
         raise Missing(
-            f"to build a kernel this machine lacks {', '.join(absent)}; on Debian, as "
+            f"building a kernel needs {', '.join(absent)}. On Debian, run as "
             f"root: apt-get install {' '.join(absent)}"
         )
 
@@ -117,24 +118,25 @@ def build(
     into: Path | None = None,
     progress: Progress | None = None,
 ) -> Built:
-    """Build the kernel that `spec` names, check it and keep it in `into` (the user's store).
+    """Build the kernel that `spec` names, check it and store it in `into` (the user's store).
 
     A kernel that was built from the same source with the same patches, options and compiler is
-    not built again unless `fresh`. Missing for tools, source or room; RunFailed when a patch, an
-    option, the compiler or the check fails: such a kernel is not kept.
+    not built again unless `fresh`. Raises Missing if tools, the source or disk space are missing,
+    and RunFailed if a patch, an option, the compiler or the check fails; such a kernel is not
+    stored.
     """
     show = progress or Progress()
     try:
         needs()
         found = source.locate(spec, tarball)
-    except Missing:
-        # Where none can be built, one that is shared or was added serves as well.
-        if fresh or tarball or not (there := _kept(spec)):
+    except LabError:
+        # If no kernel can be built here, one that is shared or was added serves as well.
+        if fresh or tarball or spec.form == "digest" or not (there := _kept(spec)):
             raise
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
     if not fresh and (there := _there(found.version, series_of(found.version), into)):
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
-    # The compiler sees the real path; only that can be mapped away.
+    # The compiler sees the resolved path, so that is the one to map.
     folder = (into or store.own_store()).resolve()
     with store.work_folder(folder, ROOM_MIB) as work:
         try:
@@ -147,7 +149,7 @@ def build(
             config = _configure(tree, release)
             show.step(f"compiling Linux {release}")
             _compile(tree, release, jobs or len(os.sched_getaffinity(0)), show)
-            show.step("checking it: boots, shapes, the receive buffer's figures")
+            show.step("checking the kernel: boots, link shaping, receive buffer figures")
             program = tree / "linux"
             checked = check(program, release)
         finally:
@@ -165,7 +167,7 @@ def build(
 
 
 def plan_add(file: Path, sha256: str, *, into: Path | None = None) -> dict[str, Any]:
-    """What `add` would do, as plain data, after the file's digest was checked."""
+    """What `add` would do, as plain data; checks the digest of the file first."""
     store.check_digest(file, sha256)
     return {
         "file": str(file),
@@ -175,16 +177,16 @@ def plan_add(file: Path, sha256: str, *, into: Path | None = None) -> dict[str, 
 
 
 def add(file: Path, sha256: str, *, into: Path | None = None) -> store.Kernel:
-    """Check a kernel file and keep it in `into` (the user's store) under its digest.
+    """Check a kernel file and store it in `into` (the user's store) under its digest.
 
-    Version and tick are what the booted kernel says of itself. RunFailed if it fails the check.
+    Version and HZ are what the booted kernel reports. RunFailed if the kernel fails the check.
     """
     store.check_digest(file, sha256)
     with store.work_folder((into or store.own_store()).resolve(), ROOM_TO_ADD_MIB) as work:
         program = work / "linux"
         shutil.copyfile(file, program)
         program.chmod(0o755)
-        # Once more: what is kept is the copy.
+        # Checked again, because the copy is what is stored.
         store.check_digest(program, sha256)
         measured = check(program)
         content = {
@@ -207,7 +209,7 @@ def _kept(spec: KernelSpec) -> store.Kernel | None:
 
 
 def _recipe(series: str) -> dict[str, Any]:
-    """What decides the bytes of a kernel beside its source."""
+    """Everything other than the source that determines the bytes of a kernel."""
     return {
         "hz": HZ,
         "patches": {name: hashlib.sha256(text).hexdigest() for name, text in _patches().items()},
@@ -218,7 +220,7 @@ def _recipe(series: str) -> dict[str, Any]:
 
 
 def _there(version: str, series: str, into: Path | None) -> store.Kernel | None:
-    """A kernel that was built from this source version by the present recipe."""
+    """A stored kernel that was built from this source version with the current recipe."""
     if not version:
         return None
     recipe = _recipe(series)
@@ -252,16 +254,16 @@ def _apply(tree: Path) -> None:
         )
         done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
         if done.returncode:
-            said = done.stdout.splitlines() or ["patch said nothing"]
+            said = done.stdout.splitlines() or ["patch printed nothing"]
             lines = [line for line in said if "FAILED" in line or "can't" in line]
             raise RunFailed(
-                f"{patch.name} does not fit this source: {(lines or said)[0]}; build "
-                f"a series that it fits ({', '.join(OBJECTS)}), or fix the patch"
+                f"{patch.name} does not apply to this source: {(lines or said)[0]}. Build "
+                f"a supported series ({', '.join(SERIES)}), or fix the patch"
             )
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """The whole environment of the build: nothing of the user's own comes through."""
+    """The whole environment of the build; nothing of the user's environment is passed on."""
     mapped = f"-ffile-prefix-map={tree}=/kernel"
     return {
         "PATH": PATH,
@@ -281,7 +283,7 @@ def environment(tree: Path) -> dict[str, str]:
 
 
 def fragment_text(series: str, folder: Path = HERE) -> str:
-    """The lines for one series: `fragment.config`, then `fragment-SERIES.config` if it exists."""
+    """The options for one series: `fragment.config`, then `fragment-SERIES.config` if it exists."""
     text = (folder / "fragment.config").read_text("utf-8")
     own = folder / f"fragment-{series}.config"
     return text + own.read_text("utf-8") if own.is_file() else text
@@ -290,8 +292,8 @@ def fragment_text(series: str, folder: Path = HERE) -> str:
 def options_of(text: str) -> dict[str, str]:
     """Options and values of a fragment or a `.config`; "n" for `# CONFIG_X is not set`.
 
-    A later line wins, as in the kernel's own merge. Damaged for a line that is neither an option
-    nor a comment, and for a comment that looks like a mistyped option.
+    A later line wins, as in the kernel's own merge. Raises Damaged for a line that is neither an
+    option nor a comment, and for a comment that looks like a mistyped option.
     """
     options: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -308,24 +310,24 @@ def options_of(text: str) -> dict[str, str]:
 
 
 def not_taken(wanted: dict[str, str], config: dict[str, str]) -> tuple[str, ...]:
-    """The wanted options that a finished configuration lacks, each with what it has instead.
+    """The requested options that a finished configuration lacks, each with its actual value.
 
-    An option that the configuration does not know counts as off.
+    An option that is not in the configuration counts as off.
     """
     return tuple(
-        f"{name} (wanted {value}, is {config.get(name, OFF)})"
+        f"{name} (requested {value}, is {config.get(name, OFF)})"
         for name, value in wanted.items()
         if config.get(name, OFF) != value
     )
 
 
 def verify_options(wanted: dict[str, str], config: dict[str, str], version: str) -> None:
-    """RunFailed, naming the options, if a configuration lacks one that was asked for."""
+    """RunFailed, naming the options, if a configuration lacks one that was requested."""
     if missing := not_taken(wanted, config):
         raise RunFailed(
-            f"the configuration of Linux {version} did not take {', '.join(missing)}; "
-            "a dependency is missing or the option has another name in this version: "
-            f"put what it needs into labs/drive/kernel/fragment-{series_of(version)}.config"
+            f"the configuration of Linux {version} did not take {', '.join(missing)}. "
+            "A dependency is missing, or the option has another name in this version. "
+            f"Add what it needs to labs/drive/kernel/fragment-{series_of(version)}.config"
         )
 
 
@@ -353,12 +355,12 @@ def _compile(tree: Path, release: str, jobs: int, show: Progress) -> None:
 
     _make(tree, f"-j{jobs}", "linux", on_line=count)
     if not (tree / "linux").is_file():
-        raise RunFailed("make ended well but left no kernel")
+        raise RunFailed("make succeeded but produced no kernel")
 
 
 def _make(tree: Path, *words: str, on_line: Callable[[str], None] | None = None) -> None:
-    """Run make, in a process group of its own that is gone when this returns or raises."""
-    # If this process is killed outright, make gets SIGTERM, which it hands on to its children.
+    """Run make in its own process group, which has ended when this returns or raises."""
+    # If this process is killed, make receives SIGTERM and passes it on to its children.
     argv = ("setpriv", "--pdeathsig", "TERM", "make", "ARCH=um", *words)
     last: list[str] = []
     process = subprocess.Popen(
@@ -389,20 +391,20 @@ def _make(tree: Path, *words: str, on_line: Callable[[str], None] | None = None)
 
 
 def _failure(target: str, lines: list[str]) -> LabError:
-    """What went wrong in make, in one line: its first error."""
+    """The first error of make, in one line."""
     if any("No space left" in line for line in lines):
-        return Missing("no room left on the disk while compiling; a build needs 2 GiB")
-    # The lines of make itself (***) name only the rule; what failed stands before them.
+        return Missing("the disk became full during compilation. A build needs 2 GiB")
+    # The lines of make itself (***) name only the rule; the error is printed before them.
     errors = [line for line in lines if "rror" in line and "***" not in line]
     said = (errors or [line for line in lines if "***" not in line][-1:] or lines or ["nothing"])[0]
-    return RunFailed(f"make {target} failed, saying: {said}")
+    return RunFailed(f"make {target} failed: {said}")
 
 
 WIDTH = 30
 
 
 class Progress:
-    """Shows the steps of one piece of work on stderr; `quiet` shows nothing."""
+    """Shows the steps of a task on stderr; `quiet` shows nothing."""
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -412,7 +414,7 @@ class Progress:
         self._drawn = False
 
     def step(self, text: str) -> None:
-        """Say what begins now."""
+        """Show that a step begins."""
         self._tenth = 0
         if self._quiet:
             return
@@ -421,7 +423,7 @@ class Progress:
         self._stream.flush()
 
     def part(self, done: int, of: int, what: str) -> None:
-        """Say how much of the present step is done."""
+        """Show how much of the current step is done."""
         if self._quiet:
             return
         percent = min(99, 100 * done // max(of, 1))
@@ -436,7 +438,7 @@ class Progress:
         self._stream.flush()
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._clear()
         self._stream.flush()
 

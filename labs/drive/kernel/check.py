@@ -1,10 +1,11 @@
-"""Check a kernel before it is kept: it boots, it shapes, and a receive buffer fills as published.
+"""Check a kernel before it is stored: it boots, it shapes a link, and a receive buffer fills as
+published.
 
-The figures of article 4 hang on the size of one packet in memory, which a missing option or a
-changed structure moves without any error; so they are what a build is held to.
+The figures of article 4 depend on the memory size of one packet, which a missing option or a
+changed structure alters without any error. Every build must therefore reproduce them.
 
-The first half judges, on this machine. The second half measures, inside the kernel, where sleeping
-is free because the clock is virtual.
+The first half of this module judges, on this machine. The second half measures, inside the kernel,
+where sleeping costs nothing because the clock is virtual.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ RCVBUF_BYTES = 32 * 1024
 
 RTT_TOLERANCE = 0.01
 MEMORY_MIB = 1024
-# The folder around the package, of which the guest loads this module.
+# The folder that contains the package; the guest loads this module from it.
 CODE = Path(__file__).parents[3]
 # -c, not -m: isolated mode keeps the working folder off the path.
 START = (
@@ -54,12 +55,14 @@ START = (
 )
 MEASURED = "measured.json"
 
-# Figures by series, in bytes; keys as the self-test gives them, a figure of a row as "row.figure".
-# 6.1: article 4's own, skmem_r 73,984 and Recv-Q 62,464 at scale 0, 56 KiB queued at scale 1.
+# Figures by series, in bytes; keys as the self-test returns them, a figure of a row as
+# "row.figure".
+# 6.1: article 4's own figures: skmem_r 73,984 and Recv-Q 62,464 at scale 0, 56 KiB queued at
+# scale 1.
 # 6.12: tcp_adv_win_scale has no effect since 6.6 (net/ipv4/tcp_input.c:tcp_measure_rcv_mss takes
-# the ratio from a packet), so both rows are alike; measured with the distribution's options.
-# packet_overhead: sk_buff, 256, and its head: a kmalloc of 1,024 on 6.1; on 6.12 net/core/skbuff.c
-# SKB_SMALL_HEAD_SIZE, 704 with the MAX_HEADER of a distribution's kernel.
+# the ratio from a packet), so both rows are equal; measured with the distribution's options.
+# packet_overhead: sk_buff (256) plus its head: a kmalloc of 1,024 on 6.1; on 6.12
+# net/core/skbuff.c SKB_SMALL_HEAD_SIZE, 704 with the MAX_HEADER of a distribution's kernel.
 EXPECTED: dict[str, dict[str, int]] = {
     "6.1": {
         "packet_overhead": 1_280,
@@ -77,14 +80,15 @@ EXPECTED: dict[str, dict[str, int]] = {
 
 
 def check(program: Path, release: str = "") -> dict[str, Any]:
-    """Boot a kernel program twice, measure in it, and return what was measured.
+    """Boot a kernel program twice, run the self-test in it, and return the measurements.
 
-    Keys: `release`, `hz`, `virtual_time`, `memory_kib`, `random` (the first bytes drawn),
-    `differs` (the keys in which the boots differ: none), `rtt_ms` (of a link of 200 ms),
-    `packet_overhead` (bytes in memory beside a sent packet's data), and for
+    Keys: `release`, `hz`, `virtual_time`, `memory_kib`, `random` (the first random bytes),
+    `differs` (the keys in which the boots differ; must be empty), `rtt_ms` (of a link of 200 ms),
+    `packet_overhead` (bytes in memory in addition to a sent packet's data), and for
     tcp_adv_win_scale 0 and 1 `skmem_r`, `skmem_rb`, `recv_q` in bytes. Series without published
-    figures are measured, not judged on them. RunFailed, with the figures, if the kernel does not
-    boot, shape, repeat or fill as it should, or is not the `release` that it should be.
+    figures are measured but not judged by them. Raises RunFailed, with the figures, if the kernel
+    does not boot, if its shaping, repetition or receive buffer figures are wrong, or if it is not
+    the expected `release`.
     """
     measured = measure(program)
     if faults := judge(measured, release):
@@ -93,15 +97,15 @@ def check(program: Path, release: str = "") -> dict[str, Any]:
 
 
 def failure(faults: tuple[str, ...]) -> RunFailed:
-    """The error that says in what a kernel failed."""
+    """The error that lists what is wrong with a kernel."""
     return RunFailed(
-        f"this kernel fails its check: {'; '.join(faults)}; an option or a patch of "
-        "its build changed something, see labs/drive/kernel/fragment.config"
+        f"this kernel fails its check: {'; '.join(faults)}. An option or a patch of "
+        "its build has changed something. See labs/drive/kernel/fragment.config"
     )
 
 
 def measure(program: Path) -> dict[str, Any]:
-    """What the self-test measures inside a kernel program, in two boots that should be alike."""
+    """What the self-test measures inside a kernel program, in two boots that should be equal."""
     needs()
     first, second = _measure_once(program), _measure_once(program)
     return first | {"differs": sorted(key for key in first if first[key] != second.get(key))}
@@ -127,42 +131,42 @@ TOOLS = {"python3": "python3", "ip": "iproute2", "tc": "iproute2", "ethtool": "e
 
 
 def needs() -> None:
-    """Missing, naming the packages, if a tool of the check is not on this machine."""
+    """Raise Missing, naming the packages, if this machine lacks a tool of the check."""
     absent = sorted({TOOLS[name] for name in TOOLS if shutil.which(name, path=PATH) is None})
     if absent:
         raise Missing(
-            f"to check a kernel this machine lacks {', '.join(absent)}; on Debian, as "
+            f"checking a kernel needs {', '.join(absent)}. On Debian, run as "
             f"root: apt-get install {' '.join(absent)}"
         )
 
 
 def _root() -> Path:
-    """The root of the guest that is measured in."""
+    """The root folder of the guest in which the self-test runs."""
     found = {name: Path(shutil.which(name, path=PATH) or name) for name in TOOLS}
     interpreter = found.pop("python3")
     return kept_root(guest_root(found, interpreter), interpreter)
 
 
 def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:
-    """What in a measurement is not as it should be; empty if all is well."""
+    """What is wrong with a measurement; empty if nothing is."""
     faults = []
     if release and measured["release"] != release:
-        faults.append(f"it calls itself {measured['release']}, not {release}")
+        faults.append(f"it reports release {measured['release']}, not {release}")
     if not measured["virtual_time"]:
         faults.append("its clock is not virtual (UML_TIME_TRAVEL_SUPPORT)")
     if measured["differs"]:
         faults.append(f"two boots differ in {', '.join(measured['differs'])}")
     if abs(measured["rtt_ms"] - DELAY_MS) > RTT_TOLERANCE * DELAY_MS:
-        faults.append(f"a link of {DELAY_MS} ms has a round trip of {measured['rtt_ms']} ms")
+        faults.append(f"a link of {DELAY_MS} ms has an RTT of {measured['rtt_ms']} ms")
     figures = flat(measured)
     for name, wanted in EXPECTED.get(series_of(measured["release"]), {}).items():
         if figures[name] != wanted:
-            faults.append(f"{name} is {figures[name]:,}, should be {wanted:,}")
+            faults.append(f"{name} is {figures[name]:,}, expected {wanted:,}")
     return tuple(faults)
 
 
 def compared(measured: dict[str, Any]) -> list[dict[str, Any]]:
-    """The figures as rows: what was measured beside what should come out (None: not judged)."""
+    """The figures as rows: measured and expected values (expected None: not judged)."""
     wanted = {"rtt_ms": DELAY_MS, **EXPECTED.get(series_of(measured["release"]), {})}
     return [
         {"figure": name, "measured": value, "expected": wanted.get(name)}
@@ -171,7 +175,7 @@ def compared(measured: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def flat(measured: dict[str, Any]) -> dict[str, Any]:
-    """The figures of a measurement by name, those of a row as "row.figure"."""
+    """The figures of a measurement by name; those of a row are named "row.figure"."""
     figures = {name: measured[name] for name in ("rtt_ms", "packet_overhead")}
     for row, values in measured.items():
         if isinstance(values, dict):
@@ -188,7 +192,7 @@ def judged(release: str) -> bool:
 
 
 def tool(argv: tuple[str, ...], lines: str = "") -> None:
-    """Run ip or tc; stop with what it said if it failed."""
+    """Run ip or tc; exit with its error message if it fails."""
     done = subprocess.run(argv, input=lines, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(argv)}: {(done.stderr or done.stdout).strip()}")
@@ -196,7 +200,7 @@ def tool(argv: tuple[str, ...], lines: str = "") -> None:
 
 @contextlib.contextmanager
 def network_namespace(name: str) -> Iterator[None]:
-    """Sockets made in here belong to a network namespace."""
+    """Sockets created within this context belong to the given network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
     there = os.open(f"/run/netns/{name}", os.O_RDONLY)
@@ -211,8 +215,8 @@ def network_namespace(name: str) -> Iterator[None]:
 
 
 def shaped() -> dict[str, float]:
-    """A path through htb and netem on a veth: `rtt_ms`, the round trip of a TCP handshake, and
-    `packet_overhead`, the bytes that a sent packet takes in memory beside its data."""
+    """Measure a path through htb and netem on a veth: `rtt_ms`, the RTT of a TCP handshake, and
+    `packet_overhead`, the bytes that a sent packet takes in memory in addition to its data."""
     tool(
         ("ip", "-batch", "-"),
         """\
@@ -242,7 +246,7 @@ qdisc add dev near parent 1:10 handle 10: netem delay {DELAY_MS}ms limit 10000
         listener = socket.create_server(("10.9.0.2", 5001))
     with network_namespace("near"):
         client = socket.socket()
-    # The first connection also resolves the address; the second is the path alone.
+    # The first connection also resolves the address; the second measures the path alone.
     client.connect(("10.9.0.2", 5001))
     client.close()
     with network_namespace("near"):
@@ -250,7 +254,7 @@ qdisc add dev near parent 1:10 handle 10: netem delay {DELAY_MS}ms limit 10000
     begin = time.monotonic_ns()
     client.connect(("10.9.0.2", 5001))
     taken = time.monotonic_ns() - begin
-    # Not acknowledged before the delay is over, so still queued when it is looked at.
+    # Not acknowledged until the delay has passed, so still queued when it is read.
     client.send(bytes(MSS))
     overhead = meminfo(client)[WMEM_QUEUED] - MSS
     listener.close()
@@ -258,10 +262,10 @@ qdisc add dev near parent 1:10 handle 10: netem delay {DELAY_MS}ms limit 10000
 
 
 def receive_buffer(scale: int) -> dict[str, int]:
-    """How a 32 KiB SO_RCVBUF fills when nobody reads, at one `tcp_adv_win_scale`.
+    """How a 32 KiB SO_RCVBUF fills if no program reads from it, at one `tcp_adv_win_scale`.
 
     Loopback without offloads, 100 ms each way, segments of 1,024 bytes, a very large initial
-    congestion window, no timestamps: the rig of cloudflare-blog 2022-07-rmem-a.
+    congestion window, no timestamps: the set-up of cloudflare-blog 2022-07-rmem-a.
     """
     namespace = f"full{scale}"
     delayed_loopback(namespace)
@@ -282,7 +286,7 @@ def receive_buffer(scale: int) -> dict[str, int]:
 
 
 def delayed_loopback(namespace: str) -> None:
-    """Create a network namespace whose loopback delays by 100 ms, without offloads."""
+    """Create a network namespace whose loopback delays packets by 100 ms, without offloads."""
     offloads = ("tso", "off", "gso", "off", "gro", "off")
     loopback_route = ("local", "127.0.0.0/8", "dev", "lo")
     delay = ("netem", "limit", "100000", "delay", "100ms")
@@ -297,7 +301,7 @@ def filled(listener: socket.socket, sender: socket.socket) -> socket.socket:
     """Send until the receive buffer is full; return the socket that does not read."""
     for end in (listener, sender):
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, MSS)
-    # Before listen, so that the window offered in the handshake follows from it, too.
+    # Set before listen, so that the window offered in the handshake follows from it, too.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RCVBUF_BYTES)
     listener.bind(("127.0.0.3", 1234))
     listener.listen(1)
@@ -307,7 +311,7 @@ def filled(listener: socket.socket, sender: socket.socket) -> socket.socket:
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sender.setblocking(False)
     block = bytes(1 << 20)
-    # Ten seconds: the queue is full after two round trips, and nothing moves from then on.
+    # Ten seconds: the queue is full after two round trips, and nothing changes after that.
     for _ in range(100):
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -317,19 +321,19 @@ def filled(listener: socket.socket, sender: socket.socket) -> socket.socket:
 
 
 def meminfo(end: socket.socket) -> tuple[int, ...]:
-    """What a socket's memory is used for, in bytes: the numbers that ss prints as skmem."""
+    """The memory of a socket by use, in bytes: the numbers that ss prints as skmem."""
     return struct.unpack("9I", end.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))
 
 
 def machine(start_s: int) -> dict[str, object]:
-    """What the kernel says of itself, and what must be the same at every boot."""
+    """What the kernel reports about itself, and what must be the same at every boot."""
     with open("/proc/sys/kernel/osrelease") as file:
         release = file.read().strip()
     with open("/proc/meminfo") as file:
         memory_kib = int(file.readline().split()[1])
     return {
         "release": release,
-        # The coarse clocks move once a tick.
+        # The coarse clocks advance once per tick.
         "hz": round(1 / time.clock_getres(CLOCK_REALTIME_COARSE)),
         "virtual_time": abs(time.time() - start_s) < 3600,
         "memory_kib": memory_kib,
@@ -338,7 +342,7 @@ def machine(start_s: int) -> dict[str, object]:
 
 
 def main() -> int:
-    """Measure, and leave the figures in the folder that this was started in."""
+    """Measure, and write the figures to the working folder."""
     found = machine(EPOCH_NS // 10**9)
     found.update(shaped())
     for scale in (0, 1):

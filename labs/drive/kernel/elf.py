@@ -1,29 +1,33 @@
-"""The little of an ELF file that decides which shared libraries a program loads."""
+"""Reads from ELF files which shared libraries they need and where their symbols are."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 MAGIC_64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
-# Elf64_Phdr and Elf64_Dyn of elf.h.
+# Elf64_Phdr, Elf64_Dyn, Elf64_Shdr and Elf64_Sym of elf.h.
 SEGMENT = struct.Struct("<IIQQQQQQ")
 DYNAMIC = struct.Struct("<qQ")
+SECTION = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
+SHT_SYMTAB = 2
 PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
 DT_NEEDED, DT_STRTAB = 1, 5
 
 
 @dataclass(frozen=True)
 class Linking:
-    """What an ELF file asks of the dynamic loader: the loader, None for a library or a static
-    program, and the names of the libraries that it needs itself."""
+    """How an ELF file is linked: its dynamic loader (None for a library or a static program), and
+    the names of the libraries that it needs directly."""
 
     loader: str | None
     needed: tuple[str, ...]
 
 
 def linking(content: bytes) -> Linking | None:
-    """What a file asks of the dynamic loader; None if it is not a 64-bit little-endian ELF file."""
+    """How a file is linked; None if it is not a 64-bit little-endian ELF file."""
     if not content.startswith(MAGIC_64_LITTLE_ENDIAN):
         return None
     try:
@@ -49,8 +53,36 @@ def linking(content: bytes) -> Linking | None:
 
 
 def _offset(address: int, loaded: list[tuple[int, ...]]) -> int:
-    """Where in the file stands what is loaded at an address."""
+    """The file offset of the content that is loaded at an address."""
     for _, _, at, begin, _, length, _, _ in loaded:
         if begin <= address < begin + length:
             return at + address - begin
-    raise ValueError("an address that no segment has")
+    raise ValueError("no segment contains this address")
+
+
+def addresses(program: bytes, names: Iterable[str]) -> dict[str, int]:
+    """The addresses of those of `names` that are in the symbol table of an ELF file.
+
+    Empty if `program` is not a 64-bit little-endian ELF file, or is stripped.
+    """
+    if not program.startswith(MAGIC_64_LITTLE_ENDIAN):
+        return {}
+    try:
+        (table_at,) = struct.unpack_from("<Q", program, 0x28)
+        size, count = struct.unpack_from("<HH", program, 0x3A)
+        sections = [SECTION.unpack_from(program, table_at + size * i) for i in range(count)]
+        for _, kind, _, _, at, length, strings, _, _, _ in sections:
+            if kind == SHT_SYMTAB:
+                text_at, text_length = sections[strings][4:6]
+                text = program[text_at : text_at + text_length]
+                # A linker may store a name as the tail of a longer one, so searching the string
+                # table for a name could find the wrong symbol.
+                wanted = {name.encode(): name for name in names}
+                return {
+                    wanted[name]: address
+                    for offset, _, _, _, address, _ in SYMBOL.iter_unpack(program[at : at + length])
+                    if (name := text[offset : text.find(b"\0", offset)]) in wanted
+                }
+    except (struct.error, IndexError):
+        pass
+    return {}

@@ -1,11 +1,12 @@
-"""The root that a guest sees: a folder of its own, in which every file is an input of the run.
+"""The root folder that a guest sees; every file in it is an input of the run.
 
-Nothing of this machine's root shows inside. The folder holds copies of the programs that a run
-starts, of the shared libraries that they load, of the interpreter with the modules of its standard
-library, and a small /etc that is the same everywhere. So a file of this machine that is absent,
-present or different cannot change a run without changing its key.
+Nothing of this machine's root is visible inside. The folder contains copies of the programs that a
+run starts, of the shared libraries that they load, and of the interpreter with its standard
+library, and a small /etc that is the same everywhere. A file of this machine that is absent,
+present or different therefore cannot change a run without changing its key.
 
-A root is told by content, and kept by it: made once, verified before each use (`kept_copy`).
+A root is identified and stored by its content, created once, and verified before each use
+(`kept_copy`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _INIT_FILE = Path(init.__file__)
 BIN, LIB = "usr/bin", "usr/lib"
 LINKS = {"bin": BIN, "sbin": BIN, "usr/sbin": "bin", "lib": LIB, "lib64": LIB, "usr/lib64": "lib"}
 FOLDERS = ("dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/lib")
-# Those that the tools of the labs turn into, or look for.
+# The accounts that the tools of the labs switch to, or look up.
 ACCOUNTS = {"root": 0, "www-data": 33, "sshd": 101, "tcpdump": 102, "nobody": 65534}
 ETC: dict[str, str] = {
     "passwd": "".join(f"{name}:x:{n}:{n}:{name}:/:/bin/sh\n" for name, n in ACCOUNTS.items()),
@@ -49,11 +50,11 @@ ETC_BYTES = {
     "localtime": b"TZif" + bytes(16) + struct.pack(">6I", 0, 0, 0, 0, 1, 4) + bytes(6) + b"UTC\0"
 }
 
-# Where OpenSSL looks depends on who built it.
+# Where OpenSSL looks for its configuration depends on who built it.
 OPENSSL_FOLDERS = ("usr/lib/ssl", "etc/ssl", "etc/pki/tls")
 OPENSSL = b"openssl_conf = labs\n[labs]\n"
 
-# Of the standard library, what neither a lab's experiment nor its tools can use inside.
+# Parts of the standard library that neither a lab's experiment nor its tools can use inside.
 LEFT_OUT = frozenset(
     (
         *("__pycache__", "config", "site-packages", "dist-packages", "test", "tests", "idlelib"),
@@ -61,13 +62,13 @@ LEFT_OUT = frozenset(
         "distutils",
     )
 )
-# Extension modules whose libraries come along although Python itself does not load them.
+# Extension modules whose libraries are included although Python itself does not load them.
 WITH_LIBRARIES = ("_ctypes",)
 
 
 @dataclass(frozen=True)
 class GuestRoot:
-    """The files of a root by their path inside, and the digests by which it is told apart."""
+    """The files of a root by their path inside, and the digests that identify it."""
 
     files: Mapping[str, Content]
     tools: Mapping[str, str]
@@ -75,17 +76,17 @@ class GuestRoot:
     libraries: Mapping[str, str]
     """By soname."""
     ours: str
-    """The digest of what comes from no package of this machine."""
+    """The digest of the files that come from no package of this machine."""
 
     def as_inputs(self) -> dict[str, object]:
-        """What of a run's inputs it is."""
+        """The part of a run's inputs that describes this root."""
         return {"tools": self.tools, "libraries": self.libraries, "guest": self.ours}
 
 
 def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
     """The root for runs that start these programs (by name), driven by `interpreter`.
 
-    Missing if a program needs a library, or a script an interpreter, that is not here.
+    Missing if a program needs a library that this machine lacks.
     """
     found = {**_with_interpreters(programs), Path(PYTHON).name: interpreter.resolve()}
     home = _standard_library(interpreter)
@@ -108,7 +109,7 @@ def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
 
 
 def _with_interpreters(programs: Mapping[str, Path]) -> dict[str, Path]:
-    """Programs, and what those of them that are scripts are run by."""
+    """The programs, and the interpreters of those that are scripts."""
     found = dict(programs)
     for path in programs.values():
         with path.open("rb") as file:
@@ -121,7 +122,7 @@ def _with_interpreters(programs: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def kept_root(root: GuestRoot, interpreter: Path) -> Path:
-    """The folder that a guest gets as its root; made if it is not in the cache."""
+    """The folder that serves a guest as its root; created if it is not in the cache."""
     return kept_copy("roots", root.files, interpreter, links=LINKS, folders=FOLDERS)
 
 
@@ -137,9 +138,9 @@ def _ours(libraries: Iterable[str]) -> dict[str, Content]:
 
 
 def libraries(programs: Iterable[Path]) -> dict[str, Path]:
-    """The shared libraries that programs load on this machine, by soname; the loader is one.
+    """The shared libraries that programs load on this machine, by soname, the loader included.
 
-    The loader itself is asked, and what it would preload for other reasons is left out.
+    The list comes from the loader itself, without what it would preload for other reasons.
     """
     found: dict[str, Path] = {}
     for program in programs:
@@ -156,7 +157,10 @@ def _libraries_of(program: Path, changed_ns: int) -> Mapping[str, Path]:
     if loader is None or not asked.needed:
         return {}
     done = subprocess.run(
-        (loader, "--list", str(program)), capture_output=True, env={}, stdin=subprocess.DEVNULL
+        (loader, str(program)),
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
     text = done.stdout.decode("utf-8", "replace")
     named = {match[1]: Path(match[2]) for match in _LISTED.finditer(text)}
@@ -167,8 +171,8 @@ def _libraries_of(program: Path, changed_ns: int) -> Mapping[str, Path]:
             continue
         if name not in named:
             raise Missing(
-                f"{program} needs the library {name}, which is not here; install the package "
-                "that has it"
+                f"{program} needs the library {name}, which is not installed. Install the package "
+                "that contains it"
             )
         found[name] = named[name]
         below = linking(named[name].read_bytes())
@@ -181,7 +185,7 @@ _LISTED = re.compile(r"^\s*(\S+) => (/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 
 @functools.cache
 def _loader() -> str | None:
-    """The dynamic loader of this machine's programs, which libraries do not name."""
+    """The dynamic loader of this machine's programs; libraries do not name it."""
     about = linking(Path("/bin/sh").read_bytes())
     return about.loader if about else None
 
@@ -192,7 +196,7 @@ def _standard_library(interpreter: Path) -> Path:
 
 
 def _modules(home: Path) -> Iterator[tuple[str, Path]]:
-    """The modules of a standard library, in order, by their path in it."""
+    """The modules of a standard library in sorted order, each with its path in it."""
     for folder, below, names in os.walk(home):
         below[:] = sorted(
             one for one in below if one.split("-")[0] not in LEFT_OUT and not one.startswith(".")
@@ -204,8 +208,8 @@ def _modules(home: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _extension(path: Path, home: Path) -> bool:
-    """Whether an extension module is of use: none that tests Python itself, and none that needs
-    libraries of its own."""
+    """Whether to include an extension module: not if it tests Python itself, or if it needs
+    libraries that Python does not."""
     stem = path.name.split(".")[0]
     if stem.startswith(("_test", "_ctypes_test", "xx", "_xx")):
         return False
@@ -227,7 +231,7 @@ _LITTLE_ENDIAN, _X86_64_LIBC6 = 2, 0x0303
 def library_cache(paths: Mapping[str, str]) -> bytes:
     """/etc/ld.so.cache for libraries by soname.
 
-    Without it the loader would try folders that depend on what the processor can do.
+    Without it the loader would search folders that depend on the features of the processor.
     """
     names = sorted(paths, key=_cache_order, reverse=True)
     texts = [text.encode() + b"\0" for name in names for text in (name, paths[name])]
@@ -246,8 +250,8 @@ def library_cache(paths: Mapping[str, str]) -> bytes:
 
 
 def _cache_order(name: str) -> list[tuple[int, int]]:
-    """How the loader orders sonames (elf/dl-cache.c: _dl_cache_libcmp): digits as numbers, after
-    everything else."""
+    """The loader's sort key for sonames (elf/dl-cache.c: _dl_cache_libcmp): digits compare as
+    numbers and sort after everything else."""
     return [
         (1, int(word)) if word.isdigit() else (0, ord(word))
         for word in re.findall(r"[0-9]+|[^0-9]", name)

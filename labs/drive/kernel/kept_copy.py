@@ -1,8 +1,10 @@
-"""Folders of files that are told by content: made once, verified before each use, mended.
+"""Copies of files in the cache, identified by content: created once, verified before each use, and
+replaced if damaged.
 
-A copy is kept under the digest of its files, and compiled for an interpreter. What compiling adds
-differs from one time to the next although it does the same, so it is no part of the digest; a list
-of all files, with their digests, is kept beside the copy and is what the copy is held to.
+A copy is stored under the digest of its files, and compiled for an interpreter. Compiled files may
+differ from one compilation to the next although they do the same, so they are not part of the
+digest. A list of all files with their digests is stored next to the copy, which is verified
+against it.
 """
 
 from __future__ import annotations
@@ -14,25 +16,27 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from labs.drive.record.disk import cache, owned_folder
-from labs.errors import Missing
+from labs.drive.record.disk import cache, clear_folders, owned_folder, remove_folder
+from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
-"""A file's content, or the file that has it."""
+"""The content of a file, or the path of a file with that content."""
 COPY, LIST = "copy", "files.json"
 MAKING = ".making-"
+KEPT_S = 7 * 24 * 3600.0
 
 
 def content_digest(content: Content) -> str:
     """The sha256 of a file's content; a file is read again only if it changed."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
-    real = content.resolve()
-    about = os.stat(real)
-    return _file_digest(str(real), about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    # Every change of a file updates its ctime, which cannot be set to a chosen value.
+    about = os.stat(content)
+    return _file_digest(str(content), about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
 @functools.lru_cache(maxsize=65536)
@@ -57,17 +61,21 @@ def kept_copy(
     links: Mapping[str, str] | None = None,
     folders: tuple[str, ...] = (),
 ) -> Path:
-    """The folder of the cache that holds these files (by their paths in it), compiled.
+    """The folder of the cache that contains these files (by their paths in it), compiled.
 
     `kind` is the folder of such copies in the cache; `links` are symbolic links by path, `folders`
-    are empty ones. A copy that is not as it was made is made again. Missing if the cache cannot be
-    written.
+    are empty folders. A copy that has been changed is replaced. Missing if the cache is not
+    writable.
     """
     compiler = hashlib.sha256(str(interpreter.resolve()).encode()).hexdigest()[:8]
     kept = cache() / kind / f"{files_digest(files)}-{compiler}"
     wanted = {name: content_digest(content) for name, content in files.items()}
-    if not _is_whole(kept, wanted):
-        try:
+    # Marked as used before it is examined, so that no other process clears it.
+    with contextlib.suppress(OSError):
+        os.utime(kept / LIST)
+    try:
+        _clear(kept.parent)
+        if not _is_whole(kept, wanted):
             kept.parent.mkdir(parents=True, exist_ok=True)
             with owned_folder(MAKING, kept.parent) as making:
                 made = making / "made"
@@ -76,12 +84,37 @@ def kept_copy(
                     kept.rename(making / "damaged")
                 with contextlib.suppress(OSError):  # another process was faster
                     made.rename(kept)
-        except OSError as error:
-            raise Missing(
-                f"{kept.parent} cannot be written ({error.strerror}); "
-                "name another folder in XDG_CACHE_HOME"
-            ) from None
+    except OSError as error:
+        raise Missing(
+            f"cannot write to {kept.parent} ({error.strerror}). "
+            "Set XDG_CACHE_HOME to another folder"
+        ) from None
     return kept / COPY
+
+
+def check(copy: Path) -> None:
+    """RunFailed, naming a file, if a copy has been changed: a run may have used that file."""
+    try:
+        listed = json.loads((copy.parent / LIST).read_text())
+        found = _listed(copy)
+        names = [name for name in {**listed, **found} if listed.get(name) != found.get(name)]
+    except (OSError, ValueError, RecursionError):
+        names = [""]
+    if names:
+        raise RunFailed(
+            f"{copy / min(names)} was changed during a run, so the run was discarded. Run it again"
+        )
+
+
+def _clear(where: Path) -> None:
+    """Remove what killed processes left unfinished, and copies that were not used for a week."""
+    clear_folders(MAKING, where)
+    for kept in where.glob("[!.]*"):
+        with contextlib.suppress(OSError):
+            listed = kept / LIST
+            used_s = (listed if listed.exists() else kept).stat().st_mtime
+            if time.time() - used_s > KEPT_S:
+                remove_folder(kept)
 
 
 def _make(
@@ -91,7 +124,7 @@ def _make(
     folders: tuple[str, ...],
     interpreter: Path,
 ) -> None:
-    """Copy, compile by content (not by time, so that nothing is compiled again) and list."""
+    """Copy the files, compile them (unchecked, so that nothing is compiled again) and list them."""
     copy = made / COPY
     for folder in folders:
         (copy / folder).mkdir(parents=True, exist_ok=True)
@@ -107,18 +140,22 @@ def _make(
             shutil.copyfile(content, path)
             path.chmod(content.stat().st_mode & 0o755 | 0o644)
     words = ("-I", "-m", "compileall", "-q", "-s", str(copy), "-p", "/", "-j", "0")
-    subprocess.run(
+    done = subprocess.run(
         (interpreter, *words, "--invalidation-mode", "unchecked-hash", str(copy)),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         check=False,
     )
+    if done.returncode:
+        said = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
+        raise RunFailed(f"{interpreter} cannot compile the code of a run: {said}")
     (made / LIST).write_text(json.dumps(_listed(copy), indent=0))
 
 
 def _is_whole(kept: Path, wanted: Mapping[str, str]) -> bool:
-    """Whether a copy is there and as it was made, no file more or less."""
+    """Whether a copy exists and is unchanged, without missing or additional files."""
     try:
         listed = json.loads((kept / LIST).read_text())
         found = _listed(kept / COPY)
@@ -128,13 +165,23 @@ def _is_whole(kept: Path, wanted: Mapping[str, str]) -> bool:
 
 
 def _listed(copy: Path) -> dict[str, str]:
-    """The files and links of a copy by their paths in it: digests, and where links lead."""
+    """The files and links of a copy by their paths in it: digests of files, targets of links."""
     found = {}
-    for at, folders, names in os.walk(copy):
-        for name in (*names, *folders):
-            path = os.path.join(at, name)
-            if os.path.islink(path):
-                found[os.path.relpath(path, copy)] = f"-> {os.readlink(path)}"
-            elif name in names:
-                found[os.path.relpath(path, copy)] = content_digest(Path(path))
+    waiting = [("", str(copy))]
+    while waiting:
+        below, folder = waiting.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = below + entry.name
+                if entry.is_symlink():
+                    found[name] = f"-> {os.readlink(entry.path)}"
+                elif entry.is_dir():
+                    waiting.append((f"{name}/", entry.path))
+                elif not entry.is_file():
+                    found[name] = "neither a file nor a folder"
+                else:
+                    about = entry.stat()
+                    found[name] = _file_digest(
+                        entry.path, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+                    )
     return found

@@ -1,7 +1,7 @@
 """Where a kernel's source comes from: an installed package, the package archive, or a tarball.
 
-Nothing here needs root: a package of the archive is downloaded and opened, not installed. A series
-that this machine's release of Debian does not have is taken from the release that does.
+Nothing here needs root: a package from the archive is downloaded and unpacked, not installed. A
+series that this machine's release of Debian lacks is taken from the release that has it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.kernel.versions import KernelSpec, age, release_of
+from labs.drive.kernel.versions import (
+    KernelSpec,
+    age,
+    check_supported,
+    is_source_version,
+    release_of,
+)
 from labs.errors import BadInput, Missing, RunFailed
 
 INSTALLED = Path("/usr/src")
-# The release of Debian that each series is the kernel of.
+# The release of Debian that ships each series.
 RELEASES = {"6.1": "bookworm", "6.12": "trixie"}
-# Never compiled for User-Mode Linux on x86, and two thirds of the tree. The Kconfig files among
-# them stay: every configuration reads all of them. Patterns match slashes.
+# Never compiled for User-Mode Linux on x86, and two thirds of the tree. The Kconfig files in these
+# folders are kept, because every configuration reads all of them. Wildcards match slashes, too.
 _LEFT_OUT = (
     "*/Documentation/*/*",
     "*/arch/[a-tvwyz]*/*.[chS]",
@@ -55,8 +61,8 @@ _LEFT_OUT = (
 class Source:
     """A source to build from.
 
-    `version` is the package's version (6.1.192-2), or the release alone for a tarball that does
-    not say; `kind` is installed, archive or tarball; `tarball` is None until it is downloaded;
+    `version` is the package's version (6.1.192-2), or empty for a tarball whose version is not
+    given; `kind` is installed, archive or tarball; `tarball` is None until it is downloaded;
     `release` is the release of Debian in the archive, empty if this machine's own lists have it.
     """
 
@@ -68,16 +74,18 @@ class Source:
 
 
 def locate(spec: KernelSpec, tarball: Path | None = None) -> Source:
-    """Say which source `spec` means, without fetching it.
+    """Find the source that `spec` means, without fetching it.
 
-    Missing if this machine has none; BadInput for a digest or a tarball that is not there.
+    Missing if this machine has no such source; BadInput for a digest, for a tarball that does not
+    exist, and, without a tarball, for a series that is not supported.
     """
     if spec.form == "digest":
-        raise BadInput(f"{spec.text!r} is a digest: give the version to build, such as 6.1")
+        raise BadInput(f"{spec.text!r} is a digest. Give the version to build, such as 6.1")
     if tarball is not None:
         if not tarball.is_file():
-            raise BadInput(f"{tarball} is not a file: --source takes a tarball of kernel sources")
+            raise BadInput(f"{tarball} is not a file. --source takes a tarball of kernel sources")
         return Source(spec.text if spec.form == "source" else "", "tarball", "", tarball)
+    check_supported(spec)
     package = f"linux-source-{spec.series}"
     installed = _installed(package)
     if installed and spec.matches(installed, ""):
@@ -86,7 +94,7 @@ def locate(spec: KernelSpec, tarball: Path | None = None) -> Source:
 
 
 def _installed(package: str) -> str:
-    """The version of an installed source package; empty if it is not there."""
+    """The version of an installed source package; empty if it is not installed."""
     if not shutil.which("dpkg-query") or not (INSTALLED / f"{package}.tar.xz").is_file():
         return ""
     words = ("dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Version}", package)
@@ -95,31 +103,28 @@ def _installed(package: str) -> str:
 
 
 def _archived(package: str, spec: KernelSpec) -> Source:
-    """The newest source package that `spec` allows: of this machine's release of Debian, or of
-    the release that has its series."""
+    """The newest source package that matches `spec`: from this machine's release of Debian, or
+    from the release that ships its series."""
     if not shutil.which("apt-get"):
         raise Missing(
-            f"no source for Linux {spec.text} here and no apt to fetch it with; "
-            "give a tarball of kernel sources: labs kernel build --source TARBALL"
+            f"this machine has neither the source of Linux {spec.text} nor apt to fetch it. "
+            "Give a tarball of kernel sources: labs kernel build --source TARBALL"
         )
     release, offered = "", _offered(package)
     if not offered:
-        release = RELEASES.get(spec.series, "")
-        offered = _offered_by(release, package) if release else ()
+        release = RELEASES[spec.series]
+        offered = _offered_by(release, package)
     fitting = [version for version in offered if spec.matches(version, "")]
     if fitting:
         return Source(max(fitting, key=age), "archive", package, None, release)
     if offered:
         raise Missing(
-            f"{package} {spec.text} is not in the package lists"
-            f"{f' of {release}' if release else ' of this machine'}; there are "
-            f"{', '.join(offered)}; build one of them, or give --source TARBALL"
+            f"Linux {spec.text} is not in the package lists of {release or 'this machine'}. "
+            f"Available: {', '.join(offered)}, or a tarball of your own with --source"
         )
     raise Missing(
-        f"{package} is not in this machine's package lists, which hold "
-        f"{', '.join(_packages()) or 'no kernel sources'}"
-        f"{f', and not in those of {release} on its mirrors' if release else ''}; "
-        "run `apt-get update` as root, or give a tarball of kernel sources: "
+        f"{package} is neither in this machine's package lists nor in those of {release} on its "
+        "mirrors. Run `apt-get update` as root, or give a tarball of kernel sources: "
         "labs kernel build --source TARBALL"
     )
 
@@ -136,17 +141,13 @@ def _offered_by(release: str, package: str) -> tuple[str, ...]:
         return _offered(package, options)
 
 
-def _packages() -> list[str]:
-    """The packages of kernel sources that apt knows here, oldest series first."""
-    words = ("apt-cache", "pkgnames", "linux-source-")
-    names = subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
-    return sorted((name for name in names if re.fullmatch(r"linux-source-[\d.]+", name)), key=age)
-
-
 def offers(madison: str) -> tuple[str, ...]:
-    """The versions in the output of `apt-cache madison`, newest first, each once."""
+    """The versions in the output of `apt-cache madison` that can be built, newest first, once each.
+
+    Release candidates (7.3~rc7-1~exp1) cannot be built.
+    """
     found = (line.split("|")[1].strip() for line in madison.splitlines() if line.count("|") >= 2)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(version for version in found if is_source_version(version)))
 
 
 def fetch(source: Source, work: Path) -> Path:
@@ -160,10 +161,10 @@ def fetch(source: Source, work: Path) -> Path:
         done = subprocess.run(words, cwd=download, capture_output=True, text=True, check=False)
     debs = list(download.glob("*.deb"))
     if done.returncode or not debs:
-        said = (done.stderr.strip().splitlines() or ["apt-get said nothing"])[-1]
+        said = (done.stderr.strip().splitlines() or ["apt-get printed nothing"])[-1]
         raise Missing(
-            f"could not download {source.package} {source.version}: {said}; is the network "
-            "there? `apt-get update` as root refreshes the lists, --source TARBALL needs neither"
+            f"cannot download {source.package} {source.version}: {said}. Check the network, run "
+            "`apt-get update` as root, or give a tarball with --source TARBALL"
         )
     tarball = work / "source.tar.xz"
     inside = f"./usr/src/{source.package}.tar.xz"
@@ -182,7 +183,7 @@ def fetch(source: Source, work: Path) -> Path:
             check=False,
         )
     if taken.returncode or not tarball.stat().st_size:
-        raise RunFailed(f"{debs[0].name} does not hold {inside}: {taken.stderr.strip()}")
+        raise RunFailed(f"{debs[0].name} does not contain {inside}: {taken.stderr.strip()}")
     shutil.rmtree(download)
     return tarball
 
@@ -190,7 +191,7 @@ def fetch(source: Source, work: Path) -> Path:
 def unpack(tarball: Path, tree: Path) -> str:
     """Unpack a tarball of kernel sources into `tree`, and return its release, such as 6.1.192.
 
-    What User-Mode Linux never compiles is left out. BadInput if it is not a kernel source.
+    Files that User-Mode Linux never compiles are skipped. BadInput if it is not a kernel source.
     """
     tree.mkdir()
     words = [
@@ -211,9 +212,9 @@ def unpack(tarball: Path, tree: Path) -> str:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         if "No space left" in done.stderr:
-            raise Missing(f"no room left below {tree.parent} while unpacking {tarball.name}")
+            raise Missing(f"the disk of {tree.parent} became full while unpacking {tarball.name}")
         said = (done.stderr.strip().splitlines() or ["tar failed"])[0]
-        raise BadInput(f"{tarball} cannot be unpacked: {said}")
+        raise BadInput(f"cannot unpack {tarball}: {said}")
     makefile = tree / "Makefile"
     numbers = dict(
         re.findall(
@@ -223,16 +224,16 @@ def unpack(tarball: Path, tree: Path) -> str:
         )
     )
     if len(numbers) < 3 or not (tree / "arch/um/Kconfig").is_file():
-        raise BadInput(f"{tarball} does not hold the sources of a Linux kernel with arch/um")
+        raise BadInput(f"{tarball} does not contain the sources of a Linux kernel with arch/um")
     return f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.{numbers['SUBLEVEL']}"
 
 
 def named(source: Source, release: str, spec: KernelSpec) -> str:
-    """The version under which a kernel is kept; BadInput if the source is another one."""
+    """The version under which a kernel is stored; BadInput if the source has another version."""
     version = source.version or release
     if release_of(version) != release or not spec.matches(version, ""):
         raise BadInput(
-            f"the source is Linux {release}, not {spec.text}: give its own version, "
+            f"the source is Linux {release}, not {spec.text}. Give its version: "
             f"labs kernel build {release}"
             + (f" --source {source.tarball}" if source.kind == "tarball" else "")
         )
@@ -243,7 +244,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 def targets() -> str:
-    """What apt reads packages from: per line an address, a suite, a component and an origin."""
+    """The package sources of apt; each line has an address, a suite, a component and an origin."""
     words = (
         "apt-get",
         "indextargets",
@@ -257,7 +258,7 @@ def targets() -> str:
 def sources(release: str, found: str) -> tuple[str, ...]:
     """The sources for `release` on the mirrors in `found`, which is the output of `targets`.
 
-    One "ADDRESS SUITE main" per source; none where apt reads no packages of Debian.
+    One "ADDRESS SUITE main" per source; empty if apt has no Debian sources.
     """
     lines = []
     for line in found.splitlines():
@@ -273,8 +274,8 @@ def sources(release: str, found: str) -> tuple[str, ...]:
 def lists_of(release: str) -> Iterator[tuple[str, ...]]:
     """Download the package lists of `release` from this machine's mirrors of Debian.
 
-    Gives the options with which apt-get and apt-cache use these lists instead of the machine's
-    own, until they are removed at the end. A list that cannot be had is an empty one.
+    Yields the options with which apt-get and apt-cache use these lists instead of the machine's
+    own. The lists are removed at the end. A list that cannot be downloaded counts as empty.
     """
     with tempfile.TemporaryDirectory(prefix="labs-apt-") as folder:
         work = Path(folder)

@@ -1,8 +1,8 @@
-"""Where a booted kernel keeps its memory: a folder that can be executed from and has room.
+"""The folder for a booted kernel's memory: it must allow executable mappings and have room.
 
-User-Mode Linux backs the guest's memory by a file that it maps executable. In a folder mounted
-noexec it stops at once; in one that is too small it panics in the middle of a run. Both are the
-usual /dev/shm of a container, so the folder is tried before anything is booted.
+User-Mode Linux backs the guest's memory with a file that it maps executable. In a folder mounted
+noexec it stops at once; in one that is too small it panics in the middle of a run. The /dev/shm of
+a container often has both defects, so the folder is tested before a kernel is booted.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import tempfile
 from pathlib import Path
 
 from labs.drive.record.disk import cache
+from labs.drive.units import MIB
 from labs.errors import Missing
 
-MIB = 1 << 20
-# What a guest touches beyond its experiment: its page table, tmpfs files, the captures.
+# Memory that a guest uses in addition to its experiment: page tables, tmpfs files, captures.
 TOUCHED_MIB = 768
 CACHE = "cache"
 
 
 def candidates() -> tuple[tuple[str, Path], ...]:
-    """The folders that are tried, in order, each with what it is."""
+    """The folders to try, in order, each with a description."""
     named = os.environ.get("LABS_MEMORY_DIR")
     if named:
         return (("LABS_MEMORY_DIR", Path(named).absolute()),)
-    # Without HOME, and for a user that no list knows, the cache would be a relative path.
+    # Without HOME and without an entry in the user database, the cache would be a relative path.
     found = [
         ("shared memory", Path("/dev/shm")),
         ("XDG_RUNTIME_DIR", Path(os.environ.get("XDG_RUNTIME_DIR", ""))),
@@ -40,7 +40,7 @@ def candidates() -> tuple[tuple[str, Path], ...]:
 
 
 def cache_folder() -> Path:
-    """The folder for guests' memory in the user's cache; relative where there is no cache."""
+    """The folder for guest memory in the user's cache; a relative path if there is no cache."""
     try:
         return cache() / "memory"
     except Missing:
@@ -48,7 +48,7 @@ def cache_folder() -> Path:
 
 
 def refusal(folder: Path, memory_mib: int) -> str | None:
-    """Why `folder` cannot hold `memory_mib` MiB of guest memory, or None when it can."""
+    """Why `folder` cannot hold `memory_mib` MiB of guest memory; None if it can."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.truncate(mmap.PAGESIZE)
@@ -57,7 +57,7 @@ def refusal(folder: Path, memory_mib: int) -> str | None:
                 mmap.PAGESIZE,
                 prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC,
             ).close()
-            # A file on tmpfs is sparse: room is what can still be touched.
+            # A file on tmpfs is sparse, so the free blocks matter, not the size of the file.
             space = os.fstatvfs(probe.fileno())
     except PermissionError:
         return "mounted noexec" if os.access(folder, os.W_OK) else "not writable"
@@ -65,7 +65,7 @@ def refusal(folder: Path, memory_mib: int) -> str | None:
         return (error.strerror or str(error)).lower()
     free_mib = space.f_bavail * space.f_frsize // MIB
     if free_mib < memory_mib:
-        return f"{free_mib} MiB free, {memory_mib} needed"
+        return f"{free_mib} MiB free, {memory_mib} MiB needed"
     return None
 
 
@@ -81,13 +81,13 @@ def memory_folder(memory_mib: int) -> Path:
             return folder
         reasons.append(f"{folder}: {why}")
     raise Missing(
-        f"no folder can hold {memory_mib} MiB of guest memory ({'; '.join(reasons)}); "
-        "name one with room, mounted exec, in LABS_MEMORY_DIR"
+        f"no folder can hold {memory_mib} MiB of guest memory ({'; '.join(reasons)}). "
+        "Set LABS_MEMORY_DIR to a folder that has room and is not mounted noexec"
     )
 
 
 def available_mib() -> int:
-    """What the machine can still give, in MiB (MemAvailable of /proc/meminfo)."""
+    """The available memory of this machine in MiB (MemAvailable in /proc/meminfo)."""
     with open("/proc/meminfo", encoding="ascii") as lines:
         for line in lines:
             if line.startswith("MemAvailable:"):

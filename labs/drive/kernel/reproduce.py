@@ -1,8 +1,8 @@
 """Build a kernel twice, in two folders and by two users, and compare.
 
-The second folder is deeper than the first, and the second user is `nobody` when this is run by
-root; any other user builds both. Each build is a process of its own with its own copy of the
-package, since the other user may not be allowed to read this one. Nothing is kept.
+The path of the second folder is longer than that of the first. If root runs this, the second user
+is `nobody`; any other user builds both. Each build is a separate process with its own copy of the
+package, because the other user may not be allowed to read this one. Nothing is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from labs.errors import Missing, RunFailed
 
 OTHER_USER = "nobody"
 SYSTEM_PYTHON = "/usr/bin/python3"
-PACKAGE = Path(__file__).parent.parent
+PACKAGE = Path(__file__).parents[2]
 _DEEPER = "deeper/and/deeper"
 
 
@@ -47,7 +47,7 @@ def plan(spec: KernelSpec) -> dict[str, Any]:
 def reproduce(spec: KernelSpec, *, jobs: int | None = None) -> list[dict[str, Any]]:
     """Build `spec` twice; return for each build `user`, `folder`, `seconds`, `sha256`.
 
-    The errors of a build are raised as they are; Missing if there is no room for one.
+    Errors of a build are raised unchanged; Missing if the disk has no room for a build.
     """
     needs()
     builds = []
@@ -55,7 +55,7 @@ def reproduce(spec: KernelSpec, *, jobs: int | None = None) -> list[dict[str, An
         works = [stack.enter_context(_work(folder)) for folder in _folders()]
         found = source.locate(spec)
         tarball = source.fetch(found, works[0])
-        # The other user may read the package's own file, or else this one.
+        # The tarball of an installed package is readable by all; a downloaded one is made so.
         if tarball.is_relative_to(works[0]):
             tarball.chmod(0o644)
         for work, user, below in zip(works, _users(), ("near", _DEEPER), strict=True):
@@ -78,13 +78,13 @@ def _folders() -> tuple[Path, Path]:
 
 @contextmanager
 def _work(folder: Path) -> Iterator[Path]:
-    """A work folder in a place of this user's own below a folder in which all may write."""
+    """A work folder in a private folder of this user, below a folder that all may write."""
     place = folder / _place()
     place.mkdir(exist_ok=True)
     try:
         if place.is_symlink() or place.stat().st_uid != os.geteuid():
             raise Missing(
-                f"{place} belongs to somebody else; remove it, or name another folder in TMPDIR"
+                f"{place} belongs to another user. Remove it, or set TMPDIR to another folder"
             )
         with work_folder(place, ROOM_MIB, "in TMPDIR") as work:
             yield work
@@ -96,31 +96,48 @@ def _work(folder: Path) -> Iterator[Path]:
 def _build(
     version: str, tarball: Path, folder: Path, user: str, jobs: int | None
 ) -> dict[str, Any]:
-    """One build in a process of its own, as `user`."""
+    """One build in a separate process, as `user`."""
     folder.mkdir(parents=True)
     code = folder / "code"
     shutil.copytree(PACKAGE, code / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-    words: tuple[str, ...] = ("setpriv", "--pdeathsig", "INT")
-    python = sys.executable
-    if user != pwd.getpwuid(os.geteuid()).pw_name:
-        owner = pwd.getpwnam(user)
-        words += (f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups")
-        _open_to(folder, owner)
-        # A virtual environment may lie where the other user cannot go.
-        python = SYSTEM_PYTHON
-    words += (python, "-m", "labs.cli", "kernel", "build", version, "--source", str(tarball))
-    words += ("--fresh", "--json", "--into", str(folder / "store"))
+    words: tuple[str, ...] = (
+        "--source",
+        str(tarball),
+        "--fresh",
+        "--json",
+        "--into",
+        str(folder / "store"),
+    )
     if jobs:
         words += ("--jobs", str(jobs))
     print(f"build by {user} in {folder}", file=sys.stderr)
     begin = time.monotonic()
-    answer = _answer_of(words, code, folder, f"the build by {user} in {folder}")
+    answer = _answer_of(
+        (*_labs_of(user, folder), "kernel", "build", version, *words),
+        code,
+        folder,
+        f"the build by {user} in {folder}",
+    )
     return {
         "user": user,
         "folder": str(folder),
         "seconds": round(time.monotonic() - begin, 1),
         "sha256": json.loads(answer)["sha256"],
     }
+
+
+def _labs_of(user: str, folder: Path) -> tuple[str, ...]:
+    """The command line that starts `labs` as `user`, from the copy in the working folder. Another
+    user becomes the owner of `folder`. The started process ends with this one."""
+    words: tuple[str, ...] = ("setpriv", "--pdeathsig", "INT")
+    python = sys.executable
+    if user != pwd.getpwuid(os.geteuid()).pw_name:
+        owner = pwd.getpwnam(user)
+        words += (f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups")
+        _open_to(folder, owner)
+        # The other user may be unable to reach a virtual environment.
+        python = SYSTEM_PYTHON
+    return (*words, python, "-m", "labs.cli")
 
 
 def _answer_of(words: tuple[str, ...], code: Path, home: Path, what: str) -> bytes:
@@ -140,19 +157,19 @@ def _answer_of(words: tuple[str, ...], code: Path, home: Path, what: str) -> byt
     try:
         answer, _ = process.communicate()
     except BaseException:
-        # It takes its own work folder away; only then may the folder around it go.
+        # The build removes its own work folder; only then can the folder around it be removed.
         process.send_signal(signal.SIGINT)
         process.wait()
         raise
     if process.returncode:
         raise RunFailed(
-            f"{what} ended with exit code {process.returncode}; what it said stands above"
+            f"{what} ended with exit code {process.returncode}. Its messages are printed above"
         )
     return answer
 
 
 def _open_to(folder: Path, owner: pwd.struct_passwd) -> None:
-    """Give a folder to another user, and let him pass through those above it that are ours."""
+    """Give a folder to another user, and make our folders above it passable for that user."""
     for path in (folder, *folder.rglob("*")):
         os.chown(path, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
     for parent in folder.parents:

@@ -1,16 +1,16 @@
-"""Kernels that are built: where they are kept, how one is found, how one is put there.
+"""Stores of built kernels: where they are, how a kernel is found, how one is added.
 
 A store is a folder of kernels, each under its digest:
 
-    SHA256/linux          the kernel, a program
+    SHA256/linux          the kernel, an executable
     SHA256/config         its configuration
     SHA256/kernel.json    what it was built from, and what its check measured
-    SHA256/patches/       the patches that it was built with
+    SHA256/patches/       the patches with which it was built
 
 The user's own store is `labs/kernels` in the cache (XDG_CACHE_HOME, else ~/.cache). LABS_KERNELS
-names one or more shared stores, separated by colons; they are only read, and searched first.
+names one or more shared stores, separated by colons; these are read-only and searched first.
 
-A kernel is put into a store whole or not at all.
+A kernel is added to a store completely or not at all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel.versions import age, read_kernel_spec
+from labs.drive.kernel.versions import DEFAULT, SERIES, age, read_kernel_spec
 from labs.drive.record.disk import cache, clear_folders, owned_folder
 from labs.errors import BadInput, Damaged, Missing
 
@@ -48,7 +48,7 @@ class Kernel:
 
 
 def own_store() -> Path:
-    """The user's store; it need not be there yet."""
+    """The user's store; it need not exist yet."""
     return cache() / "kernels"
 
 
@@ -58,14 +58,20 @@ def shared_stores() -> tuple[Path, ...]:
     for folder in named:
         if not folder.is_dir():
             raise BadInput(
-                f"LABS_KERNELS names {folder}, which is not a folder; correct or unset it"
+                f"LABS_KERNELS contains {folder}, which is not a folder. Correct or unset it"
             )
     return tuple(named)
 
 
 def stores() -> tuple[Path, ...]:
     """All stores in the order in which they are searched."""
-    return (*shared_stores(), own_store())
+    return tuple(_searched())
+
+
+def _searched() -> Iterator[Path]:
+    """The stores one by one: a user without a home folder has no own store and may not need it."""
+    yield from shared_stores()
+    yield own_store()
 
 
 def record(folder: Path) -> dict[str, Any]:
@@ -75,19 +81,18 @@ def record(folder: Path) -> dict[str, Any]:
         schema = content["schema"]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise Damaged(
-            f"{folder / RECORD} cannot be read ({error}); remove {folder} and build "
-            "the kernel again"
+            f"cannot read {folder / RECORD} ({error}). Remove {folder} and build the kernel again"
         ) from None
     if schema != SCHEMA:
         raise Damaged(
-            f"{folder / RECORD} has schema {schema}, this program reads {SCHEMA}; "
-            f"remove {folder} and build the kernel again"
+            f"{folder / RECORD} has schema {schema}, and this version reads schema {SCHEMA}. "
+            f"Remove {folder} and build the kernel again"
         )
     return dict(content)
 
 
 def read(folder: Path) -> Kernel:
-    """The kernel in one folder of a store. Damaged if its record is not whole."""
+    """The kernel in one folder of a store. Damaged if its record is incomplete."""
     content = record(folder)
     try:
         return Kernel(
@@ -100,21 +105,32 @@ def read(folder: Path) -> Kernel:
         )
     except (KeyError, ValueError, TypeError) as error:
         raise Damaged(
-            f"{folder / RECORD} lacks {error}; remove {folder} and build the kernel again"
+            f"{folder / RECORD} lacks {error}. Remove {folder} and build the kernel again"
         ) from None
 
 
 def kernels_of(store: Path) -> tuple[Kernel, ...]:
-    """The kernels of one store, newest version first; of one version the last one kept first."""
-    # A name that is no whole digest belongs to a build that is under way.
-    folders = [folder for folder in store.glob("*") if len(folder.name) == 64]
+    """The kernels of one store, newest version first; within a version the latest stored first.
+
+    Missing if the store cannot be read, Damaged if one of its records is incomplete.
+    """
+    try:
+        # Any other name belongs to a build in progress.
+        folders = [folder for folder in store.iterdir() if len(folder.name) == 64]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise Missing(
+            f"cannot read the kernels in {store} ({error.strerror}). Make it readable, or name "
+            "another folder in LABS_KERNELS or XDG_CACHE_HOME"
+        ) from None
     folders.sort(key=lambda folder: (_kept_at(folder), folder.name), reverse=True)
     found = [read(folder) for folder in folders]
     return tuple(sorted(found, key=lambda kernel: age(kernel.source), reverse=True))
 
 
 def kernels() -> tuple[Kernel, ...]:
-    """Every built kernel, once each, in the order in which they are searched for one."""
+    """Every built kernel, once each, in the order in which the stores are searched."""
     found: dict[str, Kernel] = {}
     for store in stores():
         for kernel in kernels_of(store):
@@ -123,25 +139,35 @@ def kernels() -> tuple[Kernel, ...]:
 
 
 def find(spec: str) -> Kernel:
-    """The kernel that "6.1", "6.1.192-2" or at least 8 digits of a digest mean.
+    """The kernel that `spec` means: "6.1", "6.1.192-2" or at least 8 digits of a digest.
 
-    The first store that has one answers; in it the newest version. BadInput if `spec` names
-    nothing, or two digests begin alike; Missing if it is not built; Damaged if the file is not
-    what its digest says.
+    It is the newest matching version in the first store that has one; later stores are not read.
+    BadInput if `spec` is not a kernel's name or matches several digests; Missing if the kernel is
+    not built; Damaged if the file does not match its digest.
     """
     wanted = read_kernel_spec(spec)
-    there = kernels()
-    fitting = [kernel for kernel in there if wanted.matches(kernel.source, kernel.sha256)]
-    if not fitting:
-        built = ", ".join(f"{kernel.source} ({kernel.sha256[:12]})" for kernel in there)
-        step = "labs kernel list" if wanted.form == "digest" else f"labs kernel build {spec}"
-        raise Missing(f"no kernel {spec} is built; built: {built or 'none'}; next step: {step}")
-    if wanted.form == "digest" and len(fitting) > 1:
-        raise BadInput(f"{spec} begins {len(fitting)} digests: give more of it")
-    kernel = fitting[0]
+    there: list[Kernel] = []
+    for store in _searched():
+        kept = kernels_of(store)
+        if fitting := [one for one in kept if wanted.matches(one.source, one.sha256)]:
+            if wanted.form == "digest" and len(fitting) > 1:
+                raise BadInput(f"{spec} matches {len(fitting)} digests. Give more digits")
+            return _verified(fitting[0])
+        there += kept
+    built = ", ".join(dict.fromkeys(f"{kernel.source} ({kernel.sha256[:12]})" for kernel in there))
+    step = f"labs kernel build {spec}"
+    if wanted.form == "digest":
+        step = "labs kernel list"
+    elif wanted.series not in SERIES:
+        step = f"labs kernel build {DEFAULT} (supported: {', '.join(SERIES)})"
+    raise Missing(f"no kernel {spec} is built. Built: {built or 'none'}. Next step: {step}")
+
+
+def _verified(kernel: Kernel) -> Kernel:
+    """The kernel, if its program matches its digest; otherwise Damaged."""
     if not kernel.path.is_file() or digest_of(kernel.path) != kernel.sha256:
         raise Damaged(
-            f"{kernel.path} is not the kernel that its digest names; remove "
+            f"{kernel.path} does not match its digest. Remove "
             f"{kernel.folder} and run labs kernel build {kernel.source}"
         )
     return kernel
@@ -168,10 +194,10 @@ def keep(
     patches: dict[str, bytes],
     work: Path,
 ) -> Kernel:
-    """Keep a kernel program with its record, configuration and patches in the store of `work`.
+    """Store a kernel program with its record, configuration and patches in the store of `work`.
 
-    The folder gets its name when all of it is written. A kernel with the same digest that is
-    there already stays, and gets the new record.
+    The folder gets its name once everything is written. A kernel with the same digest that exists
+    already is kept and gets the new record.
     """
     new = work / "new"
     (new / PATCHES).mkdir(parents=True)
@@ -198,41 +224,40 @@ def keep(
 def work_folder(
     where: Path, room_mib: int, elsewhere: str = "in XDG_CACHE_HOME or with --into"
 ) -> Iterator[Path]:
-    """A folder inside the store to build in; gone afterwards, whatever happens.
+    """A folder inside the store to build in; always removed afterwards.
 
-    What killed builds left behind is removed first. Missing if there is too little room, or no
-    right to write; `elsewhere` says how to name another place.
+    What killed builds left behind is removed first. Missing if there is too little room or no
+    write permission; `elsewhere` says how to name another folder.
     """
     with contextlib.ExitStack() as stack:
         try:
             where.mkdir(parents=True, exist_ok=True)
-            # Before the room is measured: leftovers may be what fills the disk.
+            # Before the free space is measured, because leftovers may fill the disk.
             clear_folders(WORK, where)
             free_mib = shutil.disk_usage(where).free >> 20
             if free_mib < room_mib:
                 raise Missing(
-                    f"a build needs {room_mib} MiB below {where}, free are {free_mib}; "
-                    f"make room, or name another folder {elsewhere}"
+                    f"a build needs {room_mib} MiB below {where}, where {free_mib} MiB are free. "
+                    f"Free some space, or name another folder {elsewhere}"
                 )
             folder = stack.enter_context(owned_folder(WORK, where))
         except OSError as error:
             raise Missing(
-                f"cannot write in {where} ({error.strerror}); name a folder that can be "
-                f"written {elsewhere}"
+                f"cannot write to {where} ({error.strerror}). Name a writable folder {elsewhere}"
             ) from None
         yield folder
 
 
 def check_digest(file: Path, sha256: str) -> None:
-    """BadInput for a digest that is none or a file that is not there; Damaged if they differ."""
+    """BadInput if `sha256` is not a digest or the file does not exist; Damaged on a mismatch."""
     if not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
         raise BadInput(
-            f"--sha256 {sha256} is not a digest: give all 64 hex digits, as sha256sum prints them"
+            f"--sha256 {sha256} is not a digest. Give all 64 hex digits, as sha256sum prints them"
         )
     if not file.is_file():
-        raise BadInput(f"{file} is not a file: give a User-Mode Linux kernel")
+        raise BadInput(f"{file} is not a file. Give a User-Mode Linux kernel")
     if (found := digest_of(file)) != sha256.lower():
         raise Damaged(
-            f"{file} has the sha256 {found}, not {sha256.lower()}: fetch it again, or "
-            "ask who built it for the digest"
+            f"{file} has the SHA-256 {found}, not {sha256.lower()}. Fetch it again, or "
+            "ask whoever built it for the digest"
         )

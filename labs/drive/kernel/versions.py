@@ -1,7 +1,7 @@
-"""Names of kernels: what a user may ask for, and which of two versions is the newer.
+"""Names of kernels: what a user may request, and which of two versions is newer.
 
-6.1            a series: the newest of it
-6.1.192        a release: whatever revision of the source package it was built from
+6.1            a series: its newest version
+6.1.192        a release: built from any revision of the source package
 6.1.192-2      one version of the source package
 3f9a2c41...    a digest, or at least its first 8 digits
 """
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from labs.errors import BadInput
 
 DEFAULT = "6.1"
+# The series to which the patches apply, and for which the figures of the check are known.
+SERIES = ("6.1", "6.12")
 
 _FORMS = (
     ("series", re.compile(r"\d+\.\d+")),
@@ -36,7 +38,7 @@ class KernelSpec:
         return "" if self.form == "digest" else ".".join(re.split(r"[.-]", self.text)[:2])
 
     def matches(self, source: str, digest: str) -> bool:
-        """True if a kernel built from this source version, with this digest, is meant."""
+        """True if a kernel built from this source version, with this digest, matches."""
         if self.form == "digest":
             return digest.startswith(self.text)
         return self.text in (series_of(source), release_of(source), source)
@@ -49,9 +51,23 @@ def read_kernel_spec(text: str) -> KernelSpec:
         if pattern.fullmatch(text):
             return KernelSpec(form, text)
     raise BadInput(
-        f"{text!r} is not a kernel: give a series (6.1), a source version (6.1.192-2) or "
-        "at least 8 hex digits of a digest; `labs kernel list` shows what is built"
+        f"{text!r} is not a kernel. Give a series (6.1), a source version (6.1.192-2) or "
+        "at least 8 hex digits of a digest. `labs kernel list` shows the built kernels"
     )
+
+
+def is_source_version(text: str) -> bool:
+    """Whether `text` is a version of a source package, as a user may write it."""
+    return dict(_FORMS)["source"].fullmatch(text) is not None
+
+
+def check_supported(spec: KernelSpec) -> None:
+    """BadInput, naming the supported series, if the series of `spec` is not supported."""
+    if spec.form != "digest" and spec.series not in SERIES:
+        raise BadInput(
+            f"cannot build Linux {spec.text}: the patches apply to {' and '.join(SERIES)} only. "
+            f"Run labs kernel build {DEFAULT}"
+        )
 
 
 def release_of(source: str) -> str:
@@ -65,5 +81,5 @@ def series_of(source: str) -> str:
 
 
 def age(source: str) -> tuple[int, ...]:
-    """A key that sorts source versions from old to new: their numbers, as numbers."""
+    """A key that sorts source versions from old to new: the numbers in them, as integers."""
     return tuple(int(number) for number in re.findall(r"\d+", source))

@@ -1,34 +1,36 @@
-"""Tell a guest that is slow or paused from one that never ends, by what it does and not by time.
+"""Distinguish a guest that is slow or paused from one that never ends, by progress, not real time.
 
-A second of virtual time may take minutes here: at 40 Gbit/s, on a busy machine, in a container
-that is paused. So progress is read from the guest's own clock and its network, and what a guest
-may use without progress is CPU time, which one that is starved or stopped does not use.
+A second of virtual time may take minutes of real time: at 40 Gbit/s, on a busy machine, or in a
+paused container. Progress is therefore read from the guest's own clock and network counters. The
+limit without progress is an amount of CPU time, because a starved or stopped guest uses none.
 
-The clock alone does not tell. In process context each reading of it costs 256 ns of virtual time
+The clock alone is not enough. In process context each reading of it costs 256 ns of virtual time
 (arch/um/kernel/time.c: timer_read), so a program that polls advances it too: by 0.01 to 0.07 s
 per second of CPU time, as much as a sender at 40 Gbit/s with writes of 2 KB (0.005 to 0.05 s).
-But that sender brings 200 to 1,500 network softirqs per second of CPU time, and a program that
-polls none; one that sleeps 50 us at a time advances the clock by 5 s.
+But that sender causes 200 to 1,500 network softirqs per second of CPU time, and a program that
+polls causes none. A program that sleeps for 50 us at a time advances the clock by 5 s.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from labs.drive.kernel.elf import addresses
+
 LOOK_S = 1.0
-# Progress is one of these; both limits lie between the figures above, for 30 s of CPU time.
+# Either of these counts as progress. Over 30 s of CPU time, both lie between the figures above.
 PROGRESS_NS = 10_000_000_000
 PROGRESS_SOFTIRQS = 1_000
 
-# Nanoseconds since the boot (arch/um/kernel/time.c).
+# Nanoseconds since boot (arch/um/kernel/time.c).
 CLOCK = "time_travel_time"
-# struct kernel_stat (include/linux/kernel_stat.h): a long, then a count per softirq, of which
-# NET_TX and NET_RX are the third and fourth (include/linux/interrupt.h). A kernel for one
-# processor has one such struct, under this name.
+# struct kernel_stat (include/linux/kernel_stat.h): a long, then a counter per softirq, of which
+# NET_TX and NET_RX are the third and fourth (include/linux/interrupt.h). A uniprocessor kernel
+# has a single such struct, with this name.
 COUNTS = "kstat"
 NETWORK_SOFTIRQS = struct.Struct("<16x2I")
 CLOCK_NS = struct.Struct("<Q")
@@ -36,23 +38,23 @@ CLOCK_NS = struct.Struct("<Q")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a guest may use before it is ended."""
+    """The limits at which a guest is ended."""
 
     spin_cpu_s: float = 30.0  # CPU time without progress
     silent_virtual_s: float = 4 * 3600.0  # virtual time without a line on the console
-    still_s: float = 600.0  # time without CPU time, unless it is stopped
+    still_s: float = 600.0  # real time without use of CPU time, unless the guest is stopped
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A guest's clock and how many network softirqs it has run, modulo 2**32."""
+    """A guest's clock, and the number of network softirqs it has run, modulo 2**32."""
 
     clock_ns: int
     softirqs: int
 
 
 class Gauges:
-    """Reads a kernel that runs from outside: nothing inside is asked, so nothing can change."""
+    """Reads the memory of a running kernel from outside, so that nothing inside is affected."""
 
     def __init__(self, program: Path) -> None:
         try:
@@ -75,10 +77,10 @@ class Gauges:
 
 
 class Watchdog:
-    """Judges a guest by one look per second.
+    """Checks a guest once per second.
 
-    Looks are counted, not timed, and a look adds at most its own second of CPU time: when this
-    process or the whole machine was paused meanwhile, nothing adds up.
+    Checks are counted, not timed, and each adds at most one second of CPU time, so a pause of this
+    process or of the whole machine does not count against the guest.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -97,18 +99,18 @@ class Watchdog:
         cpu_s: Callable[[], float],
         stopped: Callable[[], bool],
     ) -> str | None:
-        """Why the guest is to be ended, or None.
+        """Why the guest must be ended; None if it may continue.
 
-        `printed`: the console has grown since the last look. `cpu_s` gives the CPU time of the
-        guest's processes, and `stopped` whether its kernel is stopped; they are asked only
-        if there is no progress, since that takes a walk through all processes.
+        `printed` says whether the console has grown since the last check. `cpu_s` returns the CPU
+        time of the guest's processes, and `stopped` whether its kernel is stopped. Both are called
+        only if there is no progress, because they read the state of every process.
         """
         last, self._last = self._last, reading
         if reading and (printed or not last):
             self._printed_ns = reading.clock_ns
         if reading and reading.clock_ns - self._printed_ns > self._limits.silent_virtual_s * 1e9:
             return (
-                "everything inside waits: nothing was printed for "
+                "all programs inside are waiting: nothing was printed for "
                 f"{self._limits.silent_virtual_s:g} s of virtual time. Give every wait inside "
                 "a timeout"
             )
@@ -118,7 +120,7 @@ class Watchdog:
         return self._without_progress(reading, last, cpu_s(), stopped)
 
     def _has_progress(self, reading: Reading | None, printed: bool) -> bool:
-        """Lines count only where nothing else can be read: who polls may print them for ever."""
+        """Output counts only if nothing else can be read, because a polling program may print."""
         if reading is None:
             return printed
         if self._progress is None:
@@ -145,8 +147,8 @@ class Watchdog:
         self._used_s += min(max(used_s, 0.0), LOOK_S)
         if self._still_s > self._limits.still_s:
             return (
-                f"it stands still: it used no CPU time for {self._limits.still_s:g} s. Check "
-                "that the file systems of this machine answer"
+                f"it hung: it used no CPU time for {self._limits.still_s:g} s. Check "
+                "that the file systems of this machine respond"
             )
         if self._used_s <= self._limits.spin_cpu_s:
             return None
@@ -154,50 +156,16 @@ class Watchdog:
         if reading is None or self._progress is None:
             return (
                 f"it printed nothing for {limit}, and its clock cannot be read because the "
-                "kernel has no symbols. A program inside may spin"
+                "kernel has no symbols. A program inside may be in an endless loop"
             )
         if last and last.clock_ns == reading.clock_ns:
             return (
-                f"a program inside spins: in {limit} the virtual clock stood still. Only a "
-                "sleep advances it: wait with sleep() or with the timeout of poll()"
+                f"a program inside spins: in {limit} the virtual clock did not advance. Only "
+                "sleeping advances it: wait with sleep() or with the timeout of poll()"
             )
         moved_s = (reading.clock_ns - self._progress.clock_ns) / 1e9
         return (
             f"a program inside polls: in {limit} the virtual clock advanced by {moved_s:.2g} s "
-            "and the network was all but idle. Wait with sleep() or with the timeout of "
+            "and the network was almost idle. Wait with sleep() or with the timeout of "
             "poll()"
         )
-
-
-MAGIC_64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
-SHT_SYMTAB = 2
-# Elf64_Shdr and Elf64_Sym of elf.h.
-SECTION = struct.Struct("<IIQQQQIIQQ")
-SYMBOL = struct.Struct("<IBBHQQ")
-
-
-def addresses(program: bytes, names: Iterable[str]) -> dict[str, int]:
-    """The addresses of those of `names` that the symbol table of an ELF file has.
-
-    Empty if `program` is not a 64-bit little-endian ELF file, or is stripped.
-    """
-    if not program.startswith(MAGIC_64_LITTLE_ENDIAN):
-        return {}
-    try:
-        (table_at,) = struct.unpack_from("<Q", program, 0x28)
-        size, count = struct.unpack_from("<HH", program, 0x3A)
-        sections = [SECTION.unpack_from(program, table_at + size * i) for i in range(count)]
-        for _, kind, _, _, at, length, strings, _, _, _ in sections:
-            if kind == SHT_SYMTAB:
-                text_at, text_length = sections[strings][4:6]
-                text = program[text_at : text_at + text_length]
-                # A linker may share the tail of another name, so the names are not searched for.
-                wanted = {name.encode(): name for name in names}
-                return {
-                    wanted[name]: address
-                    for offset, _, _, _, address, _ in SYMBOL.iter_unpack(program[at : at + length])
-                    if (name := text[offset : text.find(b"\0", offset)]) in wanted
-                }
-    except (struct.error, IndexError):
-        pass
-    return {}

@@ -1,4 +1,4 @@
-"""A lab's parameters, declared once: flags, notebook names, help and schema come from that."""
+"""Parameters of a lab: one declaration gives flags, notebook names, help and JSON Schema."""
 
 from labs.drive.parameters.declare import LabParameters, check, parameter
 

@@ -1,4 +1,4 @@
-"""A parameter's declaration, and the one check that every value passes.
+"""The declaration of parameters, the check of their values, and those that every lab has.
 
 A lab declares its parameters as the fields of a frozen dataclass::
 
@@ -28,7 +28,7 @@ P = TypeVar("P")
 
 KINDS: dict[str, type[Scalar]] = {"str": str, "int": int, "float": float, "bool": bool}
 _DECLARED: dict[type[Any], Mapping[str, Parameter]] = {}
-# How the values of an instance in the making are spelt where they come from (`check`).
+# How the source of the values spells their names, while an instance is constructed (`check`).
 _SPELL: ContextVar[Spell | None] = ContextVar("spell", default=None)
 WORDS = {str: "text", int: "a whole number", float: "a number", bool: "a switch"}
 
@@ -47,9 +47,9 @@ def parameter(
 ) -> Any:
     """Declare one field of a parameter class.
 
-    `unit` names what a number counts; `low` and `high` are allowed themselves; text is limited by
-    `choices`, or by `pattern` (a regular expression for the whole value) that `form` puts in
-    words. `flag` replaces the flag that the field's name would give.
+    `unit` is the unit of a number; `low` and `high` are inclusive. Text is limited by `choices`, or
+    by `pattern` (a regular expression for the whole value), which `form` describes in words.
+    `flag` replaces the flag that is derived from the field's name.
     """
     return dataclasses.field(
         default=default,
@@ -68,7 +68,7 @@ def parameter(
 
 @dataclass(frozen=True)
 class Parameter:
-    """One declared field: what it holds, what it allows, and its name in each place of use."""
+    """One declared field: its kind, its allowed values, and its names."""
 
     name: str
     kind: type[Scalar]
@@ -88,7 +88,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """What the parameter takes, in words: its choices, or its kind with range and unit."""
+        """The allowed values in words: the choices, or the kind with range and unit."""
         if self.choices is not None:
             return ", ".join(self.choices)
         if self.kind is bool:
@@ -99,7 +99,7 @@ class Parameter:
 
     @property
     def span(self) -> str:
-        """`0.1 to 1000 Mbit/s`, or as much of it as there is."""
+        """The range and unit, such as `0.1 to 1000 Mbit/s`, as far as they are declared."""
         if self.low is not None and self.high is not None:
             words = f"{plain(self.low)} to {plain(self.high)}"
         elif self.low is not None:
@@ -111,7 +111,7 @@ class Parameter:
         return f"{words} {self.unit}".strip()
 
     def validate(self, value: object, spelt: str) -> Scalar:
-        """The value as its own kind; BadInput in one line if it is not an allowed one."""
+        """The value as this parameter's kind; BadInput in one line if it is not allowed."""
         settled = self._typed(value, spelt)
         if isinstance(settled, str):
             self._validate_text(settled, spelt)
@@ -155,7 +155,7 @@ class Parameter:
             raise BadInput(f"{told(spelt, value)} cannot be read; allowed: {self.allowed}")
 
     def _as_text(self, value: object, spelt: str) -> str:
-        """papermill's -p turns 6.10 into the number 6.1; its -r leaves text alone."""
+        """A hint, because papermill's -p turns 6.10 into the number 6.1; its -r keeps text."""
         if self.kind is not str or not isinstance(value, int | float):
             return ""
         text = shown(value)
@@ -199,7 +199,7 @@ def _read(cls: type[Any], field: dataclasses.Field[Any]) -> Parameter:
 
 
 def validate(instance: object) -> None:
-    """Validate every value of an instance in the making, and keep numbers in their own kind."""
+    """Validate every value of an instance during construction, and convert numbers."""
     spell = _SPELL.get() or field_name
     for one in declared(type(instance)).values():
         value = one.validate(getattr(instance, one.name), spell(one))
@@ -207,11 +207,11 @@ def validate(instance: object) -> None:
 
 
 def check(cls: type[P], values: Mapping[str, object], *, spell: Spell | None = None) -> P:
-    """Make an instance from values by field name; what is not named keeps its default.
+    """An instance with these values by field name, and defaults for the others.
 
-    The class validates the values as it is made (`validate`). `spell` gives a parameter's name as
-    the reader wrote it (by default the field's own), for the one line of BadInput: an unknown name,
-    a wrong type, or a value that is not allowed.
+    The class validates the values (`validate`). `spell` gives a parameter's name as the user wrote
+    it (by default the field name), for the line of BadInput about an unknown name, a wrong type, or
+    a value that is not allowed.
     """
     spelt = field_name if spell is None else spell
     known = declared(cls)
@@ -226,20 +226,20 @@ def check(cls: type[P], values: Mapping[str, object], *, spell: Spell | None = N
 
 
 def unknown(name: str, names: Iterable[str], what: str = "parameter") -> str:
-    """The line for a name that does not exist: the nearest right one, or all there are."""
+    """The message for a name that does not exist, with the nearest correct one, or all."""
     names = list(names)
     hint = did_you_mean(name, names)
     return f"{name} is not a {what}" + (hint or f"; allowed: {', '.join(names)}")
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?`, or nothing if no name is near."""
+    """`; did you mean NAME?`, or nothing if no name is similar."""
     near = nearest(word, names)
     return f"; did you mean {near}?" if near else ""
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name most similar to a word, or None if none is similar; case, - and _ do not count."""
+    """The name most similar to a word, or None; case, - and _ are ignored."""
     folded = {fold(name): name for name in names}
     near = difflib.get_close_matches(fold(word), list(folded), n=1, cutoff=0.6)
     return folded[near[0]] if near else None
@@ -262,14 +262,14 @@ def flag_name(one: Parameter) -> str:
 
 
 def plain(value: object) -> str:
-    """A value as one writes it by hand: 1000 for 1000.0, text without quotes."""
+    """A value as a person writes it: 1000 for 1000.0, text without quotes."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return str(value)
 
 
 def shown(value: object) -> str:
-    """A value in an error: short and on one line, whatever it is."""
+    """A value for an error message: short and on one line."""
     try:
         text = f'"{value}"' if isinstance(value, str) else repr(value)
     except ValueError:  # Python does not print a whole number of more than 4,300 digits
@@ -279,7 +279,7 @@ def shown(value: object) -> str:
 
 
 def told(spelt: str, value: object) -> str:
-    """Name and value as they are written: `--rate-mbit 0` or `RATE_MBIT = 0`."""
+    """Name and value as the user wrote them: `--rate-mbit 0` or `RATE_MBIT = 0`."""
     return f"{spelt} {shown(value)}" if spelt.startswith("--") else f"{spelt} = {shown(value)}"
 
 
@@ -296,9 +296,9 @@ TESTBEDS = ("virtual", "namespaces", "vagrant", "recorded")
 
 @dataclass(frozen=True, kw_only=True)
 class LabParameters:
-    """What every lab takes; a lab's own class adds its fields to these.
+    """The parameters that every lab has; the class of a lab adds its own.
 
-    An instance is right by construction: BadInput, in one line, for any value that is not.
+    An instance is valid by construction: BadInput, in one line, for a value that is not allowed.
     """
 
     size: str = parameter(
@@ -351,8 +351,8 @@ class LabParameters:
 
     @classmethod
     def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
-        """The command line's defaults on a testbed and for a size, where they differ from those
-        of the class."""
+        """The defaults of the command line for a testbed and a size, as far as they differ from
+        those of the class."""
         return {}
 
     def chosen(self, conditions: Sequence[str]) -> tuple[str, ...]:

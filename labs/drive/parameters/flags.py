@@ -20,13 +20,13 @@ from labs.errors import BadInput
 
 P = TypeVar("P", bound=LabParameters)
 METAVARS = {str: "TEXT", int: "N", float: "NUMBER"}
-HEADS = ("flag", "in a notebook", "default", "allowed", "what it is")
+HEADS = ("flag", "in a notebook", "default", "allowed", "meaning")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def add_flags(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
-    """Add a flag for every parameter of the class; BadInput if one is the parser's own already."""
+    """Add a flag for every parameter of the class; BadInput if the parser has one of that name."""
     group = parser.add_argument_group("parameters of the lab")
     for one in declared(cls).values():
         settings: dict[str, Any] = {
@@ -44,13 +44,13 @@ def add_flags(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
             group.add_argument(one.flag, **settings)
         except argparse.ArgumentError as error:
             raise BadInput(
-                f"the parameter {one.name} cannot be {one.flag}, a flag of the command itself; "
-                "give it another name"
+                f"the parameter {one.name} cannot have the flag {one.flag}, which the command has. "
+                "Rename the parameter"
             ) from error
 
 
 def from_flags(cls: type[P], namespace: argparse.Namespace) -> P:
-    """The instance that the parsed flags ask for; BadInput, in one line, names the flag."""
+    """The instance with the values of the parsed flags; BadInput, in one line, names the flag."""
     values: dict[str, object] = {}
     for one in declared(cls).values():
         given = getattr(namespace, _dest(one), None)
@@ -85,7 +85,7 @@ def _help(one: Parameter) -> str:
 
 
 def rows(cls: type[Any]) -> list[tuple[str, str, str, str, str]]:
-    """A row a parameter: flag, notebook name, default, what is allowed, help."""
+    """One row per parameter: flag, notebook name, default, allowed values, help."""
     return [
         (one.flag, one.notebook_name, plain(one.default), one.allowed, one.help)
         for one in declared(cls).values()
@@ -93,7 +93,7 @@ def rows(cls: type[Any]) -> list[tuple[str, str, str, str, str]]:
 
 
 def as_text(cls: type[Any]) -> str:
-    """The help table for a terminal: names and default in columns, below them what it is."""
+    """The help table for a terminal: names and default in columns, below them the meaning."""
     table = [HEADS[:3], *(row[:3] for row in rows(cls))]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     named = [
@@ -105,7 +105,7 @@ def as_text(cls: type[Any]) -> str:
 
 
 def as_markdown(cls: type[Any]) -> str:
-    """The help table for a page."""
+    """The help table in Markdown."""
     lines = ["| " + " | ".join(HEADS) + " |", "|" + " --- |" * len(HEADS)]
     for flag, name, default, allowed, help in rows(cls):
         cells = (f"`{flag}`", f"`{name}`", f"`{default}`" if default else "", allowed, help)

@@ -32,21 +32,21 @@ P = TypeVar("P")
 NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 INJECTED = "# Parameters\n"
 """First line of the cell that papermill inserts after the parameters cell."""
-OWN_NAMES = " Write a name of your own in small letters."
+OWN_NAMES = " Use lower case for names of your own."
 
 
 def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
-    """Make the parameters from a notebook's globals.
+    """The parameters from the globals of a notebook.
 
-    Only names assigned in the parameters cell, in papermill's cell, and in later cells that set
-    a parameter too are looked at (`parameter_cells`); a parameter that none of them assigns
+    Only names that are assigned in the parameters cell, in papermill's cell, and in later cells
+    that set a parameter are considered (`parameter_cells`). A parameter that none of them assigns
     has its default. BadInput, in one line, for a value that is not allowed, for a name in capitals
-    that is similar to a parameter but is none, and for any unknown name that papermill set. Every
-    other name is the reader's own.
+    that resembles a parameter, and for any unknown name that papermill set. All other names belong
+    to the user.
 
-    Where no cells are known (a Python script, a dict) all names in capitals are looked at, except
-    modules and classes. If no executed cell sets a parameter (`from settings import *`), those
-    that are parameters count and no name is refused.
+    Without cells (a Python script, a dict) all names in capitals are considered, except modules and
+    classes. If no executed cell sets a parameter (`from settings import *`), the names that are
+    parameters are used and no name is refused.
     """
     known = {one.notebook_name: one.name for one in declared(cls).values()}
     cells = parameter_cells(names["In"], known) if names.get("In") else [_no_cells(names)]
@@ -69,8 +69,8 @@ def _no_cells(names: Mapping[str, Any]) -> Cell:
 
 
 def beside_the_notebooks(runs: Any) -> Any:
-    """The same folder for a notebook as for the command line: Jupyter starts a notebook in
-    `notebooks/`, and `labs run` is started one folder up, where the project is."""
+    """The same folder of runs for notebooks as for the command line: Jupyter starts a notebook in
+    `notebooks/`, and `labs run` is started one folder up, in the clone."""
     here = Path.cwd()
     relative = isinstance(runs, str) and not Path(runs).is_absolute()
     if relative and here.name == "notebooks" and (here.parent / "pyproject.toml").is_file():
@@ -79,9 +79,9 @@ def beside_the_notebooks(runs: Any) -> Any:
 
 
 def errors_in_one_line() -> None:
-    """In IPython, show a LabError as its one line instead of a traceback; elsewhere do nothing.
+    """In IPython, show a LabError as one line instead of a traceback; elsewhere do nothing.
 
-    The cell still fails, and with it a papermill run.
+    The cell still fails, and so does a papermill run.
     """
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
@@ -92,7 +92,7 @@ def errors_in_one_line() -> None:
         shell: Any, kind: type[LabError], error: LabError, trace: Any, tb_offset: int | None = None
     ) -> list[str]:
         line = [f"{kind.__name__}: {error}"]
-        # The front end, and so papermill, learns of an error from this call alone.
+        # Only this call reports the error to the front end, and so to papermill.
         shell._showtraceback(kind, error, line)
         return line
 
@@ -107,8 +107,8 @@ class Cell:
     injected: bool = False
 
     def misspelt(self, parameters: Collection[str]) -> tuple[str, ...]:
-        """The names that are refused: in capitals and similar to a parameter. In papermill's cell
-        every name must be a parameter."""
+        """The names to refuse: those in capitals that resemble a parameter, and in papermill's cell
+        all that are not parameters."""
         return tuple(
             name
             for name in self.names
@@ -117,14 +117,14 @@ class Cell:
 
 
 def parameter_cells(history: Iterable[str], parameters: Collection[str]) -> list[Cell]:
-    """The parameters cell as it was last executed, and the later cells that set parameters too.
+    """The parameters cell as last executed, and the later cells that set parameters.
 
-    The first executed cell that assigns a parameter, or a name in capitals similar to one, is the
-    parameters cell. A later cell replaces it if it assigns at least half of the same parameters,
-    in either spelling. So a corrected cell replaces the misspelt one, a line that was deleted no
-    longer counts, and Run All gives the same as in a new kernel. Other later cells, up to the one
-    that is running, belong to the result if they assign a parameter by its right name; of
-    papermill's cells only the last one does.
+    The first executed cell that assigns a parameter, or a name in capitals that resembles one, is
+    the parameters cell. A later cell replaces it if it assigns at least half of the same
+    parameters, in either spelling. Therefore a corrected cell replaces the misspelt one, a deleted
+    line no longer counts, and Run All has the same result as in a new kernel. Other later cells, up
+    to the running one, count if they assign a parameter by its correct name. Of papermill's cells
+    only the last one counts.
     """
     found: list[Cell] = []
     replaceable: set[str] = set()
@@ -152,17 +152,17 @@ def _meant(name: str, parameters: Collection[str]) -> str | None:
 def _read(source: str) -> Cell:
     try:
         table = symtable.symtable(source, "cell", "exec")
-    except (SyntaxError, ValueError):  # a cell that Python could not run either
+    except (SyntaxError, ValueError):  # a cell that Python cannot run
         return Cell((), source.startswith(INJECTED))
     names = (one.get_name() for one in table.get_symbols() if one.is_assigned())
     return Cell(tuple(names), source.startswith(INJECTED))
 
 
 def literals(cls: type[Any], names: Iterable[str] | None = None) -> str:
-    """The text of a notebook's parameters cell, a line a parameter: NAME = literal  # comment.
+    """The text of a notebook's parameters cell, one line per parameter: NAME = literal  # comment.
 
-    `names` (field names) leaves the others out; their defaults hold. papermill reads the comment
-    as the parameter's help.
+    `names` (field names) omits the other parameters, which have their defaults. papermill shows the
+    comment as the parameter's help.
     """
     known = declared(cls)
     wanted = list(known) if names is None else list(names)

@@ -1,9 +1,9 @@
-"""Make HTTP requests one behind the other on one connection; a program for the client.
+"""Send HTTP requests one after another on one connection; a program for the client.
 
     ask.py --to ADDRESS --port 80 --requests 20 --quickack never|once|each --out FILE
 
-`once` sets TCP_QUICKACK behind the connect, `each` again before every read. Writes one JSON object:
-what was set, and how long each answer took, from the request to the last byte.
+`once` sets TCP_QUICKACK after connecting, `each` also before every read. Writes one JSON object:
+the setting, and the duration of each response, from the request to its last byte.
 """
 
 import json
@@ -17,23 +17,25 @@ def options(argv: list[str]) -> dict[str, str]:
 
 
 def length_of(head: bytes) -> int:
-    """The Content-Length in the head of an answer."""
+    """The Content-Length in the header of a response."""
     fields = (line.split(b":", 1) for line in head.split(b"\r\n")[1:])
     lengths = [int(value) for name, value in fields if name.lower() == b"content-length"]
     if not head.startswith(b"HTTP/1.1 200 ") or not lengths:
-        raise SystemExit(f"the server answered: {head[:60]!r}")
+        raise SystemExit(f"unexpected response: {head[:60]!r}")
     return lengths[0]
 
 
-def read_answer(connection: socket.socket, each: bool) -> None:
-    """Read one answer to its last byte."""
+def read_response(connection: socket.socket, each: bool) -> None:
+    """Read one response to its last byte."""
     came, whole = b"", None
     while whole is None or len(came) < whole:
         if each:
             quick(connection)
         piece = connection.recv(65536)
         if not piece:
-            raise SystemExit(f"the server closed behind {len(came)} bytes of an answer")
+            raise SystemExit(
+                f"the server closed the connection after {len(came)} bytes of a response"
+            )
         came += piece
         head, end, _ = came.partition(b"\r\n\r\n")
         if whole is None and end:
@@ -48,7 +50,7 @@ def main(argv: list[str]) -> int:
     given = options(argv)
     requested = given["quickack"]
     connection = socket.create_connection((given["to"], int(given["port"])), timeout=30)
-    # One write a request: Nagle's rule has nothing to hold back on this side.
+    # One write per request, so Nagle's algorithm delays nothing on this side.
     request = f"GET / HTTP/1.1\r\nHost: {given['to']}\r\n\r\n".encode()
     if requested == "once":
         quick(connection)
@@ -56,7 +58,7 @@ def main(argv: list[str]) -> int:
     for _ in range(int(given["requests"])):
         begun_ns = time.time_ns()
         connection.sendall(request)
-        read_answer(connection, requested == "each")
+        read_response(connection, requested == "each")
         times_ms.append((time.time_ns() - begun_ns) / 1e6)
     connection.close()
     with open(given["out"], "w", encoding="ascii") as out:

@@ -1,14 +1,14 @@
-"""Fetch a file over HTTP and throw it away inside the kernel; a program for the client.
+"""Fetch a file over HTTP and discard it inside the kernel; a program for the client.
 
     fetch.py --to ADDRESS --port 80 --path /bigfile --read-bytes 65536 --limit-s 90 --out FILE
              [--rcvbuf BYTES]
 
-Each read asks for --read-bytes and waits until they are there (MSG_WAITALL); MSG_TRUNC drops them
-without copying. Writes one JSON object: times (CLOCK_REALTIME), bytes of the body, reads, a
-timeline with an entry at most every 100 ms, and how it ended: "complete" or "limit".
+Each read requests --read-bytes and waits until all have arrived (MSG_WAITALL); MSG_TRUNC discards
+them without copying. Writes one JSON object: times (CLOCK_REALTIME), bytes of the body, reads, a
+timeline with an entry at most every 100 ms, and the end: "complete" or "limit".
 
-Reading the clock is a system call inside a virtual kernel, as dear as the read itself. So between
-two entries the clock is read about eight times and not after every read.
+Inside a virtual kernel reading the clock is a system call, as expensive as the read itself.
+Therefore the clock is read about eight times between two entries, not after every read.
 """
 
 import json
@@ -22,32 +22,32 @@ LOOKS = 8
 
 
 def options(argv: list[str]) -> dict[str, str]:
-    """The flags as a dict; argparse would double the start-up time inside a virtual kernel."""
+    """The flags as a dict; argparse would double the start-up time in a virtual kernel."""
     return {name.lstrip("-"): value for name, value in zip(argv[::2], argv[1::2], strict=True)}
 
 
 def body_start(connection: socket.socket) -> tuple[int, int, int]:
-    """Read the reply's head: (status, the announced length, bytes of the body that came along)."""
+    """Read the header of the response: (status, length of the body, bytes of it already read)."""
     head = b""
     while b"\r\n\r\n" not in head:
         piece = connection.recv(4096)
         if not piece:
-            raise SystemExit("there was an end before the head of its reply was complete")
+            raise SystemExit("the server closed the connection within the header of the response")
         head += piece
     lines, _, rest = head.partition(b"\r\n\r\n")
     status = int(lines.split(b" ", 2)[1])
     fields = (line.split(b":", 1) for line in lines.split(b"\r\n")[1:])
     lengths = [int(value) for name, value in fields if name.lower() == b"content-length"]
     if status != 200 or not lengths:
-        raise SystemExit(f"the server answered with status {status}, lengths {lengths}")
+        raise SystemExit(f"unexpected response: status {status}, Content-Length {lengths}")
     return status, lengths[0], len(rest)
 
 
 def opened(given: dict[str, str]) -> socket.socket:
-    """A socket with the receive buffer that was requested, not connected yet."""
+    """A socket with the requested receive buffer, not connected yet."""
     connection = socket.socket()
     if "rcvbuf" in given:
-        # Before connecting: the window's scale is settled by the SYN.
+        # Before connecting, because the SYN determines the window scale.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(given["rcvbuf"]))
     return connection
 
@@ -92,7 +92,7 @@ def main(argv: list[str]) -> int:
     connect_ns = now()
 
     def on_alarm(number: int, frame: object) -> None:
-        """End reading; an exception from here could lose the count of a read that returns."""
+        """End reading. (An exception could lose the result of a read that is returning.)"""
         nonlocal over
         over = True
         connection.shutdown(socket.SHUT_RD)
@@ -111,7 +111,7 @@ def main(argv: list[str]) -> int:
     timeline.append((end_ns, total))
     connection.close()
     if total < length and not over:
-        raise SystemExit(f"the server closed after {total} of {length} bytes")
+        raise SystemExit(f"the server closed the connection after {total} of {length} bytes")
     said = {
         "before_ns": before_ns,
         "connect_ns": connect_ns,

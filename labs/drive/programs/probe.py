@@ -4,15 +4,15 @@
     probe.py measure --to ADDRESS --port 80 --packets 200 --out FILE
     (both: [--beside PORT])
 
-The client times TCP handshakes with the server's port (the least one counts: a lost packet costs
-a second), then asks for a train. The server sends it as UDP from the same port, so that the
-filter puts it in the same class, and the client takes the time of each arrival. The rate is read
-behind the burst that the shaper lets through at once.
+The client times TCP handshakes with the server's port (the shortest one counts, since a lost packet
+takes a second), then requests a packet train. The server sends it by UDP from the same port, so
+that the filter directs it to the same class, and the client records the time of each arrival. The
+rate is computed without the burst that the shaper lets pass at once.
 
-With --beside, on machines whose work takes time: more handshakes, and some with that port, which no
-shaper delays. There a program is no faster than the line. So the train leaves in pieces that the
-kernel cuts into packets behind the shaper, and the kernel takes the times of the arrivals. Writes
-one JSON object.
+--beside PORT is for machines, whose computation takes time: there are more handshakes, and further
+ones with that port, which is not shaped. A program there may be slower than the link. Therefore the
+train is sent in pieces that the kernel segments after the shaper, and the kernel records the times
+of arrival. Writes one JSON object.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ import time
 
 PAYLOAD_BYTES = 1472
 FRAME_BYTES = 1514
-# htb lets `burst` and `cburst` pass unshaped; twice the 20 kB asked for, in packets.
+# htb lets `burst` and `cburst` pass unshaped: twice the requested 20 kB, in packets.
 BURST_PACKETS = 30
 HANDSHAKES = 3
 # include/uapi/asm-generic/socket.h
 SO_RCVBUFFORCE = 33
 SO_TIMESTAMPNS = 35
 TIMESPEC = struct.Struct("qq")
-# include/uapi/linux/udp.h; so many packets are less than the 64 KiB that a datagram may have.
+# include/uapi/linux/udp.h; this number of packets is less than a datagram's limit of 64 KiB.
 UDP_SEGMENT = 103
 PIECE_PACKETS = 44
 TRAIN_BYTES = 8 << 20
@@ -43,7 +43,7 @@ def options(argv: list[str]) -> dict[str, str]:
 
 
 def serve(given: dict[str, str]) -> None:
-    """Accept the handshakes; when one connection says where to, send it a train; end."""
+    """Accept the handshakes; send a train when a connection names the port for it; end."""
     address = (given["listen"], int(given["port"]))
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -53,7 +53,7 @@ def serve(given: dict[str, str]) -> None:
     train.bind(address)
     open_ports = [listener]
     if "beside" in given:
-        # The kernel answers its handshakes; nobody takes the connections.
+        # The kernel completes its handshakes; nobody accepts the connections.
         open_ports.append(socket.create_server((given["listen"], int(given["beside"])), backlog=16))
     while True:
         connection, peer = listener.accept()
@@ -74,20 +74,20 @@ def serve(given: dict[str, str]) -> None:
                     ),
                     (peer[0], port),
                 )
-            # Until the client has closed: nothing of the check may still be on the wire in the run.
+            # Wait for the client to close: no packet of the check may be in flight in the run.
             connection.recv(1)
             return
 
 
 def finish(connection: socket.socket) -> None:
-    """Close in order: return when the server's FIN is here too."""
+    """Close the connection and wait for the server's FIN."""
     with connection:
         connection.shutdown(socket.SHUT_WR)
         connection.recv(1)
 
 
 def beside_ms(given: dict[str, str]) -> float | None:
-    """The least time of a handshake that passes no shaper."""
+    """The shortest handshake outside the shaped class; None without --beside."""
     found_ms = []
     for _ in range(HANDSHAKES_OF_MACHINES if "beside" in given else 0):
         begun_ns = time.time_ns()
@@ -97,19 +97,19 @@ def beside_ms(given: dict[str, str]) -> float | None:
 
 
 def arrival(train: socket.socket) -> tuple[bytes, int]:
-    """The next packet, and when the kernel had it."""
+    """The next packet, and the time at which the kernel received it."""
     packet, said, _, _ = train.recvmsg(2048, socket.CMSG_SPACE(TIMESPEC.size))
     seconds, nanoseconds = TIMESPEC.unpack(said[0][2])
     return packet, seconds * 1_000_000_000 + nanoseconds
 
 
 def arrival_here(train: socket.socket) -> tuple[bytes, int]:
-    """The next packet, and when this program had it: on virtual time that is the same."""
+    """The next packet, and the time at which this program received it; the same in virtual time."""
     return train.recv(2048), time.time_ns()
 
 
 def measure(given: dict[str, str]) -> None:
-    """Time the handshakes, ask for a train, time its arrivals."""
+    """Time the handshakes, request a train, time its arrivals."""
     address = (given["to"], int(given["port"]))
     packets = int(given["packets"])
     handshakes_ms = []
@@ -127,16 +127,16 @@ def measure(given: dict[str, str]) -> None:
         train.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         taken, skipped = arrival_here, BURST_PACKETS
         if "beside" in given:
-            # From the end of a piece to the end of the last one: the first quarter of the train is
-            # more than the bursts of a machine's shaper let pass.
+            # From the end of one piece to the end of the last. The first quarter of the train
+            # exceeds the bursts of a machine's shaper.
             taken = arrival
             skipped = (packets // 4 // PIECE_PACKETS + 1) * PIECE_PACKETS - 1
             train.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-            # A machine may not run its reader for a while: the kernel keeps the whole train.
+            # The reader may not run for a while, so the buffer has room for the whole train.
             with contextlib.suppress(PermissionError):
                 train.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, TRAIN_BYTES)
         train.bind(("", 0))
-        # The handshake's own time is the longest that a packet of the train may stay away.
+        # The timeout between two packets follows from the RTT.
         train.settimeout(max(0.5, 3 * min(handshakes_ms) / 1e3))
         connection.sendall(struct.pack("!H", train.getsockname()[1]))
         try:
@@ -149,8 +149,8 @@ def measure(given: dict[str, str]) -> None:
     finish(connection)
     behind = arrivals_ns[skipped:]
     span_ns = behind[-1] - behind[0] if len(behind) > 1 else 0
-    # Packets that a slow reader lost have passed the shaper too. On machines the kernel keeps them
-    # all: there what is missing was dropped before it passed.
+    # Packets that a slow reader lost have passed the shaper, too. On machines the buffer has room
+    # for all of them, so a missing packet was dropped before the shaper.
     passed = 0
     if span_ns:
         passed = len(behind) - 1 if "beside" in given else numbers[-1] - numbers[skipped]

@@ -1,11 +1,11 @@
-"""Answer HTTP requests in one write or in several; a program for the server.
+"""Send HTTP responses in one write or in several; a program for the server.
 
     respond.py --listen ADDRESS --port 80 --writes WAY --body-bytes 612 [--pieces 10] [--nodelay 1]
 
-WAY is how head and body are handed to the kernel: `two` writes, `one`, two under TCP_CORK (`cork`),
-two of which the first has MSG_MORE (`more`), or `pieces`: head and body together, cut into as many
-writes. The head is 160 bytes long whatever the body. One thread serves all connections; it sleeps
-in epoll between requests. Runs until it is ended.
+WAY is how header and body are written: `two` writes, `one`, two under TCP_CORK (`cork`), two of
+which the first has MSG_MORE (`more`), or `pieces`: header and body in that many writes of equal
+size. The header always has 160 bytes. One thread serves all connections; between requests it sleeps
+in epoll. Runs until it is killed.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ def options(argv: list[str]) -> dict[str, str]:
 
 
 def head(body_bytes: int) -> bytes:
-    """The head of the answer, filled up to its length."""
+    """The header of the response, filled up to its length."""
     said = (
         f"HTTP/1.1 200 OK\r\nServer: labs\r\nContent-Type: text/plain\r\n"
         f"Connection: keep-alive\r\nContent-Length: {body_bytes}\r\nFill: "
@@ -30,8 +30,8 @@ def head(body_bytes: int) -> bytes:
     return said.encode().ljust(HEAD_BYTES - 4, b".") + b"\r\n\r\n"
 
 
-def answer(peer: socket.socket, way: str, parts: list[bytes]) -> None:
-    """Write one answer."""
+def respond(peer: socket.socket, way: str, parts: list[bytes]) -> None:
+    """Write one response."""
     if way == "cork":
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     for place, part in enumerate(parts, start=1):
@@ -71,12 +71,12 @@ def main(argv: list[str]) -> int:
                 asked[peer] = b""
                 continue
             came = b""
-            with contextlib.suppress(ConnectionError):  # the client may go at any moment
+            with contextlib.suppress(ConnectionError):  # the client may close at any time
                 came = peer.recv(65536)
                 asked[peer] += came
                 while b"\r\n\r\n" in asked[peer]:
                     asked[peer] = asked[peer].partition(b"\r\n\r\n")[2]
-                    answer(peer, way, parts)
+                    respond(peer, way, parts)
             if not came:
                 ready.unregister(peer)
                 del asked[peer]

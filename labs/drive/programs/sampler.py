@@ -1,20 +1,21 @@
-"""Samples the TCP sockets of one port: raw inet_diag messages, and `ss` text less often.
+"""Sample the TCP sockets of one port: raw inet_diag messages and, less often, the text of `ss`.
 
     sampler --port N --samples FILE --ss FILE [--interval-ms 100] [--ss-interval-ms 1000]
             [--stats FILE]
 
-An `ss` started inside a virtual kernel costs 40 ms, a dump 1 ms. So what is kept at a moment is the
-dump that ss itself would have asked for, and one ss at the end prints all of them: that is what it
-reads the environment variable TCPDIAG_FILE for. Its text is the same but for trailing blanks.
+Inside a virtual kernel starting `ss` takes 40 ms, a dump 1 ms. Therefore the same dumps that ss
+would request are stored, and one ss at the end prints all of them, which it reads from the file
+that the environment variable TCPDIAG_FILE names. The text is the same except for trailing blanks.
 
 FILE of --samples: records of u64le at_ns (CLOCK_REALTIME), u32le length, then the message of one
 socket (struct inet_diag_msg and attributes, without its nlmsghdr). FILE of --ss: blocks of a line
-`@ <at_ns> <mark or ->` and what `ss -tinmoeH` prints. Both exist, empty, once signals are taken.
-SIGUSR1 samples both at once and marks the block `mark`; SIGTERM does so with `end`, then exits 0.
+`@ <at_ns> <mark or ->` and the output of `ss -tinmoeH`. Both exist, empty, once signals are
+handled. SIGUSR1 takes both samples at once and marks the block `mark`; SIGTERM does so with `end`,
+then exits 0.
 
 It sleeps between absolute deadlines, multiples of the interval on CLOCK_REALTIME, and never polls:
-on virtual time the clock moves only while everything sleeps. A deadline that has passed is
-skipped and counted. Few modules are imported because inside the virtual kernel each one costs.
+in virtual time the clock advances only while everything sleeps. A deadline that has passed is
+skipped and counted. Few modules are imported, because each one takes time in a virtual kernel.
 Exit codes: 0; 2 bad arguments; 3 ss is missing; 4 the kernel refused a dump.
 Source: include/uapi/linux/inet_diag.h; net/ipv4/inet_diag.c; iproute2 misc/ss.c.
 """
@@ -33,7 +34,7 @@ SOCK_DIAG_BY_FAMILY = 20
 NLM_F_REQUEST_DUMP = 0x301
 NLMSG_ERROR = 2
 NLMSG_DONE = 3
-# MEMINFO, INFO, VEGASINFO (which brings BBR and DCTCP), CONG, SKMEMINFO: what `ss -mi` asks for.
+# MEMINFO, INFO, VEGASINFO (includes BBR and DCTCP), CONG, SKMEMINFO: as `ss -mi` requests.
 EXTENSIONS = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6
 # All but TIME_WAIT (6), LISTEN (10) and the kernel's own NEW_SYN_RECV (12).
 STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 7, 8, 9, 11))
@@ -53,22 +54,22 @@ class Refused(Exception):
 
 
 def arguments(argv: list[str]) -> tuple[dict[str, int], dict[str, str]]:
-    """The numbers and the files asked for; Refused with code 2 when they cannot be used."""
+    """The numbers and files in the arguments; Refused with code 2 if they cannot be used."""
     numbers, files = dict(NUMBERS), dict(FILES)
     words = iter(argv)
     for name in words:
         value = next(words, "")
         if name in numbers:
             if not (value.isascii() and value.isdigit() and 0 < int(value) < 10**9):
-                raise Refused(2, f"{name} {value!r}: a whole number above 0 is needed")
+                raise Refused(2, f"{name} {value!r} is not a whole number above 0")
             numbers[name] = int(value)
         elif name in files:
             files[name] = value
         else:
             known = ", ".join([*numbers, *files])
-            raise Refused(2, f"unknown argument {name!r}; allowed are {known}")
+            raise Refused(2, f"unknown argument {name!r}; allowed: {known}")
     if not 0 < numbers["--port"] < 65536 or not files["--samples"] or not files["--ss"]:
-        raise Refused(2, "--port 1..65535, --samples FILE and --ss FILE are needed")
+        raise Refused(2, "--port 1..65535, --samples FILE and --ss FILE are required")
     return numbers, files
 
 
@@ -93,7 +94,7 @@ def messages(netlink: socket.socket, port: bytes) -> list[bytes]:
 
 
 class Sampler:
-    """The open files, the netlink socket and the counts of one run of the sampler."""
+    """The open files, the netlink socket and the counters of a sampler."""
 
     def __init__(self, numbers: dict[str, int], files: dict[str, str]) -> None:
         port = numbers["--port"]
@@ -115,12 +116,12 @@ class Sampler:
         self.dumps = self.records = self.missed = 0
 
     def sample(self) -> int:
-        """Append one record a socket; return the moment that they carry."""
+        """Append one record per socket; return their time."""
         at_ns, _ = self.dump()
         return at_ns
 
     def dump(self) -> tuple[int, list[bytes]]:
-        """One dump, its records appended; the moment and the messages."""
+        """Append the records of one dump; return its time and its messages."""
         at_ns = time.time_ns()
         found = messages(self.netlink, self.port)
         if found:
@@ -133,14 +134,14 @@ class Sampler:
         return at_ns, found
 
     def periodic(self, *, with_text: bool) -> None:
-        """A sample on a deadline; its distance from the one before is the true period."""
+        """A sample at a deadline; the time since the previous one is the actual period."""
         at_ns = self.text("-") if with_text else self.sample()
         if self.last_ns:
             self.periods_ns.append(at_ns - self.last_ns)
         self.last_ns = at_ns
 
     def text(self, mark: str) -> int:
-        """Keep a dump for ss to print, and as a sample; `mark` heads its block."""
+        """Store a dump as a sample and for ss; `mark` is the heading of its block."""
         at_ns, found = self.dump()
         self.blocks.append((at_ns, mark, len(found)))
         for body in found:
@@ -150,7 +151,7 @@ class Sampler:
         return at_ns
 
     def print_texts(self) -> None:
-        """Let one ss print all dumps that were kept, and head each block with its moment."""
+        """Have one ss print all stored dumps, and write each block with its heading."""
         write_all(self.kept, HEADER.pack(HEADER.size + 4, NLMSG_DONE, 2, 1, 0) + bytes(4))
         printed = os.open(self.ss_path + ".all", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         pid = os.posix_spawn(
@@ -167,14 +168,14 @@ class Sampler:
             os.unlink(self.ss_path + name)
         wanted = sum(count for _, _, count in self.blocks)
         if failed or len(sockets) != wanted:
-            raise Refused(4, f"ss printed {len(sockets)} sockets of {wanted} that were kept")
+            raise Refused(4, f"ss printed {len(sockets)} of {wanted} sockets")
         following_one = iter(sockets)
         for at_ns, mark, count in self.blocks:
             text = b"".join(next(following_one) for _ in range(count))
             write_all(self.ss, f"@ {at_ns} {mark}\n".encode() + text)
 
     def write_stats(self) -> None:
-        """Append one JSON line: how often it truly sampled, and the CPU that it and ss used."""
+        """Append one JSON line: the actual sampling period, and the CPU time of sampler and ss."""
         if not self.stats:
             return
         cpu_s, ss_cpu_s = cpu_seconds()
@@ -206,16 +207,16 @@ def cpu_seconds() -> tuple[float, float]:
 
 
 def find(program: str) -> str:
-    """The path of a program; Refused with code 3 when it is not on PATH."""
+    """The path of a program; Refused with code 3 if it is not in PATH."""
     for folder in os.get_exec_path():
         path = f"{folder}/{program}"
         if os.access(path, os.X_OK):
             return path
-    raise Refused(3, f"{program} is missing: install the package iproute2")
+    raise Refused(3, f"{program} is not installed. Install the package iproute2")
 
 
 def rows(text: bytes) -> list[bytes]:
-    """What ss printed, a piece a socket: a line, and the indented lines that go on with it."""
+    """The output of ss, one item per socket: a line and its indented continuation lines."""
     found: list[bytes] = []
     for line in text.splitlines(keepends=True):
         line = line.rstrip() + b"\n"
@@ -237,13 +238,13 @@ def following(now_ns: int, interval_ns: int) -> int:
 
 
 def watch(sampler: Sampler, interval_ns: int, ss_interval_ns: int) -> None:
-    """Sample on the deadlines, and at signals, until SIGTERM."""
+    """Sample at the deadlines and at signals, until SIGTERM."""
     sampler.text("start")
     now = time.time_ns()
     at, ss_at = following(now, interval_ns), following(now, ss_interval_ns)
     while True:
         now = time.time_ns()
-        # A clock that was set back must not put the next sample far into the future.
+        # If the clock is set back, the next sample must not be far in the future.
         at = min(at, following(now, interval_ns))
         ss_at = min(ss_at, following(now, ss_interval_ns))
         if now < min(at, ss_at):
@@ -265,7 +266,7 @@ def watch(sampler: Sampler, interval_ns: int, ss_interval_ns: int) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Run the sampler until SIGTERM; the exit code."""
+    """Run the sampler until SIGTERM; return the exit code."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, WANTED)
     try:
         numbers, files = arguments(argv)

@@ -1,9 +1,9 @@
-"""Ask a socket for buffers of many sizes and write down what it was granted.
+"""Request socket buffers of many sizes and record the sizes that are granted.
 
-    grants.py --sizes 1000,65536,... --out FILE
+    setsockopt_sizes.py --sizes 1000,65536,... --out FILE
 
 Writes one JSON list of {"socket", "requested_bytes", "granted_bytes"}: SO_RCVBUF and SO_SNDBUF of
-fresh TCP sockets, as getsockopt answers.
+new TCP sockets, as returned by getsockopt.
 """
 
 import json

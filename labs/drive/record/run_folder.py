@@ -24,14 +24,14 @@ from labs.drive.record.disk import OwnedPath, abandoned, numbered, remove_folder
 from labs.drive.record.seal import HOST, SEAL, compute, pretty, verify
 from labs.errors import BadInput, LabError
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 TOKEN = re.compile(r"\.(?:lock|staging|replaced)-((.+)-\d+-\d+)")
 STUDIES = "studies"
 
 
 def run_name(lab: str, condition: str, key: str) -> str:
     """Return the name of a run's folder: LAB-CONDITION-the first 12 digits of its key."""
-    return _checked(f"{lab}-{condition}-{key[:12]}")
+    return checked_name(f"{lab}-{condition}-{key[:12]}")
 
 
 class Staging:
@@ -42,7 +42,7 @@ class Staging:
 
         Raises BadInput for a name that is not a folder name or a RUNS that cannot be written.
         """
-        self.runs, self.name = Path(runs), _checked(name)
+        self.runs, self.name = Path(runs), checked_name(name)
         with written_to(self.runs):
             self.runs.mkdir(parents=True, exist_ok=True)
             self._lock = OwnedPath.take(numbered(self.runs / self.name, ".lock"))
@@ -160,12 +160,13 @@ def _holds(folder: Path) -> bool:
     return True
 
 
-def _checked(name: str) -> str:
+def checked_name(name: str) -> str:
+    """Return a name that a run folder, or a part of its name, can have; BadInput for another."""
     if NAME.fullmatch(name) and name != STUDIES:
         return name
     raise BadInput(
-        f"{name!r} cannot name a run folder; use letters, digits and . _ + - only, "
-        "beginning with a letter or digit"
+        f"{name[:80]!r} cannot name a run folder; use letters, digits and . _ + - only, 200 at "
+        "most, beginning with a letter or digit"
     )
 
 

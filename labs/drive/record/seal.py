@@ -12,16 +12,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.stored_files import SEAL_VERSION, check_version, parse
+from labs.drive.record.stored_files import (
+    AGAIN,
+    MOST_JSON_BYTES,
+    SEAL_VERSION,
+    check_version,
+    read_json,
+)
 from labs.errors import BadInput, Damaged, RunFailed
 
 RUN = "run.json"
 SEAL = "seal.json"
 HOST = "host.json"
+MOST_FILE_BYTES = 8 << 30
+"""Of a file of a run; the largest is the capture of a download of 64 GiB, 7 GB."""
 NOT_SEALED = frozenset({SEAL, HOST})
 
 
@@ -106,16 +115,25 @@ class Seal:
 
 
 def compute(folder: Path) -> Seal:
-    """Seal what is there; RunFailed if something in the folder is not a plain file."""
+    """Seal what is there; RunFailed for what is not a plain file, or too large to be read."""
     files: dict[str, str] = {}
-    for name, plain in _contents(folder):
-        if not plain:
+    for name, size in _contents(folder):
+        if size is None:
             raise RunFailed(
                 f"{folder.name}/{name} is a link, socket or device; a run folder "
                 "keeps plain files only, so write it elsewhere on the host"
             )
+        if size > _most_bytes(name):
+            raise RunFailed(
+                f"{folder.name}/{name} has {size} bytes. Allowed: at most {_most_bytes(name)}. "
+                "Let the experiment keep less"
+            )
         files[name] = digest(folder / name)
     return Seal(files, digest(canonical(files)))
+
+
+def _most_bytes(name: str) -> int:
+    return MOST_JSON_BYTES if name.endswith(".json") else MOST_FILE_BYTES
 
 
 def read_seal(folder: Path) -> Seal:
@@ -129,16 +147,9 @@ def read_seal(folder: Path) -> Seal:
             f"{folder} is not a folder; a run is a folder with {RUN} and {SEAL}: "
             "`labs runs list` shows those you have"
         )
-    try:
-        found = parse((folder / SEAL).read_bytes())
-    except FileNotFoundError:
-        raise _without_seal(folder) from None
-    except OSError as error:
-        raise _broken(folder, SEAL, f"cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise _broken(folder, SEAL, f"is not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise _broken(folder, SEAL, "is not a JSON object")
+    if not os.path.lexists(folder / SEAL):
+        raise _without_seal(folder)
+    found = read_json(folder / SEAL)
     check_version(found.get("schema"), f"the seal of {folder}", SEAL_VERSION)
     files = found.get("files")
     if not isinstance(files, dict) or digest(canonical(files)) != found.get("digest"):
@@ -168,24 +179,33 @@ def _compare(folder: Path, seal: Seal) -> None:
             raise _broken(folder, name, "is missing")
         if name not in seal.files:
             raise _broken(folder, name, "was added after the run was sealed")
-        if not present[name] or digest(folder / name) != seal.files[name]:
+        size = present[name]
+        if (
+            size is None
+            or size > _most_bytes(name)  # no such file is sealed, and reading it takes long
+            or digest(folder / name) != seal.files[name]
+        ):
             raise _broken(folder, name, "was changed after the run was sealed")
 
 
-def _contents(folder: Path, below: str = "") -> Iterator[tuple[str, bool]]:
-    """Every entry but folders and the two that are not sealed: (path, is it a plain file)."""
-    with os.scandir(folder / below) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        name = below + entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _contents(folder, name + "/")
-        elif name not in NOT_SEALED:
-            yield name, entry.is_file(follow_symlinks=False)
+def _contents(folder: Path) -> Iterator[tuple[str, int | None]]:
+    """Every entry but folders and the two that are not sealed: its path, and its size in bytes,
+    None for what is not a plain file."""
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        with os.scandir(folder / below) as entries:
+            for entry in entries:
+                name = below + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(name + "/")
+                elif name not in NOT_SEALED:
+                    about = entry.stat(follow_symlinks=False)
+                    yield name, about.st_size if stat.S_ISREG(about.st_mode) else None
 
 
 def _without_seal(folder: Path) -> BadInput | Damaged:
-    if (folder / RUN).exists():
+    if os.path.lexists(folder / RUN):
         return _broken(folder, SEAL, "is missing")
     return BadInput(
         f"{folder} is not a run: it has no {RUN} and no {SEAL}; "
@@ -194,7 +214,4 @@ def _without_seal(folder: Path) -> BadInput | Damaged:
 
 
 def _broken(folder: Path, name: str, what: str) -> Damaged:
-    return Damaged(
-        f"{folder}: {name} {what}; take the folder from where it came once more, "
-        "or make the run again with --fresh"
-    )
+    return Damaged(f"{folder}: {name} {what}. {AGAIN}")

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.record.disk import clear_unfinished, write_whole
-from labs.drive.record.run_folder import STUDIES, run_name
+from labs.drive.record.run_folder import STUDIES, checked_name, run_name
 from labs.drive.record.seal import key, pretty
-from labs.drive.record.stored_files import STUDY_VERSION, check_version, parse
+from labs.drive.record.stored_files import STUDY_VERSION, check_version, read_json
 from labs.errors import BadInput, Damaged
 
 # Where a study is kept is not part of it: a copy in another folder is the same study.
 KEPT_ELSEWHERE = frozenset({"runs"})
 PLAN_DIGITS = 12
+AGAIN = "Copy it from its source again, or make the study again with `labs run`"
 
 
 @dataclass(frozen=True)
@@ -84,19 +85,12 @@ def read_study(path: Path) -> StudyFile:
     Raises BadInput if there is none or it has another schema, Damaged if it does not say what a
     study says, or no longer what its name was computed from.
     """
-    try:
-        found = parse(path.read_bytes())
-    except (FileNotFoundError, IsADirectoryError):
+    if not path.exists() or path.is_dir():
         raise BadInput(
             f"{path} is not a study file; a study is RUNS/{STUDIES}/LAB.json: "
             "`labs runs list` shows those you have"
-        ) from None
-    except OSError as error:
-        raise _broken(path, f"cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise _broken(path, f"is not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise _broken(path, "is not a JSON object")
+        )
+    found = read_json(path, follow=True, next_step=AGAIN)
     check_version(found.get("schema"), str(path), STUDY_VERSION)
     study = _study(path, found)
     if path.stem != study.name and not path.with_name(f"{study.name}.json").exists():
@@ -108,7 +102,13 @@ def _study(path: Path, found: Mapping[str, object]) -> StudyFile:
     lab, parameters, plan = found.get("lab"), found.get("parameters"), found.get("plan")
     if not (isinstance(lab, str) and isinstance(parameters, dict) and isinstance(plan, list)):
         raise _broken(path, "has no lab, parameters or plan")
-    return StudyFile(path, lab, parameters, tuple(_planned(path, run) for run in plan))
+    study = StudyFile(path, lab, parameters, tuple(_planned(path, run) for run in plan))
+    try:
+        checked_name(lab)
+        study.folders()
+    except BadInput as error:
+        raise _broken(path, f"does not name a lab and its runs ({error})") from error
+    return study
 
 
 def _planned(path: Path, run: object) -> Planned:
@@ -119,7 +119,4 @@ def _planned(path: Path, run: object) -> Planned:
 
 
 def _broken(path: Path, what: str) -> Damaged:
-    return Damaged(
-        f"{path} {what}; take it from where it came once more, or make the study again "
-        "with `labs run`"
-    )
+    return Damaged(f"{path} {what}. {AGAIN}")

@@ -1,4 +1,4 @@
-"""A connection to a machine by OpenSSH, and the sessions over it, each with a far end at work."""
+"""A connection to a machine by OpenSSH, and its sessions, each with a far end on the machine."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ANSWER_S = 60.0
 OPTIONS = {
     "BatchMode": "yes",
     "ConnectTimeout": str(CONNECT_S),
-    # Less would hide that the other side does not answer any more.
+    # A lower level would hide that the machine no longer responds.
     "LogLevel": "INFO",
-    # A machine that does not answer for 15 seconds is taken for dead.
+    # A machine that does not respond for 15 seconds is considered dead.
     "ServerAliveInterval": "5",
     "ServerAliveCountMax": "3",
     "ForwardAgent": "no",
@@ -35,15 +35,15 @@ OPTIONS = {
     "EscapeChar": "none",
     "ControlPersist": "no",
 }
-# What ssh says along with a reason: of a key that it sees for the first time, and of a session that
-# lost the connection which it was to share.
+# Lines of ssh that give no reason: about a key that it sees for the first time, and about a session
+# whose shared connection was lost.
 NO_REASON = (
     "Warning: Permanently added",
     "kex_exchange_identification",
     "UNKNOWN port 65535",
     "Shared connection to",
 )
-# Receives the modules and runs the far end; one line, since not every login shell takes more.
+# Receives the modules and runs the far end. One line, because some login shells take only one.
 BOOTSTRAP = r"""exec('import json, os, sys, types
 text = b""
 while len(text) < int(sys.argv[1]):
@@ -53,7 +53,7 @@ for name, source in json.loads(text):
     module.__path__ = []
     exec(compile(source, name, "exec"), module.__dict__)
 sys.exit(module.main(sys.argv[2:]))')""".replace("\n", r"\n")
-# What the far end consists of, each after what it imports.
+# The modules of the far end, each after those that it imports.
 PACKAGES = ("labs", "labs.drive", "labs.drive.kernel", "labs.drive.testbed")
 MODULES = (
     "labs.errors",
@@ -67,8 +67,8 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Login:
-    """How to reach a machine: what `ssh` is given (`-F FILE` among the options, for instance), and
-    whether it takes `sudo`, without a password, to be root there."""
+    """How to reach a machine: the arguments of `ssh` (`-F FILE` may be an option), and whether root
+    requires `sudo`, without a password."""
 
     destination: str
     options: tuple[str, ...] = ()
@@ -76,15 +76,15 @@ class Login:
     python: str = "python3"
 
     def argv(self, control: Path, mode: str, *, first: bool) -> tuple[str, ...]:
-        """The ssh command of a session over the connection at `control`; the first makes it."""
+        """The ssh command of a session over the connection at `control`; the first one opens it."""
         given = {**OPTIONS, "ControlMaster": "yes" if first else "no", "ControlPath": str(control)}
         if not first:
-            given["ProxyCommand"] = "false"  # never a connection of its own
+            given["ProxyCommand"] = "false"  # never a separate connection
         words = [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
         return ("ssh", *words, *self.options, "-T", self.destination, self.far_end(mode))
 
     def far_end(self, mode: str) -> str:
-        """The command for the login shell: the one place where words are quoted for a shell."""
+        """The command for the login shell; the only place where words are quoted for a shell."""
         sudo = ("sudo", "-n", "--") if self.sudo else ()
         return shlex.join(
             (*sudo, self.python, "-I", "-S", "-c", BOOTSTRAP, str(len(modules())), mode)
@@ -93,7 +93,7 @@ class Login:
 
 @functools.cache
 def modules() -> bytes:
-    """The far end's modules, as its bootstrap reads them."""
+    """The modules of the far end, as its bootstrap reads them."""
     sources = [(name, "") for name in PACKAGES]
     for name in MODULES:
         file = import_module(name).__file__
@@ -103,10 +103,10 @@ def modules() -> bytes:
 
 
 class Session:
-    """A far end: on its way when made, at work when `ready` returns. Whatever ends it before its
-    time is RunFailed, in one line.
+    """A session with a far end, which is started by the constructor and works once `ready` returns.
+    An unexpected end is RunFailed, in one line.
 
-    The first session of a connection makes it, the others go `over` that one.
+    The first session opens the connection; the others use it (`over`).
     """
 
     def __init__(
@@ -135,14 +135,14 @@ class Session:
             os.close(theirs_in)
             os.close(theirs_out)
         try:
-            with contextlib.suppress(BrokenPipeError):  # `ready` tells of it
+            with contextlib.suppress(BrokenPipeError):  # reported by `ready`
                 self._channel.write(modules())
         except BaseException:
             self.close()
             raise
 
     def ready(self) -> None:
-        """Wait until the far end is at work; Missing or RunFailed if it does not come to that."""
+        """Wait until the far end works; Missing or RunFailed if it does not start."""
         try:
             if not self._channel.skip_behind(far_end.READY, CONNECT_S + ANSWER_S):
                 raise EOFError
@@ -157,7 +157,7 @@ class Session:
         self._at_work = True
 
     def ended(self, timeout_s: float) -> bool:
-        """Whether the connection is gone, or goes within a time."""
+        """Whether the connection ends within a time, or has ended."""
         return self._ssh.wait(timeout_s) is not None
 
     def _unreachable(self) -> LabError:
@@ -165,24 +165,24 @@ class Session:
         said = self._last_words()
         if exit_code == 127 or "command not found" in said:
             return Missing(
-                f"{self._there} lacks a program that is needed to work there: {said}; "
-                f"install {self._login.python}{' and sudo' * self._login.sudo} there"
+                f"{self._there} lacks a required program: {said}. "
+                f"Install {self._login.python}{' and sudo' * self._login.sudo} there"
             )
         if "Session open refused" in said:
             return Missing(
-                f"{self._there} carries no more programs at once over one connection; "
-                "raise MaxSessions in its sshd_config"
+                f"{self._there} allows no more programs at once over one connection. "
+                "Raise MaxSessions in its sshd_config"
             )
         if said.startswith("sudo:"):
             return Missing(
                 f"{self._there} does not let its user become root without a password: "
-                f"{said}; allow it in sudoers, or log in as root"
+                f"{said}. Allow it in sudoers, or log in as root"
             )
         retry = shlex.join(("ssh", *self._login.options, self._login.destination, "true"))
-        return Missing(f"{self._there} cannot be reached: {said}; `{retry}` tries alone")
+        return Missing(f"{self._there} cannot be reached: {said}. Test it: {retry}")
 
     def _end(self) -> int:
-        """End ssh if it has not ended; its exit code."""
+        """End ssh if it has not ended; return its exit code."""
         self._ssh.wait(2)
         return self._ssh.stop(1)
 
@@ -199,29 +199,29 @@ class Session:
         return lines[-1] if lines else "ssh gave no reason"
 
     def lost(self) -> RunFailed:
-        """The error for a connection that ended before its time."""
+        """The error for a connection that ended unexpectedly."""
         self._channel.close()
         exit_code = self._end()
         return RunFailed(
             f"the connection to {self._there} was lost: {self._last_words()} (ssh "
-            f"ended with exit code {exit_code}); see that the machine runs, and "
-            "start this run again"
+            f"ended with exit code {exit_code}). Check that the machine is running, and "
+            "run again"
         )
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be asked any more; what was changed is undone by the far end."""
+        """Whether the session has ended; the far end undoes what was changed."""
         return self._channel.closed
 
     def send(self, message: Message) -> None:
-        """Send what nobody answers; a far end that has ended is left alone."""
+        """Send a message that has no response; no effect if the far end has ended."""
         try:
             self._channel.send(message)
         except BrokenPipeError:
             return
 
     def receive(self, timeout_s: float | None = None) -> tuple[Message, bytes] | None:
-        """The next message, or None when the time is over; raises what the far end tells of."""
+        """The next message, or None after the timeout; raises an error that the far end reports."""
         try:
             received = self._channel.receive(timeout_s)
         except EOFError:
@@ -231,8 +231,8 @@ class Session:
         return received
 
     def answer(self, timeout_s: float = ANSWER_S) -> tuple[Message, bytes]:
-        """The next message; a far end that says nothing for too long is lost. After ^C the session
-        ends, for what comes next would be the answer to something else."""
+        """The next message; without one in time the connection is lost. ^C ends the session,
+        because the next message would be the response to an earlier order."""
         try:
             received = self.receive(timeout_s)
         except KeyboardInterrupt:
@@ -245,7 +245,7 @@ class Session:
     def ask(
         self, message: Message, content: bytes = b"", *, timeout_s: float = ANSWER_S
     ) -> tuple[Message, bytes]:
-        """Send an order and return its answer."""
+        """Send an order and return its response."""
         try:
             self._channel.send(message, content)
             return self.answer(timeout_s)
@@ -256,7 +256,7 @@ class Session:
             raise
 
     def close(self) -> None:
-        """End the session; its far end undoes what it has not been told to forget."""
+        """End the session; unless it was told `bye`, its far end undoes what was changed."""
         self._channel.close()
         self._ssh.wait(far_end.GRACE_S + KILLED_S if self._at_work else 0)
         self._ssh.stop(1)
@@ -266,7 +266,7 @@ class Session:
 
 
 def _told(message: Message) -> Exception:
-    """The error that a far end tells of."""
+    """The error that a far end reports."""
     if message["error"] == "OSError":
         return OSError(message["errno"], message["message"])
     return BRANCHES[message["error"]](message["message"])

@@ -1,22 +1,22 @@
-"""What a testbed promises: two hosts (and, if the link asks for one, a router) and a link.
+"""The contract of a testbed: two hosts (and a router, if the link requests one) and a link.
 
-Three testbeds keep this contract: network namespaces of the machine (root), the same
-namespaces inside a kernel that a run booted, and machines reached over ssh. One set of tests
-(`tests/contract`) holds all three to it; an experiment is written once, against it.
+Three testbeds keep this contract: network namespaces of the machine (root), the same namespaces
+inside a kernel that a run booted, and machines reached over ssh. The same tests (`tests/contract`)
+run against all three, and an experiment is written once for all of them.
 
-Promises, beyond the types:
+Beyond the types, a testbed guarantees:
 
 * A command is a tuple of words, never a shell line. Every command that changes something, and
-  every program of an experiment, passes through a `Host`, which keeps it in `Testbed.log`.
-* A process that a host started runs in a process group of its own. `stop` ends the whole group
-  and returns only when nothing of it is left; leaving the testbed stops what still runs. What a
-  command that is run leaves of its group ends with it.
-* `wait` sleeps until the process ends; nothing here polls, because inside a virtual kernel the
-  clock moves only when everything is idle.
-* `set_sysctl` remembers the value it found; leaving the testbed puts all of them back, in
-  reverse order, also after an error or ^C.
-* Paths that a program on a host writes live under `Host.folder`; `fetch` brings them home.
-* Time is the host's own: `clock_ns` is its CLOCK_REALTIME in nanoseconds.
+  every program of an experiment, is run by a `Host` and recorded in `Testbed.log`.
+* A process that a host starts has its own process group. `stop` ends the whole group and returns
+  when all its processes are gone. Exiting the testbed stops what is still running. Processes that
+  a command leaves in its group end with the command.
+* `wait` sleeps until the process ends. Nothing polls, because inside a virtual kernel the clock
+  advances only while everything is idle.
+* `set_sysctl` remembers the previous value. Exiting the testbed restores all of them in reverse
+  order, also after an error or ^C.
+* Programs on a host write below `Host.folder`; `fetch` copies their files from there.
+* Times are those of the host: `clock_ns` is its CLOCK_REALTIME in nanoseconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from labs.drive.outcome import Command
 
 @dataclass(frozen=True)
 class Completed:
-    """How a command ended: its exit code (negative: the signal that ended it), what it printed."""
+    """A command that has ended: its exit code (negative: the signal that ended it) and output."""
 
     argv: tuple[str, ...]
     exit_code: int
@@ -45,18 +45,18 @@ class Completed:
 
 
 class Process(Protocol):
-    """A program that runs on a host, in a process group of its own."""
+    """A program that runs on a host in its own process group."""
 
     argv: tuple[str, ...]
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Sleep until it ends and return its exit code, or None when the time is over."""
+        """Sleep until it ends and return its exit code; None after the timeout."""
 
     def signal(self, number: int) -> None:
-        """Send a signal to the program itself; a program that has ended is left alone."""
+        """Send a signal to the program itself; has no effect if the program has ended."""
 
     def stop(self, grace_s: float = 2.0) -> int:
-        """SIGTERM to the group, after `grace_s` SIGKILL; return the exit code when all are gone."""
+        """SIGTERM to the group, SIGKILL after `grace_s`; return the exit code once all are gone."""
 
 
 class Host(Protocol):
@@ -76,45 +76,45 @@ class Host(Protocol):
         check: bool = True,
         log: bool = True,
     ) -> Completed:
-        """Run a command to its end. RunFailed if `check` and the exit code is not 0; Missing if
-        the program is not on the host; RunFailed, and its whole group killed, past `timeout_s`."""
+        """Run a command to its end. RunFailed if `check` and the exit code is not 0. Missing if the
+        host lacks the program. After `timeout_s` its group is killed, and RunFailed."""
 
     def batch(self, lines: Sequence[Sequence[str]]) -> None:
-        """Run ip, tc, ethtool lines in order; neighbours of one tool share a process (`-batch`).
-        Each line stands in the log by itself. RunFailed names the line that failed."""
+        """Run ip, tc and ethtool lines in order. Neighbouring lines of one tool share a process
+        (`-batch`), but each has its own entry in the log. RunFailed names the failed line."""
 
     def start(
         self, argv: Sequence[str], *, stdout: str = "/dev/null", stderr: str | None = None
     ) -> Process:
-        """Start a command and return at once; `stdout` is a path on the host, and `stderr`
-        another, or None for the same."""
+        """Start a command and return at once. `stdout` and `stderr` are paths on the host; None for
+        `stderr` means the same file as `stdout`."""
 
     def program(self, source: Path, args: Sequence[str], *, stdout: str = "/dev/null") -> Process:
-        """Start one of our single-file programs (`labs/drive/programs`): a file with
-        `main(argv: list[str]) -> int`, standard library only. Where the host shares this process's
-        kernel it is forked from here, which saves the start of an interpreter."""
+        """Start a single-file program (`labs/drive/programs`), which has a function
+        `main(argv: list[str]) -> int` and uses only the standard library. If the host shares the
+        kernel of this process, it is forked from here, which saves starting an interpreter."""
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file on the host; missing folders above it are made."""
+        """Write a file on the host; missing parent folders are created."""
 
     def read(self, path: str) -> bytes:
-        """Read a file of the host. RunFailed if it is not there."""
+        """Read a file of the host. RunFailed if it does not exist."""
 
     def fetch(self, path: str, into: Path) -> None:
-        """Copy a file of the host into a file here, whatever its size."""
+        """Copy a file of the host, of any size, into a local file."""
 
     def sysctl(self, name: str) -> str:
-        """A sysctl's value with single spaces. Missing if this host has none of that name."""
+        """The value of a sysctl, with single spaces. Missing if the host lacks that sysctl."""
 
     def set_sysctl(self, name: str, value: str) -> None:
-        """Set a sysctl, read it back, and put it back on leaving; RunFailed if it did not take."""
+        """Set a sysctl, read it back, restore it on exit. RunFailed if the value was not taken."""
 
     def clock_ns(self) -> int:
         """CLOCK_REALTIME of the host."""
 
 
 class Testbed(AbstractContextManager["Testbed"], Protocol):
-    """Two hosts and the path between them. Entering sets it up, leaving tears it down."""
+    """Two hosts and the path between them: set up on enter, torn down on exit."""
 
     @property
     def kind(self) -> str: ...
@@ -132,11 +132,11 @@ class Testbed(AbstractContextManager["Testbed"], Protocol):
     def router(self) -> Host | None: ...
 
     def hosts(self) -> Mapping[str, Host]:
-        """The hosts by name: server, client and, where there is one, router."""
+        """The hosts by name: server, client and, if there is one, router."""
 
 
 def batches(lines: Sequence[Sequence[str]]) -> list[tuple[str, list[tuple[str, ...]]]]:
-    """Lines grouped into runs of one tool, in order: what `Host.batch` gives to one process."""
+    """Lines grouped by neighbours of one tool, in order: `Host.batch` runs a process per group."""
     groups: list[tuple[str, list[tuple[str, ...]]]] = []
     for line in lines:
         tool, words = line[0], tuple(line)

@@ -1,9 +1,10 @@
-"""What each testbed needs, tried on this machine, and the next step where something lacks."""
+"""The requirements of each testbed: whether this machine meets them, and what to run if not."""
 
 from __future__ import annotations
 
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -16,14 +17,19 @@ from labs.drive.kernel.memory import memory_folder
 from labs.drive.kernel.store import find
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.packages import install_line
+from labs.drive.units import MIB
 from labs.errors import LabError, Missing
 
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = (3, 11)
 GUEST_MEMORY_MIB = 4096
+# A run failed at 48 open files and at 40 MiB of address space beyond the guest's memory, and
+# succeeded at 64 files and 104 MiB. The memory is one file, which is slightly larger.
+OPEN_FILES = 128
+BEYOND_MEMORY_MIB = 256
 DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "python3")
 BOOT_TOOLS = ("bash", "mount", "setpriv", "taskset")
-# Tools without which all but one option runs.
+# Tools that only one option needs.
 OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--shaped-at router"}
 HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
 READING_MODULES = ("numpy", "pandas", "plotly")
@@ -31,11 +37,11 @@ USE_VIRTUAL = "labs run buffers --testbed virtual"
 USE_RECORDED = "labs run buffers --testbed recorded"
 
 NOTES = (
-    "ping shows no delay: the link's class takes only TCP and UDP packets from port 80 of the "
-    "server, and ping is neither. Each run measures its RTT with a handshake on that port.",
+    "ping does not show the delay: only TCP and UDP packets from port 80 of the server pass "
+    "through the shaped class. Each run measures its RTT with a handshake on that port.",
 )
 
-# One trial a part of the link, each in a network namespace of its own that ends with it.
+# One trial per part of the link, each in a temporary network namespace.
 LINK_TRIALS = {
     "veth": ("veth", "ip link add labs0 type veth peer name labs1"),
     "htb": ("sch_htb", "tc qdisc add dev lo root handle 1: htb"),
@@ -66,7 +72,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a testbed needs: whether it is here, what was found, and the next step."""
+    """One requirement of a testbed: whether it is met, what was found, and the next step."""
 
     name: str
     ok: bool
@@ -77,7 +83,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A testbed and what was found about it."""
+    """A testbed and the checks of its requirements."""
 
     testbed: str
     what: str
@@ -88,28 +94,28 @@ class Diagnosis:
         return all(check.ok for check in self.checks if check.needed)
 
     def first_step(self) -> str:
-        """The command to give first; empty if the testbed can run."""
+        """The command to run first; empty if the testbed can run."""
         return next((check.next_step for check in self.checks if check.needed and not check.ok), "")
 
 
 def examine(kernel: str = "6.1") -> tuple[Diagnosis, ...]:
-    """Every testbed in turn; `kernel` is the one that the virtual testbed is to boot."""
+    """The diagnosis of every testbed; `kernel` is the one that the virtual testbed will boot."""
     return (
         Diagnosis(
             "virtual",
-            "a Linux kernel as a process, on virtual time; no root",
+            "a Linux kernel as a process, in virtual time; needs no root",
             tuple(virtual(kernel)),
         ),
         Diagnosis(
-            "namespaces", "two hosts on this machine's own kernel; root", tuple(namespaces())
+            "namespaces", "two hosts on this machine's own kernel; needs root", tuple(namespaces())
         ),
-        Diagnosis("vagrant", "two virtual machines with kernels of their own", tuple(vagrant())),
-        Diagnosis("recorded", "runs that were made before; nothing but Python", tuple(recorded())),
+        Diagnosis("vagrant", "two virtual machines, each with its own kernel", tuple(vagrant())),
+        Diagnosis("recorded", "recorded runs; needs only Python", tuple(recorded())),
     )
 
 
 def virtual(kernel: str) -> Iterator[Check]:
-    """What booting a kernel as a process needs."""
+    """The requirements of booting a kernel as a process."""
     system = f"{platform.system()} {platform.machine()}"
     yield Check("machine", system == "Linux x86_64", system, USE_RECORDED)
     if system != "Linux x86_64":
@@ -119,10 +125,11 @@ def virtual(kernel: str) -> Iterator[Check]:
     yield guest_python()
     yield ptrace()
     yield guest_memory(GUEST_MEMORY_MIB)
+    yield process_limits(GUEST_MEMORY_MIB)
 
 
 def namespaces() -> Iterator[Check]:
-    """What two hosts on this machine's kernel need."""
+    """The requirements of two hosts on this machine's kernel."""
     if platform.system() != "Linux":
         yield Check("machine", False, platform.system(), USE_RECORDED)
         return
@@ -137,15 +144,15 @@ def namespaces() -> Iterator[Check]:
         return
     failed = _in_a_namespace("true")
     if failed is not None:
-        yield Check("rights", False, f"root may not make network namespaces: {failed}", USE_VIRTUAL)
+        yield Check("rights", False, f"root cannot create namespaces: {failed}", USE_VIRTUAL)
         return
-    yield Check("rights", True, "root, and network namespaces can be made")
+    yield Check("rights", True, "root, and network namespaces can be created")
     for name in LINK_TRIALS:
         yield part_of_the_link(name)
 
 
 def vagrant() -> Iterator[Check]:
-    """What running on two virtual machines needs: Vagrant, a hypervisor, both machines up."""
+    """The requirements of two virtual machines: Vagrant, a hypervisor, both machines running."""
     program = shutil.which("vagrant")
     yield Check(
         "vagrant", program is not None, program or "not installed", install_line(machines_up.NEEDED)
@@ -164,13 +171,13 @@ def vagrant() -> Iterator[Check]:
     except LabError as error:
         yield Check("machines", False, str(error), "vagrant status")
         return
-    yield Check("machines", found.up, str(found), machines_up.next_step(found))
+    yield Check("machines", found.up, found.summary, machines_up.next_step(found))
     if found.up:
         yield reached()
 
 
 def reached() -> Check:
-    """Whether ssh reaches both machines."""
+    """Whether both machines can be reached by ssh."""
     try:
         config = machines_up.reach()
     except LabError as error:
@@ -193,14 +200,14 @@ def reached() -> Check:
             return Check(
                 "ssh",
                 False,
-                f"{name} is not reached: {said[-1] if said else 'no word'}",
+                f"{name} cannot be reached: {said[-1] if said else 'ssh printed nothing'}",
                 f"vagrant reload {name}",
             )
-    return Check("ssh", True, "reaches both")
+    return Check("ssh", True, "both machines can be reached")
 
 
 def recorded() -> Iterator[Check]:
-    """What reading recorded runs needs; modules are looked for, not imported."""
+    """The requirements of reading recorded runs; modules are located, not imported."""
     lacking = [name for name in READING_MODULES if find_spec(name) is None]
     yield Check(
         "modules",
@@ -208,16 +215,13 @@ def recorded() -> Iterator[Check]:
         "not installed: " + ", ".join(lacking) if lacking else ", ".join(READING_MODULES),
         "pip install .",
     )
-    package = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parents[2]
     clone = package.parent / "data"
     found = next(
         (place for place in (clone, package / "recorded") if (place / "SHA256SUMS").is_file()), None
     )
     yield Check(
-        "studies",
-        found is not None,
-        str(found) if found else f"no {clone} here",
-        "git checkout -- data",
+        "studies", found is not None, str(found) if found else f"no {clone}", "git checkout -- data"
     )
 
 
@@ -226,29 +230,29 @@ def _find(name: str) -> str | None:
 
 
 def built_kernel(spec: str) -> Check:
-    """Whether a kernel that answers to `spec` is in a store."""
+    """Whether a kernel that matches `spec` has been built."""
     try:
         kernel = find(spec)
     except Missing:
-        return Check("kernel", False, f"no kernel {spec} is built", f"labs kernel build {spec}")
+        return Check("kernel", False, f"kernel {spec} is not built", f"labs kernel build {spec}")
     except LabError as error:
         return Check("kernel", False, str(error), "labs kernel list")
     return Check("kernel", True, f"Linux {kernel.source}, {kernel.sha256[:12]}, HZ {kernel.hz}")
 
 
 def tools(names: Iterable[str]) -> Iterator[Check]:
-    """Whether the programs are where hosts look for them; then those for single options."""
+    """Whether the hosts' PATH has the programs, and those that only single options need."""
     for needed, group in ((True, tuple(names)), (False, tuple(OPTIONAL_TOOLS))):
         missing = [name for name in group if shutil.which(name, path=TOOL_PATH) is None]
         for name in missing:
-            use = "" if needed else f", which {OPTIONAL_TOOLS[name]} needs"
+            use = "" if needed else f"; needed by {OPTIONAL_TOOLS[name]}"
             yield Check(name, False, f"not in {TOOL_PATH}{use}", install_line(missing), needed)
         if not missing:
             yield Check("tools" if needed else "more tools", True, ", ".join(group), "", needed)
 
 
 def guest_python() -> Check:
-    """Whether the machine's own Python, which is the guest's too, is new enough."""
+    """Whether the Python of the machine, which is also the guest's, is new enough."""
     program = shutil.which("python3", path=TOOL_PATH)
     wanted = ".".join(map(str, PYTHON))
     step = install_line(["python3"])
@@ -262,7 +266,7 @@ def guest_python() -> Check:
 
 
 def ptrace() -> Check:
-    """Whether a process may trace its child: the booted kernel runs its programs that way."""
+    """Whether a process may trace its child, as the booted kernel traces its programs."""
     trial = (sys.executable, "-I", "-S", "-c", PTRACE_TRIAL)
     code = subprocess.run(trial, capture_output=True, timeout=30).returncode
     if code == 0:
@@ -272,7 +276,7 @@ def ptrace() -> Check:
         return Check(
             "ptrace",
             False,
-            "kernel.yama.ptrace_scope is 3, until the next start",
+            "kernel.yama.ptrace_scope is 3; changing it takes a reboot",
             "echo kernel.yama.ptrace_scope=1 | sudo tee /etc/sysctl.d/99-ptrace.conf "
             "&& sudo reboot",
         )
@@ -280,7 +284,7 @@ def ptrace() -> Check:
         "ptrace",
         False,
         f"refused: {os.strerror(max(code, 1)).lower()}",
-        "docker run --cap-add SYS_PTRACE ... (when in a container)",
+        "docker run --cap-add SYS_PTRACE ... (if this is a container)",
     )
 
 
@@ -290,27 +294,43 @@ def guest_memory(memory_mib: int) -> Check:
         folder = memory_folder(memory_mib)
     except LabError as error:
         return Check("memory", False, str(error), "export LABS_MEMORY_DIR=FOLDER")
-    return Check("memory", True, f"{folder} holds {memory_mib} MiB")
+    return Check("memory", True, f"{folder} has room for {memory_mib} MiB")
+
+
+def process_limits(memory_mib: int) -> Check:
+    """Whether the limits of this process (ulimit) allow a guest with this memory."""
+    mib = memory_mib + BEYOND_MEMORY_MIB
+    for kind, flag, what, needed, unit in (
+        (resource.RLIMIT_NOFILE, "-n", "open files", OPEN_FILES, 1),
+        (resource.RLIMIT_FSIZE, "-f", "MiB per file", mib, MIB),
+        (resource.RLIMIT_AS, "-v", "MiB of address space", mib, MIB),
+    ):
+        limit, _ = resource.getrlimit(kind)
+        if limit != resource.RLIM_INFINITY and limit < needed * unit:
+            found = f"`ulimit {flag}` allows {limit // unit} {what}, and a run needs {needed}"
+            raised = str(needed) if unit == 1 else "unlimited"
+            return Check("limits", False, found, f"ulimit {flag} {raised} (in a new shell)")
+    return Check("limits", True, "ulimit allows enough files and memory")
 
 
 def part_of_the_link(name: str) -> Check:
-    """Whether this machine's kernel has one part of the link: it is made, in a namespace."""
+    """Whether this machine's kernel supports one part of the link; creates it in a namespace."""
     module, trial = LINK_TRIALS[name]
     failed = _in_a_namespace(trial)
     release = platform.release()
     if failed is None:
-        return Check(name, True, f"this kernel ({release}) has it")
+        return Check(name, True, f"this kernel ({release}) has {name}")
     here = any(Path("/lib/modules", release).glob(f"kernel/**/{module}.ko*"))
     return Check(
         name,
         False,
-        f"this kernel ({release}) has no {name}: {failed}",
+        f"this kernel ({release}) lacks {name} ({failed.removesuffix('.')})",
         f"modprobe {module}" if here else USE_VIRTUAL,
     )
 
 
 def _in_a_namespace(command: str) -> str | None:
-    """Run a shell line in a network namespace of its own: None, or the last line it printed."""
+    """Run a shell command in a temporary network namespace; None, or the last line of stderr."""
     argv = ("unshare", "--net", "sh", "-c", command)
     path = {**os.environ, "PATH": TOOL_PATH, "LC_ALL": "C"}
     try:

@@ -44,8 +44,8 @@ Message = dict[str, Any]
 
 
 def main(argv: list[str]) -> int:
-    """Work in the mode that the first word names until the connection ends."""
-    # Where sshd or sudo leave out the system's folders; and messages that can be read by programs.
+    """Work in the mode that the first word names, until the connection ends."""
+    # sshd and sudo may omit the system folders from PATH; and messages are parsed.
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     os.environ["LC_ALL"] = "C"
     signal.signal(signal.SIGTERM, _leave)
@@ -61,7 +61,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def keep(channel: Channel) -> None:
-    """Start the program of the first message and see it through."""
+    """Start the program of the first message and follow it to its end."""
     order, _ = _next(channel)
     try:
         with contextlib.ExitStack() as files:
@@ -110,7 +110,7 @@ def _see_through(channel: Channel, started: process.LocalProcess) -> None:
 
 @contextlib.contextmanager
 def _output(path: str, host: str) -> Iterator[int]:
-    """A file that a program may write to."""
+    """A file for the output of a program."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     except OSError as error:
@@ -122,7 +122,7 @@ def _output(path: str, host: str) -> Iterator[int]:
 
 
 def serve(channel: Channel) -> None:
-    """Carry out one order after the other; undo what they changed unless the last is `bye`."""
+    """Carry out one order after another; undo what they changed unless the last is `bye`."""
     server = Server(channel)
     try:
         while server.open:
@@ -146,7 +146,7 @@ def serve(channel: Channel) -> None:
 
 
 class Server:
-    """The orders, and what undoes them."""
+    """The orders, and the steps that undo them."""
 
     def __init__(self, channel: Channel) -> None:
         self.open = True
@@ -167,15 +167,15 @@ class Server:
         }
 
     def _open(self, order: Message, content: bytes) -> None:
-        """Take a folder: empty, or one of ours whose owner is gone."""
+        """Take a folder that is empty or that an ended testbed left."""
         self._host = order["host"]
         folder = Path(order["folder"])
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         names = os.listdir(folder)
         if folder.stat().st_uid != os.geteuid() or (names and LOCK not in names):
             raise RunFailed(
-                f"{folder} on {self._host} holds files that are not a testbed's; "
-                "remove it, or name another folder"
+                f"{folder} on {self._host} contains files that do not belong to a testbed. "
+                "Remove it, or name another folder"
             )
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -183,7 +183,7 @@ class Server:
         except BlockingIOError:
             os.close(lock)
             raise RunFailed(
-                f"{self._host} is in use by another run (it holds {folder}); wait for its end"
+                f"{self._host} is in use by another run, which locked {folder}. Wait for its end"
             ) from None
         self._folder = folder
         _clear(folder)
@@ -193,7 +193,7 @@ class Server:
         timeout_s = order["timeout_s"]
 
         def watch(running: process.LocalProcess) -> bool:
-            """Wait for the program, and for the near end's leaving: it says nothing meanwhile."""
+            """Wait for the program, or for the near end to leave: it sends nothing meanwhile."""
             waiter = select.poll()
             waiter.register(running, select.POLLIN)
             waiter.register(self._channel, select.POLLIN)
@@ -241,14 +241,14 @@ class Server:
         self._channel.send({})
 
     def _bye(self, order: Message, content: bytes) -> None:
-        """The near end has put everything back itself."""
+        """The near end has restored everything itself."""
         self._undo.clear()
         self.undo()
         self._channel.send({})
         self.open = False
 
     def undo(self) -> None:
-        """Undo what was changed, newest first, and remove the folder."""
+        """Undo the changes, newest first, and remove the folder."""
         while self._undo:
             with contextlib.suppress(OSError, LabError):
                 self._undo.pop()()
@@ -264,9 +264,9 @@ def _next(channel: Channel) -> tuple[Message, bytes]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder to which programs that are being stopped just now may still write.
+    """Remove a folder to which programs that are being stopped may still write.
 
-    The lock goes last: what is left if this process is killed is known as a testbed's.
+    The lock is removed last, so that after a kill the rest is recognized as a testbed's.
     """
     for _ in range(REMOVALS):
         with contextlib.suppress(OSError):
@@ -278,7 +278,7 @@ def _remove(folder: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what an owner that is gone left in a folder."""
+    """Remove what an ended owner left in a folder."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -295,18 +295,18 @@ class Channel:
         self._buffer = bytearray()
 
     def fileno(self) -> int:
-        """The descriptor to wait for; what arrived may already be held here: `receive(0)` first."""
+        """The descriptor to wait for. Call `receive(0)` first: messages may be buffered here."""
         return self._read_fd
 
     def send(self, message: Message, content: bytes = b"") -> None:
-        """Send a message. BrokenPipeError if the other end is gone."""
+        """Send a message. BrokenPipeError if the other end is closed."""
         if content:
             message = {**message, "bytes": len(content)}
         self.write(json.dumps(message).encode() + b"\n")
         self.write(content)
 
     def write(self, content: bytes) -> None:
-        """Write bytes that are no message."""
+        """Write bytes that are not a message."""
         left = memoryview(content)
         if self.closed:
             raise BrokenPipeError
@@ -314,8 +314,7 @@ class Channel:
             left = left[os.write(self._write_fd, left) :]
 
     def skip_behind(self, mark: bytes, timeout_s: float) -> bool:
-        """Skip what is no message up to `mark`; False when the time is over; EOFError at "
-        "the end."""
+        """Skip what precedes `mark`, and the mark; False after the timeout, EOFError at the end."""
         deadline = time.monotonic() + timeout_s
         while (at := self._buffer.find(mark)) < 0:
             if not self._more(deadline):
@@ -324,7 +323,7 @@ class Channel:
         return True
 
     def receive(self, timeout_s: float | None = None) -> tuple[Message, bytes] | None:
-        """The next message and its bytes; None when the time is over; EOFError at the end."""
+        """The next message and its bytes; None after the timeout, EOFError at the end."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while (message := self._whole()) is None:
             if not self._more(deadline):
@@ -332,7 +331,7 @@ class Channel:
         return message
 
     def _more(self, deadline: float | None) -> bool:
-        """Take in what arrives; False when the time is over; EOFError at the end."""
+        """Read what arrives; False after the timeout, EOFError at the end."""
         if self.closed:
             raise EOFError
         left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -345,7 +344,7 @@ class Channel:
         return True
 
     def _whole(self) -> tuple[Message, bytes] | None:
-        """Take a message out of what has arrived, if all of it has."""
+        """Take a message from the buffer, if it has arrived completely."""
         end = self._buffer.find(b"\n")
         if end < 0:
             return None
@@ -362,7 +361,7 @@ class Channel:
         return self._read_fd < 0
 
     def close(self) -> None:
-        """Close both ends, once."""
+        """Close both descriptors, once."""
         if not self.closed:
             os.close(self._read_fd)
             os.close(self._write_fd)

@@ -1,4 +1,4 @@
-"""What every host does the same way: the log, errors in one line, batches, sysctls put back."""
+"""What all hosts share: the log, one-line errors, batches, restoring sysctls."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from labs.drive.outcome import Command
 from labs.drive.testbed.contract import Completed, Process, batches
 from labs.errors import LabError, Missing, RunFailed
 
-# iproute2's lib/utils.c (do_batch) names the line of standard input at which a tool stopped.
+# iproute2 (lib/utils.c, do_batch) names the line of standard input at which the tool stopped.
 FAILED_LINE = "Command failed -:"
 Found = list[tuple["LoggedHost", str, str]]
-"""The sysctls that a testbed changed, in order: the host, the name, the value found there."""
+"""The sysctls that a testbed changed, in order: the host, the name, the previous value."""
 
 
 class LoggedHost(ABC):
-    """A host of the contract, but for how it runs things and where its files are.
+    """A host of the contract, except for how it runs commands and accesses files.
 
-    `log` and `found` belong to the testbed: hosts may share a kernel, so what they changed is put
-    back in the reverse order over all of them.
+    `log` and `found` belong to the testbed: hosts may share a kernel, so the sysctls of all hosts
+    are restored in reverse order.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class LoggedHost(ABC):
     def _execute(
         self, argv: Sequence[str], stdin: bytes, timeout_s: float
     ) -> tuple[int, Completed]:
-        """Run a command: when it began, how it ended."""
+        """Run a command; the time at which it began, and how it ended."""
 
     @abstractmethod
     def _read_sysctl(self, path: str) -> str:
-        """Read /proc/sys/`path`. FileNotFoundError or another OSError."""
+        """The content of /proc/sys/`path`; OSError if it cannot be read."""
 
     @abstractmethod
     def _write_sysctl(self, path: str, value: str) -> None:
-        """Write /proc/sys/`path`. OSError."""
+        """Write /proc/sys/`path`; OSError if that fails."""
 
     @abstractmethod
     def clock_ns(self) -> int: ...
@@ -94,7 +94,7 @@ class LoggedHost(ABC):
             return " ".join(self._read_sysctl(sysctl_path(name)).split())
         except FileNotFoundError:
             raise Missing(
-                f"{self.name} has no sysctl {name}; `sysctl -a` lists what there is"
+                f"{self.name} has no sysctl {name}. List those it has: sysctl -a"
             ) from None
         except OSError as error:
             raise RunFailed(f"{name} of {self.name} cannot be read: {error.strerror}") from None
@@ -107,21 +107,21 @@ class LoggedHost(ABC):
         try:
             self._write_sysctl(sysctl_path(name), requested)
         except OSError as error:
-            self._found.pop()  # nothing was changed
+            self._found.pop()  # unchanged
             raise RunFailed(
-                f"{name} of {self.name} does not take '{requested}': {error.strerror}"
+                f"{name} of {self.name} refuses '{requested}': {error.strerror}"
             ) from None
         self._log.append(Command(at_ns, self.name, ("sysctl", "-w", f"{name}={requested}"), 0))
         after = self.sysctl(name)
         if after != requested:
-            raise RunFailed(f"{name} of {self.name} was set to '{requested}' but reads '{after}'")
+            raise RunFailed(f"{name} of {self.name} was set to '{requested}' but is '{after}'")
 
     def undoes_itself(self) -> bool:
-        """Whether the host is out of reach and puts back by itself what was changed."""
+        """Whether the host cannot be reached and restores by itself what was changed."""
         return False
 
     def stop_all(self) -> None:
-        """Stop what still runs, newest first."""
+        """Stop the programs that are still running, newest first."""
         with contextlib.ExitStack() as steps:
             for started in self._started:
                 steps.callback(started.stop, 0.5)
@@ -129,7 +129,7 @@ class LoggedHost(ABC):
 
 
 def put_back(found: Found) -> None:
-    """Write the values that were found, newest first; RunFailed at the end if one was refused."""
+    """Restore the previous values, newest first; RunFailed at the end if one was refused."""
     refused = ""
     while found:
         host, name, value = found.pop()
@@ -138,21 +138,21 @@ def put_back(found: Found) -> None:
         try:
             host._write_sysctl(sysctl_path(name), value)
         except (OSError, LabError) as error:
-            refused = f"{name} of {host.name} could not be put back to '{value}': {error}"
+            refused = f"{name} of {host.name} could not be restored to '{value}': {error}"
     if refused:
         raise RunFailed(refused)
 
 
 def sysctl_path(name: str) -> str:
-    """Where a sysctl stands below /proc/sys; a name with slashes may hold dots, as in sysctl(8)."""
+    """The path of a sysctl below /proc/sys; a name with slashes may have dots, as in sysctl(8)."""
     path = name if "/" in name else name.replace(".", "/")
     if not all(part.strip(".") for part in path.split("/")):
-        raise Missing(f"there is no sysctl '{name}'; a name is like net.ipv4.tcp_rmem")
+        raise Missing(f"'{name}' is not the name of a sysctl. Use one such as net.ipv4.tcp_rmem")
     return path
 
 
 def exit_codes(done: Completed, lines: int) -> list[int]:
-    """The exit codes of a batch's lines, up to the one that failed: ip and tc name it last."""
+    """The exit codes of the lines of a batch, up to the failed one, which ip and tc name last."""
     if not done.exit_code:
         return [0] * lines
     last = 1
@@ -164,7 +164,7 @@ def exit_codes(done: Completed, lines: int) -> list[int]:
 
 
 def failed(host: str, argv: Sequence[str], done: Completed) -> RunFailed:
-    """The error for a command that ended with an exit code."""
+    """The error for a command whose exit code is not 0."""
     said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
     said = [line.strip() for line in said if FAILED_LINE not in line]
     tail = f": {said[-1]}" if said else ""
@@ -179,7 +179,7 @@ def failed(host: str, argv: Sequence[str], done: Completed) -> RunFailed:
 
 @contextlib.contextmanager
 def whole(into: Path) -> Iterator[Path]:
-    """A path beside `into` to be filled: it takes its place at the end, or goes on an error."""
+    """A path to write; at the end it replaces `into`, and on an error it is removed."""
     part = into.with_name(f".part-{into.name}")
     try:
         yield part

@@ -15,11 +15,16 @@ from dataclasses import asdict, dataclass
 from math import ceil, sqrt
 from typing import Any
 
-FRAME_BYTES = 1514
-"""A full Ethernet frame as the shaper counts it (MTU 1500 and 14 bytes of header)."""
+from labs.drive.units import KIB, bytes_carried
 
-BURST_BYTES = 20 << 10
-"""What the shaper may send at once where nothing else is requested."""
+FRAME_BYTES = 1514
+"""A full Ethernet frame as the shaper counts it (MTU 1500 plus 14 bytes of header)."""
+
+MSS_BYTES = 1448
+"""Payload of a full segment: MTU 1500 less IPv4 (20), TCP (20) and timestamps (12)."""
+
+BURST_BYTES = 20 * KIB
+"""The burst of the shaper by default."""
 
 DEVICE = "eth0"
 """The device of a host that is a network namespace."""
@@ -38,8 +43,8 @@ class Link:
     """The requested link.
 
     `rate_mbit` None: no rate limit. `queue_packets` None: netem's default of 1,000. `burst_bytes`
-    None: 20 KiB, and where the shaper's timer may be late, what the link carries in that time
-    too; a number is used as it is, however late the timer.
+    None: 20 KiB plus what the link carries while the shaper's timer may be late; a number is used
+    as it is.
     """
 
     rate_mbit: float | None = None
@@ -61,17 +66,17 @@ class Link:
 
 
 def queue_packets(rate_mbit: float, delay_ms: float) -> int:
-    """A netem limit that a full BDP does not fill: one and a half BDP, at least 1,000 packets."""
-    return max(1000, ceil(1.5 * rate_mbit * 1e6 / 8 * delay_ms / 1e3 / FRAME_BYTES))
+    """A netem limit that exceeds the BDP: one and a half BDP, at least 1,000 packets."""
+    return max(1000, ceil(1.5 * bytes_carried(rate_mbit, delay_ms) / FRAME_BYTES))
 
 
 def number(value: float) -> str:
-    """A number as tc reads it: no trailing zeros, no exponent."""
+    """A number for tc, without trailing zeros or an exponent."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def queue(link: Link) -> Argv:
-    """The queue of the shaped class: netem with what the link asks, or fq_codel without delay."""
+    """The queue of the shaped class: netem with the options of the link, or fq_codel."""
     if not link.uses_netem:
         return ("fq_codel",)
     words: Argv = ("netem", "delay", f"{number(link.delay_ms)}ms")
@@ -85,27 +90,27 @@ def queue(link: Link) -> Argv:
 
 
 def size(value_bytes: int) -> str:
-    """A size as tc reads it: whole KiB as `20k`, anything else in bytes."""
-    return str(value_bytes) if value_bytes % 1024 else f"{value_bytes // 1024}k"
+    """A size for tc: whole KiB as `20k`, anything else in bytes."""
+    return str(value_bytes) if value_bytes % KIB else f"{value_bytes // KIB}k"
 
 
 def bursts(link: Link, late_ms: float) -> Argv:
-    """What the shaped class may send at once.
+    """The bursts of the shaped class.
 
-    htb gives a class what it missed up to burst and cburst and no more (net/sched/sch_htb.c
-    htb_accnt_tokens, htb_accnt_ctokens), and tc's own cburst is one packet. So a shaper that is
-    late loses rate, unless both allow for what the link carries meanwhile.
+    htb grants a class the tokens that it missed only up to burst and cburst (net/sched/sch_htb.c
+    htb_accnt_tokens, htb_accnt_ctokens), and tc's default for cburst is one packet. A shaper whose
+    timer is late therefore loses rate, unless both include what the link carries in that time.
     """
     if link.burst_bytes is not None or link.rate_mbit is None or not late_ms:
         return ("burst", size(link.burst_bytes or BURST_BYTES))
-    allowed = str(BURST_BYTES + round(link.rate_mbit * 1e3 / 8 * late_ms))
+    allowed = str(BURST_BYTES + round(bytes_carried(link.rate_mbit, late_ms)))
     return ("burst", allowed, "cburst", allowed)
 
 
 def shaping(link: Link, device: str, late_ms: float = 0.0) -> tuple[Argv, ...]:
     """The tc lines for `device`, in order; none for a link that is not shaped.
 
-    `late_ms` is how late a timer of the machine may be; on virtual time none is.
+    `late_ms` is how late a timer of the machine may fire; in virtual time none is late.
     """
     if not link.shaped:
         return ()
@@ -147,12 +152,12 @@ def shaping(link: Link, device: str, late_ms: float = 0.0) -> tuple[Argv, ...]:
 
 
 def offloads_off(device: str) -> Argv:
-    """The line that keeps a device from joining packets, so that a queue counts real ones."""
+    """The line that turns segmentation offloads off, so that a queue counts packets of one MSS."""
     return ("ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off")
 
 
 def counters(device: str) -> tuple[Argv, ...]:
-    """The lines that read what the shaper counted."""
+    """The lines that read the counters of the shaper."""
     return (
         ("tc", "-s", "qdisc", "show", "dev", device),
         ("tc", "-s", "class", "show", "dev", device),
@@ -161,9 +166,9 @@ def counters(device: str) -> tuple[Argv, ...]:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the link check measured; None where nothing was measured.
+    """The result of the link check; None for what was not measured.
 
-    `beside_ms` is the RTT of the path without the link, measured where hosts are machines.
+    `beside_ms` is the RTT of the path outside the shaped class, measured between machines.
     """
 
     rtt_ms: float
@@ -172,7 +177,7 @@ class Measured:
     beside_ms: float | None = None
 
     def as_json(self) -> dict[str, float | None]:
-        """The figures as a run keeps them: the path's own RTT only where it was measured."""
+        """The figures as they are stored; `beside_ms` only if it was measured."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -199,7 +204,7 @@ class LinkReport:
         return "as asked" if self.ok else f"not as asked: {'; '.join(self.problems)}"
 
     def as_json(self) -> dict[str, Any]:
-        """The report as it stands in run.json."""
+        """The report as part of run.json."""
         return {
             "asked": asdict(self.asked),
             "measured": self.measured.as_json(),
@@ -264,7 +269,7 @@ def _loss_problem(link: Link, measured: Measured, packets: int) -> str:
 
 @dataclass(frozen=True)
 class Port:
-    """One end of a wire: the host it is in, its device, addresses, and the next hop if any."""
+    """One end of a wire: its host, device, addresses, and the gateway of the host if any."""
 
     host: str
     device: str
@@ -275,7 +280,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Layout:
-    """The wires of a testbed; the first and the last port are the server's and the client's."""
+    """The wires of a testbed; the first port is the server's and the last the client's."""
 
     wires: tuple[tuple[Port, Port], ...]
 
@@ -284,7 +289,7 @@ class Layout:
         return tuple(port for wire in self.wires for port in wire)
 
     def port(self, host: str) -> Port:
-        """A host's own port; of the router's two, the one whose way out is shaped."""
+        """The port of a host; of the router's two ports, the shaped one."""
         return next(port for port in (self.shaped_port(), *self.ports) if port.host == host)
 
     @property
@@ -292,7 +297,7 @@ class Layout:
         return tuple(dict.fromkeys(port.host for port in self.ports))
 
     def shaped_port(self) -> Port:
-        """The port whose way out is shaped: the last one before the client's wire."""
+        """The port whose egress is shaped: the one opposite the client."""
         return self.wires[-1][0]
 
 
@@ -319,12 +324,12 @@ ROUTED = Layout(
 
 
 def layout(link: Link) -> Layout:
-    """Two hosts on one wire, or a router between them when the link is shaped there."""
+    """Two hosts on one wire, or with a router between them if the link is shaped there."""
     return ROUTED if link.shaped_at == "router" else DIRECT
 
 
 def wiring(plan: Layout, names: dict[str, str]) -> tuple[Argv, ...]:
-    """The ip lines that make the namespaces and the wires; `names` maps hosts to namespaces."""
+    """The ip lines that create namespaces and wires; `names` maps hosts to namespaces."""
     lines: list[Argv] = [("ip", "netns", "add", names[host]) for host in plan.hosts]
     for left, right in plan.wires:
         lines.append(
@@ -352,7 +357,7 @@ def wiring(plan: Layout, names: dict[str, str]) -> tuple[Argv, ...]:
 
 
 def addressing(plan: Layout, host: str) -> tuple[Argv, ...]:
-    """The ip lines to be given inside one host."""
+    """The ip lines to run inside one host."""
     lines: list[Argv] = [("ip", "link", "set", "dev", "lo", "up")]
     for port in plan.ports:
         if port.host != host:
@@ -365,7 +370,7 @@ def addressing(plan: Layout, host: str) -> tuple[Argv, ...]:
 
 
 def linking(plan: Layout, link: Link) -> dict[str, tuple[Argv, ...]]:
-    """For each host the lines that make the link: offloads off with a router, then the shaper."""
+    """The lines that set up the link, per host: offloads off with a router, then the shaper."""
     lines: dict[str, tuple[Argv, ...]] = {}
     if link.shaped_at == "router":
         for port in plan.ports:

@@ -30,6 +30,7 @@ from labs.drive.testbed import process
 from labs.drive.testbed.contract import Completed
 from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
 from labs.drive.testbed.link import Layout, Link, addressing, layout, linking, wiring
+from labs.drive.units import MIB
 from labs.errors import LabError, Missing, RunFailed
 
 JOURNALS = Path("/run/labs")
@@ -37,23 +38,24 @@ NAMESPACES = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
 _MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
-COPIED_BYTES = 1 << 20
+COPIED_BYTES = MIB
+SYSCTL_BYTES = 1 << 16
 CONTROL, AVAILABLE, ALLOWED = (
     f"net.ipv4.tcp_{which}congestion_control" for which in ("", "available_", "allowed_")
 )
 
 
 def _enter(namespace_fd: int) -> None:
-    """Move this thread into a network namespace; what it starts from now on is born there."""
+    """Move this thread into a network namespace; processes that it starts are in it, too."""
     if _libc.setns(namespace_fd, _CLONE_NEWNET):
         number = ctypes.get_errno()
         raise Missing(
-            f"cannot enter a network namespace ({os.strerror(number)}); this testbed needs root"
+            f"cannot enter a network namespace ({os.strerror(number)}). This testbed needs root"
         )
 
 
 class NamespaceHost(LoggedHost):
-    """A host that is a network namespace; it shares files, clock and kernel with this process."""
+    """A host that is a network namespace; it has the files, clock and kernel of this process."""
 
     def __init__(
         self,
@@ -116,7 +118,7 @@ class NamespaceHost(LoggedHost):
 
     @contextlib.contextmanager
     def _output(self, path: str) -> Iterator[int]:
-        """A file of the host that a program may write to."""
+        """A file of the host for the output of a program."""
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         except OSError as error:
@@ -166,22 +168,29 @@ class NamespaceHost(LoggedHost):
         super().set_sysctl(name, value)
 
     def _allow(self, control: str) -> None:
-        """Let namespaces use a congestion control of this kernel (net/ipv4/tcp_cong.c,
-        tcp_set_default_congestion_control: they may have those alone that are allowed to all)."""
+        """Let namespaces use a congestion control of this kernel: they can select only the allowed
+        ones (net/ipv4/tcp_cong.c, tcp_set_default_congestion_control)."""
         allowed = self.sysctl(ALLOWED)
         if control in self.sysctl(AVAILABLE).split() and control not in allowed.split():
             self.set_sysctl(ALLOWED, f"{allowed} {control}")
 
     def _owns(self, path: str) -> bool:
-        """Whether the namespace may set this sysctl; those of the whole kernel it does not see, or
-        cannot write."""
+        """Whether the sysctl belongs to the namespace; those of the whole kernel are invisible or
+        read-only in it."""
         with self._inside(), contextlib.suppress(FileNotFoundError):
             return bool(os.stat(f"/proc/sys/{path}").st_mode & stat.S_IWUSR)
         return False
 
     def _read_sysctl(self, path: str) -> str:
-        with self._inside() if self._owns(path) else contextlib.nullcontext():
-            return Path("/proc/sys", path).read_text()
+        # Hundreds are read in a run, and inside a kernel of ours each system call counts.
+        with self._inside(), contextlib.suppress(FileNotFoundError):
+            file = os.open(f"/proc/sys/{path}", os.O_RDONLY)
+            try:
+                if os.fstat(file).st_mode & stat.S_IWUSR:
+                    return os.read(file, SYSCTL_BYTES).decode()
+            finally:
+                os.close(file)
+        return Path("/proc/sys", path).read_text()
 
     def _write_sysctl(self, path: str, value: str) -> None:
         with self._inside() if self._owns(path) else contextlib.nullcontext():
@@ -196,9 +205,9 @@ class NamespaceHost(LoggedHost):
 
 
 class Namespaces:
-    """The testbed of network namespaces. `own_kernel` says that the kernel is the run's own, so
-    names and paths are plain; on a shared machine they carry a tag, and a journal says what to
-    clear if this process is killed."""
+    """The testbed of network namespaces. With `own_kernel` the kernel belongs to the run, so names
+    and paths are plain. On a shared kernel they have a tag, and a journal lists what to undo if
+    this process is killed."""
 
     kind = "namespaces"
 
@@ -206,7 +215,7 @@ class Namespaces:
         self.link = link
         self.log: list[Command] = []
         self._plan = layout(link)
-        # Plain names are constant: they stand in configurations and commands, which must repeat.
+        # Plain names are constant: configurations and commands contain them, and must repeat.
         self._tag = "labs" if own_kernel else f"labs-{os.urandom(4).hex()}"
         self._names = {
             host: host if own_kernel else f"{self._tag}-{host}" for host in self._plan.hosts
@@ -219,8 +228,8 @@ class Namespaces:
     def __enter__(self) -> Namespaces:
         if os.geteuid():
             raise Missing(
-                "the namespaces testbed needs root; run as root, "
-                "or use --testbed virtual, which needs no rights"
+                "the namespaces testbed needs root. Run as root, "
+                "or use --testbed virtual, which any user can run"
             )
         self._folder = Path("/tmp" if self._own_kernel else temporary()) / self._tag
         try:
@@ -264,11 +273,11 @@ class Namespaces:
         try:
             self._tear_down()
         except LabError:
-            if error is None:  # else what went wrong first is what is told
+            if error is None:  # otherwise the first error is reported
                 raise
 
     def _tear_down(self) -> None:
-        """Undo everything in the reverse order; each step is taken whatever becomes of the last."""
+        """Undo everything in reverse order; each step is taken even if another one fails."""
         with contextlib.ExitStack() as steps:
             if self._journal:
                 steps.callback(self._journal.close)
@@ -299,7 +308,7 @@ class Namespaces:
 
 
 def temporary() -> str:
-    """The folder for temporary files of this machine."""
+    """This machine's folder for temporary files."""
     return gettempdir()
 
 
@@ -349,7 +358,7 @@ def _write(path: Path, value: str) -> None:
 
 
 def remove_namespace(name: str) -> None:
-    """End what runs in a network namespace, and the namespace, if it is there."""
+    """Kill the processes in a network namespace and remove it, if it exists."""
     path = NAMESPACES / name
     try:
         about = path.stat()
@@ -359,13 +368,13 @@ def remove_namespace(name: str) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         await_end(pid, 2)
-    # What `ip netns delete` does, without the cost of a process.
+    # As `ip netns delete` does, without starting a process.
     _libc.umount2(os.fsencode(path), _MNT_DETACH)
     path.unlink(missing_ok=True)
 
 
 def inside(namespace: tuple[int, int]) -> list[int]:
-    """The other processes that live in a network namespace, given by its device and inode."""
+    """The other processes in a network namespace, which is given by its device and inode."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():

@@ -1,4 +1,4 @@
-"""Which package of the machine's own system brings a tool."""
+"""The package of each tool, under the package manager of the machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable
 
-# Package managers in the order in which they are looked for, and how each installs.
+# Package managers, in the order in which they are tried, and their command to install.
 INSTALL = {
     "apt-get": "apt-get install -y",
     "dnf": "dnf install -y",
@@ -14,7 +14,7 @@ INSTALL = {
     "pacman": "pacman -S --needed",
     "apk": "apk add",
 }
-# The same name everywhere, unless the table below it says otherwise.
+# The same name with every package manager, except for those of OTHERWISE.
 PACKAGES = {
     "ip": "iproute2",
     "tc": "iproute2",
@@ -32,7 +32,7 @@ PACKAGES = {
     "mkfs.fat": "dosfstools",
     "mcopy": "mtools",
 }
-# What the labs start on a machine of their own; the boxes of virtual machines are built with it.
+# The tools that labs start on machines; the boxes of virtual machines are built with them.
 MACHINE_TOOLS = (
     "python3",
     "ip",
@@ -62,12 +62,12 @@ OTHERWISE = {
 
 
 def manager() -> str | None:
-    """The package manager of this machine, or None if it is none of those known."""
+    """The package manager of this machine, or None if it is not a known one."""
     return next((name for name in INSTALL if shutil.which(name) is not None), None)
 
 
 def packages(tools: Iterable[str], manager: str) -> tuple[str, ...]:
-    """The packages that bring these tools, each once, in order."""
+    """The packages of these tools, each once, in order."""
     names = (OTHERWISE.get((manager, tool), PACKAGES.get(tool, tool)) for tool in tools)
     return tuple(dict.fromkeys(names))
 
@@ -77,6 +77,6 @@ def install_line(tools: Iterable[str]) -> str:
     tools = list(tools)
     found = manager()
     if found is None:
-        return f"install {', '.join(tools)} with your system's package manager"
+        return f"install {', '.join(tools)} with the package manager of your system"
     sudo = "" if os.geteuid() == 0 else "sudo "
     return f"{sudo}{INSTALL[found]} {' '.join(packages(tools, found))}"

@@ -1,4 +1,4 @@
-"""Processes of this machine: started in a group of their own, awaited without polling."""
+"""Processes of this machine: started in their own group, awaited without polling."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ PACKAGES = {
 
 
 def missing(program: str, host: str = "this machine") -> Missing:
-    """The error for a program that is not there."""
+    """The error for a program that is not installed."""
     return Missing(
-        f"{program} is not installed on {host}; on Debian: "
+        f"{program} is not installed on {host}. On Debian: "
         f"apt-get install {PACKAGES.get(program, program)}"
     )
 
 
 class LocalProcess:
-    """A process of this machine that leads a session (and so a group) of its own.
+    """A process of this machine that leads its own session, and therefore its own group.
 
-    One that has ended stays uncollected until `stop`: until then nobody else gets its number, so
-    a signal to the group can only reach the group.
+    After its end it stays a zombie until `stop`: its number is not reused before, so a signal to
+    the group reaches only the group.
     """
 
     def __init__(self, argv: tuple[str, ...], pid: int) -> None:
@@ -57,8 +57,8 @@ class LocalProcess:
         self._ended = os.pidfd_open(pid)
 
     def fileno(self) -> int:
-        """A descriptor that is readable once the program has ended, to wait for other things too;
-        it is there until `stop`."""
+        """A descriptor that becomes readable when the program ends, for use with poll(2); valid
+        until `stop`."""
         return self._ended
 
     def wait(self, timeout_s: float | None = None) -> int | None:
@@ -86,7 +86,7 @@ class LocalProcess:
         return self._exit_code
 
     def end_group(self) -> int:
-        """Kill what a program that has ended left of its group; return its exit code."""
+        """Kill the rest of the group of a program that has ended; return its exit code."""
         exit_code = self.wait()
         assert exit_code is not None
         if not self._stopped:
@@ -95,20 +95,20 @@ class LocalProcess:
         return exit_code
 
     def _collect(self, deadline: float) -> None:
-        """Collect the leader, and see the rest of its group out: killed past `deadline`."""
+        """Collect the leader, and wait for the rest of its group; after `deadline` it is killed."""
         os.waitpid(self.pid, 0)
         os.close(self._ended)
         self._stopped = True
         if await_group(self.pid, deadline - time.monotonic()):
             signal_group(self.pid, signal.SIGKILL)
             if rest := await_group(self.pid, KILLED_S):
-                raise RunFailed(f"{self.argv[0]} left processes that do not die: {rest}")
+                raise RunFailed(f"{self.argv[0]} left processes that cannot be killed: {rest}")
 
 
 def spawn(
     argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, host: str = "this machine"
 ) -> LocalProcess:
-    """Start a program by its name in PATH; Missing if it is not there or cannot be executed."""
+    """Start a program by its name in PATH; Missing if it does not exist or cannot be executed."""
     words = tuple(argv)
     actions = [
         (os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate((stdin, stdout, stderr))
@@ -138,11 +138,11 @@ def run(
     host: str = "this machine",
     watch: Callable[[LocalProcess], bool] | None = None,
 ) -> Completed:
-    """Run a program to its end, and what it left of its group; RunFailed past `timeout_s`.
+    """Run a program to its end, then kill the rest of its group; RunFailed after `timeout_s`.
 
-    `watch` may do the waiting: it returns whether the program ended.
+    `watch`, if given, does the waiting; it returns whether the program ended.
     """
-    # Kept in memory: a pipe would have to be read while the program runs.
+    # In memory, since a pipe would have to be read while the program runs.
     with contextlib.ExitStack() as files:
         given, out, err = (
             files.enter_context(open(os.memfd_create(name), "w+b"))
@@ -168,7 +168,7 @@ def run(
 
 
 def late(argv: Sequence[str], host: str, timeout_s: float) -> RunFailed:
-    """The error for a command that took too long."""
+    """The error for a command that exceeded its timeout."""
     return RunFailed(
         f"`{' '.join(argv)}` on {host} did not end within {timeout_s:g} s and was killed"
     )
@@ -177,7 +177,7 @@ def late(argv: Sequence[str], host: str, timeout_s: float) -> RunFailed:
 def fork(
     source: Path, args: Sequence[str], *, stdout: int, enter: Callable[[], None]
 ) -> LocalProcess:
-    """Run `main(args)` of a single-file program in a child of this process, after `enter()`."""
+    """Run `main(args)` of a single-file program in a child process, after `enter()`."""
     sys.stdout.flush()
     sys.stderr.flush()
     begun, begin = os.pipe()
@@ -185,7 +185,7 @@ def fork(
     if not pid:
         _be_the_program(source, args, stdout, enter)
     os.close(begin)
-    # Readable when the child closes its end: it leads its group then and takes signals.
+    # Readable when the child closes its end: it leads its group by then and receives signals.
     readable(begun, None)
     os.close(begun)
     return LocalProcess((str(source), *args), pid)
@@ -206,7 +206,7 @@ def _be_the_program(
         )
         sys.stderr = sys.stdout
         enter()
-        # What this process has open is not the program's; among it is the pipe that says it began.
+        # The program shall not inherit the open files of this process. One is the pipe `begun`.
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         spec = importlib.util.spec_from_file_location(source.stem, source)
         if spec is None or spec.loader is None:

@@ -1,8 +1,8 @@
 """A machine reached over OpenSSH as a host of the contract.
 
-One ssh connection for each host carries everything: a session that serves orders (and keeps the
-connection up), and a session for each program that runs. Their far ends are `far_end.py`, whose
-source is sent along, so the machine needs Python and nothing of ours.
+Each host has one ssh connection. It carries a session that serves orders and keeps the connection
+open, and one session per running program. At the far end of a session runs `far_end.py`, whose
+source is sent over it, so the machine needs only Python.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from labs.drive.testbed.far_end import Message
 from labs.drive.testbed.host import Found, LoggedHost, whole
 from labs.errors import RunFailed
 
-# A socket's path may have 107 bytes, so the control socket is not below a long TMPDIR.
+# The path of a socket is limited to 107 bytes, so the control socket is not below TMPDIR.
 CONTROL_FOLDERS = Path("/tmp")
-# How long after a failure its connection may take to be seen ending.
+# How long to wait after a failure for the end of the connection that may have caused it.
 LOST_S = 0.5
 
 
 class SshProcess:
-    """A program on the machine; what keeps it there stops its group if the connection ends."""
+    """A program on the machine; its far end stops its group if the connection ends."""
 
     def __init__(self, argv: tuple[str, ...], pid: int, session: Session) -> None:
         self.argv = argv
@@ -64,15 +64,15 @@ class SshProcess:
 
 
 def _gone(session: Session, grace_s: float) -> int:
-    """Wait until the program and its group are gone; its exit code."""
+    """Wait until the program and its group are gone; return its exit code."""
     while "gone" not in (message := session.answer(grace_s + ANSWER_S)[0]):
         pass
     return int(message["gone"])
 
 
 class SshHost(LoggedHost):
-    """A machine as a host; its `folder` there is empty or not there before `open`, gone after
-    `close`. `log` and `found` belong to the testbed."""
+    """A machine as a host. Before `open` its `folder` is empty or does not exist; `close` removes
+    it. `log` and `found` belong to the testbed."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class SshHost(LoggedHost):
         self._session: Session | None = None
 
     def connect(self) -> None:
-        """Begin to connect, and do not wait: other hosts may be connected to meanwhile."""
+        """Start to connect without waiting, so that several hosts connect at the same time."""
         with contextlib.ExitStack() as opened:
             self._control = (
                 opened.enter_context(owned_folder("labs-ssh-", CONTROL_FOLDERS)) / "control"
@@ -102,8 +102,8 @@ class SshHost(LoggedHost):
             self._closing = opened.pop_all()
 
     def open(self) -> None:
-        """Connect and take the folder. Missing if the machine cannot be reached or used, RunFailed
-        if the folder holds what is not ours or another run uses it."""
+        """Connect and take the folder. Missing if the machine cannot be reached or used; RunFailed
+        if the folder contains files of others or another run uses it."""
         if self._coming is None:
             self.connect()
         session, self._coming = self._coming, None
@@ -119,7 +119,7 @@ class SshHost(LoggedHost):
             opened.pop_all()
 
     def close(self) -> None:
-        """Tell the machine that all is put back, and end the connection."""
+        """Tell the machine that everything has been restored, and end the connection."""
         session, self._session, self._coming = self._session, None, None
         with self._closing:
             if session and not session.closed:
@@ -129,13 +129,13 @@ class SshHost(LoggedHost):
         return self._session is None or self._session.closed
 
     def connection_lost(self) -> RunFailed | None:
-        """The error for a connection that ended and nobody was told of; None if there is none."""
+        """The error for a connection whose end has not been reported yet; None if there is none."""
         session = self._session
         ended = session is not None and not session.closed and session.ended(LOST_S)
         return session.lost() if session and ended else None
 
     def undo_if_lost(self, argv: Sequence[str]) -> None:
-        """Let the machine run a command if the connection ends without `close`."""
+        """Have the machine run a command if the connection ends without `close`."""
         self._ask({"order": "undo", "argv": list(argv)})
 
     def _serving(self) -> Session:
@@ -221,7 +221,7 @@ class SshHost(LoggedHost):
             raise self._refused(path, "fetched", error) from None
 
     def _parts(self, path: str) -> Generator[bytes, None, None]:
-        """The parts of a file as they come; whoever leaves early leaves nothing in the channel."""
+        """The parts of a file as they arrive; on an early exit the rest is read and dropped."""
         session, more = self._serving(), False
         try:
             message, some = session.ask({"order": "read", "path": path})

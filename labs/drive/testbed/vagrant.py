@@ -43,26 +43,26 @@ class Machine:
 
 
 def of_machines(link: Link, device: str) -> tuple[Argv, ...]:
-    """The tc lines that shape a machine's device."""
+    """The tc lines that shape the device of a machine."""
     return shaping(link, device, TIMER_LATE_MS)
 
 
 def unshaping(device: str) -> Argv:
-    """The line that takes the shaper off a device."""
+    """The line that removes the shaper of a device."""
     return ("tc", "qdisc", "del", "dev", device, "root")
 
 
 def is_shaped(qdiscs: str) -> bool:
-    """Whether `tc qdisc show dev X root` tells of a shaper; the kernel's own have handle 0."""
+    """Whether `tc qdisc show dev X root` shows a shaper; default qdiscs have the handle 0."""
     return any(
         line.split()[:1] == ["qdisc"] and line.split()[2] != "0:" for line in qdiscs.splitlines()
     )
 
 
 class Machines:
-    """The testbed of two machines. There is no router: BadInput for a link shaped at one.
+    """The testbed of two machines. It has no router: BadInput for a link shaped at one.
 
-    With `as_found` the link is not set up: it stays the one that the server has.
+    With `as_found` no link is set up; the server keeps its own.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Machines:
         return self
 
     def _shape(self, leaving: contextlib.ExitStack) -> None:
-        """Make the link on the server's device, and see to its end."""
+        """Set up the link on the server's device, and arrange for its removal."""
         lines = of_machines(self.link, self.server.device)
         undo = unshaping(self.server.device)
         shown = ("tc", "qdisc", "show", "dev", self.server.device, "root")
@@ -131,7 +131,7 @@ class Machines:
             self.server.batch(lines)
 
     def _on_the_server(self, argv: Argv) -> None:
-        """Run a command, unless the server is out of reach and does it by itself."""
+        """Run a command, unless the server cannot be reached and does it by itself."""
         if not self.server.undoes_itself():
             self.server.run(argv, log=False)
 
@@ -141,7 +141,7 @@ class Machines:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # A connection that ended brings other failures, which may be told of before it.
+        # The end of a connection causes other failures, which may be raised before it.
         lost = (
             [one for host in self.hosts().values() if (one := host.connection_lost())]
             if isinstance(error, RunFailed)
@@ -150,14 +150,14 @@ class Machines:
         try:
             self._leaving.close()
         except LabError:
-            if error is None:  # else what went wrong first is what is told
+            if error is None:  # otherwise the first error is reported
                 raise
         if lost:
             raise lost[0] from error
 
 
 def machine(name: str, ssh_config: Path) -> Machine:
-    """One of the two, reached as `vagrant ssh-config` says in a file."""
+    """One of the two machines, reached by a file with the output of `vagrant ssh-config`."""
     login = Login(name, ("-F", str(ssh_config)), sudo=True)
     return Machine(
         login,
@@ -169,7 +169,7 @@ def machine(name: str, ssh_config: Path) -> Machine:
 
 
 class Vagrant(Machines):
-    """Two machines whose clocks are near each other, and whose server has a link of its own."""
+    """The two machines of the box. Their clocks are set; the server has a link of its own."""
 
     def __init__(self, link: Link, ssh_config: Path, *, as_found: bool = False) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Which machines Vagrant has up, and how ssh reaches them: what `vagrant` itself is asked for."""
+"""The state of Vagrant's machines and how ssh reaches them, as `vagrant` reports it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ABSENT = "not created"
 
 
 def folder() -> Path:
-    """Where the Vagrantfile is: in the clone that this package is part of, or right here."""
-    clone = Path(__file__).resolve().parents[2]
+    """The folder of the Vagrantfile: the clone that has this package, or the current folder."""
+    clone = Path(__file__).resolve().parents[3]
     return clone if (clone / VAGRANTFILE).is_file() else Path.cwd()
 
 
@@ -31,15 +31,15 @@ def program() -> str:
     """The path of vagrant; Missing where it is not installed."""
     found = shutil.which("vagrant")
     if found is None:
-        raise Missing(f"vagrant is not installed; {install_line(NEEDED)}")
+        raise Missing(f"vagrant is not installed. Install it: {install_line(NEEDED)}")
     return found
 
 
 def ask(*words: str) -> subprocess.CompletedProcess[str]:
-    """Let vagrant answer a question. Missing without it, or without a Vagrantfile."""
+    """Run a vagrant command that only reports. Missing without vagrant or a Vagrantfile."""
     where = folder()
     if not (where / VAGRANTFILE).is_file():
-        raise Missing(f"there is no {VAGRANTFILE} in {where}; it comes with the clone: go there")
+        raise Missing(f"there is no {VAGRANTFILE} in {where}. Change to the folder of the clone")
     try:
         return subprocess.run(
             (program(), *words),
@@ -52,14 +52,14 @@ def ask(*words: str) -> subprocess.CompletedProcess[str]:
         )
     except subprocess.TimeoutExpired:
         raise Missing(
-            f"vagrant {' '.join(words)} did not answer in {ANSWER_S} s; see whether "
-            "libvirt or VirtualBox runs"
+            f"vagrant {' '.join(words)} did not end within {ANSWER_S} s. Check that libvirt or "
+            "VirtualBox is running"
         ) from None
 
 
 @dataclass(frozen=True)
 class States:
-    """What Vagrant says of each machine ("running", "not created", ...)."""
+    """The state of each machine by name, in Vagrant's words ("running", "not created", ...)."""
 
     of: Mapping[str, str]
 
@@ -69,37 +69,42 @@ class States:
 
     @property
     def next_step(self) -> str:
-        """The command that brings up what is not; empty if all is up."""
+        """The command that starts what is not running; empty if both machines are."""
         down = [name for name in NAMES if self.of[name] != "running"]
         if not down:
             return ""
         return "vagrant up" if len(down) == len(NAMES) else f"vagrant up {down[0]}"
 
-    def __str__(self) -> str:
-        return ", ".join(f"{name} is {self.of[name].replace('_', ' ')}" for name in NAMES)
+    @property
+    def summary(self) -> str:
+        """The states in one clause."""
+        if not any(state != ABSENT for state in self.of.values()):
+            return "the virtual machines do not exist yet"
+        return ", ".join(
+            f"{name} does not exist" if self.of[name] == ABSENT else f"{name} is {self.of[name]}"
+            for name in NAMES
+        )
 
 
 def machines_folder() -> Path:
-    """Where Vagrant keeps what it knows of its machines."""
+    """The folder in which Vagrant stores the state of its machines."""
     return folder() / os.environ.get("VAGRANT_DOTFILE_PATH", ".vagrant") / "machines"
 
 
 def created() -> dict[str, bool]:
-    """Which machines Vagrant has made, as its own folder says; nothing is started for that."""
+    """Which machines exist, by Vagrant's folder; no program is started for this."""
     return {name: any(machines_folder().glob(f"{name}/*/id")) for name in NAMES}
 
 
 def states() -> States:
-    """The machines' states. Missing if Vagrant cannot tell."""
+    """The states of the machines. Missing if Vagrant cannot report them."""
     made = created()
     if not any(made.values()):
         return States(dict.fromkeys(NAMES, ABSENT))
     done = ask("status", "--machine-readable")
     found = read_states(done.stdout)
     if done.returncode or set(found) != set(NAMES):
-        raise Missing(
-            f"vagrant cannot tell of its machines: {last_word(done)}; `vagrant status` says more"
-        )
+        raise Missing(f"vagrant cannot report its machines: {last_word(done)}. Run: vagrant status")
     return States(found)
 
 
@@ -114,8 +119,8 @@ def read_states(text: str) -> dict[str, str]:
 
 
 def reach() -> Path:
-    """A file for `ssh -F` that reaches both machines. Missing, with the next step, if not both
-    are up."""
+    """A file for `ssh -F` that reaches both machines. Missing, with the next step, unless both are
+    running."""
     done = ask("ssh-config") if all(created().values()) else None
     hosts = (
         [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Host ")]
@@ -127,17 +132,17 @@ def reach() -> Path:
         if found.up:
             assert done is not None
             raise Missing(
-                f"vagrant cannot tell how its machines are reached: {last_word(done)}; "
-                "vagrant reload"
+                f"vagrant cannot report how to reach its machines: {last_word(done)}. "
+                "Run: vagrant reload"
             )
-        raise Missing(f"{found}; {next_step(found)}")
+        raise Missing(f"{found.summary}. Run: {next_step(found)}")
     path = machines_folder().parent / SSH_CONFIG
     write_whole(path, done.stdout.encode())
     return path
 
 
 def next_step(found: States) -> str:
-    """The command to give first when not all is up: boxes are built before machines."""
+    """The command to run first if not all is running: boxes are built before machines."""
     named = os.environ.get("LAB_BOX") or os.environ.get("LAB_BOX_URL")
     built = any((folder() / "vagrant" / "boxes").glob("*.json"))
     if ABSENT in found.of.values() and not named and not built:

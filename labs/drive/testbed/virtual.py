@@ -2,24 +2,80 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
 import time
 from pathlib import Path
+from signal import Signals
+from types import TracebackType
 
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.namespaces import Namespaces
 from labs.errors import RunFailed
 
+_READ_ALL = 3
+_LOG_BYTES = 1 << 20
+# The programs of this kernel are processes that it traces on the machine below. It kills a program
+# that is stopped by a signal from there, and logs one of these lines (userspace and wait_stub_done
+# of arch/um/os-Linux/skas/process.c).
+_SIGNALLED = re.compile(
+    r"userspace - child stopped with signal (?P<number>\d+)"
+    r"|wait_stub_done : failed to wait for SIGTRAP, .*status = 0x(?P<status>[0-9a-f]+)"
+)
 
-def open_testbed(link: Link, ssh_config: str | None) -> Namespaces:
+
+class Virtual(Namespaces):
+    """The hosts inside the kernel. Leaving raises RunFailed if a program inside was killed because
+    somebody outside sent it a signal, such as SIGSTOP: the run may lack what that program did."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link, own_kernel=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        found = signalled(kernel_log())
+        if found is not None:
+            raise RunFailed(
+                f"{found} was sent to a program of the virtual kernel from outside, which killed "
+                "it. Run again. To pause a run, freeze its cgroup"
+            ) from error
+
+
+def kernel_log() -> str:
+    """The log of the kernel that this process runs on, as syslog(2) returns it."""
+    buffer = ctypes.create_string_buffer(_LOG_BYTES)
+    read = ctypes.CDLL(None).klogctl(_READ_ALL, buffer, _LOG_BYTES)
+    return buffer.raw[: max(0, read)].decode("utf-8", "replace")
+
+
+def signalled(log: str) -> str | None:
+    """The first signal that killed a program of the kernel from outside; None if there was none."""
+    found = _SIGNALLED.search(log)
+    if found is None:
+        return None
+    # A wait status has the signal that stopped a process in its second byte.
+    number = int(found["number"] or 0) or int(found["status"], 16) >> 8 & 0x7F
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def open_testbed(link: Link, ssh_config: str | None) -> Virtual:
     """The hosts inside the kernel, not set up yet; called there."""
     await_fine_timers()
-    return Namespaces(link, own_kernel=True)
+    return Virtual(link)
 
 
 def await_fine_timers() -> None:
-    """Sleep until the kernel's timers are fine ones (the last word of /proc/net/psched is 1e9).
+    """Sleep until the kernel has high-resolution timers (the last word of /proc/net/psched is 1e9).
 
-    A kernel that has just booted still counts in ticks, and tc, which asks for that, would give
+    A kernel that has just booted still counts in ticks. tc reads that resolution, and would give
     htb a burst of a whole tick: 500 kB at 1000 Mbit/s.
     """
     for _ in range(500):
@@ -27,6 +83,6 @@ def await_fine_timers() -> None:
             return
         time.sleep(0.01)
     raise RunFailed(
-        "the kernel's timers did not become fine ones within 5 s; "
-        "it needs CONFIG_HIGH_RES_TIMERS: labs kernel check"
+        "the kernel's timers did not reach high resolution within 5 s. It needs "
+        "CONFIG_HIGH_RES_TIMERS. Check it: labs kernel check"
     )

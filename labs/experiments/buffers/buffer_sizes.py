@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer, settings_of
-from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.display.format import NBSP, in_three_digits, size_in_words
 from labs.read.display.rich_output import Table, Text
 from labs.read.readings.goodput import download, own_socket
 from labs.read.runs.run import Run
@@ -16,8 +17,6 @@ from labs.read.theory.bounds import Advice, advise
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-KIB, MIB = 1 << 10, 1 << 20
-NBSP = "\N{NO-BREAK SPACE}"
 COLUMNS = (
     "condition",
     "whose",

@@ -5,29 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from labs.drive.condition import Condition, Sysctls, as_settings, read_settings
+from labs.drive.condition import Condition, Group, Sysctls, as_settings, read_settings
 from labs.drive.testbed.link import BURST_BYTES, Link, queue_packets
+from labs.drive.units import KIB, MIB, bytes_carried
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.buffers.settings import (
-    ARTICLE,
-    DISCARD,
-    GRANTS,
-    HTTPING,
-    LOSS,
-    REQUESTS,
-    SHARE,
-    SWEEP,
-    WGET,
-    Settings,
-)
+from labs.experiments.buffers.settings import DISCARD, GRANTS, HTTPING, WGET, Settings
 
-KIB, MIB = 1 << 10, 1 << 20
 # The article's own link: its commands are kept to the letter, netem's default queue included.
 ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS = 1000.0, 200.0
 
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
 CORE = {"server": "net.core.wmem_max", "client": "net.core.rmem_max"}
+
+ARTICLE = Group("article", "The article's downloads")
+REQUESTS = Group("requests", "Buffers by setsockopt, and httping")
+SWEEP = Group("sweep", "One buffer size at both ends")
+SHARE = Group("share", "tcp_adv_win_scale")
+LOSS = Group("loss", "Loss and congestion control")
+GROUPS = (ARTICLE, REQUESTS, SWEEP, SHARE, LOSS)
 
 DEFAULT, SENDER_RAISED, BOTH_RAISED = "default", "wmem", "both"
 """The kernels' own buffers, a larger one at the sender alone, and at both ends."""
@@ -94,9 +90,9 @@ def _every(p: Buffers) -> Iterator[Condition]:
 
 
 def _condition(
-    group: str, name: str, link: Link, sysctls: Sysctls, settings: Settings
+    group: Group, name: str, link: Link, sysctls: Sysctls, settings: Settings
 ) -> Condition:
-    return Condition(name, link, sysctls, as_settings(settings), group)
+    return Condition(name, link, sysctls, as_settings(settings), group.name)
 
 
 def _article(p: Buffers, base: Settings) -> Iterator[Condition]:
@@ -153,7 +149,7 @@ def _adv_win_scale(p: Buffers, base: Settings) -> Iterator[Condition]:
 
 def _setsockopt(p: Buffers, base: Settings) -> Iterator[Condition]:
     """What setsockopt grants, with the default cap and a raised one; a buffer set by hand."""
-    grants, cap = replace(base, steps=GRANTS), str(64 << 20)
+    grants, cap = replace(base, steps=GRANTS), str(64 * MIB)
     raised = {"client": {"net.core.rmem_max": cap, "net.core.wmem_max": cap}}
     by_hand = replace(base, client=DISCARD, client_rcvbuf_bytes=131072, limit_s=HAND_S)
     yield _condition(REQUESTS, "setsockopt", Link(shaped_at=p.shaped_at), {}, grants)
@@ -201,7 +197,7 @@ def name_of_size(size_bytes: int, series: str = "sweep") -> str:
 
 def _of_bdp(p: Buffers, shares: tuple[float, ...]) -> list[int]:
     """Multiples of the BDP in whole KiB, at least 16 KiB."""
-    bdp_bytes = p.rate_mbit * 1e6 / 8 * p.delay_ms / 1e3
+    bdp_bytes = bytes_carried(p.rate_mbit, p.delay_ms)
     return [max(16, round(share * bdp_bytes / KIB)) * KIB for share in shares]
 
 

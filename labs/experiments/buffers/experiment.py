@@ -8,11 +8,12 @@ from labs.drive.bench import PROGRAMS, Bench
 from labs.drive.condition import Condition, read_settings
 from labs.drive.download import fetch_and_discard, fetch_with_wget, serve_file
 from labs.drive.outcome import Buffer
+from labs.drive.units import MIB
 from labs.experiments.buffers.settings import GRANTS, HTTPING, WGET, Settings
 
 GRANTS_PROGRAM = PROGRAMS / "setsockopt_sizes.py"
 # setsockopt: the kernel's minimum, its doubling, its cap of 212,992, the article's 50 MiB.
-REQUESTS = (1, 1000, 2304, 4096, 65536, 106496, 212992, 212993, 1 << 20, 50 << 20)
+REQUESTS = (1, 1000, 2304, 4096, 65536, 106496, 212992, 212993, MIB, 50 * MIB)
 
 
 def measure(bench: Bench, condition: Condition) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from labs.drive.result_columns import Margin
-from labs.experiments.buffers.conditions import conditions, tools
+from labs.experiments.buffers.conditions import GROUPS, conditions, tools
 from labs.experiments.buffers.parameters import Buffers as Parameters
 
-__all__ = ["MARGIN", "Parameters", "conditions", "tools"]
+__all__ = ["GROUPS", "MARGIN", "Parameters", "conditions", "tools"]
 
 MARGIN = Margin(
     0.9,

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.buffers.conditions import SENDER_RAISED
+from labs.experiments.buffers.conditions import ARTICLE, SENDER_RAISED
 from labs.experiments.buffers.results import NO_RATE
-from labs.experiments.buffers.settings import ARTICLE
 from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, settings_of, window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, in_words, remarks, smallest
-from labs.read.display.format import in_three_digits, is_known, milliseconds, size_in_words
+from labs.read.display.format import (
+    in_three_digits,
+    is_known,
+    milliseconds,
+    size_in_mb,
+    size_in_words,
+)
 from labs.read.display.rich_output import Words
 from labs.read.readings.goodput import download
 from labs.read.runs.run import Run
@@ -45,7 +50,7 @@ def describe(table: DataFrame) -> str:
 
     A study that has the article's own conditions is described by these; the others have charts.
     """
-    own = table[table["group"] == ARTICLE]
+    own = table[table["group"] == ARTICLE.name]
     rows = (table if own.empty else own).to_dict("records")
     return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in rows)
 
@@ -165,7 +170,7 @@ def tell_reckoning(table: DataFrame) -> Words:
     believed = theory.bdp_bytes(rate, float(row["httping_ms"]))
     told = (
         f"With httping's {milliseconds(float(row['httping_ms']))} for the round trip the BDP "
-        f"would be {_mb(believed)}. It is {_mb(found[0].bdp_bytes)}."
+        f"would be {size_in_mb(believed)}. It is {size_in_mb(found[0].bdp_bytes)}."
     )
     return Words(" ".join([told, *(_enough(one, believed) for one in _one_a_kernel(found))]))
 
@@ -178,7 +183,7 @@ def _enough(found: Smallest, believed: float) -> str:
         )
     said = (
         f"On Linux {found.kernel} the smallest of the {found.points} sizes that reaches "
-        f"{FULL_PCT:.0f} % of the line is {_mb(found.buffer_bytes)}, "
+        f"{FULL_PCT:.0f} % of the line is {size_in_mb(found.buffer_bytes)}, "
         f"{found.of_the_bdp:.2f} times the BDP{_below(found)}."
     )
     apart = 100 * (found.buffer_bytes / believed - 1)
@@ -205,7 +210,7 @@ def _kept_back(found: Smallest) -> str:
 def _below(found: Smallest) -> str:
     if found.below_bytes is None or found.below_pct is None:
         return ""
-    return f" ({_mb(found.below_bytes)} reach {found.below_pct:.0f} %)"
+    return f" ({size_in_mb(found.below_bytes)} reach {found.below_pct:.0f} %)"
 
 
 def _one_a_kernel(found: list[Smallest]) -> list[Smallest]:
@@ -213,10 +218,6 @@ def _one_a_kernel(found: list[Smallest]) -> list[Smallest]:
     for one in found:
         first.setdefault(one.kernel, one)
     return list(first.values())
-
-
-def _mb(size: float) -> str:
-    return f"{size / 1e6:.3g} MB"
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.buffers.conditions import conditions
-from labs.experiments.buffers.parameters import Buffers
+from labs.drive.units import MIB
 from labs.experiments.buffers.prediction import expected, expected_mean_bytes_s
-from labs.experiments.buffers.settings import SWEEP, Settings
+from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import (
     adv_win_scale,
     congestion_control,
@@ -22,7 +21,6 @@ from labs.experiments.buffers.socket_buffers import (
     settings_of,
 )
 from labs.read.claims.ledger import Article, figures_by_column, read
-from labs.read.lab import group_of
 from labs.read.readings.goodput import download
 from labs.read.readings.instruments import (
     ALLOWED_PCT,
@@ -34,7 +32,6 @@ from labs.read.readings.instruments import (
 )
 from labs.read.runs.run import Run
 
-MIB = 1 << 20
 SETTLED_PCT = 5.0
 SYSCTL, SETSOCKOPT = "sysctl", "setsockopt"
 NO_RATE, NOT_SETTLED = "no_rate", "not_settled"
@@ -82,14 +79,13 @@ class Results:
     send_most_bytes: int | None = column(
         "the largest size of the send buffer", unit="bytes", hidden=True
     )
-    series: str | None = column("how a point of the sweep was set", hidden=True)
+    series: str | None = column("what fixed the receiver's buffer", hidden=True)
     adv_win_scale: int | None = column("tcp_adv_win_scale of the client", hidden=True)
     congestion_control: str | None = column("that of the server", hidden=True)
     loss_pct: float | None = column("the loss that was requested", unit="%", hidden=True)
     lost_pct: float | None = column("the loss that netem counted", unit="%")
     draw: int | None = column("tells conditions apart that differ in the seed alone", hidden=True)
     httping_ms: float | None = column("httping's own mean", unit="ms", headline=True)
-    group: str | None = column("the group of the condition", hidden=True)
     ended: str | None = column("complete, or ended by the limit", hidden=True)
     notes: tuple[Note, ...] = field(default=())
 
@@ -98,28 +94,26 @@ def results(run: Run) -> Results:
     """The figures of one run."""
     timed, settings = run.httping(), settings_of(run)
     receives, sends = receive_buffer(run), send_buffer(run)
-    group = group_of(run, Buffers, conditions)
     found = _of_the_download(run) if settings.is_download else {}
     return Results(
         **found,
         buffer_bytes=receives.fixed_bytes,
         receive_most_bytes=receives.most_bytes,
         send_most_bytes=sends.most_bytes,
-        series=series_of(settings) if group == SWEEP else None,
+        series=None if receives.fixed_bytes is None else series_of(settings),
         adv_win_scale=adv_win_scale(run),
         congestion_control=congestion_control(run),
         loss_pct=run.link.asked.loss_pct,
         lost_pct=run.link.measured.loss_pct,
         draw=settings.draw,
         httping_ms=timed.mean_ms if timed else None,
-        group=group,
         ended=run.ended,
         notes=tuple(notes(run, found.get("settled"), found.get("agreement_pct"))),
     )
 
 
 def series_of(settings: Settings) -> str:
-    """How a point of the sweep was set: by SYSCTL or by SETSOCKOPT."""
+    """What fixes the receiver's buffer: SYSCTL or SETSOCKOPT."""
     return SYSCTL if settings.client_rcvbuf_bytes is None else SETSOCKOPT
 
 
@@ -135,9 +129,9 @@ def _of_the_download(run: Run) -> dict[str, Any]:
     theory = expected(run)
     claim, articles_own = figures_by_column(article(), run, parameter) or (None, {})
     return {
-        "goodput_mib_s": _mib(seen.goodput_bytes_s),
-        "steady_mib_s": _mib(steady),
-        "predicted_mean_mib_s": _mib(expected_mean_bytes_s(run, seen.bytes)),
+        "goodput_mib_s": _in_mib(seen.goodput_bytes_s),
+        "steady_mib_s": _in_mib(steady),
+        "predicted_mean_mib_s": _in_mib(expected_mean_bytes_s(run, seen.bytes)),
         "predicted_mib_s": theory and theory.goodput_mib_s,
         "bound": theory and theory.bound,
         "article_mib_s": articles_own.get("goodput_mib_s"),
@@ -191,5 +185,5 @@ def no_rate(run: Run) -> bool:
     )
 
 
-def _mib(bytes_s: float | None) -> float | None:
+def _in_mib(bytes_s: float | None) -> float | None:
     return None if bytes_s is None else bytes_s / MIB

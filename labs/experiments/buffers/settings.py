@@ -1,12 +1,10 @@
-"""What a condition of the lab `buffers` sets, and the groups that conditions belong to."""
+"""What a condition of the lab `buffers` sets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-ARTICLE, SWEEP, SHARE, LOSS, REQUESTS = "article", "sweep", "share", "loss", "requests"
-"""The article's own rows; one size at both ends; tcp_adv_win_scale; loss and congestion control;
-what setsockopt grants and what httping times."""
+from labs.drive.units import GIB
 
 DISCARD, WGET = "discard", "wget"
 GRANTS, HTTPING = "grants", "httping"
@@ -23,7 +21,7 @@ class Settings:
 
     client: str = DISCARD
     read_bytes: int = 65_536
-    transfer_bytes: int = 1 << 30
+    transfer_bytes: int = GIB
     limit_s: float = 90.0
     sample_ms: int = 100
     capture: bool = False

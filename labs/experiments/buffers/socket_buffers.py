@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labs.drive.condition import read_settings
+from labs.drive.units import MIB
 from labs.experiments.buffers.settings import Settings
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import Run
@@ -16,7 +17,6 @@ from labs.read.theory.windows import granted_bytes
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MIB = 1 << 20
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
 RMEM_MAX, WMEM_MAX = "net.core.rmem_max", "net.core.wmem_max"
 

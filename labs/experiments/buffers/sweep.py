@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.units import MIB
+from labs.experiments.buffers.conditions import SWEEP
 from labs.experiments.buffers.results import SYSCTL
 from labs.read.display.format import size_in_words
 from labs.read.display.rich_output import Words
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FULL_PCT = 95.0
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def points(table: DataFrame) -> DataFrame:
 
     With `line_mib_s` and `bdp_bytes` of the link as it was measured, and `of_the_line_pct`.
     """
-    rows = table[table["series"].notna() & table["rate_mbit"].notna()]
+    rows = table[(table["group"] == SWEEP.name) & table["rate_mbit"].notna()]
     # By sysctl first.
     rows = rows.sort_values(["kernel", "series", "buffer_bytes"], ascending=[True, False, True])
     line = rows["rate_mbit"].map(line_goodput_bytes_s) / MIB

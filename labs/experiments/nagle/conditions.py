@@ -6,33 +6,32 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from labs.drive.condition import Condition, as_settings, read_settings
+from labs.drive.condition import Condition, Group, as_settings, read_settings
 from labs.drive.programs.respond import HEAD_BYTES
-from labs.drive.testbed.link import Link, layout
+from labs.drive.testbed.link import MSS_BYTES, Link, layout
 from labs.errors import BadInput
 from labs.experiments.nagle.experiment import quick_route
 from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.settings import (
     AB,
-    ARTICLE,
     ASK,
     BOTH,
     EACH,
     NEVER,
     NGINX,
     ONCE,
-    OWN_CLIENT,
     OWN_SERVER,
-    PIECES,
     ROUTE,
     SERVER,
-    SIZES,
-    WRITES,
     Settings,
 )
 
-MSS_BYTES = 1448
-"""An MTU of 1500 less the headers of IP and TCP with timestamps."""
+ARTICLE = Group("article", "Nagle's algorithm and delayed ACKs, on and off")
+WRITES = Group("writes", "One response, written in different ways")
+SIZES = Group("sizes", "Sizes around full segments")
+PIECES = Group("pieces", "A response in many small writes")
+OWN_CLIENT = Group("own_client", "A client that sets TCP_QUICKACK")
+GROUPS = (ARTICLE, WRITES, SIZES, PIECES, OWN_CLIENT)
 
 ON_MACHINES = ("off", "on", "off-no-k", "quickack")
 """What is run on two machines, where each run takes real time."""
@@ -98,7 +97,7 @@ def _every(p: Nagle) -> Iterator[Condition]:
         (OWN_CLIENT, _own_client(replace(base, client=ASK))),
     ):
         for name, one in settings:
-            yield Condition(name, link, {}, as_settings(one), group)
+            yield Condition(name, link, {}, as_settings(one), group.name)
 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:

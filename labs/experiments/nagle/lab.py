@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from labs.drive.result_columns import Margin
-from labs.experiments.nagle.conditions import conditions, lines, tools
+from labs.experiments.nagle.conditions import GROUPS, conditions, lines, tools
 from labs.experiments.nagle.parameters import Nagle as Parameters
 
-__all__ = ["MARGIN", "Parameters", "conditions", "lines", "tools"]
+__all__ = ["GROUPS", "MARGIN", "Parameters", "conditions", "lines", "tools"]
 
 MARGIN = Margin(
     0.95,

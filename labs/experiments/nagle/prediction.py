@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labs.drive.condition import read_settings
-from labs.experiments.nagle.conditions import MSS_BYTES
+from labs.drive.testbed.link import MSS_BYTES
 from labs.experiments.nagle.settings import Settings
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines

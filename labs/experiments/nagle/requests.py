@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from labs.errors import BadInput
 from labs.read import capture
+from labs.read.capture.segment_table import FIN, RST, SYN
 from labs.read.flows.connection_state import mss_bytes
 from labs.read.flows.exchanges import AND_SO_ON, SILENCE, Followed, exchanges, followed
 from labs.read.flows.stalls import NAGLE_AND_DELAYED_ACK
@@ -18,7 +19,6 @@ from labs.read.runs.run import Run
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-SYN, FIN, RST = 0x02, 0x01, 0x04
 KEPT_TABLES = 64
 
 

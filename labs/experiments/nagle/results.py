@@ -8,12 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.nagle.conditions import conditions
-from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.prediction import expected, settings_of
 from labs.experiments.nagle.requests import Answered, answered
 from labs.read.claims.ledger import Article, figure_of_claim, read
-from labs.read.lab import group_of
 from labs.read.readings.instruments import capture_losses
 from labs.read.readings.latency import SMALLEST_MS, Latency, latency
 from labs.read.runs.run import Run
@@ -58,7 +55,6 @@ class Results:
     server: str | None = column("the program that answers", hidden=True)
     writes: str | None = column("how a response is handed to the kernel", hidden=True)
     page_bytes: int | None = column("the body of a response", unit="bytes", hidden=True)
-    group: str | None = column("the group of the condition", hidden=True)
     notes: tuple[Note, ...] = field(default=())
 
 
@@ -91,7 +87,6 @@ def results(run: Run) -> Results:
         server=settings.server,
         writes=settings.writes,
         page_bytes=settings.page_bytes,
-        group=group_of(run, Nagle, conditions),
         notes=tuple(notes(run, took, seen, served)),
     )
 

@@ -1,4 +1,4 @@
-"""What a condition of the lab `nagle` sets, and the groups that conditions belong to."""
+"""What a condition of the lab `nagle` sets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from labs.drive.programs.respond import HEAD_BYTES
-
-ARTICLE, WRITES, SIZES, PIECES, OWN_CLIENT = "article", "writes", "sizes", "pieces", "own client"
-"""The article's own rows with Nagle's algorithm and delayed ACKs on and off; a response written in
-different ways; bodies around full segments; many small writes; a client that sets TCP_QUICKACK."""
 
 NGINX, OWN_SERVER = "nginx", "writes"
 AB, ASK = "ab", "ask"

@@ -23,6 +23,7 @@ from labs.read.capture.headers import (
     TARGET_LOW,
     VERSION,
 )
+from labs.read.capture.segment_table import ACK, SYN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +60,6 @@ CONNECTION_WORDS = DIRECTIONS + 2 * DIRECTION_WORDS + 1  # 40: whole cache lines
 BY_SYN, BY_SYN_ACK, BY_PORTS = 0, 1, 2
 OPEN, BY_FIN, BY_RESET = 0, 1, 2
 SCALE_UNKNOWN, NO_SCALING = -1, -2
-FIN, SYN, RST, ACK = 1, 2, 4, 16
 WORD = 0xFFFFFFFF
 HALF = 1 << 31
 MASK_63 = (1 << 63) - 1

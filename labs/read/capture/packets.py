@@ -20,7 +20,7 @@ import numpy as np
 
 from labs.errors import BadInput, Missing, RunFailed
 from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME
-from labs.read.capture.reader import Array, Reader, batches
+from labs.read.capture.reader import Array, Reader, batches, opened
 from labs.read.capture.tcp_marks import MARKS, Marker
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def records(path: str | Path, offsets: list[int]) -> list[Record]:
     """
     wanted = np.unique(np.array(offsets, np.int64))
     found: list[Record] = []
-    reader = _Records(path)
-    try:
+    with opened(path, None, _Records) as reader:
         for before, words in reader.pieces():
             at = words[:, RECORD] + reader.base()
             for place in np.flatnonzero(np.isin(at, wanted)).tolist():
@@ -92,8 +91,6 @@ def records(path: str | Path, offsets: list[int]) -> list[Record]:
                 )
             if len(found) == len(wanted):
                 return found
-    finally:
-        reader.close()
     missing = sorted(set(wanted.tolist()) - {one.offset for one in found})
     raise BadInput(
         f"{path}: no record begins at byte {missing[0]}; take offsets from the table "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from labs.errors import BadInput, Damaged
+from labs.errors import BadInput, Damaged, Missing
 from labs.read.capture import connection_tracking as tracking
 from labs.read.capture import pcap, segment_table, segments
 from labs.read.capture.compiled import announce
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from labs.read.capture.segment_table import Remarks
 
 Array = np.ndarray[Any, Any]
+Kind = TypeVar("Kind", bound="Reader")
 RECORDS_AT_ONCE = 1 << 13
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
@@ -45,8 +47,8 @@ CONNECTION_BYTES = 500
 class Reader:
     """A capture file being read: where it is, and every connection so far.
 
-    Opening raises BadInput for what is not a file, Damaged for what is not a capture, Missing
-    without numba.
+    Opening raises BadInput for what is not a file, Damaged for what is not a capture (an empty
+    file too), Missing without numba.
     """
 
     def __init__(self, path: str | Path, memory_bytes: int | None = None) -> None:
@@ -80,7 +82,7 @@ class Reader:
         if self._source.fault is not None and len(head) < pcap.FILE_HEADER_BYTES:
             raise Damaged(f"{self.path}: {self._source.fault}, before the capture begins")
         if not head:
-            raise BadInput(
+            raise Damaged(
                 f"{self.path} is empty; a capture begins with a header of its own: "
                 "was tcpdump stopped before it had written? (-U writes at once)"
             )
@@ -245,14 +247,27 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     return read_columns(path, memory_bytes)[0].table()
 
 
+@contextmanager
+def opened(path: str | Path, memory_bytes: int | None, kind: type[Kind]) -> Iterator[Kind]:
+    """A reader of the file, closed at the end; Missing where the system gives less memory than it
+    says."""
+    try:
+        reader = kind(path, memory_bytes)
+        try:
+            yield reader
+        finally:
+            reader.close()
+    except MemoryError:
+        raise Missing(f"{path}: reading it needs more memory than is available") from None
+
+
 def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Columns, Reader]:
     """The segments as arrays, and the reader, which has the connections and the counts.
 
     The arrays are as long as the first records promise; if that does not fit the available memory,
     the rows are counted first.
     """
-    reader = Reader(path, memory_bytes)
-    try:
+    with opened(path, memory_bytes, Reader) as reader:
         rows = reader.expected_rows()
         free = reader._free()
         if free is not None and rows * ROW_BYTES > free:
@@ -264,20 +279,15 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
             capacity = columns.capacity + columns.capacity // 2
             reader.must_fit(capacity * ROW_BYTES, f"more than {columns.capacity:,} segments")
             columns = columns.grown(capacity)
-    finally:
-        reader.close()
     return columns, reader
 
 
 def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
     """A reader that has read the file to its end and has kept no rows."""
-    reader = Reader(path, memory_bytes)
-    columns = Columns(SCRATCH_ROWS)
-    try:
+    with opened(path, memory_bytes, Reader) as reader:
+        columns = Columns(SCRATCH_ROWS)
         while reader.fill(columns):
             columns.rows = 0
-    finally:
-        reader.close()
     return reader
 
 
@@ -289,8 +299,7 @@ def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
     """
     if rows < 1:
         raise BadInput(f"rows={rows}: a batch has at least 1 row. Give a number above 0")
-    reader = Reader(path)
-    try:
+    with opened(path, None, Reader) as reader:
         more, given = True, 0
         while more:
             columns = Columns(rows)
@@ -298,8 +307,6 @@ def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
             if columns.rows or not given:
                 yield columns.table()
             given += columns.rows
-    finally:
-        reader.close()
 
 
 def connections(path: str | Path) -> pd.DataFrame:

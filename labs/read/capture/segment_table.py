@@ -6,6 +6,7 @@ the memory that the table may take, and the files that it is saved in.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labs.drive.record.disk import whole_file
+from labs.drive.units import MB
 from labs.errors import Missing
 
 if TYPE_CHECKING:
@@ -126,6 +128,9 @@ def remarks(counted: Iterable[int]) -> Remarks:
     )
 
 
+FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << bit for bit in range(8))
+"""Bits of the column `flags`; RFC 9293 section 3.1."""
+
 # The columns of a row, by the kind of array that they stand in.
 TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)  # wide: int64
 SEQ, ACK_NUMBER = range(2)  # numbers: uint32
@@ -206,15 +211,18 @@ class Columns:
 
 
 MEMINFO = Path("/proc/meminfo")
+PROCESS = Path("/proc/self")
+ADDRESS_SPACE = re.compile(r"Max address space +(\d+) ")
+VIRTUAL_MEMORY = re.compile(r"VmSize:\s+(\d+) kB")
 CGROUP = Path("/sys/fs/cgroup")
 IN_PARTS = "take a part of the capture, such as one host's: tcpdump -r FILE -w PART host ADDRESS"
 
 
 def available_bytes() -> int | None:
-    """The memory that is left without swapping and within a container's limit; None if the system
-    reports neither (not Linux)."""
-    known = [found for found in (_in_the_system(), _in_the_container()) if found is not None]
-    return min(known, default=None)
+    """The memory that is left without swapping and within the limits of a container and of this
+    process; None if the system reports none of them (not Linux)."""
+    every = (_in_the_system(), _in_the_container(), _in_the_process())
+    return min((found for found in every if found is not None), default=None)
 
 
 def _in_the_system() -> int | None:
@@ -239,14 +247,24 @@ def _in_the_container() -> int | None:
     return max(0, int(most) - used + int(stat["inactive_file"])) if most.isdigit() else None
 
 
+def _in_the_process() -> int | None:
+    """By the limit on its address space (`ulimit -v`), if it has one."""
+    try:
+        limits, status = (PROCESS / "limits").read_text(), (PROCESS / "status").read_text()
+    except OSError:
+        return None
+    most, used = ADDRESS_SPACE.search(limits), VIRTUAL_MEMORY.search(status)
+    return None if most is None or used is None else max(0, int(most[1]) - 1024 * int(used[1]))
+
+
 def must_fit(wanted_bytes: int, what: str, instead: str, free_bytes: int | None = None) -> None:
     """Raise Missing if `what` takes more memory than is available (`free_bytes`, or what the system
     has); `instead` says what to do then."""
     free = available_bytes() if free_bytes is None else free_bytes
     if free is not None and wanted_bytes > free:
         raise Missing(
-            f"{what} take {wanted_bytes / 1e6:,.0f} MB of memory, and "
-            f"{free / 1e6:,.0f} MB are available; {instead}"
+            f"{what} take {wanted_bytes / MB:,.0f} MB of memory, and "
+            f"{free / MB:,.0f} MB are available; {instead}"
         )
 
 

@@ -5,18 +5,16 @@ Source: RFC 1952 (gzip, with several members), RFC 8878 (zstd).
 
 from __future__ import annotations
 
+import stat
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
+from labs.drive.units import MIB
 from labs.errors import BadInput, Damaged, Missing
-
-if TYPE_CHECKING:
-    pass
-
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 INFLATE_BYTES = 1 << 16
@@ -43,13 +41,21 @@ class _Plain:
         self._file, self._size = file, size
 
     def readinto(self, place: memoryview) -> int:
-        return self._file.readinto(place) or 0  # type: ignore[attr-defined]
+        try:
+            return self._file.readinto(place) or 0  # type: ignore[attr-defined]
+        except OSError as error:
+            self.fault = _failure(error)
+            return 0
 
     def done(self) -> float:
         return self._file.tell() / self._size if self._size else 1.0
 
     def close(self) -> None:
         self._file.close()
+
+
+def _failure(error: OSError) -> str:
+    return f"the system cannot read it: {(error.strerror or str(error)).lower()}"
 
 
 class _Gzip(_Plain):
@@ -60,18 +66,21 @@ class _Gzip(_Plain):
 
     def readinto(self, place: memoryview) -> int:
         while self.fault is None:
-            waiting = self._waiting or self._file.read(INFLATE_BYTES)
-            if self._inflate.eof:
-                if not waiting.startswith(GZIP[: len(waiting)]) or not waiting:
-                    return 0  # what follows the last member is padding
-                self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            elif not waiting:
-                self.fault = "the gzip data ends early"
-                return 0
             try:
+                waiting = self._waiting or self._file.read(INFLATE_BYTES)
+                if self._inflate.eof:
+                    if not waiting.startswith(GZIP[: len(waiting)]) or not waiting:
+                        return 0  # what follows the last member is padding
+                    self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                elif not waiting:
+                    self.fault = "the gzip data ends early"
+                    return 0
                 found = self._inflate.decompress(waiting, min(len(place), INFLATE_BYTES))
             except zlib.error:
                 self.fault = "the gzip data is damaged"
+                return 0
+            except OSError as error:
+                self.fault = _failure(error)
                 return 0
             self._waiting = self._inflate.unconsumed_tail or self._inflate.unused_data
             if found:
@@ -92,20 +101,21 @@ class _Zstd(_Plain):
                 "or unpack the capture first: zstd -d FILE"
             ) from None
         self._stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
+        self._faults = (OSError, pyarrow.ArrowException)
         self._given = 0
 
     def readinto(self, place: memoryview) -> int:
         try:
             found = self._stream.read(min(len(place), INFLATE_BYTES))
-        except OSError:
+        except self._faults:
             self.fault = "the zstd data is damaged or ends early"
             return 0
         place[: len(found)] = found
         self._given += len(found)
         if self._given > UNJUDGED_BYTES + MOST_PER_BYTE * self._file.tell():
             raise Damaged(
-                f"more than {MOST_PER_BYTE:,} bytes unpack from each byte of this file, "
-                "so it is not a capture"
+                f"{self._file.name}: more than {MOST_PER_BYTE:,} bytes unpack from each byte of "
+                "this file, so it is not a capture"
             )
         return len(found)
 
@@ -113,28 +123,42 @@ class _Zstd(_Plain):
 def open_source(path: Path) -> Source:
     """Open a capture file. BadInput for what is no file, Missing for no right to read it."""
     try:
+        _must_be_a_file(path, path.stat().st_mode)
         file = path.open("rb", buffering=0)
     except (FileNotFoundError, NotADirectoryError):
         raise BadInput(f"{path}: there is no such file; name a pcap or pcapng file") from None
-    except IsADirectoryError:
-        raise BadInput(f"{path} is a folder; name a pcap or pcapng file in it") from None
     except PermissionError:
         raise Missing(f"{path}: no right to read it; `sudo chmod a+r` on it gives one") from None
+    except OSError as error:
+        raise BadInput(f"{path}: {_failure(error)}; name a pcap or pcapng file") from None
+    except ValueError:
+        raise BadInput(f"{str(path)!r} is no path; name a pcap or pcapng file") from None
     try:
-        if not file.seekable():
-            raise BadInput(f"{path} is a pipe; write the capture to a file first")
         head = file.read(4) or b""
         size = file.seek(0, 2)
         file.seek(0)
         kind = _Gzip if head.startswith(GZIP) else _Zstd if head == ZSTD else _Plain
         return kind(file, size)
+    except OSError as error:
+        file.close()
+        raise Damaged(f"{path}: {_failure(error)}") from None
     except BaseException:
         file.close()
         raise
 
 
+def _must_be_a_file(path: Path, mode: int) -> None:
+    """BadInput for what would block whoever opens it, or have no end."""
+    if stat.S_ISDIR(mode):
+        raise BadInput(f"{path} is a folder; name a pcap or pcapng file in it")
+    if stat.S_ISFIFO(mode):
+        raise BadInput(f"{path} is a pipe; write the capture to a file first")
+    if not stat.S_ISREG(mode):
+        raise BadInput(f"{path} is a device or a socket; name a pcap or pcapng file")
+
+
 Array = np.ndarray[Any, Any]
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = MIB
 # Room before a piece for what is left of the one before: a packet that is not whole in it.
 BEFORE_BYTES = 1 << 17
 
@@ -170,7 +194,10 @@ class Pieces:
         if not self.ended:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "labs-capture")
-            self._coming = self._thread.submit(self._fill, other)
+            try:
+                self._coming = self._thread.submit(self._fill, other)
+            except RuntimeError:
+                raise MemoryError("no memory for a thread") from None
         return buffer, begin, end
 
     def _fill(self, buffer: Array) -> tuple[int, float]:

@@ -28,6 +28,7 @@ import numpy
 from pandas import DataFrame
 
 from labs.read.capture.compiled import announce, compiled
+from labs.read.capture.segment_table import ACK, FIN, RST, SYN
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 
@@ -75,10 +76,6 @@ COLUMNS: Final = (
     "window_bytes",
     "payload_bytes",
 )
-FIN: Final = 0x01
-SYN: Final = 0x02
-RST: Final = 0x04
-ACK: Final = 0x10
 EDGE: Final = SYN | FIN | RST
 SEQ: Final = 0xFFFFFFFF
 HALF: Final = 0x80000000

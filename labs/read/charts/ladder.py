@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
-from labs.read.capture.segment_table import IN_PARTS, must_fit
+from labs.read.capture.segment_table import (
+    ACK,
+    CWR,
+    ECE,
+    FIN,
+    IN_PARTS,
+    PSH,
+    RST,
+    SYN,
+    URG,
+    must_fit,
+)
 from labs.read.capture.segment_table import ROW_BYTES as TABLE_BYTES
 from labs.read.capture.tcp_marks import named_marks
 from labs.read.charts.style import (
@@ -38,16 +49,15 @@ SLANT, STALL = 0.45, 1.7
 IN_ORDER = "in their order, not to scale"
 RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all stalls are marked"
 COLOURS = (BLUE, GREEN)
-ACK = 0x10
 FLAGS = (
-    (0x02, "SYN"),
-    (0x01, "FIN"),
-    (0x04, "RST"),
-    (0x08, "PSH"),
-    (0x20, "URG"),
+    (SYN, "SYN"),
+    (FIN, "FIN"),
+    (RST, "RST"),
+    (PSH, "PSH"),
+    (URG, "URG"),
     (ACK, "ACK"),
-    (0x40, "ECE"),
-    (0x80, "CWR"),
+    (ECE, "ECE"),
+    (CWR, "CWR"),
 )
 # Said in this order; a packet has one or two.
 SAID = {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
+from labs.read.capture.segment_table import ACK, SYN
 from labs.read.capture.tcp_marks import marks
 from labs.read.charts.style import (
     BLACK,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 MOST_POINTS = 4000
-ACK, SYN = 0x10, 0x02
 NAMES = ("client", "server")
 # What is marked on data, the first that holds; and on the other side's answers.
 ON_DATA = (

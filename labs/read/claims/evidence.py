@@ -54,6 +54,7 @@ class Evidence:
         run = self.runs[name]
         return {
             "condition": name,
+            "group": self.lab.group_of(run),
             "kernel": run.kernel.release,
             "rtt_ms": run.link.measured.rtt_ms,
             "rate_mbit": run.link.measured.rate_mbit,

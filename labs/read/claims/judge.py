@@ -11,6 +11,7 @@ A lab's `claims` may have, beside JUDGES, what only it can say:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from statistics import mean, median
 from typing import Any
 
@@ -27,7 +28,7 @@ from labs.read.claims.verdict import (
     Verdict,
     held_until,
 )
-from labs.read.display.format import input_value
+from labs.read.display.format import input_value, printable
 from labs.read.lab import Lab
 from labs.read.runs.run import Run
 
@@ -85,7 +86,7 @@ def judge(
         measured=finding.measured,
         verdict=finding.verdict,
         factor=finding.factor,
-        reason=finding.reason,
+        reason=printable(finding.reason),
         witness=witness,
     )
 
@@ -160,7 +161,7 @@ def by_column(claim: Claim, seen: Evidence) -> Finding:
 
 def _reduced(reduction: str, column: str, rows: list[Mapping[str, Any]]) -> float | None:
     values = [row.get(column) for row in rows]
-    known = [float(value) for value in values if value is not None]
+    known = [float(value) for value in values if isinstance(value, Real)]
     if not known or len(known) != len(values):
         return None
     return REDUCE[reduction](known)

@@ -32,7 +32,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
 from labs.drive.parameters.declare import unknown
-from labs.errors import BadInput
+from labs.drive.record.stored_files import read_bytes
+from labs.errors import BadInput, Damaged
+from labs.read.display.format import printable
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run
@@ -41,6 +43,13 @@ SCHEMA = Path(__file__).with_name("article.schema.json")
 LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "shaped_at")
 WILD = "*?"
 """What in a condition stands for others: the rest of a name, one sign."""
+MOST_BYTES, LONGEST_LINE = 1 << 20, 10_000
+ALLOWED = f"Allowed: a TOML file of at most {MOST_BYTES:,} bytes"
+DEEPEST = 8
+NESTED = f"it is nested too deeply. Allowed: {DEEPEST} levels"
+LARGEST = 1e300
+SHOWN = 200
+"""Characters that a message shows of a value."""
 VERDICT_FIELDS = frozenset(
     {"verdict", "measured", "predicted", "factor", "reason", "witness", "word", "result"}
 )
@@ -134,9 +143,15 @@ class Article:
 def read(path: Path) -> Article:
     """Read a ledger; BadInput, in one line with the file and the claim's id, if it is not one."""
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        found = tomllib.loads(_text(path))
+    except Damaged as error:
+        raise BadInput(f"{path.name} is no ledger: {error}") from error
+    except ValueError as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise BadInput(f"{path.name}: {NESTED}") from None
+    for name, value in found.items():
+        _check_value(f"{path.name}: {printable(name)}", value)
     _check_schema(path.name, found)
     head = found["article"]
     claims = tuple(_claim(path.name, one, head["parameters"]) for one in found.get("claim", ()))
@@ -147,6 +162,32 @@ def read(path: Path) -> Article:
                 f"Allowed here: A{head['number']}.{position}"
             )
     return Article(**head, claims=claims)
+
+
+def _text(path: Path) -> str:
+    """The text of the file; Damaged or BadInput for what cannot be a ledger."""
+    content = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=ALLOWED)
+    text = content.decode("utf-8")
+    if max(map(len, text.splitlines()), default=0) > LONGEST_LINE:
+        raise BadInput(f"{path.name} has a line of more than {LONGEST_LINE:,} characters. Break it")
+    return text
+
+
+def _check_value(where: str, value: object, depth: int = 0) -> None:
+    """BadInput for what TOML can say and nothing here can use: deep nesting, numbers that are not
+    finite or beyond all measure, and characters that are not printed."""
+    if depth > DEEPEST:
+        raise BadInput(f"{where}: {NESTED}")
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            _check_value(f"{where}.{printable(name)}", below, depth + 1)
+    elif isinstance(value, list):
+        for place, below in enumerate(value):
+            _check_value(f"{where}.{place}", below, depth + 1)
+    elif isinstance(value, str) and not value.isprintable():
+        raise BadInput(f"{where} has a control character. Allowed: printable text in one line")
+    elif isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+        raise BadInput(f"{where} is no finite number. Allowed: {-LARGEST:g} to {LARGEST:g}")
 
 
 def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) -> Claim:
@@ -163,6 +204,10 @@ def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) ->
     column, expected = said.get("column"), said["expected"]
     if column is not None and _names(column) != _names(expected):
         raise BadInput(f"{where}: expected and column must name the same figures")
+    if column is not None and not said.get("hardware") and 0 in _figures(expected):
+        raise BadInput(
+            f"{where}: expected is 0, of which no tolerance in % allows anything. Give a judge"
+        )
     plain: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
     }
@@ -171,6 +216,10 @@ def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) ->
 
 def _names(value: object) -> set[str]:
     return set(value) if isinstance(value, Mapping) else set()
+
+
+def _figures(value: object) -> list[object]:
+    return list(value.values()) if isinstance(value, Mapping) else [value]
 
 
 @cache
@@ -206,7 +255,9 @@ def _objection(error: ValidationError, path: Sequence[str | int]) -> str:
     if not path or failed in ("oneOf", "required", "dependentRequired"):
         return allowed
     where = ".".join(map(str, path))
-    return f"{where} = {' '.join(repr(instance).split())} is not possible; {allowed}"
+    given = " ".join(repr(instance).split())
+    given = given if len(given) <= SHOWN else f"{given[:SHOWN]} ..."
+    return f"{where} = {given} is not possible; {allowed}"
 
 
 def _described(error: ValidationError) -> tuple[Mapping[str, Any], str, Any]:

@@ -67,8 +67,8 @@ class Finding:
     def __post_init__(self) -> None:
         if self.verdict not in WORDS and not _HELD.fullmatch(self.verdict):
             raise ValueError(f"{self.verdict!r} is not a verdict")
-        if not self.reason or "\n" in self.reason:
-            raise ValueError(f"a verdict needs its reason in one line: {self.verdict}")
+        if not self.reason:
+            raise ValueError(f"a verdict needs its reason: {self.verdict}")
         if (self.factor is None) == (self.verdict == DIFFERS):
             raise ValueError(f"a factor goes with {DIFFERS!r}, and only with it: {self.verdict}")
 

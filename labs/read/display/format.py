@@ -1,15 +1,60 @@
-"""Numbers, sizes and cells of tables as people read them; nothing else turns one into text."""
+"""Numbers, sizes and cells of tables as people read them; nothing else turns one into text.
+
+Text from data (names of files, versions of tools, release names of kernels) may contain control
+characters, with which it could rewrite what a terminal shows. `printable` replaces them by escapes.
+The cells and values of this module are printable; `PrintableOutput` does the same for a stream.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from numbers import Integral, Real
+from typing import Any, TextIO
 
-KIB, MIB = 1 << 10, 1 << 20
+from labs.drive.units import KIB, MB, MIB
+
 RTT_BELOW_MS = 0.1
 """A measured round trip below this is only said to be below it."""
 SMALLEST = 0.0005
 SHA256_DIGITS, SHOWN_DIGITS = 64, 12
+LINES = "\n\t"
+"""The control characters of a text of several lines."""
+NBSP = "\N{NO-BREAK SPACE}"
+"""Between a number and its unit in a cell that a notebook may wrap."""
+_NOT_ASCII = re.compile(r"[^ -~]")
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with every character that Python does not print as an escape, such as `\\x1b`.
+
+    These are control characters (newlines too), bidirectional and other format controls, separators
+    other than the blank, and undecodable bytes of file names. `keep` names those that may stay.
+    """
+    if text.isprintable():
+        return text
+    return _NOT_ASCII.sub(lambda found: _escaped(found[0], keep), text)
+
+
+def _escaped(sign: str, keep: str) -> str:
+    if sign.isprintable() or sign in keep:
+        return sign
+    return sign.encode("unicode_escape").decode("ascii")
+
+
+class PrintableOutput:
+    """A stream that passes on printable text, in lines; everything else is the stream's own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(printable(text, LINES))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def in_three_digits(value: float) -> str:
@@ -19,6 +64,8 @@ def in_three_digits(value: float) -> str:
 
 def in_digits(value: float) -> str:
     """A figure in four digits, whole numbers whole: 0.5, 13.4, 114, 52,427,352."""
+    if not isfinite(value):
+        return str(value)
     if value == int(value) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
@@ -29,8 +76,9 @@ def figures_in_words(figure: float | str | Mapping[str, float | str] | None) -> 
     if figure is None:
         return ""
     if isinstance(figure, Mapping):
-        return ", ".join(f"{name}: {figures_in_words(value)}" for name, value in figure.items())
-    return figure if isinstance(figure, str) else in_digits(figure)
+        named = {printable(name): figures_in_words(value) for name, value in figure.items()}
+        return ", ".join(f"{name}: {value}" for name, value in named.items())
+    return printable(figure) if isinstance(figure, str) else in_digits(figure)
 
 
 def size_in_words(size: float) -> str:
@@ -42,6 +90,16 @@ def size_in_words(size: float) -> str:
             share = size / unit
             return f"{share:,.0f} {name}" if share >= 999.5 else f"{share:.3g} {name}"
     return f"{size:.0f} bytes"
+
+
+def size_in_mib(size: float) -> str:
+    """A size in MiB alone: 50 MiB, 0.25 MiB."""
+    return f"{size / MIB:g} MiB"
+
+
+def size_in_mb(size: float) -> str:
+    """A size in decimal megabytes, as articles have it: 25 MB, 50.2 MB."""
+    return f"{size / MB:.3g} MB"
 
 
 def milliseconds(value: float, below_ms: float = RTT_BELOW_MS) -> str:
@@ -64,7 +122,7 @@ def notebook_cell(value: object) -> str:
         return f"{int(value):,}"
     if isinstance(value, Real):
         return "<0.001" if 0 < abs(float(value)) < SMALLEST else f"{float(value):.4g}"
-    return str(value)
+    return printable(str(value), LINES + NBSP)
 
 
 def terminal_cell(value: object) -> str:
@@ -76,12 +134,17 @@ def terminal_cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
     if isinstance(value, list | tuple):
-        return "; ".join(map(str, value))
-    return str(value)
+        value = "; ".join(map(str, value))
+    return printable(str(value))
 
 
-def terminal_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
-    """The columns of the rows, heads first; numbers to the right with three decimals at most."""
+def terminal_table(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], titles: Sequence[str] = ()
+) -> str:
+    """The columns of the rows, heads first; numbers to the right with three decimals at most.
+
+    `titles` has one per row: rows of one title stand below it, if there are several.
+    """
     cells = [[terminal_cell(row.get(column)) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     numeric = [
@@ -94,7 +157,13 @@ def terminal_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str])
             for word, width, right in zip(words, widths, numeric, strict=True)
         ).rstrip()
 
-    return "\n".join(map(line, [columns, *cells]))
+    lines = [line(columns)]
+    several = len(set(titles)) > 1
+    for place, words in enumerate(cells):
+        if several and (not place or titles[place] != titles[place - 1]):
+            lines += ["", titles[place]]
+        lines.append(line(words))
+    return "\n".join(lines)
 
 
 def input_value(value: object) -> str:
@@ -102,9 +171,9 @@ def input_value(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={below}" for name, below in value.items()) or "none"
+        return printable(" ".join(f"{name}={below}" for name, below in value.items())) or "none"
     if isinstance(value, float):
         return f"{value:.10g}"
     text = str(value)
     is_sha256 = len(text) == SHA256_DIGITS and set(text) <= set("0123456789abcdef")
-    return text[:SHOWN_DIGITS] if is_sha256 else text
+    return text[:SHOWN_DIGITS] if is_sha256 else printable(text)

@@ -7,14 +7,17 @@ from numbers import Real
 
 from pandas import DataFrame
 
-from labs.read.display.format import notebook_cell
+from labs.read.display.format import LINES, notebook_cell, printable
 
 LEFT = "text-align: left; white-space: normal; vertical-align: top"
 RIGHT = "text-align: right; vertical-align: top"
 
 
 class Text(str):
-    """Lines to be copied: a notebook shows them as they are."""
+    """Printable lines to be copied: a notebook shows them as they are."""
+
+    def __new__(cls, text: str) -> Text:
+        return super().__new__(cls, printable(text, LINES))
 
     def __repr__(self) -> str:
         return str(self)
@@ -24,7 +27,10 @@ class Text(str):
 
 
 class Words(str):
-    """Markdown: a notebook shows it as prose."""
+    """Printable Markdown: a notebook shows it as prose."""
+
+    def __new__(cls, text: str) -> Words:
+        return super().__new__(cls, printable(text, LINES))
 
     def __repr__(self) -> str:
         return str(self)
@@ -41,10 +47,13 @@ class Table(DataFrame):
     def _constructor(self) -> type[Table]:
         return Table
 
+    def __repr__(self) -> str:
+        return printable(super().__repr__(), LINES)
+
     def _repr_html_(self) -> str:
         numeric = {name: any(map(_is_number, self[name])) for name in self}
         heads = "".join(
-            f'<th style="{RIGHT if right else LEFT}">{escape(str(name))}</th>'
+            f'<th style="{RIGHT if right else LEFT}">{escape(printable(str(name)))}</th>'
             for name, right in numeric.items()
         )
         rows = "".join(

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy
 from pandas import DataFrame, Series
 
-from labs.read.capture.segment_table import IN_PARTS, must_fit
+from labs.drive.testbed.link import MSS_BYTES
+from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, must_fit
 from labs.read.capture.tcp_marks import Marker
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
-FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 NONE = -1
 COLUMNS = (
     "time_ns",
@@ -29,8 +29,6 @@ COLUMNS = (
 ROW_BYTES = 300
 """What `connection_state` takes per row beside the table at its peak; measured."""
 
-USUAL_BYTES = 1448
-"""What a segment holds on Ethernet, with timestamps: MTU 1500 less 52 bytes of headers."""
 TIMESTAMPS_BYTES = 12
 LEAST_BYTES = 48
 """TCP_MIN_SND_MSS: Linux sends no smaller ones, whatever the other side offers."""
@@ -170,7 +168,7 @@ def mss_bytes(segments: DataFrame) -> Array:
     unknown = (found == 0)[connection]
     if unknown.any():
         _as_seen(segments, unknown, found)
-    found[found == 0] = USUAL_BYTES
+    found[found == 0] = MSS_BYTES
     full: Array = found[connection]
     return full
 

@@ -18,8 +18,8 @@ import numpy
 from pandas import DataFrame
 
 from labs.read.capture import tcp_marks as bits
-from labs.read.capture.segment_table import IN_PARTS, must_fit
-from labs.read.flows.connection_state import ACK, FIN, RST, SYN, ConnectionState, connection_state
+from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, RST, SYN, must_fit
+from labs.read.flows.connection_state import ConnectionState, connection_state
 from labs.read.flows.rtt import Distances, distances
 from labs.read.flows.stalls import IDLE, MIN_GAP_MS, NOBODY, Wait, is_stalled, why
 

@@ -8,15 +8,8 @@ from typing import Final
 import numpy
 from pandas import DataFrame
 
-from labs.read.flows.connection_state import (
-    ACK,
-    FIN,
-    NONE,
-    SYN,
-    Array,
-    ConnectionState,
-    connection_state,
-)
+from labs.read.capture.segment_table import ACK, FIN, SYN
+from labs.read.flows.connection_state import NONE, Array, ConnectionState, connection_state
 
 
 def time_to_ack(segments: DataFrame) -> DataFrame:

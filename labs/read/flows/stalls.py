@@ -16,8 +16,8 @@ import numpy
 from pandas import DataFrame
 
 from labs.read.capture import tcp_marks as bits
-from labs.read.capture.segment_table import IN_PARTS, must_fit
-from labs.read.flows.connection_state import FIN, RST, SYN, ConnectionState, connection_state
+from labs.read.capture.segment_table import FIN, IN_PARTS, RST, SYN, must_fit
+from labs.read.flows.connection_state import ConnectionState, connection_state
 from labs.read.flows.rtt import NEXT_DOOR, Distance, Distances, distances
 
 MIN_GAP_MS = 20.0

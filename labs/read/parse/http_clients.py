@@ -1,4 +1,4 @@
-"""What HTTP clients print: ab (ApacheBench), httping and wget.
+"""What HTTP clients print or write: ab (ApacheBench), httping, wget, and the two of the labs.
 
 ab leaves a report and percentiles (-e). It sends a request when the one before it was answered, so
 a stall holds back the requests that would have met it: its percentiles are those of the requests
@@ -16,7 +16,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
+from labs.drive.units import MIB
 from labs.errors import Damaged
 
 _AB_BEGIN = "This is ApacheBench, Version "
@@ -47,6 +50,11 @@ _HTTPING_SUMMARY = re.compile(
     re.ASCII | re.MULTILINE,
 )
 
+_FETCH_WHOLE = ("connect_ns", "first_byte_ns", "end_ns", "bytes")
+# What earlier versions of the client did not write.
+_FETCH_LATER = ("before_ns", "request_ns", "length", "status", "rcvbuf_bytes", "reads")
+_LONGEST_MS = 1e12
+
 _WGET_BEGIN = re.compile(r"^--\d{4}-\d\d-\d\d \d\d:\d\d:\d\d--  ", re.ASCII | re.MULTILINE)
 _WGET_LENGTH = re.compile(r"^Length: (\d{1,20})\b", re.ASCII | re.MULTILINE)
 _WGET_STATUS = re.compile(r"awaiting response\.\.\. (\d{3})\b", re.ASCII)
@@ -68,58 +76,60 @@ _WGET_TIME_PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([dhms])", re.ASCII)
 
 @dataclass(frozen=True)
 class Ab:
-    """What ab printed; None for what it did not come to print.
+    """What ab printed at its end.
 
     `mean_ms` is its "Time per request (mean)": the whole time times the concurrency over the
     requests. `failed` are those that broke off or had another length, `refused` the answers with a
     status that is not 2xx; `head_bytes` is what came with each document beyond it, on average.
     """
 
-    concurrency: int | None
-    took_s: float | None
-    complete: int | None
-    failed: int | None
+    concurrency: int
+    took_s: float
+    complete: int
+    failed: int
     refused: int
     keep_alive: int
-    document_bytes: int | None
-    head_bytes: float | None
-    mean_ms: float | None
+    document_bytes: int
+    head_bytes: float
+    mean_ms: float
 
 
 def ab(text: str) -> Ab:
-    """Read what ab printed; Damaged when it is not ab's."""
+    """Read what ab printed; Damaged for other text, and for a report without its figures, which
+    ab does not print when it fails."""
     if not text.startswith(_AB_BEGIN):
         raise Damaged(f"not the output of ab: it does not begin with {_AB_BEGIN!r}")
     found = {row["name"]: row["value"] for row in reversed(list(_AB_FIGURE.finditer(text)))}
     mean = _AB_MEAN.search(text)
-    took = found.get("Time taken for tests")
+    complete = _ab_whole(found, "Complete requests")
+    if mean is None or not complete:
+        raise Damaged("a report of ab without 'Time per request' or complete requests")
+    total, documents = (_ab_whole(found, f"{name} transferred") for name in ("Total", "HTML"))
     return Ab(
         concurrency=_ab_whole(found, "Concurrency Level"),
-        took_s=None if took is None else float(took),
-        complete=_ab_whole(found, "Complete requests"),
+        took_s=float(_ab_value(found, "Time taken for tests")),
+        complete=complete,
         failed=_ab_whole(found, "Failed requests"),
-        refused=_ab_whole(found, "Non-2xx responses") or 0,
-        keep_alive=_ab_whole(found, "Keep-Alive requests") or 0,
+        refused=_ab_whole(found, "Non-2xx responses", "0"),
+        keep_alive=_ab_whole(found, "Keep-Alive requests", "0"),
         document_bytes=_ab_whole(found, "Document Length"),
-        head_bytes=_ab_head(text, found),
-        mean_ms=None if mean is None else float(mean[1]),
+        head_bytes=(total - documents) / complete,
+        mean_ms=float(mean[1]),
     )
 
 
-def _ab_head(text: str, found: dict[str, str]) -> float | None:
-    total, documents = (
-        re.search(rf"^{name} transferred: +(\d{{1,15}}) bytes$", text, re.ASCII | re.MULTILINE)
-        for name in ("Total", "HTML")
-    )
-    complete = _ab_whole(found, "Complete requests")
-    if total is None or documents is None or not complete:
-        return None
-    return (int(total[1]) - int(documents[1])) / complete
+def _ab_value(found: dict[str, str], name: str, default: str = "") -> str:
+    value = found.get(name, default)
+    if not value:
+        raise Damaged(f"a report of ab without {name!r}")
+    return value
 
 
-def _ab_whole(found: dict[str, str], name: str) -> int | None:
-    value = found.get(name)
-    return int(value) if value is not None and value.isdigit() else None
+def _ab_whole(found: dict[str, str], name: str, default: str = "") -> int:
+    value = _ab_value(found, name, default)
+    if not value.isdigit():
+        raise Damaged(f"a report of ab in which {name!r} is not a whole number: {value}")
+    return int(value)
 
 
 def ab_percentiles(text: str, requests: int) -> dict[int, float]:
@@ -129,7 +139,7 @@ def ab_percentiles(text: str, requests: int) -> dict[int, float]:
     ab sorts the times and rounds each percentage to the nearest index. With 50 requests or fewer
     the highest percentages have the index after the slowest request, and ab prints whatever its
     memory holds there. These rows are not read: they get the time of the slowest request.
-    Damaged for a line that is not a row, and for a file without rows or without that of 100 %.
+    Damaged for a line that is not a row, and for a file without one row per percentage.
     """
     lines = text.split("\n")
     if lines[0] != _AB_PERCENTILES or len(lines) < 3 or lines[-1]:
@@ -144,9 +154,12 @@ def ab_percentiles(text: str, requests: int) -> dict[int, float]:
         if read is None:
             raise Damaged(f"line {number} of ab's file is not one of its rows")
         found[int(read[1])] = float(read[2])
-    if past and 100 not in found:
+    if 100 not in found:
         raise Damaged("ab's file has no row for 100 %")
-    return dict(sorted({**found, **dict.fromkeys(past, found[100])}.items()))
+    found |= dict.fromkeys(past, found[100])
+    if found.keys() != set(range(101)):
+        raise Damaged("ab's file does not have one row for each of 0 to 100 %")
+    return dict(sorted(found.items()))
 
 
 def _ab_place(percent: int, requests: int) -> int:
@@ -242,7 +255,7 @@ def _wget_mib_s(rate: str, prefix: str, in_bits: bool) -> float:
     power = _WGET_UNITS[prefix]
     if in_bits:
         # --report-speed=bits counts in powers of 1,000.
-        return float(rate) * float(1000**power) / 8 / (1 << 20)
+        return float(rate) * float(1000**power) / 8 / MIB
     return float(rate) * 1024.0 ** (power - 2)
 
 
@@ -260,3 +273,46 @@ def _wget_seconds(text: str) -> float | None:
     if not parts or "".join(map("".join, parts)) != text:
         return None
     return sum(float(value) * _WGET_SECONDS[unit] for value, unit in parts)
+
+
+def fetch(said: object) -> dict[str, Any]:
+    """Return what labs/drive/programs/fetch.py wrote, once it can have written that; else Damaged.
+
+    Times are in order, and the timeline rises in time and in bytes, up to the body's.
+    """
+    if not isinstance(said, dict):
+        raise Damaged("not what the client of the labs writes: not an object")
+    for name in (*_FETCH_WHOLE, *(name for name in _FETCH_LATER if name in said)):
+        if not _is_whole(said.get(name)):
+            raise Damaged(f"{name} is not a whole number of 0 to 2^63 - 1")
+    points = said.get("timeline")
+    if not isinstance(points, list) or not all(map(_is_point, points)):
+        raise Damaged("timeline is not a list of moments and bytes")
+    moments = [said[name] for name in ("connect_ns", "first_byte_ns", "end_ns")]
+    last = [said["end_ns"], said["bytes"]]
+    if moments != sorted(moments) or said.get("before_ns", 0) > said["connect_ns"]:
+        raise Damaged("its times are not in order")
+    steps = pairwise([*points, last])
+    if any(at > later or had > more for (at, had), (later, more) in steps):
+        raise Damaged("timeline does not rise up to end_ns and bytes")
+    return said
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _is_point(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_whole, value))
+
+
+def ask(said: object) -> tuple[float, ...]:
+    """Read the times, in ms, that labs/drive/programs/ask.py wrote; Damaged for other content."""
+    times = said.get("times_ms") if isinstance(said, dict) else None
+    if not isinstance(times, list) or not times or not all(map(_is_time, times)):
+        raise Damaged("times_ms is not a list of times in ms")
+    return tuple(map(float, times))
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= float(value) < _LONGEST_MS  # type: ignore[arg-type]

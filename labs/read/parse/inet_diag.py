@@ -23,6 +23,8 @@ _RECORD = struct.Struct("<QI")
 _MESSAGE = struct.Struct("<4B2s2s16s16sIIIIIIII")
 _ATTRIBUTE = struct.Struct("<HH")
 _LINUX_AF_INET6 = 10
+LATEST_NS = 1 << 63
+"""No clock of Linux shows this time, and tables have none of it."""
 
 STATES = (
     "UNKNOWN",
@@ -312,6 +314,8 @@ def records(data: bytes) -> Iterator[tuple[int, bytes]]:
         if at + _RECORD.size > end:
             raise Damaged(f"samples.bin ends inside a record, at byte {at}: it was cut")
         at_ns, length = _RECORD.unpack_from(data, at)
+        if at_ns >= LATEST_NS:
+            raise Damaged(f"samples.bin has a record of {at_ns} ns, at byte {at}: after 2262")
         at += _RECORD.size
         if at + length > end:
             raise Damaged(f"samples.bin ends inside a record, at byte {at}: it was cut")

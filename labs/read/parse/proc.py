@@ -7,7 +7,9 @@ Source of nstat's format: iproute2, misc/nstat.c dump_kern_db(); the names are t
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from labs.errors import Damaged
 
@@ -17,6 +19,11 @@ HZ = (100, 250, 300, 1000)
 HZ_TOLERANCE = 0.1
 IDLE, IOWAIT, STEAL = 3, 4, 7
 TIMES = 8
+_CPU = re.compile(r"cpu\d{0,6}(?:\s+\d{1,20}){8,20}\s*", re.ASCII)
+_LOAD = re.compile(r"\d{1,9}\.\d{1,9}(?=\s)", re.ASCII)
+_NOW = re.compile(r"^now at (\d{1,20})\b", re.ASCII | re.MULTILINE)
+_JIFFIES = re.compile(r"^jiffies: (\d{1,20})\b", re.ASCII | re.MULTILINE)
+_DRIVER = re.compile(r"^driver: (\S+)", re.ASCII | re.MULTILINE)
 _COUNTER = re.compile(r"([A-Za-z]\w*)\s+(-?\d{1,20})(?:\s+\S+)?\s*", re.ASCII)
 SHORT = {
     "tcp-segmentation-offload": "tso",
@@ -54,19 +61,23 @@ class CpuTimes:
 
 
 def cpu_times(stat: str) -> dict[str, CpuTimes]:
-    """The CPUs of /proc/stat by name, `cpu` for all together."""
+    """The CPUs of /proc/stat by name, `cpu` for all together; Damaged without that."""
     found = {}
-    for line in stat.splitlines():
+    for line in filter(_CPU.fullmatch, stat.splitlines()):
         name, *words = line.split()
-        if name.startswith("cpu") and len(words) >= TIMES:
-            times = [int(word) for word in words[:TIMES]]
-            found[name] = CpuTimes(sum(times), times[IDLE] + times[IOWAIT], times[STEAL])
+        times = [int(word) for word in words[:TIMES]]
+        found[name] = CpuTimes(sum(times), times[IDLE] + times[IOWAIT], times[STEAL])
+    if "cpu" not in found:
+        raise Damaged("/proc/stat has no line 'cpu' with its times")
     return found
 
 
 def load(loadavg: str) -> float:
-    """The load of the last minute, from /proc/loadavg."""
-    return float(loadavg.split()[0])
+    """The load of the last minute, from /proc/loadavg; Damaged for other text."""
+    match = _LOAD.match(loadavg)
+    if match is None:
+        raise Damaged(f"/proc/loadavg does not begin with a load: {loadavg[:40]!r}")
+    return float(match[0])
 
 
 def hz(before: str, after: str) -> int | None:
@@ -83,31 +94,65 @@ def hz(before: str, after: str) -> int | None:
 
 
 def _ticks(timer_list: str) -> tuple[int | None, int | None]:
-    now_ns = ticks = None
-    for line in timer_list.splitlines():
-        words = line.split()
-        if line.startswith("now at "):
-            now_ns = int(words[2])
-        elif line.startswith("jiffies: "):
-            ticks = int(words[1])
-    return now_ns, ticks
+    now_ns, ticks = _NOW.search(timer_list), _JIFFIES.search(timer_list)
+    return now_ns and int(now_ns[1]), ticks and int(ticks[1])
 
 
 def driver(printed: str) -> str | None:
     """The driver's name in `ethtool -i`."""
-    return next(
-        (line.split()[1] for line in printed.splitlines() if line.startswith("driver: ")), None
-    )
+    match = _DRIVER.search(printed)
+    return match and match[1]
 
 
 def offloads(printed: str) -> dict[str, bool]:
     """Whether tso, gso and gro are on, from `ethtool -k`."""
-    rows = (line.split(":") for line in printed.splitlines() if ":" in line)
+    rows = (line.partition(":") for line in printed.splitlines())
     return {
         SHORT[name]: state.split()[0] == "on"
-        for name, state in rows
+        for name, _, state in rows
         if name in SHORT and state.split()
     }
+
+
+def machines(said: object) -> dict[str, dict[str, Any]]:
+    """Return what labs/drive/host_load.py wrote, once it has that shape; else raise Damaged."""
+    if not isinstance(said, dict):
+        raise Damaged("not an object with an entry per machine")
+    for name, about in said.items():
+        if not isinstance(about, dict) or not {"before", "after"} <= about.keys():
+            raise Damaged(f"{name} has no state before and after")
+        for moment in (about["before"], about["after"]):
+            if not isinstance(moment, dict):
+                raise Damaged(f"{name} has no state before and after")
+            for path, reader in AT_A_MOMENT.items():
+                if path in moment:
+                    reader(_as_text(name, moment[path]))
+        for entry, value in about.items():
+            if entry not in ("before", "after"):
+                _as_text(name, value)
+    return said
+
+
+def _as_text(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise Damaged(f"{name} has an entry that is not a text")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a sampler worked: the number of its samples, and their mean period."""
+
+    samples: int
+    mean_period_ms: float
+
+
+def sampling(said: object) -> Sampling:
+    """Read what the sampler says of itself at its end; Damaged for another shape."""
+    match said:
+        case {"samples": int(samples), "mean_period_ms": int() | float() as period_ms}:
+            return Sampling(samples, float(period_ms))
+    raise Damaged("not what a sampler says at its end: it lacks samples or mean_period_ms")
 
 
 def counters(text: str) -> dict[str, int]:
@@ -126,7 +171,14 @@ def counters(text: str) -> dict[str, int]:
     return found
 
 
-def changes(before: str, after: str) -> dict[str, int]:
+def changes(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
     """What each counter of `after` gained since `before`; one that is new there counts from 0."""
-    start = counters(before)
-    return {name: value - start.get(name, 0) for name, value in counters(after).items()}
+    return {name: value - before.get(name, 0) for name, value in after.items()}
+
+
+AT_A_MOMENT: Mapping[str, Callable[[str], object]] = {
+    "/proc/stat": cpu_times,
+    "/proc/loadavg": load,
+    "/proc/timer_list": _ticks,
+}
+"""What is read of a machine before and after a run, and its parsers."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from labs.errors import Damaged
-from labs.read.parse.inet_diag import SocketMemory
+from labs.read.parse.inet_diag import LATEST_NS, SocketMemory
 
 _HEAD = re.compile(
     r"(?:(?P<netid>tcp|mptcp|udp|raw|dccp|sctp|icmp6?|\?\?\?)\s+)?"
@@ -254,7 +254,10 @@ def blocks(text: str) -> tuple[Block, ...]:
             lines.append(line)
             continue
         _close(found, head, lines)
-        head = (int(match[1]), "" if match[2] == "-" else match[2])
+        at_ns = int(match[1])
+        if at_ns >= LATEST_NS:
+            raise Damaged(f"ss.txt has a block of {at_ns} ns: after the year 2262")
+        head = (at_ns, "" if match[2] == "-" else match[2])
         lines = []
     _close(found, head, lines)
     return tuple(found)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from labs.drive.units import MILLISECOND_NS, SECOND_NS
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SECOND_NS = 1e9
-MILLISECOND_NS = 1_000_000
 FEWEST_POINTS = 3
 IP_HEADER_BYTES = 20
 TCP_HEADER_BYTES = 20

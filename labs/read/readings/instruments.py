@@ -9,8 +9,9 @@ from pathlib import Path
 import pandas
 from pandas import DataFrame
 
+from labs.drive.units import SECOND_NS
 from labs.read import capture
-from labs.read.readings.goodput import SECOND_NS, Download, own_socket, received_bytes
+from labs.read.readings.goodput import Download, own_socket, received_bytes
 from labs.read.runs.run import Run
 
 ALLOWED_PCT = 0.5

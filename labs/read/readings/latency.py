@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labs.drive.record.stored_files import parse
-from labs.read.parse.http_clients import ab, ab_percentiles
+from labs.read.runs.raw_files import AB_REPORT, ASK, ab_percentiles
 from labs.read.runs.run import Run
 
 SMALLEST_MS = 1.0
@@ -39,24 +38,20 @@ def latency(run: Run) -> Latency:
 
 
 def _of_ab(run: Run) -> Latency:
-    said = ab(run.text(AB))
-    requests = said.complete or 0
-    fine = ab_percentiles(run.text("client/ab.csv"), requests)
-    assert said.mean_ms is not None  # ab ended in order, or there would be no run
+    said = run.read(AB, AB_REPORT)
+    fine = run.read("client/ab.csv", ab_percentiles(said))
     return Latency(
         mean_ms=said.mean_ms,
         p50_ms=fine[50],
         p99_ms=fine[99],
         quantiles_ms=tuple(fine[percent] for percent in range(101)),
-        requests=requests,
-        failed=(said.failed or 0) + said.refused,
+        requests=said.complete,
+        failed=said.failed + said.refused,
     )
 
 
 def _of_our_own(run: Run) -> Latency:
-    said = parse(run.file(OWN).read_bytes())
-    assert isinstance(said, dict)
-    found = sorted(map(float, said["times_ms"]))
+    found = sorted(run.read(OWN, ASK))
     at = tuple(_quantile(found, percent) for percent in range(101))
     return Latency(
         mean_ms=sum(found) / len(found),

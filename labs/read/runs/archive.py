@@ -5,9 +5,10 @@ which is the run folders, and studies/ where studies were packed. Names are sort
 and modes are fixed. host.json, which tells of the machine, is left out unless it is asked for; the
 seal holds without it.
 
-A packed file is unpacked into a folder of its own that is gone when the process ends; what a killed
-process left is cleared by the next that unpacks. Only plain files with names inside the folder are
-taken.
+A packed file is unpacked into a folder of its own that is gone when the process ends, also by
+SIGTERM or SIGHUP; what a killed process left is cleared by the next that unpacks. It may come from
+anybody: only plain files with names inside the folder are taken, within limits of number, length,
+size and compression that packing keeps, too.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ import gzip
 import io
 import lzma
 import os
+import re
 import shutil
+import signal
+import sys
 import tarfile
 import tempfile
+import threading
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -30,7 +35,7 @@ from typing import IO, cast
 
 from labs.drive.record.disk import owned_folder, whole_file, written_to
 from labs.drive.record.run_folder import STUDIES
-from labs.drive.record.seal import HOST, RUN, SEAL, digest, pretty, verify
+from labs.drive.record.seal import HOST, MOST_FILE_BYTES, RUN, SEAL, digest, pretty, verify
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Damaged
 from labs.read.runs.schemas import open_study
@@ -39,7 +44,30 @@ ENDINGS = (".tar.gz", ".tgz", ".tar.xz")
 PREFIX = "labs-unpacked-"
 HELD = ExitStack()
 atexit.register(HELD.close)
-CUT = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, ValueError)
+RUN_FOLDER = re.compile(r"-[0-9a-f]{12}$")
+# What the readers of compressed and tar files raise for content that is none.
+CUT = (
+    tarfile.TarError,
+    EOFError,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+# The recorded runs of the project: 2,633 members, 50 MB, 20 times as large as packed.
+MOST_MEMBERS = 100_000
+MOST_UNPACKED_BYTES = 16 << 30
+MOST_TIMES_LARGER, ALWAYS_ALLOWED_BYTES = 500, 64 << 20
+MOST_PATH_BYTES, MOST_NAME_BYTES, MOST_FOLDERS = 1000, 255, 16
+MOST_HEADER_BYTES = 64 << 10
+"""Of a tar header that holds a long name or other attributes."""
+XZ_MEMORY_BYTES = 256 << 20
+CHUNK_BYTES = 1 << 16
+HEADERS = frozenset(
+    (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+)
 # What a packed file holds: the name inside -> where its content is, or the content.
 Contents = Mapping[str, Path | bytes]
 
@@ -76,9 +104,28 @@ def pack(what: str | Path, out: str | Path, *, with_host: bool = False) -> Packe
     folders = {path.parent.resolve() for path in found.values() if isinstance(path, Path)}
     if out.resolve().parent in folders:
         raise BadInput(f"{out} lies inside a run; name a file outside of the folders of runs")
+    _check_limits(found)
     with whole_file(out) as file, _compressed(file, out) as stream:
         _write(found, stream)
     return Packed(out, out.stat().st_size, digest(out), count_runs(found))
+
+
+def _check_limits(found: Contents) -> None:
+    """BadInput for what could not be unpacked again."""
+    sizes = [
+        len(content) if isinstance(content, bytes) else content.stat().st_size
+        for content in found.values()
+    ]
+    if (
+        len(sizes) > MOST_MEMBERS
+        or max(sizes) > MOST_FILE_BYTES
+        or sum(sizes) > MOST_UNPACKED_BYTES
+    ):
+        raise BadInput(
+            f"{len(sizes)} files of {sum(sizes)} bytes, the largest of {max(sizes)}, are too much "
+            f"for one packed file. Allowed: {MOST_MEMBERS} files, {MOST_FILE_BYTES >> 30} GiB "
+            f"each, {MOST_UNPACKED_BYTES >> 30} GiB together. Pack fewer runs"
+        )
 
 
 def contents(what: Path, *, with_host: bool = False) -> Contents:
@@ -181,8 +228,16 @@ def study_files(runs: Path) -> list[Path]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is a run, whole or damaged."""
-    return (folder / RUN).is_file() or (folder / SEAL).is_file()
+    """Whether a folder is a run, whole or damaged: it has a run.json or a seal, of any kind.
+
+    A folder that must not be looked into is one if it has the name of a run.
+    """
+    try:
+        return not {RUN, SEAL}.isdisjoint(os.listdir(folder))
+    except PermissionError:
+        return RUN_FOLDER.search(folder.name) is not None
+    except OSError:
+        return False
 
 
 def is_packed(path: Path) -> bool:
@@ -193,8 +248,8 @@ def is_packed(path: Path) -> bool:
 def unpacked(packed: Path) -> Path:
     """Return the RUNS folder in a packed file; it lives as long as this process.
 
-    Raises Damaged if the file is cut short or holds anything but plain files, Missing if there is
-    no room for what it holds.
+    Raises Damaged if the file is cut short, holds anything but plain files, or goes beyond a limit
+    of this module; Missing if there is no room for what it holds.
     """
     found = packed.resolve().stat()
     return _unpacked(packed.resolve(), found.st_mtime_ns, found.st_size)
@@ -202,42 +257,137 @@ def unpacked(packed: Path) -> Path:
 
 @cache
 def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
-    folder = HELD.enter_context(owned_folder(PREFIX, Path(tempfile.gettempdir())))
-    content = folder / "content"
-    content.mkdir()
-    try:
-        with written_to(folder, "set TMPDIR to a folder with room"), _expanded(packed) as stream:
-            with tarfile.open(fileobj=stream, mode="r|") as parcel:
-                for member in parcel:
-                    _take(parcel, member, content)
-            while stream.read(1 << 20):
-                pass  # the check sum of a compressed file comes last
-    except CUT as error:
-        raise Damaged(
-            f"{packed} cannot be unpacked: it was cut short or is no packed file; copy "
-            "or pack it again"
-        ) from error
-    return _runs_in(content, packed)
+    _end_in_order()
+    with ExitStack() as stack:
+        folder = stack.enter_context(owned_folder(PREFIX, Path(tempfile.gettempdir())))
+        content = folder / "content"
+        content.mkdir()
+        try:
+            with written_to(folder, "set TMPDIR to a folder with room"):
+                _unpack(packed, size, content)
+        except CUT as error:
+            raise Damaged(
+                f"{packed} cannot be unpacked: it was cut short or is no packed file; copy "
+                "or pack it again"
+            ) from error
+        runs = _runs_in(content, packed)
+        HELD.push(stack.pop_all())
+    return runs
 
 
-def _expanded(packed: Path) -> IO[bytes]:
+def _end_in_order() -> None:
+    """Let a signal that ends the process end it in order, unless it has a handler already."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # only the main thread may set a handler
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+
+
+def _unpack(packed: Path, size: int, content: Path) -> None:
+    allowed = min(MOST_UNPACKED_BYTES, ALWAYS_ALLOWED_BYTES + MOST_TIMES_LARGER * size)
+    with _expanded(packed) as expanded:
+        stream = _Bounded(expanded, allowed, packed)
+        with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|", tarinfo=_Member) as parcel:
+            for number, member in enumerate(parcel, start=1):
+                if number > MOST_MEMBERS or member.size > min(allowed, MOST_FILE_BYTES):
+                    raise _too_large(packed)
+                _take(parcel, member, content)
+        while stream.read(CHUNK_BYTES):
+            pass  # the check sum of a compressed file comes last
+
+
+class _Member(tarfile.TarInfo):
+    """A member whose header tells no size that tarfile would read into memory as a whole."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
+        found = super().frombuf(buf, encoding, errors)
+        if found.size < 0 or (found.type in HEADERS and found.size > MOST_HEADER_BYTES):
+            raise tarfile.ReadError("a header of this size is none")
+        return found
+
+
+class _Bounded:
+    """A stream from which no more than `left` bytes can be read; Damaged beyond."""
+
+    def __init__(self, stream: IO[bytes], left: int, packed: Path) -> None:
+        self.stream, self.left, self.packed = stream, left, packed
+
+    def read(self, size: int) -> bytes:
+        content = self.stream.read(size)
+        self.left -= len(content)
+        if self.left < 0:
+            raise _too_large(self.packed)
+        return content
+
+
+def _too_large(packed: Path) -> Damaged:
+    return Damaged(
+        f"{packed} holds more than packed runs can. Allowed: {MOST_MEMBERS} files, "
+        f"{MOST_FILE_BYTES >> 30} GiB each, {MOST_UNPACKED_BYTES >> 30} GiB together, and "
+        f"{MOST_TIMES_LARGER} times the size of the packed file. Nothing of it is used; unpack it "
+        "with tar if you trust its source, and name the folder"
+    )
+
+
+class _Xz(io.RawIOBase):
+    """The content of an xz file, within a limit of memory, which the class of lzma does not have:
+    the header of a file says how much memory reading it takes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self.file, self.decoder = file, self._new()
+
+    @staticmethod
+    def _new() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)
+
+    def read(self, size: int = -1) -> bytes:
+        while True:
+            given = b""
+            if self.decoder.eof:
+                # Several streams may follow one another, with zeros between them.
+                given = self.decoder.unused_data.lstrip(b"\0")
+                while not given:
+                    more = self.file.read(CHUNK_BYTES)
+                    if not more:
+                        return b""
+                    given = more.lstrip(b"\0")
+                self.decoder = self._new()
+            elif self.decoder.needs_input:
+                given = self.file.read(CHUNK_BYTES)
+                if not given:
+                    raise EOFError("the file ends inside a stream")
+            content = self.decoder.decompress(given, size)
+            if content:
+                return content
+
+
+@contextmanager
+def _expanded(packed: Path) -> Iterator[IO[bytes]]:
     if not os.access(packed, os.R_OK):
         raise BadInput(f"{packed} cannot be read; ask its owner for the right to")
-    opener = lzma.open if packed.name.endswith(".xz") else gzip.open
-    return cast(IO[bytes], opener(packed))
+    with packed.open("rb") as file:
+        if packed.name.endswith(".xz"):
+            yield cast(IO[bytes], _Xz(file))
+        else:
+            with gzip.GzipFile(fileobj=file) as zipped:
+                yield cast(IO[bytes], zipped)
 
 
 def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> None:
     """Write one member. `filter="data"` would do, but Python 3.11 has it only from 3.11.4 on."""
     inside = PurePosixPath(member.name)
-    if member.isdir() and ".." not in inside.parts and not inside.is_absolute():
+    if not _is_inside(inside):
+        raise _refused(member)
+    if member.isdir():
         return
-    file = parcel.extractfile(member) if member.isreg() else None
-    if file is None or inside.is_absolute() or ".." in inside.parts or not inside.parts:
-        raise Damaged(
-            f"the packed file holds {member.name!r}, which is no plain file inside a "
-            "folder; nothing of it is used"
-        )
+    sparse = member.issparse() or any(name.startswith("GNU.sparse") for name in member.pax_headers)
+    file = parcel.extractfile(member) if member.isreg() and not sparse else None
+    if file is None or not inside.parts:
+        raise _refused(member)
     path = content / inside
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -248,12 +398,32 @@ def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> No
         shutil.copyfileobj(file, out)
 
 
+def _is_inside(path: PurePosixPath) -> bool:
+    """Whether a path leads into a folder, and is short enough for every file system."""
+    names = [os.fsencode(name) for name in path.parts]
+    return (
+        not path.is_absolute()
+        and ".." not in path.parts
+        and len(names) <= MOST_FOLDERS
+        and sum(map(len, names)) <= MOST_PATH_BYTES
+        and all(len(name) <= MOST_NAME_BYTES and b"\0" not in name for name in names)
+    )
+
+
+def _refused(member: tarfile.TarInfo) -> Damaged:
+    name = member.name if len(member.name) <= 80 else f"{member.name[:77]}..."
+    return Damaged(
+        f"the packed file holds {name!r}, which is no plain file with a short name inside a "
+        "folder; nothing of it is used"
+    )
+
+
 def _runs_in(content: Path, packed: Path) -> Path:
     """The folder that holds the runs: the top one, or below it where it holds one folder only."""
     folder = content
     while True:
         entries = list(folder.iterdir())
-        if (folder / STUDIES).is_dir() or any((entry / SEAL).is_file() for entry in entries):
+        if (folder / STUDIES).is_dir() or any(map(is_run, entries)):
             return folder
         if len(entries) != 1 or not entries[0].is_dir():
             raise BadInput(f"{packed} holds no run; `labs runs pack` packs runs")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from labs.errors import BadInput
+from labs.drive.record.seal import HOST
+from labs.drive.record.stored_files import read_json
+from labs.errors import BadInput, Damaged
 from labs.read.display.format import input_value
 from labs.read.runs.archive import is_packed, is_run, run_folders, runs_folder, study_files
 from labs.read.runs.run import Run, open_run
@@ -62,11 +65,29 @@ class Pair:
             by = "" if change.percent is None else f" ({change.percent:+.3g} %)"
             yield f"  {change}{by}"
         if self.inputs:
-            yield f"  inputs that differ: {', '.join(map(str, self.inputs))}"
-        elif self.grade == CHANGED:
-            yield "  the inputs are equal: on this testbed the run is not repeatable"
-        elif self.grade == EQUAL:
+            yield f"  inputs that differ: {', '.join(_in_short(self.inputs))}"
+        elif self.grade != IDENTICAL:
             yield f"  the inputs are equal; bytes differ in {', '.join(self.files)}"
+            yield f"  {self._why_of_equal_inputs()}"
+
+    def _why_of_equal_inputs(self) -> str:
+        """What is known of two runs that differ although their inputs do not."""
+        if self.a.testbed != "virtual":
+            return "runs on real time do not repeat to the byte: compare testbeds by repetitions"
+        about = [_machine(run) for run in (self.a, self.b)]
+        differing = [str(change) for change in changes(*about)]
+        said = (
+            f"by host.json these differ: {', '.join(differing)}"
+            if differing
+            else (
+                "host.json tells no difference" if all(about) else "host.json is not there for both"
+            )
+        )
+        return (
+            "something that is no input reached the run, or a file was edited and sealed again; "
+            f"{said}. Repeat both with --fresh on one machine; docs/reproducibility.md has what "
+            "is known to matter"
+        )
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -211,6 +232,37 @@ def _measured(results: Results) -> Results:
         for name, value in results.items()
         if name not in OF_THE_RUN
     }
+
+
+OF_THE_MACHINE = ("cpu", "uname", "cpus")
+"""What host.json tells of a machine, beside when and how busy it was."""
+
+
+def _machine(run: Run) -> dict[str, object]:
+    """What host.json tells of the machine that made a run; empty if it is not there."""
+    try:
+        said = read_json(run.path / HOST)
+    except Damaged:
+        return {}
+    return {name: said[name] for name in OF_THE_MACHINE if name in said} if said else {}
+
+
+SHOWN = 6
+
+
+def _in_short(inputs: Sequence[Change]) -> Iterator[str]:
+    """The inputs that differ; of many tools or libraries, how many one side alone has."""
+    for group, many in groupby(inputs, key=lambda change: change.name.partition(".")[0]):
+        found = list(many)
+        alone = {
+            side: [change for change in found if getattr(change, other) is None]
+            for side, other in (("first", "b"), ("second", "a"))
+        }
+        for side, changes_ in alone.items():
+            if len(changes_) > SHOWN:
+                found = [change for change in found if change not in changes_]
+                yield f"{len(changes_)} {group} that only the {side} has"
+        yield from map(str, found)
 
 
 def _changed_files(a: Run, b: Run) -> list[str]:

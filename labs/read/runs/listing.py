@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from labs.errors import LabError
+from labs.drive.record.stored_files import MOST_JSON_BYTES, read_bytes
+from labs.errors import Damaged, LabError
 from labs.read.runs.archive import is_run, run_folders, runs_folder, study_files
 from labs.read.runs.run import open_run
 from labs.read.runs.schemas import open_study
@@ -79,8 +80,7 @@ def _study_entry(path: Path) -> Entry:
         study = open_study(path)
     except LabError as error:
         return Entry("study", path.stem, path, problem=str(error))
-    second = path.with_name(f"{study.lab}.json")
-    newest = second.is_file() and second.read_bytes() == path.read_bytes()
+    newest = _content(path.with_name(f"{study.lab}.json")) == _content(path)
     missing = sum(not is_run(folder) for folder in study.folders())
     return Entry(
         "study",
@@ -91,3 +91,10 @@ def _study_entry(path: Path) -> Entry:
         runs=len(study.plan),
         missing=missing,
     )
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return read_bytes(path, most_bytes=MOST_JSON_BYTES, follow=True)
+    except Damaged:
+        return None

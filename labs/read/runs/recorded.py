@@ -17,6 +17,7 @@ from labs.drive.condition import seed_of, without_group
 from labs.drive.kernel.versions import age, read_kernel_spec, release_of
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import canonical, digest
+from labs.drive.record.stored_files import read_bytes
 from labs.drive.record.study_file import read_study
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.display.format import input_value
@@ -209,7 +210,7 @@ def check(data: Path) -> int:
     Raises Damaged, naming the first file that was changed, is missing, or is not named.
     """
     named: dict[str, str] = {}
-    for line in (data / SUMS).read_text("utf-8").splitlines():
+    for line in read_bytes(data / SUMS).decode("utf-8", "replace").splitlines():
         sha256, _, name = line.partition("  ")
         named[name] = sha256
     present = {path.relative_to(data).as_posix(): path for path in _files(data)}

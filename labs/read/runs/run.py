@@ -7,28 +7,37 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from labs.drive.condition import Condition, from_json
 from labs.drive.outcome import Buffer, Command
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import RUN, Seal, key, read_seal, verify
-from labs.drive.record.stored_files import RUN_SCHEMAS, VERSION, check_version, parse
+from labs.drive.record.stored_files import (
+    RUN_SCHEMAS,
+    VERSION,
+    check_version,
+    read_bytes,
+    read_json,
+)
 from labs.drive.tc import Queue, queues
 from labs.drive.testbed.link import LinkReport, report_from_json
+from labs.drive.units import SECOND_NS
 from labs.errors import BadInput, Damaged
 from labs.read.parse.http_clients import Httping, Wget, httping, wget
 from labs.read.parse.inet_diag import samples
 from labs.read.parse.proc import changes, counters
 from labs.read.parse.ss import blocks
+from labs.read.runs import raw_files
 from labs.read.runs.archive import is_packed, unpacked
+from labs.read.runs.raw_files import as_text
 from labs.read.runs.schemas import held_to, upgraded
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
-SECOND_NS = 1e9
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -152,7 +161,11 @@ class Run:
 
     def text(self, name: str) -> str:
         """Return a text file of the run."""
-        return self.file(name).read_text("utf-8", "replace")
+        return read_bytes(self.file(name)).decode("utf-8", "replace")
+
+    def read(self, name: str, reader: raw_files.Reader[T]) -> T:
+        """Return what a reader makes of a file of the run; Damaged if it refuses it."""
+        return raw_files.read(self.file(name), reader)
 
     def samples(self, host: str) -> DataFrame:
         """Return what the sampler saw: a row a socket and moment, in the order it was seen.
@@ -160,7 +173,7 @@ class Run:
         Columns: `t_s` (seconds since the mark "start"), `at_ns`, and the fields of
         `labs.read.parse.inet_diag.Sample.flat`.
         """
-        found = samples(self.file(f"{host}/samples.bin").read_bytes())
+        found = self.read(f"{host}/samples.bin", samples)
         return self._table(sample.flat() for sample in found)
 
     def ss(self, host: str) -> DataFrame:
@@ -171,36 +184,36 @@ class Run:
         """
         return self._table(
             {"at_ns": block.at_ns, "mark": block.mark, **socket.flat()}
-            for block in blocks(self.text(f"{host}/ss.txt"))
+            for block in self.read(f"{host}/ss.txt", as_text(blocks))
             for socket in block.sockets
         )
 
     def nstat(self, host: str, when: str = "delta") -> dict[str, int]:
         """Return a host's counters by name: `before` or `after` the run, or the `delta`."""
         if when == "delta":
-            return changes(
-                self.text(f"{host}/nstat-before.txt"), self.text(f"{host}/nstat-after.txt")
-            )
+            return changes(self.nstat(host, "before"), self.nstat(host, "after"))
         moment = _checked(when, ("before", "after", "delta"))
-        return counters(self.text(f"{host}/nstat-{moment}.txt"))
+        return self.read(f"{host}/nstat-{moment}.txt", as_text(counters))
 
     def tc(self, host: str, when: str = "after") -> tuple[Queue, ...]:
         """Return the qdiscs and classes of a host's device, `before` or `after` the run."""
-        return queues(self.text(f"{host}/tc-{_checked(when, ('before', 'after'))}.txt"))
+        moment = _checked(when, ("before", "after"))
+        return self.read(f"{host}/tc-{moment}.txt", as_text(queues))
 
     def fetch(self) -> dict[str, Any] | None:
         """Return what the discarding client wrote, or None if another client fetched."""
-        return self._json("client/fetch.json")
+        name = "client/fetch.json"
+        return self.read(name, raw_files.FETCH) if name in self.seal.files else None
 
     def wget(self) -> Wget | None:
         """Return what wget logged, or None if another client fetched."""
         name = "client/wget.txt"
-        return wget(self.text(name)) if name in self.seal.files else None
+        return self.read(name, as_text(wget)) if name in self.seal.files else None
 
     def httping(self) -> Httping | None:
         """Return what httping printed, or None for a run that did not start it."""
         name = "client/httping.txt"
-        return httping(self.text(name)) if name in self.seal.files else None
+        return self.read(name, as_text(httping)) if name in self.seal.files else None
 
     def capture(self, host: str) -> Path | None:
         """Return the path of a host's capture, or None if the run was made without."""
@@ -217,13 +230,6 @@ class Run:
             f"# on the {host}\n" + "".join(f"{line}\n" for line in lines)
             for host, lines in groups.items()
         )
-
-    def _json(self, name: str) -> dict[str, Any] | None:
-        if name not in self.seal.files:
-            return None
-        found = parse((self.path / name).read_bytes())
-        assert isinstance(found, dict)
-        return found
 
     def _table(self, rows: Iterable[Mapping[str, object]]) -> DataFrame:
         from pandas import DataFrame  # noqa: PLC0415  making runs needs only Python
@@ -250,9 +256,9 @@ def open_run(path: str | Path) -> Run:
             f"`labs runs list {folder}` shows them"
         )
     read_seal(folder)
-    version, content = _read(folder)
+    version = _version(folder)
     seal = verify(folder)
-    said = held_to(RUN_SCHEMAS[version], content, folder / RUN)
+    said = held_to(RUN_SCHEMAS[version], read_json(folder / RUN), folder / RUN)
     inputs = said["inputs"]
     if key(inputs) != said["key"] or (inputs["lab"], inputs["condition"]["name"]) != (
         said["lab"],
@@ -265,15 +271,14 @@ def open_run(path: str | Path) -> Run:
     return Run(folder, seal, upgraded(said) if version < VERSION else said)
 
 
-def _read(folder: Path) -> tuple[int, object]:
-    """The schema version and the content of run.json; what cannot be read is left to its schema."""
+def _version(folder: Path) -> int:
+    """The schema version of run.json; the newest for a file that cannot be read, which is not as
+    it was sealed."""
     try:
-        content = parse((folder / RUN).read_bytes())
-    except (OSError, ValueError):
-        content = None
-    if isinstance(content, dict) and "schema" in content:
-        return check_version(content["schema"], f"{folder}", *RUN_SCHEMAS), content
-    return VERSION, content
+        found = read_json(folder / RUN).get("schema", VERSION)
+    except Damaged:
+        return VERSION
+    return check_version(found, f"{folder}", *RUN_SCHEMAS)
 
 
 def _only_run(packed: Path) -> Path:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from labs.drive.record.stored_files import STUDY_SCHEMA, parse
 from labs.drive.record.study_file import StudyFile, read_study
+from labs.drive.units import KIB
 from labs.errors import Damaged
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
-FIXED_BURST_MBIT, FIXED_BURST_BYTES = 1000, 20 << 10
+FIXED_BURST_MBIT, FIXED_BURST_BYTES = 1000, 20 * KIB
 OK, NOT_OK = "as asked", "not as asked: "
 PARAMETERS = {"at": "shaped_at", "width_pct": "ci_width_pct"}
 """What parameters were called before, and what they are called now."""

@@ -13,9 +13,9 @@ from statistics import median
 from typing import Any
 
 from labs.drive.host_load import FILE, HERE
-from labs.drive.record.stored_files import parse
 from labs.read.display.rich_output import Table
 from labs.read.parse import proc as machine
+from labs.read.runs.raw_files import MACHINES, SAMPLING
 from labs.read.runs.run import Run
 
 STAT, LOAD, TICKS = "/proc/stat", "/proc/loadavg", "/proc/timer_list"
@@ -76,8 +76,7 @@ def machines(run: Run) -> Mapping[str, Machine]:
     """The machines of a run by name (`here` drives it); empty for a run on virtual time."""
     if FILE not in run.seal.files:
         return {}
-    said = parse(run.file(FILE).read_bytes())
-    assert isinstance(said, dict)
+    said = run.read(FILE, MACHINES)
     return {name: _machine(run, name, about) for name, about in said.items()}
 
 
@@ -114,13 +113,12 @@ def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
 def _sampling(run: Run, host: str) -> dict[str, Any]:
     """The sampler's period on a host: asked, and as it was in the mean."""
     name, asked = f"{host}/sampler.json", run.condition_asked.settings.get("sample_ms")
-    if name not in run.seal.files or asked is None:
+    if name not in run.seal.files or not isinstance(asked, int | float):
         return {}
-    said = parse(run.file(name).read_bytes().splitlines()[-1])
-    assert isinstance(said, dict)
-    if said["samples"] < FEWEST_SAMPLES:
+    said = run.read(name, SAMPLING)
+    if said.samples < FEWEST_SAMPLES:
         return {}
-    return {"asked_ms": float(asked), "period_ms": float(said["mean_period_ms"])}
+    return {"asked_ms": float(asked), "period_ms": said.mean_period_ms}
 
 
 def disturbances(run: Run) -> tuple[str, ...]:

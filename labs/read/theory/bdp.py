@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-MSS_BYTES = 1448
-"""Payload of a full segment: MTU 1500 less IPv4 (20), TCP (20) and timestamps (12)."""
+from labs.drive.testbed.link import FRAME_BYTES, MSS_BYTES
+from labs.drive.units import bytes_carried, bytes_per_second
 
-HEADER_BYTES = 66
+HEADER_BYTES = FRAME_BYTES - MSS_BYTES
 """What htb counts around that payload: Ethernet (14), IPv4 (20), TCP with timestamps (32).
 
 Source: net/sched/sch_api.c qdisc_pkt_len_init(): skb->len with the link layer's header, and the
@@ -19,7 +19,7 @@ INITIAL_WINDOW_SEGMENTS = 10
 def bdp_bytes(rate_mbit: float, rtt_ms: float) -> float:
     """Bytes in flight when a link of this rate is full for one round trip; 25 MB for 1000 mbit
     and 200 ms. Headers count: it is the link that is filled."""
-    return rate_mbit * 1e6 / 8 * rtt_ms / 1e3
+    return bytes_carried(rate_mbit, rtt_ms)
 
 
 def payload_share(mss_bytes: int = MSS_BYTES, header_bytes: int = HEADER_BYTES) -> float:
@@ -29,7 +29,7 @@ def payload_share(mss_bytes: int = MSS_BYTES, header_bytes: int = HEADER_BYTES) 
 
 def line_goodput_bytes_s(rate_mbit: float, mss_bytes: int = MSS_BYTES) -> float:
     """Payload bytes per second over a full link of this rate."""
-    return rate_mbit * 1e6 / 8 * payload_share(mss_bytes)
+    return bytes_per_second(rate_mbit) * payload_share(mss_bytes)
 
 
 def mean_goodput_bytes_s(

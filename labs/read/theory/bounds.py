@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from labs.read.theory.bdp import MSS_BYTES, bdp_bytes, line_goodput_bytes_s
+from labs.drive.testbed.link import MSS_BYTES
+from labs.drive.units import KIB, MIB
+from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.refills import refilled_bytes_s
 from labs.read.theory.windows import receive_window_bytes, segment_overhead_bytes, send_bound_bytes
 
@@ -16,11 +18,11 @@ SEND_BUFFER = "send buffer"
 TOLERANCE_PCT = {LINE: 0.5, RECEIVE_WINDOW: 1.0, SEND_BUFFER: 2.0}
 """How far a steady flow may lie from its prediction, by what holds it back."""
 
-SMALLEST_SENDBUF_BYTES = 1 << 20
+SMALLEST_SENDBUF_BYTES = MIB
 """With a smaller send buffer the turns of its writer count: `refilled_bytes_s` plays them."""
 
 PLAYED_TOLERANCE_PCT = 4.0
-SMALLEST_PLAYED_BYTES = 32 << 10
+SMALLEST_PLAYED_BYTES = 32 * KIB
 """Below, one packet is a quarter of the buffer, and what is played is a guess."""
 
 WHOLE_WINDOW = 0.98
@@ -28,7 +30,6 @@ WHOLE_WINDOW = 0.98
 
 FULL_LINE = 0.999
 
-KIB = 1 << 10
 LARGEST_BYTES = 1 << 31
 DEFAULT_RMEM, DEFAULT_WMEM = (4096, 131072, 6291456), (4096, 16384, 4194304)
 """net.ipv4.tcp_rmem and tcp_wmem of Linux 4.18 to 6.15 with 2 GiB of memory or more."""
@@ -57,7 +58,7 @@ class Prediction:
     @property
     def goodput_mib_s(self) -> float:
         """In wget's unit, which it writes MB/s."""
-        return self.goodput_bytes_s / (1 << 20)
+        return self.goodput_bytes_s / MIB
 
 
 @dataclass(frozen=True)

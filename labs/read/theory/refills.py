@@ -10,7 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 
-from labs.read.theory.bdp import HEADER_BYTES, INITIAL_WINDOW_SEGMENTS, MSS_BYTES
+from labs.drive.testbed.link import MSS_BYTES
+from labs.drive.units import bytes_per_second
+from labs.read.theory.bdp import HEADER_BYTES, INITIAL_WINDOW_SEGMENTS
 
 GSO_MAX_BYTES = 65535
 PACED_S = 1 / 1024
@@ -55,7 +57,7 @@ def refilled_bytes_s(
         rtt_ms / 1e3,
         overhead_bytes,
         mss_bytes,
-        0.0 if rate_mbit is None else (mss_bytes + HEADER_BYTES) * 8 / (rate_mbit * 1e6),
+        0.0 if rate_mbit is None else (mss_bytes + HEADER_BYTES) / bytes_per_second(rate_mbit),
     )
     return flow.goodput_bytes_s()
 

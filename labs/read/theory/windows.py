@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from math import ceil
 
+from labs.drive.testbed.link import MSS_BYTES
 from labs.errors import BadInput
-from labs.read.theory.bdp import MSS_BYTES
 
 SEGMENT_TRUESIZE_BYTES = 2408
 """True size of one received 1448-byte segment over veth on the kernels that are built here (with

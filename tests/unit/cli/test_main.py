@@ -264,6 +264,18 @@ def test_parameters_in_four_shapes(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out.startswith(begins)
 
 
+@pytest.mark.parametrize(
+    ("words", "code"), [(["--help"], 0), (["parameters", "buffers"], 0), (["nonsuch"], 2)]
+)
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_keep_the_exit_code(words: list[str], code: int, closed: str) -> None:
+    argv = ("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "labs.cli", *words)
+    done = subprocess.run(
+        argv, text=True, capture_output=True, cwd=ROOT, timeout=120, stdin=subprocess.DEVNULL
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
 def test_terminal_table_is_aligned() -> None:
     rows = [
         {"name": "default", "mib_s": 13.4, "settled": True, "note": None},

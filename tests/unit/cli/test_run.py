@@ -48,7 +48,7 @@ def printed(found: Study) -> list[list[str]]:
     """The first two lines of the table: its head, and the row of the only run."""
     said = as_json(found.lab, found.parameters, found)
     assert json.loads(json.dumps(said)) == said
-    text = as_text(said, [name for name, one in found.lab.columns.items() if one.hidden])
+    text = as_text(found.lab, said)
     return [line.split() for line in text.splitlines()[:2]]
 
 

@@ -44,7 +44,9 @@ def test_list_names_runs_and_studies(capsys: pytest.CaptureFixture[str]) -> None
 def test_list_names_what_is_damaged_too(capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(Path("runs"))
     (run / "server" / "nginx.conf").write_text("changed")
-    assert f"{run.name}: " in told(capsys, "list")
+    assert f"{run.name}: " in told(capsys, "list", code=6)
+    (entry,) = as_json(capsys, "list", code=6)["entries"]
+    assert entry["problem"]
 
 
 def test_show_of_a_run_by_name_or_path(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ def names_after(code: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_what_drives_imports_the_standard_library_alone() -> None:
+def test_drive_imports_the_standard_library_only() -> None:
     labs = ROOT / "labs"
     files = [*(labs / "drive").rglob("*.py"), labs / "errors.py"]
     files += [path for name in OF_A_RUN for path in labs.glob(f"experiments/*/{name}")]
@@ -35,5 +35,5 @@ def test_what_drives_imports_the_standard_library_alone() -> None:
     assert [name for name in loaded if name.startswith(("labs.read", "labs.launch"))] == []
 
 
-def test_importing_the_package_loads_nothing_else() -> None:
+def test_labs_import_loads_nothing_else() -> None:
     assert [name for name in names_after("import labs") if name.startswith("labs.")] == []

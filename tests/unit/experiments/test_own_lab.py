@@ -97,7 +97,7 @@ def test_as_text_prints_the_results(lab: Lab) -> None:
     """Columns that other labs have too, and hide."""
     study = Study(lab.Parameters(), (made(lab),), Path("runs"), None, True, lab=lab)
     said = as_json(lab, study.parameters, study)
-    head, row = (line.split() for line in as_text(said, ()).splitlines()[:2])
+    head, row = (line.split() for line in as_text(lab, said).splitlines()[:2])
     assert head[:5] == ["condition", "took_ms", "bytes", "ended", "slow_ms"]
     assert (row[0], row[2], row[3]) == ("far", str(2**30), "complete")
     assert lab.headline(study.runs[0]) == ("took_ms", 11_500.0)

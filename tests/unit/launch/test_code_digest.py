@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.launch.code_digest import Code, code_of, copy, digest
+from labs.launch.code_digest import Code, code_of, copied, digest
 from labs.launch.inventory import python
 
 LABS = Path(__file__).parents[3] / "labs"
@@ -139,13 +139,12 @@ def test_code_of_an_own_lab_is_its_file_and_what_it_imports(tmp_path: Path) -> N
     assert not [name for name in code if name.startswith(("labs/read", "labs/experiments"))]
 
 
-def test_copy_is_made_once_and_holds_the_code(
+def test_copied_holds_the_code_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     code = code_of("virtual", NAGLE)
-    folder = copy(code, python())
-    assert {str(path.relative_to(folder)) for path in folder.rglob("*.py")} == set(code)
-    made_ns = folder.stat().st_mtime_ns
-    assert copy(code, python()) == folder and folder.stat().st_mtime_ns == made_ns
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    copy = copied(code, python())
+    files = {str(path.relative_to(copy)) for path in copy.rglob("*.*") if path.suffix != ".pyc"}
+    assert {name for name in files if name.endswith(".py")} == set(code)
+    assert (copy / "labs/__init__.py").read_bytes() == b""

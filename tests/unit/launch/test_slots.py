@@ -1,10 +1,13 @@
-"""Places for runs: bounded over all processes of a machine, and by the memory that is free."""
+"""Places for runs: bounded over all processes of a user, and by the memory that is free."""
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,41 +15,42 @@ import pytest
 
 from labs.drive.kernel.memory import TOUCHED_MIB
 from labs.errors import BadInput, Missing
-from labs.launch import slots
+from labs.launch import locks, slots
 
 ROOT = Path(__file__).parents[3]
-# Holds a place in a process of its own, says which, and ends when its input does.
+# Holds a place in a process of its own, says so, and ends when its input does.
 HOLDER = """
 import sys
 from labs.launch import slots
-slots.NAME = sys.argv[1]
-held = slots.take()
-print(held and held[0], flush=True)
-sys.stdin.read()
+with slots.slot("both", lambda: False, print) as cpu:
+    print("held", flush=True)
+    sys.stdin.read()
 """
 
 
-@pytest.fixture
-def name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """Names of this test's own, so that runs of others do not count."""
-    own = f"\0labs-test{tmp_path}-"[:90]
-    monkeypatch.setattr(slots, "NAME", own)
-    return own
+def never() -> bool:
+    return False
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache of this test's own, so that runs of others do not count."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture
-def held_elsewhere(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the first of two places."""
     monkeypatch.setenv("LABS_JOBS", "2")
-    code = HOLDER.replace("sys.argv[1]", repr(name))
     with subprocess.Popen(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", HOLDER],
         cwd=ROOT,
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
-        assert process.stdout is not None and process.stdout.readline() == "0\n"
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
         yield process
         process.kill()
 
@@ -63,43 +67,98 @@ def test_limit_is_one_per_cpu_without_labs_jobs(monkeypatch: pytest.MonkeyPatch)
     assert slots.limit() == len(slots.cpus())
 
 
-def test_take_finds_a_place_held_by_another_process(held_elsewhere: subprocess.Popen[str]) -> None:
-    second = slots.take()
+def test_free_place_passes_over_one_that_another_process_holds(
+    other: subprocess.Popen[str],
+) -> None:
+    second = slots.free_place("mine")
     assert second is not None and second[0] == 1
-    assert slots.take() is None
-    second[1].close()
+    with second[1]:
+        assert slots.free_place("mine") is None
+        assert list(slots.held()) == ["0", "1"]
 
 
-def test_take_gets_the_place_of_a_killed_process(held_elsewhere: subprocess.Popen[str]) -> None:
-    held_elsewhere.kill()
-    held_elsewhere.wait()
-    first = slots.take()
+def test_free_place_gets_that_of_a_killed_process(other: subprocess.Popen[str]) -> None:
+    other.kill()
+    other.wait()
+    first = slots.free_place("mine")
     assert first is not None and first[0] == 0
-    first[1].close()
+    first[1].release()
+    assert slots.held() == {}
 
 
-def test_slot_waits_until_free_or_cancelled(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slot_is_in_a_folder_that_nobody_else_can_use(cache: Path) -> None:
+    """Whoever can take all places stops every run."""
+    with slots.slot("mine", never, pytest.fail):
+        (place,) = (cache / "labs" / "places").iterdir()
+        folder = place.parent.stat()
+        assert (stat.S_IMODE(folder.st_mode), folder.st_uid) == (0o700, os.geteuid())
+
+
+def test_slot_waits_until_free_or_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABS_JOBS", "1")
     cancelled = threading.Event()
-    with slots.slot(cancelled.is_set) as cpu:
-        assert cpu == slots.cpus()[0]
+    with slots.slot("mine", cancelled.is_set, pytest.fail) as cpu:
+        assert cpu in slots.cpus()
         cancelled.set()
-        with pytest.raises(KeyboardInterrupt), slots.slot(cancelled.is_set):
+        with pytest.raises(KeyboardInterrupt), slots.slot("mine", cancelled.is_set, pytest.fail):
             pytest.fail("the only place was given twice")
-    with slots.slot(cancelled.is_set):
-        assert slots.take() is None
+    with slots.slot("mine", cancelled.is_set, pytest.fail):
+        assert slots.free_place("mine") is None
 
 
-def test_slot_refuses_a_run_without_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slot_tells_whom_it_waits_for(
+    other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABS_JOBS", "1")
+    told: list[str] = []
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), slots.slot("mine", lambda: bool(told), told.append):
+        pytest.fail("the only place was given twice")
+    assert time.monotonic() - begin < 5
+    (line,) = told
+    assert line.startswith("waiting for a place: 1 at most (LABS_JOBS); held by process ")
+    assert f"process {other.pid} (both, for " in line
+
+
+def test_slot_pins_runs_to_different_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABS_JOBS", "2")
+    monkeypatch.setattr(slots, "cpus", lambda: [3, 5])
+    with slots.slot("a", never, pytest.fail) as one, slots.slot("b", never, pytest.fail) as another:
+        assert {one, another} == {3, 5}
+
+
+def test_slot_refuses_a_run_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "available_mib", lambda: TOUCHED_MIB - 1)
     with (
         pytest.raises(Missing, match="close something, or lower LABS_JOBS"),
-        slots.slot(lambda: False),
+        slots.slot("mine", never, pytest.fail),
     ):
         pytest.fail("a place was given")
+    assert slots.held() == {}
     monkeypatch.setattr(slots, "available_mib", lambda: TOUCHED_MIB)
-    with slots.slot(lambda: False):
+    with slots.slot("mine", never, pytest.fail):
         pass
+
+
+def test_slot_counts_the_memory_of_runs_that_have_just_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two begin together on a machine that can hold one: the second waits until the first has
+    touched its memory, and then sees what is left."""
+    monkeypatch.setenv("LABS_JOBS", "2")
+    monkeypatch.setattr(slots, "available_mib", lambda: 2 * TOUCHED_MIB - 1)
+    monkeypatch.setattr(locks, "LOOK_S", 0.0)
+    told: list[str] = []
+    with slots.slot("first", never, pytest.fail):
+        with (
+            pytest.raises(KeyboardInterrupt),
+            slots.slot("second", lambda: bool(told), told.append),
+        ):
+            pytest.fail("the same memory was given twice")
+        assert told[0].startswith(f"waiting for memory: {2 * TOUCHED_MIB - 1} MiB are free; ")
+        monkeypatch.setattr(slots, "SETTLED_S", 0.0)
+        with slots.slot("second", never, pytest.fail):
+            pass
 
 
 @pytest.mark.parametrize(

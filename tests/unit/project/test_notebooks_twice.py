@@ -90,7 +90,7 @@ def test_notebook_runs_twice_then_misspelt_then_corrected(client: Any) -> None:
     run(client, check)
     assert errors(client) == [
         "BadInput: DELYA_MS is not a parameter; did you mean DELAY_MS? "
-        "Write a name of your own in small letters."
+        "Use lower case for names of your own."
     ]
 
     parameters.source = right

@@ -23,7 +23,10 @@ REGISTRIES = [
         ("proxy", "golang", "org"),
     )
 ]
-MACHINE = [r"/home/[a-z]+/", r"/roo[t]/", r"/Users/[a-z]+/", r"/wor[k]/"]
+# Absolute paths: a guest's root may be the folder root/ of another.
+MACHINE = [
+    rf"(?<!\w){path}" for path in (r"/home/[a-z]+/", r"/roo[t]/", r"/Users/[a-z]+/", r"/wor[k]/")
+]
 BIGGEST_FILE_BYTES = 1_000_000
 RECORDED_LAB_BYTES = 3_000_000
 

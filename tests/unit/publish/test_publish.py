@@ -14,7 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from labs.cli import publish
-from labs.errors import BadInput, LabError, ResultsDiffer, RunFailed
+from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
 from labs.publish.execute import declared, read_notebook, settle
 
 PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False  # packets'
@@ -137,12 +137,46 @@ def test_publish_reports_a_failed_cell_in_one_line_and_leaves_no_page(
 
 
 def test_read_notebook_refuses_another_file(tmp_path: Path) -> None:
-    for name, content in {"a.txt": "{}", "b.ipynb": "no json", "c.ipynb": "{}"}.items():
-        (tmp_path / name).write_text(content)
-        with pytest.raises(BadInput, match="notebook"):
+    (tmp_path / "a.txt").write_text("{}")
+    (tmp_path / "folder.ipynb").mkdir()
+    for name in ("a.txt", "folder.ipynb", "missing.ipynb"):
+        with pytest.raises(BadInput, match="is not a notebook here"):
             read_notebook(tmp_path / name)
-    with pytest.raises(BadInput, match="not a notebook"):
-        read_notebook(tmp_path / "missing.ipynb")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no json",
+        b"{}",
+        b"[]",
+        b"3",
+        b'{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
+        b'{"cells": [3], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}',
+        b'{"cells": [], "nbformat": "4", "nbformat_minor": 5, "metadata": {}}',
+        b'{"worksheets": 3, "nbformat": 3, "nbformat_minor": 0, "metadata": {}}',
+        b"\xff\xfe{}",
+        b"[" * 100_000,
+        b'{"metadata": ' * 900,
+    ],
+)
+def test_read_notebook_refuses_other_content(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.ipynb").write_bytes(content)
+    with pytest.raises(Damaged) as caught:
+        read_notebook(tmp_path / "a.ipynb")
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_declared_skips_what_is_computed_and_refuses_other_languages() -> None:
+    book = notebook()
+    cell = next(one for one in book.cells if "parameters" in one.metadata.get("tags", []))
+    cell.source += "\nTODAY = date.today()\nPAIR = (1, 2)\n"
+    found = declared(book)
+    assert (found["TODAY"], found["PAIR"], found["KERNEL"]) == (None, None, "6.1")
+    for source in ("%matplotlib inline", "X = 1\0", "X = " + "-" * 100_000 + "1"):
+        cell.source = source
+        with pytest.raises(BadInput, match="the cell tagged parameters is not Python"):
+            declared(book)
 
 
 def test_publish_dry_run_says_what_would_be_done(

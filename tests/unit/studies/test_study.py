@@ -13,6 +13,7 @@ from labs.catalog import find
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
+from labs.launch.locks import WAITING
 from labs.read.display.format import notebook_cell
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.runs import recorded
@@ -129,6 +130,15 @@ def test_bar_is_shown_for_runs_that_are_performed(capsys: pytest.CaptureFixture[
         assert bar.text().endswith("1 of 2 runs | both: 3 s")
         bar.tell("both", "made")
     assert capsys.readouterr().err.endswith("2 of 2 runs\n")
+
+
+def test_bar_says_at_once_what_a_run_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal the bar itself is shown only when a run is ready."""
+    with Bar("buffers", ["default"]) as bar:
+        bar.tell("default", "3 s")
+        assert capsys.readouterr().err == ""
+        bar.tell("default", f"{WAITING} for a place")
+        assert capsys.readouterr().err == f"buffers default: {WAITING} for a place\n"
 
 
 def test_bar_is_not_shown_if_all_runs_exist(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas
 from plotly.graph_objects import Bar, Figure, Scatter
 
+from labs.experiments.buffers.conditions import ARTICLE
 from labs.experiments.buffers.results import NO_RATE
-from labs.experiments.buffers.settings import ARTICLE
 from labs.read.charts.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, dressed
 from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_table
@@ -113,7 +113,7 @@ def by_condition(table: DataFrame) -> Figure:
 def _own_rows(table: DataFrame) -> DataFrame:
     """The rows of the article's own conditions; all that are downloads if there are none."""
     downloads = table[table["bytes"].notna()]
-    own: DataFrame = downloads[downloads["group"] == ARTICLE]
+    own: DataFrame = downloads[downloads["group"] == ARTICLE.name]
     return downloads if own.empty else own
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from plotly.graph_objects import Figure, Scatter
 
-from labs.experiments.buffers.settings import LOSS
+from labs.drive.units import MIB
+from labs.experiments.buffers.conditions import LOSS
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 TITLE = "Loss and congestion control"
-MIB = 1 << 20
 COLOURS = {"reno": PURPLE, "cubic": BLUE, "bbr": VERMILION}
 APART = 0.22
 NEAR = 0.7
@@ -39,7 +39,7 @@ def loss(table: DataFrame) -> Figure:
     `table` is `study.results()`. Every draw (a run with a seed of its own) is a faint dot. Below
     a loss that was asked for stands what netem dropped, over all draws.
     """
-    rows = table[(table["group"] == LOSS) & table["goodput_mib_s"].notna()]
+    rows = table[(table["group"] == LOSS.name) & table["goodput_mib_s"].notna()]
     if rows.empty:
         return nothing(
             TITLE,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
+from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.socket_buffers import bdp_bytes, settings_of
 from labs.read.charts.style import (
@@ -20,7 +21,7 @@ from labs.read.charts.style import (
     dressed,
     nothing,
 )
-from labs.read.display.format import KIB, MIB, in_three_digits, size_in_words
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_run
 from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.instruments import OF_SS, instants

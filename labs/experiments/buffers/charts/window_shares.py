@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
-from labs.experiments.buffers.settings import SHARE
+from labs.drive.units import MIB
+from labs.experiments.buffers.conditions import SHARE
 from labs.read.charts.style import BLUE, GREY, SKY, VERMILION, dressed, nothing
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 TITLE = "What tcp_adv_win_scale makes of one receive buffer"
-MIB = 1 << 20
 COLOURS = (BLUE, SKY, GREY)
 BAR = 0.62
 
@@ -30,7 +30,7 @@ def adv_win_scale(table: DataFrame) -> Figure:
     value stands the share of the buffer that the setting promises as window, or that it is
     ignored (from Linux 6.6 on).
     """
-    rows = table[(table["group"] == SHARE) & table["steady_mib_s"].notna()]
+    rows = table[(table["group"] == SHARE.name) & table["steady_mib_s"].notna()]
     if rows.empty:
         return nothing(TITLE, "no run of these sets tcp_adv_win_scale")
     scales = sorted(rows["adv_win_scale"].astype(int).unique().tolist())

@@ -6,8 +6,9 @@ from statistics import median
 
 from pandas import DataFrame
 
+from labs.drive.units import MB
+from labs.experiments.buffers.conditions import LOSS
 from labs.experiments.buffers.results import SYSCTL
-from labs.experiments.buffers.settings import LOSS
 from labs.experiments.buffers.socket_buffers import window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
@@ -16,7 +17,6 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, size_in_words
 
-MB = 1e6
 LOST_PCT = 1.0
 CONTROLS = ("reno", "cubic", "bbr")
 
@@ -135,6 +135,7 @@ def _speeds(claim: Claim, seen: Evidence, loss_pct: float, control: str) -> list
     found = [
         row["goodput_mib_s"]
         for row in rows
-        if (row["group"], row["loss_pct"], row["congestion_control"]) == (LOSS, loss_pct, control)
+        if (row["group"], row["loss_pct"]) == (LOSS.name, loss_pct)
+        and row["congestion_control"] == control
     ]
     return [] if None in found else [float(speed) for speed in found]

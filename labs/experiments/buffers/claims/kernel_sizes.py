@@ -10,12 +10,12 @@ from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until
+from labs.read.display.format import size_in_mib
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import Run
 from labs.read.theory.windows import series
 
 CORE = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
-MIB = 1 << 20
 # Which host's value counts for a sysctl: rmem is the receiver's, wmem the sender's.
 HOSTS = {"rmem": ("client", "server"), "wmem": ("server", "client")}
 
@@ -117,7 +117,7 @@ def cap(claim: Claim, seen: Evidence) -> Finding:
     largest = max(int(row["requested_bytes"]) for row in over)
     reason = (
         f"with a core maximum of {' and '.join(f'{one:,}' for one in caps)} bytes a request "
-        f"for {_mib(largest)} is granted {2 * caps[0]:,}: the cap, doubled"
+        f"for {size_in_mib(largest)} is granted {2 * caps[0]:,}: the cap, doubled"
     )
     reason += _raised(seen, largest)
     if min(found) == max(found) == claim.figure:
@@ -135,14 +135,10 @@ def _raised(seen: Evidence, requested: int) -> str:
     for row in _grants(seen, ("setsockopt-*",)):
         if row["requested_bytes"] == requested <= row["cap_bytes"]:
             return (
-                f"; with the maximum raised to {_mib(row['cap_bytes'])} it is granted "
-                f"{_mib(row['granted_bytes'])}"
+                f"; with the maximum raised to {size_in_mib(row['cap_bytes'])} it is granted "
+                f"{size_in_mib(row['granted_bytes'])}"
             )
     return ""
-
-
-def _mib(size: float) -> str:
-    return f"{size / MIB:g} MiB"
 
 
 def _grants(seen: Evidence, conditions: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.testbed.link import MSS_BYTES
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
@@ -11,7 +12,6 @@ from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until
 from labs.read.display.format import in_digits
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import Run
-from labs.read.theory.bdp import MSS_BYTES
 from labs.read.theory.windows import RATIO_SINCE, before, receive_window_bytes, series
 
 if TYPE_CHECKING:

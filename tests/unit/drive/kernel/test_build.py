@@ -56,6 +56,7 @@ def test_patches_each_say_what_they_are_for() -> None:
     assert [patch.stem for patch in patches] == [
         "end-with-tracer",
         "fixed-memory",
+        "four-windows",
         "hz-250",
         "large-registers",
         "seeded-random",
@@ -70,7 +71,7 @@ def test_make_failure_is_its_first_error(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text(
         "linux:\n\t@echo '  CC      a.o'\n\t@echo 'a.c:3: error: no such thing'\n\t@false\n"
     )
-    with pytest.raises(RunFailed, match=r"make linux failed, saying: a\.c:3: error: no such"):
+    with pytest.raises(RunFailed, match=r"make linux failed: a\.c:3: error: no such"):
         build._make(tmp_path, "linux")
 
 
@@ -111,6 +112,21 @@ def test_plan_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found["from"] == "tarball"
     assert found["patches"] == sorted(path.name for path in build.PATCHES.glob("*.patch"))
     assert os.listdir(tmp_path) == ["linux.tar.xz"]
+
+
+def test_plan_refuses_a_series_that_no_patches_fit() -> None:
+    with pytest.raises(BadInput):
+        build.plan(read_kernel_spec("5.10"))
+
+
+def test_build_refuses_a_series_that_no_patches_fit_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("LABS_KERNELS", raising=False)
+    with pytest.raises(BadInput):
+        build.build(read_kernel_spec("7.2"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_progress_without_a_terminal_is_one_line_per_tenth() -> None:
@@ -162,9 +178,9 @@ def test_verify_options_names_what_was_not_taken() -> None:
     wanted = options_of("CONFIG_A=y\nCONFIG_B=y\n# CONFIG_C is not set\nCONFIG_HZ=250\n")
     config = options_of("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_HZ=100\n")
     assert not_taken(wanted, config) == (
-        "CONFIG_B (wanted y, is n)",
-        "CONFIG_C (wanted n, is y)",
-        "CONFIG_HZ (wanted 250, is 100)",
+        "CONFIG_B (requested y, is n)",
+        "CONFIG_C (requested n, is y)",
+        "CONFIG_HZ (requested 250, is 100)",
     )
     with pytest.raises(RunFailed, match=r"6\.1\.192 .*CONFIG_B .*fragment-6\.1\.config"):
         verify_options(wanted, config, "6.1.192")
@@ -172,7 +188,7 @@ def test_verify_options_names_what_was_not_taken() -> None:
 
 def test_verify_options_counts_an_unknown_option_as_off() -> None:
     verify_options(options_of("# CONFIG_SLUB_TINY is not set\n"), {}, "6.1.192")
-    assert not_taken(options_of("CONFIG_A=y\n"), {}) == ("CONFIG_A (wanted y, is n)",)
+    assert not_taken(options_of("CONFIG_A=y\n"), {}) == ("CONFIG_A (requested y, is n)",)
 
 
 def test_fragment_text_adds_the_lines_of_a_series(tmp_path: Path) -> None:
@@ -201,7 +217,7 @@ def test_add_refuses_a_file_without_its_digest(
     right = hashlib.sha256(b"no kernel").hexdigest()
     with pytest.raises(BadInput, match="all 64 hex digits"):
         build.add(file, right[:12])
-    with pytest.raises(Damaged, match=f"has the sha256 {right}, not 0000"):
+    with pytest.raises(Damaged, match=f"has the SHA-256 {right}, not 0000"):
         build.add(file, "0" * 64)
     with pytest.raises(BadInput, match="is not a file"):
         build.add(tmp_path / "none", right)

@@ -31,15 +31,15 @@ def test_judge_passes_a_sound_kernel() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"rtt_ms": 0.02}, "a link of 200 ms has a round trip of 0.02 ms"),
+        ({"rtt_ms": 0.02}, "a link of 200 ms has an RTT of 0.02 ms"),
         ({"rtt_ms": 203.0}, "203.0 ms"),
         ({"virtual_time": False}, "UML_TIME_TRAVEL_SUPPORT"),
         ({"differs": ["memory_kib"]}, "two boots differ in memory_kib"),
-        ({"release": "6.1.99"}, "it calls itself 6.1.99, not 6.1.192"),
-        ({"packet_overhead": 768}, "packet_overhead is 768, should be 1,280"),
+        ({"release": "6.1.99"}, "it reports release 6.1.99, not 6.1.192"),
+        ({"packet_overhead": 768}, "packet_overhead is 768, expected 1,280"),
         (
             {"adv_win_scale_0": {"skmem_r": 67584, "skmem_rb": 65536, "recv_q": 64512}},
-            "adv_win_scale_0.skmem_r is 67,584, should be 73,984",
+            "adv_win_scale_0.skmem_r is 67,584, expected 73,984",
         ),
     ],
 )

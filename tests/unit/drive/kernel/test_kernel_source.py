@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import shutil
+import subprocess
 import tarfile
 import threading
 from functools import partial
@@ -71,7 +72,7 @@ def test_unpack_leaves_out_what_is_never_compiled(tarball: Path, tmp_path: Path)
 
 def test_unpack_refuses_what_is_no_kernel_source(tmp_path: Path) -> None:
     other = packed(tmp_path / "other.tar.xz", {"Makefile": MAKEFILE, "README": b""})
-    with pytest.raises(BadInput, match="does not hold the sources of a Linux kernel"):
+    with pytest.raises(BadInput, match="does not contain the sources of a Linux kernel"):
         unpack(other, tmp_path / "tree")
     text = tmp_path / "text.tar.xz"
     text.write_text("no tarball")
@@ -86,7 +87,7 @@ def test_locate_refuses_a_tarball_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_locate_refuses_a_digest() -> None:
-    with pytest.raises(BadInput, match="give the version to build"):
+    with pytest.raises(BadInput, match="Give the version to build"):
         locate(read_kernel_spec("8a2551657a66"))
 
 
@@ -116,6 +117,14 @@ def test_offers_are_the_versions_of_madison_newest_first() -> None:
     assert offers("") == offers("W: something is wrong\n") == ()
 
 
+def test_offers_leave_out_what_cannot_be_built() -> None:
+    candidates = "".join(
+        f"linux-source-6.12 | {version} | mirror trixie/main Sources\n"
+        for version in ("6.12~rc6-1~exp1", "6.12.94-1", "6.12-1~exp1")
+    )
+    assert offers(candidates) == ("6.12.94-1",)
+
+
 def test_locate_takes_a_tarball_under_the_requested_version(tarball: Path) -> None:
     assert locate(read_kernel_spec("6.1.192-2"), tarball) == Source(
         "6.1.192-2", "tarball", "", tarball
@@ -133,7 +142,7 @@ def test_locate_takes_a_series_from_the_release_that_has_it(
 
     def offered_by(release: str, package: str) -> tuple[str, ...]:
         asked.append((release, package))
-        return ("6.1.192-2", "6.1.170-3")
+        return ("6.1.192-2", "6.1.190-1", "6.1.170-3")
 
     monkeypatch.setattr(source, "_offered_by", offered_by)
     assert locate(read_kernel_spec("6.12")) == Source(
@@ -144,10 +153,21 @@ def test_locate_takes_a_series_from_the_release_that_has_it(
         "6.1.170-3", "archive", "linux-source-6.1", None, "bookworm"
     )
     assert asked == [("bookworm", "linux-source-6.1")]
-    with pytest.raises(Missing, match=r"6\.1\.99 is not in the package lists of bookworm; there "):
+    with pytest.raises(Missing, match=r"6\.1\.99 is not in the package lists of bookworm; .*190"):
         locate(read_kernel_spec("6.1.99"))
-    with pytest.raises(Missing, match=r"linux-source-5\.10 is not in this machine's package lists"):
-        locate(read_kernel_spec("5.10"))
+
+
+@pytest.mark.parametrize("spec", ["5.10", "7.2", "7.3", "6.2.1-1", "6.13"])
+def test_locate_refuses_a_series_that_no_patches_fit_before_apt_is_asked(
+    spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", pytest.fail)
+    with pytest.raises(BadInput):
+        locate(read_kernel_spec(spec))
+
+
+def test_locate_takes_a_tarball_of_any_series(tarball: Path) -> None:
+    assert locate(read_kernel_spec("5.10"), tarball).tarball == tarball
 
 
 class Archive(SimpleHTTPRequestHandler):

@@ -80,7 +80,7 @@ def test_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert refusal(tmp_path / "file", 1) == "not a directory"
     requested = 1 << 40
-    assert (refusal(tmp_path, requested) or "").endswith(f" MiB free, {requested} needed")
+    assert (refusal(tmp_path, requested) or "").endswith(f" MiB free, {requested} MiB needed")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -111,7 +111,8 @@ def test_if_none_can_each_has_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_pa
     said = str(caught.value)
     assert said == (
         f"no folder can hold 4096 MiB of guest memory ({tmp_path}/nonsuch: no such "
-        "file or directory); name one with room, mounted exec, in LABS_MEMORY_DIR"
+        "file or directory). Set LABS_MEMORY_DIR to a folder that has room and is not mounted "
+        "noexec"
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,26 +88,70 @@ def test_find_searches_shared_stores_first(
     assert store.find("6.12").sha256 == elsewhere
 
 
+def test_find_takes_a_shared_kernel_whatever_is_wrong_with_the_own_store(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = put(tmp_path / "course", "6.1.99-1", b"theirs")
+    monkeypatch.setenv("LABS_KERNELS", str(tmp_path / "course"))
+    damaged = put(own, "6.1.192-2", b"mine")
+    (own / damaged / "kernel.json").write_text("{")
+    assert store.find("6.1").sha256 == theirs
+    with pytest.raises(Damaged):
+        store.find("6.12")
+    shutil.rmtree(own)
+    own.touch()  # cannot be read as a folder
+    assert store.find(theirs[:8]).sha256 == theirs
+    with pytest.raises(Missing, match=r"cannot read .* LABS_KERNELS or XDG_CACHE_HOME"):
+        store.find("6.12")
+
+
+def test_find_takes_a_shared_kernel_for_a_user_without_a_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = put(tmp_path / "course", "6.1.99-1", b"theirs")
+    monkeypatch.setenv("LABS_KERNELS", str(tmp_path / "course"))
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    assert store.find("6.1").sha256 == theirs
+    with pytest.raises(Missing):
+        store.find("6.12")
+
+
+def test_find_refuses_a_digest_that_two_kernels_begin_with(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(own, "6.1.192-2", b"one")
+    put(own, "6.1.192-1", b"two")
+    found = store.kernels_of(own)
+    alike = tuple(replace(kernel, sha256="01234567" + kernel.sha256[8:]) for kernel in found)
+    monkeypatch.setattr(store, "kernels_of", lambda store: alike)
+    with pytest.raises(BadInput, match="matches 2 digests"):
+        store.find("01234567")
+
+
 def test_kernels_refuses_a_shared_store_that_does_not_exist(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LABS_KERNELS", "/nowhere/at/all")
-    with pytest.raises(BadInput, match="LABS_KERNELS names /nowhere/at/all"):
+    with pytest.raises(BadInput, match="LABS_KERNELS contains /nowhere/at/all"):
         store.kernels()
 
 
 def test_find_names_what_is_built_and_the_next_step(own: Path) -> None:
-    with pytest.raises(Missing, match=r"built: none; next step: labs kernel build 6\.1$"):
+    with pytest.raises(Missing, match=r"Built: none\. Next step: labs kernel build 6\.1$"):
         store.find("6.1")
     digest = put(own, "6.1.192-2", b"one")
     with pytest.raises(Missing) as refused:
         store.find("6.12")
     assert str(refused.value) == (
-        f"no kernel 6.12 is built; built: 6.1.192-2 ({digest[:12]}); "
-        "next step: labs kernel build 6.12"
+        f"no kernel 6.12 is built. Built: 6.1.192-2 ({digest[:12]}). "
+        "Next step: labs kernel build 6.12"
     )
     with pytest.raises(Missing, match="labs kernel list"):
         store.find("00000000")
+    with pytest.raises(Missing, match=r"labs kernel build 6\.1 \(can be built: 6\.1, 6\.12\)$"):
+        store.find("5.10")
 
 
 def test_find_refuses_a_program_that_was_changed(own: Path) -> None:
@@ -118,9 +164,9 @@ def test_find_refuses_a_program_that_was_changed(own: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "cannot be read"),
-        ("[]", "cannot be read"),
-        ("{}", "cannot be read"),
+        ("{", "cannot read"),
+        ("[]", "cannot read"),
+        ("{}", "cannot read"),
         ('{"schema": 2}', "has schema 2"),
         ('{"schema": 1}', "lacks"),
     ],
@@ -160,7 +206,7 @@ def test_work_folder_clears_those_of_killed_builds_alone(own: Path) -> None:
 
 def test_work_folder_refuses_a_full_disk(own: Path) -> None:
     with (
-        pytest.raises(Missing, match=r"needs 1000000000 MiB .* make room"),
+        pytest.raises(Missing, match=r"needs 1000000000 MiB .* Free some space"),
         work_folder(own, 10**9),
     ):
         pass
@@ -169,7 +215,7 @@ def test_work_folder_refuses_a_full_disk(own: Path) -> None:
 
 def test_work_folder_refuses_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Missing, match="cannot write in"), work_folder(tmp_path / "file" / "x", 1):
+    with pytest.raises(Missing, match="cannot write to"), work_folder(tmp_path / "file" / "x", 1):
         pass
 
 

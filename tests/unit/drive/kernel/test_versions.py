@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from labs.drive.kernel.versions import age, read_kernel_spec, release_of, series_of
+from labs.drive.kernel.build import OBJECTS
+from labs.drive.kernel.check import EXPECTED
+from labs.drive.kernel.kernel_source import RELEASES
+from labs.drive.kernel.versions import (
+    DEFAULT,
+    SERIES,
+    age,
+    check_supported,
+    read_kernel_spec,
+    release_of,
+    series_of,
+)
 from labs.errors import BadInput
 
 DIGEST = "8a2551657a662ea536092a919cfd7b4f98edf1e7f951632678924ef102f519ac"
@@ -79,3 +90,20 @@ def test_age_sorts_versions_as_numbers() -> None:
         "6.1.192-2",
         "6.12.9-1",
     ]
+
+
+def test_check_supported_names_the_series_that_are() -> None:
+    for text in (*SERIES, "6.1.192", "6.12.94-1", DIGEST):
+        check_supported(read_kernel_spec(text))
+    with pytest.raises(BadInput) as refused:
+        check_supported(read_kernel_spec("5.10.1-1"))
+    assert str(refused.value) == (
+        "cannot build Linux 5.10.1-1: the patches apply to 6.1 and 6.12 only. "
+        "Run labs kernel build 6.1"
+    )
+
+
+def test_series_has_a_source_a_length_and_figures_each() -> None:
+    """CONTRIBUTING names these places for a new series."""
+    assert DEFAULT in SERIES
+    assert set(SERIES) == RELEASES.keys() == OBJECTS.keys() == EXPECTED.keys()

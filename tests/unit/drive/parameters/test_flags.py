@@ -1,18 +1,27 @@
-"""What the command line takes on machines for a parameter that it is not given."""
+"""Parameters on the command line: flags, defaults of a testbed, help tables, JSON Schema."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+import argparse
+import dataclasses
+from typing import Any, TypeVar
 
+import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from labs.catalog import LABS, find
 from labs.cli.__main__ import Arguments
-from labs.drive.parameters.declare import LabParameters
-from labs.drive.parameters.flags import add_flags, from_flags
+from labs.drive.parameters import check
+from labs.drive.parameters.declare import LabParameters, declared
+from labs.drive.parameters.flags import add_flags, as_markdown, as_text, from_flags, rows, schema
+from labs.errors import BadInput
 from labs.experiments.buffers.conditions import SMALL_ON_MACHINES, conditions
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.nagle.parameters import Nagle
 
+CLASSES = [find(lab).Parameters for lab in LABS]
 P = TypeVar("P", bound=LabParameters)
 
 
@@ -36,24 +45,121 @@ def parsed(*words: str) -> Buffers:
         (("--testbed", "vagrant", "--size", "full"), 1000, 1024),
     ],
 )
-def test_machines_are_asked_for_a_rate_that_they_carry(
+def test_testbed_defaults_of_buffers_on_machines(
     words: tuple[str, ...], rate_mbit: float, transfer_mib: int
 ) -> None:
     found = parsed(*words)
     assert (found.rate_mbit, found.transfer_mib) == (rate_mbit, transfer_mib)
 
 
-def test_machines_are_asked_for_few_requests_at_a_time() -> None:
+def test_testbed_defaults_of_nagle_on_machines() -> None:
     assert read(Nagle).concurrency == 100
     assert read(Nagle, "--testbed", "vagrant").concurrency == 2
     assert read(Nagle, "--testbed", "vagrant", "--concurrency", "50").concurrency == 50
 
 
-def test_size_small_is_six_conditions_on_machines() -> None:
+def test_conditions_of_size_small_on_machines() -> None:
     names = [condition.name for condition in conditions(parsed("--testbed", "vagrant"))]
     assert names == list(SMALL_ON_MACHINES) and len(names) == 6
     assert names[2] == "default"
 
 
-def test_a_notebook_s_parameters_stay_as_they_are_written() -> None:
+def test_testbed_defaults_do_not_change_an_instance() -> None:
     assert Buffers(testbed="vagrant").rate_mbit == 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["--rate-mbti", "10"], ["--rate-mbti is not a flag of labs run", "--rate-mbit?"]),
+        (["--rate", "10"], ["--rate is not a flag"]),
+        (["--rate-mbit", "ten"], ['--rate-mbit "ten" cannot be read', "0.1 to 100000 Mbit/s"]),
+        (["--rate-mbit", "0"], ["--rate-mbit 0 is out of range"]),
+        (["--rate-mbit", "nan"], ["--rate-mbit nan is not finite"]),
+        (["--loss-pct", "-1"], ["--loss-pct -1 is out of range"]),
+        (["--seed", "1.5"], ['--seed "1.5" cannot be read', "a whole number"]),
+        (["--size", "smal"], ["did you mean small?"]),
+        (["--rate-mbit"], ["--rate-mbit", "expected one argument"]),
+        (["--capture=yes"], ["--capture"]),
+        (["both"], ["both is one word too many"]),
+    ],
+)
+def test_from_flags_refuses_a_wrong_flag_in_one_line(words: list[str], parts: list[str]) -> None:
+    with pytest.raises(BadInput) as caught:
+        parsed(*words)
+    line = str(caught.value)
+    assert "\n" not in line
+    for part in parts:
+        assert part in line
+
+
+def test_from_flags_turns_a_switch_off() -> None:
+    assert not parsed("--capture", "--no-capture").capture
+
+
+def test_add_flags_refuses_a_flag_of_the_command() -> None:
+    parser = Arguments(prog="labs run")
+    parser.add_argument("--seed")
+    with pytest.raises(BadInput, match=r"^the parameter seed cannot have the flag --seed"):
+        add_flags(parser, Buffers)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_schema_is_valid_and_accepts_the_defaults(cls: type[Any]) -> None:
+    made = schema(cls)
+    jsonschema.Draft202012Validator.check_schema(made)
+    jsonschema.validate(dataclasses.asdict(cls()), made)
+    assert made["additionalProperties"] is False
+    assert set(made["properties"]) == set(declared(cls))
+    for name, one in declared(cls).items():
+        assert made["properties"][name]["default"] == one.default
+        assert made["properties"][name]["description"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    name=st.sampled_from(sorted(declared(Buffers))),
+    value=st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-10, 10),
+        st.integers(),
+        st.floats(-10, 10),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.sampled_from(["small", "server", "wget", "6.1", "12345678", "virtual", " "]),
+        st.text(st.characters(exclude_characters="\n\r"), max_size=12),
+    ),
+)
+def test_schema_and_check_accept_the_same(name: str, value: Any) -> None:
+    whole = isinstance(value, float) and value.is_integer()
+    if whole and declared(Buffers)[name].kind is int:
+        return  # JSON Schema cannot tell 1.0 from 1
+    try:
+        check(Buffers, {name: value})
+        accepted = True
+    except BadInput as error:
+        accepted = False
+        assert "\n" not in str(error)
+    found = jsonschema.Draft202012Validator(schema(Buffers)).is_valid({name: value})
+    assert found == accepted
+
+
+def test_schema_refuses_undeclared_names() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"rate_mbti": 10}, schema(Buffers))
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_as_text_and_as_markdown_name_every_parameter(cls: type[Any]) -> None:
+    text, page = as_text(cls), as_markdown(cls)
+    assert len(text.splitlines()) == 2 * len(rows(cls)) + 1
+    assert len(page.splitlines()) == len(rows(cls)) + 2
+    for one in declared(cls).values():
+        assert one.help and one.flag in text and one.notebook_name in page
+        assert one.allowed in text
+
+
+def test_add_flags_help_may_contain_percent_signs() -> None:
+    parser = argparse.ArgumentParser()
+    add_flags(parser, Buffers)
+    assert "0 to 50 %" in " ".join(parser.format_help().split())

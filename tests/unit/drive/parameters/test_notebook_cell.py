@@ -1,7 +1,8 @@
-"""The second cell of a notebook: a wrong parameter stops it there, in one line."""
+"""Parameters in a notebook: the text of their cell, and the check that follows it."""
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -14,12 +15,14 @@ import nbformat
 import pytest
 
 import labs
-from labs.drive.parameters.notebook_cell import literals
+from labs.catalog import LABS, find
+from labs.drive.parameters.notebook_cell import from_globals, literals
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
 
 ROOT = Path(__file__).resolve().parents[4]
 LACKING = [name for name in ("papermill", "ipykernel") if find_spec(name) is None]
+CLASSES = [find(lab).Parameters for lab in LABS]
 needs_papermill = pytest.mark.skipif(bool(LACKING), reason=f"not installed: {', '.join(LACKING)}")
 
 
@@ -30,7 +33,7 @@ def refused(names: dict[str, Any], lab: str = "buffers") -> str:
     return str(caught.value)
 
 
-def test_the_names_in_capitals_are_the_parameters() -> None:
+def test_check_reads_names_in_capitals() -> None:
     names = {
         "RATE_MBIT": 10,
         "SIZE": "full",
@@ -48,18 +51,18 @@ def test_the_names_in_capitals_are_the_parameters() -> None:
     ("names", "said"),
     [
         ({"RATE_MBTI": 10}, "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
-        ({"RATE": 10}, "did you mean RATE_MBIT? Write a name of your own in small letters."),
+        ({"RATE": 10}, "did you mean RATE_MBIT? Use lower case for names of your own."),
         ({"RATE_MBIT": "10"}, 'RATE_MBIT = "10" is text, not a number'),
         ({"RATE_MBIT": -1}, "RATE_MBIT = -1 is out of range"),
         ({"ONLY": "defalt"}, "defalt is not a condition; did you mean default?"),
         ({"KERNEL": 6.1}, "papermill: -r KERNEL 6.1"),
     ],
 )
-def test_a_wrong_name_or_value_is_refused(names: dict[str, Any], said: str) -> None:
+def test_check_refuses_a_wrong_name_or_value(names: dict[str, Any], said: str) -> None:
     assert said in refused(names)
 
 
-def test_an_unknown_lab_is_refused() -> None:
+def test_check_refuses_an_unknown_lab() -> None:
     assert 'did you mean "buffers"?' in refused({}, "bufers")
 
 
@@ -112,7 +115,7 @@ ASKED = Buffers(rate_mbit=100, delay_ms=20, seed=3, runs="kept")
         (CELL, INJECTED + "BDP = 1", CHECK, INJECTED + "SEED = 3"),
     ],
 )
-def test_the_last_parameters_cell_counts(cells: tuple[str, ...]) -> None:
+def test_check_uses_the_last_parameters_cell(cells: tuple[str, ...]) -> None:
     """Run All gives the same as in a new kernel, whatever else the kernel has executed."""
     assert accepted(*cells) == ASKED
 
@@ -132,18 +135,39 @@ def test_the_last_parameters_cell_counts(cells: tuple[str, ...]) -> None:
         ((CELL, "DELAY_MS = -1"), "DELAY_MS = -1 is out of range"),
     ],
 )
-def test_a_wrong_name_in_the_parameters_cell_is_refused(cells: tuple[str, ...], said: str) -> None:
+def test_check_refuses_a_wrong_name_in_a_parameters_cell(cells: tuple[str, ...], said: str) -> None:
     assert said in refused(executed(*cells))
 
 
-def test_a_name_that_no_cell_assigns_counts_if_it_is_a_parameter() -> None:
+def test_check_reads_parameters_that_no_cell_assigns() -> None:
     names = {"RATE_MBIT": 100, "READ": 1, "In": ["", "from settings import *", CHECK]}
     assert labs.check("buffers", names) == Buffers(rate_mbit=100)
 
 
-def test_a_parameter_that_was_deleted_from_the_cell_has_its_default() -> None:
+def test_check_gives_a_deleted_parameter_its_default() -> None:
     found = accepted(CELL, CHECK, CELL.replace("DELAY_MS = 20\n", ""))
     assert (found.delay_ms, found.rate_mbit) == (Buffers().delay_ms, 100)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_literals_give_the_defaults(cls: type[Any]) -> None:
+    names: dict[str, Any] = {}
+    for line in literals(cls).splitlines():
+        code, _, comment = line.partition("  # ")
+        assert comment
+        name, _, literal = code.partition(" = ")
+        names[name] = ast.literal_eval(literal.strip())
+    assert from_globals(cls, names) == cls()
+
+
+def test_literals_of_some_names() -> None:
+    text = literals(Buffers, ["size", "rate_mbit"])
+    assert text.splitlines() == [
+        'SIZE = "small"    # number of conditions: a few, or all of them (small, full)',
+        "RATE_MBIT = 1000  # rate of the link (0.1 to 100000 Mbit/s)",
+    ]
+    with pytest.raises(BadInput, match=r"rate_mbti is not a parameter; did you mean rate_mbit\?"):
+        literals(Buffers, ["rate_mbti"])
 
 
 def notebook(path: Path) -> Path:
@@ -192,7 +216,7 @@ def papermill(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         (("-p", "KERNEL", "6.10"), "KERNEL = 6.1 is a number, not text"),
     ],
 )
-def test_papermill_fails_in_the_second_cell(
+def test_check_stops_papermill_in_the_second_cell(
     tmp_path: Path, words: tuple[str, ...], said: str
 ) -> None:
     done = papermill(tmp_path, *words)
@@ -212,7 +236,7 @@ def test_papermill_fails_in_the_second_cell(
 
 
 @needs_papermill
-def test_papermill_sets_a_parameter(tmp_path: Path) -> None:
+def test_check_takes_parameters_of_papermill(tmp_path: Path) -> None:
     done = papermill(tmp_path, "-p", "RATE_MBIT", "10", "-r", "KERNEL", "6.10")
     assert done.returncode == 0, done.stderr
     started = (tmp_path / "started").read_text()

@@ -108,7 +108,7 @@ def test_fetch_ends_at_its_limit_with_what_it_has(tmp_path: Path) -> None:
     assert (found["ended"], found["bytes"]) == ("limit", 5000)
 
 
-def test_fetch_says_a_refusal_in_one_line(served: int, tmp_path: Path) -> None:
+def test_fetch_reports_a_refusal_in_one_line(served: int, tmp_path: Path) -> None:
     done = run(
         FETCH,
         "--to",
@@ -125,8 +125,7 @@ def test_fetch_says_a_refusal_in_one_line(served: int, tmp_path: Path) -> None:
         str(tmp_path / "x"),
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("the server answered with status 404")
-    assert len(done.stderr.splitlines()) == 1
+    assert "status 404" in done.stderr and len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "x").exists()
 
 

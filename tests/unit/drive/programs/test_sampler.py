@@ -66,7 +66,7 @@ def wait_for_dump(folder: Path, kept_before: int) -> int:
 
 
 @linux
-def test_a_connection_is_sampled_and_marked_moments_too(tmp_path: Path) -> None:
+def test_sampler_samples_connections_and_marks(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with (
@@ -100,7 +100,7 @@ def test_a_connection_is_sampled_and_marked_moments_too(tmp_path: Path) -> None:
 
 
 @linux
-def test_the_cost_of_sampling_is_kept(tmp_path: Path) -> None:
+def test_sampler_records_its_cost(tmp_path: Path) -> None:
     with running(tmp_path, 9, "--interval-ms", "10") as process:
         time.sleep(0.3)
         process.terminate()
@@ -116,7 +116,7 @@ def test_the_cost_of_sampling_is_kept(tmp_path: Path) -> None:
 
 
 @linux
-def test_periodic_samples_stand_on_multiples_of_the_interval(tmp_path: Path) -> None:
+def test_sampler_samples_at_multiples_of_the_interval(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with (
@@ -134,7 +134,7 @@ def test_periodic_samples_stand_on_multiples_of_the_interval(tmp_path: Path) -> 
     assert slots == sorted(set(slots))
 
 
-def test_the_next_deadline_is_a_multiple_after_now() -> None:
+def test_following_is_the_next_multiple() -> None:
     assert sampler.following(0, 100) == 100
     assert sampler.following(99, 100) == 100
     assert sampler.following(100, 100) == 200
@@ -155,7 +155,7 @@ def test_the_next_deadline_is_a_multiple_after_now() -> None:
         ["--port"],
     ],
 )
-def test_bad_arguments_are_refused_in_one_line(
+def test_main_refuses_bad_arguments_in_one_line(
     argv: list[str],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -168,7 +168,7 @@ def test_bad_arguments_are_refused_in_one_line(
 
 
 @linux
-def test_without_ss_nothing_is_begun(
+def test_main_without_ss_writes_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -178,13 +178,13 @@ def test_without_ss_nothing_is_begun(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_signals_are_as_before_when_it_has_ended(tmp_path: Path) -> None:
+def test_main_restores_the_signal_mask(tmp_path: Path) -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     assert sampler.main([]) == 2
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
-def test_few_modules_are_imported_because_each_one_costs() -> None:
+def test_sampler_imports_few_modules() -> None:
     tree = ast.parse(SOURCE.read_text())
     imported = {
         alias.name

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,8 @@ def test_verify_ignores_host_json(tmp_path: Path) -> None:
         (b'{"schema":1,"files":{"run.json":"00"},"digest":"00"}', Damaged, "was changed"),
         (b'{"schema":1,"digest":"00"}', Damaged, "was changed"),
         (b'{"schema":1,"files":{},"files":{},"digest":"00"}', Damaged, "is not JSON"),
+        (b'{"schema":1,"files":' + b'{"a":' * 900 + b"1" + b"}" * 901, Damaged, "levels deep"),
+        (b"[" * 100_000, Damaged, "levels deep"),
     ],
 )
 def test_read_seal_refuses_other_text(
@@ -250,6 +253,21 @@ def test_verify_of_an_unreadable_file(tmp_path: Path) -> None:
     with pytest.raises(Damaged, match=r"server cannot be read \(Permission denied\)"):
         verify(folder)
     (folder / "server").chmod(0o755)
+
+
+def test_verify_of_folders_deeper_than_the_stack(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("file", os.O_CREAT, dir_fd=at))
+    os.close(at)
+    with pytest.raises(Damaged):
+        verify(folder)
+    subprocess.run(["rm", "-r", str(folder)], check=True)
 
 
 def test_verify_of_a_copy(tmp_path: Path) -> None:

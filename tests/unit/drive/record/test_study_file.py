@@ -76,6 +76,25 @@ def test_write_study_updates_the_newest_of_its_lab(tmp_path: Path) -> None:
             "without condition and key",
         ),
         (b'{"schema":1,"lab":"buffers","parameters":{},"plan":[]}', Damaged, "was changed"),
+        (b'{"schema":1,"lab":"../../x","parameters":{},"plan":[]}', Damaged, "cannot name a run"),
+        (b'{"schema":1,"lab":"x\\n","parameters":{},"plan":[]}', Damaged, "cannot name a run"),
+        (
+            b'{"schema":1,"lab":"' + b"x" * 300 + b'","parameters":{},"plan":[]}',
+            Damaged,
+            "cannot name a run",
+        ),
+        (
+            b'{"schema":1,"lab":"x","parameters":{},"plan":[{"condition":"/","key":"0"}]}',
+            Damaged,
+            "cannot name a run",
+        ),
+        (b'{"schema":1,"lab":"\\ud800","parameters":{},"plan":[]}', Damaged, "surrogate"),
+        (
+            b'{"schema":1,"lab":"x","parameters":{"seed":1' + b"0" * 4000 + b'},"plan":[]}',
+            Damaged,
+            "an integer of 4001 digits",
+        ),
+        (b'{"schema":1,"lab":' + b"[" * 100_000, Damaged, "levels deep"),
     ],
 )
 def test_read_study_refuses_other_text(

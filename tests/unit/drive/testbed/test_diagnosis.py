@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from labs.drive.parameters.declare import TESTBEDS
 from labs.drive.testbed import diagnosis
 from labs.drive.testbed.packages import INSTALL, install_line, packages
 
+ROOT = Path(__file__).parents[4]
 
-def test_every_testbed_is_told_of_with_a_next_step(capsys: pytest.CaptureFixture[str]) -> None:
+
+def test_doctor_json_gives_each_testbed_a_next_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert [one["testbed"] for one in said["testbeds"]] == list(TESTBEDS)
@@ -30,17 +33,17 @@ def test_every_testbed_is_told_of_with_a_next_step(capsys: pytest.CaptureFixture
     assert any("ping" in note for note in said["notes"])
 
 
-def test_the_text_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_text_agrees_with_the_diagnosis(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
     for one in diagnosis.examine():
         verdict = "can run" if one.can_run else "cannot run here"
         assert f"{one.testbed}: {verdict}" in text
         assert one.first_step() in text
-    assert "ping shows no delay" in text
+    assert "ping does not show the delay" in text
 
 
-def test_one_testbed_alone_answers_by_exit_code(
+def test_doctor_of_one_testbed_answers_by_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -52,7 +55,7 @@ def test_one_testbed_alone_answers_by_exit_code(
     assert virtual["next"] == "labs kernel build 6.1"
 
 
-def test_a_kernel_that_was_changed_by_hand_is_not_taken(
+def test_built_kernel_refuses_a_damaged_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -64,18 +67,45 @@ def test_a_kernel_that_was_changed_by_hand_is_not_taken(
     assert not found.ok and "kernel.json" in found.found
 
 
-def test_tracing_is_really_tried() -> None:
+def test_ptrace_is_tried() -> None:
     found = diagnosis.ptrace()
     assert found.ok or ("refused" in found.found or "ptrace_scope" in found.found)
     assert found.ok != bool(found.next_step)
 
 
-def test_memory_that_no_folder_has_is_told() -> None:
+def test_guest_memory_larger_than_any_folder() -> None:
     found = diagnosis.guest_memory(1 << 40)
     assert not found.ok and "LABS_MEMORY_DIR" in found.next_step
 
 
-def test_a_missing_tool_comes_with_the_line_that_installs_it(
+def test_recorded_studies_are_those_of_the_clone() -> None:
+    studies = next(check for check in diagnosis.recorded() if check.name == "studies")
+    assert studies.ok and Path(studies.found) == ROOT / "data"
+
+
+@pytest.mark.parametrize(
+    ("limit", "ok"),
+    [
+        ("-n 127", False),
+        ("-n 128", True),
+        ("-f 1000", False),
+        ("-v 1000000", False),
+        ("-v 4500000", True),
+    ],
+)
+def test_process_limits_are_those_of_the_shell(limit: str, ok: bool) -> None:
+    asks = (
+        "from labs.drive.testbed.diagnosis import process_limits as limits; "
+        "found = limits(4096); print(found.ok, found.found, found.next_step, sep='|')"
+    )
+    argv = ("sh", "-c", f'ulimit {limit} && exec "$@"', "sh", sys.executable, "-c", asks)
+    said = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    found_ok, found, next_step = said.strip().split("|")
+    assert found_ok == str(ok)
+    assert ok or all(f"ulimit {limit.split()[0]}" in text for text in (found, next_step))
+
+
+def test_tools_missing_come_with_the_command_that_installs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(diagnosis, "TOOL_PATH", str(tmp_path))
@@ -88,34 +118,34 @@ def test_a_missing_tool_comes_with_the_line_that_installs_it(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces of the machine need root")
-def test_a_part_of_the_link_is_tried_as_the_link_uses_it() -> None:
+def test_part_of_the_link_is_tried_in_a_namespace() -> None:
     if diagnosis._in_a_namespace("true") is not None:
         pytest.skip("this machine does not let root make network namespaces")
     before = subprocess.run(("ip", "link"), capture_output=True).stdout
     assert diagnosis.part_of_the_link("veth").ok
     for name in diagnosis.LINK_TRIALS:
         found = diagnosis.part_of_the_link(name)
-        assert found.ok or (f"has no {name}" in found.found and found.next_step)
+        assert found.ok or (f"lacks {name} (" in found.found and found.next_step)
     assert subprocess.run(("ip", "link"), capture_output=True).stdout == before
 
 
-def test_without_root_the_next_step_is_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_namespaces_without_root_suggest_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     rights = next(check for check in diagnosis.namespaces() if check.name == "rights")
     assert not rights.ok and rights.next_step.startswith("sudo ")
 
 
-def test_packages_are_named_as_the_system_names_them() -> None:
+def test_packages_have_the_names_of_the_system() -> None:
     assert packages(("ip", "tc", "ss", "nginx"), "apt-get") == ("iproute2", "nginx")
     assert packages(("ip", "tc", "ss"), "dnf") == ("iproute", "iproute-tc")
     assert packages(("setpriv", "taskset"), "zypper") == ("util-linux",)
 
 
-def test_without_a_known_package_manager_the_tools_are_named(
+def test_install_line_without_a_package_manager_names_the_tools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert install_line(["nginx"]) == "install nginx with your system's package manager"
+    assert install_line(["nginx"]) == "install nginx with the package manager of your system"
     manager = tmp_path / "dnf"
     shutil.copy("/bin/true", manager)
     line = install_line(["nginx", "ip"])

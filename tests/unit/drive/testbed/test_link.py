@@ -38,7 +38,7 @@ def lines(link: Link) -> str:
 
 
 @pytest.mark.parametrize(("delay_ms", "leaf"), [(0, "fq_codel"), (200, "netem delay 200ms")])
-def test_the_articles_commands_to_the_letter(delay_ms: float, leaf: str) -> None:
+def test_shaping_gives_the_commands_of_the_article(delay_ms: float, leaf: str) -> None:
     assert lines(Link(1000, delay_ms)) == ARTICLE.format(leaf=leaf)
 
 
@@ -53,7 +53,7 @@ def test_shaping_allows_for_a_late_timer_unless_the_burst_is_given() -> None:
     assert "htb rate 100mbit burst 30001\n" in lines(Link(100, 200, burst_bytes=30001))
 
 
-def test_every_part_of_a_link_reaches_its_line() -> None:
+def test_shaping_uses_every_field_of_the_link() -> None:
     link = Link(12.5, 40.25, loss_pct=0.1, jitter_ms=3, queue_packets=77, port=8080)
     text = lines(link)
     assert "netem delay 40.25ms 3ms loss 0.1% limit 77\n" in text
@@ -61,18 +61,18 @@ def test_every_part_of_a_link_reaches_its_line() -> None:
     assert "match ip sport 8080 0xffff" in text
 
 
-def test_an_unshaped_link_has_no_line_and_delay_alone_needs_no_class() -> None:
+def test_shaping_of_no_rate_needs_no_class() -> None:
     assert shaping(Link(), "eth0") == ()
     assert lines(Link(delay_ms=5)) == "tc qdisc add dev eth0 root handle 10: netem delay 5ms\n"
 
 
-def test_a_queue_holds_one_and_a_half_bdp() -> None:
+def test_queue_packets_are_one_and_a_half_bdp() -> None:
     # 1000 Mbit/s x 0.2 s = 25e6 bytes = 16,513 frames of 1,514 bytes; half as much again.
     assert queue_packets(1000, 200) == 24769
     assert queue_packets(1, 1) == 1000
 
 
-def test_a_router_stands_between_with_offloads_off_everywhere() -> None:
+def test_linking_with_a_router_turns_all_offloads_off() -> None:
     link = Link(100, 40, shaped_at="router")
     assert layout(link) is ROUTED and layout(Link(100, 40)) is DIRECT
     made = linking(ROUTED, link)
@@ -87,7 +87,7 @@ def test_a_router_stands_between_with_offloads_off_everywhere() -> None:
     assert ("ip", "route", "add", "default", "via", "10.77.1.254") in addressing(ROUTED, "server")
 
 
-def test_every_port_is_laid_once_with_an_address_of_its_own() -> None:
+def test_wiring_gives_each_port_its_own_address() -> None:
     for plan in (DIRECT, ROUTED):
         made = wiring(plan, {host: f"labs-7-{host}" for host in plan.hosts})
         assert [argv[:3] for argv in made[: len(plan.hosts)]] == [("ip", "netns", "add")] * len(
@@ -118,7 +118,7 @@ def test_checked_names_every_problem(measured: Measured, problems: tuple[str, ..
     assert report_from_json(json.loads(json.dumps(report.as_json()))) == report
 
 
-def test_checked_judges_loss_by_the_packets_that_were_offered() -> None:
+def test_checked_judges_loss_by_the_packets_offered() -> None:
     """Of 10,000 packets with 1 % loss four standard deviations are 0.398 points."""
     link = Link(10, 40, loss_pct=1.0)
     assert checked(link, Measured(40.0, 10.0, 1.39), 10_000).ok
@@ -138,7 +138,7 @@ def test_checked_judges_loss_by_the_packets_that_were_offered() -> None:
         (199.9, 9.0, ("RTT 199.90 ms, asked 200 within 9 ms above the path's own 9.00",)),
     ],
 )
-def test_checked_judges_the_delay_above_the_paths_own(
+def test_checked_judges_the_delay_beyond_that_of_the_path(
     rtt_ms: float, beside_ms: float, problems: tuple[str, ...]
 ) -> None:
     measured = Measured(rtt_ms, 100.0, beside_ms=beside_ms)

@@ -30,7 +30,7 @@ def options(argv: tuple[str, ...]) -> dict[str, str]:
     return dict(value.split("=", 1) for word, value in pairwise(argv) if word == "-o")
 
 
-def test_the_first_session_makes_the_connection_and_the_others_never() -> None:
+def test_login_lets_only_the_first_session_connect() -> None:
     login = Login("vagrant@server", ("-F", "config file"))
     first, other = (login.argv(CONTROL, "serve", first=value) for value in (True, False))
     assert options(first)["ControlMaster"] == "yes" and "ProxyCommand" not in options(first)
@@ -41,7 +41,7 @@ def test_the_first_session_makes_the_connection_and_the_others_never() -> None:
         assert argv[-5:-1] == ("-F", "config file", "-T", "vagrant@server")
 
 
-def test_the_far_end_is_one_line_of_plain_words_for_any_shell() -> None:
+def test_login_starts_the_far_end_with_one_line_for_any_shell() -> None:
     for sudo in (False, True):
         command = Login("host", sudo=sudo, python="python3.11").far_end("keep")
         assert "\n" not in command and "!" not in command
@@ -50,7 +50,7 @@ def test_the_far_end_is_one_line_of_plain_words_for_any_shell() -> None:
         assert words[-3:] == [BOOTSTRAP, str(len(modules())), "keep"]
 
 
-def test_what_is_sent_along_needs_nothing_else() -> None:
+def test_modules_sent_are_complete() -> None:
     names = [name for name, _ in json.loads(modules())]
     assert names[-1] == "labs.drive.testbed.far_end" and len(names) == len(set(names))
 
@@ -64,7 +64,7 @@ def pair() -> Iterator[tuple[Channel, Channel]]:
         end.close()
 
 
-def test_messages_come_one_by_one_with_their_bytes(pair: tuple[Channel, Channel]) -> None:
+def test_channel_receives_messages_one_by_one(pair: tuple[Channel, Channel]) -> None:
     near, far = pair
     near.send({"a": 1}, b"\n{}\0")
     near.send({"b": "gr\udcff"})
@@ -73,7 +73,7 @@ def test_messages_come_one_by_one_with_their_bytes(pair: tuple[Channel, Channel]
     assert far.receive(0) is None
 
 
-def test_a_large_message_is_put_together(pair: tuple[Channel, Channel]) -> None:
+def test_channel_assembles_a_large_message(pair: tuple[Channel, Channel]) -> None:
     near, far = pair
     content = os.urandom(3 << 20)
     thread = threading.Thread(target=near.send, args=({"large": True}, content))
@@ -83,7 +83,7 @@ def test_a_large_message_is_put_together(pair: tuple[Channel, Channel]) -> None:
     assert received is not None and received[1] == content
 
 
-def test_what_a_shell_says_first_is_skipped(pair: tuple[Channel, Channel]) -> None:
+def test_channel_skips_the_output_of_a_login_shell(pair: tuple[Channel, Channel]) -> None:
     near, far = pair
     near.write(b"Welcome!\n{}\nlabs-far-" + far_end.READY)
     near.send({"a": 1})
@@ -92,7 +92,7 @@ def test_what_a_shell_says_first_is_skipped(pair: tuple[Channel, Channel]) -> No
     assert not far.skip_behind(far_end.READY, 0)
 
 
-def test_the_end_of_a_channel(pair: tuple[Channel, Channel]) -> None:
+def test_channel_end_is_an_error(pair: tuple[Channel, Channel]) -> None:
     near, far = pair
     near.write(b'{"half": ')
     near.close()
@@ -129,7 +129,7 @@ def served(tmp_path: Path) -> Iterator[Channel]:
     assert process.wait(60) == 0
 
 
-def test_an_end_without_goodbye_undoes_the_newest_first(served: Channel, tmp_path: Path) -> None:
+def test_serve_without_bye_undoes_the_newest_first(served: Channel, tmp_path: Path) -> None:
     said = tmp_path / "said"
     for word in ("one", "two"):
         served.send({"order": "undo", "argv": ["sh", "-c", f"echo {word} >>{said}"]})
@@ -145,7 +145,7 @@ def test_an_end_without_goodbye_undoes_the_newest_first(served: Channel, tmp_pat
     assert not (tmp_path / "folder").exists()
 
 
-def test_after_goodbye_nothing_is_undone(served: Channel, tmp_path: Path) -> None:
+def test_serve_after_bye_undoes_nothing(served: Channel, tmp_path: Path) -> None:
     said = tmp_path / "said"
     served.send({"order": "undo", "argv": ["touch", str(said)]})
     assert served.receive(60) == ({}, b"")
@@ -156,7 +156,7 @@ def test_after_goodbye_nothing_is_undone(served: Channel, tmp_path: Path) -> Non
     assert not said.exists() and not (tmp_path / "folder").exists()
 
 
-def test_errors_of_the_far_end_are_told_and_it_goes_on(served: Channel) -> None:
+def test_serve_reports_errors_and_continues(served: Channel) -> None:
     for order, error in (
         ({"order": "read", "path": "/nonsuch"}, ("OSError", 2)),
         ({"order": "run", "argv": ["no-such-program"], "timeout_s": 1}, ("Missing", None)),
@@ -171,7 +171,7 @@ def test_errors_of_the_far_end_are_told_and_it_goes_on(served: Channel) -> None:
     assert received is not None and (received[0]["exit"], received[1]) == (0, b"on\n")
 
 
-def test_two_machines_have_no_router() -> None:
+def test_machines_have_no_router() -> None:
     machine = Machine(Login("host"), "192.168.56.11", "eth1", PurePosixPath("/tmp/labs"))
     with pytest.raises(BadInput, match="Use --shaped-at server"):
         Machines(Link(shaped_at="router"), machine, machine)
@@ -197,12 +197,12 @@ def test_two_machines_have_no_router() -> None:
         ("qdisc netem 10: root refcnt 2 limit 1000 delay 200ms\n", True),
     ],
 )
-def test_whether_a_device_is_shaped(shown: str, shaped: bool) -> None:
+def test_is_shaped_reads_tc(shown: str, shaped: bool) -> None:
     assert is_shaped(shown) == shaped
     assert unshaping("eth1") == ("tc", "qdisc", "del", "dev", "eth1", "root")
 
 
-def test_a_folder_goes_though_programs_still_write_to_it(tmp_path: Path) -> None:
+def test_remove_a_folder_to_which_programs_still_write(tmp_path: Path) -> None:
     """A connection that ends stops a run's programs while the folder is removed."""
     folder = tmp_path / "labs"
     folder.mkdir()

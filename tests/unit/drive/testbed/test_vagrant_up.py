@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[4]
 STATUS = (Path(__file__).parents[3] / "fixtures" / "vagrant" / "status-half-up.txt").read_text()
 
 
-def test_states_are_read_from_what_vagrant_prints() -> None:
+def test_read_states_of_vagrant_status() -> None:
     assert read_states(STATUS) == {"server": "running", "client": "shutoff"}
     assert read_states("") == {}
 
@@ -33,19 +33,33 @@ def test_states_are_read_from_what_vagrant_prints() -> None:
         ("not created", "not created", "vagrant up"),
     ],
 )
-def test_the_next_step_is_a_command(
+def test_next_step_is_a_command(
     server: str, client: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_BOX", "a box")
     found = States({"server": server, "client": client})
     assert next_step(found) == step
     assert found.up == (step == "")
-    assert str(found) == f"server is {server}, client is {client}"
 
 
-def test_before_the_first_machine_comes_the_box(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("server", "client", "summary"),
+    [
+        ("running", "shutoff", "server is running, client is shutoff"),
+        ("running", "not created", "server is running, client does not exist"),
+        ("not created", "not created", "the virtual machines do not exist yet"),
+    ],
+)
+def test_states_summary_is_one_clause(server: str, client: str, summary: str) -> None:
+    assert States({"server": server, "client": client}).summary == summary
+
+
+def test_folder_is_that_of_the_vagrantfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert machines_up.folder() == ROOT
+
+
+def test_next_step_builds_the_box_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machines_up, "folder", lambda: tmp_path)
     monkeypatch.delenv("LAB_BOX", raising=False)
     monkeypatch.delenv("LAB_BOX_URL", raising=False)
@@ -56,7 +70,7 @@ def test_before_the_first_machine_comes_the_box(
     assert next_step(absent) == "vagrant up"
 
 
-def test_absent_machines_are_told_of_without_asking_vagrant(
+def test_reach_of_absent_machines_does_not_start_vagrant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machines_up, "folder", lambda: tmp_path)
@@ -64,11 +78,11 @@ def test_absent_machines_are_told_of_without_asking_vagrant(
     with pytest.raises(Missing) as caught:
         machines_up.reach()
     assert str(caught.value) == (
-        "server is not created, client is not created; make box && vagrant up"
+        "the virtual machines do not exist yet. Run: make box && vagrant up"
     )
 
 
-def test_without_vagrant_the_doctor_says_what_to_install(
+def test_diagnosis_without_vagrant_names_the_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -116,14 +130,14 @@ def validate(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str
 
 
 @needs_vagrant
-def test_the_vagrantfile_is_valid(tmp_path: Path) -> None:
+def test_vagrantfile_is_valid(tmp_path: Path) -> None:
     done = validate(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "validated successfully" in done.stdout
 
 
 @needs_vagrant
-def test_box_processors_and_memory_are_those_of_the_environment(tmp_path: Path) -> None:
+def test_vagrantfile_reads_box_processors_and_memory_from_the_environment(tmp_path: Path) -> None:
     """As Vagrant's own code reads the Vagrantfile; it is a library of Debian's Ruby."""
     script = """
         require "vagrant"
@@ -159,7 +173,7 @@ def test_box_processors_and_memory_are_those_of_the_environment(tmp_path: Path) 
     ("name", "value"),
     [("LAB_RELEASE", "sid"), ("LAB_CPUS", "0"), ("LAB_MEM", "2G"), ("LAB_SSH_PORT", "22")],
 )
-def test_a_setting_that_is_not_allowed_is_refused(tmp_path: Path, name: str, value: str) -> None:
+def test_vagrantfile_refuses_an_invalid_setting(tmp_path: Path, name: str, value: str) -> None:
     done = validate(tmp_path, **{name: value})
     assert done.returncode != 0
     assert f"{name} is '{value}'; allowed: " in done.stderr

@@ -65,7 +65,7 @@ def test_against_buffer_size_has_both_series_the_theory_and_its_marks() -> None:
     figure = buffers.against_buffer_size(TABLE)
     traces = named(figure)
     assert {"predicted", "set by sysctl, automatic sizing off", "set by setsockopt"} <= set(traces)
-    rows = TABLE[TABLE["series"] == "sysctl"].sort_values("buffer_bytes")
+    rows = TABLE.query("group == 'sweep' and series == 'sysctl'").sort_values("buffer_bytes")
     (top,) = [
         one
         for one in figure.data

@@ -12,7 +12,15 @@ from labs.catalog import find
 from labs.drive.condition import as_settings, read_settings
 from labs.experiments.buffers.buffer_sizes import COLUMNS, buffer_rows, in_words
 from labs.experiments.buffers.charts.goodput_bars import by_condition
-from labs.experiments.buffers.conditions import conditions
+from labs.experiments.buffers.conditions import (
+    ARTICLE,
+    GROUPS,
+    LOSS,
+    REQUESTS,
+    SHARE,
+    SWEEP,
+    conditions,
+)
 from labs.experiments.buffers.narrative import describe, describe_run
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import (
@@ -23,8 +31,9 @@ from labs.experiments.buffers.results import (
     results,
     series_of,
 )
-from labs.experiments.buffers.settings import ARTICLE, LOSS, REQUESTS, SHARE, SWEEP, Settings
+from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import WMEM, parameter
+from labs.experiments.buffers.sweep import points
 from labs.read.claims.ledger import figures_by_column
 from labs.read.readings.instruments import instants
 from labs.read.runs.run import Run
@@ -162,17 +171,27 @@ def test_group_of_a_run_without_one() -> None:
     groups: dict[str, set[str]] = {}
     for run in real_study("6.1").runs:
         assert "group" not in run.inputs["condition"]
-        groups.setdefault(str(results(run).group), set()).add(run.condition)
-    assert groups[ARTICLE] == {"shaped", "default", "wmem", "both", "rmem100"}
-    assert groups[REQUESTS] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
-    assert groups[SHARE] == {"adv-m2", "adv-2"}
-    assert len(groups[SWEEP]) == 7 and len(groups[LOSS]) == 5
+        groups.setdefault(find("buffers").group_of(run), set()).add(run.condition)
+    assert groups[ARTICLE.name] == {"shaped", "default", "wmem", "both", "rmem100"}
+    assert groups[REQUESTS.name] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
+    assert groups[SHARE.name] == {"adv-m2", "adv-2"}
+    assert len(groups[SWEEP.name]) == 7 and len(groups[LOSS.name]) == 5
 
 
 def test_group_of_a_run_with_one() -> None:
     """The run's own word counts, whatever its condition is called."""
-    run = with_condition(real_study("6.1").run("sweep-98k"), group=SHARE)
-    assert (results(run).group, results(run).series) == (SHARE, None)
+    run = with_condition(real_study("6.1").run("sweep-98k"), group=SHARE.name)
+    assert find("buffers").group_of(run) == SHARE.name
+    study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
+    assert points(study.results()).empty
+
+
+def test_conditions_are_ordered_by_group() -> None:
+    found = find("buffers").conditions(Buffers())
+    groups = [one.group for one in found]
+    assert list(dict.fromkeys(groups)) == [one.name for one in GROUPS if one is not LOSS]
+    assert groups == sorted(groups, key=[one.name for one in GROUPS].index)
+    assert {one.name for one in found} == {one.name for one in conditions(Buffers())}
 
 
 def test_read_settings_returns_what_as_settings_wrote() -> None:
@@ -181,7 +200,6 @@ def test_read_settings_returns_what_as_settings_wrote() -> None:
         settings = read_settings(Settings, json.loads(json.dumps(condition.settings)))
         assert as_settings(settings) == condition.settings
         assert settings.capture
-        assert condition.group in (ARTICLE, SWEEP, SHARE, LOSS, REQUESTS)
     assert read_settings(Settings, {"client": "wget", "gone": 1}) == Settings(client="wget")
 
 

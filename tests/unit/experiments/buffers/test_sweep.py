@@ -24,6 +24,7 @@ def table(*rows: dict[str, Any], kernel: str = "6.1.192") -> pandas.DataFrame:
     """Rows of a sweep over 1000 Mbit/s and 200 ms."""
     given = {
         "kernel": kernel,
+        "group": "sweep",
         "series": "sysctl",
         "rate_mbit": 1000.0,
         "rtt_ms": 200.0,
@@ -51,6 +52,7 @@ def swept(*pairs: tuple[float, float], **more: Any) -> pandas.DataFrame:
 
 
 HTTPING = {
+    "group": "requests",
     "series": None,
     "buffer_bytes": None,
     "steady_mib_s": float("nan"),
@@ -224,7 +226,7 @@ def test_run_prints_the_smallest_buffer() -> None:
     said = as_json(find("buffers"), study.parameters, study)
     assert said["remarks"] == remarks(study.results())
     assert json.loads(json.dumps(said)) == said
-    text = as_text(said, [name for name, one in study.lab.columns.items() if one.hidden])
+    text = as_text(study.lab, said)
     assert "the smallest buffer that reaches 95 % of the line rate is 98 KiB" in text
     head = text.splitlines()[0].split()
     assert "httping_ms" in head and "article_mib_s" not in head and "buffer_bytes" not in head

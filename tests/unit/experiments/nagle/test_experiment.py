@@ -91,7 +91,7 @@ def test_conditions_have_a_group() -> None:
         "writes": 5,
         "sizes": 10,
         "pieces": 3,
-        "own client": 3,
+        "own_client": 3,
     }
 
 
@@ -237,5 +237,5 @@ def test_ask_reports_a_wrong_response_in_one_line(tmp_path: Path) -> None:
         _, said = client.communicate(timeout=30)
         peer.close()
     assert client.returncode == 1
-    assert said.startswith("the server answered: ") and len(said.splitlines()) == 1
+    assert said.startswith("unexpected response: ") and len(said.splitlines()) == 1
     assert not (tmp_path / "x").exists()

@@ -59,7 +59,6 @@ def test_verdict_as_json() -> None:
         ({"verdict": "held until kernel", "reason": "x"}, "is not a verdict"),
         ({"verdict": "held until kernel six", "reason": "x"}, "is not a verdict"),
         ({"verdict": WRONG, "reason": ""}, "needs its reason"),
-        ({"verdict": WRONG, "reason": "one\ntwo"}, "in one line"),
         ({"verdict": DIFFERS, "reason": "x"}, "factor goes with"),
         ({"verdict": HOLDS, "reason": "x", "factor": 1.0}, "factor goes with"),
     ],

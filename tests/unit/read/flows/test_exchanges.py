@@ -27,7 +27,6 @@ from labs.read.flows.exchanges import (
     followed,
     in_words,
 )
-from labs.read.flows.rtt import time_to_ack
 from labs.read.flows.stalls import APPLICATION, NAGLE_AND_DELAYED_ACK, stalls
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
 
@@ -305,68 +304,3 @@ def test_exchanges_delayed_ack_counts_before_a_longer_path() -> None:
     assert set(stalled["reason"]) == {NAGLE_AND_DELAYED_ACK}
     assert stalled["gap_ms"].between(40, 48).all()
     assert (stalled["latency_ms"] > 2 * 60 + 40).all()
-
-
-def test_time_to_ack_of_every_segment_with_data() -> None:
-    segments = read(FOLDER / "nagle-off.pcap.gz")
-    acks = time_to_ack(segments)
-    answers = acks[acks["direction"] == 1]
-    assert len(acks) == 3 * REQUESTS and acks["ms"].notna().all()
-    # The first part waits for the delayed ACK, the rest for none.
-    assert (answers["ms"] > 40).sum() == REQUESTS - CONNECTIONS
-    one = answers[answers["ms"] > 40].iloc[0]
-    covers = segments.loc[one["acked_by"]]
-    sent = segments.loc[one["row"]]
-    assert covers["ack_rel"] >= sent["seq_rel"] + sent["payload_bytes"]
-    assert (covers["time_ns"] - sent["time_ns"]) / 1e6 == pytest.approx(one["ms"])
-
-
-def test_time_to_ack_leaves_out_retransmitted_segments() -> None:
-    """Karn's algorithm: one of the twelve answers and one of the requests came twice."""
-    acks = time_to_ack(read(FOLDER / "outage.pcap"))
-    assert acks.groupby("direction").size().to_dict() == {0: 11, 1: 11}
-    assert acks["ms"].max() < 1
-
-
-def flow(path: Path, sent: list[tuple[int, int, int]], acked: int) -> Path:
-    """What the client sends, (ms, relative number, length) each, and the ACK of all, 1 ms later."""
-    made = [
-        (1000 * at, segment(PORT, 0, 1000 + seq, 5001, ACK, length=length))
-        for at, seq, length in sent
-    ]
-    at = 1000 * (sent[-1][0] + 1)
-    return capture(
-        path,
-        [
-            (0, segment(PORT, 0, 1000, 0, SYN)),
-            (0, segment(PORT, 1, 5000, 1001, SYN | ACK)),
-            *made,
-            (at, segment(PORT, 1, 5001, 1000 + acked, ACK)),
-        ],
-    )
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        [(1, 1, 100), (2, 101, 100), (300, 1, 200)],  # two of them, joined
-        [(1, 1, 2896), (300, 1449, 1448)],  # the second half of what was one for TSO
-        [(1, 1, 100), (300, 51, 150)],  # with new data behind it
-    ],
-)
-def test_time_to_ack_leaves_out_data_repeated_in_other_pieces(
-    sent: list[tuple[int, int, int]], tmp_path: Path
-) -> None:
-    last = max(begin + length for _, begin, length in sent)
-    assert time_to_ack(read(flow(tmp_path / "again.pcap", sent, last))).empty
-    fresh = [*sent, (400, last, 10)]
-    acks = time_to_ack(read(flow(tmp_path / "fresh.pcap", fresh, last + 10)))
-    assert acks["payload_bytes"].tolist() == [10] and acks["ms"].tolist() == [1.0]
-
-
-def test_time_to_ack_without_an_ack_is_missing() -> None:
-    segments = read(FOLDER / "nagle-off.pcap.gz")
-    acks = time_to_ack(segments[: len(segments) // 2])
-    assert acks["ms"].isna().any()
-    assert (acks["ms"].isna() == acks["acked_by"].isna()).all()
-    assert time_to_ack(segments[:0]).empty

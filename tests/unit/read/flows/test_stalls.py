@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import numpy
 import pandas
 import pytest
 
@@ -15,7 +14,7 @@ from labs.read.charts.time_sequence import time_sequence
 from labs.read.flows import stalls as reasons
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
-from labs.read.flows.rtt import UNBOUNDED_NS, distances, time_to_ack
+from labs.read.flows.rtt import time_to_ack
 from labs.read.flows.stalls import find_stalls, stalls
 from tests.captures import without_syns
 from tests.made_flows import random_capture
@@ -98,15 +97,6 @@ def test_stalls_min_gap_ms() -> None:
     assert stalls(segments[:0]).empty
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.pcap*")))
-def test_distances_rtt_is_that_of_connections(name: str) -> None:
-    known = connection_state(read(FOLDER / name))
-    far = distances(known)
-    expected = connections(FOLDER / name).set_index("connection")["handshake_rtt_ns"]
-    told = pandas.Series(numpy.where(far.measured, far.rtt_ns, -1))
-    assert told.groupby(known.connection).first().to_dict() == expected.to_dict()
-
-
 # The reasons that are certain, and how many gaps of 20 ms are left open. lossy, reordered and
 # nagle-delay have long RTTs; that of stopped-reader's client is unbounded: nobody sends it data.
 LATE = {
@@ -144,26 +134,6 @@ def test_find_stalls_without_the_handshake_invents_none(name: str, tmp_path: Pat
     assert (
         steps <= exchanges(read(FOLDER / name))["steps"].map(lambda one: one.count("silence")).sum()
     )
-
-
-@pytest.mark.parametrize(("name", "rtt_ms"), [("lossy.pcap.gz", 40), ("nagle-delay.pcap.gz", 60)])
-def test_distances_are_bounded_by_the_fastest_ack(name: str, rtt_ms: float, tmp_path: Path) -> None:
-    """By the delay of netem that these were recorded with (tests/fixtures/exchanges)."""
-    far = distances(connection_state(read(without_syns(FOLDER / name, tmp_path / "late.pcap"))))
-    assert not far.measured.any()
-    assert far.far_ns[1] / 1e6 == pytest.approx(rtt_ms, abs=0.01) and not far.far_ns[0].any()
-
-
-def test_distances_of_one_sided_data_are_unbounded() -> None:
-    """Nobody sends the server anything to acknowledge: how far it is cannot be known."""
-    segments = read(FOLDER / "lossy.pcap.gz")
-    segments = segments[
-        (segments["flags"] & 2 == 0)
-        & ((segments["direction"] == 1) | (segments["payload_bytes"] == 0))
-    ]
-    far = distances(connection_state(segments))
-    assert (far.far_ns[1] == UNBOUNDED_NS).all() and (far.rtt_ns == UNBOUNDED_NS).all()
-    assert (far.far_ns[0] < 1_000_000).all()
 
 
 def test_explained_has_words_and_source_for_every_reason() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,15 @@ def test_ab_tells_failed_requests_from_refused_ones() -> None:
     assert (lengths.keep_alive, missing.document_bytes) == (0, 100)
 
 
-def test_ab_of_a_refused_connection_has_no_figures() -> None:
-    found = ab(read("ab-refused.txt"))
-    assert (found.complete, found.failed, found.mean_ms) == (None, None, None)
+def test_ab_refuses_a_report_without_its_figures() -> None:
+    whole = read("ab-keepalive.txt")
+    for name in ("Complete requests", "Time per request", "Failed requests", "HTML transferred"):
+        with pytest.raises(Damaged, match="a report of ab"):
+            ab(whole.replace(name, "Other"))
+    with pytest.raises(Damaged, match="a report of ab"):
+        ab(read("ab-refused.txt"))
+    with pytest.raises(Damaged, match=r"not a whole number: 1\.5"):
+        ab(re.sub(r"(Failed requests: +)\d+", r"\g<1>1.5", whole))
 
 
 def test_ab_percentiles_rise_from_fastest_to_slowest() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -195,15 +198,20 @@ def parcel(path: Path, *members: tuple[str, bytes | None, bytes]) -> Path:
         ("run/x", tarfile.FIFOTYPE, b""),
         ("run/x", tarfile.CHRTYPE, b""),
         ("../x", tarfile.DIRTYPE, b""),
+        ("run/" + "x" * 300, None, b"x"),
+        ("run/" + "é" * 200, None, b"x"),
+        ("x/" * 20 + "x", None, b"x"),
+        ("x/" * 20, tarfile.DIRTYPE, b""),
+        ("/".join("x" * 100 for _ in range(12)), None, b"x"),
     ],
 )
 def test_unpacked_takes_plain_files_inside_alone(
     tmp_path: Path, temporary: Path, member: tuple[str, bytes | None, bytes]
 ) -> None:
     packed = parcel(tmp_path / "x.tgz", ("run/run.json", None, b"{}"), member)
-    with pytest.raises(Damaged, match="which is no plain file inside a folder"):
+    with pytest.raises(Damaged, match="which is no plain file with a short name inside a folder"):
         open_run(packed)
-    assert {path.name for path in temporary.rglob("*") if path.is_file()} <= {"lock", "run.json"}
+    assert not list(temporary.iterdir())
 
 
 def test_unpacked_refuses_double_names_and_other_content(tmp_path: Path, temporary: Path) -> None:
@@ -216,6 +224,109 @@ def test_unpacked_refuses_double_names_and_other_content(tmp_path: Path, tempora
         packed = parcel(tmp_path / f"{len(names)}.tgz", *((name, None, b"") for name in names))
         with pytest.raises(BadInput, match="holds no run"):
             open_run(packed)
+
+
+@pytest.mark.parametrize("form", ["gnu", "pax", "oldgnu"])
+def test_unpacked_refuses_a_sparse_member(tmp_path: Path, temporary: Path, form: str) -> None:
+    sparse = tmp_path / "run/sparse"
+    sparse.parent.mkdir()
+    with sparse.open("wb") as file:
+        file.truncate(1 << 40)
+    packed = tmp_path / "x.tgz"
+    subprocess.run(
+        ["tar", "-C", str(tmp_path), "-S", f"--format={form}", "-czf", str(packed), "run"],
+        check=True,
+    )
+    assert packed.stat().st_size < 1000
+    with pytest.raises(Damaged):
+        unpacked(packed)
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("ending", [".tar.gz", ".tar.xz"])
+@pytest.mark.parametrize("where", ["in a member", "behind the members"])
+def test_unpacked_refuses_what_grows_too_much(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, ending: str, where: str
+) -> None:
+    monkeypatch.setattr(archive, "ALWAYS_ALLOWED_BYTES", 1 << 20)
+    zeros = bytes(20 << 20)
+    members = [("run/run.json", None, zeros if where == "in a member" else b"{}")]
+    plain = gzip.decompress(parcel(tmp_path / "x.tgz", *members).read_bytes())
+    plain += b"" if where == "in a member" else zeros
+    packed = tmp_path / f"bomb{ending}"
+    packed.write_bytes((gzip if ending == ".tar.gz" else lzma).compress(plain))
+    with pytest.raises(Damaged, match="holds more than packed runs can"):
+        unpacked(packed)
+    assert not list(temporary.iterdir())
+
+
+def test_unpacked_refuses_many_members(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_study(tmp_path / "runs")
+    packed = pack(tmp_path / "runs", tmp_path / "x.tgz").path
+    monkeypatch.setattr(archive, "MOST_MEMBERS", 10)
+    with pytest.raises(Damaged):
+        unpacked(packed)
+    with pytest.raises(BadInput, match="too much for one packed file"):
+        pack(tmp_path / "runs", tmp_path / "y.tgz")
+    assert not list(temporary.iterdir()) and not (tmp_path / "y.tgz").exists()
+
+
+def test_unpacked_refuses_a_header_that_fills_memory(tmp_path: Path, temporary: Path) -> None:
+    """tarfile reads the content of such a header into memory as a whole."""
+    for kind in (tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME):
+        header = tarfile.TarInfo("x")
+        header.type, header.size = kind, 1 << 32
+        packed = tmp_path / f"{kind.decode()}.tgz"
+        packed.write_bytes(gzip.compress(header.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
+        with pytest.raises(Damaged, match="cannot be unpacked"):
+            unpacked(packed)
+
+
+def test_unpacked_refuses_xz_that_needs_much_memory(tmp_path: Path, temporary: Path) -> None:
+    """The byte that says how large a dictionary is: block header, properties of LZMA2 (xz file
+    format 1.2.1, 3.1 and 5.3.1); 38 is 2 GiB."""
+    packed = pack(make_run(tmp_path / "runs"), tmp_path / "run.tar.xz").path
+    content = bytearray(packed.read_bytes())
+    end = 12 + (content[12] + 1) * 4
+    assert content[14:16] == b"\x21\x01"
+    content[16] = 38
+    content[end - 4 : end] = zlib.crc32(content[12 : end - 4]).to_bytes(4, "little")
+    packed.write_bytes(content)
+    with pytest.raises(Damaged, match="cannot be unpacked"):
+        unpacked(packed)
+
+
+def test_unpacked_reads_xz_of_several_streams(tmp_path: Path, temporary: Path) -> None:
+    folder = make_run(tmp_path / "runs")
+    plain = lzma.decompress(pack(folder, tmp_path / "run.tar.xz").path.read_bytes())
+    parts = (lzma.compress(plain[:700]), bytes(8), lzma.compress(plain[700:]), bytes(4))
+    (tmp_path / "two.tar.xz").write_bytes(b"".join(parts))
+    assert open_run(tmp_path / "two.tar.xz").digest == open_run(folder).digest
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_unpacked_leaves_nothing_half_written(
+    tmp_path: Path, temporary: Path, number: signal.Signals
+) -> None:
+    packed = pack(make_run(tmp_path / "runs"), tmp_path / "run.tar.gz").path
+    program = (
+        "import os, shutil, sys, time\nfrom labs.cli.__main__ import main\n"
+        "def half(source, out):\n"
+        "    out.write(b'half'); out.flush()\n"
+        "    os.kill(os.getpid(), int(sys.argv[2])); time.sleep(60)\n"
+        "shutil.copyfileobj = half\n"
+        "sys.exit(main(['runs', 'list', sys.argv[1]]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(packed), str(int(number))],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        timeout=50,
+    )
+    assert done.returncode == 128 + number
+    assert not list(temporary.iterdir())
 
 
 def test_unpacked_folder_is_removed_with_its_process(tmp_path: Path, temporary: Path) -> None:

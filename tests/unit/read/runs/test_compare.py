@@ -105,10 +105,22 @@ def test_compare_changed_says_what_and_by_how_much(tmp_path: Path) -> None:
     ]
 
 
-def test_compare_changed_with_equal_inputs_is_not_repeatable(tmp_path: Path) -> None:
+def test_compare_changed_with_equal_inputs_says_what_is_known(tmp_path: Path) -> None:
     one = make_run(tmp_path / "a", seconds=10.0)
     other = make_run(tmp_path / "b", seconds=10.001)
-    assert "not repeatable" in compare(one, other, results).lines()[2]
+    for run, cpu in ((one, "one"), (other, "another")):
+        (run / "host.json").write_text(json.dumps({"cpu": cpu, "cpus": 2, "load": [1]}))
+    lines = compare(one, other, results).lines()
+    assert lines[2] == "  the inputs are equal; bytes differ in client/fetch.json, run.json"
+    assert "cpu one -> another" in lines[3] and "docs/reproducibility.md" in lines[3]
+
+
+def test_compare_counts_libraries_that_one_side_alone_has(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "a")
+    libraries = {f"lib{n}.so": digest(bytes([n])) for n in range(9)}
+    other = make_run(tmp_path / "b", inputs(libraries=libraries))
+    line = compare(one, other, results).lines()[1]
+    assert line == "  inputs that differ: 9 libraries that only the second has"
 
 
 @pytest.mark.parametrize(

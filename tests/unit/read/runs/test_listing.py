@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from labs.errors import BadInput
+from labs.cli.__main__ import main
+from labs.errors import BadInput, LabError
 from labs.read.runs.listing import index
-from tests.run_folders import inputs, make_run, make_study
+from labs.read.runs.run import open_run
+from tests.run_folders import inputs, make_run, make_study, reseal
 
 
 def test_index_of_runs_and_studies(tmp_path: Path) -> None:
@@ -62,3 +67,67 @@ def test_index_counts_the_missing_runs_of_a_study(tmp_path: Path) -> None:
         path.rmdir() if path.is_dir() else path.unlink()
     (entry,) = (entry for entry in index(tmp_path) if entry.kind == "study")
     assert (entry.runs, entry.missing, entry.problem) == (2, 1, None)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def zeros(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def deep(path: Path) -> None:
+    path.write_bytes(b"[" * 100_000)
+
+
+def surrogate(path: Path) -> None:
+    path.write_bytes(b'{"schema": "\\ud800"}')
+
+
+def digits(path: Path) -> None:
+    path.write_bytes(b'{"schema": 1' + b"0" * 4000 + b"}")
+
+
+def no_number(path: Path) -> None:
+    path.write_bytes(b'{"schema": NaN}')
+
+
+@pytest.mark.parametrize(
+    "spoil", [pipe, zeros, folder, large, deep, surrogate, digits, no_number, Path.unlink]
+)
+@pytest.mark.parametrize("name", ["run.json", "seal.json", "resealed", "study"])
+def test_index_shows_the_others_beside_a_bad_entry(
+    tmp_path: Path, name: str, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = make_study(tmp_path)
+    bad, good = study.folders()
+    file = {"resealed": bad / "run.json", "study": study.path}.get(name, bad / name)
+    spoil(file)
+    if name == "resealed" and file.is_file() and spoil is not large:
+        reseal(bad)
+    begun = time.monotonic()
+    found = {entry.name: entry.problem for entry in index(tmp_path)}
+    assert time.monotonic() - begun < 10
+    assert found[good.name] is None
+    (problem,) = (problem for problem in found.values() if problem)
+    assert "\n" not in problem
+    if name != "study":
+        with pytest.raises(LabError):
+            open_run(bad)
+    assert main(["runs", "list", str(tmp_path)]) == 6
+    said = capsys.readouterr()
+    assert good.name in said.out and said.err == ""
+    assert problem in said.out.splitlines()[-1]

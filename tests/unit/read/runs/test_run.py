@@ -11,11 +11,10 @@ import pytest
 
 from labs.drive.outcome import Buffer
 from labs.drive.record.run_folder import Staging
-from labs.drive.record.seal import canonical, digest
 from labs.drive.testbed.link import Link, LinkReport, Measured
 from labs.errors import BadInput, Damaged
 from labs.read.runs.run import Run, RunningKernel, open_run
-from tests.run_folders import inputs, make_run, make_study, run_json
+from tests.run_folders import inputs, make_run, make_study, reseal, run_json
 
 ROOT = Path(__file__).parents[4]
 # labs run buffers --only both --transfer-mib 1, packed: 1 MiB over 1000 Mbit/s and 200 ms.
@@ -25,18 +24,6 @@ REAL = ROOT / "tests/fixtures/runs/both-1mib.tar.xz"
 @pytest.fixture(scope="module")
 def real() -> Run:
     return open_run(REAL)
-
-
-def sealed_by_hand(folder: Path) -> None:
-    """What somebody would do who wants the seal to hold: compute it anew."""
-    files = {
-        path.relative_to(folder).as_posix(): digest(path)
-        for path in folder.rglob("*")
-        if path.is_file() and path.name not in ("seal.json", "host.json")
-    }
-    (folder / "seal.json").write_bytes(
-        canonical({"schema": 1, "files": files, "digest": digest(canonical(files))})
-    )
 
 
 def test_open_run_fields(tmp_path: Path) -> None:
@@ -80,7 +67,7 @@ def test_open_run_reads_schema_1(tmp_path: Path, verdict: str, problems: tuple[s
     written = run_json(given)
     link = {"asked": old, "measured": written["link"]["measured"], "verdict": verdict}
     (folder / "run.json").write_text(json.dumps({**written, "schema": 1, "link": link}))
-    sealed_by_hand(folder)
+    reseal(folder)
     run = open_run(folder)
     assert (run.link.problems, run.link.verdict) == (problems, verdict)
     assert run.condition_asked.link == Link(
@@ -130,7 +117,7 @@ def test_open_run_refuses_wrong_content_under_a_valid_seal(
     folder = make_run(tmp_path)
     written = run_json(inputs())
     (folder / "run.json").write_text(json.dumps({**written, **said}))
-    sealed_by_hand(folder)
+    reseal(folder)
     with pytest.raises(error, match=what) as caught:
         open_run(folder)
     assert "\n" not in str(caught.value) and str(folder) in str(caught.value)

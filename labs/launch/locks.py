@@ -1,0 +1,123 @@
+"""What one process holds at a time, and what those who wait for it are told.
+
+A lock is a file locked with flock(2) (`labs.drive.record.disk`), in which its holder names
+itself. The kernel releases it when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from labs.drive.record.disk import OwnedPath, written_to
+
+LOOK_S = 0.2
+TELL_AGAIN_S = 60.0
+WAITING = "waiting"
+"""How every line begins that says what a run waits for."""
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock: a process, what for, since when (seconds since 1970), and whether it has
+    begun with that or waits for something else."""
+
+    pid: int
+    what: str
+    since_s: float
+    begun: bool
+
+    def in_words(self) -> str:
+        """Such as "process 4711 (both, for 12 s)"."""
+        held_s = max(0, round(time.time() - self.since_s))
+        held = f"{held_s} s" if held_s < 120 else f"{held_s // 60} min"
+        return f"process {self.pid} ({self.what}, {'for' if self.begun else 'waiting for'} {held})"
+
+
+def take(path: Path, what: str, next_step: str, *, begun: bool = True) -> OwnedPath | None:
+    """Lock a path and write into it who holds it; None if another process does.
+
+    `begun` is false if the holder first waits for something else. BadInput or Missing, with
+    `next_step`, if the path cannot be written or locked.
+    """
+    import fcntl  # noqa: PLC0415  not on every system
+
+    with written_to(path.parent, next_step):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        owned = OwnedPath(path, descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its last holder may have removed it before it let go.
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
+                name(owned, what, begun=begun)
+                return owned
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return None
+
+
+def name(owned: OwnedPath, what: str, *, begun: bool) -> None:
+    """Write into a lock who holds it from now on, and what for."""
+    words = json.dumps(asdict(Holder(os.getpid(), what, time.time(), begun))).encode()
+    os.ftruncate(owned.descriptor, 0)
+    os.pwrite(owned.descriptor, words, 0)
+
+
+def holder(path: Path) -> Holder | None:
+    """Who holds a lock; None if nobody does. What a killed process left is removed."""
+    if not path.exists():
+        return None
+    free = OwnedPath.of_a_dead_owner(path)
+    if free is not None:
+        free.release()
+        return None
+    return _read(path)
+
+
+def _read(path: Path) -> Holder | None:
+    """What a lock says of its holder; None in the instant before it says so."""
+    try:
+        said = json.loads(path.read_text("utf-8"))
+        return Holder(
+            int(said["pid"]), str(said["what"]), float(said["since_s"]), bool(said["begun"])
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def wait_for(
+    attempt: Callable[[], Found | None],
+    what: Callable[[], str],
+    cancelled: Callable[[], bool],
+    tell: Callable[[str], None],
+) -> Found:
+    """Try until an attempt gives something; KeyboardInterrupt once it is cancelled.
+
+    From the second attempt on `tell` hears what it waits for, at once and then every minute.
+    """
+    told_s: float | None = None
+    for look in itertools.count():
+        found = attempt()
+        if found is not None:
+            return found
+        if cancelled():
+            raise KeyboardInterrupt
+        # Whoever asks about a lock holds it for an instant: the first attempt may miss by that.
+        if look and (told_s is None or time.monotonic() - told_s >= TELL_AGAIN_S):
+            tell(f"{WAITING} {what()}")
+            told_s = time.monotonic()
+        time.sleep(LOOK_S)
+    raise AssertionError("unreachable")

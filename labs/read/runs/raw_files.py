@@ -1,0 +1,115 @@
+"""The raw files of a run and their parsers: what a parser refuses is named with its file.
+
+The parsers are pure functions that raise Damaged for what a tool cannot have printed. This module
+is the only caller that they have for a file of a run: an error that a parser does not raise on
+purpose is damage of the file, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from labs.drive import tc
+from labs.drive.host_load import FILE
+from labs.drive.record.stored_files import AGAIN, MOST_JSON_BYTES, parse, read_bytes
+from labs.errors import Damaged
+from labs.read.parse import http_clients, inet_diag, proc, ss
+
+T = TypeVar("T")
+Reader = Callable[[bytes], T]
+# What a parser raises for content that it does not expect, beyond Damaged.
+UNEXPECTED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def as_text(parser: Callable[[str], T]) -> Reader[T]:
+    """A reader that gives the text of a file to a parser."""
+    return lambda content: parser(content.decode("utf-8", "replace"))
+
+
+def as_json(parser: Callable[[object], T]) -> Reader[T]:
+    """A reader that gives the JSON in a file to a parser."""
+
+    def read(content: bytes) -> T:
+        if len(content) > MOST_JSON_BYTES:
+            raise Damaged(f"{len(content)} bytes of JSON. Allowed: at most {MOST_JSON_BYTES}")
+        return parser(parse(content))
+
+    return read
+
+
+def last_line(reader: Reader[T]) -> Reader[T]:
+    """A reader of the last line of a file, for a program that adds one line per start."""
+    return lambda content: reader(content.splitlines()[-1])
+
+
+AB_REPORT: Reader[http_clients.Ab] = as_text(http_clients.ab)
+FETCH: Reader[dict[str, Any]] = as_json(http_clients.fetch)
+ASK: Reader[tuple[float, ...]] = as_json(http_clients.ask)
+MACHINES: Reader[dict[str, dict[str, Any]]] = as_json(proc.machines)
+SAMPLING: Reader[proc.Sampling] = last_line(as_json(proc.sampling))
+READERS: Mapping[str, Reader[object]] = {
+    "ab.txt": AB_REPORT,
+    "ask.json": ASK,
+    "fetch.json": FETCH,
+    "httping.txt": as_text(http_clients.httping),
+    FILE: MACHINES,
+    "nstat-after.txt": as_text(proc.counters),
+    "nstat-before.txt": as_text(proc.counters),
+    "sampler.json": SAMPLING,
+    "samples.bin": inet_diag.samples,
+    "ss.txt": as_text(ss.blocks),
+    "tc-after.txt": as_text(tc.queues),
+    "tc-before.txt": as_text(tc.queues),
+    "wget.txt": as_text(http_clients.wget),
+}
+"""Who reads a file, by the last part of its name."""
+
+
+AB_PERCENTILES = "ab.csv"
+"""Read with the report beside it, and after that."""
+
+
+def read(path: Path, reader: Reader[T]) -> T:
+    """Return what a reader makes of a file; Damaged, with the file's name, if it refuses it."""
+    content = read_bytes(path)
+    try:
+        return _read(content, reader)
+    except Damaged as error:
+        raise Damaged(f"{path}: {error}. {AGAIN}") from error
+
+
+def check(folder: Path, names: Iterable[str]) -> None:
+    """Read every raw file that has a reader; Damaged, with its name, for the first refused."""
+    for name in sorted(names, key=lambda name: (name.endswith(AB_PERCENTILES), name)):
+        host, _, last = name.rpartition("/")
+        try:
+            if last in READERS:
+                _read(read_bytes(folder / name), READERS[last])
+            elif last == AB_PERCENTILES:
+                report = _read(read_bytes(folder / host / "ab.txt"), AB_REPORT)
+                _read(read_bytes(folder / name), ab_percentiles(report))
+        except Damaged as error:
+            raise Damaged(f"{name}: {error}") from error
+
+
+def _read(content: bytes, reader: Reader[T]) -> T:
+    try:
+        return reader(content)
+    except UNEXPECTED as error:
+        raise Damaged(f"it cannot be read ({type(error).__name__}: {str(error)[:80]})") from error
+
+
+def ab_percentiles(report: http_clients.Ab) -> Reader[dict[int, float]]:
+    """A reader of the file that ab -e wrote beside a report."""
+    return as_text(partial(http_clients.ab_percentiles, requests=report.complete))

@@ -1,0 +1,41 @@
+"""What the doctor adds to a diagnosis: the places for runs, and who holds them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from labs.cli.doctor import with_places
+from labs.drive.testbed.diagnosis import Check, Diagnosis
+from labs.launch import slots
+
+VIRTUAL = Diagnosis("virtual", "", ())
+
+
+@pytest.fixture(autouse=True)
+def one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("LABS_JOBS", "1")
+
+
+def test_with_places_says_who_holds_them() -> None:
+    (free,) = with_places(VIRTUAL).checks
+    assert free.ok and not free.needed
+    with slots.slot("both", lambda: False, pytest.fail):
+        (taken,) = with_places(VIRTUAL).checks
+    assert not taken.ok and not taken.needed
+    assert f"process {os.getpid()} (both, " in taken.found
+
+
+def test_with_places_says_why_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABS_JOBS", "none")
+    (check,) = with_places(VIRTUAL).checks
+    assert not check.ok and "LABS_JOBS" in check.found
+
+
+def test_with_places_says_nothing_of_them_where_nothing_runs() -> None:
+    lacking = Diagnosis("virtual", "", (Check("kernel", False, "none"),))
+    for one in (lacking, Diagnosis("recorded", "", ())):
+        assert with_places(one) == one

@@ -1,0 +1,107 @@
+"""The root of a guest: what is in it, held to what this machine's loader says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from labs.drive.kernel.boot import PATH
+from labs.drive.kernel.guest_root import ACCOUNTS, guest_root, kept_root, libraries, library_cache
+from labs.drive.programs.init import INIT, PYTHON
+from labs.errors import Missing
+from labs.launch.inventory import python
+
+LDCONFIG = shutil.which("ldconfig", path=PATH)
+
+
+def found(*names: str) -> dict[str, Path]:
+    return {
+        name: Path(shutil.which(name, path=PATH) or pytest.skip(f"no {name}")) for name in names
+    }
+
+
+@pytest.mark.parametrize("name", ["ip", "ss", "nginx", "sh"])
+def test_libraries_are_those_that_the_loader_lists(name: str) -> None:
+    program = found(name)[name]
+    listed = subprocess.run(("ldd", program), capture_output=True, text=True).stdout
+    wanted = set(re.findall(r"^\t(\S+) => /", listed, re.MULTILINE))
+    loader = re.findall(r"^\t(?:\S+ => )?/\S*/(ld-\S+)", listed, re.MULTILINE)
+    assert set(libraries([program])) == wanted | set(loader)
+
+
+def test_libraries_of_a_script_are_none(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    assert libraries([tmp_path / "script"]) == {}
+
+
+def test_libraries_that_are_not_here_are_named(tmp_path: Path) -> None:
+    program = found("ip")["ip"].read_bytes()
+    (tmp_path / "ip").write_bytes(program.replace(b"libmnl.so.0", b"libnon.so.0"))
+    with pytest.raises(Missing, match=r"libnon\.so\.0"):
+        libraries([tmp_path / "ip"])
+
+
+def test_guest_root_has_a_digest_for_each_file_that_it_takes_from_here() -> None:
+    root = guest_root(found("ip"), python())
+    here = {name: path for name, path in root.files.items() if isinstance(path, Path)}
+    modules = {name for name in here if re.match(r"usr/lib/python3\.\d+/", name)}
+    assert "python3-modules" in root.tools and len(modules) > 300
+    told = {f"usr/bin/{name}" for name in root.tools} | {
+        f"usr/lib/{name}" for name in root.libraries
+    }
+    assert set(here) - modules == told - {"usr/bin/python3-modules"}
+
+
+def test_guest_root_has_no_folder_of_packages_and_no_tests() -> None:
+    root = guest_root(found("ip"), python())
+    assert not [
+        name for name in root.files if re.search(r"site-packages|dist-packages|/test/", name)
+    ]
+
+
+def test_guest_root_brings_what_runs_a_script(tmp_path: Path) -> None:
+    script = tmp_path / "mine"
+    script.write_text("#!/usr/bin/env sh\necho hello\n")
+    assert {"mine", "env", "sh"} <= set(guest_root({"mine": script}, python()).tools)
+
+
+def test_guest_root_tells_apart_by_content_and_not_by_place(tmp_path: Path) -> None:
+    one = found("ip")
+    moved = {"ip": Path(shutil.copy(one["ip"], tmp_path))}
+    assert guest_root(one, python()).as_inputs() == guest_root(moved, python()).as_inputs()
+    with moved["ip"].open("ab") as file:
+        file.write(b"\0")
+    differing = guest_root(moved, python())
+    assert differing.tools["ip"] != guest_root(one, python()).tools["ip"]
+    assert differing.libraries == guest_root(one, python()).libraries
+
+
+def test_accounts_of_a_guest_are_in_numbers_of_their_own() -> None:
+    assert len(set(ACCOUNTS.values())) == len(ACCOUNTS) and ACCOUNTS["root"] == 0
+
+
+@pytest.mark.skipif(LDCONFIG is None, reason="ldconfig is not installed")
+def test_library_cache_is_one_that_ldconfig_reads(tmp_path: Path) -> None:
+    names = ["libc.so.6", "libm.so.6", "libcap.so.2", "libpcap.so.0.8", "liba10.so.1", "liba9.so.1"]
+    path = tmp_path / "ld.so.cache"
+    path.write_bytes(library_cache({name: f"/usr/lib/{name}" for name in names}))
+    said = subprocess.run(
+        (str(LDCONFIG), "-p", "-C", path), capture_output=True, text=True, check=True
+    ).stdout
+    listed = re.findall(r"^\t(\S+) \(libc6,x86-64\) => (\S+)$", said, re.MULTILINE)
+    assert sorted(listed) == sorted((name, f"/usr/lib/{name}") for name in names)
+    order = [name for name, _ in listed]
+    assert order.index("liba10.so.1") < order.index("liba9.so.1")  # numbers, from the greatest
+
+
+def test_kept_root_is_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = kept_root(guest_root(found("ip"), python()), python())
+    for inside in (INIT, PYTHON, "/etc/passwd", "/sbin/ip", "/lib64/ld-linux-x86-64.so.2"):
+        assert (folder / inside[1:]).is_file(), inside
+    for mounted in ("dev", "proc", "sys", "run", "tmp", "var/log"):
+        assert (folder / mounted).is_dir()

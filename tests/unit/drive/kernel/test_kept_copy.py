@@ -1,0 +1,177 @@
+"""Copies that are told by content: made, used again, mended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from labs.drive.kernel.kept_copy import LIST, check, content_digest, files_digest, kept_copy
+from labs.errors import Missing, RunFailed
+
+PYTHON = Path(sys.executable)
+FILES = {"pkg/__init__.py": b"", "pkg/one.py": b"ONE = 1\n", "etc/hosts": b"127.0.0.1 me\n"}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "labs"
+
+
+def made() -> Path:
+    return kept_copy("things", FILES, PYTHON, links={"lib": "pkg"}, folders=("run",))
+
+
+def shown(copy: Path) -> dict[str, bytes]:
+    """The files of a copy but for what was compiled."""
+    return {
+        str(path.relative_to(copy)): path.read_bytes()
+        for path in copy.rglob("*")
+        if path.is_file() and path.suffix != ".pyc" and "lib" not in path.relative_to(copy).parts
+    }
+
+
+def test_kept_copy_has_the_files_links_and_folders_and_is_compiled() -> None:
+    copy = made()
+    assert shown(copy) == FILES
+    assert os.readlink(copy / "lib") == "pkg" and (copy / "run").is_dir()
+    assert [path.name for path in copy.rglob("one.*.pyc") if "lib" not in path.parts[-3:]]
+
+
+def test_kept_copy_is_made_once(cache: Path) -> None:
+    first = made().stat()
+    assert os.path.samestat(first, made().stat())
+    assert [path.name[0] for path in (cache / "things").iterdir()] != ["."]
+    assert len(list((cache / "things").iterdir())) == 1
+
+
+def test_kept_copy_takes_files_as_well_as_bytes(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"#!/bin/sh\n")
+    program.chmod(0o755)
+    copy = kept_copy("things", {"bin/program": program}, PYTHON)
+    assert (copy / "bin/program").stat().st_mode & stat.S_IXUSR
+    assert files_digest({"bin/program": program}) == files_digest({"bin/program": b"#!/bin/sh\n"})
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "another content": lambda copy: (copy / "pkg/one.py").write_bytes(b"ONE = 2\n"),
+    "a truncated file": lambda copy: os.truncate(copy / "pkg/one.py", 3),
+    "a file that is gone": lambda copy: (copy / "etc/hosts").unlink(),
+    "a file too many": lambda copy: (copy / "pkg/two.py").write_bytes(b""),
+    "a link too many": lambda copy: (copy / "pkg/two.py").symlink_to("one.py"),
+    "a pipe too many": lambda copy: os.mkfifo(copy / "pkg/two.py"),
+    "a folder of another name": lambda copy: (copy / "pkg").rename(copy / "lib2"),
+    "compiled from something else": lambda copy: next(copy.rglob("one.*.pyc")).write_bytes(b"x"),
+    "no list": lambda copy: (copy.parent / LIST).unlink(),
+    "a list that is none": lambda copy: (copy.parent / LIST).write_text("[" * 100_000),
+    "no copy": lambda copy: shutil.rmtree(copy),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_kept_copy_mends_what_was_damaged(damage: str, cache: Path) -> None:
+    copy = made()
+    DAMAGE[damage](copy)
+    mended = made()
+    assert mended == copy and shown(mended) == FILES and os.readlink(mended / "lib") == "pkg"
+    assert next(mended.rglob("one.*.pyc")).stat().st_size > 10
+    assert len(list((cache / "things").iterdir())) == 1
+
+
+def test_kept_copy_sees_a_change_that_keeps_size_and_time() -> None:
+    copy = made()
+    one = copy / "pkg/one.py"
+    about = one.stat()
+    one.write_bytes(b"ONE = 9\n")
+    os.utime(one, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert shown(made()) == FILES
+
+
+def test_kept_copy_without_a_cache_that_can_be_written_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(Missing):
+        made()
+
+
+def test_content_digest_reads_a_file_again_once_it_changed(tmp_path: Path) -> None:
+    path = tmp_path / "it"
+    path.write_bytes(b"one")
+    first = content_digest(path)
+    path.write_bytes(b"two")
+    assert first == content_digest(b"one") and content_digest(path) == content_digest(b"two")
+
+
+def test_kept_copy_refuses_code_that_does_not_compile(cache: Path) -> None:
+    with pytest.raises(RunFailed, match=r"one\.py.*SyntaxError") as refused:
+        kept_copy("things", {"one.py": b"def measure(:\n"}, PYTHON)
+    assert "\n" not in str(refused.value) and list((cache / "things").iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [one for one in DAMAGE if one != "no copy"])
+def test_check_refuses_a_copy_that_was_changed(damage: str) -> None:
+    copy = made()
+    check(copy)
+    DAMAGE[damage](copy)
+    with pytest.raises(RunFailed) as refused:
+        check(copy)
+    assert str(copy) in str(refused.value) and "\n" not in str(refused.value)
+
+
+MAKER = """
+import sys
+from pathlib import Path
+from labs.drive.kernel import kept_copy
+def stop(*given):
+    print("making", flush=True)
+    sys.stdin.read()
+kept_copy._make = stop
+kept_copy.kept_copy("things", {"two.py": b""}, Path(sys.executable))
+"""
+
+
+def test_kept_copy_clears_what_a_killed_process_left(cache: Path) -> None:
+    made()
+    with subprocess.Popen(
+        (sys.executable, "-c", MAKER),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[4],
+    ) as maker:
+        assert maker.stdout is not None and maker.stdout.readline()
+        maker.kill()
+    assert list((cache / "things").glob(".making-*"))
+    made()
+    assert [path.name.startswith(".") for path in (cache / "things").iterdir()] == [False]
+
+
+def test_kept_copy_clears_copies_that_were_not_used_for_a_week(cache: Path) -> None:
+    old = kept_copy("things", {"old.py": b""}, PYTHON)
+    recent = kept_copy("things", {"recent.py": b""}, PYTHON)
+    earlier = cache / "things" / ("0a" * 32)  # as earlier versions kept them
+    earlier.mkdir()
+    long_ago = time.time() - 8 * 24 * 3600
+    for path in (old.parent / LIST, earlier):
+        os.utime(path, (long_ago, long_ago))
+    assert kept_copy("things", {"recent.py": b""}, PYTHON) == recent
+    assert not old.exists() and not earlier.exists() and recent.exists()
+
+
+def test_kept_copy_is_not_cleared_when_it_is_used_again_after_a_week(cache: Path) -> None:
+    inode = made().stat().st_ino
+    (kept,) = (cache / "things").iterdir()
+    long_ago = time.time() - 8 * 24 * 3600
+    for path in (kept / LIST, kept):
+        os.utime(path, (long_ago, long_ago))
+    assert made().stat().st_ino == inode

@@ -1,0 +1,121 @@
+"""What one process holds at a time, who is told about it, and what a killed process leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from labs.errors import BadInput
+from labs.launch import locks
+from labs.launch.locks import Holder, holder, take, wait_for
+
+ROOT = Path(__file__).parents[3]
+# Holds a lock in a process of its own until its input ends.
+HOLDER = """
+import sys
+from pathlib import Path
+from labs.launch.locks import take
+held = take(Path(sys.argv[1]), "both", "")
+print(held is not None, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "locks" / "one"
+
+
+@pytest.fixture
+def other(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the lock."""
+    with subprocess.Popen(
+        (sys.executable, "-c", HOLDER, str(path)),
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "True\n"
+        yield process
+        process.kill()
+
+
+def test_take_excludes_another_process_until_it_is_killed(
+    path: Path, other: subprocess.Popen[str]
+) -> None:
+    assert take(path, "mine", "") is None
+    other.kill()
+    other.wait()
+    assert path.exists() and holder(path) is None and not path.exists()
+    mine = take(path, "mine", "")
+    assert mine is not None
+    mine.release()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_holder_is_the_process_and_what_it_does(path: Path, other: subprocess.Popen[str]) -> None:
+    found = holder(path)
+    assert found is not None
+    assert (found.pid, found.what, found.begun) == (other.pid, "both", True)
+    assert 0 <= time.time() - found.since_s < 60
+
+
+def test_holder_of_a_lock_that_nobody_holds(path: Path) -> None:
+    assert holder(path) is None
+    path.parent.mkdir()
+    path.write_text("{")
+    assert holder(path) is None and not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("begun", "held_s", "words"),
+    [
+        (True, 12, "process 4711 (both, for 12 s)"),
+        (True, 300, "process 4711 (both, for 5 min)"),
+        (False, 0, "process 4711 (both, waiting for 0 s)"),
+    ],
+)
+def test_holder_in_words(begun: bool, held_s: float, words: str) -> None:
+    assert Holder(4711, "both", time.time() - held_s, begun).in_words() == words
+
+
+def test_take_refuses_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="name another"):
+        take(tmp_path / "file" / "one", "mine", "name another")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_take_refuses_a_folder_of_somebody_else() -> None:
+    with pytest.raises(BadInput):
+        take(Path("/one"), "mine", "")
+
+
+def test_wait_for_tells_at_once_and_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "LOOK_S", 0.0)
+    monkeypatch.setattr(locks, "TELL_AGAIN_S", 60.0)
+    clock = iter(range(0, 1000, 25))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    answers = iter([None] * 6 + ["found"])
+    told: list[str] = []
+    assert wait_for(lambda: next(answers), lambda: "for it", lambda: False, told.append) == "found"
+    assert told == ["waiting for it"] * 2
+
+
+def test_wait_for_tells_nothing_if_the_second_attempt_succeeds() -> None:
+    answers = iter([None, "found"])
+    told: list[str] = []
+    assert wait_for(lambda: next(answers), lambda: "for it", lambda: False, told.append) == "found"
+    assert told == []
+
+
+def test_wait_for_ends_when_it_is_cancelled() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        wait_for(lambda: None, lambda: "for it", lambda: True, pytest.fail)
