@@ -139,19 +139,27 @@ def _make(
         else:
             shutil.copyfile(content, path)
             path.chmod(content.stat().st_mode & 0o755 | 0o644)
-    words = ("-I", "-m", "compileall", "-q", "-s", str(copy), "-p", "/", "-j", "0")
-    done = subprocess.run(
-        (interpreter, *words, "--invalidation-mode", "unchecked-hash", str(copy)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        said = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
-        raise RunFailed(f"{interpreter} cannot compile the code of a run: {said}")
+    _compile(copy, interpreter)
     (made / LIST).write_text(json.dumps(_listed(copy), indent=0))
+
+
+def _compile(copy: Path, interpreter: Path) -> None:
+    """Compile the modules of a copy; RunFailed, with what the interpreter says, if it cannot."""
+    words = ("-I", "-m", "compileall", "-q", "-s", str(copy), "-p", "/")
+    said = ""
+    for workers in ("0", "1"):  # several at once need semaphores, which need a writable /dev/shm
+        done = subprocess.run(
+            (interpreter, *words, "-j", workers, "--invalidation-mode", "unchecked-hash", copy),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if not done.returncode:
+            return
+        said = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
+    raise RunFailed(f"{interpreter} cannot compile the code of a run: {said}")
 
 
 def _is_whole(kept: Path, wanted: Mapping[str, str]) -> bool:
