@@ -203,7 +203,14 @@ ETC = (
         ),
     ),
     absent("terminfo absent", "/etc/terminfo", "/usr/lib/terminfo", "/usr/share/terminfo"),
-    mounted("all of /etc absent", "-t", "tmpfs", "tmpfs", "/etc"),
+    Variant(
+        "all of /etc absent, but what the standard library links to",
+        steps=(
+            ("mkdir", "{work}/etc"),
+            ("cp", "-a", "/etc/{stdlib_name}", "{work}/etc"),
+            ("mount", "--bind", "{work}/etc", "/etc"),
+        ),
+    ),
     mounted("all of /usr/share absent", "-t", "tmpfs", "tmpfs", "/usr/share"),
 )
 
@@ -217,7 +224,22 @@ LIBRARY = (
     Variant(
         "standard library with stale __pycache__",
         ("{stdlib}",),
-        (("find", "{stdlib}", "-name", "*.py", "-exec", "touch", "-d", "2001-01-01", "{}", "+"),),
+        (
+            (
+                "find",
+                "{stdlib}",
+                "-name",
+                "*.py",
+                "-type",
+                "f",
+                "-exec",
+                "touch",
+                "-d",
+                "2001-01-01",
+                "{}",
+                "+",
+            ),
+        ),
     ),
     Variant(
         "standard library with damaged __pycache__",
@@ -239,6 +261,13 @@ LIBRARY = (
         "a new module",
         ("{stdlib}",),
         (File("{stdlib}/labs_other.py", "x = 1\n"),),
+        expected=OTHER_KEY,
+        inputs=("tools.python3-modules",),
+    ),
+    Variant(
+        "a module behind a broken link",
+        ("{stdlib}",),
+        (("ln", "-sf", "/nonexistent", "{stdlib}/antigravity.py"),),
         expected=OTHER_KEY,
         inputs=("tools.python3-modules",),
     ),
@@ -271,9 +300,7 @@ INPUTS = (
     other_input("another libc", "{libc}", "libraries.libc.so.6"),
     other_input("another loader", "{loader}", "libraries.{loader_name}"),
     other_input("another libcrypto", "{crypto}", "libraries.{crypto_name}"),
-    other_input(
-        "another extension module", "{extension}", "tools.python3-modules", layer="{stdlib}"
-    ),
+    other_input("another extension module", "{extension}", "tools.python3-modules"),
     Variant(
         "another libcrypto for a newer processor",
         ("/etc", "/var/cache", "{libs}"),

@@ -59,11 +59,8 @@ PLACES = (
             ("mount", "--bind", "/dev/zero", f"/dev/{name}") for name in ("random", "urandom")
         ),
     ),
-    Variant(
-        "cache on a tmpfs",
-        steps=(("mkdir", "{work}/cache"), ("mount", "-t", "tmpfs", "tmpfs", "{work}/cache")),
-    ),
-    Variant("cache in an overlay", ("{work}",)),
+    Variant("cache on a tmpfs", steps=(("mount", "-t", "tmpfs", "tmpfs", "{work}/cache"),)),
+    Variant("cache in an overlay", ("{work}/cache",)),
     Variant(
         "cache elsewhere, with spaces",
         env={"XDG_CACHE_HOME": "{work}/a folder/of another name, which is rather long/ü"},

@@ -98,10 +98,12 @@ def _version_of(path: Path, digest: str) -> str:
         stdin=subprocess.DEVNULL,
         env={"PATH": PATH, "LC_ALL": "C"},
     )
-    said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
-    return said.splitlines()[0] if said else ""
+    said = (done.stdout or done.stderr).decode("utf-8", "replace").strip().splitlines()
+    return next((line for line in said if not line.startswith(OF_THE_LOADER)), "")
 
 
+# Begins a line about a library that /etc/ld.so.preload names and that cannot be loaded.
+OF_THE_LOADER = "ERROR: ld.so: "
 # What every run starts on a machine, whatever its experiment.
 EVERY_RUN_ON_MACHINES = ("python3", "ip", "tc", "ss", "nstat")
 MEMORY_STEP_MIB = 64

@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 
 from labs.catalog import LABS, find
-from labs.drive.kernel.guest_root import FOLDERS, LINKS
+from labs.drive.kernel.guest_root import FOLDERS, LINKS, libraries
 from labs.drive.kernel.kept_copy import content_digest
+from labs.launch.inventory import python
 from labs.launch.launch import make
 from labs.launch.plan import Planned, code_of, plan
 
@@ -42,6 +43,7 @@ STARTED, ENDED = "execve(", "+++ exited with 0 +++"
 CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+)(?: (E[A-Z]+) .*)?$")
 DESCRIPTOR = re.compile(r"(?:AT_FDCWD|\d+), ")
 TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
+LIBRARY = re.compile(r"/lib[^/]*\.so(\.|$)")
 TWO_PATHS = ("rename", "renameat", "renameat2", "link", "linkat")
 ABSENT = ("ENOENT", "ENOTDIR")
 # The four folders of a guest, as its kernel names them.
@@ -49,13 +51,12 @@ OF_THE_GUEST = re.compile(r"/proc/self/cwd/(guest|code|boot|run)(?:/(.*))?$")
 
 BOOT = r"/.+/labs-boot-[0-9a-f]+"
 STARTUP: Mapping[str, str] = {
+    "/etc/ld.so.preload": "absent; tests.host_variants creates one",
+    "/etc/ld.so.cache": "where the C library is; tests.host_variants removes and replaces it",
     BOOT: "the boot's own folder, in which the kernel creates the guest's memory: a nameless file "
     "of zeros",
     rf"{BOOT}/\.uml(/.*)?": "created by the kernel for its process id, which nothing reads",
     "/proc/cpuinfo": "the processor's flags and cache alignment; tests.host_variants replaces it",
-    r"/etc/ld\.so\.(preload|cache)": "read by the loader of the kernel's own program; both change "
-    "where its libraries lie, not the guest's memory; tests.host_variants replaces them",
-    r"(/usr)?/lib(64)?(/[\w-]+)?/libc\.so\.6": "the kernel's C library, which is an input of runs",
     "/dev/ptmx": "opened once to learn whether terminals raise SIGIO; the guest has no terminal",
 }
 
@@ -89,6 +90,8 @@ class Inputs:
 
     files: Mapping[str, frozenset[str]]
     folders: Mapping[str, frozenset[str]]
+    libraries: frozenset[str]
+    """The digests of the shared libraries, of which the kernel itself loads the C library."""
 
     @classmethod
     def of(cls, planned: Planned) -> Inputs:
@@ -103,7 +106,7 @@ class Inputs:
             for where, names in files.items()
         }
         folders["guest"] |= {above for name in FOLDERS for above in (name, *parents(name))}
-        return cls(files, folders)
+        return cls(files, folders, frozenset(planned.root.libraries.values()))
 
     def refuse(self, access: Access) -> bool:
         """Whether an access concerns no input of the run.
@@ -113,7 +116,10 @@ class Inputs:
         """
         found = OF_THE_GUEST.match(access.path)
         if not found:
-            return not any(re.fullmatch(known, access.path) for known in STARTUP)
+            return not (
+                any(re.fullmatch(known, access.path) for known in STARTUP)
+                or (LIBRARY.search(access.path) and self._is_library(Path(access.path)))
+            )
         where, name = found[1], found[2] or ""
         if where == "run" or access.error in ABSENT:
             return False
@@ -121,6 +127,9 @@ class Inputs:
         above, _, last = name.rpartition("/")
         compiled = last == "__pycache__" and above in folders
         return not (name in files | folders or compiled or source_of(name) in files)
+
+    def _is_library(self, path: Path) -> bool:
+        return path.is_file() and content_digest(path) in self.libraries
 
 
 def parents(name: str) -> Iterator[str]:
@@ -181,8 +190,9 @@ def test_inputs_refuse_what_is_no_input(tmp_path: Path) -> None:
     inputs = Inputs.of(planned)
     base, nothing = "/proc/self/cwd", "ENOENT"
     for path, error in (
-        ("/etc/ld.so.preload", nothing),
         ("/etc/localtime", None),
+        ("/etc/nsswitch.conf", nothing),
+        ("/usr/lib/libother.so.1", None),
         (f"{base}/guest/etc/ld.so.preload", None),
         (f"{base}/guest/usr/lib/__pycache__/stray.cpython-311.pyc", None),
         (f"{base}/code/labs/read/lab.py", None),
@@ -197,6 +207,7 @@ def test_inputs_refuse_what_is_no_input(tmp_path: Path) -> None:
         (f"/{base}/guest/./usr/lib/libc.so.6", None),
         (f"{base}/code/labs/drive/__pycache__/bench.cpython-311.pyc", None),
         (f"{base}/code/labs/drive", None),
+        (str(libraries([python()])["libc.so.6"]), None),
     ):
         line = f'access("{path}", R_OK) = ' + (f"-1 {error} (No such file)" if error else "0")
         (access,) = accesses([line])

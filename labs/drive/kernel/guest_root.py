@@ -189,8 +189,7 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
         stdin=subprocess.DEVNULL,
         env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
-    text = done.stdout.decode("utf-8", "replace")
-    named = {match[1]: Path(match[2]) for match in _LISTED.finditer(text)}
+    named = listed(done.stdout.decode("utf-8", "replace"))
     found, waiting = {}, list(asked.needed)
     while waiting:
         name = waiting.pop()
@@ -207,7 +206,13 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
     return found | {Path(loader).name: Path(loader)}
 
 
-_LISTED = re.compile(r"^\s*(\S+) => (/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
+_LISTED = re.compile(r"^\s*(?:(\S+) => )?(/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
+
+
+def listed(text: str) -> dict[str, Path]:
+    """The libraries that a loader lists, by soname; one that /etc/ld.so.preload names is listed by
+    its path alone."""
+    return {match[1] or Path(match[2]).name: Path(match[2]) for match in _LISTED.finditer(text)}
 
 
 @functools.cache
@@ -230,7 +235,10 @@ def _modules(home: Path) -> Iterator[tuple[str, Path]]:
         )
         for name in sorted(names):
             path = Path(folder, name)
-            if name.endswith(".py") or (name.endswith(".so") and _extension(path, home)):
+            # Debian links sitecustomize.py to a file of /etc, which need not exist.
+            if path.exists() and (
+                name.endswith(".py") or (name.endswith(".so") and _extension(path, home))
+            ):
                 yield str(path.relative_to(home)), path
 
 

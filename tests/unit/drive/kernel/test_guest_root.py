@@ -17,6 +17,7 @@ from labs.drive.kernel.guest_root import (
     kept_root,
     libraries,
     library_cache,
+    listed,
 )
 from labs.drive.programs.init import INIT, PYTHON
 from labs.errors import Missing
@@ -38,6 +39,18 @@ def test_libraries_are_those_that_the_loader_lists(name: str) -> None:
     wanted = set(re.findall(r"^\t(\S+) => /", listed, re.MULTILINE))
     loader = re.findall(r"^\t(?:\S+ => )?/\S*/(ld-\S+)", listed, re.MULTILINE)
     assert set(libraries([program])) == wanted | set(loader)
+
+
+def test_listed_has_preloaded_libraries_by_their_names() -> None:
+    """What glibc 2.36 lists of `true` with libm in /etc/ld.so.preload."""
+    text = (
+        "\tlinux-vdso.so.1 (0x00007ffd2d5f2000)\n"
+        "\t/lib/x86_64-linux-gnu/libm.so.6 (0x00007f8f3cc1a000)\n"
+        "\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f8f3ca39000)\n"
+        "\tlibgone.so.1 => not found\n"
+    )
+    where = Path("/lib/x86_64-linux-gnu")
+    assert listed(text) == {name: where / name for name in ("libm.so.6", "libc.so.6")}
 
 
 def test_libraries_of_a_script_are_none(tmp_path: Path) -> None:
