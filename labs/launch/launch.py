@@ -1,4 +1,4 @@
-"""Make the missing runs of a plan: side by side, with progress, until done or cancelled."""
+"""Perform the missing runs of a plan concurrently, with progress, until done or cancelled."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from labs.read.runs import raw_files
 from labs.read.runs.run import Run, open_run
 
 Progress = Callable[[str, str], None]
-"""Called with a run's title and a line about it; 'made' or 'there already' at last. A line about
-what it waits for begins with `labs.launch.locks.WAITING`."""
+"""Called with a run's title and a line about it; the last line is 'made' or 'there already'. A
+line that says what the run waits for begins with `labs.launch.locks.WAITING`."""
 
 PREFIX = "labs: "
-# The lock of a run that is being made, beside it: each run is made once.
+# The lock of a run in progress, next to its folder, so that each run is performed once.
 MAKING = ".making-"
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
 FREE_MIB = 256
@@ -54,7 +54,7 @@ PROBE_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Made:
-    """A study all of whose runs exist: its file, and its runs in the plan's order."""
+    """A complete study: its file, and its runs in the plan's order."""
 
     file: studies.StudyFile
     opened: Opened
@@ -62,12 +62,12 @@ class Made:
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """The runs, opened when they are first asked for: making them needs only Python."""
+        """The runs, opened on first access, because performing them needs only Python."""
         return tuple(self.opened[name] for name in self.names)
 
 
 class Opened:
-    """The runs of a folder as they become complete: each is verified and opened once."""
+    """The complete runs of a folder; each is verified and opened once."""
 
     def __init__(self, runs: Path) -> None:
         self.folder = runs
@@ -80,7 +80,7 @@ class Opened:
         return self._runs[name]
 
     def complete(self, name: str) -> bool:
-        """Whether a run exists, whole and as it was sealed."""
+        """Whether a run exists, is complete, and matches its seal."""
         try:
             return (self.folder / name).is_dir() and bool(self[name])
         except LabError:
@@ -90,7 +90,7 @@ class Opened:
 def make(
     planned: Planned, driving: code.Code, runs: Path, cpu: int | None, say: Callable[[str], None]
 ) -> Path:
-    """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
+    """Perform one run and return its folder; a failed run leaves nothing behind."""
     interpreter = inventory.python()
     _check_programs(planned, interpreter)
     copied = code.copied(driving, interpreter)
@@ -162,7 +162,7 @@ def _check_programs(planned: Planned, interpreter: Path) -> None:
 
 
 def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) -> None:
-    """Make a run with this machine's own kernel, in a process of its own."""
+    """Perform a run with this machine's own kernel, in a separate process."""
     process = subprocess.Popen(
         ("setpriv", "--pdeathsig", "TERM", *argv),
         cwd=staging,
@@ -190,7 +190,7 @@ def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) 
 
 
 def _raise_failure(planned: Planned, folder: Path) -> None:
-    """Raise what the run itself left as the reason of its failure, if it left one."""
+    """Raise the error that the run itself recorded, if it recorded one."""
     path = folder / FAILURE
     if path.exists():
         try:
@@ -209,7 +209,7 @@ def _check_output(planned: Planned, folder: Path) -> None:
     except Damaged as error:
         raise RunFailed(
             f"{planned.lab.name} {planned.condition.name}: the output of the run cannot be read: "
-            f"{error}. The run was discarded; run it again, or with other parameters"
+            f"{error}. The run was discarded. Run it again, or with other parameters"
         ) from error
 
 
@@ -240,13 +240,13 @@ def run(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Made:
-    """Make the missing runs of the study that the parameters ask for, and return the study.
+    """Perform the missing runs of the study that the parameters describe, and return the study.
 
-    Up to `jobs` runs (default: one per CPU) go side by side, in places that all processes of a
-    user share; two processes do not make the same run. On real time there is one at a time, and
-    conditions are repeated (`labs.launch.repeat`). A complete run is kept, unless `fresh`. A
-    failure, like ^C, ends what runs and what has not begun; complete runs stay, so the same call
-    resumes from there.
+    Up to `jobs` runs (default: one per CPU) are concurrent, in slots that all processes of a user
+    share; two processes never perform the same run. In real time there is one run at a time, and
+    conditions are repeated (`labs.launch.repeat`). Complete runs are reused unless `fresh`. A
+    failure, like ^C, ends running runs and cancels the others; complete runs are kept, so the same
+    call resumes from there.
     """
     tell = progress or (lambda title, line: None)
     runs = Path(p.runs)
@@ -266,12 +266,12 @@ def run(
     planned = plan(lab, p)
     clear_stale(runs)
     for _ in abandoned(runs.glob(f"{MAKING}*")):
-        pass  # what killed processes left
+        pass  # removes what killed processes left behind
     check_free_space(runs)
     if p.testbed == "virtual":
         make_missing(planned)
     else:
-        # Repetitions are compared as they are made, which needs numpy; virtual time does not.
+        # Repetitions are compared while the study runs, which needs numpy; virtual time does not.
         from labs.launch.repeat import repeat  # noqa: PLC0415
 
         planned = repeat(planned, p, make_missing, lambda one: opened[one.name])
@@ -285,7 +285,7 @@ def run(
 
 
 def _jobs(testbed: str, asked: int | None, missing: int) -> int:
-    """How many runs go side by side: on real time one, because runs would disturb one another."""
+    """The number of concurrent runs: one in real time, because runs would disturb one another."""
     if testbed != "virtual":
         return 1
     return slots.side_by_side(asked, missing)
@@ -294,7 +294,7 @@ def _jobs(testbed: str, asked: int | None, missing: int) -> int:
 def _make_all(
     missing: Sequence[Planned], opened: Opened, fresh: bool, jobs: int, tell: Progress
 ) -> None:
-    """Make the runs in as many threads; lines of all of them are told from this one."""
+    """Perform the runs in `jobs` threads; this thread reports the lines of all of them."""
     cancelled = threading.Event()
     lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 
@@ -310,7 +310,7 @@ def _make_all(
     driving = code_of(missing[0].lab, missing[0].inputs["testbed"])
     if any(code.digest(driving) != planned.inputs["code"] for planned in missing):
         raise RunFailed(
-            f"{missing[0].lab.name} was changed after its runs were planned; run it again"
+            f"{missing[0].lab.name} was changed after its runs were planned. Run it again"
         )
     pool = ThreadPoolExecutor(jobs)
     futures: set[Future[None]] = {pool.submit(one, planned) for planned in missing}
@@ -338,8 +338,8 @@ def _make_once(
     cancelled: Callable[[], bool],
     say: Callable[[str], None],
 ) -> str:
-    """Make a run unless another process does so meanwhile; return what became of it."""
-    # Per user: nobody can lock a file of somebody else's.
+    """Perform a run unless another process performs it first; return the outcome."""
+    # Per user, because a user cannot lock the file of another user.
     lock = opened.folder / f"{MAKING}{os.getuid()}-{planned.name}"
 
     def free() -> OwnedPath | None:
@@ -367,8 +367,8 @@ def check_free_space(runs: Path) -> None:
     free_mib = shutil.disk_usage(folder).free // MIB
     if free_mib < FREE_MIB:
         raise Missing(
-            f"{folder} has {free_mib} MiB free and a run may need {FREE_MIB}. "
-            "Free some, or name another folder with --into"
+            f"{folder} has {free_mib} MiB free, and a run may need {FREE_MIB} MiB. "
+            "Free some space, or name another folder with --into"
         )
     about = os.statvfs(folder)
     if about.f_files and about.f_favail < FREE_FILES:  # some file systems do not count them

@@ -118,7 +118,7 @@ def test_run_prints_interval_and_counts(
     if one["counted"] >= 5:
         assert one["low"] <= one["middle"] <= one["high"]
     assert main(words) == 0
-    assert "repeated: the median, and its 95 % interval" in capsys.readouterr().out
+    assert "repeated conditions: the median and its 95 % interval" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")

@@ -119,10 +119,10 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
     ("words", "said"),
     [
         (["rn"], "rn is not a command; did you mean run?"),
-        (["run", "buffers", "--jobs", "x"], '--jobs "x" cannot be read; allowed: a whole number'),
+        (["run", "buffers", "--jobs", "x"], '--jobs "x" is invalid; allowed: a whole number'),
         (
             ["capture", "stalls", "f", "--min-gap-ms", "y"],
-            '--min-gap-ms "y" cannot be read; allowed: a number',
+            '--min-gap-ms "y" is invalid; allowed: a number',
         ),
         (
             ["runs", "list", "--zzz"],
