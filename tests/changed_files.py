@@ -22,7 +22,74 @@ MANY_GROUPS = "".join(f"group{n}:x:{20000 + n}:\n" for n in range(5000))
 MANY_SERVICES = "".join(f"service{n}\t{n}/tcp\n" for n in range(1, 9000))
 MANY_HOSTS = "".join(f"10.77.{n // 250}.{n % 250} machine{n}\n" for n in range(5000))
 
+# Preloaded by every program of the host, and by the kernel that is booted on it.
+GREEDY = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+__attribute__((constructor)) static void begin(void)
+{
+    memset(malloc(100000), 1, 100000);
+    memset(malloc(50 << 20), 1, 50 << 20);
+    mmap(0, 1 << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (int n = 0; n < 5; n++)
+        open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+"""
+LATER = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+#define TEN_YEARS 315576000
+int clock_gettime(clockid_t clock, struct timespec *at)
+{
+    int failed = syscall(SYS_clock_gettime, clock, at);
+    if (!failed && clock == CLOCK_REALTIME)
+        at->tv_sec += TEN_YEARS;
+    return failed;
+}
+int gettimeofday(struct timeval *at, void *zone)
+{
+    int failed = syscall(SYS_gettimeofday, at, zone);
+    at->tv_sec += TEN_YEARS;
+    return failed;
+}
+time_t time(time_t *at)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at)
+        *at = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+
+
+def preloaded(name: str, source: str) -> Variant:
+    """Every program loads a library made from this source."""
+    steps = (
+        File("{work}/preloaded.c", source),
+        (
+            "env",
+            "TMPDIR={work}",
+            "gcc",
+            "-shared",
+            "-fPIC",
+            "-o",
+            "{work}/preloaded.so",
+            "{work}/preloaded.c",
+        ),
+        File("/etc/ld.so.preload", "{work}/preloaded.so\n"),
+    )
+    return Variant(name, ("/etc",), steps)
+
+
 LOADER = (
+    preloaded("ld.so.preload: a library that takes memory and descriptors", GREEDY),
+    preloaded("ld.so.preload: a library that moves the clock by ten years", LATER),
     holds("ld.so.preload: a library", "/etc/ld.so.preload", "{libs}/libanl.so.1\n"),
     holds("ld.so.preload: a library of the run", "/etc/ld.so.preload", "{crypto}\n"),
     holds("ld.so.preload: an absent library", "/etc/ld.so.preload", "/lib/none.so\n"),
