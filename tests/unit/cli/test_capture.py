@@ -64,8 +64,8 @@ def test_main_graph_draws_the_longest_connection_or_the_one_named(
     assert "what the client sends on connection 3" in page and 'src="http' not in page
     assert "connections 0 to 19" in refused(capsys, *asked, "--connection", 20)
     for words in (("--from-s", 2, "--to-s", 1), ("--from-s", -1), ("--to-s", "nan")):
-        assert "the first before the last" in refused(capsys, *asked, *words)
-    assert "end it in .html" in refused(capsys, *asked[:-1], tmp_path / "graph.png")
+        assert "--from-s less than --to-s" in refused(capsys, *asked, *words)
+    assert "must end in .html" in refused(capsys, *asked[:-1], tmp_path / "graph.png")
 
 
 def test_stretch_takes_rows_or_times() -> None:
@@ -99,7 +99,7 @@ def test_main_ladder_writes_nothing_that_cannot_be_drawn(
     )
     assert "connections 0 to 0" in refused(capsys, *ladder, "--connection", 4)
     assert "such as 1.5s or 250ms" in refused(capsys, *ladder, "--from", "soon")
-    assert "end it in .html" in refused(capsys, "capture", "ladder", OUTAGE, "--out", "x.png")
+    assert "must end in .html" in refused(capsys, "capture", "ladder", OUTAGE, "--out", "x.png")
     assert "no such file" in refused(capsys, "capture", "ladder", tmp_path / "no", "--out", out)
     assert not out.exists()
 
