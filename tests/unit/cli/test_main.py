@@ -142,7 +142,7 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
         (["parameters", "buffers", "--jsn"], "did you mean --json?"),
         (["doctor", "virtal"], "did you mean virtual?"),
         (["doctor", "--kernel", "six"], '--kernel "six" cannot be read'),
-        (["new", "Mine"], "a letter first"),
+        (["new", "Mine"], "Allowed: a-z"),
         (["new", "buffers"], "buffers is a lab of the package"),
         (["runs", "lst"], "lst is not a command of labs runs; did you mean list?"),
         (["runs", "list", "--jsn"], "did you mean --json?"),
