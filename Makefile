@@ -9,7 +9,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .PHONY: help ready lab test box test-vm test-bare fuzz-capture fuzz-runs benchmark
-.PHONY: benchmark-capture figure kernel-reproducible lock clean
+.PHONY: benchmark-capture figure host-variants kernel-reproducible lock clean
 
 help:                   ## say what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -44,6 +44,10 @@ test-vm: ready          ## the tests on two virtual machines, which come up for 
 test-bare:              ## lab and test on a bare Debian (RELEASE=trixie, AS=user); needs root
 	@setup/system.sh bare
 	@setup/test-bare.sh $(RELEASE) $(AS)
+
+host-variants: FOR = test
+host-variants: ready    ## the same runs on 150 variants of this host, byte by byte; needs root
+	@$(BIN)/python -m tests.host_variants
 
 benchmark: ready        ## how fast runs are, as ratios where possible
 	$(BIN)/python benchmarks/virtual.py

@@ -124,7 +124,7 @@ def over_ipv4(link: Any, segments: Iterable[Any], **options: Any) -> Frames:
 
 
 def behind(head: bytes) -> Frames:
-    """The dialogue over IPv4, each packet behind these bytes."""
+    """The dialogue over IPv4, each packet preceded by these bytes."""
     return [head + frame for frame in over_ipv4(Raw(), dialogue())]
 
 
@@ -191,7 +191,7 @@ def interface(
 
 
 def units(at_ns: int, resolution: int) -> int:
-    """A time in an interface's units."""
+    """A time in the units of an interface."""
     if resolution & 128:
         return (at_ns << (resolution & 127)) // 10**9
     return at_ns * int(10**resolution) // 10**9
@@ -224,7 +224,7 @@ def simple(order: str, frame: bytes) -> bytes:
 
 def every_pcapng(path: Path) -> Path:
     """Two sections of different byte orders; interfaces of three resolutions, one with an offset
-    in seconds, one of another link type; enhanced and obsolete packets, and blocks to step over."""
+    in seconds, one of another link type; enhanced and obsolete packets, and blocks to skip."""
     ethernet = over_ipv4(ETHER, dialogue())
     raw = over_ipv4(Raw(), dialogue(port=40001))
     parts = []
@@ -249,7 +249,7 @@ def every_pcapng(path: Path) -> Path:
 
 
 def reused_ports() -> Frames:
-    """The same pair of ends three times over, the second without a SYN-ACK in the capture."""
+    """Three connections with the same addresses and ports; the second lacks its SYN-ACK."""
     second = [it for number, it in enumerate(dialogue(client=9_000_000, server=77)) if number != 1]
     return [
         frame
@@ -259,7 +259,7 @@ def reused_ports() -> Frames:
 
 
 def others() -> Frames:
-    """What is not TCP, or not a segment: ARP, UDP, ICMP, a later fragment, headers that lie."""
+    """Frames without a TCP segment: ARP, UDP, ICMP, a later fragment, inconsistent headers."""
     ends = IP(src="10.0.0.1", dst="10.0.0.2")
     whole = bytes(ends / TCP(sport=80, dport=40000, flags="A", seq=1, ack=1) / Raw(bytes(100)))
     head = bytes(ETHER / IP())[:14]
@@ -280,7 +280,7 @@ def others() -> Frames:
 
 
 def tunnels() -> dict[str, Frames]:
-    """The dialogue of 13 segments inside tunnels, by their kind."""
+    """The dialogue of 13 segments inside tunnels, by the kind of tunnel."""
     four, six = IP(src="10.9.0.1", dst="10.9.0.2"), IPv6(src="fd09::1", dst="fd09::2")
     udp = UDP(sport=50000, dport=4789)
     geneve = b"\x02\0\x65\x58\0\0\x07\0" + bytes(8)  # two words of options
@@ -308,7 +308,7 @@ def tunnels() -> dict[str, Frames]:
 
 
 def without_syns(path: Path, to: Path) -> Path:
-    """The capture as a pcap file in which no record with a SYN is left, as after a late start."""
+    """The capture as a pcap file without the records with a SYN, as if started too late."""
     open_, whole = gzip.open if path.suffix == ".gz" else open, read(path)
     with open_(path, "rb") as file:
         kept = memoryview(file.read())

@@ -22,7 +22,74 @@ MANY_GROUPS = "".join(f"group{n}:x:{20000 + n}:\n" for n in range(5000))
 MANY_SERVICES = "".join(f"service{n}\t{n}/tcp\n" for n in range(1, 9000))
 MANY_HOSTS = "".join(f"10.77.{n // 250}.{n % 250} machine{n}\n" for n in range(5000))
 
+# Preloaded by every program of the host, and by the kernel that is booted on it.
+GREEDY = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+__attribute__((constructor)) static void begin(void)
+{
+    memset(malloc(100000), 1, 100000);
+    memset(malloc(50 << 20), 1, 50 << 20);
+    mmap(0, 1 << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (int n = 0; n < 5; n++)
+        open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+"""
+LATER = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+#define TEN_YEARS 315576000
+int clock_gettime(clockid_t clock, struct timespec *at)
+{
+    int failed = syscall(SYS_clock_gettime, clock, at);
+    if (!failed && clock == CLOCK_REALTIME)
+        at->tv_sec += TEN_YEARS;
+    return failed;
+}
+int gettimeofday(struct timeval *at, void *zone)
+{
+    int failed = syscall(SYS_gettimeofday, at, zone);
+    at->tv_sec += TEN_YEARS;
+    return failed;
+}
+time_t time(time_t *at)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at)
+        *at = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+
+
+def preloaded(name: str, source: str) -> Variant:
+    """Every program loads a library made from this source."""
+    steps = (
+        File("{work}/preloaded.c", source),
+        (
+            "env",
+            "TMPDIR={work}",
+            "gcc",
+            "-shared",
+            "-fPIC",
+            "-o",
+            "{work}/preloaded.so",
+            "{work}/preloaded.c",
+        ),
+        File("/etc/ld.so.preload", "{work}/preloaded.so\n"),
+    )
+    return Variant(name, ("/etc",), steps)
+
+
 LOADER = (
+    preloaded("ld.so.preload: a library that takes memory and descriptors", GREEDY),
+    preloaded("ld.so.preload: a library that moves the clock by ten years", LATER),
     holds("ld.so.preload: a library", "/etc/ld.so.preload", "{libs}/libanl.so.1\n"),
     holds("ld.so.preload: a library of the run", "/etc/ld.so.preload", "{crypto}\n"),
     holds("ld.so.preload: an absent library", "/etc/ld.so.preload", "/lib/none.so\n"),
@@ -203,7 +270,14 @@ ETC = (
         ),
     ),
     absent("terminfo absent", "/etc/terminfo", "/usr/lib/terminfo", "/usr/share/terminfo"),
-    mounted("all of /etc absent", "-t", "tmpfs", "tmpfs", "/etc"),
+    Variant(
+        "all of /etc absent, but what the standard library links to",
+        steps=(
+            ("mkdir", "{work}/etc"),
+            ("cp", "-a", "/etc/{stdlib_name}", "{work}/etc"),
+            ("mount", "--bind", "{work}/etc", "/etc"),
+        ),
+    ),
     mounted("all of /usr/share absent", "-t", "tmpfs", "tmpfs", "/usr/share"),
 )
 
@@ -217,7 +291,22 @@ LIBRARY = (
     Variant(
         "standard library with stale __pycache__",
         ("{stdlib}",),
-        (("find", "{stdlib}", "-name", "*.py", "-exec", "touch", "-d", "2001-01-01", "{}", "+"),),
+        (
+            (
+                "find",
+                "{stdlib}",
+                "-name",
+                "*.py",
+                "-type",
+                "f",
+                "-exec",
+                "touch",
+                "-d",
+                "2001-01-01",
+                "{}",
+                "+",
+            ),
+        ),
     ),
     Variant(
         "standard library with damaged __pycache__",
@@ -239,6 +328,13 @@ LIBRARY = (
         "a new module",
         ("{stdlib}",),
         (File("{stdlib}/labs_other.py", "x = 1\n"),),
+        expected=OTHER_KEY,
+        inputs=("tools.python3-modules",),
+    ),
+    Variant(
+        "a module behind a broken link",
+        ("{stdlib}",),
+        (("ln", "-sf", "/nonexistent", "{stdlib}/antigravity.py"),),
         expected=OTHER_KEY,
         inputs=("tools.python3-modules",),
     ),
@@ -271,9 +367,7 @@ INPUTS = (
     other_input("another libc", "{libc}", "libraries.libc.so.6"),
     other_input("another loader", "{loader}", "libraries.{loader_name}"),
     other_input("another libcrypto", "{crypto}", "libraries.{crypto_name}"),
-    other_input(
-        "another extension module", "{extension}", "tools.python3-modules", layer="{stdlib}"
-    ),
+    other_input("another extension module", "{extension}", "tools.python3-modules"),
     Variant(
         "another libcrypto for a newer processor",
         ("/etc", "/var/cache", "{libs}"),

@@ -9,6 +9,7 @@ Exit code 125, with one line, if this host does not allow a step.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -30,10 +31,12 @@ def mount(*words: str) -> None:
 
 
 def step(argv: tuple[str, ...]) -> None:
-    """Run one command; NotHere with its last line if it fails."""
+    """Run one command; NotHere with its first line if it fails."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
-        raise NotHere((done.stderr or done.stdout or f"{argv[0]} failed").strip().splitlines()[-1])
+        raise NotHere(
+            (done.stderr or done.stdout).strip().partition("\n")[0] or f"{argv[0]} failed"
+        )
 
 
 def disks() -> list[str]:
@@ -88,7 +91,8 @@ def change(work: Path, layers: list[str], steps: list[Any]) -> None:
         raise NotHere(f"{error.filename}: {error.strerror}") from None
     finally:
         for where in hosts:
-            mount("-o", "remount,bind,rw", where)
+            with contextlib.suppress(NotHere):  # hidden by what was mounted above it
+                mount("-o", "remount,bind,rw", where)
 
 
 def main(order: dict[str, Any]) -> NoReturn:

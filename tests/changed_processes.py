@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.variants import File, Variant, mounted, started, with_env
 
 UNLISTED = "54321"
+LONG = "/".join(("a folder with a long name",) * 20)
 
 CPUINFO = (
     "processor\t: {n}\nvendor_id\t: GenuineIntel\nmodel name\t: Another processor\n"
@@ -59,17 +60,19 @@ PLACES = (
             ("mount", "--bind", "/dev/zero", f"/dev/{name}") for name in ("random", "urandom")
         ),
     ),
-    Variant(
-        "cache on a tmpfs",
-        steps=(("mkdir", "{work}/cache"), ("mount", "-t", "tmpfs", "tmpfs", "{work}/cache")),
-    ),
-    Variant("cache in an overlay", ("{work}",)),
+    Variant("cache on a tmpfs", steps=(("mount", "-t", "tmpfs", "tmpfs", "{work}/cache"),)),
+    Variant("cache in an overlay", ("{work}/cache",)),
     Variant(
         "cache elsewhere, with spaces",
         env={"XDG_CACHE_HOME": "{work}/a folder/of another name, which is rather long/ü"},
     ),
     Variant("HOME elsewhere", env={"HOME": "{work}/home", "XDG_CACHE_HOME": None}),
     Variant("memory on the disk", env={"LABS_MEMORY_DIR": "{work}"}),
+    Variant(
+        "memory in a folder with a long name",
+        steps=(("mkdir", "-p", "{work}/" + LONG),),
+        env={"LABS_MEMORY_DIR": "{work}/" + LONG},
+    ),
     Variant("working folder with spaces", folder="{work}/a folder", runs="runs of mine/ü"),
     Variant("working folder /", folder="/"),
     started(

@@ -26,11 +26,11 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# A job in the background of a shell ignores ^C, and so would all that the tests interrupt.
+# A background job of a shell ignores ^C, and so would the processes that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 DEFAULT_KERNEL = "6.1"
 LINK = ("htb", "netem")
-# A discipline is asked for as a test would use it; `tc` refuses what the kernel does not have.
+# A discipline is tried as a test would use it; `tc` refuses what the kernel lacks.
 QDISC_OPTIONS = {"netem": "delay 1ms", "tbf": "rate 1mbit burst 10kb latency 10ms"}
 
 
@@ -49,7 +49,7 @@ def no_kernel(version: str) -> str | None:
 
 @cache
 def no_namespaces() -> str | None:
-    """Why hosts cannot be laid on this machine itself, or None."""
+    """Why hosts cannot be set up on this machine itself, or None."""
     if os.geteuid() != 0:
         return "network namespaces of the machine need root"
     for tool in ("unshare", "ip", "tc"):
@@ -62,7 +62,7 @@ def no_namespaces() -> str | None:
 
 @cache
 def no_qdisc(name: str) -> str | None:
-    """Why a link with this discipline cannot be laid on this machine, or None."""
+    """Why a link with this discipline cannot be set up on this machine, or None."""
     options = QDISC_OPTIONS.get(name, "")
     if _in_a_namespace(f"tc qdisc add dev lo root handle 1: {name} {options}"):
         return None
@@ -80,7 +80,7 @@ def _in_a_namespace(command: str) -> bool:
 
 
 def no_vm() -> str | None:
-    """Why no virtual machines are brought up, or None."""
+    """Why no virtual machines are started, or None."""
     if os.environ.get("LABS_TEST_VM") != "1":
         return "virtual machines take minutes: LABS_TEST_VM=1 runs their tests"
     return None if shutil.which("vagrant") else "vagrant is not installed"
@@ -127,7 +127,7 @@ def check_required(tiers: Iterable[str]) -> None:
 
 
 def pytest_report_header() -> list[str]:
-    """One line per tier: what runs here, and what does not, and why."""
+    """One line per tier: whether it runs here, and if not, why."""
     lines = [
         f"{tier}: {f'skipped, {why}' if (why := why_not()) else 'runs'}"
         for tier, why_not in TIERS.items()
@@ -138,7 +138,7 @@ def pytest_report_header() -> list[str]:
 
 
 def reasons(item: pytest.Item, tier: str) -> list[str]:
-    """Everything that keeps a test from running here, in words for the summary."""
+    """The reasons why a test cannot run here, for the summary."""
     found = [TIERS[tier]()]
     if found == [None]:
         for marker in item.iter_markers("kernel"):

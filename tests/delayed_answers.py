@@ -28,7 +28,7 @@ WAYS = {
 
 
 def usual_ms(condition: str, delay_ms: int) -> int:
-    """How long all requests but the first of a connection take."""
+    """The duration of all requests of a connection except the first."""
     nagle, quick = WAYS[condition]
     return delay_ms * (2 if nagle else 1) + (STALL_MS if nagle and not quick else 0)
 

@@ -1,4 +1,4 @@
-"""Reads mutated captures until something breaks: `make fuzz-capture`.
+"""Read mutated captures until something breaks: `make fuzz-capture`.
 
     python -m tests.fuzz_capture [--inputs N] [--seed N] [--first N]
 
@@ -43,7 +43,7 @@ SEED_BYTES = 6_000  # as much of a real capture as is worth changing
 AT_ONCE = 10_000
 COMMAND = (sys.executable, "-m", "tests.fuzz_capture")
 SECONDS_EACH = 20
-# To explain a capture takes a hundred times as long as to read it.
+# Explaining a capture takes a hundred times as long as reading it.
 EXPLAINED_EACH = 100
 EXPLAINED_ROWS = 2_000
 MEMORY_BYTES = 4 << 30
@@ -75,7 +75,7 @@ LENGTHS = (
 
 
 def seeds(folder: Path) -> list[bytes]:
-    """The captures to change, in an order of their own."""
+    """The captures to mutate, in a fixed order."""
     found = [path.read_bytes() for _, path in sorted(captures.made(folder).items())]
     for path in sorted(FIXTURES.glob("*/*.pcap*")):
         content = path.read_bytes()
@@ -84,7 +84,7 @@ def seeds(folder: Path) -> list[bytes]:
 
 
 def mutated(seed: bytes, others: list[bytes], chance: random.Random) -> bytes:
-    """The capture with one to six changes, of eight kinds."""
+    """The capture with one to six mutations, of eight kinds."""
     content = bytearray(seed)
     for _ in range(chance.choice((1, 1, 1, 2, 3, 6))):
         at = chance.randrange(len(content) + 1)
@@ -153,7 +153,7 @@ def judge(path: Path, rows: int | None = None, *, deep: bool = True) -> str:
 
 
 def explain(columns: Columns, reader: Reader) -> None:
-    """Make of what was read all that the project makes of a capture."""
+    """Derive from a capture everything that the project derives."""
     segments = columns.table().iloc[:EXPLAINED_ROWS]
     rows = connection_rows(reader.connections[:EXPLAINED_ROWS])
     assert len(rows) == len(connection_table(reader.connections[:EXPLAINED_ROWS]))

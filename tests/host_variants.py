@@ -102,7 +102,7 @@ def places(base: Path) -> dict[str, str]:
     named = {short: name for name in loaded for short in SHORT if name.startswith(SHORT[short])}
     version = inventory.version(programs["nginx"]).rpartition("/")[2]
     files = {**programs, **{short: loaded[name] for short, name in named.items()}}
-    files["python"] = interpreter
+    files |= {"python": interpreter, "extension": Path(extension)}
     return {
         **{name: str(path) for name, path in files.items()},
         **{f"{name}_folder": str(path.parent) for name, path in files.items()},
@@ -111,7 +111,6 @@ def places(base: Path) -> dict[str, str]:
         "other_python": str(Path(sys.executable).resolve()),
         "stdlib": stdlib,
         "stdlib_name": Path(stdlib).name,
-        "extension": extension,
         "nginx_version": version,
         "other_version": version[:-1] + ("0" if version.endswith("9") else "9"),
         "last_cpu": str(max(os.sched_getaffinity(0))),
@@ -284,7 +283,7 @@ class Hosts:
         """Make the runs of a variant in its own folder: the exit code, and what was said."""
         known = {**self.known, "work": str(work)}
         asked = order(variant, known, self.labs)
-        for folder in (work / "home", Path(str(asked["folder"]))):
+        for folder in (work / "home", work / "cache", Path(str(asked["folder"]))):
             folder.mkdir(parents=True, exist_ok=True)
         (work / "order.json").write_text(json.dumps(asked))
         apart = ("unshare", "--mount", "--") if self.as_root else ()

@@ -1,4 +1,4 @@
-"""Captures of flows that no program would make, to hold two readings of them against each other."""
+"""Captures of flows that no program would produce, to compare two readers on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def segment(
     length: int = 0,
     options: bytes = b"",
 ) -> bytes:
-    """An Ethernet frame; direction 0 from the client at `port`. Checksums are left out."""
+    """An Ethernet frame; direction 0 is from the client at `port`. Checksums are 0."""
     ends = [(CLIENT, port), (SERVER, SERVER_PORT)]
     (source, source_port), (target, target_port) = ends if direction == 0 else ends[::-1]
     options += b"\1" * (-len(options) % 4)
@@ -62,7 +62,7 @@ def capture(path: Path, segments: Iterable[Segment]) -> Path:
 
 
 def random_flow(random: Random, port: int, begin: int) -> list[Segment]:
-    """Segments of one connection, nearly in order, with all that can go wrong in numbers."""
+    """Segments of one connection, nearly in order, with all kinds of irregular numbers."""
     isn = [random.choice([1000, 0xFFFFFFF0, random.randrange(2**32)]) for _ in range(2)]
     made: list[Segment] = []
     at, following, windows = begin, list(isn), [20, 20]

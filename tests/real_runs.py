@@ -29,7 +29,7 @@ def real(name: str) -> Run:
 
 
 def with_link(run: Run, **asked: Any) -> Run:
-    """The run as if its link had been asked for otherwise; its files stay as they are."""
+    """The run with another requested link; its files are unchanged."""
     said = deepcopy(dict(run.said))
     said["link"]["asked"].update(asked)
     return dataclasses.replace(run, said=said)
@@ -42,7 +42,7 @@ def with_condition(
     settings: Mapping[str, Any] | None = None,
     **changed: Any,
 ) -> Run:
-    """The run as if its condition had been another; its files stay as they are."""
+    """The run with another condition; its files are unchanged."""
     inputs = dict(run.inputs)
     condition = {**inputs["condition"], **changed}
     condition["link"] = {**condition["link"], **(link or {})}
@@ -56,7 +56,7 @@ def with_condition(
 
 
 def with_file(run: Run, folder: Path, name: str, old: str, new: str) -> Run:
-    """A copy of the run in which one file says something else, sealed anew."""
+    """A copy of the run with one file changed, and a new seal."""
     copy = folder / run.path.name
     shutil.copytree(run.path, copy)
     path = copy / name
@@ -86,7 +86,7 @@ def plain(results: Any) -> dict[str, Any]:
 
 @cache
 def real_study(kernel: str) -> Study:
-    """The study of tests/fixtures/studies that was made on that kernel."""
+    """The study of tests/fixtures/studies that was performed on that kernel."""
     lab = find("buffers")
     folder = unpacked(STUDIES / f"{kernel}.tar.xz")
     file = open_study(folder / "studies" / "buffers.json")

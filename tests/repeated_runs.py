@@ -1,4 +1,4 @@
-"""Repetitions on machines, made from a real run on virtual time: never data, only for tests.
+"""Repetitions on machines, derived from a real run in virtual time: never data, only for tests.
 
 Each copy says of itself another testbed, which repetition it is, and what its machines did; its
 download took `1 / speed` times as long. Everything else is the real run's.
@@ -40,7 +40,7 @@ def machine(
     release: str = "6.1.0-49-cloud-amd64",
     tso: str = "on",
 ) -> dict[str, Any]:
-    """A machine as `machines.json` has it: one CPU, looked at for 20 seconds."""
+    """A machine as in `machines.json`: one CPU, observed for 20 seconds."""
     ticks = 100 * TICKS_S
     busy, stolen = round(ticks * busy_pct / 100), round(ticks * stolen_pct / 100)
 
@@ -65,7 +65,7 @@ def machine(
 
 
 def machines(**client: Any) -> dict[str, Any]:
-    """The three machines of a run on two; what is named is the client's."""
+    """The three machines of a run on two; the arguments are those of the client."""
     return {"here": machine(), "server": machine(), "client": machine(**client)}
 
 
@@ -98,7 +98,7 @@ def repetition(
 
 
 def _slower(fetched: dict[str, Any], speed: float) -> dict[str, Any]:
-    """The download, stretched from its first byte on."""
+    """The download, stretched in time after its first byte."""
     first = fetched["first_byte_ns"]
 
     def moved(at_ns: int) -> int:
@@ -112,7 +112,7 @@ def _slower(fetched: dict[str, Any], speed: float) -> dict[str, Any]:
 
 
 def repetitions(runs: Path, run: Run, speeds: Sequence[float], **same: Any) -> tuple[Run, ...]:
-    """A repetition for each speed, from the first on."""
+    """One repetition per speed, numbered from 1."""
     return tuple(
         repetition(runs, run, number, speed=speed, **same)
         for number, speed in enumerate(speeds, start=1)
@@ -120,7 +120,7 @@ def repetitions(runs: Path, run: Run, speeds: Sequence[float], **same: Any) -> t
 
 
 def study_file(study: Study, runs: Sequence[Run], testbed: str = "vagrant") -> StudyFile:
-    """The study of some repetitions, as `labs run` leaves it beside them."""
+    """The study of these repetitions, as `labs run` writes it."""
     parameters = json.loads(json.dumps({**asdict(study.parameters), "testbed": testbed}))
     return write_study(
         runs[0].path.parent,

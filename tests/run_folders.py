@@ -64,7 +64,7 @@ def inputs(condition: str = "both", /, **changed: Any) -> dict[str, Any]:
 
 
 def run_json(given: Mapping[str, Any], seconds: float = 11.5) -> dict[str, Any]:
-    """What the driving half says of a run with these inputs."""
+    """The run.json of a run with these inputs."""
     end_ns = START_NS + round(seconds * SECOND_NS)
     kernel = given["kernel"]
     release = kernel["version"].split("-")[0] if kernel else "6.18.0"
@@ -106,7 +106,7 @@ def make_run(
     note: bytes = b"",
     host: Mapping[str, object] | None = None,
 ) -> Path:
-    """Write and seal one run; `seconds` moves its results, `note` only its bytes."""
+    """Write and seal one run; `seconds` changes its results, `note` only its bytes."""
     given = inputs() if given is None else given
     said = run_json(given, seconds)
     end_ns = said["marks"][1]["at_ns"]
@@ -136,7 +136,7 @@ def make_run(
 
 
 def reseal(folder: Path) -> Path:
-    """Compute the seal of a run folder anew, as somebody would who wants it to hold."""
+    """Write a new, valid seal of a run folder, as a forger would."""
     files = {
         path.relative_to(folder).as_posix(): digest(path)
         for path in folder.rglob("*")
@@ -156,7 +156,7 @@ def make_study(
     note: bytes = b"",
     **changed: Any,
 ) -> StudyFile:
-    """Write a study and all of its runs."""
+    """Write a study and all its runs."""
     every = [inputs(condition, **changed) for condition in conditions]
     for given in every:
         make_run(runs, given, seconds=seconds, note=note)

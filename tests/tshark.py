@@ -47,7 +47,7 @@ def available() -> bool:
 
 
 def version() -> str:
-    """Such as 4.0; nothing where there is no tshark."""
+    """The version, such as 4.0; empty without tshark."""
     if not available():
         return ""
     done = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True)
@@ -95,14 +95,14 @@ def nanoseconds(text: str) -> int:
 
 
 def number(text: str) -> int:
-    """A number as tshark prints it; -1 for none. A truth is 0 or 1 in 4.0, a word in 4.4."""
+    """A number as tshark prints it; -1 for none. A boolean is 0 or 1 in 4.0, a word in 4.4."""
     if text in ("True", "False"):
         return int(text == "True")
     return int(text, 0) if text else -1
 
 
 def segments(path: Path, fragments: bool = False) -> pd.DataFrame:
-    """A row a segment, with the names and meanings of labs.capture.read where both have them."""
+    """One row per segment, with the names and meanings of labs.read.capture if both have them."""
     rows = []
     for words in asked(path, FIELDS):
         found = dict(zip(FIELDS, words, strict=True))
@@ -145,7 +145,7 @@ def segments(path: Path, fragments: bool = False) -> pd.DataFrame:
 
 
 def as_tshark(table: pd.DataFrame) -> pd.DataFrame:
-    """A table of labs.capture.read in tshark's terms, to be equal to `segments` of the file."""
+    """A table of labs.read.capture in tshark's terms, for comparison with `segments`."""
     found = table.drop(columns=["direction", "offset"]).astype("int64")
     base = found["ack"] - found["ack_rel"]  # of the numbers that are acknowledged
     for block in range(1, 5):

@@ -1,8 +1,9 @@
-"""The command `labs`: finds the command's module, reads its words, runs it; errors in one line.
+"""The command `labs`: finds the module of a command, parses its arguments, and runs it. Errors are
+one line.
 
 A command is a module of this package with `configure(parser)`, which adds its flags, and
-`main(args)`, which returns the exit code. One whose flags depend on what is asked for (a lab's
-parameters) has `extend(parser, words)` too.
+`main(args)`, which returns the exit code. A command whose flags depend on other arguments (a lab's
+parameters) also has `extend(parser, words)`.
 """
 
 from __future__ import annotations
@@ -19,32 +20,32 @@ from typing import Any, NoReturn
 
 from labs.errors import BadInput, LabError, Missing, one_line
 
-# Summaries stand here, so that `labs --help` need not import a single command.
+# The summaries are listed here so that `labs --help` need not import any command.
 COMMANDS: dict[str, str] = {
     "run": "run a lab's experiment: every condition that has no run yet",
-    "doctor": "say what this machine can run, and what to do where it cannot",
+    "doctor": "show which testbeds can run on this machine, and what to do if not",
     "new": "write a lab of your own, ready to run",
     "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     "runs": "list, show, compare, pack and record runs, and write them as a table",
-    "claims": "judge what an article says by runs: expected, predicted, measured, verdict",
+    "claims": "judge an article's claims by runs: expected, predicted, measured, verdict",
     "publish": "run a notebook and write it as one HTML page that works offline",
-    "capture": "read a packet capture: segments, connections, silences and why, a ladder",
+    "capture": "read a packet capture: segments, connections, stalls with reasons, diagrams",
     "kernel": "build, check and list the kernels that the virtual testbed boots",
 }
 
-EXIT_CODES = """exit codes: 0 well; 2 bad input; 3 something is missing here; 4 the run failed;
-            5 results differ; 6 damaged data; 130 stopped by ^C"""
+EXIT_CODES = """exit codes: 0 success; 2 bad input; 3 something is missing on this machine;
+            4 a run failed; 5 results differ; 6 damaged data; 130 interrupted by ^C"""
 STOPPED = 130
 NO_MEMORY = (
     "no memory is left. `ulimit -v` shows the limit of this process, `free -m` the memory of this "
     "machine"
 )
-# What argparse says of a word that should be a number.
+# The message of argparse for an argument that should be a number.
 NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `labs` with these words (by default the process's own) and return its exit code."""
+    """Run `labs` with these arguments (default: those of the process); return the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     _open_standard_streams()
     try:
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LabError as error:
         return _report(error, error.exit_code, words)
     except BrokenPipeError:
-        # The reader has gone; Python would complain once more when it flushes on leaving.
+        # The reader has closed the pipe; Python would report this again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -79,7 +80,7 @@ def _open_standard_streams() -> None:
 
 
 class Arguments(argparse.ArgumentParser):
-    """An argument parser that knows no abbreviations and raises where argparse would exit."""
+    """An argument parser without abbreviations that raises where argparse would exit."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(
@@ -91,8 +92,8 @@ class Arguments(argparse.ArgumentParser):
         )
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
-        """The words as arguments. BadInput for what is unknown (with the nearest flag) or lacks;
-        SystemExit after --help."""
+        """Parse the arguments. BadInput for an unknown argument (with the nearest flag) or a
+        missing one; SystemExit after --help."""
         from labs.drive.parameters.declare import unknown
 
         verbs = self._verbs()
@@ -105,14 +106,14 @@ class Arguments(argparse.ArgumentParser):
                 asked = verbs.get(words[0], self)
                 raise BadInput(unknown(flag, asked._flags(), what=f"flag of {asked.prog}"))
         if left:
-            raise BadInput(f"{left[0]} is one word too many; see {self.prog} --help")
+            raise BadInput(f"{left[0]} is one argument too many; see {self.prog} --help")
         return namespace
 
     def error(self, message: str) -> NoReturn:
         number = NO_NUMBER.fullmatch(message)
         if number is not None:
             kind = "a whole number" if number[2] == "int" else "a number"
-            raise BadInput(f'{number[1]} "{number[3]}" cannot be read; allowed: {kind}')
+            raise BadInput(f'{number[1]} "{number[3]}" is invalid; allowed: {kind}')
         raise BadInput(f"{' '.join(message.split())}; see {self.prog} --help")
 
     def _verbs(self) -> dict[str, Arguments]:
@@ -168,14 +169,14 @@ def _help() -> str:
             "commands:",
             *lines,
             "",
-            "labs COMMAND --help tells more; labs --version",
+            "For details: labs COMMAND --help. For the version: labs --version",
             EXIT_CODES,
         ]
     )
 
 
 def _report(error: Exception, code: int, words: list[str]) -> int:
-    """One line on stderr; a JSON object if the command was asked for JSON."""
+    """Print one line on stderr; a JSON object if JSON was requested."""
     from labs.read.display.format import printable
 
     text = str(error)

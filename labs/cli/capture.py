@@ -1,8 +1,9 @@
-"""Read a packet capture: its TCP segments as a table, its connections, its stalls, a ladder.
+"""Read a packet capture: its TCP segments as a table, its connections, its stalls, diagrams.
 
-FILE is pcap or pcapng, plain, gzip or zstd, of any machine. What has no row (other protocols,
-damaged packets) is counted and reported on stderr. The first use compiles the reader, which takes
-some seconds; it needs the packages of the extra `capture`.
+FILE is a pcap or pcapng file from any machine, plain or compressed with gzip or zstd. Packets
+without a row in the table (other protocols, damaged packets) are counted and reported on stderr.
+The first use compiles the reader, which takes some seconds. It needs the packages of the extra
+`capture`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ SHOWN = (
     "ended",
 )
 LISTED_BYTES = 3_600
-"""What a connection takes while it is listed, as rows and as text, measured."""
+"""Memory that listing a connection takes, as rows and as text; measured."""
 KINDS = (".parquet", ".csv")
 UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
@@ -69,26 +70,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     verb = verbs.add_parser(
         "table",
-        help="write the TCP segments as a table, one row each",
-        description="Write the TCP segments of a capture as a table, one row each.\n\n"
+        help="write a table with one row per TCP segment",
+        description="Write a table with one row per TCP segment of a capture.\n\n"
         "  labs capture table FILE --out segments.parquet\n"
         "  labs capture table FILE.pcapng.gz --out segments.csv\n\n"
-        "The columns are those of labs.capture.read, whose help tells their units.",
+        "The columns are those of labs.capture.read; its help describes them with their units.",
     )
     verb.add_argument(
         "--out",
         type=Path,
         required=True,
         metavar="X.parquet|X.csv",
-        help="the file to write; its ending says which kind",
+        help="the file to write; its ending selects the format",
     )
-    verb.add_argument("--dry-run", action="store_true", help="read, and say what would be written")
+    verb.add_argument(
+        "--dry-run", action="store_true", help="read, and print what would be written"
+    )
     _add_common(verb, main_table)
     verb = verbs.add_parser(
         "connections",
         help="list the connections",
-        description="List the connections of a capture: ends, handshake, bytes, how each ended.\n"
-        "With --json every column of labs.capture.connections.",
+        description="List the connections of a capture: ends, handshake RTT, bytes, how each\n"
+        "ended. --json prints every column of labs.capture.connections.",
     )
     _add_common(verb, main_connections)
     _add_ladder(verbs)
@@ -102,10 +105,10 @@ def main(args: argparse.Namespace) -> int:
 
 
 def main_table(args: argparse.Namespace) -> int:
-    """Read, write, say how much. Raises BadInput for another ending than these two."""
+    """Read the capture, write the table, print its size. BadInput for another file ending."""
     out: Path = args.out
     if out.suffix not in KINDS:
-        raise BadInput(f"--out {out}: write a {' or a '.join(KINDS)} file, by its ending")
+        raise BadInput(f"--out {out}: the name of the table must end in {' or '.join(KINDS)}")
     from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
 
@@ -135,7 +138,7 @@ def main_table(args: argparse.Namespace) -> int:
 
 
 def main_connections(args: argparse.Namespace) -> int:
-    """Read, list."""
+    """Read the capture and list its connections."""
     from labs.read.capture.connection_tracking import connection_rows
     from labs.read.capture.reader import whole
     from labs.read.capture.segment_table import IN_PARTS, remarks
@@ -159,8 +162,9 @@ def main_connections(args: argparse.Namespace) -> int:
 def _add_ladder(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verb = verbs.add_parser(
         "ladder",
-        help="draw a stretch of packets between two lines, with its stalls",
-        description="Draw the packets of one connection as a ladder: a page that works offline.\n\n"
+        help="draw packets as a ladder diagram, with stalls",
+        description="Draw packets of one connection as a ladder diagram, in a page that works\n"
+        "offline.\n\n"
         "  labs capture ladder FILE --connection 3 --out ladder.html\n"
         "  labs capture ladder FILE --from 1.5s --to 1.6s --out ladder.html",
     )
@@ -168,22 +172,22 @@ def _add_ladder(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--connection",
         type=int,
         metavar="N",
-        help="as `labs capture connections` numbers them (default: that of the "
-        "first packet of the stretch)",
+        help="its number in `labs capture connections` (default: the connection of the "
+        "first packet)",
     )
     verb.add_argument(
         "--from",
         dest="begin",
         default="0",
         metavar="ROW|TIME",
-        help="the first packet: a row of the table (120), or a time since the "
+        help="the first packet: a row of the table (120), or a time after the "
         "first segment (1.5s, 250ms)",
     )
     verb.add_argument(
         "--to",
         dest="end",
         metavar="ROW|TIME",
-        help="the last packet, likewise (default: 40 packets of the connection)",
+        help="the last packet, as a row or a time (default: 40 packets of the connection)",
     )
     _add_page(verb)
     _add_common(verb, main_ladder)
@@ -192,10 +196,10 @@ def _add_ladder(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _add_graph(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verb = verbs.add_parser(
         "graph",
-        help="draw sequence numbers, ACKs and the window against time",
-        description="Draw the time-sequence graph of one connection: a page that works offline.\n"
-        "Bars are segments, below them the line of ACKs, above them the edge of the\n"
-        "window; retransmissions are marked.\n\n"
+        help="draw sequence numbers, ACKs and the window over time",
+        description="Draw the time-sequence graph of one connection, in a page that works\n"
+        "offline. Bars are segments; the line below them shows the ACKs, the line above them\n"
+        "the edge of the window. Retransmissions are marked.\n\n"
         "  labs capture graph FILE --out graph.html\n"
         "  labs capture graph FILE --connection 3 --from-s 1.5 --to-s 2 --out g.html",
     )
@@ -203,10 +207,12 @@ def _add_graph(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--connection",
         type=int,
         metavar="N",
-        help="as `labs capture connections` numbers them (default: the one with most segments)",
+        help="its number in `labs capture connections` (default: the one with most segments)",
     )
     verb.add_argument(
-        "--sender", choices=ENDS, help="whose segments (default: those of the end that sent more)"
+        "--sender",
+        choices=ENDS,
+        help="draw the segments of this end (default: the end that sent more)",
     )
     for flag, default, which in (("--from-s", 0.0, "first"), ("--to-s", inf, "last")):
         verb.add_argument(
@@ -214,7 +220,7 @@ def _add_graph(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
             type=float,
             default=default,
             metavar="SECONDS",
-            help=f"the {which} moment, since the connection's first segment",
+            help=f"the {which} moment to draw, in seconds after the connection's first segment",
         )
     _add_page(verb)
     _add_common(verb, main_graph)
@@ -224,7 +230,7 @@ def _add_stalls(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     verb = verbs.add_parser(
         "stalls",
         help="list the gaps in which nothing was sent, with their reasons",
-        description="Find the stalls of a capture: why, and who waited for whom.",
+        description="List the stalls of a capture with their reasons, and who waited for whom.",
     )
     verb.add_argument(
         "--min-gap-ms",
@@ -240,7 +246,7 @@ def _add_page(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--out", type=page_path, required=True, metavar="X.html", help="the page to write"
     )
-    verb.add_argument("--dry-run", action="store_true", help="say what would be drawn")
+    verb.add_argument("--dry-run", action="store_true", help="print what would be drawn")
 
 
 def _add_common(verb: argparse.ArgumentParser, answer: Callable[[argparse.Namespace], int]) -> None:
@@ -250,7 +256,7 @@ def _add_common(verb: argparse.ArgumentParser, answer: Callable[[argparse.Namesp
 
 
 def main_ladder(args: argparse.Namespace) -> int:
-    """Draw it, write it. BadInput for a stretch that is not there or holds too many packets."""
+    """Draw and write the ladder. BadInput for a range without packets or with too many."""
     from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
     from labs.read.charts.ladder import ladder
@@ -264,11 +270,11 @@ def main_ladder(args: argparse.Namespace) -> int:
 
 
 def main_graph(args: argparse.Namespace) -> int:
-    """Draw it, write it. BadInput for a connection, or a stretch of time, that is not there."""
+    """Draw and write the graph. BadInput for a connection or a time range without packets."""
     if not 0 <= args.from_s < args.to_s:
         raise BadInput(
-            f"--from-s {args.from_s:g} --to-s {args.to_s:g}: give seconds from 0 on, "
-            "the first before the last"
+            f"--from-s {args.from_s:g} --to-s {args.to_s:g} is not a time range. Allowed: "
+            "seconds from 0, with --from-s less than --to-s"
         )
     from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
@@ -293,7 +299,7 @@ def main_graph(args: argparse.Namespace) -> int:
 def _page(
     args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any], in_words: str
 ) -> int:
-    """Write the figure as one page, unless it is a dry run; say what it shows."""
+    """Write the figure as one page, unless it is a dry run; print what it shows."""
     from labs.drive.record.disk import write_whole
 
     if not args.dry_run:
@@ -318,27 +324,27 @@ def _page(
 
 
 def must_have_tcp(path: Path, held: Remarks) -> None:
-    """BadInput, with what the file holds instead, where it has no segment."""
+    """BadInput, with what the file contains instead, if it contains no TCP segment."""
     if not held.segments:
         raise BadInput("; ".join((f"{path}: the capture has {without_tcp(held)}", *held.lines)))
 
 
 def without_tcp(held: Remarks) -> str:
-    """What is said of a file without segments."""
+    """How to describe a file without TCP segments."""
     return "no TCP outside a tunnel" if "tunnelled" in held.counts else "no TCP at all"
 
 
 def page_path(word: str) -> Path:
     """The page to write. BadInput for another ending than .html."""
     if not word.endswith(".html"):
-        raise BadInput(f"--out {word}: it is written as one page; end it in .html")
+        raise BadInput(f"--out {word}: the name of the page must end in .html")
     return Path(word)
 
 
 def stretch(
     segments: DataFrame, connection: int | None, begin: str, end: str | None
 ) -> tuple[int, int]:
-    """The first and the last row between two words, each a row or a time."""
+    """The first and the last row of a range given by two arguments, each a row or a time."""
     from labs.read.charts.ladder import USUAL_PACKETS
 
     first = place(segments, begin, "--from")
@@ -356,8 +362,8 @@ def place(segments: DataFrame, word: str, flag: str) -> int:
     found = PLACE.fullmatch(word)
     if found is None:
         raise BadInput(
-            f"{flag} {word}: give a row of the table, such as 120, or a time since the "
-            "first segment, such as 1.5s or 250ms"
+            f"{flag} {word} is invalid. Allowed: a row of the table, such as 120, or a time after "
+            "the first segment, such as 1.5s or 250ms"
         )
     if found[1] is not None:
         return int(found[1])
@@ -369,10 +375,11 @@ def place(segments: DataFrame, word: str, flag: str) -> int:
 
 
 def main_stalls(args: argparse.Namespace) -> int:
-    """Find every stall and its reason. BadInput for a minimum that is not above 0."""
+    """List every stall and its reason. BadInput for a minimum gap that is not above 0."""
     if not 0 < args.min_gap_ms < inf:
         raise BadInput(
-            f"--min-gap-ms {args.min_gap_ms:g}: give a number of milliseconds above 0, such as 20"
+            f"--min-gap-ms {args.min_gap_ms:g} is out of range. Allowed: a number of milliseconds "
+            "above 0, such as 20"
         )
     from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
@@ -412,8 +419,8 @@ def main_stalls(args: argparse.Namespace) -> int:
         say(held)
         if found.acks_of_missing:
             print(
-                f"labs: ACKs of bytes that are not in the capture: {found.acks_of_missing:,}; "
-                "packets are missing in it, so a stall beside them may have another reason",
+                f"labs: ACKs of bytes that are not in the capture: {found.acks_of_missing:,}. "
+                "Packets are missing from it, so a stall near them may have another reason",
                 file=sys.stderr,
             )
         if found.rtt_unknown:
@@ -427,27 +434,27 @@ def main_stalls(args: argparse.Namespace) -> int:
 
 
 def say(held: Remarks) -> None:
-    """Print what the file held beside segments on stderr, one line per remark."""
+    """Print on stderr what the file contains besides TCP segments, one line per remark."""
     for line in held.lines:
         print(f"labs: {line}", file=sys.stderr)
 
 
 def of_unknown_rtt(found: Stalls) -> str:
-    """What is not known of connections whose handshake is missing."""
+    """What is unknown about connections whose handshake is missing."""
     said = (
-        f"connections without a complete handshake in the capture: {found.rtt_unknown:,}; "
-        "their RTT is unknown, and no reason is given that depends on it"
+        f"connections without a complete handshake in the capture: {found.rtt_unknown:,}. "
+        "Their RTT is unknown, so no reason that depends on it is given"
     )
     if found.undecided:
         said += (
-            f"; not listed, as they may be no longer than a round trip: {found.undecided:,} "
+            f". Not listed, because they may be no longer than an RTT: {found.undecided:,} "
             f"of their gaps, the longest of {found.longest_undecided_ms:.3f} ms"
         )
-    return f"{said}; start the capture before the connection"
+    return f"{said}. Start the capture before the connection"
 
 
 def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row per reason with its meaning, the one with the longest total time first."""
+    """One row per reason with its meaning, in descending order of total time."""
     from labs.read.flows.stalls import explained
 
     lengths: dict[str, list[float]] = {}
@@ -471,7 +478,7 @@ def as_text(
 ) -> str:
     if not rows:
         certain = "certain to be " if rtt_unknown else ""
-        return f"{path}: no gap that is {certain}longer than a round trip"
+        return f"{path}: no gap that is {certain}longer than an RTT"
     longest = sorted(rows, key=lambda row: -row["gap_ms"])[:LONGEST]
     said = [
         "\n".join(

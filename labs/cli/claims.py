@@ -1,7 +1,8 @@
-"""Judge what an article says by runs: expected, predicted, measured, and the verdict.
+"""Judge an article's claims by runs: expected, predicted and measured figures, and the verdict.
 
-A folder stands for its newest study, and for what studies of the same parameters have beyond it.
-Without --from it is the folder runs, or the recorded runs if that has no study of an article's lab.
+Of a folder, the newest study is used, with additional runs from studies of the same parameters.
+Without --from the runs are those in the folder `runs`, or the recorded runs if that folder has no
+study of the article's lab.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--article",
         type=int,
         metavar="N",
-        help="the claims of this article alone (default: every one with a ledger)",
+        help="judge only the claims of this article (default: every article with a ledger)",
     )
     parser.add_argument(
         "--from",
@@ -47,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Judge, print. BadInput for a lab, an article or runs that do not exist."""
+    """Judge the claims and print the verdicts. BadInput for an unknown lab, article or runs."""
     found = [
         (article, *_judged(lab, args.source))
         for lab, article in _chosen(args.lab, args.article, args.source)
@@ -60,8 +61,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _chosen(name: str | None, number: int | None, source: str | None) -> list[tuple[Lab, Article]]:
-    """The articles of the lab of that name, or of every lab of the package; of these the one of
-    that number, or those that are about the labs of the source. BadInput if there is none."""
+    """The articles to judge: those of the named lab, or of every lab of the package; of these the
+    one with the given number, or those of the labs in `source`. BadInput if there is none."""
     from labs.catalog import find, with_ledgers
     from labs.read.claims.evidence import labs_of
     from labs.read.claims.ledger import read
@@ -88,7 +89,7 @@ def _ledger_of(lab: str | None) -> str:
 
 
 def _judged(lab: Lab, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:
-    """Where the runs are from, and the verdicts on the lab's article from them."""
+    """The origin of the runs, and the verdicts on the lab's article that follow from them."""
     from labs.read.claims.evidence import runs_of
     from labs.read.claims.judge import verdicts
 
@@ -97,7 +98,7 @@ def _judged(lab: Lab, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:
 
 
 def _newest(lab: str) -> Path:
-    """The folder runs if it has a study of the lab, else the recorded data."""
+    """The folder `runs` if it has a study of the lab, else the recorded data."""
     from labs.drive.record.run_folder import STUDIES
     from labs.read.runs import recorded
 
@@ -112,7 +113,7 @@ def _said(where: Path) -> str:
 
 
 def as_text(article: Article, where: Path, verdicts: tuple[Verdict, ...]) -> str:
-    """The verdicts on an article: a line with the figures, then the claim and the reason."""
+    """The verdicts on an article: for each claim the statement, the figures and the reason."""
     head = f"article {article.number}: {article.title}; judged by {_said(where)}"
     return "\n\n".join([head, *map(_lines, verdicts)])
 

@@ -1,6 +1,6 @@
-"""Say what this machine can run: each testbed, why not if not, and the next command.
+"""Show which testbeds can run on this machine; if one cannot, why, and the next command.
 
-With the name of a testbed: exit code 3 if that one cannot run here.
+With the name of a testbed, the exit code is 3 if that testbed cannot run here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MISSING = 3
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "testbed", nargs="?", metavar="TESTBED", help=f"this one alone: {', '.join(TESTBEDS)}"
+        "testbed", nargs="?", metavar="TESTBED", help=f"check only this one: {', '.join(TESTBEDS)}"
     )
     parser.add_argument(
         "--kernel",
@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def with_places(found: Diagnosis) -> Diagnosis:
-    """A diagnosis with the places for runs and who holds them, if this machine performs runs."""
+    """A diagnosis with the slots for runs and their holders, if the runs are on this machine."""
     if not found.can_run or found.testbed not in ("virtual", "namespaces"):
         return found
     try:
@@ -59,11 +59,11 @@ def with_places(found: Diagnosis) -> Diagnosis:
     except LabError as error:
         free, said = False, str(error)
     step = "wait until one of these processes has ended, or raise LABS_JOBS"
-    return replace(found, checks=(*found.checks, Check("places", free, said, step, needed=False)))
+    return replace(found, checks=(*found.checks, Check("slots", free, said, step, needed=False)))
 
 
 def as_json(found: Diagnosis) -> dict[str, object]:
-    """A testbed's diagnosis as plain data; `next` is the command to give first, or null."""
+    """A testbed's diagnosis as plain data; `next` is the command to run first, or null."""
     return {
         "testbed": found.testbed,
         "can_run": found.can_run,
@@ -82,7 +82,7 @@ def as_json(found: Diagnosis) -> dict[str, object]:
 
 
 def as_text(found: Diagnosis) -> str:
-    """A testbed's diagnosis as lines: verdict, then what was found, with the steps to take."""
+    """A testbed's diagnosis as lines: the verdict, then each finding with the step to take."""
     lines = [
         f"{found.testbed}: {'can run' if found.can_run else 'cannot run here'}  ({found.what})"
     ]

@@ -1,8 +1,9 @@
 """Build, check and list the kernels that the virtual testbed boots.
 
-VERSION is a series (6.1: the newest of it), a source version (6.1.192-2) or, for check, the first
-8 digits of a digest too. A kernel takes a minute and a half to build on two cores, and is kept
-under its digest in the cache. LABS_KERNELS names shared stores, which are searched first.
+VERSION is a series (6.1 means its newest version) or a source version (6.1.192-2); `check` also
+accepts the first 8 digits of a digest. Building a kernel takes a minute and a half on two cores.
+Kernels are stored under their digests in the cache. LABS_KERNELS names shared stores, which are
+searched first.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_build(verb)
     verb(
         "list",
-        "the kernels that are built",
-        "In the order in which they are searched: LABS_KERNELS, then your own cache.",
+        "list the built kernels",
+        "The stores are listed in search order: LABS_KERNELS, then your own cache.",
         main_list,
     )
     add = verb(
         "add",
-        "keep a kernel that was built elsewhere",
-        "The file must have the digest that you give, and pass the check.",
+        "add a kernel that was built elsewhere",
+        "The file must have the given digest and pass the check.",
         main_add,
     )
     add.add_argument("file", type=Path, metavar="FILE", help="a User-Mode Linux kernel")
@@ -49,9 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _dry_run(add)
     check = verb(
         "check",
-        "boot a kernel and hold it to its figures",
-        "Boots it twice, which must give the same; measures a link of 200 ms, and how a\n"
-        "receive buffer of 32 KiB fills (article 4). Nothing is changed.",
+        "boot a kernel and compare it with its figures",
+        "Boots the kernel twice, which must give equal results; measures a link of 200 ms, and\n"
+        "how a receive buffer of 32 KiB fills (article 4). Nothing is changed.",
         main_check,
     )
     check.add_argument(
@@ -63,9 +64,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     again = verb(
         "reproduce",
-        "build twice and compare",
-        "Two builds in two folders, the second by another user if you are root: one\n"
-        "digest, or exit code 5. Nothing of it is kept.",
+        "build a kernel twice and compare the results",
+        "Builds in two folders, the second time as another user if you are root. If the digests\n"
+        "differ, the exit code is 5. Neither build is kept.",
         main_reproduce,
     )
     _version(again)
@@ -76,12 +77,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
     build = verb(
         "build",
-        "build a kernel, check it, keep it",
-        "The source is the package linux-source-VERSION if it is installed; else it is fetched\n"
-        "with apt, which needs no root and installs nothing, from the release of Debian that has\n"
-        "it (6.1: Debian 12; 6.12: Debian 13); or it is your own TARBALL.\n\n"
-        "  labs kernel build                   the default\n"
-        "  labs kernel build 6.12 --dry-run    what would be done\n"
+        "build a kernel, check it and store it",
+        "The source is your own TARBALL, or the package linux-source-VERSION. If the package is\n"
+        "not installed, apt downloads it from the release of Debian that has it (6.1: Debian 12;\n"
+        "6.12: Debian 13), which needs no root and installs nothing.\n\n"
+        "  labs kernel build                   the default version\n"
+        "  labs kernel build 6.12 --dry-run    print what would be done\n"
         "  labs kernel build 6.1.190-1         one version of the source package",
         main_build,
     )
@@ -90,9 +91,9 @@ def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
         "--source",
         type=Path,
         metavar="TARBALL",
-        help="kernel sources from elsewhere; VERSION says which they are",
+        help="build from these kernel sources, which must be of VERSION",
     )
-    build.add_argument("--fresh", action="store_true", help="build even if it is built already")
+    build.add_argument("--fresh", action="store_true", help="build again even if it is built")
     _jobs(build)
     _into(build)
     _dry_run(build)
@@ -110,18 +111,18 @@ def _version(parser: argparse.ArgumentParser) -> None:
 
 def _jobs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--jobs", type=int, metavar="N", help="compilers at a time (default: one for each CPU)"
+        "--jobs", type=int, metavar="N", help="concurrent compilers (default: one per CPU)"
     )
 
 
 def _into(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--into", type=Path, metavar="DIR", help="keep it in this store, not in the cache"
+        "--into", type=Path, metavar="DIR", help="use this store instead of the cache"
     )
 
 
 def _dry_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -172,7 +173,7 @@ def main_list(args: argparse.Namespace) -> int:
         ]
         print(terminal_table(rows, COLUMNS))
     else:
-        print(f"no kernel is built; next step: labs kernel build {DEFAULT}")
+        print(f"no kernel is built. Next step: labs kernel build {DEFAULT}")
     return 0
 
 
@@ -185,7 +186,7 @@ def main_add(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_as_json(kernel)))
     else:
-        print(f"Linux {kernel.version} checked and kept: {kernel.folder}")
+        print(f"Linux {kernel.version} checked and stored: {kernel.folder}")
     return 0
 
 
@@ -203,11 +204,11 @@ def main_check(args: argparse.Namespace) -> int:
     else:
         print(
             f"Linux {kernel.source}, {kernel.sha256[:12]}: two boots "
-            f"{'differ' if measured['differs'] else 'alike'}, {measured['hz']} Hz"
+            f"{'differ' if measured['differs'] else 'are equal'}, {measured['hz']} Hz"
         )
         print(terminal_table(rows, ("figure", "measured", "expected")))
         if not check.judged(kernel.version):
-            print("no figures are published for this series: measured, not judged")
+            print("no figures are published for this series; the measurements were not judged")
     if faults:
         raise check.failure(faults)
     return 0
@@ -227,7 +228,7 @@ def main_reproduce(args: argparse.Namespace) -> int:
     else:
         print(terminal_table(builds, ("user", "seconds", "folder")))
         print("\n".join(f"sha256 {one['sha256']}" for one in builds))
-        print("same bytes" if same else "the bytes differ")
+        print("identical" if same else "the builds differ")
     return 0 if same else ResultsDiffer.exit_code
 
 

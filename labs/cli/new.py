@@ -14,8 +14,10 @@ EXAMPLE = Path(__file__).with_name("new_lab.py")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the lab's name; NAME.py is written here")
-    parser.add_argument("--dry-run", action="store_true", help="print the file, write nothing")
+    parser.add_argument(
+        "name", metavar="NAME", help="the lab's name; NAME.py is written to the current folder"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the file and write nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -24,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
     text = source(name)
     path = Path(f"{name}.py")
     if path.exists():
-        raise BadInput(f"./{path} is there already; choose another name, or remove it first")
+        raise BadInput(f"./{path} exists already. Choose another name, or remove it first")
     if not args.dry_run:
         write(path, text)
     if args.json:
@@ -32,21 +34,21 @@ def main(args: argparse.Namespace) -> int:
     elif args.dry_run:
         print(text, end="")
     else:
-        print(f"./{path}: to run it: labs run ./{path}")
+        print(f"wrote ./{path}. To run it: labs run ./{path}")
     return 0
 
 
 def source(name: str) -> str:
     """The text of a new lab; BadInput if the name cannot be a lab's."""
     if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
-        raise BadInput(f"{name!r} cannot be a lab's name; allowed: small letters, digits and _")
+        raise BadInput(f"{name!r} cannot be a lab's name. Allowed: a-z, 0-9 and _, a letter first")
     if name in LABS:
-        raise BadInput(f"{name} is a lab of the package; choose another name")
+        raise BadInput(f"{name} is a lab of the package. Choose another name")
     return EXAMPLE.read_text("utf-8").replace(EXAMPLE.stem, name)
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that is not there yet, whole or not at all."""
+    """Write a file that does not exist yet, completely or not at all."""
     with path.open("x", encoding="utf-8") as file:
         try:
             file.write(text)

@@ -1,4 +1,4 @@
-"""Show a lab's parameters and conditions, or the parameters for another program."""
+"""Show a lab's parameters and conditions, or the parameters in a form for other programs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ WIDTH = 100
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lab", metavar="LAB", help="a lab's name, or a file such as ./mylab.py")
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--markdown", action="store_true", help="the table for a page")
-    shape.add_argument("--notebook", action="store_true", help="the cell that sets them")
-    shape.add_argument("--json", action="store_true", help="JSON Schema")
+    shape.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    shape.add_argument(
+        "--notebook", action="store_true", help="print a notebook cell that sets them"
+    )
+    shape.add_argument("--json", action="store_true", help="print a JSON Schema")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -37,12 +39,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 def conditions_text(lab: Lab) -> str:
-    """The names that --only takes, below the titles of their groups."""
+    """The names that --only accepts, below the titles of their groups."""
     few = {one.name for one in lab.conditions(lab.Parameters())}
     groups: dict[str, list[str]] = {}
     for one in lab.conditions(lab.Parameters(size="full")):
         groups.setdefault(one.group, []).append(one.name)
-    said = ["conditions, the names for --only:"]
+    said = ["conditions (names for --only):"]
     for group, names in groups.items():
         if group:
             said += ["", f"{lab.title_of(group)} ({group})"]

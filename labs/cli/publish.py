@@ -1,7 +1,7 @@
-"""Run a notebook with the parameters given, and write it as one HTML page that works offline.
+"""Run a notebook with the given parameters, and write it as one HTML page that works offline.
 
-The notebook runs in the current folder, its file is not changed, and the page appears whole or
-not at all.
+The notebook runs in the current folder, and its file is not changed. The page is written completely
+or not at all.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         dest="given",
-        help="a parameter of the notebook, such as RATE_MBIT=100; may be given several times",
+        help="set a parameter of the notebook, such as RATE_MBIT=100; may be repeated",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="PAGE.html", help="the page")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="PAGE.html", help="the page to write"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run, write the page whole, and print its path. Raises LabError."""
+    """Run the notebook, write the page, and print its path. Raises LabError."""
     if args.out.suffix not in (".html", ".htm"):
-        raise BadInput(f"--out {args.out}: a notebook is written as one page; end it in .html")
+        raise BadInput(f"--out {args.out}: the name of the page must end in .html")
     from labs.publish.execute import execute, read_notebook, settle
 
     values = settle(args.given, read_notebook(args.notebook))

@@ -1,9 +1,9 @@
-"""Run a lab: make the missing runs that its parameters ask for, and show the results.
+"""Run a lab: perform the missing runs for the given parameters, and show the results.
 
 LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). Existing runs are reused
 unless --fresh is given; an interrupted study resumes where it stopped. With --testbed vagrant,
-size small is what virtual machines carry: buffers at 100 Mbit/s with 128 MiB, unless --rate-mbit
-and --transfer-mib say otherwise.
+--size small is reduced to what virtual machines can carry: buffers uses 100 Mbit/s and 128 MiB,
+unless --rate-mbit and --transfer-mib are given.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from labs.studies.study import Study
 
-# Columns that every study adds and that are printed otherwise, or are for programs.
+# Columns that every study adds and that are printed elsewhere, or are meant for programs.
 OF_EVERY_STUDY = frozenset(
     {
         *("group", "testbed", "kernel", "source", "key", "digest", "note_codes"),
@@ -44,25 +44,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lab", metavar="LAB", help=f"{', '.join(LABS)}, or a file ./mylab.py")
     parser.add_argument("--fresh", action="store_true", help="repeat runs that already exist")
     parser.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help="runs side by side (default: LABS_JOBS, or one per CPU)",
+        "--jobs", type=int, metavar="N", help="concurrent runs (default: LABS_JOBS, or one per CPU)"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="print every ip, tc and sysctl line; start nothing"
+        "--dry-run",
+        action="store_true",
+        help="print every ip, tc and sysctl command and start nothing",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Add the flags of the lab that the words name; those that every lab has if they name none."""
+    """Add the flags of the lab named in the arguments, or those of every lab if none is named."""
     named = lab_word(words)
     add_flags(parser, find(named).Parameters if named is not None else LabParameters)
 
 
 def lab_word(words: Sequence[str]) -> str | None:
-    """The word that names the lab: the first one, or after flags the first that can be one."""
+    """The argument that names the lab: the first one, or after flags the first that can be one."""
     if words and not words[0].startswith("-"):
         return words[0]
     return next((word for word in words if word in LABS or word.endswith(".py")), None)
@@ -86,13 +85,13 @@ def main(args: argparse.Namespace) -> int:
 
 
 def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
-    """What would be done, condition by condition: the run's name, and every command in order."""
+    """What would be done, per condition: the name of the run, and every command in order."""
     from labs.drive.preview import preview as commands_of
     from labs.launch.plan import plan
 
     try:
         names = {one.condition.name: one.name for one in plan(lab, parameters)}
-    except Missing:  # no kernel yet: the commands can be shown all the same
+    except Missing:  # without a kernel the commands can still be shown
         names = {}
     return {
         "lab": lab.name,
@@ -121,13 +120,13 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
 
 
 def as_script(steps: Mapping[str, Any]) -> str:
-    """The commands of each condition, in order, under the host that they are for."""
+    """The commands of each condition, in order, grouped by host."""
     lines = []
     for one in steps["conditions"]:
         often = (
             ""
             if steps["repetitions"] is None
-            else "; {} to {} times, shuffled".format(*steps["repetitions"])
+            else "; {} to {} runs, in shuffled order".format(*steps["repetitions"])
         )
         lines += [
             "",
@@ -142,7 +141,7 @@ def as_script(steps: Mapping[str, Any]) -> str:
 
 
 def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]:
-    """What was run and what came of it, as plain data; a number that there is not is null."""
+    """The study and its results as plain data; missing numbers are null."""
     results = study.results()
     rows = [
         {str(name): plain(value) for name, value in row.items()}
@@ -164,14 +163,14 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
 
 
 def remarks(lab: Lab, results: DataFrame) -> list[str]:
-    """What the results show beyond their rows, where the lab has something to say."""
+    """Remarks of the lab on the results as a whole, if it has any."""
     say = getattr(lab.part("narrative"), "remarks", None)
     return [] if say is None else list(say(results))
 
 
 def beyond(lab: Lab, study: Study) -> dict[str, Any]:
-    """What the runs show together, where the lab has such findings; each has a name of its own,
-    and those in words are `remarks`."""
+    """Findings of the lab from all runs together, by name, if it has any; those in words are
+    `remarks`."""
     show = getattr(lab.part("narrative"), "findings", None)
     return (
         {}
@@ -187,8 +186,8 @@ def plain(value: object) -> object:
 
 
 def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
-    """The results as a table, group by group, without the hidden columns; below it, where they are
-    from and what is wrong."""
+    """The results as a table, group by group, without hidden columns; below it the origin of the
+    runs, and any problems."""
     rows: list[dict[str, Any]] = said["results"]
     hidden = {name for name, one in lab.columns.items() if one.hidden}
     columns = [
@@ -203,17 +202,17 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
     lines = [
         terminal_table(rows, columns, [lab.title_of(row["group"]) for row in rows]),
         "",
-        f"{said['testbed']}{kernel}; runs are in {said['into']}",
+        f"testbed {said['testbed']}{kernel}; the runs are in {said['into']}",
     ]
     lines += [
-        f"{row['condition']}: the link is not as asked: {'; '.join(row['link']['problems'])}"
+        f"{row['condition']}: the link is not as requested: {'; '.join(row['link']['problems'])}"
         for row in rows
         if not row["link"]["ok"]
     ]
     if said["repeated"]:
         lines += [
             "",
-            "repeated: the median, and its 95 % interval over the runs that count",
+            "repeated conditions: the median and its 95 % interval over the runs that count",
             terminal_table(said["repeated"], REPEATED),
         ]
         lines += [

@@ -1,11 +1,12 @@
 """List, show, compare, pack and record runs, and write them as a table.
 
-WHAT and the two sides of a comparison are a run's folder, a study file, a folder given to --into,
-or a packed file. A folder stands for the newest study of each lab in it.
+WHAT, A and B are the folder of a run, a study file, a folder given to --into, or a packed file. A
+folder of runs means the newest study of each lab in it.
 
-Compare has three grades: identical bytes, equal results, changed (exit code 5). Of two testbeds it
-gives each condition's ratio with its 95 % interval: they agree, disagree, or are undecided, because
-the interval is too wide (exit code 5 unless all conditions agree that can be compared).
+`compare` reports one of three grades: identical bytes, equal results, or changed (exit code 5). For
+two testbeds it reports each condition's ratio with its 95 % interval: the testbeds agree, disagree,
+or the result is undecided because the interval is too wide. The exit code is then 5 unless all
+conditions that can be compared agree.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     listing = verb(
         "list",
-        "the runs and studies in a folder",
+        "list the runs and studies in a folder",
         main_list,
-        "Every run is verified. One that is damaged is listed with its reason, and the exit code\n"
-        "is then 6.",
+        "Every run is verified. A damaged run is listed with the reason, and the exit code is\n"
+        "then 6.",
     )
     listing.add_argument(
         "folder",
@@ -66,35 +67,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="a folder given to --into, or a packed file (default: %(default)s)",
     )
-    show = verb("show", "one run: inputs, link, marks, files", main_show)
-    show.add_argument("run", metavar="RUN", help="its folder, or its name as list shows it")
+    show = verb("show", "show one run: inputs, link, moments, files", main_show)
+    show.add_argument("run", metavar="RUN", help="its folder, or its name as shown by list")
     show.add_argument(
         "--from",
         dest="folder",
         default=DEFAULT_FOLDER,
         metavar="FOLDER",
-        help="where a name is looked for (default: %(default)s)",
+        help="the folder in which to look up a name (default: %(default)s)",
     )
     show.add_argument(
         "--commands",
         action="store_true",
-        help="the ip, tc and sysctl lines of the run, to be pasted",
+        help="print the ip, tc and sysctl commands of the run, ready to paste",
     )
     compare = verb("compare", "compare two sets of runs: identical, equal or changed", main_compare)
     compare.add_argument("a", metavar="A")
     compare.add_argument("b", metavar="B")
     compare.add_argument("--lab", metavar="FILE", help="the lab of the runs, if it is your own")
-    pack = verb("pack", "runs as one file, the same bytes wherever it is packed", main_pack)
+    pack = verb("pack", "pack runs into one file, reproducibly to the byte", main_pack)
     pack.add_argument("what", metavar="WHAT")
     pack.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="ends in .tar.gz or .tar.xz"
     )
     pack.add_argument(
-        "--with-host", action="store_true", help="with host.json, which tells of the machine"
+        "--with-host", action="store_true", help="include host.json, which describes the machine"
     )
     _configure_record(verb)
     flat = verb(
-        "table", "one row per run, with all inputs and results, for other programs", main_table
+        "table",
+        "write one row per run, with all inputs and results, for other programs",
+        main_table,
     )
     flat.add_argument(
         "what",
@@ -113,25 +116,27 @@ def _configure_record(verb: Callable[..., argparse.ArgumentParser]) -> None:
         "pack runs into a folder of recorded data, and update its SHA256SUMS",
         main_record,
         'Recorded data is what TESTBED = "recorded" reads: in a clone of the project, data/.\n'
-        "The given runs, which must be of one lab, replace those in DATA/LAB.tar.xz. Each is\n"
-        "verified first. With NAME they replace those in DATA/NAME.tar.xz instead, which is for\n"
-        "runs with other parameters or from another testbed.\n\n"
+        "The given runs, which must be of one lab, replace those in DATA/LAB.tar.xz. Each run is\n"
+        "verified first. With NAME they replace those in DATA/NAME.tar.xz instead, which is meant\n"
+        "for runs with other parameters or from another testbed.\n\n"
         "  labs run buffers --size full --into fresh\n"
-        "  labs runs record fresh data --dry-run        what would be written\n"
-        "  labs runs compare data/buffers.tar.xz fresh  what would change\n"
-        "  labs runs record fresh data                  replaces data/buffers.tar.xz\n"
+        "  labs runs record fresh data --dry-run        show what would be written\n"
+        "  labs runs compare data/buffers.tar.xz fresh  show what would change\n"
+        "  labs runs record fresh data                  replace data/buffers.tar.xz\n"
         "  labs runs record witnesses data buffers-witnesses",
     )
     record.add_argument(
         "what", type=Path, metavar="RUNS", help="a folder given to --into, or one of its studies"
     )
     record.add_argument(
-        "data", type=Path, metavar="DATA", help="the folder of recorded data, or a new one"
+        "data", type=Path, metavar="DATA", help="the folder of recorded data, existing or new"
     )
     record.add_argument(
         "name", nargs="?", metavar="NAME", help="LAB-WORD, such as buffers-witnesses (default: LAB)"
     )
-    record.add_argument("--dry-run", action="store_true", help="verify, and say what it would do")
+    record.add_argument(
+        "--dry-run", action="store_true", help="verify, and print what would be done"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -163,7 +168,7 @@ def main_list(args: argparse.Namespace) -> int:
         if rows
     ]
     parts += [f"{one.name}: {one.problem}" for one in found if one.problem is not None]
-    print("\n\n".join(parts) or f"{args.folder} holds no runs")
+    print("\n\n".join(parts) or f"{args.folder} contains no runs")
     return code
 
 
@@ -198,7 +203,7 @@ def main_show(args: argparse.Namespace) -> int:
 
 
 def _told(value: object) -> str:
-    """A value below its name: one line, or a line for each part."""
+    """A value as text: one line, or one line per part."""
     if isinstance(value, dict):
         return "".join(f"\n  {name}: {json.dumps(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
@@ -215,7 +220,7 @@ def main_compare(args: argparse.Namespace) -> int:
     if args.lab is not None:
         from labs.catalog import find
 
-        find(args.lab)  # from now on known by its name, by which the runs call it
+        find(args.lab)  # registers the lab under the name that its runs use
     first, second = side(args.a), side(args.b)
     if _are_two_testbeds(first, second):
         return _compare_testbeds(first, second, args.json)
@@ -227,7 +232,7 @@ def main_compare(args: argparse.Namespace) -> int:
 
 
 def _are_two_testbeds(first: Sequence[Run], second: Sequence[Run]) -> bool:
-    """Whether the two are of two testbeds, or were made one by one on real time."""
+    """Whether the two sides are from two testbeds, or were run separately in real time."""
     if {run.testbed for run in first} != {run.testbed for run in second}:
         return True
     return {run.digest for run in first} != {run.digest for run in second} and any(
@@ -236,7 +241,7 @@ def _are_two_testbeds(first: Sequence[Run], second: Sequence[Run]) -> bool:
 
 
 def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
-    """Two testbeds never give the same bytes: each condition's ratio, and whether they agree."""
+    """Print each condition's ratio and whether the testbeds agree; their bytes always differ."""
     from labs.catalog import find
     from labs.read.stats.testbed_comparison import AGREE, compare_testbeds, grade, lines, only_first
 

@@ -1,1 +1,1 @@
-"""From a lab and its parameters to the runs that are missing."""
+"""Determines which runs of a study are missing, and performs them."""

@@ -1,10 +1,10 @@
-"""The code that a run can execute: found from its imports, digested, and copied for the run.
+"""The code that a run can execute: found by following imports, hashed, and copied for the run.
 
-A run starts at `labs.drive.guest`, which loads a testbed and an experiment. What these import, and
-what that imports in turn, is all that the run can execute; the copy holds nothing else, so nothing
-else can be loaded. Programs that a run starts on its hosts are named in the code by their file
-(`"probe.py"`), and are part of it too. So is what boots a virtual run, although the guest does not
-load it.
+A run starts at `labs.drive.guest`, which loads a testbed and an experiment. The run can execute
+only what these import, directly or indirectly; the copy contains nothing else, so nothing else can
+be loaded. Programs that a run starts on its hosts are named in the code by their file
+(`"probe.py"`), and are included as well. So is the code that boots a virtual run, although the
+guest does not load it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labs.drive.imports import imported, programs
-from labs.drive.kernel.kept_copy import kept_copy
+from labs.drive.kernel.kept_copy import Kept, file, kept_copy
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ENTRY = "labs.drive.guest"
-# What acts on a run from outside.
+# Modules that act on a run from outside.
 OUTSIDE = {"virtual": ("labs.drive.kernel.boot",)}
 PROGRAMS = "labs.drive.programs"
-# What has no place in a run, such as what a reader's own lab uses to read its results.
+# Only modules with these prefixes are included. The others, such as those with which a user's own
+# lab reads its results, have no place in a run.
 DRIVING = ("labs.drive.", "labs.experiments.", "labs.errors.")
 OWN_LAB = "own_lab"
-"""The module that a reader's own lab is in a run."""
+"""The name of the module that contains a user's own lab in a run."""
 
 Code = Mapping[str, bytes]
 """Files by their path in the copy."""
@@ -35,10 +36,10 @@ Code = Mapping[str, bytes]
 def code_of(
     testbed: str, experiment: str, own_lab: Path | None = None, package: Path = PACKAGE
 ) -> Code:
-    """The files of a run on `testbed` (its name) of `experiment` (its module).
+    """The files of a run of `experiment` (a module) on `testbed` (its name).
 
-    `own_lab` is a reader's own lab, one file, which then is the experiment. The face of the
-    package, `labs/__init__.py`, is empty in a run: it serves notebooks.
+    `own_lab` is the file of a user's own lab, which then replaces the experiment.
+    `labs/__init__.py`, the interface for notebooks, is empty in a run.
     """
     found: dict[str, bytes] = {"labs/__init__.py": b""}
     waiting = [ENTRY, f"labs.drive.testbed.{testbed}", *OUTSIDE.get(testbed, ())]
@@ -59,7 +60,7 @@ def code_of(
 
 
 def digest(code: Code) -> str:
-    """The sha256 of every file's name and content."""
+    """The SHA-256 of all files' names and contents."""
     total = hashlib.sha256()
     for name, content in sorted(code.items()):
         total.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -77,7 +78,7 @@ def _file(module: str, package: Path) -> Path | None:
 
 @functools.lru_cache(maxsize=512)
 def _used(content: bytes) -> tuple[str, ...]:
-    """The modules of `labs` that a file may load or start, each with the packages around it."""
+    """The modules of `labs` that a file may load or start, each with its parent packages."""
     tree = ast.parse(content)
     names = [name for name in imported(tree) if name.split(".")[0] == "labs"]
     names += [f"{PROGRAMS}.{program}" for program in programs(tree)]
@@ -85,10 +86,10 @@ def _used(content: bytes) -> tuple[str, ...]:
 
 
 def _with_packages(module: str) -> tuple[str, ...]:
-    """A module and the packages around it, which are loaded before it."""
+    """A module and its parent packages, which are loaded before it."""
     return tuple(module.rsplit(".", count)[0] for count in range(module.count(".") + 1))
 
 
-def copied(code: Code, interpreter: Path) -> Path:
-    """The folder that holds the code of a run, compiled for `interpreter`."""
-    return kept_copy("code", code, interpreter)
+def copied(code: Code, interpreter: Path) -> Kept:
+    """The copy of a run's code, compiled for `interpreter`."""
+    return kept_copy("code", {name: file(text) for name, text in code.items()}, interpreter)

@@ -1,7 +1,7 @@
-"""What runs are made with: programs on this machine, and all that two machines are over ssh.
+"""What runs are performed with: programs on this machine, or two machines reached over ssh.
 
-Programs count by their digests, which are inputs of a run. Of machines (the vagrant testbed) each
-thing is an input by host, because the two may differ: `server.nginx`, `client.linux`.
+The digests of programs are inputs of a run. On the vagrant testbed the inputs are listed per host,
+because the two may differ: `server.nginx`, `client.linux`.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from labs.drive.testbed.ssh import SshHost
 from labs.drive.testbed.vagrant import ADDRESSES, machine
 from labs.errors import Missing
 
-# What any run may start, whatever its experiment: for the hosts, the link, the watchers, and the
-# files that are served.
+# Programs that any run may start, whatever its experiment: for the hosts, the link, the samplers,
+# and the files that are served.
 EVERY_RUN = ("ip", "tc", "ss", "nstat", "truncate", "touch")
 OLDEST_PYTHON = (3, 11)
 ASKED = {"nginx": "-v", "tc": "-V", "ip": "-V", "ss": "-V", "nstat": "-V", "ab": "-V"}
 
 
 def find(name: str) -> Path:
-    """The path of a program among the system's folders; Missing with the package that has it."""
+    """The path of a program in the system's folders; Missing, with the package that contains it."""
     found = shutil.which(name, path=PATH)
     if found is None:
         raise Missing(
-            f"{name} is not installed; on Debian: apt-get install {PACKAGES.get(name, name)}"
+            f"{name} is not installed. On Debian: apt-get install {PACKAGES.get(name, name)}"
         )
     return Path(found)
 
 
 @functools.cache
 def python() -> Path:
-    """The interpreter of the driving half: the system's, or else the one that runs now."""
+    """The interpreter of the driving half: the system's if it is new enough, else this one."""
     system = shutil.which("python3", path=PATH)
     if system and _version(system) >= OLDEST_PYTHON:
         return Path(system)
@@ -60,13 +60,13 @@ def _version(interpreter: str) -> tuple[int, ...]:
 
 
 def programs(names: Iterable[str]) -> dict[str, Path]:
-    """The programs of these names; Missing if one is not here."""
+    """The paths of these programs; Missing if one is not installed."""
     return {name: find(name) for name in names}
 
 
 def digests(found: Mapping[str, Path], interpreter: Path) -> dict[str, dict[str, str]]:
-    """The digests of programs, of the interpreter as python3, and of every shared library that
-    they load by its soname: inputs of a run that uses this machine's own files."""
+    """The digests of programs, of the interpreter (as python3), and of every shared library that
+    they load (by soname): inputs of a run that uses this machine's own files."""
     tools = {**found, "python3": interpreter}
     return {
         "tools": {name: content_digest(path) for name, path in tools.items()},
@@ -77,7 +77,7 @@ def digests(found: Mapping[str, Path], interpreter: Path) -> dict[str, dict[str,
 
 
 def versions(found: Mapping[str, Path], interpreter: Path) -> dict[str, str]:
-    """What each program says of its version, in its first line, and which C library this is."""
+    """The first line of each program's version output, and the version of the C library."""
     return {
         **{name: version(path) for name, path in found.items()},
         "libc": os.confstr("CS_GNU_LIBC_VERSION") or "",
@@ -85,27 +85,33 @@ def versions(found: Mapping[str, Path], interpreter: Path) -> dict[str, str]:
     }
 
 
-@functools.cache
 def version(path: Path) -> str:
-    """What a program says of its version, in its first line."""
+    """The first line of a program's version output."""
+    return _version_of(path, content_digest(path))
+
+
+@functools.cache
+def _version_of(path: Path, digest: str) -> str:
     done = subprocess.run(
         (path, ASKED.get(path.name, "--version")),
         capture_output=True,
         stdin=subprocess.DEVNULL,
         env={"PATH": PATH, "LC_ALL": "C"},
     )
-    said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
-    return said.splitlines()[0] if said else ""
+    said = (done.stdout or done.stderr).decode("utf-8", "replace").strip().splitlines()
+    return next((line for line in said if not line.startswith(OF_THE_LOADER)), "")
 
 
-# What every run starts on a machine, whatever its experiment.
+# Begins a line about a library that /etc/ld.so.preload names and that cannot be loaded.
+OF_THE_LOADER = "ERROR: ld.so: "
+# Programs that every run starts on a machine, whatever its experiment.
 EVERY_RUN_ON_MACHINES = ("python3", "ip", "tc", "ss", "nstat")
 MEMORY_STEP_MIB = 64
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """How both machines are reached; per thing on them a digest and a line of text."""
+    """How to reach both machines; for each item on them a digest and a line of text."""
 
     ssh_config: Path
     digests: dict[str, str]
@@ -113,7 +119,7 @@ class Inventory:
 
 
 def inspect(ssh_config: Path, names: tuple[str, ...]) -> Inventory:
-    """Ask both machines; Missing if one cannot be reached, is in use, or lacks a tool."""
+    """Inspect both machines; Missing if one cannot be reached, is in use, or lacks a tool."""
     digests: dict[str, str] = {}
     versions: dict[str, str] = {}
     for name in ADDRESSES:
@@ -136,34 +142,34 @@ def inspect(ssh_config: Path, names: tuple[str, ...]) -> Inventory:
 
 
 def paths(host: Host, names: Iterable[str]) -> dict[str, str]:
-    """Where each tool is on a host; Missing, with how to get them, if one is not there."""
+    """The path of each tool on a host; Missing, with the command to run, if one is not there."""
     wanted = tuple(names)
     done = host.run(("which", *wanted), check=False)
     found = {PurePosixPath(line).name: line for line in done.text.splitlines()}
     lacking = [name for name in wanted if name not in found]
     if lacking:
         raise Missing(
-            f"{host.name} lacks {', '.join(lacking)}, which the box of the labs has; "
+            f"{host.name} lacks {', '.join(lacking)}, which a newly built box contains. Run: "
             "make box && vagrant destroy -f && vagrant up"
         )
     return {name: found[name] for name in wanted}
 
 
 def hashed(host: Host, found: dict[str, str]) -> dict[str, str]:
-    """The sha256 of each tool."""
+    """The SHA-256 of each tool."""
     lines = host.run(("sha256sum", *found.values())).text.splitlines()
     return {name: line.split()[0] for name, line in zip(found, lines, strict=True)}
 
 
 def version_on(host: Host, tool: str, path: str) -> str:
-    """What a tool says of its version, in its first line."""
+    """The first line of a tool's version output on a host."""
     done = host.run((path, ASKED.get(tool, "--version")), check=False)
     said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
     return said.splitlines()[0] if said else ""
 
 
 def hardware(host: Host) -> str:
-    """A machine's processors and memory, as its kernel tells them."""
+    """A machine's processors and memory, as reported by its kernel."""
     models = [
         line.partition(":")[2].strip()
         for line in host.read("/proc/cpuinfo").decode().splitlines()

@@ -1,4 +1,4 @@
-"""Make the missing runs of a plan: side by side, with progress, until done or cancelled."""
+"""Perform the missing runs of a plan concurrently, with progress, until done or cancelled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
 from labs.drive.kernel.boot import PATH, boot
 from labs.drive.kernel.guest_root import kept_root
-from labs.drive.kernel.kept_copy import check
+from labs.drive.kernel.kept_copy import check, content_digest
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
@@ -39,11 +39,11 @@ from labs.read.runs import raw_files
 from labs.read.runs.run import Run, open_run
 
 Progress = Callable[[str, str], None]
-"""Called with a run's title and a line about it; 'made' or 'there already' at last. A line about
-what it waits for begins with `labs.launch.locks.WAITING`."""
+"""Called with a run's title and a line about it; the last line is 'made' or 'there already'. A
+line that says what the run waits for begins with `labs.launch.locks.WAITING`."""
 
 PREFIX = "labs: "
-# The lock of a run that is being made, beside it: each run is made once.
+# The lock of a run in progress, next to its folder, so that each run is performed once.
 MAKING = ".making-"
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
 FREE_MIB = 256
@@ -54,7 +54,7 @@ PROBE_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Made:
-    """A study all of whose runs exist: its file, and its runs in the plan's order."""
+    """A complete study: its file, and its runs in the plan's order."""
 
     file: studies.StudyFile
     opened: Opened
@@ -62,12 +62,12 @@ class Made:
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """The runs, opened when they are first asked for: making them needs only Python."""
+        """The runs, opened on first access, because performing them needs only Python."""
         return tuple(self.opened[name] for name in self.names)
 
 
 class Opened:
-    """The runs of a folder as they become complete: each is verified and opened once."""
+    """The complete runs of a folder; each is verified and opened once."""
 
     def __init__(self, runs: Path) -> None:
         self.folder = runs
@@ -80,7 +80,7 @@ class Opened:
         return self._runs[name]
 
     def complete(self, name: str) -> bool:
-        """Whether a run exists, whole and as it was sealed."""
+        """Whether a run exists, is complete, and matches its seal."""
         try:
             return (self.folder / name).is_dir() and bool(self[name])
         except LabError:
@@ -90,8 +90,9 @@ class Opened:
 def make(
     planned: Planned, driving: code.Code, runs: Path, cpu: int | None, say: Callable[[str], None]
 ) -> Path:
-    """Make one run and return its folder; whatever goes wrong leaves nothing of it behind."""
+    """Perform one run and return its folder; a failed run leaves nothing behind."""
     interpreter = inventory.python()
+    _check_programs(planned, interpreter)
     copied = code.copied(driving, interpreter)
     experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
@@ -118,9 +119,9 @@ def make(
                 root = kept_root(planned.root, interpreter)
                 boot(
                     planned.kernel.path,
-                    root=root,
+                    root=root.folder,
                     staging=staging.folder,
-                    code=copied,
+                    code=copied.folder,
                     argv=guest.argv(Path(PYTHON), INSIDE_CODE, "virtual", experiment),
                     memory_mib=planned.inputs["memory_mib"],
                     seed=planned.inputs["seed"],
@@ -130,7 +131,9 @@ def make(
                 check(root)
             else:
                 _here(
-                    guest.argv(interpreter, str(copied), planned.inputs["testbed"], experiment),
+                    guest.argv(
+                        interpreter, str(copied.folder), planned.inputs["testbed"], experiment
+                    ),
                     staging.folder,
                     on_line,
                 )
@@ -144,8 +147,22 @@ def make(
         return staging.seal(_about_this_machine(started))
 
 
+def _check_programs(planned: Planned, interpreter: Path) -> None:
+    """RunFailed if a program of this machine, or the kernel, is not what was planned with; a
+    guest's root is held to it when it is copied."""
+    used = {}
+    if planned.kernel:
+        used["kernel"] = content_digest(planned.kernel.path) == planned.kernel.sha256
+    elif not planned.machines:
+        found = inventory.digests(planned.programs, interpreter)
+        used |= {what: found[what] == planned.inputs[what] for what in found}
+    changed = [what for what, equal in used.items() if not equal]
+    if changed:
+        raise RunFailed(f"{changed[0]} changed after the runs were planned; run again")
+
+
 def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) -> None:
-    """Make a run with this machine's own kernel, in a process of its own."""
+    """Perform a run with this machine's own kernel, in a separate process."""
     process = subprocess.Popen(
         ("setpriv", "--pdeathsig", "TERM", *argv),
         cwd=staging,
@@ -153,6 +170,7 @@ def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        errors="replace",
         start_new_session=True,
         env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC", "HOME": os.environ.get("HOME", "/tmp")},
     )
@@ -172,10 +190,13 @@ def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) 
 
 
 def _raise_failure(planned: Planned, folder: Path) -> None:
-    """Raise what the run itself left as the reason of its failure, if it left one."""
+    """Raise the error that the run itself recorded, if it recorded one."""
     path = folder / FAILURE
     if path.exists():
-        failure = json.loads(path.read_text())
+        try:
+            failure = json.loads(path.read_text())
+        except ValueError:
+            return  # cut short with the run that wrote it
         branch = BRANCHES.get(failure["kind"], RunFailed)
         raise branch(f"{planned.lab.name} {planned.condition.name}: {failure['message']}")
 
@@ -188,7 +209,7 @@ def _check_output(planned: Planned, folder: Path) -> None:
     except Damaged as error:
         raise RunFailed(
             f"{planned.lab.name} {planned.condition.name}: the output of the run cannot be read: "
-            f"{error}. The run was discarded; run it again, or with other parameters"
+            f"{error}. The run was discarded. Run it again, or with other parameters"
         ) from error
 
 
@@ -219,13 +240,13 @@ def run(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Made:
-    """Make the missing runs of the study that the parameters ask for, and return the study.
+    """Perform the missing runs of the study that the parameters describe, and return the study.
 
-    Up to `jobs` runs (default: one per CPU) go side by side, in places that all processes of a
-    user share; two processes do not make the same run. On real time there is one at a time, and
-    conditions are repeated (`labs.launch.repeat`). A complete run is kept, unless `fresh`. A
-    failure, like ^C, ends what runs and what has not begun; complete runs stay, so the same call
-    resumes from there.
+    Up to `jobs` runs (default: one per CPU) are concurrent, in slots that all processes of a user
+    share; two processes never perform the same run. In real time there is one run at a time, and
+    conditions are repeated (`labs.launch.repeat`). Complete runs are reused unless `fresh`. A
+    failure, like ^C, ends running runs and cancels the others; complete runs are kept, so the same
+    call resumes from there.
     """
     tell = progress or (lambda title, line: None)
     runs = Path(p.runs)
@@ -245,12 +266,12 @@ def run(
     planned = plan(lab, p)
     clear_stale(runs)
     for _ in abandoned(runs.glob(f"{MAKING}*")):
-        pass  # what killed processes left
+        pass  # removes what killed processes left behind
     check_free_space(runs)
     if p.testbed == "virtual":
         make_missing(planned)
     else:
-        # Repetitions are compared as they are made, which needs numpy; virtual time does not.
+        # Repetitions are compared while the study runs, which needs numpy; virtual time does not.
         from labs.launch.repeat import repeat  # noqa: PLC0415
 
         planned = repeat(planned, p, make_missing, lambda one: opened[one.name])
@@ -264,7 +285,7 @@ def run(
 
 
 def _jobs(testbed: str, asked: int | None, missing: int) -> int:
-    """How many runs go side by side: on real time one, because runs would disturb one another."""
+    """The number of concurrent runs: one in real time, because runs would disturb one another."""
     if testbed != "virtual":
         return 1
     return slots.side_by_side(asked, missing)
@@ -273,7 +294,7 @@ def _jobs(testbed: str, asked: int | None, missing: int) -> int:
 def _make_all(
     missing: Sequence[Planned], opened: Opened, fresh: bool, jobs: int, tell: Progress
 ) -> None:
-    """Make the runs in as many threads; lines of all of them are told from this one."""
+    """Perform the runs in `jobs` threads; this thread reports the lines of all of them."""
     cancelled = threading.Event()
     lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 
@@ -289,7 +310,7 @@ def _make_all(
     driving = code_of(missing[0].lab, missing[0].inputs["testbed"])
     if any(code.digest(driving) != planned.inputs["code"] for planned in missing):
         raise RunFailed(
-            f"{missing[0].lab.name} was changed after its runs were planned; run it again"
+            f"{missing[0].lab.name} was changed after its runs were planned. Run it again"
         )
     pool = ThreadPoolExecutor(jobs)
     futures: set[Future[None]] = {pool.submit(one, planned) for planned in missing}
@@ -317,8 +338,8 @@ def _make_once(
     cancelled: Callable[[], bool],
     say: Callable[[str], None],
 ) -> str:
-    """Make a run unless another process does so meanwhile; return what became of it."""
-    # Per user: nobody can lock a file of somebody else's.
+    """Perform a run unless another process performs it first; return the outcome."""
+    # Per user, because a user cannot lock the file of another user.
     lock = opened.folder / f"{MAKING}{os.getuid()}-{planned.name}"
 
     def free() -> OwnedPath | None:
@@ -346,8 +367,8 @@ def check_free_space(runs: Path) -> None:
     free_mib = shutil.disk_usage(folder).free // MIB
     if free_mib < FREE_MIB:
         raise Missing(
-            f"{folder} has {free_mib} MiB free and a run may need {FREE_MIB}. "
-            "Free some, or name another folder with --into"
+            f"{folder} has {free_mib} MiB free, and a run may need {FREE_MIB} MiB. "
+            "Free some space, or name another folder with --into"
         )
     about = os.statvfs(folder)
     if about.f_files and about.f_favail < FREE_FILES:  # some file systems do not count them

@@ -1,7 +1,7 @@
-"""What one process holds at a time, and what those who wait for it are told.
+"""Locks that one process holds at a time, and messages for the processes that wait for them.
 
-A lock is a file locked with flock(2) (`labs.drive.record.disk`), in which its holder names
-itself. The kernel releases it when the process ends, however it ends.
+A lock is a file locked with flock(2) (`labs.drive.record.disk`); its content names the holder.
+The kernel releases it when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from labs.drive.record.disk import OwnedPath, written_to
 LOOK_S = 0.2
 TELL_AGAIN_S = 60.0
 WAITING = "waiting"
-"""How every line begins that says what a run waits for."""
+"""The first word of every line that says what a run waits for."""
 
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock: a process, what for, since when (seconds since 1970), and whether it has
-    begun with that or waits for something else."""
+    """The holder of a lock: its process id, its purpose, since when (seconds since 1970), and
+    whether its work has begun or still waits for something else."""
 
     pid: int
     what: str
@@ -43,7 +43,7 @@ class Holder:
 
 
 def take(path: Path, what: str, next_step: str, *, begun: bool = True) -> OwnedPath | None:
-    """Lock a path and write into it who holds it; None if another process does.
+    """Lock a path and write its holder into it; None if another process holds it.
 
     `begun` is false if the holder first waits for something else. BadInput or Missing, with
     `next_step`, if the path cannot be written or locked.
@@ -56,7 +56,7 @@ def take(path: Path, what: str, next_step: str, *, begun: bool = True) -> OwnedP
         owned = OwnedPath(path, descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its last holder may have removed it before it let go.
+            # The last holder may have removed the file before releasing the lock.
             if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
                 name(owned, what, begun=begun)
                 return owned
@@ -70,14 +70,14 @@ def take(path: Path, what: str, next_step: str, *, begun: bool = True) -> OwnedP
 
 
 def name(owned: OwnedPath, what: str, *, begun: bool) -> None:
-    """Write into a lock who holds it from now on, and what for."""
+    """Write the new holder of a lock, and its purpose, into the file."""
     words = json.dumps(asdict(Holder(os.getpid(), what, time.time(), begun))).encode()
     os.ftruncate(owned.descriptor, 0)
     os.pwrite(owned.descriptor, words, 0)
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds a lock; None if nobody does. What a killed process left is removed."""
+    """The holder of a lock; None if it is free. The file of a killed process is removed."""
     if not path.exists():
         return None
     free = OwnedPath.of_a_dead_owner(path)
@@ -88,7 +88,7 @@ def holder(path: Path) -> Holder | None:
 
 
 def _read(path: Path) -> Holder | None:
-    """What a lock says of its holder; None in the instant before it says so."""
+    """The holder named in a lock; None just before the holder has written it."""
     try:
         said = json.loads(path.read_text("utf-8"))
         return Holder(
@@ -104,9 +104,9 @@ def wait_for(
     cancelled: Callable[[], bool],
     tell: Callable[[str], None],
 ) -> Found:
-    """Try until an attempt gives something; KeyboardInterrupt once it is cancelled.
+    """Call `attempt` until it returns something; KeyboardInterrupt once `cancelled` returns true.
 
-    From the second attempt on `tell` hears what it waits for, at once and then every minute.
+    After the second failed attempt `tell` receives what this waits for, and then every minute.
     """
     told_s: float | None = None
     for look in itertools.count():
@@ -115,7 +115,7 @@ def wait_for(
             return found
         if cancelled():
             raise KeyboardInterrupt
-        # Whoever asks about a lock holds it for an instant: the first attempt may miss by that.
+        # A process that inspects a lock holds it for an instant, so a first attempt may fail.
         if look and (told_s is None or time.monotonic() - told_s >= TELL_AGAIN_S):
             tell(f"{WAITING} {what()}")
             told_s = time.monotonic()

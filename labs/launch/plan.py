@@ -1,4 +1,4 @@
-"""From parameters to the runs that they ask for: inputs, keys, names; nothing is started."""
+"""The runs that the parameters describe: their inputs, keys and names. Nothing is started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.condition import Condition, seed_of
-from labs.drive.kernel.guest_root import GuestRoot, guest_root
+from labs.drive.kernel.guest_root import GuestRoot, guest_root, look_again
 from labs.drive.kernel.store import Kernel, find
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.record.run_folder import run_name
@@ -29,8 +29,7 @@ from labs.read.lab import Lab
 @dataclass(frozen=True)
 class Planned:
     """One planned run: its condition, its inputs and their key, the programs that it starts, and
-    the kernel that it boots with the root that the guest has (virtual testbed), or the machines
-    that are up for it (vagrant)."""
+    either the kernel and the guest's root (virtual testbed) or the running machines (vagrant)."""
 
     lab: Lab
     condition: Condition
@@ -43,12 +42,12 @@ class Planned:
 
     @property
     def title(self) -> str:
-        """What progress calls it: its condition, and which repetition it is."""
+        """Its name in progress messages: the condition, and the number of the repetition."""
         repetition = self.inputs.get("repetition")
         return self.condition.name + ("" if repetition is None else f" {repetition}")
 
     def repeated(self, repetition: int) -> Planned:
-        """The same run as its N-th repetition, from 1; on real time alone."""
+        """The same run as repetition N, counted from 1; real-time testbeds only."""
         inputs = {**self.inputs, "repetition": repetition}
         return replace(self, inputs=inputs, key=key(inputs))
 
@@ -58,7 +57,7 @@ class Planned:
 
 
 def titles(lab: Lab, p: LabParameters) -> list[str]:
-    """What progress calls the runs that are made in any case."""
+    """The names, in progress messages, of the runs that a study always includes."""
     names = [condition.name for condition in lab.conditions(p)]
     if p.testbed == "virtual":
         return names
@@ -66,10 +65,10 @@ def titles(lab: Lab, p: LabParameters) -> list[str]:
 
 
 def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
-    """The runs that the parameters ask for; Missing if a tool or the kernel is not here.
+    """The runs that the parameters describe; Missing if a tool or the kernel is not installed.
 
-    On real time each is the first repetition of its condition; on virtual time a run repeats to
-    the byte, so there are none.
+    In real time each is the first repetition of its condition. In virtual time a run repeats to
+    the byte, so there are no repetitions.
     """
     conditions = lab.conditions(p)
     kernel = find(p.kernel) if p.testbed == "virtual" else None
@@ -79,13 +78,18 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
     interpreter = inventory.python()
     driving = code.digest(code_of(lab, p.testbed))
     runs = []
+    look_again()
+    roots: dict[tuple[str, ...], GuestRoot] = {}
     for condition in conditions:
         programs, root = dict[str, Path](), None
         if machines:
             used: dict[str, Any] = {"tools": machines.digests}
         else:
-            programs = inventory.programs((*inventory.EVERY_RUN, *_tools(lab, condition)))
-            root = guest_root(programs, interpreter) if kernel else None
+            names = tuple(dict.fromkeys((*inventory.EVERY_RUN, *_tools(lab, condition))))
+            programs = inventory.programs(names)
+            if kernel and names not in roots:
+                roots[names] = guest_root(programs, interpreter)
+            root = roots.get(names)
             used = root.as_inputs() if root else inventory.digests(programs, interpreter)
         inputs = {
             "schema": VERSION,
@@ -93,7 +97,7 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
             "condition": condition.as_json(),
             "testbed": p.testbed,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
-            # Machines have the memory that they have, which is among their digests.
+            # The memory of machines is fixed, and is part of their digests.
             "memory_mib": None if machines else p.memory_mib,
             "seed": seed_of(condition.settings, p.seed),
             **used,
@@ -107,7 +111,7 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
 
 @cache
 def shaper_of_this_machine() -> None:
-    """Missing, with the next step, if root would make a link that this machine's kernel cannot."""
+    """As root, raise Missing, with the next step, if this machine's kernel cannot shape a link."""
     for name in LINK_TRIALS if os.geteuid() == 0 else ():
         check = part_of_the_link(name)
         if not check.ok:
@@ -120,14 +124,14 @@ def code_of(lab: Lab, testbed: str) -> code.Code:
 
 
 def _tools(lab: Lab, condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition starts, beyond those of every run."""
+    """The programs that a condition starts in addition to those of every run."""
     capture = ("tcpdump",) if condition.settings.get("capture") else ()
     router = ("ethtool",) if condition.link.shaped_at == "router" else ()
     return (*lab.tools(condition), *capture, *router)
 
 
 def _inspect(lab: Lab, conditions: Sequence[Condition]) -> Inventory:
-    """What the machines are that Vagrant has up; BadInput for a link that they cannot have."""
+    """Inspect the running Vagrant machines; BadInput for a link that they do not support."""
     for condition in conditions:
         Vagrant(condition.link, Path())
     names = dict.fromkeys(name for condition in conditions for name in _tools(lab, condition))

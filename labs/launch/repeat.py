@@ -1,9 +1,10 @@
-"""The method on real time: conditions repeated in a shuffled order until each is known enough.
+"""Repetition in real time: conditions are repeated in a shuffled order until their intervals are
+narrow enough.
 
-First every condition `repetitions_min` times, all of these shuffled together, so that whatever the
-machine does for a while hits all conditions alike. Then round by round, each shuffled, what is not
-known well enough yet. To look at the interval after each run and to stop when it is narrow makes
-it a little too narrow in the mean; a test says by how much.
+First, every condition is run `repetitions_min` times, all runs shuffled together, so that a
+temporary disturbance of the machine affects all conditions alike. Then, in shuffled rounds, the
+conditions whose interval is still too wide are run again. Checking the interval after each round
+and stopping once it is narrow makes it slightly too narrow on average; a test says by how much.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ Make = Callable[[Sequence[Planned]], None]
 def repeat(
     planned: Sequence[Planned], p: LabParameters, make: Make, opened: Callable[[Planned], Run]
 ) -> tuple[Planned, ...]:
-    """Let `make` make round after round of the planned conditions; `opened` opens a run that was
-    made. Returns the runs of the study, by condition and repetition."""
+    """Call `make` with one round of planned runs after another; `opened` opens a completed run.
+
+    Returns the runs of the study, by condition and repetition.
+    """
     made: list[list[Planned]] = [[] for _ in planned]
 
     def known(condition: int) -> bool:
@@ -41,10 +44,10 @@ def repeat(
 def rounds(
     conditions: int, p: LabParameters, known: Callable[[int], bool]
 ) -> Iterator[list[tuple[int, int]]]:
-    """What is to be run, round by round: pairs of a condition's place and the repetition, from 1.
+    """The runs to perform, round by round: pairs of a condition's index and a repetition, from 1.
 
-    The next round is asked for when all of the last one is made; `known` then says of a condition
-    whether it needs no more.
+    The next round is requested when all runs of the last one are complete. `known` then says
+    whether a condition needs no more runs.
     """
     chance = random.Random(p.seed)
     batch = [
@@ -62,9 +65,9 @@ def rounds(
 def enough(tries: int, values: Sequence[float] | None, p: LabParameters) -> bool:
     """Whether a condition needs no more runs: its interval is narrow, or the limit is reached.
 
-    `tries` are all of its runs; `values` the figures of those that no machine disturbed, None for
-    a condition without a figure, which has nothing to be narrowed. Where fewer runs are asked for
-    than an interval takes, they are all there is.
+    `tries` is the number of its runs; `values` are the figures of the undisturbed ones, None for a
+    condition without a figure, which has no interval to narrow. If the requested runs are too few
+    for an interval, they are enough.
     """
     if tries >= max(p.repetitions_min, p.repetitions_max):
         return True

@@ -1,1 +1,1 @@
-"""A study: the runs that parameters ask for, made or found, and what they show together."""
+"""Studies: the runs that the parameters describe, performed or reused, and their results."""

@@ -1,4 +1,4 @@
-"""The figures, as notebooks reach them: a lab's own by its name, and those of any capture.
+"""Charts for notebooks: those of a lab, by its name, and those of any capture.
 
 labs.charts.buffers.by_condition(study.results())
 labs.charts.ladder.of_capture("capture.pcapng")

@@ -1,4 +1,4 @@
-"""Progress of a study while its runs are made: one line, in a notebook or on a terminal."""
+"""Progress of a study while its runs are performed: one line, in a notebook or on a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_LINE = 100
 
 
 class Bar:
-    """A bar over the runs of a study; nothing is shown if all of them are there already."""
+    """A progress bar for the runs of a study; nothing is shown if all of them exist already."""
 
     def __init__(self, lab: str, conditions: Sequence[str]) -> None:
         self._lab = lab
@@ -32,7 +32,7 @@ class Bar:
             sys.stderr.write("\n")
 
     def tell(self, condition: str, line: str) -> None:
-        """Take the news of one run, as `labs.launch.launch.run` gives them."""
+        """Receive a progress line of one run from `labs.launch.launch.run`."""
         self._at[condition] = line
         if line.startswith(WAITING):
             self._say(f"{self._lab} {condition}: {line}")
@@ -51,7 +51,7 @@ class Bar:
         return printable(" | ".join(parts))[:LONGEST_LINE]
 
     def _say(self, line: str) -> None:
-        """Say a line at once, also where the bar shows no more than which runs are ready."""
+        """Print a line at once, even where the bar shows only the runs that are ready."""
         if not in_a_notebook():
             line = printable(line)
             sys.stderr.write(f"\r\033[K{line}\n" if sys.stderr.isatty() else f"{line}\n")

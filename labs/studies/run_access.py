@@ -1,5 +1,5 @@
-"""Runs as notebooks reach them, `labs.runs`: open, list, compare and pack them, and write them as
-one flat table for other programs."""
+"""Runs for notebooks (`labs.runs`): open, list, compare and pack them, and write them as one flat
+table for other programs."""
 
 from __future__ import annotations
 
@@ -47,29 +47,29 @@ TYPES: tuple[tuple[set[type], Literal["boolean", "Int64", "Float64"]], ...] = (
 
 
 def results_of(run: Run) -> Results:
-    """What the lab of a run finds in it, notes included; BadInput if that lab is not known."""
+    """The results of a run as its lab computes them, with notes; BadInput for an unknown lab."""
     found = find(run.lab).results(run)
     return {**found.values, "notes": [note.text for note in found.notes]}
 
 
 def compare(a: str | Path, b: str | Path) -> Comparison:
-    """Compare two sets of runs: identical bytes, equal results, or changed, and in what.
+    """Compare two sets of runs: identical bytes, equal results, or changed, and what changed.
 
-    A side is a run folder, a study file, a folder of runs or a packed file of any of these.
+    Each side is a run folder, a study file, a folder of runs, or a packed file of any of these.
     BadInput if a side has no run, or none in common with the other; Damaged for a damaged run.
     """
     return compare_by(a, b, results_of)
 
 
 def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
-    """A row a run: its name, its lab, what the lab's `results` find, then `inputs.*` by their path.
+    """One row per run: its name, its lab, its results, then its inputs as `inputs.*` by path.
 
-    An input that a run does not have is empty, as is a figure that there is not; notes and lists
-    are joined with "; ". Every column has one type.
+    Missing inputs and missing figures are empty; notes and lists are joined with "; ". Every
+    column has one type.
     """
     rows = [_row(run) for run in runs]
     names = dict.fromkeys(name for row in rows for name in row)
-    # False before True: the results, in their order, then the inputs.
+    # False sorts before True: first the results, in their order, then the inputs.
     order = sorted(
         names,
         key=lambda name: (name.startswith(f"{INPUTS}."), name * name.startswith(f"{INPUTS}.")),
@@ -78,7 +78,7 @@ def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
 
 
 def _column(values: list[Any]) -> pandas.Series[Any]:
-    """The values with the one type that fits all of them; text where there are several."""
+    """The values with the one type that fits all of them; text if no other type does."""
     kinds = {type(value) for value in values if value is not None}
     for fitting, name in TYPES:
         if kinds <= fitting:
@@ -88,10 +88,9 @@ def _column(values: list[Any]) -> pandas.Series[Any]:
 
 
 def check_ending(out: Path) -> None:
-    """BadInput for a file that is neither of the two formats; Missing where one cannot be "
-    "written."""
+    """BadInput for a file that is neither .parquet nor .csv; Missing if .parquet needs pyarrow."""
     if out.suffix not in ENDINGS:
-        raise BadInput(f"{out}: a table ends in {' or '.join(ENDINGS)}")
+        raise BadInput(f"{out}: the name of a table must end in {' or '.join(ENDINGS)}")
     if out.suffix == PARQUET:
         try:
             import pyarrow  # noqa: F401, PLC0415  an extra
@@ -103,7 +102,7 @@ def check_ending(out: Path) -> None:
 
 
 def write_table(table: pandas.DataFrame, out: Path) -> None:
-    """Write a flat table as the ending says, whole or not at all."""
+    """Write a flat table in the format of the file's ending, completely or not at all."""
     check_ending(out)
     if out.suffix == CSV:
         content = table.to_csv(index=False, lineterminator="\n").encode()

@@ -1,4 +1,4 @@
-"""The study that a notebook holds: its runs as tables and text."""
+"""The study that a notebook uses: its runs as tables and text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margi
 from labs.studies.progress import Bar
 from labs.studies.testbeds import command_for, newest_with, parameters_of
 
-# How many conditions a study names when it says what it is.
+# How many conditions the summary of a study names.
 NAMED = 20
 
 
@@ -34,10 +34,10 @@ NAMED = 20
 class Study:
     """A lab's runs for one set of parameters, in the order of its conditions.
 
-    `runs` has one per condition: where it was repeated, the median run of those that count.
-    `every` has all of them. `folder` keeps the runs, `file` is the study's own file, if it has
-    one; `live` is false for the recorded runs that come with the project. `lacks` says, of a study
-    without runs, what is missing.
+    `runs` has one run per condition; for repeated conditions it is the median of the runs that
+    count. `every` has all runs. `folder` contains the runs; `file` is the study's own file, if it
+    has one; `live` is false for the recorded runs that come with the project. `lacks` says what is
+    missing in a study without runs.
     """
 
     parameters: LabParameters
@@ -62,7 +62,7 @@ class Study:
 
     @property
     def link(self) -> Table:
-        """The link of each run: what was asked, what was measured before it, and the verdict."""
+        """The link of each run: as requested, as measured before the run, and the verdict."""
         return Table(
             {
                 "condition": self.conditions,
@@ -73,7 +73,7 @@ class Study:
         )
 
     def results(self) -> Table:
-        """One row per run: the results of the lab, and where the run is from.
+        """One row per run: the results of the lab, and the origin of the run.
 
         `notes` are joined with "; ", their codes with " "; a missing figure is NaN.
         """
@@ -85,22 +85,22 @@ class Study:
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
-        """The conditions that were repeated; none of a study on virtual time."""
+        """The conditions that were repeated; empty for a study in virtual time."""
         return repeated(self.lab, (run for run in self.every if run.repetition is not None))
 
     def repetitions(self) -> Table:
-        """One row per repeated condition: the median of its figure, the 95 % interval, the runs."""
+        """One row per repeated condition: the median of its figure, its 95 % interval, its runs."""
         rows = [{**one.as_json(), "disturbances": "; ".join(one.why)} for one in self.repeated]
         return Table(rows).rename(columns={"width_pct": "width, %", "disturbances": "by what"})
 
     def run(self, condition: str) -> Run:
-        """The run of a condition; BadInput, naming those there are, for another."""
+        """The run of a condition; BadInput, naming the conditions, if the study has no such one."""
         for run in self.runs:
             if run.condition == condition:
                 return run
         raise BadInput(
-            f"{condition} is not in this study{did_you_mean(condition, self.conditions)}"
-            f"; it has {', '.join(self.conditions)}"
+            f"{condition} is not in this study (available: {', '.join(self.conditions)})"
+            f"{did_you_mean(condition, self.conditions)}"
         )
 
     def commands(self, condition: str) -> str:
@@ -108,23 +108,23 @@ class Study:
         return Text(self.run(condition).commands_text())
 
     def describe(self, condition: str | None = None) -> str:
-        """The study, or one run of it, in words, as Markdown with its figures.
+        """A summary of the study, or of one run, as Markdown with its figures.
 
         BadInput if the lab has no text summary.
         """
         narrative = self.lab.part("narrative")
         name = "describe" if condition is None else "describe_run"
         if not hasattr(narrative, name):
-            raise BadInput(f"the lab {self.lab.name} has no text summary; use study.results()")
+            raise BadInput(f"the lab {self.lab.name} has no text summary. Use study.results()")
         return Words(
             getattr(narrative, name)(self.results() if condition is None else self.run(condition))
         )
 
     def on(self, kernel: str, *conditions: str) -> Study:
-        """The same study on another kernel: the conditions that match one of the patterns.
+        """The same study on another kernel, with the conditions that match one of the patterns.
 
-        Missing runs are performed. Where that is impossible (the kernel is not built, or has no
-        recorded runs) the study has no runs, and `lacks` says what to do.
+        Missing runs are performed. If that is impossible (the kernel is not built, or has no
+        recorded runs), the study has no runs, and `lacks` says what to do.
         """
         names = [
             name
@@ -139,7 +139,7 @@ class Study:
                 requested, (), self.folder, None, self.live, lab=self.lab, lacks=str(error)
             )
         if self.live and self.file is not None:
-            # It stays the newest one of its folder: the other is only compared with it.
+            # This study stays the newest of its folder; the other is only compared with it.
             write_study(
                 self.folder,
                 self.lab.name,
@@ -149,13 +149,14 @@ class Study:
         return found
 
     def on_testbed(self, testbed: str = "vagrant") -> Study:
-        """The newest study of the same conditions on another testbed: in the folder of this
-        study's runs, or recorded. Nothing is run; without one, `lacks` says how to make it."""
+        """The newest study of the same conditions on another testbed, from the folder of this
+        study's runs or from the recorded runs. Nothing is run. If there is no such study, `lacks`
+        names the command that creates it."""
         found = newest_with(self.lab, self.runs, self.folder, testbed)
         if found is None:
             lacks = (
-                f"there is no study of these conditions on {testbed}; "
-                f"`{self.command_on(testbed)}` makes it"
+                f"there is no study of these conditions on {testbed}. "
+                f"Run: {self.command_on(testbed)}"
             )
             return Study(
                 self.parameters, (), self.folder, None, self.live, lab=self.lab, lacks=lacks
@@ -169,13 +170,13 @@ class Study:
         return Text(command_for(self.lab, self.parameters, self.conditions, testbed))
 
     def compare(self, other: Study) -> Table:
-        """The conditions that this study and one on another testbed have in common: their figures,
-        the ratio with its 95 % interval, and whether they agree."""
+        """The conditions that this study shares with one on another testbed: their figures, the
+        ratio with its 95 % interval, and whether they agree."""
         return as_table(compare_testbeds(self.lab, self.every, other.every))
 
     @property
     def margin(self) -> Words:
-        """The ratios of two testbeds that count as agreement, and the reason for the width."""
+        """The range of ratios that counts as agreement of two testbeds, and the reason for it."""
         return margin_in_words(self.lab)
 
     def machines(self, other: Study) -> Table:
@@ -223,12 +224,12 @@ class Study:
 
 
 def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> Study:
-    """Make the missing runs of those that the parameters ask for; return all of them.
+    """Perform the missing runs of the study that the parameters describe; return the study.
 
-    `fresh` repeats existing runs too; `jobs` limits how many go side by side.
+    `fresh` repeats existing runs, too; `jobs` limits the number of concurrent runs.
 
-    With the testbed "recorded" nothing is made: the runs are those that came with the project.
-    BadInput, Missing or RunFailed in one line, as for `labs run`.
+    With the testbed "recorded" nothing is run; the runs are those that come with the project.
+    Raises BadInput, Missing or RunFailed with a one-line message, as `labs run` does.
     """
     return _recorded(p) if p.testbed == RECORDED else _made(p, fresh, jobs)
 
@@ -241,7 +242,7 @@ def _made(p: LabParameters, fresh: bool, jobs: int | None) -> Study:
 
 
 def opened(file: StudyFile, p: LabParameters, lab: Lab, *, live: bool) -> Study:
-    """The study of a study file, whose runs are all there."""
+    """The study of a study file; all of its runs must exist."""
     return _of_runs(file, tuple(map(open_run, file.folders())), p, lab, live=live)
 
 

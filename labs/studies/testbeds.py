@@ -1,4 +1,4 @@
-"""The testbeds of a study: which can run here, and the study on a second one, or how to make it."""
+"""Testbeds: which can run here, and a study on a second testbed, or the command that runs it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 
 FIRST = {"vagrant": "make box && vagrant up && ", "namespaces": ""}
-# The other testbed has its own; where runs are kept depends on where the command is given.
+# Not repeated in the command: the other testbed has its own values, and the folder of the runs
+# depends on where the command is given.
 NOT_TOLD = frozenset({"testbed", "kernel", "runs", "size", "only"})
 
 
 def testbeds(p: LabParameters) -> Table:
-    """One row per testbed: what it is, whether it can run here, and what to do first if not.
+    """One row per testbed: what it is, whether it can run here, and if not, what to do first.
 
-    The virtual testbed is examined for the kernel that the parameters name.
+    The virtual testbed is checked for the kernel that the parameters name.
     """
     found = examine(p.kernel)
     return Table(
@@ -53,13 +54,13 @@ def _reason(one: Diagnosis) -> str:
 def newest_with(
     lab: Lab, runs: Sequence[Run], folder: Path, testbed: str
 ) -> tuple[StudyFile, bool] | None:
-    """The newest study on `testbed` with the most conditions of `runs`, and whether it is from
-    `folder`, not from the recorded runs; None if there is none.
+    """The study on `testbed` that shares most conditions with `runs` (the newest of several), and
+    whether it is from `folder` or from the recorded runs; None if there is none.
 
     BadInput for a testbed that cannot be the second one.
     """
     if testbed not in FIRST:
-        raise BadInput(f"no second testbed: {testbed}. Allowed: {', '.join(FIRST)}")
+        raise BadInput(f"{testbed} cannot be the second testbed. Allowed: {', '.join(FIRST)}")
     for place in (folder, *_recorded(lab.name)):
         found = [
             (_shared(runs, file), file.path.stat().st_mtime_ns, file.path.name, file)
@@ -94,7 +95,7 @@ def _on(folder: Path, lab: str, testbed: str) -> Iterator[StudyFile]:
 
 
 def _shared(runs: Sequence[Run], file: StudyFile) -> int:
-    """How many of the conditions are the same in a study file."""
+    """The number of conditions that are equal in a study file."""
     folders = {
         planned.condition: folder for planned, folder in zip(file.plan, file.folders(), strict=True)
     }
@@ -110,7 +111,7 @@ def _requested(run: Run) -> bytes:
 
 
 def parameters_of(file: StudyFile, cls: type[LabParameters], testbed: str) -> LabParameters:
-    """The parameters in a study file, as far as the lab still has them."""
+    """The parameters in a study file that the lab still has."""
     known = {one.name for one in fields(cls)}
     given: dict[str, Any] = {
         name: value for name, value in file.parameters.items() if name in known
@@ -123,7 +124,7 @@ def command_for(
 ) -> str:
     """The command that runs the conditions on another testbed."""
     flags = []
-    # A parameter whose default differs there is named even if it has its usual value.
+    # A parameter with another default on that testbed is named even if it has its usual value.
     otherwise = parameters.testbed_defaults(testbed, lab.Parameters().size)
     for one in declared(lab.Parameters).values():
         value = getattr(parameters, one.name)

@@ -26,9 +26,9 @@ COLUMNS = (
 def verdicts(study: Study, other: Study | None = None) -> Table:
     """One row per claim of the article that the study's lab is about.
 
-    BadInput for a lab without an article. Every verdict is computed from the study's runs; a claim
-    that they cannot judge is `not judged`, with what is missing. With another study, on a second
-    testbed, a verdict on which the two disagree is `disputed`, with the reason.
+    BadInput for a lab without an article. Every verdict is computed from the study's runs. A claim
+    that they cannot judge is `not judged`, with what is missing. If another study, on a second
+    testbed, is given, a verdict on which the two disagree is `disputed`, with the reason.
     """
     found = judged(study.lab, study.runs)
     if other is not None and other.runs:

@@ -1,4 +1,4 @@
-"""Files of a host, and bringing them home."""
+"""Files of a host: read, written and fetched."""
 
 from __future__ import annotations
 

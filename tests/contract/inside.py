@@ -21,12 +21,12 @@ RESULTS = "checks.jsonl"
 
 
 def files() -> list[str]:
-    """All that testbeds make: here there is nothing else."""
+    """Everything that testbeds create; a booted kernel has nothing else there."""
     return [str(path) for root in ("/run/netns", "/tmp") for path in Path(root).glob("*")]
 
 
 def programs() -> list[str]:
-    """The programs that run, but for init and this one."""
+    """The running programs, except init and this one."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) not in (1, os.getpid()):
@@ -48,7 +48,7 @@ def namespaces() -> Iterator[Setting]:
 
 @contextlib.contextmanager
 def ssh() -> Iterator[Setting]:
-    """Two sshd whose sessions land in namespaces of this kernel."""
+    """Two sshd whose sessions run in namespaces of this kernel."""
     from tests.sshd import sshd
 
     root = Path("/run/ssh")

@@ -1,4 +1,4 @@
-"""Leaving a testbed: nothing of it stays."""
+"""Exiting a testbed leaves nothing of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STUBBORN = 'trap "" TERM; sh -c "echo \\$\\$ $$; sleep 1000; true" & wait; sleep
 
 
 def stubborn(testbed: Testbed) -> list[tuple[str, bytes]]:
-    """Start a program with a child on both hosts that SIGTERM does not end; their numbers."""
+    """Start a program with a child on both hosts that ignore SIGTERM; return their ids."""
     found = []
     for host in (testbed.server, testbed.client):
         out = path(host, "pids")
@@ -21,7 +21,7 @@ def stubborn(testbed: Testbed) -> list[tuple[str, bytes]]:
 
 
 def gone(setting: Setting, pids: list[tuple[str, bytes]]) -> None:
-    """None of these runs any more."""
+    """Assert that none of these is still running."""
     with setting.testbed() as testbed:
         left = [pid for host, pid in pids if lives(testbed.hosts()[host], pid)]
         assert not left, f"still run: {left}"

@@ -20,7 +20,7 @@ PACKETS = 60
 def measured(
     testbed: Testbed, port: int, packets: int = PACKETS, beside: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """What the probe finds of the path from the server's port."""
+    """The result of the probe for the path from the server's port."""
     server, client = testbed.server, testbed.client
     train = ("--port", str(port), "--packets", str(packets), *beside)
     serve = server.program(PROBE, ("serve", "--listen", server.address, *train))

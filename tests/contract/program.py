@@ -1,4 +1,4 @@
-"""A program as the experiments have them, which does what its first word says."""
+"""A program like those of the experiments; its first argument selects what it does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main(argv: list[str]) -> int:
 
 
 def count() -> int:
-    """Print how many SIGUSR1 came, until SIGTERM."""
+    """Print the number of SIGUSR1 received, until SIGTERM."""
     wanted = (signal.SIGUSR1, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
     print("ready", flush=True)

@@ -71,7 +71,7 @@ def check_run_returns_output_byte_for_byte(testbed: Testbed) -> None:
 
 def check_run_has_empty_input_by_default(testbed: Testbed) -> None:
     equal(testbed.server.run(("cat",)).stdout, b"")
-    # A program that does not read what it is given is not disturbed by it.
+    # Input that a program does not read has no effect on it.
     equal(testbed.server.run(("true",), stdin=b"x" * (1 << 20)).exit_code, 0)
 
 

@@ -1,4 +1,4 @@
-"""Where the checks run: how a testbed is opened there, and what may be left of one."""
+"""How the checks open a testbed, and what must not be left of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN = Link()
 
 
 class NotApplicable(Exception):
-    """A check that makes no sense here, and why."""
+    """The reason why a check does not apply."""
 
 
 @dataclass
@@ -39,20 +39,20 @@ class Setting:
 
     @contextmanager
     def testbed(self, link: Link = PLAIN) -> Iterator[Testbed]:
-        """A testbed that is open, and remembered: nothing of it may be there afterwards."""
+        """An open testbed; its folders are recorded, because nothing of it may be left."""
         with self.open(link) as testbed:
             self.folders |= {str(host.folder) for host in testbed.hosts().values()}
             yield testbed
 
     def needs(self, *parts: str) -> None:
-        """NotApplicable if a part of the link is not here."""
+        """NotApplicable if a part of the link is missing."""
         for part in parts:
             if part in self.missing:
                 raise NotApplicable(self.missing[part])
 
 
 def run(check: Check, setting: Setting) -> None:
-    """Run a check, and see that nothing is left of the testbeds that it opened."""
+    """Run a check, and assert that nothing is left of the testbeds that it opened."""
     setting.folders.clear()
     if "setting" in inspect.signature(check).parameters:
         check(setting)
@@ -64,13 +64,13 @@ def run(check: Check, setting: Setting) -> None:
 
 
 def checks_of(subject: ModuleType) -> dict[str, Check]:
-    """The checks that a module defines, in its order."""
+    """The checks of a module, in their order."""
     return {name: value for name, value in vars(subject).items() if name.startswith("check_")}
 
 
 @contextmanager
 def refused(kind: type[Exception], *words: str) -> Iterator[None]:
-    """The block raises this error, in one line that has these words."""
+    """Assert that the block raises this error, in one line that contains these words."""
     try:
         yield
     except kind as error:
@@ -83,17 +83,17 @@ def refused(kind: type[Exception], *words: str) -> Iterator[None]:
 
 
 def equal(found: Any, wished: Any) -> None:
-    """Both are the same; inside there is no pytest that would show them."""
+    """Assert equality; inside a booted kernel there is no pytest that would show both."""
     assert found == wished, f"{found!r} is not {wished!r}"
 
 
 def path(host: Host, name: str) -> str:
-    """A path in a host's folder."""
+    """A path in the folder of a host."""
     return f"{host.folder}/{name}"
 
 
 def lives(host: Host, pid: str | bytes | int) -> bool:
-    """Whether a process of this number runs on the host."""
+    """Whether the process with this id is running on the host."""
     number = pid.decode() if isinstance(pid, bytes) else str(pid)
     try:
         stat = host.read(f"/proc/{int(number)}/stat")
@@ -103,7 +103,7 @@ def lives(host: Host, pid: str | bytes | int) -> bool:
 
 
 def await_text(host: Host, where: str, text: bytes = b"\n") -> bytes:
-    """Sleep until a file of the host has `text` in it, and return its content."""
+    """Sleep until a file of the host contains `text`, and return its content."""
     for _ in range(round(READY_S / 0.02)):
         try:
             content = host.read(where)

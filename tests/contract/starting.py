@@ -103,7 +103,7 @@ def check_stop_kills_what_ignores_sigterm(testbed: Testbed) -> None:
 
 
 def check_stop_gives_the_group_its_grace(testbed: Testbed) -> None:
-    """A program ends at once, its child takes a moment to write its last words."""
+    """A program ends at once, but its child takes a moment to write its last line."""
     server = testbed.server
     out, last = path(server, "out"), path(server, "last")
     child = f'trap "sleep 0.3; echo words >{last}; exit" TERM; echo ready; sleep 1000 & wait'

@@ -1,4 +1,4 @@
-"""Sysctls: read, set, read back, put back."""
+"""Sysctls: read, set, read back, restored."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from labs.errors import Missing, RunFailed
 from tests.contract.setting import NotApplicable, Setting, equal, refused
 
 RMEM = "net.ipv4.tcp_rmem"
-# Of the whole kernel, so that a host that comes later sees whether it was put back; harmless.
+# A harmless sysctl of the whole kernel, so that a later host sees whether it was restored.
 LASTING = "kernel.printk_ratelimit_burst"
-# Of the whole kernel too; a namespace does not see it, or may only read it, as kernels differ.
+# Also of the whole kernel; depending on the kernel a namespace cannot see it, or only read it.
 CAP = "net.core.wmem_max"
 
 
@@ -71,7 +71,7 @@ def check_set_sysctl_refused(testbed: Testbed) -> None:
 
 
 def check_set_sysctl_without_effect(testbed: Testbed) -> None:
-    # An octal number is taken, but read back as what it means.
+    # An octal number is accepted, but read back in decimal.
     with refused(RunFailed, LASTING, "'011'", "'9'", "server"):
         testbed.server.set_sysctl(LASTING, "011")
 
@@ -79,7 +79,7 @@ def check_set_sysctl_without_effect(testbed: Testbed) -> None:
 def check_exit_restores_sysctls(setting: Setting) -> None:
     with setting.testbed() as testbed:
         before = testbed.client.sysctl(LASTING)
-        # Both hosts may see the same kernel, so the order of all changes counts.
+        # Both hosts may share a kernel, so the order of all changes matters.
         testbed.client.set_sysctl(LASTING, "21")
         testbed.server.set_sysctl(LASTING, "22")
         testbed.client.set_sysctl(LASTING, "23")

@@ -28,7 +28,7 @@ def alone() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def controls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where control sockets are while the tests run: in a folder of their own."""
+    """The folder of control sockets during the tests."""
     folder = tmp_path_factory.mktemp("controls")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssh, "CONTROL_FOLDERS", folder)
@@ -39,7 +39,7 @@ def controls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def daemons(
     tmp_path_factory: pytest.TempPathFactory, alone: None, controls: Path
 ) -> Iterator[dict[str, tuple[Sshd, Machine]]]:
-    """For server and client an sshd, and the machine that it leads to."""
+    """An sshd for server and client each, and the machine that it gives access to."""
     if reason := no_sshd():
         pytest.skip(reason)
     root = tmp_path_factory.mktemp("ssh")

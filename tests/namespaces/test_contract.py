@@ -1,4 +1,4 @@
-"""The contract, kept by namespaces of this machine's own kernel."""
+"""The contract for namespaces of this machine's own kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.contract import CHECKS, NotApplicable, Setting, run
 
 
 def missing_here() -> dict[str, str]:
-    """The parts of a link that this machine does not have, and why."""
+    """The parts of a link that this machine lacks, and why."""
     found = {name: why for name in ("htb", "fq_codel", "netem") if (why := no_qdisc(name))}
     if shutil.which("ethtool") is None:
         found["ethtool"] = "ethtool is not installed"
@@ -21,7 +21,7 @@ def missing_here() -> dict[str, str]:
 
 
 def left(folders: set[str]) -> list[str]:
-    """What is there of testbeds that are gone: folders, namespaces, journals."""
+    """What exited testbeds left: folders, namespaces, journals."""
     found = [folder for folder in folders if Path(folder).parent.exists()]
     for tag in {Path(folder).parent.name for folder in folders}:
         found += [

@@ -16,7 +16,7 @@ from tests.sshd import Sshd
 @pytest.fixture(scope="module")
 def setting(daemons: dict[str, tuple[Sshd, Machine]], controls: Path) -> Setting:
     def left(folders: set[str]) -> list[str]:
-        """What is there of testbeds that are gone: folders on the hosts, control sockets here."""
+        """What exited testbeds left: folders on the hosts, control sockets here."""
         return [folder for folder in folders if Path(folder).exists()] + [
             str(path) for path in controls.iterdir()
         ]

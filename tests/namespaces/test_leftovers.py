@@ -1,4 +1,4 @@
-"""What a killed testbed on this machine leaves, and how the next one clears it."""
+"""What a killed testbed leaves on this machine, and how the next one removes it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ with Namespaces(Link(), own_kernel=False) as testbed:
 
 
 def own(*paths: str) -> list[Path]:
-    """What there is of a testbed with this tag."""
+    """What exists of testbeds with these tags."""
     return [
         path
         for root in ("/run/netns", "/run/labs", "/tmp")
@@ -45,7 +45,7 @@ def own(*paths: str) -> list[Path]:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_clear_stale_after_an_owner_was_killed(number: int) -> None:
-    """After ^C nothing is left; after kill -9 nothing is left by the next testbed."""
+    """After ^C nothing is left; after kill -9 the next testbed removes what is left."""
     before = lasting()
     owner = subprocess.Popen(
         (sys.executable, "-c", OWNER),
@@ -82,7 +82,7 @@ def test_clear_stale_leaves_a_running_testbed_alone() -> None:
 
 
 def test_clear_stale_reads_an_incomplete_journal() -> None:
-    """The owner was killed while it wrote the last line."""
+    """The owner was killed while writing the last line."""
     namespaces.JOURNALS.mkdir(exist_ok=True)
     left = namespaces.JOURNALS / "labs-0cut0000"
     folder = Path("/tmp/labs-0cut0000")

@@ -1,4 +1,4 @@
-"""A link that a machine has of its own: taken away for a run, and laid again whatever happens."""
+"""A machine's own link: removed for a run, and restored in every case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN = "pfifo"
 
 @pytest.fixture
 def machines(daemons: Daemons) -> Iterator[tuple[Machine, Machine]]:
-    """The two machines; the server has a link of its own, and a command that lays it."""
+    """The two machines; the server has its own link, and a command that sets it up."""
     (_, server), (_, client) = daemons.values()
     lay = ("tc", "qdisc", "replace", "dev", server.device, "root", "handle", "7:", OWN)
     with opened(server) as host:

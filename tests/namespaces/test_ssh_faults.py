@@ -1,4 +1,4 @@
-"""What goes wrong over ssh: one line that says so, and the machine as it was."""
+"""Failures over ssh: each is reported in one line, and the machine is restored."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def login(machine: Machine, **changes: object) -> Machine:
 
 
 def refusal(machine: Machine) -> LabError:
-    """How a machine refuses to be opened, in one line that leaves nothing here."""
+    """The error of opening a machine, in one line; nothing is left here."""
     with pytest.raises(LabError) as caught:
         host(machine).open()
     assert "\n" not in str(caught.value)
@@ -104,7 +104,7 @@ def test_machines_that_cannot_be_reached(
 def test_machines_without_python(machine: Machine) -> None:
     error = refusal(login(machine, python="no-such-python3"))
     assert isinstance(error, Missing)
-    assert "install no-such-python3 there" in str(error)
+    assert "Install no-such-python3 there" in str(error)
 
 
 def test_machines_with_a_folder_of_another_owner(machine: Machine) -> None:
@@ -193,7 +193,7 @@ def drop(daemon: Sshd) -> None:
 
 
 def in_the_middle(testbed: Machines) -> list[int]:
-    """Bring a testbed into the middle of a run: a sysctl changed, a stubborn program at work."""
+    """The middle of a run: a sysctl was changed, and a stubborn program is running."""
     testbed.server.set_sysctl(LASTING, "41")
     out = f"{testbed.server.folder}/pids"
     testbed.server.start(("sh", "-c", STUBBORN), stdout=out)
@@ -201,7 +201,7 @@ def in_the_middle(testbed: Machines) -> list[int]:
 
 
 def fails_because_of_it(testbed: Machines) -> None:
-    """The other host's program notices first: its server is gone."""
+    """The program of the other host fails first, because its server is gone."""
     raise RunFailed("the client failed: the server closed")
 
 
@@ -219,7 +219,7 @@ WAYS: dict[str, Callable[[Machines], object]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_machines_whose_connection_drops(daemons: Daemons, way: str) -> None:
-    """Whoever notices says so; on the machine all is put back and ended."""
+    """The error names the lost connection; the machine is restored and its programs end."""
     (daemon, server), (_, client) = daemons.values()
     before = lasting()
     pids: list[int] = []
@@ -255,7 +255,7 @@ def test_machines_whose_connection_drops(daemons: Daemons, way: str) -> None:
 
 
 def test_machines_that_freeze(daemons: Daemons) -> None:
-    """It neither answers nor closes; whoever waits is told within seconds."""
+    """It neither responds nor closes the connection; the error is raised within seconds."""
     (daemon, server), (_, client) = daemons.values()
     before = lasting()
     stopped: list[int] = []

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labs.drive.kernel.guest_root import guest_root, kept_root
+from labs.drive.kernel.kept_copy import file
 from labs.launch import inventory
 
 SHELL = (
@@ -26,5 +27,5 @@ def root_with(*names: str) -> Path:
     programs = inventory.programs((*SHELL, *inventory.EVERY_RUN, *names))
     more = {one.name: one for one in OF_SSHD if "sshd" in names and one.exists()}
     root = guest_root(programs | more, inventory.python())
-    files = {**root.files, **{str(one)[1:]: one for one in more.values()}}
-    return kept_root(replace(root, files=files), inventory.python())
+    files = {**root.files, **{str(one)[1:]: file(one, executable=True) for one in more.values()}}
+    return kept_root(replace(root, files=files), inventory.python()).folder

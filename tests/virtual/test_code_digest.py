@@ -43,9 +43,9 @@ def test_code_of_has_every_module_loaded_in_the_guest(name: str, tmp_path: Path)
     assert planned.kernel is not None and planned.root is not None
     boot(
         planned.kernel.path,
-        root=kept_root(planned.root, python()),
+        root=kept_root(planned.root, python()).folder,
         staging=tmp_path,
-        code=copied(code, python()),
+        code=copied(code, python()).folder,
         argv=tuple(left if word == start else word for word in words),
     )
     loaded = {one for one in (tmp_path / "modules").read_text().split() if one.startswith("labs")}

@@ -21,7 +21,9 @@ from typing import Any
 import pytest
 
 from labs.catalog import LABS, find
-from labs.drive.kernel.guest_root import FOLDERS, LINKS
+from labs.drive.kernel.guest_root import FOLDERS, LINKS, libraries
+from labs.drive.kernel.kept_copy import content_digest
+from labs.launch.inventory import python
 from labs.launch.launch import make
 from labs.launch.plan import Planned, code_of, plan
 
@@ -41,13 +43,16 @@ STARTED, ENDED = "execve(", "+++ exited with 0 +++"
 CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+)(?: (E[A-Z]+) .*)?$")
 DESCRIPTOR = re.compile(r"(?:AT_FDCWD|\d+), ")
 TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
+LIBRARY = re.compile(r"/lib[^/]*\.so(\.|$)")
 TWO_PATHS = ("rename", "renameat", "renameat2", "link", "linkat")
 ABSENT = ("ENOENT", "ENOTDIR")
 # The four folders of a guest, as its kernel names them.
-OF_THE_GUEST = re.compile(r"/proc/self/cwd/(root|code|boot|run)(?:/(.*))?$")
+OF_THE_GUEST = re.compile(r"/proc/self/cwd/(guest|code|boot|run)(?:/(.*))?$")
 
 BOOT = r"/.+/labs-boot-[0-9a-f]+"
 STARTUP: Mapping[str, str] = {
+    "/etc/ld.so.preload": "absent; tests.host_variants creates one",
+    "/etc/ld.so.cache": "where the C library is; tests.host_variants removes and replaces it",
     BOOT: "the boot's own folder, in which the kernel creates the guest's memory: a nameless file "
     "of zeros",
     rf"{BOOT}/\.uml(/.*)?": "created by the kernel for its process id, which nothing reads",
@@ -85,12 +90,14 @@ class Inputs:
 
     files: Mapping[str, frozenset[str]]
     folders: Mapping[str, frozenset[str]]
+    libraries: frozenset[str]
+    """The digests of the shared libraries, of which the kernel itself loads the C library."""
 
     @classmethod
     def of(cls, planned: Planned) -> Inputs:
         assert planned.root is not None
         files = {
-            "root": frozenset(planned.root.files) | LINKS.keys(),
+            "guest": frozenset(planned.root.files) | LINKS.keys(),
             "code": frozenset(code_of(planned.lab, "virtual")),
             "boot": frozenset({"argv"}),
         }
@@ -98,8 +105,8 @@ class Inputs:
             where: frozenset(above for name in names for above in parents(name))
             for where, names in files.items()
         }
-        folders["root"] |= {above for name in FOLDERS for above in (name, *parents(name))}
-        return cls(files, folders)
+        folders["guest"] |= {above for name in FOLDERS for above in (name, *parents(name))}
+        return cls(files, folders, frozenset(planned.root.libraries.values()))
 
     def refuse(self, access: Access) -> bool:
         """Whether an access concerns no input of the run.
@@ -109,7 +116,10 @@ class Inputs:
         """
         found = OF_THE_GUEST.match(access.path)
         if not found:
-            return not any(re.fullmatch(known, access.path) for known in STARTUP)
+            return not (
+                any(re.fullmatch(known, access.path) for known in STARTUP)
+                or (LIBRARY.search(access.path) and self._is_library(Path(access.path)))
+            )
         where, name = found[1], found[2] or ""
         if where == "run" or access.error in ABSENT:
             return False
@@ -117,6 +127,9 @@ class Inputs:
         above, _, last = name.rpartition("/")
         compiled = last == "__pycache__" and above in folders
         return not (name in files | folders or compiled or source_of(name) in files)
+
+    def _is_library(self, path: Path) -> bool:
+        return path.is_file() and content_digest(path) in self.libraries
 
 
 def parents(name: str) -> Iterator[str]:
@@ -139,8 +152,10 @@ def traced_run(planned: Planned, folder: Path) -> list[str]:
     trace, program = folder / "trace", folder / "kernel"
     program.write_text(TRACED.format(trace=trace, kernel=planned.kernel.path))
     program.chmod(0o755)
-    kernel = dataclasses.replace(planned.kernel, path=program)
-    make(dataclasses.replace(planned, kernel=kernel), folder / "runs", None, lambda line: None)
+    kernel = dataclasses.replace(planned.kernel, path=program, sha256=content_digest(program))
+    code = code_of(planned.lab, "virtual")
+    traced = dataclasses.replace(planned, kernel=kernel)
+    make(traced, code, folder / "runs", None, lambda line: None)
     lines: list[str] = []
     for _ in range(round(END_S / 0.1)):
         lines = trace.read_text().splitlines()
@@ -164,7 +179,7 @@ def test_guest_opens_only_inputs_of_the_run(name: str, tmp_path: Path) -> None:
     opened = {access.path for access in found if access.error is None}
     base = "/proc/self/cwd"
     assert opened >= {
-        *(f"{base}/root/{name}" for name in ("init.py", "usr/bin/nginx", "usr/lib/libc.so.6")),
+        *(f"{base}/guest/{name}" for name in ("init.py", "usr/bin/nginx", "usr/lib/libc.so.6")),
         *(f"{base}/code/labs/drive/bench.py", f"{base}/boot/argv", f"{base}/run/run.json"),
     }
 
@@ -175,22 +190,24 @@ def test_inputs_refuse_what_is_no_input(tmp_path: Path) -> None:
     inputs = Inputs.of(planned)
     base, nothing = "/proc/self/cwd", "ENOENT"
     for path, error in (
-        ("/etc/ld.so.preload", nothing),
         ("/etc/localtime", None),
-        (f"{base}/root/etc/ld.so.preload", None),
-        (f"{base}/root/usr/lib/__pycache__/stray.cpython-311.pyc", None),
+        ("/etc/nsswitch.conf", nothing),
+        ("/usr/lib/libother.so.1", None),
+        (f"{base}/guest/etc/ld.so.preload", None),
+        (f"{base}/guest/usr/lib/__pycache__/stray.cpython-311.pyc", None),
         (f"{base}/code/labs/read/lab.py", None),
         (f"{base}/other", nothing),
-        (f"{base}/root/etc/passwd/../../../../x", None),
+        (f"{base}/guest/etc/passwd/../../../../x", None),
     ):
         line = f'openat(AT_FDCWD, "{path}", O_RDONLY) = ' + (f"-1 {error} (x)" if error else "3")
         (access,) = accesses([line])
         assert inputs.refuse(access), path
     for path, error in (
-        (f"{base}/root/etc/ld.so.preload", nothing),
-        (f"/{base}/root/./usr/lib/libc.so.6", None),
+        (f"{base}/guest/etc/ld.so.preload", nothing),
+        (f"/{base}/guest/./usr/lib/libc.so.6", None),
         (f"{base}/code/labs/drive/__pycache__/bench.cpython-311.pyc", None),
         (f"{base}/code/labs/drive", None),
+        (str(libraries([python()])["libc.so.6"]), None),
     ):
         line = f'access("{path}", R_OK) = ' + (f"-1 {error} (No such file)" if error else "0")
         (access,) = accesses([line])

@@ -1,4 +1,4 @@
-"""Two machines that are up, and commands on them over connections of their own."""
+"""Two running machines, and commands on them over separate connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The buffer lab on two machines, beside the virtual kernel; and what may go wrong in its midst."""
+"""The buffer lab on two machines, compared with the virtual testbed; and failures during a run."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.conftest import DEFAULT_KERNEL, no_kernel
 from tests.vm.conftest import On
 
 CONDITIONS = ["unshaped", "shaped", "default", "wmem", "both", "rmem100"]
-# A machine takes about half a minute for a run, and runs are repeated.
+# On machines a run takes about half a minute, and runs are repeated.
 pytestmark = pytest.mark.timeout(1500)
 IN_THE_MIDDLE_S = 90
 INTERRUPTED = 130
 
 
-# The smallest that is under way for as long as a fault takes to come.
+# The smallest download that is still running when a fault is injected.
 ONCE = (
     "run",
     "buffers",
@@ -56,7 +56,7 @@ def labs(*words: str) -> subprocess.Popen[str]:
 
 
 def answer(*words: str) -> dict[str, Any]:
-    """What a command answers in JSON."""
+    """The JSON output of a command."""
     process = labs(*words, "--json")
     printed, said = process.communicate()
     assert process.returncode == 0, said
@@ -66,7 +66,7 @@ def answer(*words: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """Size small, a little shorter than it may be: what it answers, and where its runs are."""
+    """Size small with a shorter transfer: its JSON output and the folder of its runs."""
     runs = tmp_path_factory.mktemp("machines")
     return runs, answer(
         "run",
@@ -111,7 +111,7 @@ def test_ss_of_the_machines_has_no_unknown_field(study: tuple[Path, dict[str, An
 
 
 def test_testbeds_agree(study: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    """Where the interval is narrow enough to say; at this rate none may part."""
+    """Conditions whose interval is narrow enough; at this rate none may differ."""
     if reason := no_kernel(DEFAULT_KERNEL):
         pytest.skip(reason)
     runs, _ = study
@@ -140,7 +140,7 @@ def test_testbeds_agree(study: tuple[Path, dict[str, Any]], tmp_path: Path) -> N
 
 
 def in_the_middle(process: subprocess.Popen[str], on: On) -> None:
-    """Return when the client fetches."""
+    """Wait until the client is fetching."""
     for _ in range(IN_THE_MIDDLE_S):
         if "fetch.py" in on("client", "pgrep", "-a", "python3"):
             return
@@ -175,7 +175,7 @@ def interrupt(process: subprocess.Popen[str], on: On) -> None:
 
 
 def fill_the_disk(process: subprocess.Popen[str], on: On) -> None:
-    """At once what everybody may have, then what is kept for root."""
+    """Fill the disk: the part of ordinary users, then the blocks reserved for root."""
     on(
         "client",
         "sudo",
@@ -203,7 +203,7 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_failures_are_reported_and_undone(fault: str, on: On, shaped: Path, tmp_path: Path) -> None:
-    """The run before stays, one line says what happened, and the same command goes on."""
+    """The earlier run is kept, one line says what happened, and the same command resumes."""
     cause, code, words = FAULTS[fault]
     shutil.copytree(shaped, tmp_path, dirs_exist_ok=True)
     (before,) = tmp_path.glob("buffers-shaped-*/seal.json")
@@ -227,7 +227,7 @@ def test_failures_are_reported_and_undone(fault: str, on: On, shaped: Path, tmp_
 
 
 def test_run_on_a_machine_that_dies(on: On, tmp_path: Path) -> None:
-    """Last: the machine is started again."""
+    """The last test, because the machine is restarted."""
     one = (*ONCE, "--only", "both", "--into", str(tmp_path))
     process = labs(*one)
     in_the_middle(process, on)

@@ -1,4 +1,4 @@
-"""The contract, kept by two virtual machines that Vagrant has up."""
+"""The contract for two virtual machines that Vagrant started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.vm.conftest import On
 @pytest.fixture(scope="module")
 def setting(ssh_config: Path, on: On) -> Setting:
     def left(folders: set[str]) -> list[str]:
-        """What is left of testbeds that are gone: folders, or not the server's own link."""
+        """What exited testbeds left: folders, or another link than the server's own."""
         there = ("find", *sorted(folders), "-maxdepth", "0")
         found = [line for name in NAMES for line in on(name, *there).split()] if folders else []
         shaped = on("server", "/usr/sbin/tc", "qdisc", "show", "dev", DEVICE)

@@ -1,4 +1,4 @@
-"""What the machines are: nothing open, nothing shared, no key that everybody has."""
+"""The machines: no open ports, no shared folders, no publicly known key."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_machines_forward_ssh_on_127_0_0_1_only(ssh_config: Path) -> None:
 
 
 def test_own_link_is_measured_and_reported() -> None:
-    """As Vagrant has it done at the end of `up`; the rate is what such machines carry."""
+    """As Vagrant runs it at the end of `up`; the rate is what such machines can carry."""
     done = subprocess.run(
         (sys.executable, folder() / "vagrant" / "report.py"),
         cwd=folder(),

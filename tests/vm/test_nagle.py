@@ -1,4 +1,4 @@
-"""The stall of 40 ms on two machines, each with a kernel and a clock of its own."""
+"""The stall of 40 ms on two machines, each with its own kernel and clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.vm.test_buffers import answer
 
 CONDITIONS = ["off", "on", "off-no-k", "quickack"]
 pytestmark = pytest.mark.timeout(1200)
-# A delayed ACK is 40 ms and a tick of 4 (HZ 250); what is beyond is the machine's own work.
+# A delayed ACK takes 40 ms and up to a tick of 4 ms (HZ 250); the rest is the machine's own work.
 STALL_MS = (38.0, 60.0)
 AT_LEAST_LESS = 5.0
 

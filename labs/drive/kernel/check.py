@@ -144,7 +144,7 @@ def _root() -> Path:
     """The root folder of the guest in which the self-test runs."""
     found = {name: Path(shutil.which(name, path=PATH) or name) for name in TOOLS}
     interpreter = found.pop("python3")
-    return kept_root(guest_root(found, interpreter), interpreter)
+    return kept_root(guest_root(found, interpreter), interpreter).folder
 
 
 def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:

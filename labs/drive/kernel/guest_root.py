@@ -23,7 +23,15 @@ from pathlib import Path
 
 from labs.drive.kernel.boot import PATH
 from labs.drive.kernel.elf import linking
-from labs.drive.kernel.kept_copy import Content, content_digest, files_digest, kept_copy
+from labs.drive.kernel.kept_copy import (
+    File,
+    Kept,
+    content_digest,
+    file,
+    kept_copy,
+    listing,
+    listing_digest,
+)
 from labs.drive.programs import init
 from labs.drive.programs.init import INIT, PYTHON
 from labs.errors import Missing
@@ -68,15 +76,16 @@ WITH_LIBRARIES = ("_ctypes",)
 
 @dataclass(frozen=True)
 class GuestRoot:
-    """The files of a root by their path inside, and the digests that identify it."""
+    """The files of a root by their path inside, with the digests that they had when it was planned,
+    which are inputs of the run."""
 
-    files: Mapping[str, Content]
+    files: Mapping[str, File]
     tools: Mapping[str, str]
     """By name: the programs, `python3`, and `python3-modules`, its standard library."""
     libraries: Mapping[str, str]
     """By soname."""
     ours: str
-    """The digest of the files that come from no package of this machine."""
+    """The digest of everything that comes from no package of this machine."""
 
     def as_inputs(self) -> dict[str, object]:
         """The part of a run's inputs that describes this root."""
@@ -86,47 +95,60 @@ class GuestRoot:
 def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
     """The root for runs that start these programs (by name), driven by `interpreter`.
 
-    Missing if a program needs a library that this machine lacks.
+    Missing if a program needs a library, or a script an interpreter, that is not here.
     """
     found = {**_with_interpreters(programs), Path(PYTHON).name: interpreter.resolve()}
     home = _standard_library(interpreter)
-    modules = dict(_modules(home))
-    extensions = [path for path in modules.values() if path.name.split(".")[0] in WITH_LIBRARIES]
-    loaded = libraries((*found.values(), *extensions))
-    ours = _ours(loaded)
-    tools = {name: content_digest(path) for name, path in found.items()}
+    modules = {name: file(path, name.endswith(".so")) for name, path in _modules(home)}
+    extensions = [path for _, path in _modules(home) if path.name.split(".")[0] in WITH_LIBRARIES]
+    tools = {name: file(path, executable=True) for name, path in found.items()}
+    paths = libraries((*found.values(), *extensions))
+    loaded = {name: file(path, executable=True) for name, path in paths.items()}
+    ours = {name: file(content) for name, content in _ours(loaded).items()}
     return GuestRoot(
         {
-            **{f"{BIN}/{name}": path for name, path in found.items()},
-            **{f"{LIB}/{home.name}/{name}": path for name, path in modules.items()},
-            **{f"{LIB}/{name}": path for name, path in loaded.items()},
+            **{f"{BIN}/{name}": one for name, one in tools.items()},
+            **{f"{LIB}/{home.name}/{name}": one for name, one in modules.items()},
+            **{f"{LIB}/{name}": one for name, one in loaded.items()},
             **ours,
         },
-        tools | {"python3-modules": files_digest(modules)},
-        {name: content_digest(path) for name, path in loaded.items()},
-        files_digest(ours),
+        {name: one.digest for name, one in tools.items()}
+        | {"python3-modules": listing_digest(listing(modules, {}, ()))},
+        {name: one.digest for name, one in loaded.items()},
+        listing_digest(listing(ours, LINKS, FOLDERS)),
     )
 
 
 def _with_interpreters(programs: Mapping[str, Path]) -> dict[str, Path]:
     """The programs, and the interpreters of those that are scripts."""
-    found = dict(programs)
-    for path in programs.values():
-        with path.open("rb") as file:
-            first = file.readline(256)
-        for word in first[2:].decode("utf-8", "replace").split() if first[:2] == b"#!" else ():
-            name = Path(word).name
-            if (where := shutil.which(name, path=PATH)) and name != Path(PYTHON).name:
-                found[name] = Path(where)
+    found, waiting = dict(programs), list(programs.items())
+    while waiting:
+        name, path = waiting.pop()
+        with path.open("rb") as opened:
+            first = opened.readline(256)
+        words = first[2:].decode("utf-8", "replace").split() if first[:2] == b"#!" else []
+        for word in words[: 2 if words and Path(words[0]).name == "env" else 1]:
+            interpreter = Path(word).name
+            where = shutil.which(interpreter, path=PATH)
+            if where is None or Path(word).parent not in (*_PLACES, Path()):
+                raise Missing(
+                    f"{name} is a script for {word}, which is in none of {PATH}; install it there"
+                )
+            if interpreter not in found and interpreter != Path(PYTHON).name:
+                found[interpreter] = Path(where)
+                waiting.append((interpreter, Path(where)))
     return found
 
 
-def kept_root(root: GuestRoot, interpreter: Path) -> Path:
-    """The folder that serves a guest as its root; created if it is not in the cache."""
+_PLACES = tuple(Path(folder) for folder in PATH.split(":"))
+
+
+def kept_root(root: GuestRoot, interpreter: Path) -> Kept:
+    """The copy that serves a guest as its root; made if it is not in the cache."""
     return kept_copy("roots", root.files, interpreter, links=LINKS, folders=FOLDERS)
 
 
-def _ours(libraries: Iterable[str]) -> dict[str, Content]:
+def _ours(libraries: Iterable[str]) -> dict[str, bytes]:
     """The files that come from no package of this machine."""
     etc = {name: text.encode() for name, text in ETC.items()} | ETC_BYTES
     return {
@@ -144,12 +166,17 @@ def libraries(programs: Iterable[Path]) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for program in programs:
-        found |= _libraries_of(program.resolve(), os.stat(program).st_mtime_ns)
+        found |= _libraries_of(program.resolve(), content_digest(program))
     return dict(sorted(found.items()))
 
 
+def look_again() -> None:
+    """Forget which libraries programs load: packages may have changed since."""
+    _libraries_of.cache_clear()
+
+
 @functools.lru_cache(maxsize=256)
-def _libraries_of(program: Path, changed_ns: int) -> Mapping[str, Path]:
+def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
     asked = linking(program.read_bytes())
     if asked is None:
         return {}
@@ -162,8 +189,7 @@ def _libraries_of(program: Path, changed_ns: int) -> Mapping[str, Path]:
         stdin=subprocess.DEVNULL,
         env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
-    text = done.stdout.decode("utf-8", "replace")
-    named = {match[1]: Path(match[2]) for match in _LISTED.finditer(text)}
+    named = listed(done.stdout.decode("utf-8", "replace"))
     found, waiting = {}, list(asked.needed)
     while waiting:
         name = waiting.pop()
@@ -180,7 +206,13 @@ def _libraries_of(program: Path, changed_ns: int) -> Mapping[str, Path]:
     return found | {Path(loader).name: Path(loader)}
 
 
-_LISTED = re.compile(r"^\s*(\S+) => (/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
+_LISTED = re.compile(r"^\s*(?:(\S+) => )?(/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
+
+
+def listed(text: str) -> dict[str, Path]:
+    """The libraries that a loader lists, by soname; one that /etc/ld.so.preload names is listed by
+    its path alone."""
+    return {match[1] or Path(match[2]).name: Path(match[2]) for match in _LISTED.finditer(text)}
 
 
 @functools.cache
@@ -203,7 +235,10 @@ def _modules(home: Path) -> Iterator[tuple[str, Path]]:
         )
         for name in sorted(names):
             path = Path(folder, name)
-            if name.endswith(".py") or (name.endswith(".so") and _extension(path, home)):
+            # Debian links sitecustomize.py to a file of /etc, which need not exist.
+            if path.exists() and (
+                name.endswith(".py") or (name.endswith(".so") and _extension(path, home))
+            ):
                 yield str(path.relative_to(home)), path
 
 

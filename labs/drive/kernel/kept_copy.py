@@ -1,113 +1,188 @@
-"""Copies of files in the cache, identified by content: created once, verified before each use, and
-replaced if damaged.
+"""Folders of files that are identified by content: made once, verified before and after each use.
 
-A copy is stored under the digest of its files, and compiled for an interpreter. Compiled files may
-differ from one compilation to the next although they do the same, so they are not part of the
-digest. A list of all files with their digests is stored next to the copy, which is verified
-against it.
+A copy is named after its listing: for each file the digest and the mode, for each link the target,
+for each folder the mode. Compiling adds files whose bytes differ from one time to the next although
+they do the same, so they are not part of the name; the whole listing is stored beside the copy.
+Modes and times are constant, so that nothing of the host shows in them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
 import json
 import os
-import shutil
+import stat
 import subprocess
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from labs.drive.record.disk import cache, clear_folders, owned_folder, remove_folder
 from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
-"""The content of a file, or the path of a file with that content."""
+"""The content of a file, or the file that has it."""
 COPY, LIST = "copy", "files.json"
 MAKING = ".making-"
 KEPT_S = 7 * 24 * 3600.0
+ATTEMPTS = 3
+MODE = "644"
+EXECUTABLE = "755"
+CHANGED_S = 1_750_000_000
+"""When every file of a copy was changed, for whoever looks; any constant will do."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a copy: its content, the digest that this had when the copy was planned, and
+    whether it can be executed."""
+
+    content: Content
+    digest: str
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A copy in the cache, and each of its files and folders as it was before it was used."""
+
+    folder: Path
+    before: Mapping[str, tuple[int, ...]]
+
+
+def file(content: Content, executable: bool = False) -> File:
+    """A file of a copy with the content that it has now; Missing if that cannot be read."""
+    return File(content, content_digest(content), executable)
 
 
 def content_digest(content: Content) -> str:
-    """The sha256 of a file's content; a file is read again only if it changed."""
+    """The sha256 of a content; a file is read again only if it changed.
+
+    Missing if it cannot be read.
+    """
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
-    # Every change of a file updates its ctime, which cannot be set to a chosen value.
-    about = os.stat(content)
-    return _file_digest(str(content), about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    try:
+        about = os.stat(content)
+        # A change moves the ctime, which nobody can set.
+        return _file_digest(str(content), about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    except OSError as error:
+        raise Missing(
+            f"{content}, which runs need, cannot be read ({error.strerror}); install it again"
+        ) from None
 
 
 @functools.lru_cache(maxsize=65536)
 def _file_digest(path: str, size: int, changed_ns: int, altered_ns: int) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with open(path, "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def files_digest(files: Mapping[str, Content]) -> str:
-    """The sha256 of every file's name and content."""
-    total = hashlib.sha256()
-    for name, content in sorted(files.items()):
-        total.update(f"{name}\0{content_digest(content)}\0".encode())
-    return total.hexdigest()
+def listing(
+    files: Mapping[str, File], links: Mapping[str, str], folders: tuple[str, ...]
+) -> dict[str, str]:
+    """What a copy consists of, by path: what is compared, and digested for its name."""
+    found = {name: f"-> {target}" for name, target in links.items()}
+    for name in (*files, *links, *(f"{folder}/." for folder in folders)):
+        for folder in PurePosixPath(name).parents:
+            if str(folder) != ".":
+                found.setdefault(str(folder), f"folder {EXECUTABLE}")
+    found |= dict.fromkeys(folders, f"folder {EXECUTABLE}")
+    for name, one in files.items():
+        found[name] = f"{one.digest} {EXECUTABLE if one.executable else MODE}"
+    return dict(sorted(found.items()))
+
+
+def listing_digest(listed: Mapping[str, str]) -> str:
+    """The sha256 of a listing."""
+    return hashlib.sha256(json.dumps(sorted(listed.items())).encode()).hexdigest()
 
 
 def kept_copy(
     kind: str,
-    files: Mapping[str, Content],
+    files: Mapping[str, File],
     interpreter: Path,
     *,
     links: Mapping[str, str] | None = None,
     folders: tuple[str, ...] = (),
-) -> Path:
-    """The folder of the cache that contains these files (by their paths in it), compiled.
+) -> Kept:
+    """The copy in the cache that holds these files (by their paths in it), compiled.
 
     `kind` is the folder of such copies in the cache; `links` are symbolic links by path, `folders`
-    are empty folders. A copy that has been changed is replaced. Missing if the cache is not
-    writable.
+    are empty ones. A copy that is not as it was made is made again. Missing if the cache cannot be
+    written; RunFailed if a file is not what it was when its digest was taken.
     """
-    compiler = hashlib.sha256(str(interpreter.resolve()).encode()).hexdigest()[:8]
-    kept = cache() / kind / f"{files_digest(files)}-{compiler}"
-    wanted = {name: content_digest(content) for name, content in files.items()}
-    # Marked as used before it is examined, so that no other process clears it.
+    wanted = listing(files, links or {}, folders)
+    compiler = content_digest(interpreter)[:8]
+    kept = cache() / kind / f"{listing_digest(wanted)}-{compiler}"
     with contextlib.suppress(OSError):
-        os.utime(kept / LIST)
-    try:
-        _clear(kept.parent)
-        if not _is_whole(kept, wanted):
+        os.utime(kept / LIST)  # in use: another process that clears old copies leaves it
+    _clear(kept.parent)
+    for _ in range(ATTEMPTS):
+        if (before := _as_made(kept, wanted)) is not None:
+            return Kept(kept / COPY, before)
+        try:
             kept.parent.mkdir(parents=True, exist_ok=True)
             with owned_folder(MAKING, kept.parent) as making:
                 made = making / "made"
-                _make(made, files, links or {}, folders, interpreter)
-                if kept.exists() and not _is_whole(kept, wanted):
-                    kept.rename(making / "damaged")
-                with contextlib.suppress(OSError):  # another process was faster
-                    made.rename(kept)
-    except OSError as error:
-        raise Missing(
-            f"cannot write to {kept.parent} ({error.strerror}). "
-            "Set XDG_CACHE_HOME to another folder"
-        ) from None
-    return kept / COPY
+                _make(made / COPY, files, links or {}, wanted, interpreter)
+                (made / LIST).write_text(json.dumps(_listed(made / COPY), indent=0))
+                _put(made, kept, making / "damaged", wanted)
+        except OSError as error:
+            raise Missing(
+                f"{kept.parent} cannot be written ({error.strerror}); "
+                "name another folder in XDG_CACHE_HOME"
+            ) from None
+    raise RunFailed(
+        f"{kept} is changed again and again by another program; stop that and run again"
+    )
 
 
-def check(copy: Path) -> None:
-    """RunFailed, naming a file, if a copy has been changed: a run may have used that file."""
+def check(kept: Kept) -> None:
+    """RunFailed, naming a file, if a copy was changed since it was verified: what used it
+    meanwhile may have read something else, even if it was mended."""
     try:
-        listed = json.loads((copy.parent / LIST).read_text())
-        found = _listed(copy)
-        names = [name for name in {**listed, **found} if listed.get(name) != found.get(name)]
-    except (OSError, ValueError, RecursionError):
-        names = [""]
+        now = _states(kept.folder)
+    except OSError:
+        now = {}
+    names = [name for name in {**kept.before, **now} if kept.before.get(name) != now.get(name)]
     if names:
         raise RunFailed(
-            f"{copy / min(names)} was changed during a run, so the run was discarded. Run it again"
+            f"{kept.folder / min(names)} was changed while a run used it: the run is not kept, "
+            "run again"
         )
 
 
+def _as_made(kept: Path, wanted: Mapping[str, str]) -> Mapping[str, tuple[int, ...]] | None:
+    """The state of each file of a copy, or None if it is not there or not as it was made."""
+    try:
+        before = _states(kept / COPY)
+        listed = json.loads((kept / LIST).read_text())
+        found = _listed(kept / COPY)
+        whole = found == listed and all(found.get(name) == one for name, one in wanted.items())
+        return before if whole and before == _states(kept / COPY) else None
+    except (OSError, ValueError, RecursionError, Missing):
+        return None
+
+
+def _put(made: Path, kept: Path, aside: Path, wanted: Mapping[str, str]) -> None:
+    """Give a new copy its name, in place of a damaged one; another process may be faster."""
+    if kept.exists() and _as_made(kept, wanted) is None:
+        with contextlib.suppress(FileNotFoundError):
+            kept.rename(aside)
+    try:
+        made.rename(kept)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
 def _clear(where: Path) -> None:
-    """Remove what killed processes left unfinished, and copies that were not used for a week."""
+    """Remove copies that were not used for a week, and what killed processes left."""
     clear_folders(MAKING, where)
     for kept in where.glob("[!.]*"):
         with contextlib.suppress(OSError):
@@ -118,70 +193,104 @@ def _clear(where: Path) -> None:
 
 
 def _make(
-    made: Path,
-    files: Mapping[str, Content],
+    copy: Path,
+    files: Mapping[str, File],
     links: Mapping[str, str],
-    folders: tuple[str, ...],
+    wanted: Mapping[str, str],
     interpreter: Path,
 ) -> None:
-    """Copy the files, compile them (unchecked, so that nothing is compiled again) and list them."""
-    copy = made / COPY
-    for folder in folders:
-        (copy / folder).mkdir(parents=True, exist_ok=True)
+    """Write the files, compile them, and give all of them the same modes and times."""
+    copy.mkdir(parents=True)
+    for name, said in wanted.items():
+        if said.startswith("folder "):
+            (copy / name).mkdir(parents=True, exist_ok=True)
     for name, target in links.items():
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).symlink_to(target)
-    for name, content in files.items():
-        path = copy / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            shutil.copyfile(content, path)
-            path.chmod(content.stat().st_mode & 0o755 | 0o644)
-    words = ("-I", "-m", "compileall", "-q", "-s", str(copy), "-p", "/", "-j", "0")
-    done = subprocess.run(
-        (interpreter, *words, "--invalidation-mode", "unchecked-hash", str(copy)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        said = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
-        raise RunFailed(f"{interpreter} cannot compile the code of a run: {said}")
-    (made / LIST).write_text(json.dumps(_listed(copy), indent=0))
+    for name, one in files.items():
+        (copy / name).write_bytes(_read(one.content))
+    _compile(copy, interpreter)
+    for path in (copy, *copy.rglob("*")):
+        if not path.is_symlink():
+            of_files = wanted.get(str(path.relative_to(copy)), "").endswith(EXECUTABLE)
+            path.chmod(0o755 if path.is_dir() or of_files else 0o644)
+        os.utime(path, (CHANGED_S, CHANGED_S), follow_symlinks=False)
+    found = _listed(copy)
+    for name, said in wanted.items():
+        if found.get(name) != said:
+            raise RunFailed(f"{name} was changed while it was copied for a run; run again")
 
 
-def _is_whole(kept: Path, wanted: Mapping[str, str]) -> bool:
-    """Whether a copy exists and is unchanged, without missing or additional files."""
+def _read(content: Content) -> bytes:
+    if isinstance(content, bytes):
+        return content
     try:
-        listed = json.loads((kept / LIST).read_text())
-        found = _listed(kept / COPY)
-    except (OSError, ValueError, RecursionError):
-        return False
-    return bool(found == listed) and all(found.get(name) == one for name, one in wanted.items())
+        return content.read_bytes()
+    except OSError as error:
+        raise Missing(
+            f"{content}, which runs need, cannot be read ({error.strerror}); install it again"
+        ) from None
 
 
-def _listed(copy: Path) -> dict[str, str]:
-    """The files and links of a copy by their paths in it: digests of files, targets of links."""
-    found = {}
+def _compile(copy: Path, interpreter: Path) -> None:
+    """Compile by content, not by time, so that nothing is compiled again inside."""
+    # The second time with one process: several need shared memory, which is not everywhere.
+    for processes in ("0", "1"):
+        words = ("-I", "-S", "-m", "compileall", "-q", "-s", str(copy), "-p", "/", "-j", processes)
+        try:
+            done = subprocess.run(
+                (interpreter, *words, "--invalidation-mode", "unchecked-hash", str(copy)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+        except OSError as error:
+            raise Missing(f"{interpreter} cannot be started ({error.strerror})") from None
+        if not done.returncode:
+            return
+    said = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
+    raise RunFailed(f"{interpreter} cannot compile the code of a run: {said}")
+
+
+def _entries(copy: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """All that is below a folder, by its path there."""
     waiting = [("", str(copy))]
     while waiting:
         below, folder = waiting.pop()
         with os.scandir(folder) as entries:
             for entry in entries:
-                name = below + entry.name
-                if entry.is_symlink():
-                    found[name] = f"-> {os.readlink(entry.path)}"
-                elif entry.is_dir():
-                    waiting.append((f"{name}/", entry.path))
-                elif not entry.is_file():
-                    found[name] = "neither a file nor a folder"
-                else:
-                    about = entry.stat()
-                    found[name] = _file_digest(
-                        entry.path, about.st_size, about.st_mtime_ns, about.st_ctime_ns
-                    )
+                yield below + entry.name, entry
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((f"{below}{entry.name}/", entry.path))
+
+
+def _listed(copy: Path) -> dict[str, str]:
+    """A copy as it is, in the form of `listing`."""
+    found = {}
+    for name, entry in _entries(copy):
+        about = entry.stat(follow_symlinks=False)
+        mode = f"{stat.S_IMODE(about.st_mode):o}"
+        if stat.S_ISLNK(about.st_mode):
+            found[name] = f"-> {os.readlink(entry.path)}"
+        elif stat.S_ISDIR(about.st_mode):
+            found[name] = f"folder {mode}"
+        elif stat.S_ISREG(about.st_mode):
+            state = (about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+            found[name] = f"{_file_digest(entry.path, *state)} {mode}"
+        else:
+            found[name] = "neither a file nor a folder"
     return found
+
+
+def _states(copy: Path) -> dict[str, tuple[int, ...]]:
+    """What changes of each file and folder if it is changed or replaced."""
+    found = {".": _state(os.stat(copy))}
+    for name, entry in _entries(copy):
+        found[name] = _state(entry.stat(follow_symlinks=False))
+    return found
+
+
+def _state(about: os.stat_result) -> tuple[int, ...]:
+    return (about.st_dev, about.st_ino, about.st_mode, about.st_size, about.st_ctime_ns)

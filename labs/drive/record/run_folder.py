@@ -49,7 +49,8 @@ class Staging:
             self._token = self._lock.path.name.removeprefix(".lock-")
             self.folder = self.runs / f".staging-{self._token}"
             try:
-                self.folder.mkdir(mode=0o755)
+                self.folder.mkdir()
+                self.folder.chmod(0o755)  # whatever the umask: a guest sees it
             except BaseException:
                 self._lock.release()
                 raise

@@ -27,8 +27,7 @@ GUEST_MEMORY_MIB = 4096
 # succeeded at 64 files and 104 MiB. The memory is one file, which is slightly larger.
 OPEN_FILES = 128
 BEYOND_MEMORY_MIB = 256
-DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "python3")
-BOOT_TOOLS = ("bash", "mount", "setpriv", "taskset")
+DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "truncate", "touch", "python3")
 # Tools that only one option needs.
 OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--shaped-at router"}
 HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
@@ -121,7 +120,7 @@ def virtual(kernel: str) -> Iterator[Check]:
     if system != "Linux x86_64":
         return
     yield built_kernel(kernel)
-    yield from tools((*DRIVING_TOOLS, *BOOT_TOOLS))
+    yield from tools((*DRIVING_TOOLS, "taskset"))
     yield guest_python()
     yield ptrace()
     yield guest_memory(GUEST_MEMORY_MIB)
@@ -133,7 +132,7 @@ def namespaces() -> Iterator[Check]:
     if platform.system() != "Linux":
         yield Check("machine", False, platform.system(), USE_RECORDED)
         return
-    yield from tools((*DRIVING_TOOLS, "unshare"))
+    yield from tools((*DRIVING_TOOLS, "setpriv", "unshare"))
     if os.geteuid() != 0:
         yield Check(
             "rights",

@@ -23,7 +23,8 @@ PACKAGES = {
     "setpriv": "util-linux",
     "taskset": "util-linux",
     "unshare": "util-linux",
-    "mount": "util-linux",
+    "truncate": "coreutils",
+    "touch": "coreutils",
     "ab": "apache2-utils",
     "qemu-img": "qemu-utils",
     "qemu-system-x86_64": "qemu-system-x86",
@@ -49,7 +50,6 @@ MACHINE_TOOLS = (
     "ethtool",
 )
 OTHERWISE = {
-    ("apt-get", "mount"): "mount",
     ("dnf", "ip"): "iproute",
     ("dnf", "ss"): "iproute",
     ("dnf", "nstat"): "iproute",

@@ -64,8 +64,8 @@ def test_main_graph_draws_the_longest_connection_or_the_one_named(
     assert "what the client sends on connection 3" in page and 'src="http' not in page
     assert "connections 0 to 19" in refused(capsys, *asked, "--connection", 20)
     for words in (("--from-s", 2, "--to-s", 1), ("--from-s", -1), ("--to-s", "nan")):
-        assert "the first before the last" in refused(capsys, *asked, *words)
-    assert "end it in .html" in refused(capsys, *asked[:-1], tmp_path / "graph.png")
+        assert "--from-s less than --to-s" in refused(capsys, *asked, *words)
+    assert "must end in .html" in refused(capsys, *asked[:-1], tmp_path / "graph.png")
 
 
 def test_stretch_takes_rows_or_times() -> None:
@@ -99,7 +99,7 @@ def test_main_ladder_writes_nothing_that_cannot_be_drawn(
     )
     assert "connections 0 to 0" in refused(capsys, *ladder, "--connection", 4)
     assert "such as 1.5s or 250ms" in refused(capsys, *ladder, "--from", "soon")
-    assert "end it in .html" in refused(capsys, "capture", "ladder", OUTAGE, "--out", "x.png")
+    assert "must end in .html" in refused(capsys, "capture", "ladder", OUTAGE, "--out", "x.png")
     assert "no such file" in refused(capsys, "capture", "ladder", tmp_path / "no", "--out", out)
     assert not out.exists()
 
@@ -120,7 +120,7 @@ def test_main_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the longest 10:" in said and "retransmission timer: " in said
     assert said.splitlines()[1].startswith("retransmission timer")  # the longest together
     assert main(["capture", "stalls", str(OUTAGE), "--min-gap-ms", "5000"]) == 0
-    assert "no gap that is longer than a round trip" in capsys.readouterr().out
+    assert "no gap that is longer than an RTT" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("min_gap_ms", ["nan", "-5", "0", "inf"])
@@ -157,11 +157,11 @@ def test_of_unknown_rtt_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     late = without_syns(FOLDER / "lossy.pcap.gz", tmp_path / "late.pcap")
     assert main(["capture", "stalls", str(late)]) == 0
     said = capsys.readouterr()
-    assert said.out == f"{late}: no gap that is certain to be longer than a round trip\n"
+    assert said.out == f"{late}: no gap that is certain to be longer than an RTT\n"
     assert said.err == (
-        "labs: connections without a complete handshake in the capture: 1; their RTT is unknown, "
-        "and no reason is given that depends on it; not listed, as they may be no longer than a "
-        "round trip: 52 of their gaps, the longest of 40.000 ms; start the capture before the "
+        "labs: connections without a complete handshake in the capture: 1. Their RTT is unknown, "
+        "so no reason that depends on it is given. Not listed, because they may be no longer than "
+        "an RTT: 52 of their gaps, the longest of 40.000 ms. Start the capture before the "
         "connection\n"
     )
     found = told(capsys, "capture", "stalls", late)

@@ -142,7 +142,7 @@ def test_main_takes_recorded_runs_where_nothing_was_run(
     [
         (("--from", "nowhere"), "nowhere"),
         (("--article", "7"), "there is no ledger of article 7. Available: 1, 3"),
-        (("--article", "one"), '--article "one" cannot be read; allowed: a whole number'),
+        (("--article", "one"), '--article "one" is invalid; allowed: a whole number'),
         (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
     ],
 )

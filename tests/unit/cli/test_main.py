@@ -119,10 +119,10 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
     ("words", "said"),
     [
         (["rn"], "rn is not a command; did you mean run?"),
-        (["run", "buffers", "--jobs", "x"], '--jobs "x" cannot be read; allowed: a whole number'),
+        (["run", "buffers", "--jobs", "x"], '--jobs "x" is invalid; allowed: a whole number'),
         (
             ["capture", "stalls", "f", "--min-gap-ms", "y"],
-            '--min-gap-ms "y" cannot be read; allowed: a number',
+            '--min-gap-ms "y" is invalid; allowed: a number',
         ),
         (
             ["runs", "list", "--zzz"],
@@ -142,7 +142,7 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
         (["parameters", "buffers", "--jsn"], "did you mean --json?"),
         (["doctor", "virtal"], "did you mean virtual?"),
         (["doctor", "--kernel", "six"], '--kernel "six" cannot be read'),
-        (["new", "Mine"], "small letters"),
+        (["new", "Mine"], "Allowed: a-z"),
         (["new", "buffers"], "buffers is a lab of the package"),
         (["runs", "lst"], "lst is not a command of labs runs; did you mean list?"),
         (["runs", "list", "--jsn"], "did you mean --json?"),

@@ -29,7 +29,7 @@ def test_source_is_short_and_names_the_lab() -> None:
 
 def test_new_writes_a_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", "mylab"]) == 0
-    assert capsys.readouterr().out == "./mylab.py: to run it: labs run ./mylab.py\n"
+    assert capsys.readouterr().out == "wrote ./mylab.py. To run it: labs run ./mylab.py\n"
     assert (tmp_path / "mylab.py").read_text() == source("mylab")
     assert main(["parameters", "./mylab.py"]) == 0
     assert "--file-kib" in capsys.readouterr().out
@@ -42,7 +42,7 @@ def test_new_writes_a_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_new_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mylab.py").write_text("mine")
     assert main(["new", "mylab"]) == 2
-    assert "./mylab.py is there already" in capsys.readouterr().err
+    assert "./mylab.py exists already" in capsys.readouterr().err
     assert (tmp_path / "mylab.py").read_text() == "mine"
 
 

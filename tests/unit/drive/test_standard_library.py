@@ -1,4 +1,4 @@
-"""What drives imports with the standard library alone: no site-packages, no virtual environment."""
+"""labs.drive imports with the standard library only: no site-packages, no virtual environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OF_A_RUN = ("parameters.py", "conditions.py", "experiment.py")
 
 
 def names_after(code: str) -> list[str]:
-    """The modules that a fresh interpreter without site-packages has loaded after some code."""
+    """The modules that a new interpreter without site-packages has loaded after some code."""
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}\nprint(*sys.modules)"
     argv = [sys.executable, "-I", "-S", "-B", "-c", code]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)

@@ -116,7 +116,7 @@ def test_slot_tells_whom_it_waits_for(
         pytest.fail("the only place was given twice")
     assert time.monotonic() - begin < 5
     (line,) = told
-    assert line.startswith("waiting for a place: 1 at most (LABS_JOBS); held by process ")
+    assert line.startswith("waiting for a slot: at most 1 (LABS_JOBS); held by process ")
     assert f"process {other.pid} (both, for " in line
 
 
@@ -130,7 +130,7 @@ def test_slot_pins_runs_to_different_cpus(monkeypatch: pytest.MonkeyPatch) -> No
 def test_slot_refuses_a_run_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "available_mib", lambda: TOUCHED_MIB - 1)
     with (
-        pytest.raises(Missing, match="close something, or lower LABS_JOBS"),
+        pytest.raises(Missing, match="Close other programs, or lower LABS_JOBS"),
         slots.slot("mine", never, pytest.fail),
     ):
         pytest.fail("a place was given")

@@ -191,5 +191,5 @@ def test_publish_dry_run_says_what_would_be_done(
 
 
 def test_publish_refuses_another_ending_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="end it in"):
+    with pytest.raises(BadInput, match="must end in"):
         run(tmp_path, notebook("1 / 0"), "--out", str(tmp_path / "page.txt"))

@@ -69,7 +69,9 @@ def test_results_have_one_row_per_run(study: Study) -> None:
 
 
 def test_run_refuses_an_unknown_condition(study: Study) -> None:
-    with pytest.raises(BadInput, match="bth is not in this study; did you mean both"):
+    with pytest.raises(
+        BadInput, match=r"bth is not in this study \(available: .*\); did you mean both"
+    ):
         study.run("bth")
 
 
@@ -137,8 +139,8 @@ def test_bar_says_at_once_what_a_run_waits_for(capsys: pytest.CaptureFixture[str
     with Bar("buffers", ["default"]) as bar:
         bar.tell("default", "3 s")
         assert capsys.readouterr().err == ""
-        bar.tell("default", f"{WAITING} for a place")
-        assert capsys.readouterr().err == f"buffers default: {WAITING} for a place\n"
+        bar.tell("default", f"{WAITING} for a slot")
+        assert capsys.readouterr().err == f"buffers default: {WAITING} for a slot\n"
 
 
 def test_bar_is_not_shown_if_all_runs_exist(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel.boot import PATH
-from labs.drive.kernel.guest_root import ACCOUNTS, guest_root, kept_root, libraries, library_cache
+from labs.drive.kernel.guest_root import (
+    ACCOUNTS,
+    LINKS,
+    guest_root,
+    kept_root,
+    libraries,
+    library_cache,
+    listed,
+)
 from labs.drive.programs.init import INIT, PYTHON
 from labs.errors import Missing
 from labs.launch.inventory import python
@@ -33,6 +41,18 @@ def test_libraries_are_those_that_the_loader_lists(name: str) -> None:
     assert set(libraries([program])) == wanted | set(loader)
 
 
+def test_listed_has_preloaded_libraries_by_their_names() -> None:
+    """What glibc 2.36 lists of `true` with libm in /etc/ld.so.preload."""
+    text = (
+        "\tlinux-vdso.so.1 (0x00007ffd2d5f2000)\n"
+        "\t/lib/x86_64-linux-gnu/libm.so.6 (0x00007f8f3cc1a000)\n"
+        "\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f8f3ca39000)\n"
+        "\tlibgone.so.1 => not found\n"
+    )
+    where = Path("/lib/x86_64-linux-gnu")
+    assert listed(text) == {name: where / name for name in ("libm.so.6", "libc.so.6")}
+
+
 def test_libraries_of_a_script_are_none(tmp_path: Path) -> None:
     (tmp_path / "script").write_text("#!/bin/sh\n")
     assert libraries([tmp_path / "script"]) == {}
@@ -47,7 +67,7 @@ def test_libraries_that_are_not_here_are_named(tmp_path: Path) -> None:
 
 def test_guest_root_has_a_digest_for_each_file_that_it_takes_from_here() -> None:
     root = guest_root(found("ip"), python())
-    here = {name: path for name, path in root.files.items() if isinstance(path, Path)}
+    here = {name: path for name, path in root.files.items() if isinstance(path.content, Path)}
     modules = {name for name in here if re.match(r"usr/lib/python3\.\d+/", name)}
     assert "python3-modules" in root.tools and len(modules) > 300
     told = {f"usr/bin/{name}" for name in root.tools} | {
@@ -67,6 +87,20 @@ def test_guest_root_brings_what_runs_a_script(tmp_path: Path) -> None:
     script = tmp_path / "mine"
     script.write_text("#!/usr/bin/env sh\necho hello\n")
     assert {"mine", "env", "sh"} <= set(guest_root({"mine": script}, python()).tools)
+
+
+def test_guest_root_refuses_a_script_whose_interpreter_is_not_here(tmp_path: Path) -> None:
+    script = tmp_path / "mine"
+    for first in (f"#!{tmp_path}/sh", "#!/usr/bin/no-such-thing", "#!/usr/bin/env no-such-thing"):
+        script.write_text(f"{first}\n")
+        with pytest.raises(Missing, match="mine"):
+            guest_root({"mine": script}, python())
+
+
+def test_guest_root_tells_its_links_and_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = guest_root(found("ip"), python()).ours
+    monkeypatch.setitem(LINKS, "usr/local", "usr")
+    assert guest_root(found("ip"), python()).ours != before
 
 
 def test_guest_root_tells_apart_by_content_and_not_by_place(tmp_path: Path) -> None:
@@ -100,7 +134,7 @@ def test_library_cache_is_one_that_ldconfig_reads(tmp_path: Path) -> None:
 
 def test_kept_root_is_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = kept_root(guest_root(found("ip"), python()), python())
+    folder = kept_root(guest_root(found("ip"), python()), python()).folder
     for inside in (INIT, PYTHON, "/etc/passwd", "/sbin/ip", "/lib64/ld-linux-x86-64.so.2"):
         assert (folder / inside[1:]).is_file(), inside
     for mounted in ("dev", "proc", "sys", "run", "tmp", "var/log"):

@@ -150,7 +150,7 @@ def test_find_names_what_is_built_and_the_next_step(own: Path) -> None:
     )
     with pytest.raises(Missing, match="labs kernel list"):
         store.find("00000000")
-    with pytest.raises(Missing, match=r"labs kernel build 6\.1 \(can be built: 6\.1, 6\.12\)$"):
+    with pytest.raises(Missing, match=r"labs kernel build 6\.1 \(supported: 6\.1, 6\.12\)$"):
         store.find("5.10")
 
 

@@ -21,7 +21,7 @@ from labs.experiments.buffers.parameters import Buffers
 
 CLASSES = [find(lab).Parameters for lab in LABS]
 
-# Another value than the default for every parameter of Buffers, as one would write it.
+# A value other than the default for every parameter of Buffers, as a person writes it.
 OTHER: dict[str, Any] = {
     "size": "full",
     "only": "default, both",

@@ -73,7 +73,7 @@ INJECTED = "# Parameters\n"
 
 
 def executed(*cells: str) -> dict[str, Any]:
-    """The globals of a kernel in which these cells were executed and the check is running."""
+    """The globals of a notebook kernel that has executed these cells and is running the check."""
     names: dict[str, Any] = {}
     for cell in cells:
         with suppress(SyntaxError):
@@ -116,7 +116,7 @@ ASKED = Buffers(rate_mbit=100, delay_ms=20, seed=3, runs="kept")
     ],
 )
 def test_check_uses_the_last_parameters_cell(cells: tuple[str, ...]) -> None:
-    """Run All gives the same as in a new kernel, whatever else the kernel has executed."""
+    """Run All has the same result as in a new kernel, whatever the kernel has executed."""
     assert accepted(*cells) == ASKED
 
 
@@ -171,7 +171,7 @@ def test_literals_of_some_names() -> None:
 
 
 def notebook(path: Path) -> Path:
-    """A notebook that checks its parameters and then leaves a file, `started`."""
+    """A notebook that checks its parameters and then writes a file `started`."""
     cells = [
         nbformat.v4.new_code_cell(literals(Buffers), metadata={"tags": ["parameters"]}),
         nbformat.v4.new_code_cell(
@@ -186,7 +186,7 @@ def notebook(path: Path) -> Path:
 
 
 def papermill(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the notebook by papermill's command line, in `folder`."""
+    """Run the notebook with papermill's command line, in `folder`."""
     source = notebook(folder / "in.ipynb")
     return subprocess.run(
         [

@@ -1,4 +1,4 @@
-"""The programs that a run starts on its hosts, on this machine's loopback."""
+"""The programs that a run starts on its hosts, here on the loopback device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from labs.drive.bench import FETCH, PROBE
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[int]:
-    """A real HTTP server of a folder with one file of 3,000,001 bytes; its port."""
+    """The port of an HTTP server for a folder with one file of 3,000,001 bytes."""
     (tmp_path / "bigfile").write_bytes(bytes(3_000_001))
 
     class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The sampler as it is used: a program of its own, told by signals when to mark and to end."""
+"""The sampler as a run uses it: a separate program, controlled by signals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ linux = pytest.mark.skipif(
 
 @contextmanager
 def running(folder: Path, port: int, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The sampler, from the moment that its files exist."""
+    """A running sampler whose files exist."""
     argv = (
         sys.executable,
         "-I",
@@ -56,7 +56,7 @@ def running(folder: Path, port: int, *more: str) -> Iterator[subprocess.Popen[by
 
 
 def wait_for_dump(folder: Path, kept_before: int) -> int:
-    """Wait until more dumps are kept for ss than there were; how many bytes they are now."""
+    """Wait until more dumps have been stored for ss; return their size in bytes."""
     for _ in range(500):
         dump = folder / "ss.txt.dump"
         if dump.exists() and (kept := dump.stat().st_size) > kept_before:
@@ -82,7 +82,7 @@ def test_sampler_samples_connections_and_marks(tmp_path: Path) -> None:
             process.terminate()
             assert process.wait() == 0
     found = inet_diag.samples((tmp_path / "samples.bin").read_bytes())
-    # Both ends of the connection are on this machine; the listening socket is left out.
+    # Both ends of the connection are on this machine; the listening socket is omitted.
     assert {sample.state for sample in found} == {"ESTAB"}
     assert {(sample.local_port, sample.peer_port) for sample in found} == {
         (port, found[0].local_port if found[0].local_port != port else found[0].peer_port),

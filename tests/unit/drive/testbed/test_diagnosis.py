@@ -1,4 +1,4 @@
-"""Diagnosis: each testbed tried on this machine, and a next step wherever something lacks."""
+"""The diagnosis of each testbed on this machine, and the next step for what is missing."""
 
 from __future__ import annotations
 

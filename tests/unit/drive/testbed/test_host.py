@@ -1,4 +1,4 @@
-"""What all hosts share: paths of sysctls, errors in one line, batches, values put back in order."""
+"""What all hosts share: paths of sysctls, one-line errors, batches, restoring values in order."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_whole_leaves_all_or_nothing(tmp_path: Path) -> None:
 
 
 class Kept(LoggedHost):
-    """A host whose sysctls are a dictionary, for the order in which they are put back."""
+    """A host whose sysctls are a dictionary, to test the order in which they are restored."""
 
     def __init__(self, name: str, sysctls: dict[str, str], found: Found) -> None:
         super().__init__(name, "", "", PurePosixPath("/"), [], found)

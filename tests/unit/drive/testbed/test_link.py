@@ -1,4 +1,4 @@
-"""The link: the article's own tc lines, and the report on what was measured."""
+"""The link: the tc lines of the article, the hosts, and the report on measurements."""
 
 from __future__ import annotations
 

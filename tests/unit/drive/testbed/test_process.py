@@ -1,4 +1,4 @@
-"""Processes of this machine: groups and their members, waiting, what is collected when."""
+"""Processes of this machine: groups and their members, waiting, collecting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ssh testbed without a machine: commands, the channel, and a far end on a pipe."""
+"""The ssh testbed without a machine: its commands, the channel, a far end on a pipe."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_channel_end_is_an_error(pair: tuple[Channel, Channel]) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Channel]:
-    """A far end as it runs on a machine, without ssh in between."""
+    """A far end as on a machine, connected by pipes instead of ssh."""
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
     process = subprocess.Popen(
         (sys.executable, "-I", "-S", "-c", BOOTSTRAP, str(len(modules())), "serve"),
@@ -203,7 +203,7 @@ def test_is_shaped_reads_tc(shown: str, shaped: bool) -> None:
 
 
 def test_remove_a_folder_to_which_programs_still_write(tmp_path: Path) -> None:
-    """A connection that ends stops a run's programs while the folder is removed."""
+    """At the end of a connection programs are stopped while the folder is being removed."""
     folder = tmp_path / "labs"
     folder.mkdir()
     (folder / far_end.LOCK).touch()

@@ -1,4 +1,4 @@
-"""Which machines are up, from what Vagrant says; and its Vagrantfile, read by Vagrant itself."""
+"""The states of the machines, as Vagrant reports them; and the Vagrantfile, read by Vagrant."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ RUBY_PROVIDER = ("ruby", "-e", 'require "vagrant"; require "vagrant-libvirt"')
 
 
 def provider_is_known() -> bool:
-    """Whether Debian's vagrant-libvirt is installed; the tests of virtual machines need it."""
+    """Whether Debian's vagrant-libvirt is installed, which tests of virtual machines need."""
     return (
         shutil.which("ruby") is not None
         and subprocess.run(RUBY_PROVIDER, capture_output=True, timeout=60).returncode == 0
@@ -138,7 +138,7 @@ def test_vagrantfile_is_valid(tmp_path: Path) -> None:
 
 @needs_vagrant
 def test_vagrantfile_reads_box_processors_and_memory_from_the_environment(tmp_path: Path) -> None:
-    """As Vagrant's own code reads the Vagrantfile; it is a library of Debian's Ruby."""
+    """Read by Vagrant's own code, which is a library of Debian's Ruby."""
     script = """
         require "vagrant"
         one = Vagrant::Environment.new.machine(:client, :libvirt)

@@ -1,4 +1,4 @@
-"""What the virtual testbed reads from the log of its kernel."""
+"""The virtual testbed reads the log of its kernel."""
 
 from __future__ import annotations
 

@@ -282,12 +282,12 @@ def test_on_testbed_without_a_second_study_says_how_to_make_it(tmp_path: Path) -
     alone = dataclasses.replace(VIRTUAL, folder=tmp_path, runs=VIRTUAL.runs[:2], every=())
     other = alone.on_testbed("vagrant")
     assert other.lacks == (
-        "there is no study of these conditions on vagrant; `make box && vagrant up && labs run "
+        "there is no study of these conditions on vagrant. Run: make box && vagrant up && labs run "
         "buffers --testbed vagrant --rate-mbit 10 --delay-ms 40 --transfer-mib 2 "
-        "--only shaped,httping` makes it"
+        "--only shaped,httping"
     )
     assert alone.compare(other).empty and other.repetitions().empty
-    with pytest.raises(BadInput, match=r"no second testbed: recorded\. Allowed: vagrant"):
+    with pytest.raises(BadInput, match=r"recorded cannot be the second testbed\. Allowed: vagrant"):
         alone.on_testbed("recorded")
 
 
