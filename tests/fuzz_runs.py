@@ -41,6 +41,8 @@ AT_ONCE = 5_000
 SECONDS_EACH = 20
 MEMORY_BYTES = 3 << 30
 TOLD_EVERY_S = 10
+STOPPED = (-signal.SIGTERM, 128 + signal.SIGTERM)
+"""How a process ends that was asked to; the second way is that of a process which unpacked runs."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # What changes files, and where among its arguments the paths are that it changes.
 CHANGES = {
@@ -221,7 +223,7 @@ class Fuzzing:
                     self.tally.add(json.loads((folder / "tally").read_text()))
             if done.returncode == 0:
                 return
-            if done.returncode == -signal.SIGTERM:
+            if done.returncode in STOPPED:
                 raise SystemExit("stopped from outside: no input did that")
             content = (folder / "input").read_bytes()
             kept = keep(kind, self.args.seed, int(number), content, Path(self.args.crashes))

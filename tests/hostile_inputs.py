@@ -17,7 +17,7 @@ import shutil
 import struct
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,20 @@ from typing import Any
 from labs.catalog import find
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import HOST, RUN, SEAL, canonical, digest, key, read_seal
-from labs.drive.record.stored_files import parse
+from labs.drive.record.stored_files import VERSION, parse
 from labs.errors import BadInput, Damaged, LabError
+from labs.experiments.buffers.buffer_sizes import buffer_rows
+from labs.experiments.buffers.charts.timeline import timeline
+from labs.experiments.nagle.charts import ladder
 from labs.publish.execute import declared, read_notebook, settle
+from labs.read.claims.judge import verdicts
 from labs.read.claims.ledger import read as read_ledger
 from labs.read.runs import archive, raw_files
 from labs.read.runs.archive import pack, unpacked
 from labs.read.runs.compare import compare, side
 from labs.read.runs.listing import index
 from labs.read.runs.run import Run, open_run
-from labs.read.runs.schemas import open_study
+from labs.read.runs.schemas import open_study, upgraded
 from labs.read.stats.machines import disturbances
 from labs.studies.run_access import flat_table, results_of
 from tests.mutations import changed_bytes, changed_json, changed_text, changed_value
@@ -105,7 +109,9 @@ def collect(folder: Path) -> None:
             for pattern in patterns:
                 recorded = min(place.glob(pattern))
                 shutil.copytree(recorded, runs / recorded.name)
-    for run in runs.iterdir():
+    for number, run in enumerate(sorted(runs.iterdir())):
+        if number % 2:
+            _to_schema_2(run / RUN)
         _shorten(run)
     for name, pattern in RAW.items():
         found = [*sorted((FIXTURES / "parse").glob(pattern or "none")), *sorted(runs.rglob(name))]
@@ -136,6 +142,14 @@ def _shorten(run: Path) -> None:
         path.write_bytes(_records(path.read_bytes()))
     names = [path for path in run.rglob("*") if path.is_file() and path.name not in (SEAL, HOST)]
     _write_seal(run, {path.relative_to(run).as_posix(): digest(path) for path in names})
+
+
+def _to_schema_2(path: Path) -> None:
+    """Write a run.json of schema 1, which those of the fixtures are, as one of schema 2."""
+    said = json.loads(path.read_text())
+    if said["schema"] < VERSION:
+        said = upgraded(said)
+        path.write_text(json.dumps(said | {"key": key(said["inputs"])}))
 
 
 def _records(content: bytes) -> bytes:
@@ -250,6 +264,8 @@ def read_archive(path: Path, content: bytes) -> None:
     """Unpack a packed file, list what it holds, and remove what was unpacked."""
     path.write_bytes(content)
     archive._unpacked.cache_clear()
+    held, archive.HELD = archive.HELD, ExitStack()
+    before = set(path.parent.parent.glob("temporary/*"))
     try:
         for entry in index(unpacked(path)):
             assert entry.problem is None or entry.problem.isprintable()
@@ -257,7 +273,8 @@ def read_archive(path: Path, content: bytes) -> None:
             open_run(path)
     finally:
         archive.HELD.close()
-        left = [one.name for one in path.parent.parent.glob("temporary/*")]
+        archive.HELD = held
+        left = set(path.parent.parent.glob("temporary/*")) - before
         assert not left, f"left behind: {left}"
 
 
@@ -430,6 +447,8 @@ def read_run(folder: Path, portion: bool = True) -> None:
         lab.__dict__["_found"].clear()
         readers += [
             lambda: lab.require("narrative").describe_run(run),
+            lambda: verdicts(lab, [run]),
+            lambda: (timeline(run), buffer_rows([run])) if lab.name == "buffers" else ladder(run),
             lambda: flat_table([run]).to_csv(),
             lambda: compare(folder, folder, results_of).lines(),
         ]

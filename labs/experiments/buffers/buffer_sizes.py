@@ -91,7 +91,7 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             "set by": "setsockopt",
             "requested": one.requested_bytes,
             "granted": one.granted_bytes,
-            "core maximum": int(run.sysctls[one.host]["after"][CAPS[one.socket]]),
+            "core maximum": int(run.sysctl(one.host, CAPS[one.socket])),
         }
     if settings_of(run).is_download:
         steady = download(run).third_bytes_s(2)
@@ -130,7 +130,7 @@ def _set(run: Run, host: str, socket: str, buffer: Buffer) -> dict[str, Any]:
         if buffer.fixed_bytes is None
         else ("sysctl")
     )
-    cap = int(run.sysctls[host]["after"][CAPS[socket]]) if buffer.via_setsockopt else None
+    cap = int(run.sysctl(host, CAPS[socket])) if buffer.via_setsockopt else None
     return {
         "condition": run.condition,
         "whose": WHOSE[socket],

@@ -23,17 +23,16 @@ def expected(run: Run) -> Prediction | None:
         return None
     if not settings_of(run).is_download:
         return None
-    client, server = run.sysctls["client"]["after"], run.sysctls["server"]["after"]
     receives, sends = receive_buffer(run), send_buffer(run)
     return predict(
         rate_mbit=link.rate_mbit if found.rate_mbit is None else found.rate_mbit,
         rtt_ms=found.rtt_ms,
         kernel=run.kernel.release,
-        tcp_rmem=three(client[RMEM]),
-        tcp_wmem=three(server[WMEM]),
+        tcp_rmem=three(run.sysctl("client", RMEM)),
+        tcp_wmem=three(run.sysctl("server", WMEM)),
         rcvbuf_bytes=receives.most_bytes if receives.via_setsockopt else None,
         sndbuf_bytes=sends.most_bytes if sends.via_setsockopt else None,
-        adv_win_scale=int(client.get("net.ipv4.tcp_adv_win_scale", "1")),
+        adv_win_scale=int(run.sysctls["client"]["after"].get("net.ipv4.tcp_adv_win_scale", "1")),
         offloads=link.shaped_at != "router",
     )
 

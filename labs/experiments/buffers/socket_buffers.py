@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,21 +66,20 @@ def settings_of(run: Run) -> Settings:
 def receive_buffer(run: Run) -> Buffer:
     """The client's buffer."""
     requested = settings_of(run).client_rcvbuf_bytes
-    return _buffer(run.sysctls["client"]["after"], requested, "receive", RMEM, RMEM_MAX)
+    return _buffer(run, "client", requested, "receive", RMEM, RMEM_MAX)
 
 
 def send_buffer(run: Run) -> Buffer:
     """The server's buffer."""
     requested = settings_of(run).server_sndbuf_bytes
-    return _buffer(run.sysctls["server"]["after"], requested, "send", WMEM, WMEM_MAX)
+    return _buffer(run, "server", requested, "send", WMEM, WMEM_MAX)
 
 
-def _buffer(
-    sysctls: Mapping[str, str], requested: int | None, socket: str, name: str, cap: str
-) -> Buffer:
+def _buffer(run: Run, host: str, requested: int | None, socket: str, name: str, cap: str) -> Buffer:
     if requested is not None:
-        return Buffer(requested, granted_bytes(requested, int(sysctls[cap]), socket), True)
-    _, first, largest = three(sysctls[name])
+        granted = granted_bytes(requested, int(run.sysctl(host, cap)), socket)
+        return Buffer(requested, granted, True)
+    _, first, largest = three(run.sysctl(host, name))
     return Buffer(largest if first == largest else None, max(first, largest), False)
 
 
@@ -113,11 +111,11 @@ def parameter(run: Run, name: str) -> float | None:
 
 
 def bdp_bytes(run: Run) -> float | None:
-    """The bandwidth-delay product of the link as it was measured; None if it has no rate."""
+    """The bandwidth-delay product of the link as it was measured; None without rate or delay."""
     found = run.link.measured
     if found.rate_mbit is None:
         return None
-    return theory.bdp_bytes(found.rate_mbit, found.rtt_ms)
+    return theory.bdp_bytes(found.rate_mbit, found.rtt_ms) or None
 
 
 def window(run: Run) -> Window | None:

@@ -14,6 +14,7 @@ from labs.drive.outcome import Buffer, Command
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import RUN, Seal, key, read_seal, verify
 from labs.drive.record.stored_files import (
+    AGAIN,
     RUN_SCHEMAS,
     VERSION,
     check_version,
@@ -123,6 +124,13 @@ class Run:
     def sysctls(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         """host -> `before`, `after` -> name -> value."""
         return dict(self.said["sysctls"])
+
+    def sysctl(self, host: str, name: str) -> str:
+        """Return a host's sysctl after the run began; Damaged if the run does not say it."""
+        found: Mapping[str, str] = self.said["sysctls"].get(host, {}).get("after", {})
+        if name not in found:
+            raise Damaged(f"{self.path / RUN} does not say {name} of the {host}. {AGAIN}")
+        return found[name]
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:

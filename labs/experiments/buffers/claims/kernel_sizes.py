@@ -147,7 +147,7 @@ def _grants(seen: Evidence, conditions: Iterable[str]) -> Iterator[dict[str, Any
         run = seen.run(name)
         for row in run.buffers:
             if row.socket in CORE and row.requested_bytes:
-                cap_bytes = int(run.sysctls[row.host]["after"][CORE[row.socket]])
+                cap_bytes = int(run.sysctl(row.host, CORE[row.socket]))
                 yield {**asdict(row), "cap_bytes": cap_bytes}
 
 
