@@ -23,8 +23,10 @@ _HEAD = re.compile(
     re.ASCII | re.DOTALL,
 )
 _BLOCK = re.compile(r"@ (\d{1,20}) (\S+)", re.ASCII)
+# Each part is bounded, so that no text takes longer than its length allows.
 _TOKEN = re.compile(
-    r'users:\(\(.*?\)\)(?=\s|$)|opt:"[^"]*"|inet-sockopt: \([^)]*\)'
+    r"users:\(\([^()\n]{0,200}(?:\),\([^()\n]{0,200})*\)\)(?=\s|$)"
+    r'|opt:"[^"]{0,1024}"|inet-sockopt: \([^)]{0,1024}\)'
     r"|(?:send|pacing_rate|delivery_rate) \S+bps(?=\s|$)"
     r"|(?:version|cipher|rxconf|txconf): \S+|\S+",
     re.ASCII | re.DOTALL,
