@@ -158,6 +158,8 @@ ALGORITHMS = frozenset(
         "yeah",
     )
 )
+ULP = "tcp-ulp-"
+"""Precedes the name of an upper-layer protocol: `tcp-ulp-tls`."""
 SHUTDOWNS = frozenset(("<->", "<--", "-->", "---"))
 
 
@@ -372,6 +374,8 @@ def _word(token: str, found: _Tokens) -> bool:
         found.shutdown = token
     elif token in ALGORITHMS and found.congestion is None:
         found.congestion = token
+    elif token.startswith(ULP):
+        found.details["ulp"] = token.removeprefix(ULP)
     else:
         return False
     return True
@@ -387,9 +391,6 @@ def _detail(name: str, value: str, found: _Tokens) -> bool:
     if name == "skmem":
         found.memory = _memory(value)
         return found.memory is not None
-    if name.startswith("tcp-ulp-"):
-        found.details["ulp"] = name.removeprefix("tcp-ulp-")
-        return True
     return False
 
 
