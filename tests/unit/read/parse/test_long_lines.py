@@ -17,9 +17,6 @@ LENGTH = 400_000
 MOST_S = 20.0
 BEGIN = "--2020-04-13 14:01:33--  http://10.77.0.1/bigfile\n"
 HEADER = (
-    "State Recv-Q Send-Q Local Address:Port Peer Address:Port\n"
-    "ESTAB 0 0 10.0.0.1:80 10.0.0.2:1\n"
-)
     "State Recv-Q Send-Q Local Address:Port Peer Address:Port\nESTAB 0 0 10.0.0.1:80 10.0.0.2:1\n"
 )
 
