@@ -272,7 +272,7 @@ def test_conditions_refuses_a_name_used_twice_for_some_parameters(tmp_path: Path
     )
     lab = catalog.find(own(tmp_path, text))
     with pytest.raises(BadInput, match=r"mine\.py: two conditions have the name one\."):
-        lab.conditions(lab.Parameters(**{"file_kib": 200}))
+        lab.conditions(lab.Parameters(file_kib=200))  # type: ignore[call-arg]
 
 
 def test_find_refuses_a_folder(tmp_path: Path) -> None:

@@ -126,12 +126,6 @@ def test_build_of_each_user_can_read_the_source(
 
 def test_answer_of_an_interrupted_build_waits_for_its_end(tmp_path: Path) -> None:
     """The build removes its own work folder; only then may the folder around it be removed."""
-    program = (
-        "import signal, sys, time, pathlib\n"
-        "signal.signal(signal.SIGINT, lambda *_: sys.exit(pathlib.Path('ended').touch()))\n"
-        "pathlib.Path('begun').touch()\n"
-        "time.sleep(600)\n"
-    )
 
     def interrupt() -> None:
         while not (tmp_path / "begun").exists():
