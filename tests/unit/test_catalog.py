@@ -184,6 +184,18 @@ def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
         assert lab.conditions(lab.Parameters())
 
 
+@pytest.mark.parametrize("size", ["small", "full"])
+def test_conditions_of_a_lab_have_a_name_each(size: str) -> None:
+    """`conditions` of these labs collects by name, so that a name used twice is not seen later."""
+    for lab in map(catalog.find, catalog.LABS):
+        module = sys.modules[lab.all_conditions.__module__]
+        names = [
+            one.name
+            for one in getattr(module, "_every", lab.all_conditions)(lab.Parameters(size=size))
+        ]
+        assert sorted(set(names)) == sorted(names), lab.name
+
+
 def test_find_refuses_an_unknown_lab_with_the_nearest_and_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
