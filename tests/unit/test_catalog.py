@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,18 @@ def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
         assert lab.conditions(lab.Parameters())
 
 
+@pytest.mark.parametrize("size", ["small", "full"])
+def test_conditions_of_a_lab_have_a_name_each(size: str) -> None:
+    """`conditions` of these labs collects by name, so that a name used twice is not seen later."""
+    for lab in map(catalog.find, catalog.LABS):
+        module = sys.modules[lab.all_conditions.__module__]
+        names = [
+            one.name
+            for one in getattr(module, "_every", lab.all_conditions)(lab.Parameters(size=size))
+        ]
+        assert sorted(set(names)) == sorted(names), lab.name
+
+
 def test_find_refuses_an_unknown_lab_with_the_nearest_and_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +285,7 @@ def test_conditions_refuses_a_name_used_twice_for_some_parameters(tmp_path: Path
     )
     lab = catalog.find(own(tmp_path, text))
     with pytest.raises(BadInput, match=r"mine\.py: two conditions have the name one\."):
-        lab.conditions(lab.Parameters(file_kib=200))  # type: ignore[call-arg]
+        lab.conditions(replace(lab.Parameters(), **{"file_kib": 200}))  # type: ignore[arg-type]
 
 
 def test_find_refuses_a_folder(tmp_path: Path) -> None:
@@ -318,7 +331,7 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
 
     assert "--words" in labs("parameters", "echo")
     assert "echo" in labs("run", "--help")
-    assert [line for line in labs("parameters", "echo").splitlines() if " (" in line] == [
+    assert [line for line in labs("parameters", "echo").splitlines() if line.endswith(")")] == [
         "No delay (none)",
         "Two delays (delays)",
     ]

@@ -126,6 +126,12 @@ def test_build_of_each_user_can_read_the_source(
 
 def test_answer_of_an_interrupted_build_waits_for_its_end(tmp_path: Path) -> None:
     """The build removes its own work folder; only then may the folder around it be removed."""
+    program = (
+        "import signal, sys, time, pathlib\n"
+        "signal.signal(signal.SIGINT, lambda *_: sys.exit(pathlib.Path('ended').touch()))\n"
+        "pathlib.Path('begun').touch()\n"
+        "time.sleep(600)\n"
+    )
 
     def interrupt() -> None:
         while not (tmp_path / "begun").exists():
@@ -134,7 +140,7 @@ def test_answer_of_an_interrupted_build_waits_for_its_end(tmp_path: Path) -> Non
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
-        reproduce._answer_of((sys.executable, "-c", READER), tmp_path, tmp_path, "it")
+        reproduce._answer_of((sys.executable, "-c", program), tmp_path, tmp_path, "it")
     assert (tmp_path / "ended").exists()
 
 
