@@ -55,9 +55,6 @@ def reproduce(spec: KernelSpec, *, jobs: int | None = None) -> list[dict[str, An
         works = [stack.enter_context(_work(folder)) for folder in _folders()]
         found = source.locate(spec)
         tarball = source.fetch(found, works[0])
-        # The tarball of an installed package is readable by all; a downloaded one is made so.
-        if tarball.is_relative_to(works[0]):
-            tarball.chmod(0o644)
         for work, user, below in zip(works, _users(), ("near", _DEEPER), strict=True):
             builds.append(_build(found.version, tarball, work / below, user, jobs))
     return builds
@@ -100,9 +97,12 @@ def _build(
     folder.mkdir(parents=True)
     code = folder / "code"
     shutil.copytree(PACKAGE, code / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    # Nobody else may enter the work folder that a downloaded tarball is in.
+    own_tarball = folder / tarball.name
+    shutil.copyfile(tarball, own_tarball)
     words: tuple[str, ...] = (
         "--source",
-        str(tarball),
+        str(own_tarball),
         "--fresh",
         "--json",
         "--into",

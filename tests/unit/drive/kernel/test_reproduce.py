@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -22,6 +23,12 @@ from labs.drive.kernel.versions import read_kernel_spec
 from labs.errors import BadInput, Missing, RunFailed
 
 pytestmark = pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+# In place of a build: prints the digest of its source.
+READER = """
+import hashlib, json, pathlib, sys
+source = pathlib.Path(sys.argv[sys.argv.index("--source") + 1])
+print(json.dumps({"sha256": hashlib.sha256(source.read_bytes()).hexdigest()}))
+"""
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can build as another user")
 
 
@@ -30,6 +37,7 @@ def place() -> Iterator[Path]:
     """A folder where other users may go, as the temporary folder of a test is not."""
     folder = Path(tempfile.mkdtemp(prefix="labs-test-", dir="/var/tmp"))
     folder.chmod(0o755)
+    (folder / "far").mkdir()
     try:
         yield folder
     finally:
@@ -96,6 +104,24 @@ def test_labs_of_another_user_can_write_only_there(copied: Path, place: Path) ->
     for folder, code in ((copied, 0), (other, 1)):
         touched = subprocess.run((*as_nobody, "touch", folder / "new"), stderr=subprocess.DEVNULL)
         assert touched.returncode == code
+
+
+@pytest.mark.parametrize("which", [0, pytest.param(1, marks=needs_root)])
+def test_build_of_each_user_can_read_the_source(
+    place: Path, which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is downloaded into a folder that only this user may enter."""
+    labs_of = reproduce._labs_of
+
+    def read_instead(user: str, folder: Path) -> tuple[str, ...]:
+        return (*labs_of(user, folder)[:-2], "-c", READER)
+
+    monkeypatch.setattr(reproduce, "_labs_of", read_instead)
+    with reproduce._work(place) as work, reproduce._work(place / "far") as far:
+        tarball = work / "source.tar.xz"
+        tarball.write_bytes(b"source")
+        built = reproduce._build("6.1", tarball, far / "build", reproduce._users()[which], None)
+    assert built["sha256"] == hashlib.sha256(b"source").hexdigest()
 
 
 def test_answer_of_an_interrupted_build_waits_for_its_end(tmp_path: Path) -> None:
