@@ -315,6 +315,7 @@ def test_unpacked_leaves_nothing_half_written(
         "import os, shutil, signal, sys, time\nfrom labs.cli.__main__ import main\n"
         # Whoever started the tests may ignore it, as nohup does.
         "signal.signal(int(sys.argv[2]), signal.SIG_DFL)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def half(source, out):\n"
         "    out.write(b'half'); out.flush()\n"
         "    os.kill(os.getpid(), int(sys.argv[2])); time.sleep(60)\n"
