@@ -140,7 +140,7 @@ def test_answer_of_an_interrupted_build_waits_for_its_end(tmp_path: Path) -> Non
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
-        reproduce._answer_of((sys.executable, "-c", READER), tmp_path, tmp_path, "it")
+        reproduce._answer_of((sys.executable, "-c", program), tmp_path, tmp_path, "it")
     assert (tmp_path / "ended").exists()
 
 
