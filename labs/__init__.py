@@ -44,8 +44,8 @@ def check(lab: str, names: Mapping[str, Any]) -> LabParameters:
     """The parameters of a lab from a notebook's `globals()`, checked.
 
     `lab` is a name or the path of a file of your own. Only names assigned in the parameters cell
-    are checked (`drive/parameters/cells.py`). BadInput, in one line, with what is allowed, for an
-    invalid lab, parameter, value or condition.
+    are checked (`drive/parameters/notebook_cell.py`). BadInput, in one line, with what is allowed,
+    for an invalid lab, parameter, value or condition.
     """
     cell = import_module("labs.drive.parameters.notebook_cell")
     cell.errors_in_one_line()

@@ -1,17 +1,22 @@
 """The labs: a folder of `labs/experiments` each, or one file of the reader's own.
 
-A lab of the package is a folder with these modules (`labs/experiments/nagle` has them all); one
-that grows long can be a folder of modules instead, as in `labs/experiments/buffers`::
+A lab of the package is a folder with these modules, of which the first five are required
+(`labs/experiments/nagle` has them all). A long one can be a folder of modules instead, as in
+`labs/experiments/buffers`::
 
-    lab.py          its title (the docstring), and by name: Parameters, conditions, and where it
-                    has them GROUPS, MARGIN, tools, lines
-    parameters.py   a frozen dataclass on LabParameters
-    experiment.py   measure(bench, condition): one run, where the hosts are
+    lab.py          its title (the docstring), and the names Parameters, conditions; optional:
+                    GROUPS, MARGIN, tools, lines
+    parameters.py   a frozen dataclass derived from LabParameters
+    conditions.py   the conditions that parameters request: link, sysctls, settings, group
+    experiment.py   measure(bench, condition): one run, on the hosts
     results.py      Results, a dataclass of declared columns, and results(run)
-    narrative.py    describe(table), describe_run(run), findings(study), remarks(table); optional
-    charts.py       its figures; optional
-    articleN.toml   the claims of an article that the lab is about; optional
-    claims.py       JUDGES, the functions that judge what no column says; optional
+    settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
+    prediction.py   what the theory predicts for a run
+    narrative.py    describe(table), describe_run(run), findings(runs, parameters), remarks(table)
+    charts.py       its figures
+    notebook.py     what its notebook calls as `labs.LAB.NAME`
+    articleN.toml   the claims of the article that the lab is about
+    claims.py       JUDGES, the functions that judge what no column decides
 
 A lab of the reader's own is one file with the names Parameters, conditions, measure, results
 (`labs new NAME` writes one). What runs where the hosts are is standard library and `labs.drive`.
@@ -43,12 +48,12 @@ from labs.drive.parameters.declare import (
 )
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import NOTES, Lab, undeclared_group
+from labs.read.lab import NOTES, Lab, wrong_conditions
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
 NAMED = ("Parameters", "conditions", "measure", "results")
-FOLDER = ("lab.py", "parameters.py", "experiment.py", "results.py")
+FOLDER = ("lab.py", "parameters.py", "conditions.py", "experiment.py", "results.py")
 # What a study puts beside the columns of a lab, which therefore cannot have the same names.
 OF_THE_STUDY = frozenset(
     {
@@ -135,7 +140,7 @@ def load_folder(folder: Path, package: str) -> Lab:
     try:
         front = importlib.import_module(f"{package}.lab")
         _check_front(front, ("Parameters", "conditions"))
-        _check_groups(front)
+        _check_conditions(front)
     except LabError as error:
         raise BadInput(f"{folder / 'lab.py'}: {error}") from error
     except Exception as error:
@@ -215,7 +220,7 @@ def _load(path: Path, source: bytes) -> ModuleType:
         _check_front(module, NAMED)
         _check_guest(path)
         _check_columns(path)
-        _check_groups(module)
+        _check_conditions(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(spec.name)
         if before is not None:
@@ -250,8 +255,8 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
         raise BadInput(f"GROUPS declares {', '.join(twice)} twice. Remove one")
 
 
-def _check_groups(front: ModuleType) -> None:
-    """BadInput if a condition has a group that the lab does not declare.
+def _check_conditions(front: ModuleType) -> None:
+    """BadInput for two conditions of one name, or a group that the lab does not declare.
 
     What the lab itself refuses is said when its conditions are asked for.
     """
@@ -261,7 +266,7 @@ def _check_groups(front: ModuleType) -> None:
             every = parts["conditions"](parts["Parameters"](size=size))
         except (LabError, OSError):
             continue
-        problem = undeclared_group(every, parts.get("GROUPS", ()))
+        problem = wrong_conditions(every, parts.get("GROUPS", ()))
         if problem:
             raise BadInput(problem)
 

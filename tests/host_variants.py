@@ -2,14 +2,15 @@
 
     python -m tests.host_variants [--only NAME] [--jobs N] [--json]
 
-A run of each lab is made on the untouched host, and again on each variant of it (tests.variants):
-in a mount namespace of its own, with a cold cache. The variant passes
+One run of each lab is performed on the untouched host, and again on each variant of it, in a mount
+namespace of its own and with an empty cache. A variant passes with one of these results:
 
-    same        if its runs have the same keys, and all files but host.json the same bytes;
-    other key   if a run has another key, and `labs runs compare` names the input that differs;
-    refused     if its run is refused in one line, and nothing is left of it.
+    same                the runs have the same keys, and all files except host.json the same bytes
+    other key           a run has another key, and `labs runs compare` names the input that differs
+    refused             expected, and the run is refused in one line
+    not possible here   this host does not allow the change
 
-Other bytes under the same key are what must never happen. Exit code 5 if a variant fails.
+Other bytes under the same key must never occur. Exit code 5 if a variant fails.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "nagle": ("only=on", "requests=200", "capture=True"),
 }
 KERNEL = "6.1"
-LIMIT_S = 900
+LIMIT_S, TIMED_OUT = 900, 124
 OTHER_BYTES, NO_RUN, NOT_HERE = "OTHER BYTES", "no run", "not possible here"
 
 
@@ -66,7 +67,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a variant came to: a line about it, and per lab what was found."""
+    """The result of a variant: what was found per lab, and one line about it."""
 
     name: str
     expected: str
@@ -77,7 +78,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """What was found in all labs, or in each one where they differ."""
+        """The result, per lab if the labs differ."""
         kinds = set(self.found.values())
         if len(kinds) == 1:
             return kinds.pop()
@@ -91,7 +92,7 @@ class Outcome:
 
 
 def places(base: Path) -> dict[str, str]:
-    """What the words in braces stand for on this host; those of a variant's own come later."""
+    """The values of the words in braces on this host, except `work`, which each variant has."""
     interpreter = inventory.python().resolve()
     every = (*inventory.EVERY_RUN, *OF_LABS)
     programs = {name: inventory.find(name).resolve() for name in every}
@@ -132,23 +133,23 @@ SHORT = {
 
 
 def filled(words: str, known: Mapping[str, str]) -> str:
-    """Words with what those in braces stand for."""
+    """A text with the words in braces replaced by their values."""
     for name, value in known.items():
         words = words.replace(f"{{{name}}}", value)
     return words
 
 
 def order(variant: Variant, known: Mapping[str, str], labs: Sequence[str]) -> dict[str, object]:
-    """What tests.changed_host is to do for a variant."""
+    """The order for tests.changed_host: how to change the host, and what to start then."""
 
     def fill(words: Sequence[str]) -> list[str]:
         return [filled(word, known) for word in words]
 
     study = str(Path(known["code"], STUDY.name))
     words = [word for lab in labs for word in (lab, *WORDS[lab])]
-    of_this = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     given: dict[str, str | None] = {
-        **of_this,
+        **inherited,
         "XDG_CACHE_HOME": "{work}/cache",
         "LABS_KERNELS": "{kernels}",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -176,15 +177,15 @@ def order(variant: Variant, known: Mapping[str, str], labs: Sequence[str]) -> di
     }
 
 
-# Variables that are about runs: those of the variant alone count.
+# Variables that concern runs: only those of the variant count.
 OURS = ("LABS_", "XDG_", "PYTHON")
 
 
-# --- what became of it --------------------------------------------------------------------
+# --- what is found ------------------------------------------------------------------------
 
 
 def runs_of(folder: Path) -> dict[str, Made]:
-    """The runs in a folder by their labs, each verified."""
+    """The runs in a folder by lab; Damaged if one is not as it was sealed."""
     found = {}
     for path in sorted(folder.glob(f"*/{RUN}")):
         said = json.loads(path.read_text())
@@ -201,7 +202,7 @@ def differing_inputs(one: Path, other: Path) -> tuple[str, ...]:
 
 
 def found_in(before: Made, after: Made | None) -> str:
-    """What a variant did to the run of one lab."""
+    """The result of a variant for the run of one lab."""
     if after is None:
         return NO_RUN
     if after.key != before.key:
@@ -216,7 +217,7 @@ def judged(
     done: tuple[int, str],
     real_s: float,
 ) -> Outcome:
-    """The outcome of a variant whose process ended with an exit code and these lines."""
+    """The outcome of a variant whose process ended with this exit code and these lines."""
     exit_code, said = done
     line = said.strip().splitlines()[-1] if said.strip() else f"exit code {exit_code}"
     found = {lab: found_in(one, after.get(lab)) for lab, one in before.items()}
@@ -226,14 +227,13 @@ def judged(
         clean = exit_code == Missing.exit_code and not after and len(said.splitlines()) == 1
         kinds = {lab: REFUSED if clean else kind for lab, kind in found.items()}
         return Outcome(variant.name, REFUSED, kinds, line, clean, real_s)
-    known = [filled(name, {}) for name in variant.inputs]
     about, passed = [], True
     for lab, kind in found.items():
         must = variant.expected == OTHER_KEY and lab in variant.labs
         if kind == OTHER_KEY:
             named = differing_inputs(before[lab].folder, after[lab].folder)
             about.append(", ".join(named) or "compare names no input")
-            passed &= bool(named) and (not must or set(known) <= set(named))
+            passed &= bool(named) and (not must or set(variant.inputs) <= set(named))
         elif kind == OTHER_BYTES:
             files = before[lab].files.items() ^ after[lab].files.items()
             about.append(", ".join(sorted({name for name, _ in files})))
@@ -246,7 +246,8 @@ def judged(
 
 
 class Hosts:
-    """Makes the runs of variants in folders below `base`, and compares them with the first ones."""
+    """Performs the runs of variants in folders below `base`, and compares them with those of the
+    untouched host, which come first. RunFailed if the untouched host makes none."""
 
     def __init__(self, base: Path, labs: Sequence[str] = LABS) -> None:
         base.chmod(0o755)
@@ -257,10 +258,10 @@ class Hosts:
         exit_code, said = self._run(UNTOUCHED, base / "untouched")
         self.before = runs_of(base / "untouched" / "runs")
         if set(self.before) != set(labs):
-            raise RunFailed(f"the untouched host makes no runs (exit code {exit_code}): {said}")
+            raise RunFailed(f"no runs on the untouched host (exit code {exit_code}): {said}")
 
     def _copy_what_every_user_reads(self) -> None:
-        """The code, the kernel, and a kernel with one more byte."""
+        """Copy the code and the kernel, and make a kernel with one more byte."""
         code = self.base / "code"
         shutil.copytree(ROOT / "labs", code / "labs", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(STUDY, code)
@@ -280,7 +281,7 @@ class Hosts:
         subprocess.run((inventory.python(), *words), check=True)
 
     def _run(self, variant: Variant, work: Path) -> tuple[int, str]:
-        """Make the runs of a variant in its own folder: the exit code, and what was said."""
+        """Perform the runs of a variant in its own folder; the exit code, and stderr."""
         known = {**self.known, "work": str(work)}
         asked = order(variant, known, self.labs)
         for folder in (work / "home", work / "cache", Path(str(asked["folder"]))):
@@ -288,25 +289,31 @@ class Hosts:
         (work / "order.json").write_text(json.dumps(asked))
         apart = ("unshare", "--mount", "--") if self.as_root else ()
         argv = (*apart, sys.executable, changed_host.__file__, str(work / "order.json"))
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=LIMIT_S,
-        )
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=LIMIT_S,
+            )
+        except subprocess.TimeoutExpired:
+            return TIMED_OUT, f"not finished after {LIMIT_S} s"
         return done.returncode, done.stderr
 
     def outcome(self, variant: Variant) -> Outcome:
-        """Make the runs of a variant, judge them, and remove them."""
+        """Perform the runs of a variant, judge them, and remove them."""
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="variant-", dir=self.base) as folder:
             work = Path(folder)
             work.chmod(0o755)
             done = self._run(variant, work)
-            runs = Path(filled(variant.runs, {"work": folder}))
-            after = runs_of(Path(filled(variant.folder, {"work": folder}), runs))
+            runs = filled(variant.runs, {"work": folder})
+            try:
+                after = runs_of(Path(filled(variant.folder, {"work": folder}), runs))
+            except LabError as error:
+                done, after = (error.exit_code, str(error)), {}
             real_s = time.monotonic() - started
             inputs = tuple(filled(name, self.known) for name in variant.inputs)
             named = dataclasses.replace(variant, inputs=inputs)
@@ -317,7 +324,7 @@ class Hosts:
 
 
 def chosen(names: Sequence[str]) -> tuple[Variant, ...]:
-    """The variants of these names, all without names. BadInput for an unknown one."""
+    """The variants with these names, or all if there are none. BadInput for an unknown name."""
     known = {variant.name: variant for variant in VARIANTS}
     for name in names:
         if name not in known:
@@ -327,7 +334,7 @@ def chosen(names: Sequence[str]) -> tuple[Variant, ...]:
 
 
 def outcomes(hosts: Hosts, variants: Sequence[Variant], jobs: int) -> Iterator[Outcome]:
-    """The outcomes of variants as they become known, so many at a time."""
+    """The outcomes of variants in the order in which they end, `jobs` variants at a time."""
     pool = ThreadPoolExecutor(jobs)
     stopped = threading.Event()
 
@@ -350,7 +357,9 @@ def main(argv: Sequence[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="one variant")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="only this variant"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(argv)
@@ -371,8 +380,8 @@ def main(argv: Sequence[str]) -> int:
                 file=sys.stderr,
                 flush=True,
             )
-    places_of = [variant.name for variant in variants]
-    found.sort(key=lambda one: places_of.index(one.name))
+    names = [variant.name for variant in variants]
+    found.sort(key=lambda one: names.index(one.name))
     report(found, args.json)
     failed = [one.name for one in found if not one.passed]
     if failed:
@@ -381,7 +390,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def report(found: Sequence[Outcome], as_json: bool) -> None:
-    """Print every outcome, and how many there are of each kind."""
+    """Print all outcomes and how many there are of each kind."""
     kinds = [one.verdict if one.passed else "FAILED" for one in found]
     counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     if as_json:

@@ -17,7 +17,7 @@ import shutil
 import struct
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -250,6 +250,7 @@ def read_archive(path: Path, content: bytes) -> None:
     """Unpack a packed file, list what it holds, and remove what was unpacked."""
     path.write_bytes(content)
     archive._unpacked.cache_clear()
+    others, archive.HELD = archive.HELD, ExitStack()
     try:
         for entry in index(unpacked(path)):
             assert entry.problem is None or entry.problem.isprintable()
@@ -257,6 +258,7 @@ def read_archive(path: Path, content: bytes) -> None:
             open_run(path)
     finally:
         archive.HELD.close()
+        archive.HELD = others
         left = [one.name for one in path.parent.parent.glob("temporary/*")]
         assert not left, f"left behind: {left}"
 

@@ -1,7 +1,7 @@
-"""What a variant of a host is, and short ways to declare one.
+"""Variants of a host as values, and short ways to declare them.
 
-Words in braces stand for paths of this host (tests.host_variants.places), such as `{stdlib}`, the
-folder of the standard library, or `{work}`, the variant's own folder.
+Words in braces stand for paths of this host (tests.host_variants.places): `{stdlib}` is the folder
+of the standard library, `{work}` the variant's own folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LABS = ("buffers", "nagle")
 
 @dataclass(frozen=True)
 class File:
-    """A file's new content; `append` adds it to the present one, `replaced` is what it replaces."""
+    """A new content of a file; or text to append to it, or to put in place of `replaced`."""
 
     path: str
     text: str = ""
@@ -31,10 +31,9 @@ Step = tuple[str, ...] | File
 class Variant:
     """A host that differs from this one in one respect.
 
-    `layers` are the folders that the `steps` may change. `env` is added to the environment, and
-    None removes a variable. `prefix` is put in front of the command. With OTHER_KEY, `inputs` names
-    what `labs runs compare` must name, and `labs` the labs that it concerns; the runs of the others
-    are the same.
+    `layers` are the folders that the `steps` may change. `env` is added to the environment; None
+    removes a variable. `prefix` precedes the command. If OTHER_KEY is expected, `inputs` are those
+    that `labs runs compare` must name, and `labs` are the labs whose runs change.
     """
 
     name: str
@@ -57,9 +56,9 @@ class Variant:
 
 
 def layers_of(*paths: str) -> tuple[str, ...]:
-    """The folders that hold these paths, without those that another one holds.
+    """The folders that contain these paths, without those inside another one.
 
-    Where a word in braces is the whole path, another one stands for its folder.
+    If a path is one word in braces, so is its folder: `{nginx}` is in `{nginx_folder}`.
     """
     folders = sorted({posixpath.dirname(path) or f"{path[:-1]}_folder}}" for path in paths})
     return tuple(
@@ -68,7 +67,7 @@ def layers_of(*paths: str) -> tuple[str, ...]:
 
 
 def absent(name: str, *paths: str) -> Variant:
-    """Some files or folders are gone."""
+    """Files or folders do not exist."""
     return Variant(name, layers_of(*paths), (("rm", "-rf", *paths),))
 
 
@@ -77,9 +76,9 @@ def holds(name: str, path: str, text: str) -> Variant:
     return Variant(name, layers_of(path), (File(path, text),))
 
 
-def mounted(name: str, *words: str, **more: str) -> Variant:
+def mounted(name: str, *words: str) -> Variant:
     """Something is mounted over a folder or a file."""
-    return Variant(name, steps=(("mount", *words),), **more)  # type: ignore[arg-type]
+    return Variant(name, steps=(("mount", *words),))
 
 
 def other_input(
@@ -92,7 +91,7 @@ def other_input(
 
 
 def started(name: str, *prefix: str, as_root: bool = False) -> Variant:
-    """The command is started by another one."""
+    """Another command starts this one."""
     return Variant(name, prefix=prefix, as_root=as_root)
 
 

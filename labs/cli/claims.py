@@ -2,7 +2,7 @@
 
 Of a folder, the newest study is used, with additional runs from studies of the same parameters.
 Without --from the runs are those in the folder `runs`, or the recorded runs if that folder has no
-study of the article's lab.
+study of the article's lab. A lab without either is reported, and the others are judged.
 """
 
 from __future__ import annotations
@@ -49,14 +49,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Judge the claims and print the verdicts. BadInput for an unknown lab, article or runs."""
+    chosen = _chosen(args.lab, args.article, args.source)
+    places = [Path(args.source) if args.source is not None else _newest(lab) for lab, _ in chosen]
+    if not any(places):
+        raise BadInput(_without_runs(chosen[0][0]))
     found = [
-        (article, *_judged(lab, args.source))
-        for lab, article in _chosen(args.lab, args.article, args.source)
+        (lab, article, where, _judged(lab, where))
+        for (lab, article), where in zip(chosen, places, strict=True)
     ]
     if args.json:
-        print(json.dumps([verdict.as_json() for _, _, verdicts in found for verdict in verdicts]))
-    else:
-        print("\n\n".join(as_text(one, where, verdicts) for one, where, verdicts in found))
+        print(json.dumps([verdict.as_json() for *_, verdicts in found for verdict in verdicts]))
+        return 0
+    texts = [
+        _title(article, _without_runs(lab)) if where is None else as_text(article, where, verdicts)
+        for lab, article, where, verdicts in found
+    ]
+    print("\n\n".join(texts))
     return 0
 
 
@@ -88,22 +96,34 @@ def _ledger_of(lab: str | None) -> str:
     return str(path.with_suffix(".toml")) if path.suffix == ".py" else "an articleN.toml"
 
 
-def _judged(lab: Lab, source: str | None) -> tuple[Path, tuple[Verdict, ...]]:
-    """The origin of the runs, and the verdicts on the lab's article that follow from them."""
+def _judged(lab: Lab, where: Path | None) -> tuple[Verdict, ...]:
+    """The verdicts on the lab's article that follow from the runs there; none without runs."""
     from labs.read.claims.evidence import runs_of
     from labs.read.claims.judge import verdicts
 
-    where = Path(source) if source is not None else _newest(lab.name)
-    return where, verdicts(lab, runs_of(lab, where))
+    return () if where is None else verdicts(lab, runs_of(lab, where))
 
 
-def _newest(lab: str) -> Path:
-    """The folder `runs` if it has a study of the lab, else the recorded data."""
+def _newest(lab: Lab) -> Path | None:
+    """The folder `runs` if it has a study of the lab, else the recorded data if it has runs of
+    it."""
     from labs.drive.record.run_folder import STUDIES
     from labs.read.runs import recorded
+    from labs.read.runs.archive import run_folders
+    from labs.read.runs.run import open_run
 
     own = Path(DEFAULT_FOLDER)
-    return own if (own / STUDIES / f"{lab}.json").is_file() else recorded.runs_of(lab)
+    if (own / STUDIES / f"{lab.name}.json").is_file():
+        return own
+    where = recorded.runs_of(lab.name)
+    return where if any(open_run(run).lab == lab.name for run in run_folders(where)) else None
+
+
+def _without_runs(lab: Lab) -> str:
+    return (
+        f"there are no runs of {lab.name}, neither in the folder {DEFAULT_FOLDER} nor in the "
+        f"recorded data. Run: labs run {lab.source or lab.name}"
+    )
 
 
 def _said(where: Path) -> str:
@@ -114,8 +134,12 @@ def _said(where: Path) -> str:
 
 def as_text(article: Article, where: Path, verdicts: tuple[Verdict, ...]) -> str:
     """The verdicts on an article: for each claim the statement, the figures and the reason."""
-    head = f"article {article.number}: {article.title}; judged by {_said(where)}"
+    head = _title(article, f"judged by {_said(where)}")
     return "\n\n".join([head, *map(_lines, verdicts)])
+
+
+def _title(article: Article, said: str) -> str:
+    return f"article {article.number}: {article.title}; {said}"
 
 
 def _lines(found: Verdict) -> str:

@@ -1,9 +1,9 @@
 """Run a lab: perform the missing runs for the given parameters, and show the results.
 
-LAB is a lab's name (buffers, nagle) or a file of your own (./mylab.py). Existing runs are reused
-unless --fresh is given; an interrupted study resumes where it stopped. With --testbed vagrant,
---size small is reduced to what virtual machines can carry: buffers uses 100 Mbit/s and 128 MiB,
-unless --rate-mbit and --transfer-mib are given.
+LAB is a lab's name or a file of your own (./mylab.py). Existing runs are reused unless --fresh is
+given; an interrupted study resumes where it stopped. With --testbed vagrant, --size small is
+reduced to what virtual machines can carry; parameters that are given are kept, and --dry-run shows
+the result.
 """
 
 from __future__ import annotations

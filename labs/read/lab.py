@@ -70,15 +70,15 @@ class Lab:
 
     def conditions(self, p: LabParameters) -> tuple[Condition, ...]:
         """What is run for these parameters, `only` applied, group by group; BadInput if it names
-        what is not, or for a group that the lab does not declare.
+        what is not, for two conditions of one name, or for a group that the lab does not declare.
 
         Computed once: a notebook's check refuses what cannot be, and its study runs the same.
         """
         if p not in self._conditions:
             every = self.all_conditions(p)
-            problem = undeclared_group(every, self.groups)
+            problem = wrong_conditions(every, self.groups)
             if problem:
-                raise BadInput(f"the lab {self.name}: {problem}")
+                raise BadInput(f"{self.source or f'the lab {self.name}'}: {problem}")
             chosen = p.chosen([condition.name for condition in every])
             order = [group.name for group in self.groups] or [""]
             self._conditions[p] = tuple(
@@ -189,8 +189,14 @@ def _as_found(results: Any) -> Found:
     )
 
 
-def undeclared_group(conditions: Sequence[Condition], groups: Sequence[Group]) -> str:
-    """What is wrong with the group of a condition, in one line; empty if all are declared."""
+def wrong_conditions(conditions: Sequence[Condition], groups: Sequence[Group]) -> str:
+    """What is wrong with a lab's conditions, in one line: two of one name, or a group that the lab
+    does not declare; empty if nothing is."""
+    seen: set[str] = set()
+    for one in conditions:
+        if one.name in seen:
+            return f"two conditions have the name {one.name}. Rename one: each name is used once"
+        seen.add(one.name)
     names = [group.name for group in groups]
     for one in conditions:
         if one.group not in (names or [""]):

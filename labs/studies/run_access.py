@@ -4,7 +4,7 @@ table for other programs."""
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 INPUTS = "inputs"
+OWN = "run"
+IDENTIFYING = 3
+"""How many of a run's own columns precede its results: its name, its lab, its condition."""
 CSV, PARQUET = ".csv", ".parquet"
 ENDINGS = (PARQUET, CSV)
 TYPES: tuple[tuple[set[type], Literal["boolean", "Int64", "Float64"]], ...] = (
@@ -65,9 +68,17 @@ def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
     """One row per run: its name, its lab, its results, then its inputs as `inputs.*` by path.
 
     Missing inputs and missing figures are empty; notes and lists are joined with "; ". Every
-    column has one type.
+    column has one type. If a lab has a column with a name that the table uses for the run itself,
+    such as `ended`, the column is the lab's and the run's own is `run.ended`, in every row.
+    BadInput if a lab has a column `inputs.*` or `run.*`.
     """
-    rows = [_row(run) for run in runs]
+    every = list(runs)
+    owns, results = [_own(run) for run in every], [_checked(run) for run in every]
+    taken = {name for own in owns for name in own} & {name for one in results for name in one}
+    rows = [
+        _row(own, found, taken) | dict(_flattened(run.inputs, INPUTS))
+        for run, own, found in zip(every, owns, results, strict=True)
+    ]
     names = dict.fromkeys(name for row in rows for name in row)
     # False sorts before True: first the results, in their order, then the inputs.
     order = sorted(
@@ -113,8 +124,12 @@ def write_table(table: pandas.DataFrame, out: Path) -> None:
     write_whole(out, content)
 
 
-def _row(run: Run) -> dict[str, Any]:
-    of_the_run: dict[str, Any] = {
+def _own(run: Run) -> dict[str, Any]:
+    """What a table says of a run itself, beside its results: identification first."""
+    own: dict[str, Any] = {
+        "run": run.name,
+        "lab": run.lab,
+        "condition": run.condition,
         "ended": run.ended,
         "testbed": run.testbed,
         "kernel": run.kernel.release,
@@ -123,17 +138,27 @@ def _row(run: Run) -> dict[str, Any]:
         "digest": run.digest,
     }
     if "repetition" in run.inputs:
-        of_the_run["disturbed"] = list(disturbances(run))
-    row = {
-        "run": run.name,
-        "lab": run.lab,
-        "condition": run.condition,
-        **results_of(run),
-        **of_the_run,
-    }
-    return {name: _joined(value) for name, value in row.items()} | dict(
-        _flattened(run.inputs, INPUTS)
-    )
+        own["disturbed"] = list(disturbances(run))
+    return own
+
+
+def _row(own: Mapping[str, Any], results: Results, taken: Collection[str]) -> dict[str, Any]:
+    """A run's own columns and its results; `taken` are the names that results use for theirs."""
+    named = {(f"{OWN}.{name}" if name in taken else name): value for name, value in own.items()}
+    first = dict(list(named.items())[:IDENTIFYING])
+    return {name: _joined(value) for name, value in (first | dict(results) | named).items()}
+
+
+def _checked(run: Run) -> Results:
+    """The results of a run; BadInput for a column in the place of the table's own ones."""
+    found = results_of(run)
+    wrong = [name for name in found if name.startswith((f"{INPUTS}.", f"{OWN}."))]
+    if wrong:
+        raise BadInput(
+            f"the lab {run.lab} has the column {wrong[0]}, but names that begin with {INPUTS}. or "
+            f"{OWN}. are those of the table. Choose another name"
+        )
+    return found
 
 
 def _flattened(value: object, name: str) -> Iterator[tuple[str, Any]]:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -183,11 +184,23 @@ def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
         assert lab.conditions(lab.Parameters())
 
 
+@pytest.mark.parametrize("size", ["small", "full"])
+def test_conditions_of_a_lab_have_a_name_each(size: str) -> None:
+    """`conditions` of these labs collects by name, so that a name used twice is not seen later."""
+    for lab in map(catalog.find, catalog.LABS):
+        module = sys.modules[lab.all_conditions.__module__]
+        names = [
+            one.name
+            for one in getattr(module, "_every", lab.all_conditions)(lab.Parameters(size=size))
+        ]
+        assert sorted(set(names)) == sorted(names), lab.name
+
+
 def test_find_refuses_an_unknown_lab_with_the_nearest_and_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert 'did you mean "buffers"?' in refused("bufers")
-    assert "Available: buffers, nagle, or a file" in refused("zork")
+    assert f"Available: {', '.join(catalog.LABS)}, or a file" in refused("zork")
     assert "no such file" in refused("./nothing.py")
     monkeypatch.chdir(tmp_path)
     own(tmp_path, new.source("mine"))
@@ -241,6 +254,10 @@ def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
             new.source("mine").replace("{}, settings)", '{}, settings, "pair")'),
             'the condition near has the group "pair". Declared: none',
         ),
+        (
+            new.source("mine").replace("Condition(name,", 'Condition("one",'),
+            "mine.py: two conditions have the name one",
+        ),
     ],
 )
 def test_find_refuses_a_file_that_is_not_a_lab(tmp_path: Path, text: str, said: str) -> None:
@@ -259,6 +276,16 @@ def test_find_refuses_a_file_name_that_no_lab_can_have(
     tmp_path: Path, name: str, said: str
 ) -> None:
     assert said in refused(own(tmp_path, new.source("mine"), name))
+
+
+def test_conditions_refuses_a_name_used_twice_for_some_parameters(tmp_path: Path) -> None:
+    """What the defaults do not show is refused when the conditions are collected."""
+    text = new.source("mine").replace(
+        "Condition(name,", 'Condition(name if p.file_kib == 100 else "one",'
+    )
+    lab = catalog.find(own(tmp_path, text))
+    with pytest.raises(BadInput, match=r"mine\.py: two conditions have the name one\."):
+        lab.conditions(replace(lab.Parameters(), **{"file_kib": 200}))  # type: ignore[arg-type]
 
 
 def test_find_refuses_a_folder(tmp_path: Path) -> None:
@@ -304,7 +331,7 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
 
     assert "--words" in labs("parameters", "echo")
     assert "echo" in labs("run", "--help")
-    assert [line for line in labs("parameters", "echo").splitlines() if " (" in line] == [
+    assert [line for line in labs("parameters", "echo").splitlines() if line.endswith(")")] == [
         "No delay (none)",
         "Two delays (delays)",
     ]
@@ -332,6 +359,7 @@ FAR = "Link(delay_ms=50.0), {}, settings"
 NO_PARAMETER = ECHO["conditions.py"].replace("p.words", "p.word")
 UNDECLARED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', f'{FAR}, "delay"')
 UNGROUPED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', FAR)
+SAME_NAME = ECHO["conditions.py"].replace('"far"', '"near"')
 NO_GROUPS = ECHO["lab.py"].replace("import GROUPS, conditions", "import conditions")
 TWO_GROUPS = ECHO["conditions.py"].replace('Group("none"', 'Group("delays"')
 TITLES = ECHO["lab.py"].replace("MARGIN =", 'GROUPS = ("none", "delays")\nMARGIN =')
@@ -342,6 +370,7 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
     ("changed", "file", "said"),
     [
         ({"results": None}, "", "missing: results.py"),
+        ({"conditions": None}, "", "missing: conditions.py"),
         ({"experiment": None, "parameters": None}, "", "missing: parameters.py, experiment.py"),
         ({"experiment": "x = 1\n"}, "experiment.py", "it defines no measure"),
         ({"results": "x = 1\n"}, "results.py", "it defines no results"),
@@ -361,6 +390,7 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
         ({"results": GROUP_TAKEN}, "results.py", "declares group, which every study has already"),
         ({"conditions": UNDECLARED}, "lab.py", 'far has the group "delay"; did you mean delays?'),
         ({"conditions": UNGROUPED}, "lab.py", "far has no group. Declared: none, delays"),
+        ({"conditions": SAME_NAME}, "lab.py", "two conditions have the name near"),
         ({"lab": NO_GROUPS}, "lab.py", 'near has the group "delays". Declared: none'),
         ({"conditions": TWO_GROUPS}, "lab.py", "GROUPS declares delays twice"),
         ({"lab": TITLES}, "lab.py", "GROUPS must be a tuple of Group"),

@@ -59,14 +59,14 @@ _WGET_BEGIN = re.compile(r"^--\d{4}-\d\d-\d\d \d\d:\d\d:\d\d--  ", re.ASCII | re
 _WGET_LENGTH = re.compile(r"^Length: (\d{1,20})\b", re.ASCII | re.MULTILINE)
 _WGET_STATUS = re.compile(r"awaiting response\.\.\. (\d{3})\b", re.ASCII)
 _WGET_SAVED = re.compile(
-    r"\((?P<rate>\d{1,9}(?:\.\d{1,9})?) (?P<unit>[KMGT]?[Bb])/s\) - .* saved "
+    r"\((?P<rate>\d{1,9}(?:\.\d{1,9})?) (?P<unit>[KMGT]?[Bb])/s\) - [^\n]{0,4096} saved "
     r"\[(?P<bytes>\d{1,20})(?:/\d{1,20})?\]",
     re.ASCII,
 )
 _WGET_ROW = re.compile(
-    r"^ *(?P<start_kib>\d{1,12})K(?P<dots>[ .,+]*?)(?: +(?P<percent>\d{1,3})%)?"
-    r" +(?P<rate>\d{1,9}(?:\.\d{1,9})?)(?P<unit>[KMGT]?)"
-    r"(?:=(?P<took>[\dhdms.]+)| +(?P<left>[\dhdms.]+))? *$",
+    r"^ {0,20}(?P<start_kib>\d{1,12})K(?P<dots>[ .,+]{0,99}?)(?: {1,20}(?P<percent>\d{1,3})%)?"
+    r" {1,20}(?P<rate>\d{1,9}(?:\.\d{1,9})?)(?P<unit>[KMGT]?)"
+    r"(?:=(?P<took>[\dhdms.]{1,20})| {1,20}(?P<left>[\dhdms.]{1,20}))? {0,20}$",
     re.ASCII | re.MULTILINE,
 )
 _WGET_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}

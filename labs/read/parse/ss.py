@@ -23,8 +23,10 @@ _HEAD = re.compile(
     re.ASCII | re.DOTALL,
 )
 _BLOCK = re.compile(r"@ (\d{1,20}) (\S+)", re.ASCII)
+# Each part is bounded, so that no text takes longer than its length allows.
 _TOKEN = re.compile(
-    r'users:\(\(.*?\)\)(?=\s|$)|opt:"[^"]*"|inet-sockopt: \([^)]*\)'
+    r"users:\(\([^()\n]{0,200}(?:\),\([^()\n]{0,200})*\)\)(?=\s|$)"
+    r'|opt:"[^"]{0,1024}"|inet-sockopt: \([^)]{0,1024}\)'
     r"|(?:send|pacing_rate|delivery_rate) \S+bps(?=\s|$)"
     r"|(?:version|cipher|rxconf|txconf): \S+|\S+",
     re.ASCII | re.DOTALL,
@@ -156,6 +158,8 @@ ALGORITHMS = frozenset(
         "yeah",
     )
 )
+ULP = "tcp-ulp-"
+"""Precedes the name of an upper-layer protocol: `tcp-ulp-tls`."""
 SHUTDOWNS = frozenset(("<->", "<--", "-->", "---"))
 
 
@@ -370,6 +374,8 @@ def _word(token: str, found: _Tokens) -> bool:
         found.shutdown = token
     elif token in ALGORITHMS and found.congestion is None:
         found.congestion = token
+    elif token.startswith(ULP):
+        found.details["ulp"] = token.removeprefix(ULP)
     else:
         return False
     return True
@@ -385,9 +391,6 @@ def _detail(name: str, value: str, found: _Tokens) -> bool:
     if name == "skmem":
         found.memory = _memory(value)
         return found.memory is not None
-    if name.startswith("tcp-ulp-"):
-        found.details["ulp"] = name.removeprefix("tcp-ulp-")
-        return True
     return False
 
 

@@ -9,15 +9,26 @@ from typing import Any
 
 import pytest
 
+from labs.catalog import with_ledgers
 from labs.cli.__main__ import main
 from labs.drive.record.study_file import Planned, write_study
+from labs.read.claims.ledger import Article, read
 from labs.read.claims.verdict import NOT_JUDGED
+from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.archive import unpacked
 from labs.read.runs.run import open_run
 from tests.run_folders import inputs, make_run
 
+
+def article_of(lab: Lab) -> Article:
+    """The article that a lab is about."""
+    assert lab.ledger is not None
+    return read(lab.ledger)
+
+
 RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"
+ARTICLES = ", ".join(str(article_of(lab).number) for lab in with_ledgers())
 FIELDS = {
     "id",
     "statement",
@@ -93,10 +104,11 @@ def test_main_takes_the_newest_study_here_first(capsys: pytest.CaptureFixture[st
     found = as_json(capsys, "--article", "1")
     judged = {id_ for id_, entry in found.items() if entry["verdict"] != NOT_JUDGED}
     assert judged == {"A1.1", "A1.6", "A1.13", "A1.18"}
-    said = told(capsys)
-    assert said.splitlines()[0].endswith("; judged by the runs in runs")
-    assert "\narticle 3: Nagle's algorithm and the delayed ACK" in said
-    assert "; judged by the recorded runs\n" in said
+    heads = [line for line in told(capsys).splitlines() if line.startswith("article ")]
+    of_number = {line.split(":")[0]: line for line in heads}
+    assert of_number["article 1"].endswith("; judged by the runs in runs")
+    assert of_number["article 3"].endswith("; judged by the recorded runs")
+    assert "Nagle's algorithm and the delayed ACK" in of_number["article 3"]
 
 
 def test_main_judges_a_source_by_the_articles_on_its_labs(
@@ -137,11 +149,33 @@ def test_main_takes_recorded_runs_where_nothing_was_run(
     assert as_json(capsys, "--article", "1")["A1.4"]["verdict"] == "holds"
 
 
+def test_main_goes_on_after_a_lab_without_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study(Path("data"), "default")
+    monkeypatch.setattr(recorded, "folder", lambda: Path("data"))
+    assert {id_.split(".")[0] for id_ in as_json(capsys)} == {"A1"}
+    said = told(capsys)
+    for lab, article in ((lab, article_of(lab)) for lab in with_ledgers()):
+        without = f"article {article.number}: {article.title}; there are no runs of {lab.name},"
+        assert (without in said) == (lab.name != "buffers")
+
+
+@pytest.mark.parametrize("words", [(), ("nagle",), ("--article", "3")])
+def test_main_refuses_labs_without_any_runs(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("data").mkdir()
+    monkeypatch.setattr(recorded, "folder", lambda: Path("data"))
+    error = told(capsys, *words, code=2)
+    assert error.count("\n") == 1 and "there are no runs of " in error
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--from", "nowhere"), "nowhere"),
-        (("--article", "7"), "there is no ledger of article 7. Available: 1, 3"),
+        (("--article", "99"), f"there is no ledger of article 99. Available: {ARTICLES}"),
         (("--article", "one"), '--article "one" is invalid; allowed: a whole number'),
         (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
     ],

@@ -130,7 +130,7 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
         ),
         (["zork"], "zork is not a command; allowed: run, "),
         (["run"], "LAB"),
-        (["run", "bufers"], 'unknown lab "bufers"; did you mean "buffers"? Available: buffers'),
+        (["run", "bufers"], 'unknown lab "bufers"; did you mean "buffers"? Available: '),
         (["run", "./nothing.py"], "nothing.py: no such file"),
         (["run", "buffers", "--rate-mbti", "1"], "did you mean --rate-mbit?"),
         (["run", "buffers", "--rate-mbit", "0"], "--rate-mbit 0 is out of range"),

@@ -77,3 +77,17 @@ def test_required_under_ci_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     assert conftest.required() == ("unit", "virtual", "namespaces")
     monkeypatch.delenv("CI")
     assert conftest.required() == ()
+
+
+@pytest.mark.parametrize(("tiers", "refused"), [("unit,virtual", True), ("unit", False)])
+def test_check_programs_of_a_required_tier(
+    tiers: str, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABS_REQUIRE", tiers)
+    monkeypatch.setenv("PATH", "")
+    asked = [("virtual", "strace")]
+    if not refused:
+        conftest.check_programs(asked)
+        return
+    with pytest.raises(pytest.UsageError, match="strace is not installed"):
+        conftest.check_programs(asked)

@@ -10,7 +10,7 @@ import pytest
 
 from labs.errors import BadInput, Missing
 from tests import host_variants
-from tests.changed_host import NOT_HERE
+from tests.changed_host import NOT_HERE, NotHere, write
 from tests.host_variants import Made, chosen, filled, found_in, judged, order
 from tests.variants import OTHER_KEY, REFUSED, File, Variant, absent, layers_of, other_input
 
@@ -142,3 +142,22 @@ def test_main_refuses_an_ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(Missing):
         host_variants.main(())
+
+
+def test_write_changes_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "below" / "file"
+    write(str(file), "one two", replaced=None, append=False)
+    assert file.read_text() == "one two"
+    write(str(file), "ONE", replaced="one", append=False)
+    write(str(file), " three", replaced=None, append=True)
+    assert file.read_text() == "ONE two three"
+    with pytest.raises(NotHere):
+        write(str(file), "x", replaced="four", append=False)
+
+
+def test_write_does_not_follow_a_link(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("untouched")
+    (tmp_path / "link").symlink_to("other")
+    write(str(tmp_path / "link"), "new", replaced=None, append=False)
+    assert (tmp_path / "other").read_text() == "untouched"
+    assert (tmp_path / "link").read_text() == "new" and not (tmp_path / "link").is_symlink()

@@ -9,10 +9,15 @@ from pathlib import Path
 import pandas
 import pytest
 
+from labs import catalog
 from labs.cli.__main__ import main
+from labs.cli.new import source
+from labs.errors import BadInput
 from labs.read.runs.compare import side
+from labs.read.runs.run import Run, open_run
 from labs.studies.run_access import flat_table
 from tests.real_runs import STUDIES, real, real_study
+from tests.run_folders import inputs, make_run
 
 STUDY = STUDIES / "6.1.tar.xz"
 
@@ -52,6 +57,45 @@ def test_flat_table_column_of_several_types_is_text() -> None:
     rows = flat_table([real("unshaped"), real("wget")])
     assert list(rows["inputs.condition.settings.client"]) == ["discard", "wget"]
     assert rows["inputs.condition.link.rate_mbit"].isna().tolist() == [True, False]
+
+
+def own_lab(folder: Path, monkeypatch: pytest.MonkeyPatch, results: str) -> Run:
+    """A run of a lab of the reader's own with these results, a dict."""
+    monkeypatch.setattr(catalog, "_own", {})
+    text = source("mine")
+    path = folder / "mine.py"
+    path.write_text(text[: text.index("@dataclass(frozen=True)\nclass Results")] + results)
+    catalog.find(str(path))
+    return open_run(make_run(folder / "runs", inputs("far", lab="mine")))
+
+
+COLLIDING = """
+def results(run):
+    return {"ended": "early", "run": 3, "bytes": 5, "key": "mine"}
+"""
+
+
+def test_flat_table_keeps_columns_of_a_lab_beside_those_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = own_lab(tmp_path, monkeypatch, COLLIDING)
+    (row,) = flat_table([run]).to_dict("records")
+    assert [row[name] for name in ("ended", "run", "bytes", "key")] == ["early", 3, 5, "mine"]
+    assert (row["run.run"], row["run.ended"], row["run.key"]) == (run.name, run.ended, run.key)
+    assert row["lab"] == "mine" and "run.lab" not in row and "run.bytes" not in row
+    mixed = flat_table([run, real("unshaped")])
+    assert mixed["run.run"].tolist() == [run.name, real("unshaped").name]
+    assert mixed["run.key"].tolist() == [run.key, real("unshaped").key]
+    assert mixed["key"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", ["inputs.seed", "run.ended"])
+def test_flat_table_refuses_a_column_in_the_place_of_its_own(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = own_lab(tmp_path, monkeypatch, f"\ndef results(run):\n    return {{{name!r}: 1}}\n")
+    with pytest.raises(BadInput, match=name):
+        flat_table([run])
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -62,7 +62,7 @@ FIGURES: dict[str, Any] = {
 
 
 def test_article_1_has_eighteen_claims_in_order() -> None:
-    assert [lab.name for lab in with_ledgers()] == ["buffers", "nagle"]
+    assert LEDGER.lab in [lab.name for lab in with_ledgers()]
     assert [claim.id for claim in LEDGER.claims] == [f"A1.{number}" for number in range(1, 19)]
     assert LEDGER.lab == "buffers"
     assert [claim.id for claim in LEDGER.claims if claim.hardware] == ["A1.1"]

@@ -232,3 +232,14 @@ def test_rows_refuses_a_line_without_a_socket(text: str) -> None:
 def test_blocks_refuses_cut_text(text: str) -> None:
     with pytest.raises(Damaged):
         ss.blocks(text)
+
+
+@pytest.mark.parametrize("protocol", ["tls", "mptcp", "smc"])
+def test_rows_name_the_upper_layer_protocol(protocol: str) -> None:
+    """iproute2, misc/ss.c tcp_show_info(): `out(" tcp-ulp-%s", ...)`, a word without a value."""
+    (row,) = ss.rows(
+        "ESTAB 0 0 10.0.0.1:80 10.0.0.2:1\n"
+        f"\t cubic wscale:7,7 rto:204 cwnd:10 minrtt:0.1 tcp-ulp-{protocol}\n"
+    )
+    assert row.details == {"ulp": protocol}
+    assert (row.unknown, row.congestion) == ((), "cubic")

@@ -312,7 +312,9 @@ def test_unpacked_leaves_nothing_half_written(
 ) -> None:
     packed = pack(make_run(tmp_path / "runs"), tmp_path / "run.tar.gz").path
     program = (
-        "import os, shutil, sys, time\nfrom labs.cli.__main__ import main\n"
+        "import os, shutil, signal, sys, time\nfrom labs.cli.__main__ import main\n"
+        # Whoever started the tests may ignore it, as nohup does.
+        "signal.signal(int(sys.argv[2]), signal.SIG_DFL)\n"
         "def half(source, out):\n"
         "    out.write(b'half'); out.flush()\n"
         "    os.kill(os.getpid(), int(sys.argv[2])); time.sleep(60)\n"
