@@ -88,7 +88,8 @@ def run_json(given: Mapping[str, Any], seconds: float = 11.5) -> dict[str, Any]:
         ],
         "sysctls": {
             host: {"before": dict.fromkeys(values, "4096 131072 6291456"), "after": values}
-            for host, values in given["condition"]["sysctls"].items()
+            for host in ("server", "client")
+            for values in (given["condition"]["sysctls"].get(host, {}),)
         },
         "buffers": [
             {"host": "client", "socket": "client", "requested_bytes": None, "granted_bytes": 131072}
