@@ -37,7 +37,7 @@ from tests import hostile_inputs
 ROOT = Path(__file__).parents[1]
 CRASHES = ROOT / "tests" / "fixtures" / "crashes"
 COMMAND = (sys.executable, "-m", "tests.fuzz_runs")
-AT_ONCE = 5_000
+AT_ONCE = 20_000
 SECONDS_EACH = 20
 MEMORY_BYTES = 3 << 30
 TOLD_EVERY_S = 10
