@@ -237,19 +237,20 @@ class Fuzzing:
             place.mkdir()
         free = list(places)
         first, end = self.args.first, self.args.first + self.args.inputs
+        size = min(AT_ONCE, -(-self.args.inputs // self.args.jobs))
 
         def one(start: int) -> None:
             with self.lock:
                 folder = free.pop()
             try:
-                self.chunk(start, min(AT_ONCE, end - start), folder)
+                self.chunk(start, min(size, end - start), folder)
             finally:
                 with self.lock:
                     free.append(folder)
 
         begun = time.monotonic()
         with ThreadPoolExecutor(self.args.jobs) as pool:
-            futures = [pool.submit(one, start) for start in range(first, end, AT_ONCE)]
+            futures = [pool.submit(one, start) for start in range(first, end, size)]
             while not all(future.done() for future in futures):
                 time.sleep(TOLD_EVERY_S if self.args.inputs > AT_ONCE else 1)
                 self._tell(places, time.monotonic() - begun)
