@@ -37,7 +37,7 @@ from tests import hostile_inputs
 ROOT = Path(__file__).parents[1]
 CRASHES = ROOT / "tests" / "fixtures" / "crashes"
 COMMAND = (sys.executable, "-m", "tests.fuzz_runs")
-AT_ONCE = 5_000
+AT_ONCE = 20_000
 SECONDS_EACH = 20
 MEMORY_BYTES = 3 << 30
 TOLD_EVERY_S = 10
@@ -237,19 +237,20 @@ class Fuzzing:
             place.mkdir()
         free = list(places)
         first, end = self.args.first, self.args.first + self.args.inputs
+        size = min(AT_ONCE, -(-self.args.inputs // self.args.jobs))
 
         def one(start: int) -> None:
             with self.lock:
                 folder = free.pop()
             try:
-                self.chunk(start, min(AT_ONCE, end - start), folder)
+                self.chunk(start, min(size, end - start), folder)
             finally:
                 with self.lock:
                     free.append(folder)
 
         begun = time.monotonic()
         with ThreadPoolExecutor(self.args.jobs) as pool:
-            futures = [pool.submit(one, start) for start in range(first, end, AT_ONCE)]
+            futures = [pool.submit(one, start) for start in range(first, end, size)]
             while not all(future.done() for future in futures):
                 time.sleep(TOLD_EVERY_S if self.args.inputs > AT_ONCE else 1)
                 self._tell(places, time.monotonic() - begun)

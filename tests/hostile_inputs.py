@@ -67,7 +67,7 @@ RAW = {
 }
 OFTEN = {"ss.txt": 8, "tc-after.txt": 8, "samples.bin": 5, "fetch.json": 6}
 KINDS = (
-    *("run",) * 16,
+    *("run",) * 8,
     *("gz",) * 5,
     *("xz",) * 4,
     *("study",) * 10,
@@ -94,7 +94,7 @@ PARTS = (
     *(("inputs",), ("link",), ("marks",), ("sysctls",), ("buffers",), ("kernel",), ("commands",)),
     *(("tools",), ("ended",), ("lab",)),
 )
-PORTION = 10
+PORTION = 20
 """One in so many runs is also compared, tabulated and described."""
 
 

@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labs.errors import one_line
 from labs.read.display.format import terminal_table
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def main_list(args: argparse.Namespace) -> int:
         for rows, columns in ((runs, RUN_COLUMNS), (studies, STUDY_COLUMNS))
         if rows
     ]
-    parts += [f"{one.name}: {one.problem}" for one in found if one.problem is not None]
+    parts += [f"{one_line(one.name)}: {one.problem}" for one in found if one.problem is not None]
     print("\n\n".join(parts) or f"{args.folder} contains no runs")
     return code
 

@@ -35,6 +35,7 @@ def test_lab_error_of_a_file_with_an_unprintable_name(
     run = make_run(tmp_path / "runs")
     (run / "server/a\nb\x1b[31m").write_bytes(b"")
     (run / "server/\udcff").write_bytes(b"")
+    run = run.rename(run.with_name("two\nlines"))
     assert main(["runs", "list", str(tmp_path / "runs")]) == 6
     said = capsys.readouterr()
     assert said.out.count("\n") == 1 and "\x1b" not in said.out

@@ -413,8 +413,8 @@ def _is_inside(path: PurePosixPath) -> bool:
 def _refused(member: tarfile.TarInfo) -> Damaged:
     name = member.name if len(member.name) <= 80 else f"{member.name[:77]}..."
     return Damaged(
-        f"the packed file holds {name!r}, which is no plain file with a short name inside a "
-        "folder; nothing of it is used"
+        f"the packed file holds {name!r}. Allowed: regular files with short names inside one "
+        "folder. Nothing of it is used; pack the runs again with `labs runs pack`"
     )
 
 
