@@ -22,6 +22,7 @@ import difflib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,7 @@ from pathlib import Path
 
 from labs.drive.kernel import store
 from labs.drive.kernel.guest_root import libraries
+from labs.drive.record.disk import owned_folder
 from labs.drive.record.seal import RUN, verify
 from labs.errors import BadInput, LabError, Missing, ResultsDiffer, RunFailed
 from labs.launch import inventory
@@ -366,8 +368,9 @@ def main(argv: Sequence[str]) -> int:
     if os.geteuid() != 0:
         raise Missing("mount namespaces need root. Run: sudo make host-variants")
     variants, found = chosen(args.only), list[Outcome]()
-    with tempfile.TemporaryDirectory(prefix="labs-hosts-", dir="/var/tmp") as base:
-        hosts = Hosts(Path(base))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the folder is removed then too
+    with owned_folder("labs-hosts-", Path("/var/tmp")) as base:
+        hosts = Hosts(base)
         started = time.monotonic()
         for one in outcomes(hosts, variants, args.jobs):
             found.append(one)

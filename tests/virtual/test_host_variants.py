@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from labs.drive.record.disk import owned_folder
 from tests.host_variants import VARIANTS, Hosts, chosen, order
 from tests.variants import LABS, Variant
 
@@ -50,8 +50,8 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
     # Not below pytest's own folder, which other users cannot enter.
-    with tempfile.TemporaryDirectory(prefix="labs-hosts-", dir="/var/tmp") as base:
-        yield Hosts(Path(base), labs=("nagle",))
+    with owned_folder("labs-hosts-", Path("/var/tmp")) as base:
+        yield Hosts(base, labs=("nagle",))
 
 
 def test_order_knows_all_words_in_braces(hosts: Hosts) -> None:
