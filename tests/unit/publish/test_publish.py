@@ -80,9 +80,10 @@ def test_page_without_charts_is_small_and_repeats_to_the_byte(tmp_path: Path) ->
 def test_align_tables_puts_words_left_and_numbers_right(tmp_path: Path) -> None:
     run(tmp_path, notebook("import pandas\npandas.DataFrame({'name': ['a b'], 'rate': [1.5]})"))
     page = (tmp_path / "book.html").read_text(encoding="utf-8")
-    assert '<th class="words">name</th>' in page
+    assert '<th class="words" scope="col">name</th>' in page
     assert '<td class="words">a b</td>' in page
-    assert "<th>rate</th>" in page
+    assert '<th scope="col">rate</th>' in page
+    assert '<th scope="row">0</th>' in page
     assert "<td>1.5</td>" in page
 
 
