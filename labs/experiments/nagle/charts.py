@@ -91,7 +91,7 @@ def _row(row: dict[Any, Any]) -> Row:
             Measured(
                 MEAN,
                 _drawn(row),
-                f"<b>{_words(row['mean_ms'])}</b>" + beside(_words(predicted), _words(article)),
+                f"<b>{_words(row['mean_ms'])}</b>" + beside(_digits(predicted), _digits(article)),
                 None if predicted is None or predicted < SMALLEST_MS else predicted,
                 article,
                 str(row["article_claim"]),
@@ -112,6 +112,11 @@ def _known(value: Any) -> float | None:
 
 def _words(value: float | None) -> str:
     return "" if value is None else milliseconds(value, SMALLEST_MS)
+
+
+def _digits(value: float | None) -> str:
+    """What is compared with a time, in the same unit."""
+    return _words(value).removesuffix(" ms")
 
 
 def tell_conditions(rows: DataFrame) -> str:

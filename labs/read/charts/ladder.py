@@ -362,7 +362,17 @@ def _of_stall(row: Any, names: Sequence[str]) -> list[str]:
 
 def _heads(names: Sequence[str]) -> list[dict[str, Any]]:
     heads = [
-        _text(side, -0.5, f"<b>{names[side]}</b>", BLACK, 14, yanchor="bottom", yshift=3)
+        _text(
+            side,
+            -0.5,
+            f"<b>{names[side]}</b>",
+            BLACK,
+            14,
+            yanchor="bottom",
+            yshift=3,
+            xanchor="right" if side else "center",
+            xshift=20 if side else 0,
+        )
         for side in (0, 1)
     ]
     return [

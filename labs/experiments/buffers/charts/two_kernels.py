@@ -170,15 +170,19 @@ def _points(figure: Figure, rows: DataFrame, kernel: str, colour: str, place: in
                 x=log10(found.buffer_bytes),
                 y=0.06 + 0.1 * place,
                 yref="y domain",
-                text=size_in_words(found.buffer_bytes),
+                text=f"{short(kernel)}: {size_in_words(found.buffer_bytes)}",
                 showarrow=False,
                 xanchor="right",
                 xshift=-5,
-                font={"color": colour},
                 bgcolor=VEIL,
                 row=BOTTOM,
                 col=1,
             )
+
+
+def short(kernel: str) -> str:
+    """The series of a kernel: 6.12 for 6.12.117."""
+    return ".".join(kernel.split(".")[:2])
 
 
 def _lay_out(figure: Figure, swept: DataFrame) -> None:
