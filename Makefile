@@ -8,7 +8,7 @@ PROVIDER := libvirt
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab test box test-vm test-bare fuzz-capture fuzz-runs benchmark
+.PHONY: help ready lab test box test-vm test-browser test-bare fuzz-capture fuzz-runs benchmark
 .PHONY: benchmark-capture figure host-variants kernel-reproducible lock clean
 
 help:                   ## say what can be made
@@ -40,6 +40,10 @@ box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVID
 test-vm: FOR = vm
 test-vm: ready          ## the tests on two virtual machines, which come up for them and go
 	@setup/test-vm.sh
+
+test-browser: FOR = test
+test-browser: ready     ## published pages and JupyterLab in a real browser
+	LABS_REQUIRE=browser $(BIN)/pytest tests/browser
 
 test-bare:              ## lab and test on a bare Debian (RELEASE=trixie, AS=user); needs root
 	@setup/system.sh bare
