@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from html import escape
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import lab_of
-from labs.drive.parameters.declare import LabParameters, did_you_mean
+from labs.drive.parameters.declare import LabParameters, did_you_mean, unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing
@@ -23,6 +24,7 @@ from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
+from labs.studies.guesses import Guess, guesses
 from labs.studies.progress import Bar
 from labs.studies.testbeds import command_for, newest_with, parameters_of
 
@@ -82,6 +84,19 @@ class Study:
             if table[name].isna().all():
                 table[name] = table[name].astype(float)
         return table
+
+    def guesses(self, column: str, guessed: Mapping[str, Guess]) -> Table:
+        """Guesses by condition, beside the prediction and the measurement of a column of the
+        results. BadInput for an unknown column or condition, and for a guess that is no number."""
+        if column not in self.lab.columns:
+            raise BadInput(unknown(column, self.lab.columns, "column of the results"))
+        one = self.lab.columns[column]
+        rows = {}
+        for condition, guess in guessed.items():
+            values = self.lab.results(self.run(condition)).values
+            predicted = None if one.predicted_by is None else values.get(one.predicted_by)
+            rows[condition] = (guess, predicted, values.get(column))
+        return guesses(rows, one.unit)
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:

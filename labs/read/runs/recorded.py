@@ -75,21 +75,36 @@ def matching(
     as a user names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded
     run are its own. BadInput, in one line with what is recorded, for a condition that is not.
     """
-    known = [
-        run
-        for where in places(lab, data)
-        for run in map(open_run, run_folders(where))
-        if run.lab == lab and run.inputs["kernel"] is not None
-    ]
-    wish = {"kernel": kernel, "memory_mib": memory_mib}
+    known = in_virtual_time(lab, places(lab, data))
     return [
-        _one(
-            lab,
-            {"condition": dict(condition), **wish, "seed": seed_of(condition["settings"], seed)},
-            known,
-        )
+        equal_to(lab, condition, known, kernel=kernel, seed=seed, memory_mib=memory_mib)
         for condition in conditions
     ]
+
+
+def in_virtual_time(lab: str, folders: Iterable[Path]) -> list[Run]:
+    """Open the runs of a lab in virtual time that are in these RUNS folders."""
+    return [
+        run
+        for folder in folders
+        for run in map(open_run, run_folders(folder))
+        if run.lab == lab and run.inputs["kernel"] is not None
+    ]
+
+
+def equal_to(
+    lab: str,
+    condition: Mapping[str, Any],
+    known: Sequence[Run],
+    *,
+    kernel: str,
+    seed: int,
+    memory_mib: int,
+) -> Run:
+    """The run among `known` that is equal to a condition as `matching` has it; else BadInput."""
+    wish = {"kernel": kernel, "memory_mib": memory_mib}
+    drawn = seed_of(condition["settings"], seed)
+    return _one(lab, {"condition": dict(condition), **wish, "seed": drawn}, known)
 
 
 def _one(lab: str, requested: Mapping[str, Any], known: Sequence[Run]) -> Run:
