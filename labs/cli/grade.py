@@ -45,6 +45,8 @@ def as_text(sheet: Sheet) -> str:
     """The grades of one notebook: the points, then one line per answer."""
     if sheet.problem:
         return f"{sheet.path}: not graded. {sheet.problem}"
+    if not sheet.grades:
+        return f"{sheet.path}: no answer cells"
     head = f"{sheet.path}: {sheet.points} of {len(sheet.grades)} right"
     return "\n".join([head, *(f"  {_line(one)}" for one in sheet.grades)])
 

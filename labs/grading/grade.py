@@ -12,7 +12,7 @@ from labs.drive.parameters import declare
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.notebook_cell import from_globals
 from labs.errors import BadInput, LabError
-from labs.grading.answers import Given, answers, usable
+from labs.grading.answers import ANSWER, Given, answers, usable
 from labs.grading.evidence import RunEvidence
 from labs.grading.notebook_file import NotebookFile, parameters, read_notebook
 from labs.read.display.rich_output import Table
@@ -26,7 +26,8 @@ RECORDED = "recorded"
 
 @dataclass(frozen=True)
 class Sheet:
-    """The grades of one notebook; `problem` says why it has none."""
+    """The grades of one notebook, none if it has no answer cells; `problem` says why it could not
+    be graded."""
 
     path: Path
     notebook: str
@@ -64,6 +65,8 @@ def grade_file(path: Path) -> Sheet:
     try:
         notebook = read_notebook(path)
         stem = notebook.stem
+        if not notebook.tagged(ANSWER):
+            return Sheet(path, stem)
         lab, exercises = exercises_of(stem)
         return Sheet(path, stem, _grades(notebook, lab, exercises))
     except LabError as error:

@@ -26,6 +26,7 @@ from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.studies.guesses import Guess, guesses
 from labs.studies.progress import Bar
+from labs.studies.recorded_parameters import refusal
 from labs.studies.testbeds import command_for, newest_with, parameters_of
 
 # How many conditions the summary of a study names.
@@ -271,8 +272,11 @@ def _recorded(p: LabParameters) -> Study:
     lab = lab_of(p)
     folder = recorded.runs_of(lab.name)
     requested = [condition.as_json() for condition in lab.conditions(p)]
-    runs = recorded.matching(
-        lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib
-    )
+    try:
+        runs = recorded.matching(
+            lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib
+        )
+    except recorded.NotRecorded as error:
+        raise BadInput(refusal(lab, p, error.condition) or str(error)) from None
     file = folder / STUDIES / f"{lab.name}.json"
     return Study(p, tuple(runs), folder, file if file.is_file() else None, False, lab=lab)
