@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from labs.drive.parameters.declare import LabParameters
     from labs.grading.grade import grade
     from labs.read import capture
+    from labs.read.display.guesses import guesses
     from labs.read.display.topology import topology
     from labs.read.lab import Lab
     from labs.studies import chart_access as charts
     from labs.studies import run_access as runs
-    from labs.studies.guesses import guesses
     from labs.studies.study import study
     from labs.studies.testbeds import testbeds
     from labs.studies.verdicts import verdicts
@@ -50,7 +50,7 @@ _PLACES = {
     "charts": "labs.studies.chart_access",
     "errors": "labs.errors",
     "grade": "labs.grading.grade:grade",
-    "guesses": "labs.studies.guesses:guesses",
+    "guesses": "labs.read.display.guesses:guesses",
     "runs": "labs.studies.run_access",
     "study": "labs.studies.study:study",
     "testbeds": "labs.studies.testbeds:testbeds",

@@ -16,6 +16,7 @@ from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing
 from labs.launch import launch
 from labs.launch.plan import titles
+from labs.read.display.guesses import Guess, guesses
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.lab import Lab
@@ -24,7 +25,6 @@ from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
-from labs.studies.guesses import Guess, guesses
 from labs.studies.progress import Bar
 from labs.studies.recorded_parameters import refusal
 from labs.studies.testbeds import command_for, newest_with, parameters_of
@@ -147,7 +147,27 @@ class Study:
             for name in self.conditions
             if any(fnmatchcase(name, pattern) for pattern in conditions or ("*",))
         ]
-        requested = replace(self.parameters, kernel=kernel, only=",".join(names))
+        return self._compared_with(replace(self.parameters, kernel=kernel, only=",".join(names)))
+
+    def with_conditions(self, *conditions: str) -> Study:
+        """A study with the same parameters of those conditions of size full that match one of the
+        patterns.
+
+        Missing runs are performed. If that is impossible, the study has no runs, and `lacks` says
+        what to do.
+        """
+        every = replace(self.parameters, size="full", only="")
+        names = [
+            one.name
+            for one in self.lab.conditions(every)
+            if any(fnmatchcase(one.name, pattern) for pattern in conditions)
+        ]
+        if not names:
+            raise BadInput(f"no condition of {self.lab.name} matches {', '.join(conditions)}")
+        return self._compared_with(replace(every, only=",".join(names)))
+
+    def _compared_with(self, requested: LabParameters) -> Study:
+        """Another study; this one stays the newest of its folder."""
         try:
             found = study(requested)
         except (Missing, BadInput) as error:
@@ -155,7 +175,6 @@ class Study:
                 requested, (), self.folder, None, self.live, lab=self.lab, lacks=str(error)
             )
         if self.live and self.file is not None:
-            # This study stays the newest of its folder; the other is only compared with it.
             write_study(
                 self.folder,
                 self.lab.name,
