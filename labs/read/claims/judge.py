@@ -50,9 +50,15 @@ def verdicts(lab: Lab, runs: Iterable[Run]) -> tuple[Verdict, ...]:
     if lab.ledger is None:
         raise BadInput(f"the lab {lab.name} has no claims to judge")
     article = read(lab.ledger)
-    judges = getattr(lab.part("claims"), "JUDGES", {})
+    judges = judges_of(lab)
     seen = Evidence(lab, {run.condition: run for run in runs})
     return tuple(judge(claim, seen, judges, article.parameters) for claim in article.claims)
+
+
+def judges_of(lab: Lab) -> Mapping[str, Judge]:
+    """The judging functions of a lab, by name."""
+    found: Mapping[str, Judge] = getattr(lab.part("claims"), "JUDGES", {})
+    return found
 
 
 def judge(
@@ -249,7 +255,7 @@ def _hardware(
     return Finding(
         verdict=HARDWARE,
         measured=None if figures is None else _one(figures),
-        reason=f"{reason}; measured: {excluded[0] if excluded else 'that of this testbed'}",
+        reason=f"{reason}; here: {excluded[0]}" if excluded else reason,
     )
 
 

@@ -274,12 +274,15 @@ def _agreed(one: Verdict, other: Verdict) -> Verdict:
 
 
 def _beside(one: Verdict, other: Verdict) -> Verdict:
-    """What two testbeds say of a figure of the author's machine."""
+    """What two testbeds say of a figure of the author's machine: both figures, both reasons."""
     if not other.is_known:
         return one
     if not one.is_known:
         return other
-    return _agreed(one, other)
+    together = _agreed(one, other)
+    if other.reason == one.reason:
+        return together
+    return replace(together, reason=f"{together.reason}, {other.reason}")
 
 
 def _measured(row: ConditionComparison) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
-from labs.experiments.buffers.conditions import ALGORITHMS, LOSS
+from labs.experiments.buffers.conditions import ALGORITHMS
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
@@ -68,7 +68,7 @@ def _speeds(claim: Claim, seen: Evidence) -> Speeds:
     """Runs without a figure are left out, so that their control is lacking."""
     found: dict[float, dict[str, list[float]]] = {}
     for row in map(seen.row, seen.matching(*claim.conditions)):
-        if row["group"] != LOSS.name or row["goodput_mib_s"] is None:
+        if row["goodput_mib_s"] is None:
             continue
         of_loss = found.setdefault(row["loss_pct"], {})
         of_loss.setdefault(row["congestion_control"], []).append(float(row["goodput_mib_s"]))

@@ -7,10 +7,10 @@ from labs.read.claims.evidence import Evidence
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import HARDWARE, Finding
 from labs.read.display.format import in_three_digits
-from labs.read.display.provenance import asked
 from labs.read.theory.bdp import line_goodput_bytes_s
 
 COLUMN = "goodput_mib_s"
+LATE = "a shaper whose timer fires late loses rate, because tc's default cburst is one packet"
 
 
 def shaper_ceiling(claim: Claim, seen: Evidence) -> Finding:
@@ -24,24 +24,25 @@ def shaper_ceiling(claim: Claim, seen: Evidence) -> Finding:
     )
     rate_mbit = float(claim.arguments["rate_mbit"])
     line = line_goodput_bytes_s(rate_mbit) / MIB
-    levels = [100 * level / line for level in _levels(claim)]
-    reason = (
-        f"the article's three downloads that fill the link end at one ceiling, {min(levels):.0f} "
-        f"to {max(levels):.0f} % of the {in_three_digits(line)} MiB/s of payload that "
-        f"{rate_mbit:g} Mbit/s carry. A shaper whose timer fires late loses rate, because tc's "
-        "default cburst is one packet"
-    )
+    virtual = any(seen.run(one).testbed == "virtual" for one in seen.matching(*claim.conditions))
     with_short, with_large = _speed(seen, short), _speed(seen, large)
-    if with_short is not None and with_large is not None:
-        run = seen.run(short)
-        reason += (
-            f": on {run.testbed} ({asked(run.link.asked)}) {in_three_digits(with_short)} MiB/s "
-            f"with the article's burst ({short}) and {in_three_digits(with_large)} with one that "
-            f"covers late timers ({large}), a ratio of {with_short / with_large:.2f}"
-        )
-        reason += "; in virtual time no timer is late" if run.testbed == "virtual" else ""
+    if with_short is None or with_large is None:
+        effect = f"conditions {short} and {large} on two machines measure how much"
+    elif virtual:
+        effect = f"in virtual time no timer is late, and {short} fills the line as {large} does"
     else:
-        reason += f"; conditions {short} and {large} on two machines measure how much"
+        effect = (
+            f"with the article's burst {in_three_digits(with_short)} MiB/s, with one that covers "
+            f"late timers {in_three_digits(with_large)}, a ratio of {with_short / with_large:.2f}"
+        )
+    reason = f"{LATE}: {effect}"
+    if virtual:
+        levels = [100 * level / line for level in _levels(claim)]
+        reason += (
+            f". The article's three downloads that fill the link end at one ceiling, "
+            f"{min(levels):.0f} to {max(levels):.0f} % of the {in_three_digits(line)} MiB/s of "
+            f"payload that {rate_mbit:g} Mbit/s carry"
+        )
     return Finding(verdict=HARDWARE, measured=_speed(seen, name), reason=reason)
 
 

@@ -13,9 +13,9 @@ import labs
 from labs.cli.__main__ import main
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
-from labs.read.claims.evidence import runs_of
 from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
+from labs.read.claims.sources import runs_of
 from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS, by_both
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine
