@@ -40,7 +40,7 @@ BUFFERS_MIB = (41.0, 45.6)
 BLOCK_BYTES, BLOCK_RATE_BYTES_S, BELIEVED_RTT_MS = 1e6, 100e6, 400.0
 """The article's block, its rate, and the round trip that the article assumed (A1.18)."""
 SHARE_SCALE = 2
-WITNESSES_RATE_MBIT, WITNESSES_MIB = 200.0, 128
+WITNESSES_RATE_MBIT, WITNESSES_MIB = 150.0, 128
 """The link and the file on which notebook 07 compares two testbeds."""
 
 # Tolerances in %, below the 4.9 % that MB and MiB differ by unless a reason is given.
