@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from labs.drive.condition import without_group
 from labs.drive.parameters.declare import LabParameters, declared, plain
 from labs.drive.record.seal import canonical
 from labs.drive.record.study_file import StudyFile
@@ -78,7 +77,7 @@ def _matters(lab: Lab, p: LabParameters, found: LabParameters, name: str, condit
 
 
 def _inputs(lab: Lab, p: LabParameters) -> list[bytes]:
-    return [canonical(without_group(one.as_json())) for one in lab.conditions(p)]
+    return [canonical(one.as_json()) for one in lab.conditions(p)]
 
 
 def _told(p: LabParameters, name: str, alike: list[LabParameters]) -> str:

@@ -28,6 +28,7 @@ from labs.read.theory.bounds import (
 )
 
 START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "02-windows-kernels-and-loss"
+WITNESSES = "07-two-witnesses"
 LIMITS = {LINE: "link", RECEIVE_WINDOW: "receive window", SEND_BUFFER: "send buffer"}
 """What may limit a flow, as an answer names it."""
 LINK = Buffers()
@@ -39,6 +40,8 @@ BUFFERS_MIB = (41.0, 45.6)
 BLOCK_BYTES, BLOCK_RATE_BYTES_S, BELIEVED_RTT_MS = 1e6, 100e6, 400.0
 """The article's block, its rate, and the round trip that the article assumed (A1.18)."""
 SHARE_SCALE = 2
+WITNESSES_RATE_MBIT, WITNESSES_MIB = 200.0, 128
+"""The link and the file on which notebook 07 compares two testbeds."""
 
 # Tolerances in %, below the 4.9 % that MB and MiB differ by unless a reason is given.
 EXACT_PCT = 2.0
@@ -189,6 +192,32 @@ def granted_kib(runs: Evidence) -> Expected:
     )
 
 
+def lowest_rate_mbit(runs: Evidence) -> Expected:
+    """The rate of a link that default buffers just fill: what they admit per round trip, with the
+    headers on the link, in theory and as the run on the link of notebook 07 settled."""
+    theory = _predicted(runs, DEFAULT_RMEM, DEFAULT_WMEM)
+    seconds = LINK.delay_ms / 1e3
+    per_mbit = line_goodput_bytes_s(1.0)
+    run = runs.run(DEFAULT, rate_mbit=WITNESSES_RATE_MBIT, transfer_mib=WITNESSES_MIB)
+    admitted = (
+        min(theory.window_bytes, theory.send_bytes) / seconds,
+        *(speed * MIB for speed in _steady_mib_s(run)),
+    )
+    return around(
+        tuple(speed / per_mbit for speed in admitted),
+        BOUND_PCT,
+        _checked("what the default buffers admit per round trip", run),
+        Mistake(
+            DEFAULT_WMEM[-1] / seconds / per_mbit,
+            "This takes the whole send buffer as payload. What it admits is send_bytes.",
+        ),
+        Mistake(
+            theory.window_bytes / seconds / per_mbit,
+            "This is the limit of the receive window alone. The send buffer admits less.",
+        ),
+    )
+
+
 EXERCISES = (
     Exercise("bdp_mib", START, "the BDP of the link", bdp_mib, "MiB"),
     Exercise("limit", START, "what limits default", default_limit, choices=tuple(LIMITS.values())),
@@ -199,6 +228,9 @@ EXERCISES = (
     Exercise("used_pct", BUFFERS, "use of the link by stop-and-wait", used_pct, "%"),
     Exercise("scaled_mib_s", WINDOWS, "goodput with another share", scaled_mib_s, "MiB/s"),
     Exercise("granted_kib", WINDOWS, "what setsockopt grants", granted_kib, "KiB"),
+    Exercise(
+        "lowest_rate_mbit", WITNESSES, "the rate default just fills", lowest_rate_mbit, "Mbit/s"
+    ),
 )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labs.drive.condition import seed_of, without_group
+from labs.drive.condition import seed_of
 from labs.drive.kernel.versions import age, read_kernel_spec, release_of
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import canonical, digest
@@ -133,7 +133,7 @@ def _one(lab: str, requested: Mapping[str, Any], known: Sequence[Run]) -> Run:
 def _differences(requested: Mapping[str, Any], run: Run) -> list[str]:
     """What was requested and is different in a recorded run, in words."""
     inputs = run.inputs
-    found = _unequal(without_group(requested["condition"]), without_group(inputs["condition"]))
+    found = _unequal(requested["condition"], run.condition_asked.as_json())
     for name in ("seed", "memory_mib"):
         if requested[name] != inputs[name]:
             found.append(f"{name} = {requested[name]} (recorded: {inputs[name]})")
