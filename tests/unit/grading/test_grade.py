@@ -15,8 +15,8 @@ from tests.student_work import with_answers, write
 
 # From the articles and the textbook: 1 Gbit/s x 0.2 s are 25 MB; httping's 404.2 ms (A1.4); the
 # article's buffer of 50 MB (A1.10) is 47.7 MiB; 10 ms of 210 ms; a buffer of one BDP of which 3/4
-# are window (A1.11): 0.75 x 25 MB / 0.2 s; twice 128 KiB (A1.14); 40 ms, and one round trip more
-# than without Nagle's algorithm.
+# are window (A1.11): 0.75 x 25 MB / 0.2 s; twice 128 KiB (A1.14); the article's 13.4 MiB/s (A1.6)
+# with 66 bytes of headers per 1448; 40 ms, and one round trip more than without Nagle's algorithm.
 RIGHT_ANSWERS = {
     "00-start-here": {"bdp_mib": "25e6 / 2**20", "limit": '"send buffer"', "longest_rtt_ms": "24"},
     "01-buffers-and-bdp": {
@@ -29,6 +29,7 @@ RIGHT_ANSWERS = {
         "scaled_mib_s": "0.75 * 25e6 / 0.2 / 2**20",
         "granted_kib": "2 * 128",
     },
+    "07-two-witnesses": {"lowest_rate_mbit": "13.4 * 2**20 * 8 / 1e6 * 1514 / 1448"},
     "03-nagle-and-delayed-ack": {
         "longest_wait_ms": "44",
         "far_off_ms": "20 + 44 + 20",
@@ -184,3 +185,14 @@ def test_grade_in_a_notebook_has_one_row_per_exercise() -> None:
 def test_grade_of_an_unknown_notebook_is_refused() -> None:
     with pytest.raises(BadInput, match="has no graded exercises"):
         labs.grade("09-unknown", {})
+
+
+@pytest.mark.parametrize("runs", ["/", "/dev", "..", "runs/../../.."])
+def test_grade_file_looks_only_for_runs_in_a_hostile_folder(runs: str, tmp_path: Path) -> None:
+    path = with_answers("00-start-here", tmp_path, RIGHT_ANSWERS["00-start-here"])
+    notebook = json.loads(path.read_text("utf-8"))
+    for cell in notebook["cells"]:
+        if "parameters" in cell["metadata"].get("tags", []):
+            cell["source"] = f'TESTBED = "virtual"\nRUNS = "{runs}"\n'
+    write(path, notebook)
+    assert grade_file(path).points == 3

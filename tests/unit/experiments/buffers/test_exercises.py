@@ -31,6 +31,7 @@ BY_HAND = {
     "used_pct": 100 * 10 / 210,
     "scaled_mib_s": 0.75 * 25e6 / 0.2 / 2**20,
     "granted_kib": 256.0,
+    "lowest_rate_mbit": 13.4 * 2**20 * 8 / 1e6 * 1514 / 1448,
 }
 
 
