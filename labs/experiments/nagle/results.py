@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.nagle.prediction import expected, settings_of
+from labs.experiments.nagle.prediction import expected, median_ms, settings_of
 from labs.experiments.nagle.requests import Answered, answered
 from labs.read.claims.ledger import Article, figure_of_claim, read
 from labs.read.readings.instruments import capture_losses
@@ -69,7 +69,7 @@ def results(run: Run) -> Results:
         p50_ms=took.p50_ms,
         p99_ms=took.p99_ms,
         predicted_mean_ms=theory.mean_ms if theory else None,
-        predicted_p50_ms=theory.steady_ms if theory else None,
+        predicted_p50_ms=median_ms(run),
         article_ms=articles_own or None,
         article_claim=claim if articles_own else None,
         stalled_pct=seen.stalled_pct,
