@@ -98,8 +98,7 @@ def test_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms: in
     assert 30 <= high / bars[0].width <= 61
     assert f"link as asked ({delay_ms}.0 ms) · " in texts(figure)
     assert "90 % of the requests stall" in texts(figure)
-    # The theory has no word above a round trip of 40 ms.
-    assert texts(figure).count("no prediction") == (0 if delay_ms == 20 else 4)
+    assert "no prediction" not in texts(figure)
     if delay_ms == 20:
         assert "predicted: 84.0 ms for all but the first" in texts(figure)
         lines = [shape.x0 for shape in figure.layout.shapes]
