@@ -117,7 +117,7 @@ def test_main_judges_a_source_by_the_articles_on_its_labs(
     assert {id_[:2] for id_ in as_json(capsys, "--from", str(RUNS))} == {"A1"}
     found = as_json(capsys, "--from", str(recorded.folder() / "nagle.tar.xz"))
     assert list(found) == [f"A3.{number}" for number in range(1, 10)]
-    assert {entry["verdict"] for entry in found.values()} == {"holds", "hardware"}
+    assert {entry["verdict"] for entry in found.values()} == {"holds", "hardware", "wrong"}
 
 
 def test_main_adds_further_studies_of_the_same_parameters(
