@@ -1,4 +1,4 @@
-"""What the lab `nagle` runs: every condition, from the parameters."""
+"""The conditions of the lab `nagle`, computed from its parameters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BULK_BYTES = 2 * MIB
 SMALL_WRITES, SMALL_WRITE_BYTES, WRITE_EVERY_MS = 1000, 100, 2
 
 ON_MACHINES = ("off", "on", "off-no-k", "quickack")
-"""What is run on two machines, where each run takes real time."""
+"""The conditions of size small on two machines, where each run takes real time."""
 SMALL = (
     "off",
     "on",
@@ -74,20 +74,20 @@ SMALL = (
 
 
 def conditions(p: Nagle) -> tuple[Condition, ...]:
-    """The conditions that parameters ask for: those of `only`, or those of the size.
+    """The conditions that the parameters request: those of `only`, or those of the size.
 
-    BadInput for more requests at a time than there are, which ab refuses, and for a capture
-    file that does not exist.
+    BadInput if `concurrency` exceeds `requests`, which ab refuses, and for a capture file that does
+    not exist.
     """
     if p.capture_file and not Path(p.capture_file).is_file():
         raise BadInput(
-            f"there is no capture {p.capture_file}. Set capture_file to a pcap or pcapng file, "
-            "or to nothing"
+            f"there is no capture {p.capture_file}. Allowed: a pcap or pcapng file, or nothing. "
+            "Set capture_file"
         )
     if p.concurrency > p.requests:
         raise BadInput(
-            f"concurrency {p.concurrency} is more than the {p.requests} requests there "
-            f"are; allowed: 1 to {p.requests}"
+            f"concurrency {p.concurrency} is more than the {p.requests} requests. "
+            f"Allowed: 1 to {p.requests}"
         )
     every = {condition.name: condition for condition in _every(p)}
     if p.only or p.size == "full":
@@ -122,7 +122,7 @@ def _every(p: Nagle) -> Iterator[Condition]:
 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """The article's own rows, and Nagle's algorithm and the delayed ACK on and off in turn."""
+    """The article's conditions, and Nagle's algorithm and delayed ACKs on and off."""
     for name, nodelay in (("off", False), ("on", True)):
         own = replace(base, nodelay=nodelay)
         yield name, own
@@ -147,7 +147,7 @@ def _sizes(base: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def _pieces(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """A response in many small writes: what of them Nagle's algorithm coalesces."""
+    """A response in many small writes, which Nagle's algorithm may coalesce."""
     yield "pieces", base
     yield "pieces-quickack", replace(base, quickack=ROUTE)
     yield "pieces-on", replace(base, nodelay=True)
@@ -184,7 +184,7 @@ def _far(base: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition starts."""
+    """The programs that a condition needs."""
     settings = read_settings(Settings, condition.settings)
     return tuple(name for name in (NGINX, AB) if name in (settings.server, settings.client))
 

@@ -350,9 +350,9 @@ def test_describe_run_says_who_waits_for_whom() -> None:
         "**900 of 1000 requests** follow this sequence: request; first part; silence;"
     )
     assert "the server waits for the client" in said
-    assert "100 follow another sequence, each the first one on its connection" in said
+    assert "100 follow another sequence, each the first on its connection" in said
     assert "No request stalls." in recorded_nagle().describe("on")
-    assert "**off**: 39.7 ms on average (predicted: 39.6 ms; the article: 44.619 ms)" in (
+    assert "**off**: mean 39.7 ms (predicted: 39.6 ms; article: 44.619 ms)" in (
         recorded_nagle().describe()
     )
 
@@ -368,7 +368,7 @@ def test_own_requests_of_a_capture_without_any() -> None:
     nothing = table_of(nagle_run("ask")).iloc[:0]
     rows = exchanges(nothing)
     assert figures(nothing, rows).requests == 0
-    assert describe_requests(rows) == "There is no request in this capture."
+    assert describe_requests(rows) == "This capture contains no request."
     with pytest.raises(BadInput, match="no request"):
         typical(rows)
 
