@@ -243,6 +243,6 @@ def test_beside_wireshark_has_our_marks_or_says_why_not(monkeypatch: pytest.Monk
     found = beside_wireshark(path, segments, rows)
     if isinstance(found, pandas.DataFrame):
         assert list(found["from"]) == ["client", "server", "client", "server", "client"]
-        assert found["Wireshark's ack_rtt (s)"].map(lambda it: float(it or 0)).max() == pytest.approx(
-            0.044, abs=0.001
-        )
+        assert found["Wireshark's ack_rtt (s)"].map(
+            lambda it: float(it or 0)
+        ).max() == pytest.approx(0.044, abs=0.001)
