@@ -8,7 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from labs.drive.condition import without_group
 from labs.drive.parameters.declare import LabParameters, declared, plain
 from labs.drive.record.seal import canonical
 from labs.drive.record.study_file import StudyFile
@@ -107,7 +106,7 @@ def _shared(runs: Sequence[Run], file: StudyFile) -> int:
 
 
 def _requested(run: Run) -> bytes:
-    return canonical(without_group(run.condition_asked.as_json()))
+    return canonical(run.condition_asked.as_json())
 
 
 def parameters_of(file: StudyFile, cls: type[LabParameters], testbed: str) -> LabParameters:

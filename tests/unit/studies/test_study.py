@@ -120,7 +120,7 @@ def test_study_of_recorded_runs_makes_nothing(
 
 @pytest.mark.usefixtures("kept")
 def test_study_refuses_recorded_runs_with_another_link() -> None:
-    with pytest.raises(BadInput, match="rate_mbit 10, not 100"):
+    with pytest.raises(BadInput, match=r"rate_mbit = 100 \(recorded: 10\)"):
         labs.study(dataclasses.replace(RECORDED, rate_mbit=100))
 
 

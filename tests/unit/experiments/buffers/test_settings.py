@@ -33,7 +33,6 @@ from labs.experiments.buffers.results import (
 )
 from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import WMEM, parameter
-from labs.experiments.buffers.sweep import points
 from labs.read.claims.ledger import figures_by_column
 from labs.read.readings.instruments import instants
 from labs.read.runs.run import Run
@@ -167,10 +166,9 @@ def test_by_condition_has_the_figure_of_the_ledger() -> None:
     assert "The article (A1.7) has 14.9 MiB/s in the steady state." in describe(study.results())
 
 
-def test_group_of_a_run_without_one() -> None:
+def test_group_of_a_run() -> None:
     groups: dict[str, set[str]] = {}
     for run in real_study("6.1").runs:
-        assert "group" not in run.inputs["condition"]
         groups.setdefault(find("buffers").group_of(run), set()).add(run.condition)
     assert groups[ARTICLE.name] == {"shaped", "default", "wmem", "both", "rmem100"}
     assert groups[REQUESTS.name] == {"setsockopt", "setsockopt-raised", "by-hand", "httping"}
@@ -178,12 +176,10 @@ def test_group_of_a_run_without_one() -> None:
     assert len(groups[SWEEP.name]) == 7 and len(groups[LOSS.name]) == 5
 
 
-def test_group_of_a_run_with_one() -> None:
-    """The run's own word counts, whatever its condition is called."""
+def test_group_of_a_run_by_the_name_of_its_condition() -> None:
+    """A group that an earlier version wrote into the run does not count."""
     run = with_condition(real_study("6.1").run("sweep-98k"), group=SHARE.name)
-    assert find("buffers").group_of(run) == SHARE.name
-    study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
-    assert points(study.results()).empty
+    assert find("buffers").group_of(run) == SWEEP.name
 
 
 def test_conditions_are_ordered_by_group() -> None:
