@@ -6,6 +6,7 @@
     labs.charts.buffers.by_condition(study.results())
     labs.buffers.advice(1000, 200, "6.1")   # what the lab has for its notebook
     labs.verdicts(study)                    # what an article says, and whether it holds
+    labs.grade("00-start-here", globals())  # the answers in the notebook, with hints
 
 Importing this package loads nothing else; each part loads when it is used.
 """
@@ -19,7 +20,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labs import errors
     from labs.drive.parameters.declare import LabParameters
+    from labs.grading.grade import grade
     from labs.read import capture
+    from labs.read.display.guesses import guesses
+    from labs.read.display.topology import topology
     from labs.read.lab import Lab
     from labs.studies import chart_access as charts
     from labs.studies import run_access as runs
@@ -27,15 +31,30 @@ if TYPE_CHECKING:
     from labs.studies.testbeds import testbeds
     from labs.studies.verdicts import verdicts
 
-__all__ = ["capture", "charts", "check", "errors", "runs", "study", "testbeds", "verdicts"]
+__all__ = [
+    "capture",
+    "charts",
+    "check",
+    "errors",
+    "grade",
+    "guesses",
+    "runs",
+    "study",
+    "testbeds",
+    "topology",
+    "verdicts",
+]
 
 _PLACES = {
     "capture": "labs.read.capture",
     "charts": "labs.studies.chart_access",
     "errors": "labs.errors",
+    "grade": "labs.grading.grade:grade",
+    "guesses": "labs.read.display.guesses:guesses",
     "runs": "labs.studies.run_access",
     "study": "labs.studies.study:study",
     "testbeds": "labs.studies.testbeds:testbeds",
+    "topology": "labs.read.display.topology:topology",
     "verdicts": "labs.studies.verdicts:verdicts",
 }
 

@@ -29,6 +29,8 @@ COMMANDS: dict[str, str] = {
     "runs": "list, show, compare, pack and record runs, and write them as a table",
     "claims": "judge an article's claims by runs: expected, predicted, measured, verdict",
     "publish": "run a notebook and write it as one HTML page that works offline",
+    "student": "write the students' copies of notebooks, without solutions",
+    "grade": "grade the answers in notebooks, with hints",
     "capture": "read a packet capture: segments, connections, stalls with reasons, diagrams",
     "kernel": "build, check and list the kernels that the virtual testbed boots",
 }

@@ -29,8 +29,8 @@ class Group:
 class Condition:
     """A name, the link, the sysctls per host ({"server": {name: value}}), and the lab's settings.
 
-    `group` is the name of one of the lab's groups, or empty in a lab without any; it has no effect
-    on a run.
+    `group` is the name of one of the lab's groups, or empty in a lab without any. It has no effect
+    on a run and is not among a run's inputs.
     """
 
     name: str
@@ -46,20 +46,12 @@ class Condition:
             "link": asdict(self.link),
             "sysctls": {host: dict(values) for host, values in self.sysctls.items()},
             "settings": dict(self.settings),
-            "group": self.group,
         }
 
 
 def from_json(data: Mapping[str, Any]) -> Condition:
-    """The condition that `as_json` wrote; those of earlier versions have no group."""
-    return Condition(
-        data["name"], Link(**data["link"]), data["sysctls"], data["settings"], data.get("group", "")
-    )
-
-
-def without_group(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What `as_json` wrote, without the group: everything that affects a run."""
-    return {name: value for name, value in data.items() if name != "group"}
+    """The condition that `as_json` wrote, now or in an earlier version."""
+    return Condition(data["name"], Link(**data["link"]), data["sysctls"], data["settings"])
 
 
 def as_settings(settings: Any) -> dict[str, Setting]:

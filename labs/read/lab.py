@@ -92,19 +92,20 @@ class Lab:
     def group_of(self, run: Run) -> str:
         """The name of the group of a run's condition; empty if it has none.
 
-        A run recorded before runs had one is looked up by name among the conditions of size full
-        on the same link.
+        A run does not contain it. It is looked up by the condition's name among those of size full
+        on the same link; a link that the lab does not allow has none.
         """
         condition = run.inputs["condition"]
-        if "group" in condition:
-            return str(condition["group"])
         declared = {one.name for one in dataclasses.fields(self.Parameters)}
         given: dict[str, Any] = {
             name: float(condition["link"][name])
             for name in ("rate_mbit", "delay_ms")
             if name in declared and condition["link"][name] is not None
         }
-        known = self.conditions(self.Parameters(size="full", **given))
+        try:
+            known = self.conditions(self.Parameters(size="full", **given))
+        except BadInput:
+            return ""
         return next((one.group for one in known if one.name == run.condition), "")
 
     def title_of(self, group: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from html import escape
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import lab_of
-from labs.drive.parameters.declare import LabParameters, did_you_mean
+from labs.drive.parameters.declare import LabParameters, did_you_mean, unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing
 from labs.launch import launch
 from labs.launch.plan import titles
+from labs.read.display.guesses import Guess, guesses
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.lab import Lab
@@ -24,6 +26,7 @@ from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.studies.progress import Bar
+from labs.studies.recorded_parameters import refusal
 from labs.studies.testbeds import command_for, newest_with, parameters_of
 
 # How many conditions the summary of a study names.
@@ -65,10 +68,10 @@ class Study:
         """The link of each run: as requested, as measured before the run, and the verdict."""
         return Table(
             {
-                "condition": self.conditions,
-                "asked": [asked(run.link.asked) for run in self.runs],
-                "measured": [measured(run.link.measured) for run in self.runs],
-                "verdict": [run.link.verdict for run in self.runs],
+                "Condition": self.conditions,
+                "Requested": [asked(run.link.asked) for run in self.runs],
+                "Measured": [measured(run.link.measured) for run in self.runs],
+                "Verdict": [run.link.verdict for run in self.runs],
             }
         )
 
@@ -82,6 +85,19 @@ class Study:
             if table[name].isna().all():
                 table[name] = table[name].astype(float)
         return table
+
+    def guesses(self, column: str, guessed: Mapping[str, Guess]) -> Table:
+        """Guesses by condition, beside the prediction and the measurement of a column of the
+        results. BadInput for an unknown column or condition, and for a guess that is no number."""
+        if column not in self.lab.columns:
+            raise BadInput(unknown(column, self.lab.columns, "column of the results"))
+        one = self.lab.columns[column]
+        rows = {}
+        for condition, guess in guessed.items():
+            values = self.lab.results(self.run(condition)).values
+            predicted = None if one.predicted_by is None else values.get(one.predicted_by)
+            rows[condition] = (guess, predicted, values.get(column))
+        return guesses(rows, one.unit)
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
@@ -131,7 +147,27 @@ class Study:
             for name in self.conditions
             if any(fnmatchcase(name, pattern) for pattern in conditions or ("*",))
         ]
-        requested = replace(self.parameters, kernel=kernel, only=",".join(names))
+        return self._compared_with(replace(self.parameters, kernel=kernel, only=",".join(names)))
+
+    def with_conditions(self, *conditions: str) -> Study:
+        """A study with the same parameters of those conditions of size full that match one of the
+        patterns.
+
+        Missing runs are performed. If that is impossible, the study has no runs, and `lacks` says
+        what to do.
+        """
+        every = replace(self.parameters, size="full", only="")
+        names = [
+            one.name
+            for one in self.lab.conditions(every)
+            if any(fnmatchcase(one.name, pattern) for pattern in conditions)
+        ]
+        if not names:
+            raise BadInput(f"no condition of {self.lab.name} matches {', '.join(conditions)}")
+        return self._compared_with(replace(every, only=",".join(names)))
+
+    def _compared_with(self, requested: LabParameters) -> Study:
+        """Another study; this one stays the newest of its folder."""
         try:
             found = study(requested)
         except (Missing, BadInput) as error:
@@ -139,7 +175,6 @@ class Study:
                 requested, (), self.folder, None, self.live, lab=self.lab, lacks=str(error)
             )
         if self.live and self.file is not None:
-            # This study stays the newest of its folder; the other is only compared with it.
             write_study(
                 self.folder,
                 self.lab.name,
@@ -256,8 +291,11 @@ def _recorded(p: LabParameters) -> Study:
     lab = lab_of(p)
     folder = recorded.runs_of(lab.name)
     requested = [condition.as_json() for condition in lab.conditions(p)]
-    runs = recorded.matching(
-        lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib
-    )
+    try:
+        runs = recorded.matching(
+            lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib
+        )
+    except recorded.NotRecorded as error:
+        raise BadInput(refusal(lab, p, error.condition) or str(error)) from None
     file = folder / STUDIES / f"{lab.name}.json"
     return Study(p, tuple(runs), folder, file if file.is_file() else None, False, lab=lab)

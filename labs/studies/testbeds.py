@@ -8,7 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from labs.drive.condition import without_group
 from labs.drive.parameters.declare import LabParameters, declared, plain
 from labs.drive.record.seal import canonical
 from labs.drive.record.study_file import StudyFile
@@ -35,11 +34,11 @@ def testbeds(p: LabParameters) -> Table:
     found = examine(p.kernel)
     return Table(
         {
-            "testbed": [one.testbed for one in found],
-            "what it is": [one.what for one in found],
-            "runs here": ["yes" if one.can_run else "no" for one in found],
-            "if not, why": [_reason(one) for one in found],
-            "the next step": [one.first_step() for one in found],
+            "Testbed": [one.testbed for one in found],
+            "What it is": [one.what for one in found],
+            "Runs here": ["yes" if one.can_run else "no" for one in found],
+            "Reason if not": [_reason(one) for one in found],
+            "Next step": [one.first_step() for one in found],
         }
     )
 
@@ -107,7 +106,7 @@ def _shared(runs: Sequence[Run], file: StudyFile) -> int:
 
 
 def _requested(run: Run) -> bytes:
-    return canonical(without_group(run.condition_asked.as_json()))
+    return canonical(run.condition_asked.as_json())
 
 
 def parameters_of(file: StudyFile, cls: type[LabParameters], testbed: str) -> LabParameters:

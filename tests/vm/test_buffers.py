@@ -21,8 +21,8 @@ from tests.conftest import DEFAULT_KERNEL, no_kernel
 from tests.vm.conftest import On
 
 CONDITIONS = ["unshaped", "shaped", "default", "wmem", "both", "rmem100"]
-# On machines a run takes about half a minute, and runs are repeated.
-pytestmark = pytest.mark.timeout(1500)
+# On machines a run takes about half a minute, twice that on a busy host, and runs are repeated.
+pytestmark = pytest.mark.timeout(3000)
 IN_THE_MIDDLE_S = 90
 INTERRUPTED = 130
 
@@ -34,7 +34,7 @@ ONCE = (
     "--testbed",
     "vagrant",
     "--rate-mbit",
-    "100",
+    "150",
     "--transfer-mib",
     "128",
     "--repetitions-min",
@@ -58,7 +58,12 @@ def labs(*words: str) -> subprocess.Popen[str]:
 def answer(*words: str) -> dict[str, Any]:
     """The JSON output of a command."""
     process = labs(*words, "--json")
-    printed, said = process.communicate()
+    try:
+        printed, said = process.communicate()
+    finally:
+        if process.poll() is None:  # this test took too long, and the next ones need the machines
+            process.send_signal(signal.SIGINT)
+            process.wait()
     assert process.returncode == 0, said
     found: dict[str, Any] = json.loads(printed)
     return found
@@ -82,13 +87,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     )
 
 
-def test_buffers_size_small_has_six_conditions_at_100_mbit(
+def test_buffers_size_small_has_six_conditions_at_150_mbit(
     study: tuple[Path, dict[str, Any]],
 ) -> None:
     _, said = study
     assert [row["condition"] for row in said["results"]] == CONDITIONS
     shaped = [row["link"]["asked"] for row in said["results"] if row["condition"] != "unshaped"]
-    assert {asked["rate_mbit"] for asked in shaped} == {100}
+    assert {asked["rate_mbit"] for asked in shaped} == {150}
     assert {asked["delay_ms"] for asked in shaped} == {0, 200}
 
 
@@ -121,7 +126,7 @@ def test_testbeds_agree(study: tuple[Path, dict[str, Any]], tmp_path: Path) -> N
         "--only",
         ",".join(CONDITIONS),
         "--rate-mbit",
-        "100",
+        "150",
         "--transfer-mib",
         "128",
         "--into",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labs.experiments.buffers.buffer_sizes import advice, to_paste
+from labs.experiments.buffers.guessed_sizes import guessed_sizes
 from labs.experiments.buffers.narrative import tell_httping, tell_kernels, tell_reckoning
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.sweep import tell_smallest
@@ -12,6 +13,7 @@ __all__ = [
     "advice",
     "bdp_bytes",
     "expected",
+    "guessed_sizes",
     "tell_httping",
     "tell_kernels",
     "tell_reckoning",

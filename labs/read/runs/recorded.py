@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labs.drive.condition import seed_of, without_group
+from labs.drive.condition import seed_of
 from labs.drive.kernel.versions import age, read_kernel_spec, release_of
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import canonical, digest
@@ -26,8 +26,16 @@ from labs.read.runs.run import Run, open_run
 
 SUMS = "SHA256SUMS"
 PROSE = "DATASETS.md"
-LIVE = 'TESTBED = "virtual" runs it here'
+LIVE = 'Set TESTBED = "virtual" to run it.'
 SHOWN = 3
+
+
+class NotRecorded(BadInput):
+    """There is no recorded run of `condition` with what was requested."""
+
+    def __init__(self, condition: str, message: str) -> None:
+        super().__init__(message)
+        self.condition = condition
 
 
 def runs_of(lab: str) -> Path:
@@ -56,7 +64,7 @@ def folder() -> Path:
         if (found / SUMS).is_file():
             return found
     raise Missing(
-        f"there is no recorded data beside {package}; install the package with its data, or {LIVE}"
+        f"there is no recorded data beside {package}. Install the package with its data. {LIVE}"
     )
 
 
@@ -73,53 +81,65 @@ def matching(
 
     Name, link, sysctls, settings, seed (of the draw) and memory must be equal; the kernel is named
     as a user names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded
-    run are its own. BadInput, in one line with what is recorded, for a condition that is not.
+    run are its own. NotRecorded, in one line with what is recorded, for a condition that is not.
     """
-    known = [
-        run
-        for where in places(lab, data)
-        for run in map(open_run, run_folders(where))
-        if run.lab == lab and run.inputs["kernel"] is not None
-    ]
-    wish = {"kernel": kernel, "memory_mib": memory_mib}
+    known = in_virtual_time(lab, places(lab, data))
     return [
-        _one(
-            lab,
-            {"condition": dict(condition), **wish, "seed": seed_of(condition["settings"], seed)},
-            known,
-        )
+        equal_to(lab, condition, known, kernel=kernel, seed=seed, memory_mib=memory_mib)
         for condition in conditions
     ]
+
+
+def in_virtual_time(lab: str, folders: Iterable[Path]) -> list[Run]:
+    """Open the runs of a lab in virtual time that are in these RUNS folders."""
+    return [
+        run
+        for folder in folders
+        for run in map(open_run, run_folders(folder))
+        if run.lab == lab and run.inputs["kernel"] is not None
+    ]
+
+
+def equal_to(
+    lab: str,
+    condition: Mapping[str, Any],
+    known: Sequence[Run],
+    *,
+    kernel: str,
+    seed: int,
+    memory_mib: int,
+) -> Run:
+    """The run among `known` that is equal to a condition as `matching` has it; else NotRecorded."""
+    wish = {"kernel": kernel, "memory_mib": memory_mib}
+    drawn = seed_of(condition["settings"], seed)
+    return _one(lab, {"condition": dict(condition), **wish, "seed": drawn}, known)
 
 
 def _one(lab: str, requested: Mapping[str, Any], known: Sequence[Run]) -> Run:
     name = requested["condition"]["name"]
     same_name = [run for run in known if run.condition == name]
     if not same_name:
-        there = ", ".join(sorted({run.condition for run in known}))
-        raise BadInput(
-            f"the recorded data has no run of {lab} {name}"
-            f"{f' (it has {there})' if there else ''}; {LIVE}"
-        )
+        available = ", ".join(sorted({run.condition for run in known})) or "none"
+        raise NotRecorded(name, f"no recorded run of `{name}` (recorded: {available}). {LIVE}")
     differing = {run: _differences(requested, run) for run in same_name}
     found = [run for run, differences in differing.items() if not differences]
     if found:
         return max(found, key=lambda run: (age(run.inputs["kernel"]["version"]), run.key))
     nearest = min(differing.values(), key=len)
     said = ", ".join(nearest[:SHOWN]) + (", ..." if len(nearest) > SHOWN else "")
-    raise BadInput(f"the recorded data has {lab} {name} with {said}; {LIVE}")
+    raise NotRecorded(name, f"no recorded run of `{name}` with {said}. {LIVE}")
 
 
 def _differences(requested: Mapping[str, Any], run: Run) -> list[str]:
-    """What a recorded run has that was not requested, in words."""
+    """What was requested and is different in a recorded run, in words."""
     inputs = run.inputs
-    found = _unequal(without_group(requested["condition"]), without_group(inputs["condition"]))
+    found = _unequal(requested["condition"], run.condition_asked.as_json())
     for name in ("seed", "memory_mib"):
         if requested[name] != inputs[name]:
-            found.append(f"{name} {inputs[name]}, not {requested[name]}")
+            found.append(f"{name} = {requested[name]} (recorded: {inputs[name]})")
     kernel = inputs["kernel"]
     if not _is_meant(requested["kernel"], kernel):
-        found.append(f"kernel {kernel['version']}, not {requested['kernel']}")
+        found.append(f"kernel = {requested['kernel']} (recorded: {kernel['version']})")
     return found
 
 
@@ -141,7 +161,7 @@ def _unequal(requested: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[
         if isinstance(mine, Mapping) and isinstance(other, Mapping):
             found += _unequal(mine, other)
         else:
-            found.append(f"{name} {input_value(other)}, not {input_value(mine)}")
+            found.append(f"{name} = {input_value(mine)} (recorded: {input_value(other)})")
     return found
 
 

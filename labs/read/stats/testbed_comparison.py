@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from labs.drive.condition import without_group
 from labs.drive.host_load import HERE
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
@@ -169,9 +168,7 @@ def _judged(one: Repeated, other: Repeated) -> ConditionComparison:
     def found(verdict: str, because: str, ratio: Interval | None = None) -> ConditionComparison:
         return ConditionComparison(one.condition, one, other, ratio, verdict, because, margin)
 
-    differing = changes(
-        *(without_group(side.runs[0].condition_asked.as_json()) for side in (one, other))
-    )
+    differing = changes(*(side.runs[0].condition_asked.as_json() for side in (one, other)))
     if differing:
         return found(NOT_COMPARED, f"the conditions differ: {', '.join(map(str, differing))}")
     if not one.figure or one.figure != other.figure:

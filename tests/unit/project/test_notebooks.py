@@ -12,9 +12,14 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.parameters.notebook_cell import from_globals
+from labs.read.lab import Lab
 
 NOTEBOOKS = sorted((Path(__file__).parents[3] / "notebooks").glob("*.ipynb"))
-TAGS = {"parameters", "check", "predict", "exercise", "solution"}
+TAGS = {"parameters", "check", "predict", "guess", "exercise", "answer", "solution"}
+HIDDEN = {"source_hidden": True, "outputs_hidden": True}
+"""How JupyterLab is told to fold a cell."""
+SECTIONS = ("**Goals.**", "**Prerequisites.**", "**Time.**")
+GRADED = [path for path in NOTEBOOKS if '"answer"' in path.read_text("utf-8")]
 LONGEST_CELL = 10
 # Assignments that `papermill --help-notebook` reads: NAME = literal  # what it is
 PARAMETER = re.compile(r"([A-Z][A-Z0-9_]*) = (.+?)  # \S.+")
@@ -37,6 +42,86 @@ def tagged(notebook: Any, tag: str) -> list[Any]:
 
 def test_notebooks_exist() -> None:
     assert NOTEBOOKS
+
+
+def lab_of(notebook: Any) -> Lab:
+    """The lab that the cell tagged check names."""
+    (check,) = tagged(notebook, "check")
+    (name,) = re.findall(r'labs\.check\("(\w+)"', check.source)
+    return find(name)
+
+
+def names_of(cells: list[Any]) -> dict[str, ast.expr]:
+    """The names that cells assign at top level, with the values."""
+    return {
+        target.id: line.value
+        for cell in cells
+        for line in ast.parse(cell.source).body
+        if isinstance(line, ast.Assign)
+        for target in line.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+@pytest.fixture(params=GRADED, ids=lambda path: path.stem)
+def graded(request: pytest.FixtureRequest) -> Any:
+    """A notebook with graded exercises; its stem is in its metadata, as in students' copies."""
+    book = nbformat.read(request.param, as_version=4)
+    book.metadata["stem"] = request.param.stem
+    return book
+
+
+def test_graded_notebook_has_goals_summary_and_reading(graded: Any) -> None:
+    first, last = graded.cells[0].source, graded.cells[-1].source
+    assert all(section in first for section in SECTIONS)
+    assert last.startswith("## Summary") and "## Further reading" in last
+    assert "RFC " in last and "Linux: " in last and "[1] *" in last
+
+
+def test_solutions_are_hidden_in_jupyterlab(graded: Any) -> None:
+    solutions = tagged(graded, "solution")
+    assert solutions
+    for cell in solutions:
+        assert cell.metadata.get("jupyter") == HIDDEN
+
+
+def test_answer_cells_have_exactly_the_exercises_of_the_notebook(graded: Any) -> None:
+    answers = names_of(tagged(graded, "answer"))
+    declared = [
+        one.name
+        for one in lab_of(graded).require("exercises").EXERCISES
+        if one.notebook == graded.metadata["stem"]
+    ]
+    assert list(answers) == declared
+    assert f'labs.grade("{graded.metadata["stem"]}", globals())' in [
+        cell.source for cell in graded.cells
+    ]
+
+
+def test_guesses_and_answers_start_empty_and_are_used(graded: Any) -> None:
+    cells = [*tagged(graded, "guess"), *tagged(graded, "answer")]
+    for value in names_of(cells).values():
+        assert isinstance(value, ast.Constant) and value.value is None
+    later = "\n".join(
+        cell.source for cell in code_cells(graded) if "guess" not in cell.metadata.get("tags", [])
+    )
+    guesses = names_of(tagged(graded, "guess"))
+    assert guesses
+    assert [name for name in guesses if not re.search(rf"\b{name}\b", later)] == []
+
+
+def test_no_other_cell_needs_a_solution(graded: Any) -> None:
+    """A student's copy has no solutions, and Run All still works."""
+    solutions = tagged(graded, "solution")
+    others = [cell for cell in code_cells(graded) if cell not in solutions]
+    only_there = set(names_of(solutions)) - set(names_of(others))
+    used = {
+        node.id
+        for cell in others
+        for node in ast.walk(ast.parse(cell.source))
+        if isinstance(node, ast.Name)
+    }
+    assert used & only_there == set()
 
 
 def test_notebook_begins_with_title_parameters_and_check(notebook: Any) -> None:

@@ -1,0 +1,96 @@
+"""The graded exercises of the notebook about Nagle's algorithm and delayed ACKs; each right answer
+is computed from the theory and, where they exist, from runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from labs.drive.testbed.link import MSS_BYTES
+from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.prediction import USUAL_HZ, expected
+from labs.experiments.nagle.results import results
+from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
+from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
+from labs.read.runs.run import Run
+from labs.read.theory.nagle import answer, wait
+
+NOTEBOOK = "03-nagle-and-delayed-ack"
+FAR_MS = 20.0
+"""The round trip of the exercise "From far away"."""
+PAGE = Nagle()
+WAYS: dict[str, dict[str, bool]] = {"off": {}, "on": {"nodelay": True}, "quickack": {"quick": True}}
+"""The arguments with which the theory describes each condition."""
+FEWER = "One round trip is missing: the held part leaves only when the ACK has arrived."
+MORE = "One round trip too many: a connection in use needs no handshake."
+ALONE = "This is the timer alone. Add the round trips."
+TOLERANCE_PCT = 2.0
+"""Answers with two digits, and less than 1 ms of work per response in virtual time."""
+
+
+def longest_wait_ms(runs: Evidence) -> Expected:
+    """How long the silence is: the delay of an ACK, which the timer may exceed by one tick."""
+    run = runs.run("off")
+    held = wait(_hz(run))
+    checked = f"the timer at {_hz(run)} Hz: {held.least_ms:g} to {held.most_ms:g} ms"
+    return around(
+        (held.least_ms, held.most_ms, *_median_ms(run)),
+        TOLERANCE_PCT,
+        checked if run is None else f"{checked}; the run {run.name}",
+        Mistake(200.0, "This is the longest delay of an ACK. Here the shortest one holds."),
+        Mistake(500.0, "This is the most that RFC 1122 permits. Linux waits less."),
+    )
+
+
+def far(condition: str) -> Callable[[Evidence], Expected]:
+    """How long a request takes over a round trip of 20 ms, on a connection that is in use."""
+
+    def found(runs: Evidence) -> Expected:
+        run = runs.run(condition, delay_ms=FAR_MS)
+        theory = expected(run) if run is not None else None
+        hz = _hz(run)
+        if theory is None:
+            theory = answer(
+                (NGINX_HEAD_BYTES, PAGE.page_bytes),
+                MSS_BYTES,
+                hz=hz,
+                rtt_ms=FAR_MS,
+                requests=PAGE.requests // PAGE.concurrency,
+                **WAYS[condition],
+            )
+        assert theory is not None  # a round trip of 20 ms is within its range
+        held = wait(hz)
+        least_ms = theory.steady_ms - (held.most_ms - held.least_ms if theory.stalls else 0.0)
+        checked = f"the theory at {hz} Hz"
+        return around(
+            (least_ms, theory.steady_ms, *_median_ms(run)),
+            TOLERANCE_PCT,
+            checked if run is None else f"{checked}; the run {run.name}",
+            *_round_trips(least_ms, theory.steady_ms),
+            *(Mistake(one, ALONE) for one in (held.least_ms, held.most_ms) if theory.stalls),
+        )
+
+    return found
+
+
+EXERCISES = (
+    Exercise("longest_wait_ms", NOTEBOOK, "the longest silence", longest_wait_ms, "ms"),
+    Exercise("far_off_ms", NOTEBOOK, "a request over 20 ms, off", far("off"), "ms"),
+    Exercise("far_on_ms", NOTEBOOK, "a request over 20 ms, on", far("on"), "ms"),
+    Exercise("far_quickack_ms", NOTEBOOK, "a request over 20 ms, quickack", far("quickack"), "ms"),
+)
+
+
+def _round_trips(least_ms: float, most_ms: float) -> tuple[Mistake, ...]:
+    """Answers with one round trip too few or too many."""
+    fewer = [Mistake(one - FAR_MS, FEWER) for one in (least_ms, most_ms) if one > FAR_MS]
+    return (*fewer, Mistake(most_ms + FAR_MS, MORE))
+
+
+def _hz(run: Run | None) -> int:
+    return USUAL_HZ if run is None or run.kernel.hz is None else run.kernel.hz
+
+
+def _median_ms(run: Run | None) -> tuple[float, ...]:
+    """The client's median, unless it is below what virtual time can tell."""
+    found = None if run is None else results(run).p50_ms
+    return () if found is None else (found,)

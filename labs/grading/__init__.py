@@ -1,0 +1,1 @@
+"""Notebooks for students, and the grading of the answers in them."""

@@ -1,0 +1,68 @@
+"""The runs that answers are checked against: the student's own, then the recorded ones. Nothing is
+run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from labs.drive.parameters.declare import LabParameters, Scalar
+from labs.errors import BadInput, LabError, Missing
+from labs.read.lab import Lab
+from labs.read.runs import recorded
+from labs.read.runs.archive import run_folders
+from labs.read.runs.run import Run, open_run
+
+
+class RunEvidence:
+    """The runs of a lab on one kernel, in `folders` or in the recorded data."""
+
+    def __init__(self, lab: Lab, kernel: str, folders: Sequence[Path]) -> None:
+        self.kernel = kernel
+        self._lab = lab
+        self._own = [run for folder in folders for run in own_runs(lab.name, folder)]
+
+    def run(self, condition: str, **parameters: Scalar) -> Run | None:
+        """A run with the lab's defaults but for these parameters; None if there is none."""
+        p = dataclasses.replace(self._defaults(), only=condition, **parameters)  # type: ignore[arg-type]
+        (wanted,) = self._lab.conditions(p)
+        for known in (self._own, recorded_runs(self._lab.name)):
+            try:
+                return recorded.equal_to(
+                    self._lab.name,
+                    wanted.as_json(),
+                    known,
+                    kernel=self.kernel,
+                    seed=p.seed,
+                    memory_mib=p.memory_mib,
+                )
+            except BadInput:
+                continue
+        return None
+
+    def _defaults(self) -> LabParameters:
+        return self._lab.Parameters(kernel=self.kernel)
+
+
+def own_runs(lab: str, folder: Path) -> list[Run]:
+    """The runs of a lab in virtual time in a folder; damaged ones are omitted."""
+    found = []
+    for path in run_folders(folder) if folder.is_dir() else ():
+        try:
+            run = open_run(path)
+        except LabError:
+            continue
+        if run.lab == lab and run.inputs["kernel"] is not None:
+            found.append(run)
+    return found
+
+
+@cache
+def recorded_runs(lab: str) -> Sequence[Run]:
+    """The recorded runs of a lab in virtual time; none without recorded data."""
+    try:
+        return recorded.in_virtual_time(lab, recorded.places(lab))
+    except Missing:
+        return ()

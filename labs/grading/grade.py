@@ -1,0 +1,142 @@
+"""Grade notebooks: compare the numbers in their answer cells with the theory and with runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labs.catalog import LABS, find
+from labs.drive.parameters import declare
+from labs.drive.parameters.declare import LabParameters
+from labs.drive.parameters.notebook_cell import from_globals
+from labs.errors import BadInput, LabError
+from labs.grading.answers import ANSWER, Given, answers, usable
+from labs.grading.evidence import RunEvidence
+from labs.grading.notebook_file import NotebookFile, parameters, read_notebook
+from labs.read.display.rich_output import Table
+from labs.read.exercises.exercise import Exercise
+from labs.read.exercises.judge import MISSING, RIGHT, UNREADABLE, Graded, judge
+from labs.read.lab import Lab
+
+NO_ANSWER = Given(None)
+RECORDED = "recorded"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The grades of one notebook, none if it has no answer cells; `problem` says why it could not
+    be graded."""
+
+    path: Path
+    notebook: str
+    grades: tuple[Graded, ...] = ()
+    problem: str = ""
+
+    @property
+    def points(self) -> int:
+        return sum(one.verdict == RIGHT for one in self.grades)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "file": str(self.path),
+            "notebook": self.notebook,
+            "points": self.points,
+            "of": len(self.grades),
+            "problem": self.problem,
+            "answers": [one.as_json() for one in self.grades],
+        }
+
+
+def notebooks_in(path: Path) -> tuple[Path, ...]:
+    """A notebook, or all notebooks in a folder and its folders; BadInput if there is none."""
+    if not path.is_dir():
+        return (path,)
+    found = sorted(one for one in path.rglob("*.ipynb") if ".ipynb_checkpoints" not in one.parts)
+    if not found:
+        raise BadInput(f"{path} has no notebooks. Name a folder with .ipynb files")
+    return tuple(found)
+
+
+def grade_file(path: Path) -> Sheet:
+    """Grade one notebook. A notebook that cannot be graded has a problem instead of grades."""
+    stem = path.stem
+    try:
+        notebook = read_notebook(path)
+        stem = notebook.stem
+        if not notebook.tagged(ANSWER):
+            return Sheet(path, stem)
+        lab, exercises = exercises_of(stem)
+        return Sheet(path, stem, _grades(notebook, lab, exercises))
+    except LabError as error:
+        return Sheet(path, stem, problem=str(error))
+
+
+def grade(notebook: str, names: Mapping[str, Any]) -> Table:
+    """One row per exercise of a notebook, from the notebook's `globals()`.
+
+    BadInput for an unknown notebook or invalid parameters.
+    """
+    lab, exercises = exercises_of(notebook)
+    p = from_globals(lab.Parameters, names)
+    folders = () if p.testbed == RECORDED else (Path(p.runs),)
+    given = {one.name: usable(names.get(one.name)) for one in exercises}
+    grades = _judged(exercises, given, RunEvidence(lab, p.kernel, folders))
+    return Table(
+        {
+            "Question": [one.exercise.asks for one in grades],
+            "Your answer": [one.answer for one in grades],
+            "Unit": [one.exercise.unit for one in grades],
+            "Result": [
+                "no answer yet" if one.verdict == MISSING else one.verdict for one in grades
+            ],
+            "Hint": [one.hint for one in grades],
+        }
+    )
+
+
+def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
+    """The lab and the exercises of a notebook; BadInput for a notebook without exercises."""
+    known: dict[str, tuple[Lab, list[Exercise]]] = {}
+    for lab in map(find, LABS):
+        module = lab.part("exercises")
+        for one in getattr(module, "EXERCISES", ()):
+            known.setdefault(one.notebook, (lab, []))[1].append(one)
+    if notebook not in known:
+        hint = declare.did_you_mean(notebook, known) or "."
+        raise BadInput(
+            f"{notebook} has no graded exercises{hint} Notebooks with exercises: "
+            f"{', '.join(sorted(known))}"
+        )
+    found, exercises = known[notebook]
+    return found, tuple(exercises)
+
+
+def _grades(notebook: NotebookFile, lab: Lab, exercises: Sequence[Exercise]) -> tuple[Graded, ...]:
+    p = _parameters(notebook, lab)
+    folders = () if p.testbed == RECORDED else _folders(notebook.path, p.runs)
+    return _judged(exercises, answers(notebook), RunEvidence(lab, p.kernel, folders))
+
+
+def _parameters(notebook: NotebookFile, lab: Lab) -> LabParameters:
+    found: LabParameters = from_globals(lab.Parameters, parameters(notebook))
+    return found
+
+
+def _folders(path: Path, runs: str) -> tuple[Path, ...]:
+    """Where a notebook in this place keeps its runs: beside it, or one folder up in a clone."""
+    return tuple(dict.fromkeys((path.parent / runs, path.parent.parent / runs)))
+
+
+def _judged(
+    exercises: Sequence[Exercise], given: Mapping[str, Given], runs: RunEvidence
+) -> tuple[Graded, ...]:
+    found = []
+    for one in exercises:
+        mine = given.get(one.name, NO_ANSWER)
+        if mine.problem:
+            found.append(Graded(one, None, UNREADABLE, f"{one.name}: {mine.problem}.", ""))
+        else:
+            found.append(judge(one, mine.answer, one.expected(runs)))
+    return tuple(found)

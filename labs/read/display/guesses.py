@@ -1,0 +1,35 @@
+"""Guesses beside predictions and measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from labs.errors import BadInput
+from labs.read.display.rich_output import Table
+
+Guess = float | None
+TITLES = ("Your guess", "Predicted", "Measured")
+RATIO = "Measured / guess"
+
+
+def guesses(rows: Mapping[str, tuple[Guess, Guess, Guess]], unit: str) -> Table:
+    """One row per guess: the guess, the prediction and the measurement; None is left empty.
+
+    `rows` has these three under the name of what was guessed. BadInput for a guess that is neither
+    a number nor None.
+    """
+    for name, (guess, _, _) in rows.items():
+        if guess is not None and (isinstance(guess, bool) or not isinstance(guess, int | float)):
+            raise BadInput(
+                f"the guess for {name} is not a number. Write a number in {unit}, or None"
+            )
+    columns = list(zip(*rows.values(), strict=True)) or [()] * len(TITLES)
+    found = {f"{title} ({unit})": values for title, values in zip(TITLES, columns, strict=True)}
+    table = Table({"Guessed": list(rows), **found})
+    table[RATIO] = [_ratio(guess, measured) for guess, _, measured in rows.values()]
+    return table.astype(dict.fromkeys([*found, RATIO], float))
+
+
+def _ratio(guess: Guess, measured: Guess) -> float:
+    return math.nan if not guess or measured is None else measured / guess

@@ -1,0 +1,77 @@
+"""An exercise with an answer that can be checked, as a lab declares it.
+
+The right answer is never written down: `expected` computes it from the theory and, where they
+exist, from runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from labs.drive.parameters.declare import Scalar
+from labs.read.runs.run import Run
+
+Answer = float | str
+
+
+class Evidence(Protocol):
+    """The runs that an answer may be checked against; `labs.grading.evidence` has the real one."""
+
+    @property
+    def kernel(self) -> str:
+        """The kernel series that the answer is about."""
+
+    def run(self, condition: str, **parameters: Scalar) -> Run | None:
+        """A run with the lab's defaults but for these parameters; None if there is none."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer that has a known reason; `hint` says what was overlooked."""
+
+    value: Answer
+    hint: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The answers that are right: from `low` to `high`, or the word `choice`.
+
+    `checked` says in words what they were computed from.
+    """
+
+    checked: str
+    low: float = 0.0
+    high: float = 0.0
+    choice: str = ""
+    mistakes: tuple[Mistake, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A question of a notebook whose answer is checked.
+
+    `name` is the variable in the notebook's answer cell, `notebook` the stem of its file, `asks`
+    the question in a few words. A numeric answer has a `unit`; any other is one of `choices`.
+    """
+
+    name: str
+    notebook: str
+    asks: str
+    expected: Callable[[Evidence], Expected]
+    unit: str = ""
+    choices: tuple[str, ...] = ()
+
+
+def around(
+    values: tuple[float, ...], tolerance_pct: float, checked: str, *mistakes: Mistake
+) -> Expected:
+    """Answers within a tolerance of any of these values, or between two of them."""
+    return Expected(
+        checked,
+        low=min(values) * (1 - tolerance_pct / 100),
+        high=max(values) * (1 + tolerance_pct / 100),
+        mistakes=mistakes,
+    )

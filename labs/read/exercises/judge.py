@@ -1,0 +1,114 @@
+"""The judgement on one answer, with a hint if it is off by a known reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from labs.drive.units import KIB, MIB
+from labs.read.exercises.exercise import Answer, Exercise, Expected
+
+RIGHT, WRONG, MISSING, UNREADABLE = "right", "wrong", "missing", "unreadable"
+VERDICTS = (RIGHT, WRONG, MISSING, UNREADABLE)
+
+MISTAKE_PCT = 1.0
+"""An answer this close to a known mistake is taken for it; answers have three digits."""
+
+# How many of another unit are one of the unit: an answer in it is that many times too large.
+OTHER_UNITS: dict[str, dict[str, float]] = {
+    "MiB": {
+        "MB": MIB / 1e6,
+        "KiB": MIB / KIB,
+        "kB": MIB / 1e3,
+        "bytes": MIB,
+        "Mbit": 8 * MIB / 1e6,
+        "bits": 8 * MIB,
+    },
+    "MiB/s": {"MB/s": MIB / 1e6, "bytes/s": MIB, "Mbit/s": 8 * MIB / 1e6, "bit/s": 8 * MIB},
+    "KiB": {"kB": KIB / 1e3, "MiB": KIB / MIB, "bytes": KIB, "bits": 8 * KIB},
+    "ms": {"s": 1e-3, "us": 1e3},
+    "%": {"shares of 1": 1e-2},
+}
+FACTORS = {
+    2.0: "twice the right value",
+    0.5: "half the right value",
+    8.0: "8 times the right value: bits instead of bytes?",
+    0.125: "an eighth of the right value: bytes instead of bits?",
+    1e3: "1000 times the right value: ms instead of s?",
+    1e-3: "a thousandth of the right value: s instead of ms?",
+}
+
+
+@dataclass(frozen=True)
+class Graded:
+    """One answer, judged: `verdict` is one of VERDICTS, `hint` says why it is not right."""
+
+    exercise: Exercise
+    answer: Answer | None
+    verdict: str
+    hint: str
+    checked: str
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "exercise": self.exercise.name,
+            "asks": self.exercise.asks,
+            "unit": self.exercise.unit,
+            "answer": self.answer,
+            "verdict": self.verdict,
+            "hint": self.hint,
+            "checked_against": self.checked,
+        }
+
+
+def judge(exercise: Exercise, answer: Answer | None, expected: Expected) -> Graded:
+    """Judge an answer; None is one that was not given."""
+    if answer is None:
+        return Graded(exercise, None, MISSING, _asked_for(exercise), expected.checked)
+    if isinstance(answer, str) != bool(exercise.choices):
+        hint = f"{answer!r} is {_kind(answer)}. {_asked_for(exercise)}"
+        return Graded(exercise, answer, UNREADABLE, hint, expected.checked)
+    hint = (
+        _on_choice(exercise, answer, expected)
+        if isinstance(answer, str)
+        else _on_number(exercise, answer, expected)
+    )
+    return Graded(exercise, answer, WRONG if hint else RIGHT, hint, expected.checked)
+
+
+def _asked_for(exercise: Exercise) -> str:
+    if exercise.choices:
+        return f"Answer with one of: {', '.join(exercise.choices)}."
+    return f"Answer with a number in {exercise.unit}."
+
+
+def _kind(answer: Answer) -> str:
+    return "a text" if isinstance(answer, str) else "a number"
+
+
+def _on_choice(exercise: Exercise, answer: str, expected: Expected) -> str:
+    said = " ".join(answer.split()).casefold()
+    if said == expected.choice.casefold():
+        return ""
+    for mistake in expected.mistakes:
+        if said == str(mistake.value).casefold():
+            return mistake.hint
+    known = said in [choice.casefold() for choice in exercise.choices]
+    return "Look at the runs again." if known else _asked_for(exercise)
+
+
+def _on_number(exercise: Exercise, answer: float, expected: Expected) -> str:
+    """Why a number is not right; empty if it is."""
+    low, high = expected.low, expected.high
+    if low <= answer <= high:
+        return ""
+    for mistake in expected.mistakes:
+        value = float(mistake.value)
+        if abs(answer - value) <= abs(value) * MISTAKE_PCT / 100:
+            return mistake.hint
+    for unit, times in OTHER_UNITS.get(exercise.unit, {}).items():
+        if low <= answer / times <= high:
+            return f"This is right in {unit}. Give the answer in {exercise.unit}."
+    for factor, words in FACTORS.items():
+        if low <= answer / factor <= high:
+            return f"This is {words}."
+    return "This is too large." if answer > high else "This is too small."
