@@ -50,8 +50,12 @@ KINDS = (".parquet", ".csv")
 UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
 COLUMNS = ("reason", "stalls", "longest_ms", "together_ms")
+TRIP_COLUMNS = ("what", "gaps", "shortest_ms", "longest_ms", "rows")
+SHOWN_ROWS = 8
 ENDS = ("client", "server")  # direction 0 and 1
 LONGEST = 10
+GRAPH_S = 3.0
+"""What a graph shows by default: the ACKs and the window of a longer time are one line."""
 WIDTH = 100
 LONGEST_COLUMNS = (
     "connection",
@@ -201,6 +205,7 @@ def _add_graph(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "offline. Bars are segments; the line below them shows the ACKs, the line above them\n"
         "the edge of the window. Retransmissions are marked.\n\n"
         "  labs capture graph FILE --out graph.html\n"
+        "  labs capture graph FILE --whole --out graph.html\n"
         "  labs capture graph FILE --connection 3 --from-s 1.5 --to-s 2 --out g.html",
     )
     verb.add_argument(
@@ -214,14 +219,21 @@ def _add_graph(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         choices=ENDS,
         help="draw the segments of this end (default: the end that sent more)",
     )
-    for flag, default, which in (("--from-s", 0.0, "first"), ("--to-s", inf, "last")):
-        verb.add_argument(
-            flag,
-            type=float,
-            default=default,
-            metavar="SECONDS",
-            help=f"the {which} moment to draw, in seconds after the connection's first segment",
-        )
+    verb.add_argument(
+        "--from-s",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="the first moment to draw, in seconds after the connection's first segment",
+    )
+    end = verb.add_mutually_exclusive_group()
+    end.add_argument(
+        "--to-s",
+        type=float,
+        metavar="SECONDS",
+        help=f"the last moment to draw (default: {GRAPH_S:g} s after the first)",
+    )
+    end.add_argument("--whole", action="store_true", help="draw up to the connection's end")
     _add_page(verb)
     _add_common(verb, main_graph)
 
@@ -230,7 +242,8 @@ def _add_stalls(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     verb = verbs.add_parser(
         "stalls",
         help="list the gaps in which nothing was sent, with their reasons",
-        description="List the stalls of a capture with their reasons, and who waited for whom.",
+        description="List the stalls of a capture with their reasons, and who waited for whom.\n"
+        "A gap that a round trip explains is no stall; these are listed below the stalls.",
     )
     verb.add_argument(
         "--min-gap-ms",
@@ -271,9 +284,10 @@ def main_ladder(args: argparse.Namespace) -> int:
 
 def main_graph(args: argparse.Namespace) -> int:
     """Draw and write the graph. BadInput for a connection or a time range without packets."""
-    if not 0 <= args.from_s < args.to_s:
+    to_s = inf if args.whole else args.from_s + GRAPH_S if args.to_s is None else args.to_s
+    if not 0 <= args.from_s < to_s:
         raise BadInput(
-            f"--from-s {args.from_s:g} --to-s {args.to_s:g} is not a time range. Allowed: "
+            f"--from-s {args.from_s:g} --to-s {to_s:g} is not a time range. Allowed: "
             "seconds from 0, with --from-s less than --to-s"
         )
     from labs.read.capture.reader import read_columns
@@ -290,10 +304,18 @@ def main_graph(args: argparse.Namespace) -> int:
         segments,
         chosen,
         direction=ENDS.index(args.sender) if args.sender else None,
-        seconds=(args.from_s, args.to_s),
+        seconds=(args.from_s, to_s),
         source=args.file,
     )
-    return _page(args, figure, held, {"connection": chosen}, f"connection {chosen}")
+    own_ns = segments["time_ns"][segments["connection"] == chosen]
+    lasts_s = float(own_ns.max() - own_ns.min()) / 1e9
+    drawn = f"connection {chosen}"
+    if args.from_s > 0 or to_s < lasts_s:
+        drawn += (
+            f", {args.from_s:g} to {min(to_s, lasts_s):.3g} s of {lasts_s:.3g} s (--whole: all)"
+        )
+    what = {"connection": chosen, "from_s": args.from_s, "to_s": min(to_s, lasts_s)}
+    return _page(args, figure, held, what, drawn)
 
 
 def _page(
@@ -384,11 +406,14 @@ def main_stalls(args: argparse.Namespace) -> int:
     from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
     from labs.read.flows.connection_state import connection_state
+    from labs.read.flows.round_trips import round_trips
     from labs.read.flows.stalls import find_stalls
 
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
-    found = find_stalls(connection_state(segments), min_gap_ms=args.min_gap_ms)
+    known = connection_state(segments)
+    found = find_stalls(known, min_gap_ms=args.min_gap_ms)
+    trips = by_what(round_trips(known, min_gap_ms=args.min_gap_ms))
     begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
     rows: list[dict[str, Any]] = [
         {
@@ -407,6 +432,7 @@ def main_stalls(args: argparse.Namespace) -> int:
                     "segments": len(segments),
                     "reasons": reasons,
                     "stalls": rows,
+                    "round_trips": trips,
                     "acks_of_missing": found.acks_of_missing,
                     "rtt_unknown": found.rtt_unknown,
                     "undecided": found.undecided,
@@ -426,7 +452,7 @@ def main_stalls(args: argparse.Namespace) -> int:
         if found.rtt_unknown:
             print(f"labs: {of_unknown_rtt(found)}", file=sys.stderr)
         print(
-            as_text(args.file, rows, reasons, bool(found.rtt_unknown))
+            as_text(args.file, rows, reasons, trips, bool(found.rtt_unknown))
             if held.segments
             else f"{args.file}: {without_tcp(held)}"
         )
@@ -473,12 +499,47 @@ def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def by_what(trips: DataFrame) -> list[dict[str, Any]]:
+    """One row per kind of gap within a round trip, in the order of their first one."""
+    return [
+        {
+            "what": what,
+            "gaps": len(own),
+            "shortest_ms": float(own["gap_ms"].min()),
+            "longest_ms": float(own["gap_ms"].max()),
+            "after": [int(row) for row in own["after"]],
+        }
+        for what, own in trips.groupby("what", sort=False)
+    ]
+
+
+def trips_as_text(trips: Sequence[dict[str, Any]]) -> str:
+    """The gaps within a round trip, with the rows that end the first of them; empty for none."""
+    if not trips:
+        return ""
+    rows = [
+        {
+            **one,
+            "rows": ", ".join(map(str, one["after"][:SHOWN_ROWS]))
+            + (", ..." if len(one["after"]) > SHOWN_ROWS else ""),
+        }
+        for one in trips
+    ]
+    return "no stalls, but gaps within a round trip:\n\n" + terminal_table(rows, TRIP_COLUMNS)
+
+
 def as_text(
-    path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]], rtt_unknown: bool
+    path: Path,
+    rows: Sequence[dict[str, Any]],
+    reasons: Sequence[dict[str, Any]],
+    trips: Sequence[dict[str, Any]],
+    rtt_unknown: bool,
 ) -> str:
+    within = trips_as_text(trips)
     if not rows:
         certain = "certain to be " if rtt_unknown else ""
-        return f"{path}: no gap that is {certain}longer than an RTT"
+        none = f"{path}: no gap that is {certain}longer than an RTT"
+        return "\n\n".join(filter(None, (none, within)))
     longest = sorted(rows, key=lambda row: -row["gap_ms"])[:LONGEST]
     said = [
         "\n".join(
@@ -493,5 +554,6 @@ def as_text(
             f"the longest {len(longest)}:",
             terminal_table(longest, LONGEST_COLUMNS),
             *said,
+            *([within] if within else []),
         ]
     )

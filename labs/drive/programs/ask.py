@@ -27,19 +27,19 @@ def length_of(head: bytes) -> int:
 
 def read_response(connection: socket.socket, each: bool) -> None:
     """Read one response to its last byte."""
-    came, whole = b"", None
-    while whole is None or len(came) < whole:
+    begin, came, whole = b"", 0, None
+    while whole is None or came < whole:
         if each:
             quick(connection)
         piece = connection.recv(65536)
         if not piece:
-            raise SystemExit(
-                f"the server closed the connection after {len(came)} bytes of a response"
-            )
-        came += piece
-        head, end, _ = came.partition(b"\r\n\r\n")
-        if whole is None and end:
-            whole = len(head) + len(end) + length_of(head)
+            raise SystemExit(f"the server closed the connection after {came} bytes of a response")
+        came += len(piece)
+        if whole is None:
+            begin += piece
+            head, end, _ = begin.partition(b"\r\n\r\n")
+            if end:
+                whole = len(head) + len(end) + length_of(head)
 
 
 def quick(connection: socket.socket) -> None:

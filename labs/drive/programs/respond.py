@@ -1,17 +1,19 @@
 """Send HTTP responses in one write or in several; a program for the server.
 
     respond.py --listen ADDRESS --port 80 --writes WAY --body-bytes 612 [--pieces 10] [--nodelay 1]
+        [--every-ms 1]
 
 WAY is how header and body are written: `two` writes, `one`, two under TCP_CORK (`cork`), two of
 which the first has MSG_MORE (`more`), or `pieces`: header and body in that many writes of equal
-size. The header always has 160 bytes. One thread serves all connections; between requests it sleeps
-in epoll. Runs until it is killed.
+size. `--every-ms` is the interval between the writes. The header always has 160 bytes. One thread
+serves all connections; between requests it sleeps in epoll. Runs until it is killed.
 """
 
 import contextlib
 import selectors
 import socket
 import sys
+import time
 from itertools import pairwise
 
 HEAD_BYTES = 160
@@ -30,12 +32,14 @@ def head(body_bytes: int) -> bytes:
     return said.encode().ljust(HEAD_BYTES - 4, b".") + b"\r\n\r\n"
 
 
-def respond(peer: socket.socket, way: str, parts: list[bytes]) -> None:
-    """Write one response."""
+def respond(peer: socket.socket, way: str, parts: list[bytes], every_s: float) -> None:
+    """Write one response, with pauses of `every_s` between its parts."""
     if way == "cork":
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     for place, part in enumerate(parts, start=1):
         more = way == "more" and place < len(parts)
+        if every_s and place > 1:
+            time.sleep(every_s)
         peer.sendall(part, socket.MSG_MORE if more else 0)
     if way == "cork":
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
@@ -44,6 +48,7 @@ def respond(peer: socket.socket, way: str, parts: list[bytes]) -> None:
 def main(argv: list[str]) -> int:
     given = options(argv)
     way, size = given["writes"], int(given["body-bytes"])
+    every_s = float(given.get("every-ms", "0")) / 1e3
     begin, body = head(size), b"x" * size
     parts = [begin, body]
     if way == "one":
@@ -76,7 +81,7 @@ def main(argv: list[str]) -> int:
                 asked[peer] += came
                 while b"\r\n\r\n" in asked[peer]:
                     asked[peer] = asked[peer].partition(b"\r\n\r\n")[2]
-                    respond(peer, way, parts)
+                    respond(peer, way, parts, every_s)
             if not came:
                 ready.unregister(peer)
                 del asked[peer]

@@ -1,12 +1,14 @@
-"""Article 3 judged: what stalls, what follows its sequence of steps, what takes a stall away."""
+"""The judging functions of article 3: times, sequences of steps, stalls, held segments, goodput."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from labs.experiments.nagle.held_segment import held_segment
 from labs.experiments.nagle.prediction import expected, hz_of, settings_of
-from labs.experiments.nagle.requests import answered, following, requests_of
+from labs.experiments.nagle.requests import answered, autocorked, following, requests_of, table_of
+from labs.experiments.nagle.transfer import transfer
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim
@@ -22,14 +24,12 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 STALLS_PCT, FREE_PCT = 50.0, 0.5
-"""A condition has the stall if at least half of its requests have it, and is free of it if at most
-one in two hundred has."""
-FEW_SHARE = 0.1
+"""A condition stalls if at least half of its requests do; it does not if at most 1 in 200 does."""
 STEPS: Mapping[str, tuple[str, ...]] = {"off": ARTICLE_OFF, "on": ARTICLE_ON}
 
 
 def mean_time(claim: Claim, seen: Evidence) -> Finding:
-    """ab's mean time per request, beside the theory's and the article's."""
+    """The mean time per request that ab prints, with the theory's and the article's."""
     name = seen.matching(*claim.conditions)[0]
     run, measured = seen.run(name), float(seen.row(name)["mean_ms"])
     theory = expected(run)
@@ -37,41 +37,40 @@ def mean_time(claim: Claim, seen: Evidence) -> Finding:
     hz = hz_of(run)
     held = wait(hz)
     several = settings_of(run).on_a_connection
+    holds = abs(factor - 1) <= claim.allowed
     reason = (
-        f"{100 * (factor - 1):+.1f} %; a stall takes {in_digits(held.least_ms)} to "
-        f"{in_digits(held.most_ms)} ms with {hz} ticks a second, "
-        f"and {several - 1} of {several} requests on a connection have it"
+        f"{100 * (factor - 1):+.1f} %, {'within' if holds else 'not within'} "
+        f"{claim.tolerance_pct:g} %; a stall takes {in_digits(held.least_ms)} to "
+        f"{in_digits(held.most_ms)} ms at {hz} Hz, and {several - 1} of {several} requests per "
+        "connection stall"
     )
-    predicted = theory.mean_ms if theory else None
-    if abs(factor - 1) <= claim.allowed:
-        return Finding(verdict=HOLDS, measured=measured, predicted=predicted, reason=reason)
     return Finding(
-        verdict=DIFFERS, factor=factor, measured=measured, predicted=predicted, reason=reason
+        verdict=HOLDS if holds else DIFFERS,
+        factor=None if holds else factor,
+        measured=measured,
+        predicted=theory.mean_ms if theory else None,
+        reason=reason,
     )
 
 
 def on_the_machine(claim: Claim, seen: Evidence) -> Finding:
-    """A time of the author's own machines: shown beside ours, with no pass or fail."""
+    """A time of the author's own machines: shown with ours, without a verdict."""
     names = seen.matching(*claim.conditions)
-    reason = "it is the time that a hundred requests side by side took the author's machines"
+    reason = "the time that the author's machines needed for 100 concurrent requests"
     if not names:
-        return Finding(
-            verdict=HARDWARE, reason=f"{reason}; nothing was run here to stand beside it"
-        )
+        return Finding(verdict=HARDWARE, reason=f"{reason}; there is no run to compare")
     run, measured = seen.run(names[0]), float(seen.row(names[0])["mean_ms"])
     if run.testbed == "virtual" and measured < SMALLEST_MS:
-        reason += (
-            "; on virtual time work takes next to none, so nothing below 1 ms is measured there"
-        )
+        reason += "; in virtual time computation takes no time, so this is not measured there"
         return Finding(verdict=HARDWARE, reason=reason)
     return Finding(verdict=HARDWARE, measured=measured, reason=reason)
 
 
 def sequence(claim: Claim, seen: Evidence) -> Finding:
-    """How many requests follow the article's steps, and what the others do.
+    """How many requests follow the article's steps, and the steps of the others.
 
-    They should be all but the first of each connection, which meets quick ACKs; and a silence
-    among the steps should be as long as the article's.
+    All should, except the first of each connection, which is acknowledged at once; and the silence
+    should be as long as the article's.
     """
     name = seen.matching(*claim.conditions)[0]
     table = requests_of(seen.run(name))
@@ -82,8 +81,8 @@ def sequence(claim: Claim, seen: Evidence) -> Finding:
     measured, predicted = 100 * found.share, 100 * (1 - first)
     follow = table[table["steps"] == found.steps]
     reason = (
-        f"{found.follow} of {found.requests} requests: {in_words(found.steps)}"
-        f"{_silence(follow)}{_others(found.others)}"
+        f"{found.follow} of {found.requests} requests follow this sequence: "
+        f"{in_words(found.steps)}{_silence(follow)}{_others(found.others)}"
     )
     figures: dict[str, Any] = {"measured": measured, "predicted": predicted, "reason": reason}
     if not found.follow:
@@ -98,8 +97,7 @@ def sequence(claim: Claim, seen: Evidence) -> Finding:
 
 
 def _silence(follow: DataFrame) -> str:
-    """How long the silences of these requests are, and who waits for whom; nothing for steps
-    without one."""
+    """The length of the silences of these requests, and who waits for whom; empty without one."""
     if follow.empty or SILENCE not in follow["steps"].iloc[0]:
         return ""
     one = follow.iloc[0]
@@ -116,108 +114,156 @@ def _others(others: Mapping[tuple[str, ...], int]) -> str:
 
 
 def kept_connections(claim: Claim, seen: Evidence) -> Finding:
-    """The stall with -k and without, and what keeps it away from a connection of one request."""
+    """The stall with and without -k, and why new connections do not stall."""
     kept, single = (answered(seen.run(name)) for name in claim.conditions)
     measured = {"with -k": kept.stalled_pct, "without": single.stalled_pct}
     if kept.stalled_pct < STALLS_PCT:
-        return not_judged("there is no stall with -k either")
+        return not_judged("no stall with -k either")
     reason = (
-        f"without -k {single.stalled_pct:.3g} % of the requests stall, with it "
-        f"{kept.stalled_pct:.3g} %, and of the first ones on their connection "
-        f"{kept.first_stalled_pct:.3g} %: those meet quick ACKs"
+        f"without -k {single.stalled_pct:.3g} % of requests stall, with -k {kept.stalled_pct:.3g} "
+        "%. The lab's explanation: a new connection starts in quick ACK mode; with -k, "
+        f"{kept.first_stalled_pct:.3g} % of the first requests of a connection stall"
     )
     if single.closing_pct:
         reason += (
-            f"; there is a second cause without -k: in some answers the rest leaves with "
-            "the FIN, for closing sends what was held back (how many is decided by work "
-            f"below 1 ms: {single.closing_pct:.3g} % here)"
+            ". Without -k the server also closes the connection, which sends what was held back: "
+            f"in {single.closing_pct:.3g} % of responses the rest has the FIN (the share depends "
+            "on work below 1 ms)"
         )
-    verdict = HOLDS if single.stalled_pct <= FREE_PCT else WRONG
     return Finding(
-        verdict=verdict,
+        verdict=HOLDS if single.stalled_pct <= FREE_PCT else WRONG,
         measured=measured,
         reason=reason,
-        predicted=dict(
-            zip(measured, (_stalling_pct(seen.run(name)) for name in claim.conditions), strict=True)
-        ),
+        predicted=_predicted_stalls(measured, claim.conditions, seen),
     )
 
 
 def quick_acks(claim: Claim, seen: Evidence) -> Finding:
-    """The stall with quick ACKs by the route, and by setsockopt once and before every read."""
-    plain, route, own, once, each = (
-        answered(seen.run(name)).stalled_pct for name in claim.conditions
-    )
+    """The stall after setsockopt(TCP_QUICKACK), which the article advises; and what removes it."""
+    plain, once, each, route = (answered(seen.run(name)).stalled_pct for name in claim.conditions)
     measured = {
-        "no quick ACKs": plain,
-        "by the route": route,
+        "never set": plain,
         "set once": once,
         "set before each read": each,
+        "by the route": route,
     }
-    predicted = dict(
-        zip(
-            measured,
-            (
-                _stalling_pct(seen.run(name))
-                for name in (claim.conditions[0], claim.conditions[1], *claim.conditions[3:])
-            ),
-            strict=True,
-        )
-    )
-    if plain < STALLS_PCT or own < STALLS_PCT:
-        return not_judged("there is no stall without it either")
+    if plain < STALLS_PCT:
+        return not_judged("no stall without TCP_QUICKACK either")
+    only = "; only if it is set before every read, " if each <= FREE_PCT < once else "; otherwise "
     reason = (
-        f"by the route, for all its connections, {route:.3g} % of the requests stall; by "
-        f"setsockopt before every read {each:.3g} %"
-    )
-    reason += (
-        f", but set once it does not last: {once:.3g} %"
-        if once >= STALLS_PCT
-        else f", set once {once:.3g} %"
+        f"set once, as advised, {once:.3g} % of requests stall (never set: {plain:.3g} %){only}"
+        f"{each:.3g} % do. The option is not permanent: the kernel delays ACKs again once the "
+        "client sends its next request (net/ipv4/tcp_output.c tcp_event_data_sent()). With the "
+        f"route option quickack, for all connections of ab, {route:.3g} % of requests stall"
     )
     return Finding(
-        verdict=HOLDS if max(route, each) <= FREE_PCT else WRONG,
+        verdict=HOLDS if once <= FREE_PCT else WRONG,
         measured=measured,
-        predicted=predicted,
+        predicted=_predicted_stalls(measured, claim.conditions, seen),
         reason=reason,
     )
 
 
+def _predicted_stalls(
+    names: Iterable[str], conditions: Iterable[str], seen: Evidence
+) -> dict[str, float]:
+    """The theory's share of requests that stall, by the names of the measured figures."""
+    runs = (seen.run(condition) for condition in conditions)
+    return dict(zip(names, map(_stalling_pct, runs), strict=True))
+
+
 def _stalling_pct(run: Run) -> float:
-    """The share of the requests that the theory has stall: all but the first of a connection, or
-    none."""
+    """The theory's share of requests that stall: all but the first of a connection, or none."""
     theory, several = expected(run), settings_of(run).on_a_connection
     return 100 * (1 - 1 / several) if theory is not None and theory.stalls else 0.0
 
 
-def joined(claim: Claim, seen: Evidence) -> Finding:
-    """Segments per answer with Nagle's algorithm, by how fast ACKs come back."""
+def coalesced(claim: Claim, seen: Evidence) -> Finding:
+    """Segments per response with Nagle's algorithm, with delayed and with quick ACKs."""
     parts = {name: answered(seen.run(name)).segments for name in claim.conditions}
-    pieces = settings_of(seen.run("pieces")).pieces
-    measured = {
-        "two writes, delayed ACK": parts["off"],
-        "two writes, quick ACK": parts["quickack"],
-        f"{pieces} writes, delayed ACK": parts["pieces"],
-        f"{pieces} writes, quick ACK": parts["pieces-quickack"],
+    fast = seen.run("pieces-quickack")
+    writes = settings_of(fast).pieces
+    shown = {
+        "two writes, delayed ACK": "off",
+        "two writes, quick ACK": "quickack",
+        f"{writes} writes, delayed ACK": "pieces",
+        f"{writes} writes, quick ACK": "pieces-quickack",
     }
-    fast = 1 - parts["pieces-quickack"] / pieces
+    theory = {name: expected(seen.run(condition)) for name, condition in shown.items()}
     reason = (
-        f"of {pieces} writes Nagle's algorithm makes {in_digits(parts['pieces'])} segments "
-        f"where the ACK is delayed and {in_digits(parts['pieces-quickack'])} where it comes "
-        f"at once; of the article's two writes it makes {in_digits(parts['off'])} and "
-        f"{in_digits(parts['quickack'])}, and {in_digits(parts['on'])} are sent without it"
+        f"{writes} writes become {in_digits(parts['pieces'])} segments with delayed ACKs and "
+        f"{in_digits(parts['pieces-quickack'])} with quick ACKs; the article's two writes "
+        f"{in_digits(parts['off'])} and {in_digits(parts['quickack'])}, and "
+        f"{in_digits(parts['on'])} without Nagle's algorithm"
     )
-    theory = {
-        name: expected(seen.run(condition))
-        for name, condition in zip(
-            measured, ("off", "quickack", "pieces", "pieces-quickack"), strict=True
+    if joined := autocorked(fast):
+        reason += (
+            ". The first response of each connection is not counted: there the kernel itself "
+            f"joined writes (TCPAutoCorking: {joined}), because the previous segment was still "
+            "with the device (net/ipv4/tcp.c tcp_should_autocork())"
         )
-    }
     return Finding(
-        verdict=HOLDS if fast <= FEW_SHARE else WRONG,
-        measured=measured,
+        verdict=HOLDS if 1 - parts["pieces-quickack"] / writes <= claim.allowed else WRONG,
+        measured={name: parts[condition] for name, condition in shown.items()},
         reason=reason,
         predicted={name: float(one.segments) for name, one in theory.items() if one is not None},
+    )
+
+
+def timeout_of_nagle(claim: Claim, seen: Evidence) -> Finding:
+    """When a held segment is sent if no ACK arrives: with tail loss probes and without."""
+    probing, plain = (held_segment(table_of(seen.run(name))) for name in claim.conditions)
+    if probing is None or plain is None:
+        return not_judged("the held segment was not sent in these runs")
+    measured = {
+        "tail loss probes off": plain.held_ms,
+        "tail loss probes on (default)": probing.held_ms,
+    }
+    if not plain.acknowledged:
+        return Finding(
+            verdict=HOLDS,
+            measured=measured,
+            reason=f"the segment is sent after {plain.held_ms:,.1f} ms without any ACK",
+        )
+    reason = (
+        "Nagle's algorithm has no timer (RFC 896). While the client's ACKs are dropped, the first "
+        f"part is retransmitted {plain.retransmissions} times, but the held part is sent only with "
+        f"the first ACK, after {plain.held_ms:,.1f} ms"
+    )
+    if not probing.acknowledged:
+        reason += (
+            f". By default Linux does send it without an ACK, after {probing.held_ms:,.1f} ms: "
+            "that is a tail loss probe (RFC 8985; net/ipv4/tcp_output.c tcp_send_loss_probe()), "
+            "which ignores Nagle's algorithm; net.ipv4.tcp_early_retrans = 0 turns it off"
+        )
+    return Finding(verdict=WRONG, measured=measured, reason=reason)
+
+
+def long_delay(claim: Claim, seen: Evidence) -> Finding:
+    """Goodput and segments of bulk data and of small writes, with Nagle's algorithm and without."""
+    off, on, small_off, small_on = (transfer(seen.run(name)) for name in claim.conditions)
+    asked = seen.run(claim.conditions[0]).link.asked
+    gain = off.goodput_mbit / on.goodput_mbit - 1
+    writes = settings_of(seen.run(claim.conditions[2])).pieces
+    small_gain = small_off.goodput_mbit / small_on.goodput_mbit - 1
+    reason = (
+        f"at {asked.rate_mbit:g} Mbit/s and {asked.delay_ms:g} ms, the goodput of bulk data with "
+        f"tcp_nodelay off is {100 * gain:+.1f} %, with {off.segments:,.0f} segments and "
+        f"{on.segments:,.0f} with tcp_nodelay on: full segments are never held. Small writes do "
+        f"use the link better: {writes:,} of them become {small_off.segments:,.0f} segments "
+        f"instead of {small_on.segments:,.0f}, and {small_off.payload_pct:.0f} instead of "
+        f"{small_on.payload_pct:.0f} % of the bytes on the link are payload; their goodput is "
+        f"{100 * small_gain:+.0f} %"
+    )
+    return Finding(
+        verdict=HOLDS if gain > claim.allowed else WRONG,
+        measured={
+            "bulk, off": off.goodput_mbit,
+            "bulk, on": on.goodput_mbit,
+            "small writes, off": small_off.goodput_mbit,
+            "small writes, on": small_on.goodput_mbit,
+        },
+        reason=reason,
     )
 
 
@@ -227,5 +273,7 @@ JUDGES: Mapping[str, Judge] = {
     "sequence": sequence,
     "kept_connections": kept_connections,
     "quick_acks": quick_acks,
-    "joined": joined,
+    "coalesced": coalesced,
+    "timeout_of_nagle": timeout_of_nagle,
+    "long_delay": long_delay,
 }

@@ -1,4 +1,4 @@
-"""What the lab `nagle` runs: every condition, from the parameters."""
+"""The conditions of the lab `nagle`, computed from its parameters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from labs.drive.condition import Condition, Group, as_settings, read_settings
 from labs.drive.programs.respond import HEAD_BYTES
 from labs.drive.testbed.link import MSS_BYTES, Link, layout
+from labs.drive.units import MIB
 from labs.errors import BadInput
-from labs.experiments.nagle.experiment import quick_route
+from labs.experiments.nagle.experiment import drop_acks, pass_acks, quick_route
 from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.settings import (
     AB,
@@ -31,10 +32,20 @@ WRITES = Group("writes", "One response, written in different ways")
 SIZES = Group("sizes", "Sizes around full segments")
 PIECES = Group("pieces", "A response in many small writes")
 OWN_CLIENT = Group("own_client", "A client that sets TCP_QUICKACK")
-GROUPS = (ARTICLE, WRITES, SIZES, PIECES, OWN_CLIENT)
+DROPPED = Group("dropped", "A client whose ACKs do not arrive")
+FAR = Group("far", "Bulk data and many small writes over a link with a long delay")
+GROUPS = (ARTICLE, WRITES, SIZES, PIECES, OWN_CLIENT, DROPPED, FAR)
+
+DROP_ACKS_MS = 2500
+"""The client's ACKs are dropped for several retransmission timeouts: they end 0.2, 0.6, 1.4 and
+3.0 s after the segment was sent."""
+NO_TAIL_LOSS_PROBE = {"server": {"net.ipv4.tcp_early_retrans": "0"}}
+FAR_LINK = Link(rate_mbit=10.0, delay_ms=200.0)
+BULK_BYTES = 2 * MIB
+SMALL_WRITES, SMALL_WRITE_BYTES, WRITE_EVERY_MS = 1000, 100, 2
 
 ON_MACHINES = ("off", "on", "off-no-k", "quickack")
-"""What is run on two machines, where each run takes real time."""
+"""The conditions of size small on two machines, where each run takes real time."""
 SMALL = (
     "off",
     "on",
@@ -53,24 +64,30 @@ SMALL = (
     "ask",
     "ask-once",
     "ask-each",
+    "acks-dropped",
+    "acks-dropped-no-tlp",
+    "bulk",
+    "bulk-on",
+    "small-writes",
+    "small-writes-on",
 )
 
 
 def conditions(p: Nagle) -> tuple[Condition, ...]:
-    """The conditions that parameters ask for: those of `only`, or those of the size.
+    """The conditions that the parameters request: those of `only`, or those of the size.
 
-    BadInput for more requests at a time than there are, which ab refuses, and for a capture
-    file that does not exist.
+    BadInput if `concurrency` exceeds `requests`, which ab refuses, and for a capture file that does
+    not exist.
     """
     if p.capture_file and not Path(p.capture_file).is_file():
         raise BadInput(
-            f"there is no capture {p.capture_file}. Set capture_file to a pcap or pcapng file, "
-            "or to nothing"
+            f"there is no capture {p.capture_file}. Allowed: a pcap or pcapng file, or nothing. "
+            "Set capture_file"
         )
     if p.concurrency > p.requests:
         raise BadInput(
-            f"concurrency {p.concurrency} is more than the {p.requests} requests there "
-            f"are; allowed: 1 to {p.requests}"
+            f"concurrency {p.concurrency} is more than the {p.requests} requests. "
+            f"Allowed: 1 to {p.requests}"
         )
     every = {condition.name: condition for condition in _every(p)}
     if p.only or p.size == "full":
@@ -98,10 +115,14 @@ def _every(p: Nagle) -> Iterator[Condition]:
     ):
         for name, one in settings:
             yield Condition(name, link, {}, as_settings(one), group.name)
+    one_request = replace(base, client=ASK, own_client_requests=1)
+    yield from _dropped(replace(one_request, server=OWN_SERVER), link)
+    for name, one in _far(one_request):
+        yield Condition(name, FAR_LINK, {}, as_settings(one), FAR.name)
 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """The article's own rows, and Nagle's algorithm and the delayed ACK on and off in turn."""
+    """The article's conditions, and Nagle's algorithm and delayed ACKs on and off."""
     for name, nodelay in (("off", False), ("on", True)):
         own = replace(base, nodelay=nodelay)
         yield name, own
@@ -126,7 +147,7 @@ def _sizes(base: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def _pieces(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """A response in many small writes: what of them Nagle's algorithm coalesces."""
+    """A response in many small writes, which Nagle's algorithm may coalesce."""
     yield "pieces", base
     yield "pieces-quickack", replace(base, quickack=ROUTE)
     yield "pieces-on", replace(base, nodelay=True)
@@ -138,17 +159,43 @@ def _own_client(base: Settings) -> Iterator[tuple[str, Settings]]:
         yield name, replace(base, quickack=quickack)
 
 
+def _dropped(base: Settings, link: Link) -> Iterator[Condition]:
+    """A response whose first part is not acknowledged for a while, by a server with tail loss
+    probes (the default of Linux) and without."""
+    settings = as_settings(replace(base, drop_acks_ms=DROP_ACKS_MS))
+    yield Condition("acks-dropped", link, {}, settings, DROPPED.name)
+    yield Condition("acks-dropped-no-tlp", link, NO_TAIL_LOSS_PROBE, settings, DROPPED.name)
+
+
+def _far(base: Settings) -> Iterator[tuple[str, Settings]]:
+    """One large page of nginx, and many small writes at regular intervals."""
+    bulk = replace(base, page_bytes=BULK_BYTES)
+    small = replace(
+        base,
+        server=OWN_SERVER,
+        writes="pieces",
+        pieces=SMALL_WRITES,
+        page_bytes=SMALL_WRITES * SMALL_WRITE_BYTES - HEAD_BYTES,
+        write_every_ms=WRITE_EVERY_MS,
+    )
+    for name, settings in (("bulk", bulk), ("small-writes", small)):
+        yield name, settings
+        yield f"{name}-on", replace(settings, nodelay=True)
+
+
 def tools(condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition starts."""
+    """The programs that a condition needs."""
     settings = read_settings(Settings, condition.settings)
     return tuple(name for name in (NGINX, AB) if name in (settings.server, settings.client))
 
 
 def lines(condition: Condition) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The lines that a condition adds to those of its link: host and words."""
-    if read_settings(Settings, condition.settings).quickack != ROUTE:
-        return ()
-    plan = layout(condition.link)
-    return (
-        ("client", quick_route("add", plan.port("server").address, plan.port("client").device)),
-    )
+    settings = read_settings(Settings, condition.settings)
+    plan, port = layout(condition.link), condition.link.port
+    device = plan.port("client").device
+    if settings.quickack == ROUTE:
+        return (("client", quick_route("add", plan.port("server").address, device)),)
+    if settings.drop_acks_ms is not None:
+        return tuple(("client", line) for line in (*drop_acks(device, port), pass_acks(device)))
+    return ()

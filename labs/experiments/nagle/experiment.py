@@ -5,12 +5,15 @@ HTTP requests and responses: nginx or our own server, ab or our own client.
 
 from __future__ import annotations
 
+import time
+
 from labs.drive.bench import PROGRAMS, Bench
 from labs.drive.condition import Condition, read_settings
 from labs.drive.download import serve_nginx
 from labs.drive.testbed.contract import Process
+from labs.drive.testbed.link import Argv
 from labs.errors import RunFailed
-from labs.experiments.nagle.settings import AB, BOTH, NGINX, OWN_CLIENT_REQUESTS, ROUTE, Settings
+from labs.experiments.nagle.settings import AB, BOTH, NGINX, ROUTE, Settings
 
 RESPOND = PROGRAMS / "respond.py"
 ASK = PROGRAMS / "ask.py"
@@ -22,6 +25,30 @@ PAGE_DATE = "2020-04-13T14:01:33Z"
 def quick_route(verb: str, address: str, device: str) -> tuple[str, ...]:
     """The line that makes a client acknowledge everything from `address` at once."""
     return ("ip", "route", verb, f"{address}/32", "dev", device, "quickack", "1")
+
+
+def drop_acks(device: str, port: int) -> tuple[Argv, ...]:
+    """The lines that make a client drop every segment to `port` whose only flag is ACK.
+
+    SYNs, data with PSH and FINs are sent. Byte 33 of a packet without IP options has the TCP flags.
+    """
+    add = ("tc", "class", "add", "dev", device, "parent", "1:", "classid", "1:10", "htb")
+    return (
+        ("tc", "qdisc", "add", "dev", device, "root", "handle", "1:", "htb"),
+        (*add, "rate", "1000mbit", "burst", "20k"),
+        ("tc", "qdisc", "add", "dev", device, "parent", "1:10", "netem", "loss", "100%"),
+        (
+            *("tc", "filter", "add", "dev", device, "protocol", "ip", "parent", "1:0", "prio", "1"),
+            *("u32", "match", "ip", "protocol", "6", "0xff"),
+            *("match", "ip", "dport", str(port), "0xffff", "match", "u8", "0x10", "0xff", "at"),
+            *("33", "flowid", "1:10"),
+        ),
+    )
+
+
+def pass_acks(device: str) -> Argv:
+    """The line that ends `drop_acks`."""
+    return ("tc", "qdisc", "del", "dev", device, "root")
 
 
 def measure(bench: Bench, condition: Condition) -> None:
@@ -88,6 +115,11 @@ def serve_writes(bench: Bench, settings: Settings, port: int) -> Process:
             str(settings.pieces),
             "--nodelay",
             "1" if settings.nodelay else "0",
+            *(
+                ("--every-ms", str(settings.write_every_ms))
+                if settings.write_every_ms is not None
+                else ()
+            ),
         ),
         stdout=log,
     )
@@ -128,25 +160,25 @@ def load(bench: Bench, settings: Settings, port: int) -> None:
 
 
 def ask(bench: Bench, settings: Settings, port: int) -> None:
-    """Send requests with our own client, one after the other on one connection."""
+    """Send requests with our own client, one after the other on one connection; drop its ACKs
+    meanwhile if the condition says so."""
     client = bench.client
     out = bench.path(client, "ask.json")
-    process = client.program(
-        ASK,
-        (
-            "--to",
-            bench.server.address,
-            "--port",
-            str(port),
-            "--requests",
-            str(OWN_CLIENT_REQUESTS),
-            "--quickack",
-            settings.quickack,
-            "--out",
-            out,
-        ),
-        stdout=bench.path(client, "ask.txt"),
+    words = (
+        *("--to", bench.server.address, "--port", str(port)),
+        *("--requests", str(settings.on_a_connection)),
+        *("--quickack", settings.quickack, "--out", out),
     )
+
+    dropped_ms = settings.drop_acks_ms
+    if dropped_ms is not None:
+        client.batch(drop_acks(client.device, port))
+    try:
+        process = client.program(ASK, words, stdout=bench.path(client, "ask.txt"))
+        time.sleep((dropped_ms or 0) / 1e3)
+    finally:
+        if dropped_ms is not None:
+            client.run(pass_acks(client.device))
     _finished(bench, process, "ask", settings.limit_s)
     bench.keep(client, out, "ask.json")
 

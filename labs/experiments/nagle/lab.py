@@ -1,4 +1,4 @@
-"""Where a stall of 40 ms comes from."""
+"""The lab `nagle`: the 40 ms stall of Nagle's algorithm and delayed ACKs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ MARGIN = Margin(
     0.95,
     1.5,
     (
-        "the wait is the kernel's timer on both; a machine adds the time that a hundred "
-        "requests side "
-        "by side take it, 14 ms in the article, and its tick may be longer or shorter"
+        "both wait for the kernel's timer; a machine adds the CPU time of 100 concurrent requests, "
+        "14 ms in the article, and its tick may differ"
     ),
 )

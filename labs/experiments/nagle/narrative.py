@@ -1,4 +1,4 @@
-"""A study of the lab `nagle` in sentences, as Markdown with the figures in it."""
+"""A study of the lab `nagle` in sentences, as Markdown that contains the figures."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def describe(table: DataFrame) -> str:
 
 
 def _one(row: dict[Any, Any]) -> str:
-    said = f"{milliseconds(row['mean_ms'], SMALLEST_MS)} on average"
+    said = f"mean {milliseconds(row['mean_ms'], SMALLEST_MS)}"
     if row["predicted_mean_ms"] == row["predicted_mean_ms"]:
         said += f" (predicted: {milliseconds(row['predicted_mean_ms'], SMALLEST_MS)}"
         said += (
-            f"; the article: {row['article_ms']:g} ms)"
+            f"; article: {row['article_ms']:g} ms)"
             if (row["article_ms"] == row["article_ms"])
             else ")"
         )
     said += (
-        f", {row['stalled_pct']:.3g} % of the requests stall"
+        f", {row['stalled_pct']:.3g} % of requests stall"
         if row["stalled_pct"]
         else (", no request stalls")
     )
@@ -57,7 +57,7 @@ def _one(row: dict[Any, Any]) -> str:
 
 
 def describe_run(run: Run) -> str:
-    """What one run shows: the usual sequence, its silence and its reason, what the others do."""
+    """One run: the most frequent sequence, its stall and the reason, and the other sequences."""
     return _told(requests_of(run))
 
 
@@ -68,7 +68,7 @@ def describe_requests(requests: DataFrame) -> Words:
 
 def _told(requests: DataFrame) -> str:
     if requests.empty:
-        return "There is no request in this capture."
+        return "This capture contains no request."
     steps = usual(requests).steps
     follow = requests["steps"] == steps
     said = [
@@ -79,7 +79,7 @@ def _told(requests: DataFrame) -> str:
     if len(stalled):
         one = stalled.iloc[0]
         said.append(
-            f"In {len(stalled)} requests nothing moves for {stalled['gap_ms'].min():.1f} to "
+            f"In {len(stalled)} requests nothing is sent for {stalled['gap_ms'].min():.1f} to "
             f"{stalled['gap_ms'].max():.1f} ms: the {one['waiting']} waits for the "
             f"{one['waited_for']}. {explained(str(one['reason'])).words}"
         )
@@ -88,15 +88,15 @@ def _told(requests: DataFrame) -> str:
     others = Counter(requests["steps"][~follow])
     for other, count in others.most_common(MOST_OTHERS):
         first = bool((requests["request"][requests["steps"] == other] == 0).all())
-        where = ", each the first one on its connection" if first else ""
+        where = ", each the first on its connection" if first else ""
         said.append(f"{count} follow another sequence{where}: {in_words(other)}.")
     return " ".join(said)
 
 
 def findings(runs: Mapping[str, Run], parameters: Nagle) -> dict[str, Any]:
-    """What a study shows beyond a row per run: the sequence of steps with Nagle's algorithm
-    (`off`) and without (`on`), and the share of the requests that follow it; the same of a capture
-    of the reader's own, if the parameters name one. `remarks` says the same in a line each.
+    """The results of a study beyond one row per run: the sequence of steps with Nagle's algorithm
+    (`off`) and without (`on`), and the share of requests that follow it; the same for the capture
+    that the parameters name, if any. `remarks` repeats each in one line.
 
     `runs` are those of a study by condition.
     """
@@ -125,5 +125,5 @@ def findings(runs: Mapping[str, Run], parameters: Nagle) -> dict[str, Any]:
 
 
 def remarks(table: DataFrame) -> list[str]:
-    """What the results show beyond their rows."""
+    """Remarks on the results as a whole."""
     return [CLOSED_LOOP] if (table["requests"] > 0).any() else []

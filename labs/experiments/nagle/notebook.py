@@ -1,7 +1,7 @@
-"""What a notebook calls beside the study and the charts, as `labs.nagle.NAME`.
+"""What a notebook calls as `labs.nagle.NAME`, besides the study and the charts.
 
-The tables take the exchanges of a capture (`labs.read.flows.exchanges.exchanges`), of a run or of
-the reader's own: sequences of steps, who waited for whom, Wireshark's flags beside ours.
+The tables take the exchanges of a capture (`labs.read.flows.exchanges.exchanges`), recorded by a
+run or elsewhere: sequences of steps, who waited for whom, Wireshark's flags with ours.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ACK_RTT = "tcp.analysis.ack_rtt"
 
 
 def sequences(requests: Mapping[str, DataFrame]) -> Table:
-    """One row per sequence of steps, for each name: how many of its requests take these steps."""
+    """One row per name and sequence of steps: how many requests follow it."""
     rows = []
     for name, table in requests.items():
         found = usual(table)
@@ -67,11 +67,11 @@ def sequences(requests: Mapping[str, DataFrame]) -> Table:
                     "condition": name,
                     "steps": in_words(steps),
                     "requests": count,
-                    "share, %": 100 * count / max(1, found.requests),
+                    "share (%)": 100 * count / max(1, found.requests),
                     "which": "the first on their connection" if first else "",
                 }
             )
-    return Table(rows, columns=["condition", "steps", "requests", "share, %", "which"])
+    return Table(rows, columns=["condition", "steps", "requests", "share (%)", "which"])
 
 
 def waits(requests: DataFrame) -> Table:
@@ -86,10 +86,10 @@ def waits(requests: DataFrame) -> Table:
                 "who waits": waiting,
                 "for whom": waited_for,
                 "reason": reason,
-                "least, ms": own["gap_ms"].min(),
-                "median, ms": own["gap_ms"].median(),
-                "most, ms": own["gap_ms"].max(),
-                "rule": explained(str(reason)).source,
+                "minimum (ms)": own["gap_ms"].min(),
+                "median (ms)": own["gap_ms"].median(),
+                "maximum (ms)": own["gap_ms"].max(),
+                "source": explained(str(reason)).source,
             }
         )
     return Table(
@@ -99,21 +99,21 @@ def waits(requests: DataFrame) -> Table:
             "who waits",
             "for whom",
             "reason",
-            "least, ms",
-            "median, ms",
-            "most, ms",
-            "rule",
+            "minimum (ms)",
+            "median (ms)",
+            "maximum (ms)",
+            "source",
         ],
     )
 
 
 def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int]) -> Table | Words:
-    """What Wireshark's expert says of these rows of a capture, beside the marks of this lab; a
-    sentence where tshark is not here. `segments` is the capture's table."""
+    """Wireshark's expert information on these rows of a capture, with the marks of this lab; a
+    sentence if tshark is not installed. `segments` is the table of the capture."""
     try:
         found = capture.wireshark_flags(path, rows)
     except Missing as missing:
-        return Words(f"Wireshark cannot be asked here: {missing}.")
+        return Words(f"Wireshark's analysis is not available here: {missing}.")
     own = segments.loc[found["row"]]
     since = own["time_ns"] - own["time_ns"].iloc[0]
     seen = found.reindex(columns=["marks", "wireshark", "expert", ACK_RTT]).fillna("")
@@ -122,10 +122,10 @@ def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int])
             "record": found["record"],
             "from": [SIDES[side] for side in own["direction"]],
             "bytes": own["payload_bytes"].to_list(),
-            "at, ms": (since / 1e6).to_list(),
-            "our marks": seen["marks"],
+            "time (ms)": (since / 1e6).to_list(),
+            "marks of this lab": seen["marks"],
             "Wireshark's flags": seen["wireshark"],
-            "its expert": seen["expert"],
-            "its ack_rtt, s": seen[ACK_RTT],
+            "Wireshark's expert": seen["expert"],
+            "Wireshark's ack_rtt (s)": seen[ACK_RTT],
         }
     )

@@ -1,4 +1,4 @@
-"""The parameters of the lab `nagle`: where a stall of 40 ms in an answer of two parts is from."""
+"""The parameters of the lab `nagle`: Nagle's algorithm and delayed ACKs."""
 
 from __future__ import annotations
 
@@ -7,37 +7,31 @@ from dataclasses import dataclass
 
 from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 
-# An emulated machine works for more than 1 ms on a request: many at a time would hide the stall.
+# An emulated machine needs more than 1 ms of CPU time per request, which would mask the stall.
 ON_MACHINES: Mapping[str, Scalar] = {"concurrency": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Nagle(LabParameters):
-    """How many requests a load generator makes, and how it is answered.
+    """The load, the response and the link.
 
     The server's packets are always captured; with `capture` the client's too.
     """
 
     requests: int = parameter(
-        1000, low=10, high=100_000, help="how many requests the load generator makes (ab -n)"
+        1000, low=10, high=100_000, help="number of requests of the load generator (ab -n)"
     )
-    concurrency: int = parameter(
-        100, low=1, high=500, help="how many of them are under way at a time (ab -c)"
-    )
-    page_bytes: int = parameter(
-        612, unit="bytes", low=1, high=1_000_000, help="the size of the page that is served"
-    )
+    concurrency: int = parameter(100, low=1, high=500, help="number of concurrent requests (ab -c)")
+    page_bytes: int = parameter(612, unit="bytes", low=1, high=1_000_000, help="size of the page")
     pieces: int = parameter(
-        10, low=2, high=100, help="in how many writes a chatty server writes its answer"
+        10, low=2, high=100, help="number of writes per response in the conditions pieces-..."
     )
-    delay_ms: float = parameter(
-        0.0, unit="ms", low=0, high=1000, help="delay that the link adds to a round trip"
-    )
+    delay_ms: float = parameter(0.0, unit="ms", low=0, high=1000, help="RTT that the link adds")
     capture_file: str = parameter(
         "",
         pattern=r"[^\x00\n]*",
         form="a pcap or pcapng file, or nothing",
-        help="a capture of your own, to be read as the runs' are",
+        help="a capture of your own to analyse like those of the runs",
     )
 
     @classmethod

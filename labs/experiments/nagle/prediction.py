@@ -1,16 +1,18 @@
-"""What the theory expects of a run of the lab `nagle`: from its writes, its link, its kernel."""
+"""The theory's prediction for a run of the lab `nagle`: from its writes, link and kernel."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from labs.drive.condition import read_settings
 from labs.drive.testbed.link import MSS_BYTES
-from labs.experiments.nagle.settings import Settings
+from labs.experiments.nagle.settings import AB, Settings
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
-from labs.read.theory.nagle import Answer, answer
+from labs.read.theory.nagle import Answer, answer, sent
 
 USUAL_HZ = 250
-"""What distributions build with; for a run of which it is neither known nor counted."""
+"""The value of most distributions, for a run whose value is neither known nor counted."""
 
 
 def settings_of(run: Run) -> Settings:
@@ -25,18 +27,45 @@ def hz_of(run: Run) -> int:
 
 
 def expected(run: Run) -> Answer | None:
-    """What the theory has for the run's responses; None where it has none (loss, jitter)."""
-    settings = settings_of(run)
-    if run.link.asked.loss_pct or run.link.asked.jitter_ms:
+    """The theory's prediction for the responses of a run; None for what it does not cover: loss,
+    jitter, ACKs that are dropped, pauses between writes, and several round trips per response."""
+    settings, asked = settings_of(run), run.link.asked
+    if asked.loss_pct or asked.jitter_ms or settings.drop_acks_ms or settings.write_every_ms:
         return None
-    return answer(
+    rtt_ms, by_ab = run.link.measured.rtt_ms, settings.client == AB
+    found = answer(
         settings.written_bytes,
         MSS_BYTES,
         hz=hz_of(run),
-        rtt_ms=run.link.measured.rtt_ms,
+        rtt_ms=rtt_ms,
         requests=settings.on_a_connection,
         nodelay=settings.nodelay,
-        joined=settings.writes in ("cork", "more"),
+        joined=settings.joined,
         quick=settings.always_quick,
         closes=not settings.keepalive,
+        handshake=by_ab,
     )
+    if found is None or not by_ab or settings.concurrency == 1:
+        return found
+    alone_ms = header_ms(settings, rtt_ms) * settings.concurrency / settings.requests
+    return replace(found, mean_ms=found.mean_ms + alone_ms)
+
+
+def header_ms(settings: Settings, rtt_ms: float) -> float:
+    """How long ab has only one connection: it opens the others when it has the whole header of the
+    first response (read_response() in ab.c of httpd 2.4).
+
+    That takes the handshake and one round trip, or two if the header exceeds what is sent at once.
+    """
+    first = sent(
+        settings.written_bytes, MSS_BYTES, nodelay=settings.nodelay, joined=settings.joined
+    )
+    return rtt_ms * (2 if sum(first.at_once) >= settings.header_bytes else 3)
+
+
+def median_ms(run: Run) -> float | None:
+    """The predicted median: the time of a first request if all requests are, else of the others."""
+    found = expected(run)
+    if found is None:
+        return None
+    return found.first_ms if settings_of(run).on_a_connection == 1 else found.steady_ms

@@ -1,4 +1,4 @@
-"""What the capture of a run shows of its answers: segments, ACKs, silences, sequences of steps."""
+"""The responses of a run in its capture: segments, ACKs, stalls, sequences of steps."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ KEPT_TABLES = 64
 
 @dataclass(frozen=True)
 class Answered:
-    """A capture in figures, over all its requests.
+    """The figures of a capture.
 
-    `segments` and `acks` are the server's segments with payload and the client's without, per
-    answer; what a capture shows in one piece because the device cuts it up (TSO) counts as the
-    segments that it becomes. `stalled_pct` is the share of the requests in which the server waits
-    for an ACK that the client holds back; `first_stalled_pct` the same of those that are the
-    first on their connection; `closing_pct` the share whose last segment closes it (FIN).
+    `segments` are the server's segments with payload, `acks` the client's without, per response. A
+    packet that the device splits (TSO) counts as the segments that it becomes. The first response
+    of each connection is left out of both if there are others: the client is in quick ACK mode, and
+    the kernel joins small writes (`autocorked`). `stalled_pct` is the share of requests in which
+    the server waits for a delayed ACK; `first_stalled_pct` the same of those that are the first on
+    their connection; `closing_pct` the share whose last segment closes the connection (FIN).
     """
 
     requests: int
@@ -41,32 +42,38 @@ class Answered:
     closing_pct: float
 
 
+def autocorked(run: Run) -> int:
+    """How many writes of the server the kernel joined with the next one, because the segment before
+    was still with the device: net/ipv4/tcp.c tcp_should_autocork(), counted as TCPAutoCorking."""
+    return run.nstat("server").get("TcpExtTCPAutoCorking", 0)
+
+
 def table_of(run: Run) -> DataFrame:
-    """The segments that the server's tcpdump saw: what `labs.capture.read` makes of them."""
+    """The segments that the server's tcpdump captured, as `labs.capture.read` returns them."""
     return own_table(run.file("server/capture.pcap"))
 
 
 def requests_of(run: Run) -> DataFrame:
-    """One row per request of the run, as `labs.read.flows.exchanges.exchanges` has them."""
+    """One row per request of the run, as `labs.read.flows.exchanges.exchanges` returns them."""
     return own_requests(run.file("server/capture.pcap"))
 
 
 def own_table(path: str | Path) -> DataFrame:
-    """The segments of any capture; BadInput or Damaged for a file that is none."""
+    """The segments of any capture; BadInput or Damaged for another file."""
     return _read(*_as_it_is(Path(path)))
 
 
 def own_requests(path: str | Path) -> DataFrame:
-    """One row per request of any capture; BadInput or Damaged for a file that is none."""
+    """One row per request of any capture; BadInput or Damaged for another file."""
     return _exchanges(*_as_it_is(Path(path)))
 
 
 def _as_it_is(path: Path) -> tuple[Path, int, int]:
-    """A file with its time of change and its size: one that was written again is another file."""
+    """A file with its modification time and size: a file that was rewritten is another one."""
     try:
         found = path.stat()
     except OSError:
-        return path, 0, 0  # the reader says what is wrong with it
+        return path, 0, 0  # the reader reports what is wrong with it
     return path, found.st_mtime_ns, found.st_size
 
 
@@ -81,12 +88,13 @@ def _exchanges(path: Path, mtime_ns: int, size: int) -> DataFrame:
 
 
 def answered(run: Run) -> Answered:
-    """Count what a run's capture shows; a run without a request in it has zeros."""
+    """The figures of a run's capture; zeros if it has no request."""
     return figures(table_of(run), requests_of(run))
 
 
 def packets_of(segments: DataFrame, request: Series[Any]) -> list[int]:
-    """The rows of a table of segments that belong to one request, a row of its exchanges."""
+    """The rows of a table of segments that belong to one request, which is a row of its
+    exchanges."""
     stretch = segments.loc[request["first_row"] : request["last_row"]]
     return [int(row) for row in stretch.index[stretch["connection"] == request["connection"]]]
 
@@ -98,45 +106,59 @@ def figures(segments: DataFrame, requests: DataFrame) -> Answered:
         return Answered(0, 0.0, 0.0, 0.0, 0.0, 0.0)
     flags, payload = segments["flags"], segments["payload_bytes"]
     parts = (segments["direction"] == 1) & (payload > 0)
-    length = payload.to_numpy()[parts].astype("int64")
-    pieces = -(-length // mss_bytes(segments)[parts])
-    # The last part of the handshake acknowledges the SYN alone.
+    stalled = stalls_in(requests)
+    first = requests["request"] == 0
+    closing = parts & ((flags & FIN) != 0)
+    later = _later(segments, requests)
+    later_count = int((~first).sum()) or count
+    length = payload.to_numpy()[parts & later].astype("int64")
+    pieces = -(-length // mss_bytes(segments)[parts & later])
+    # The last segment of the handshake only acknowledges the SYN.
     acks = (
         (segments["direction"] == 0)
         & (payload == 0)
         & ((flags & (SYN | FIN | RST)) == 0)
         & (segments["ack_rel"] > 1)
     )
-    stalled = stalls_in(requests)
-    first = requests["request"] == 0
-    closing = parts & ((flags & FIN) != 0)
     return Answered(
         requests=count,
-        segments=int(pieces.sum()) / count,
-        acks=int(acks.sum()) / count,
+        segments=int(pieces.sum()) / later_count,
+        acks=int((acks & later).sum()) / later_count,
         stalled_pct=100 * int(stalled.sum()) / count,
         first_stalled_pct=100 * int((stalled & first).sum()) / max(1, int(first.sum())),
         closing_pct=100 * int(closing.sum()) / count,
     )
 
 
+def _later(segments: DataFrame, requests: DataFrame) -> Series[bool]:
+    """For each segment whether it belongs to a response that is not the first of its connection; if
+    every response is the first one, whether it belongs to any."""
+    begin = requests[requests["request"] == 1].set_index("connection")["first_row"]
+    if begin.empty:
+        begin = requests.groupby("connection")["first_row"].min()
+    end = requests.groupby("connection")["last_row"].max()
+    connection = segments["connection"]
+    # Missing, and therefore false, for a connection without such a response.
+    return connection.map(begin).le(segments.index) & connection.map(end).ge(segments.index)
+
+
 def stalls_in(requests: DataFrame) -> Series[bool]:
-    """For each request whether Nagle's algorithm waited in it for a delayed ACK."""
+    """For each request whether Nagle's algorithm waited for a delayed ACK."""
     silent = requests["steps"].map(lambda steps: SILENCE in steps).astype(bool)
     found: Series[bool] = silent & (requests["reason"] == NAGLE_AND_DELAYED_ACK)
     return found
 
 
 def usual(requests: DataFrame) -> Followed:
-    """The sequence of steps that most requests follow, and what the others do."""
+    """The sequence of steps that most requests follow, and those of the others."""
     return following(requests, () if requests.empty else requests["steps"].mode().iloc[0])
 
 
 def following(requests: DataFrame, steps: Sequence[str]) -> Followed:
-    """How many requests take these steps with a packet a step, and what the others do.
+    """How many requests take these steps with one packet per step, and the steps of the others.
 
-    One that takes them with more packets (two ACKs where the list has one) is among the others,
-    its list with "and so on" behind it.
+    A request that takes them with more packets (two ACKs where the list has one) is one of the
+    others; its list ends with "and so on".
     """
     packets = sum(step != SILENCE for step in steps)
     more = (requests["steps"] == tuple(steps)) & (requests["segments"] != packets)
@@ -145,8 +167,8 @@ def following(requests: DataFrame, steps: Sequence[str]) -> Followed:
 
 
 def typical(requests: DataFrame, steps: Sequence[str] | None = None) -> Series[Any]:
-    """One request that goes as most do, or in these steps; the second of its kind if there are
-    several, for the first may still meet the beginning. BadInput if there is none."""
+    """One request with the most frequent steps, or with these; the second one if there are several,
+    because the first may belong to the start of its connection. BadInput if there is none."""
     if not requests.empty and steps is None:
         steps = requests["steps"].mode().iloc[0]
     found = requests[requests["steps"] == tuple(steps or ())]

@@ -1,4 +1,4 @@
-"""What a condition of the lab `nagle` sets."""
+"""The settings of a condition of the lab `nagle`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ AB, ASK = "ab", "ask"
 NEVER, ROUTE, ONCE, EACH = "never", "route", "once", "each"
 SERVER, BOTH = "server", "both"
 OWN_CLIENT_REQUESTS = 20
-"""How many requests our own client makes: more than the quick ACKs of a new connection."""
+"""Requests of our own client: more than the quick ACKs of a new connection."""
 NGINX_HEAD_BYTES = 238
-"""What nginx writes before the page on a kept connection; a digit more or less changes nothing."""
+"""What nginx writes before the page on a kept connection; it varies by a few bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of a condition: nginx with tcp_nodelay off and ab with keep-alive by default.
 
-    `quickack` is what makes the client acknowledge at once: NEVER nothing, ROUTE the route to the
-    server, ONCE and EACH its program, by setsockopt. `capture` is whose packets are captured.
+    `quickack` says how the client is made to acknowledge at once: not at all (NEVER), by the route
+    to the server (ROUTE), or by setsockopt once (ONCE) or before each read (EACH). `capture` names
+    the hosts whose packets are captured.
+    `own_client_requests` is the number of requests of our own client, `write_every_ms` the interval
+    between the writes of our own server; None is the default of that program. For `drop_acks_ms`
+    the client's ACKs without data are dropped; None drops none.
     """
 
     client: str = AB
@@ -38,6 +42,9 @@ class Settings:
     limit_s: float = 600.0
     sample_ms: int = 100
     capture: str = SERVER
+    own_client_requests: int | None = None
+    write_every_ms: int | None = None
+    drop_acks_ms: int | None = None
 
     @property
     def always_quick(self) -> bool:
@@ -47,13 +54,22 @@ class Settings:
     def on_a_connection(self) -> int:
         """How many requests use one connection, one after the other."""
         if self.client != AB:
-            return OWN_CLIENT_REQUESTS
+            return self.own_client_requests or OWN_CLIENT_REQUESTS
         return max(1, self.requests // self.concurrency) if self.keepalive else 1
+
+    @property
+    def joined(self) -> bool:
+        """Whether the kernel waits for the last write of a response."""
+        return self.writes in ("cork", "more")
+
+    @property
+    def header_bytes(self) -> int:
+        return NGINX_HEAD_BYTES if self.server == NGINX else HEAD_BYTES
 
     @property
     def written_bytes(self) -> tuple[int, ...]:
         """The sizes of the writes of one response."""
-        head = NGINX_HEAD_BYTES if self.server == NGINX else HEAD_BYTES
+        head = self.header_bytes
         whole = head + self.page_bytes
         if self.writes == "one":
             return (whole,)

@@ -1,8 +1,8 @@
 """Requests and their responses: the steps of each, its longest gap, and who waited for whom.
 
-A request is what the client of a connection sends until it is answered; the exchange lasts until
-the next request. Only headers are read, so a capture without payload is enough, and any protocol of
-requests and responses can be read.
+A request is the data that the client sends before the server responds; the exchange lasts until
+the next request. Only headers are used, so a capture without payload is sufficient, and any
+protocol of requests and responses can be analysed.
 
 The steps of article 3 (A3.3, A3.4) are `ARTICLE_OFF` and `ARTICLE_ON`.
 """
@@ -26,11 +26,11 @@ from labs.read.flows.stalls import IDLE, MIN_GAP_MS, NOBODY, Wait, is_stalled, w
 REQUEST: Final = "request"
 FIRST: Final = "first part"
 REST: Final = "rest"
-WHOLE: Final = "whole answer"
+WHOLE: Final = "whole response"
 SILENCE: Final = "silence"
 CLIENT_ACK: Final = "client's ACK"
 SERVER_ACK: Final = "server's ACK"
-AGAIN: Final = "sent again"
+AGAIN: Final = "retransmission"
 LATE: Final = "out of order"
 PROBE: Final = "probe"
 WINDOW: Final = "window update"
@@ -39,10 +39,10 @@ AND_SO_ON: Final = "and so on"
 ARTICLE_OFF: Final = (REQUEST, FIRST, SILENCE, CLIENT_ACK, REST, CLIENT_ACK)
 ARTICLE_ON: Final = (REQUEST, FIRST, REST, CLIENT_ACK)
 MOST_STEPS: Final = 16
-"""Longer lists end with "and so on": an answer of many segments is no list to be compared."""
+"""Longer lists end with "and so on", because responses of many segments are not compared."""
 
 EXCHANGE_BYTES: Final = 1_200
-"""What a row of `exchanges` takes while the table is made; measured."""
+"""Memory per row while `exchanges` makes the table; measured."""
 
 COLUMNS: Final = (
     "connection",
@@ -66,7 +66,7 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True)
 class Followed:
-    """How many requests follow a list of steps, and what the others do: steps -> how many."""
+    """How many requests follow a list of steps, and the steps of the others with their counts."""
 
     steps: tuple[str, ...]
     follow: int
@@ -87,12 +87,12 @@ def exchanges(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFra
 
     `connection`, `request` (its number on the connection, from 0), `at_ns`, `first_row`,
     `last_row` (labels of the table), `segments`, `request_bytes`, `answer_bytes`,
-    `first_byte_ms` and `latency_ms` (from the request's first segment to the answer's first and
-    last; NaN without an answer), `gap_ms` (the longest gap inside it; a stall, as below, before one
-    that the distance explains) and `gap_before` (the label of the segment that ended it), `reason`,
-    `waiting` and `waited_for` (see `labs.read.flows.stalls`), `steps` (a tuple of the names of this
-    module). A gap is a step (SILENCE) if it is longer by `min_gap_ms` than it takes to hear from
-    the end that ends it.
+    `first_byte_ms` and `latency_ms` (from the request's first segment to the response's first and
+    last; NaN without a response), `gap_ms` (the longest gap; a stall, as below, takes precedence
+    over a gap that the distance explains) and `gap_before` (the label of the segment that ended
+    it), `reason`, `waiting` and `waited_for` (see `labs.read.flows.stalls`), `steps` (a tuple of
+    the names of this module). A gap is a step (SILENCE) if it exceeds, by `min_gap_ms`, the time
+    that the end which ends it takes to answer.
     Raises Missing if it takes more memory than is available.
     """
     known = connection_state(segments)
@@ -107,7 +107,7 @@ def exchanges(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFra
 
 
 def followed(table: DataFrame, steps: Sequence[str]) -> Followed:
-    """How many rows of `exchanges` take these steps, and what the others do, most often first."""
+    """How many rows of `exchanges` take these steps, and the other steps by descending count."""
     wanted = tuple(steps)
     counts = Counter(table["steps"])
     follow = counts.pop(wanted, 0)
@@ -122,7 +122,7 @@ def in_words(steps: Sequence[str]) -> str:
 def _bounds(known: ConnectionState) -> list[tuple[int, int, int]]:
     """Number, first place and end of every exchange.
 
-    The connection's end, and keep-alives, which come when nothing is going on, end it too.
+    The end of the connection and keep-alives also end an exchange.
     """
     asks = (known.length > 0) & (known.direction == 0) & (known.end > known.sent[0])
     answers = (known.length > 0) & (known.direction == 1)
@@ -189,7 +189,7 @@ def _longest(
 
 
 def _new_bytes(known: ConnectionState, side: int, first: int, last: int) -> int:
-    """How far a side's data came: repeated bytes count once, those of a hole in the capture too."""
+    """The bytes that a side sent: retransmitted bytes count once; missing packets are included."""
     own = (known.direction[first:last] == side) & (known.length[first:last] > 0)
     if not own.any():
         return 0
@@ -205,7 +205,7 @@ def _ms(length_ns: int) -> float:
 def _steps(
     known: ConnectionState, far: Distances, first: int, last: int, min_gap_ns: float
 ) -> tuple[str, ...]:
-    """What happened, one name after another; what goes on in the same way is told once."""
+    """The steps in order; a step that repeats is listed once."""
     steps: list[str] = []
     for at in range(first, last):
         if at > first and is_stalled(known, far, at, min_gap_ns):

@@ -1,10 +1,11 @@
 """Stalls: the gaps of connections in which nothing was sent, who waited for whom, and for what.
 
-Each reason is explained in words, with its source in the kernel (`explained`).
+Each reason is explained in words, with its source in the kernel (`explained`). Gaps that a round
+trip explains are no stalls; labs/read/flows/round_trips.py finds them.
 
-All of it is read from the segments of a capture. The place of the capture matters: at the sender, a
-gap that a timer ended is followed by a retransmission; at the receiver, the same gap is seen whole
-only if later segments had arrived.
+Only the segments of a capture are used. The place of the capture matters: at the sender, a gap that
+a timer ended is followed by a retransmission; at the receiver, the whole gap is visible only if
+later segments arrived.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ DELAYED_ACK: Final = "delayed ACK"
 CLOSED_WINDOW: Final = "closed window"
 FULL_WINDOW: Final = "full window"
 RETRANSMISSION_TIMER: Final = "retransmission timer"
-FAST_RETRANSMISSION: Final = "repair of a loss"
+FAST_RETRANSMISSION: Final = "fast retransmission"
 ROUND_TRIP: Final = "round trip"
 APPLICATION: Final = "application"
 IDLE: Final = "nothing to send"
@@ -51,7 +52,7 @@ RTT_UNKNOWN: Final = "RTT unknown"
 
 @dataclass(frozen=True)
 class Wait:
-    """Why nothing was sent before a segment: a name of `explained`, and who waited for whom.
+    """Why nothing was sent before a segment: a reason of `explained`, and who waited for whom.
 
     `waiting` and `waited_for` are "client", "server" or "nobody".
     """
@@ -63,7 +64,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Explanation:
-    """`words` say what happens; `source` names the functions of Linux and the RFCs of the rule."""
+    """`words` describe the reason; `source` names functions of Linux and the RFCs of the rule."""
 
     words: str
     source: str
@@ -71,68 +72,69 @@ class Explanation:
 
 EXPLANATIONS: Final = {
     NAGLE_AND_DELAYED_ACK: Explanation(
-        "The sender holds back a small segment because an earlier small one is not acknowledged; "
-        "the receiver, which has taken in no more than one full segment and has nothing to send, "
-        "holds back that acknowledgment until its timer ends: 40 ms at least (TCP_ATO_MIN, HZ/25).",
+        "The sender holds back a small segment because an earlier small one is unacknowledged. The "
+        "receiver has received no more than one full-sized segment and has nothing to send, so it "
+        "delays that ACK until its timer expires, after at least 40 ms (TCP_ATO_MIN, HZ/25).",
         "tcp_nagle_check and tcp_minshall_check (net/ipv4/tcp_output.c); __tcp_ack_snd_check "
         "(net/ipv4/tcp_input.c); tcp_send_delayed_ack (net/ipv4/tcp_output.c); TCP_ATO_MIN "
-        "(include/net/tcp.h); RFC 896, RFC 1122 4.2.3.2 and 4.2.3.4",
+        "(include/net/tcp.h); RFC 896, RFC 1122 4.2.3.2 and 4.2.3.4, RFC 5681 4.2",
     ),
     NAGLE: Explanation(
-        "The sender holds back a small segment until an earlier small one is acknowledged, and "
-        "the receiver acknowledges at once: it takes a round trip.",
+        "The sender holds back a small segment until an earlier small one is acknowledged. The "
+        "receiver acknowledges at once, so this takes one round trip.",
         "tcp_nagle_check and tcp_minshall_check (net/ipv4/tcp_output.c); RFC 896, RFC 1122 4.2.3.4",
     ),
     DELAYED_ACK: Explanation(
-        "The receiver holds back its acknowledgment until its timer ends; the sender has nothing "
-        "more to send and does not wait for it.",
+        "The receiver has received no more than one full-sized segment and delays the ACK until "
+        "its timer expires. If nobody waits for that ACK, nothing is lost.",
         "__tcp_ack_snd_check (net/ipv4/tcp_input.c); tcp_send_delayed_ack "
-        "(net/ipv4/tcp_output.c); RFC 1122 4.2.3.2",
+        "(net/ipv4/tcp_output.c); RFC 1122 4.2.3.2, RFC 5681 4.2",
     ),
     CLOSED_WINDOW: Explanation(
-        "The receiver's window is shut because its program does not read; the sender probes it "
-        "from time to time until it opens.",
+        "The receiver's window is zero because its program does not read. The sender probes it at "
+        "growing intervals until it opens.",
         "tcp_snd_wnd_test and tcp_send_probe0 (net/ipv4/tcp_output.c); tcp_probe_timer "
         "(net/ipv4/tcp_timer.c); __tcp_select_window (net/ipv4/tcp_output.c); RFC 9293 3.8.6",
     ),
     FULL_WINDOW: Explanation(
-        "The sender has sent all that the receiver's window allows and waits for the "
-        "acknowledgment that moves it on.",
+        "The sender has sent all that the receiver's window permits and waits for an ACK that "
+        "advances the window.",
         "tcp_snd_wnd_test (net/ipv4/tcp_output.c); RFC 9293 3.8.6",
     ),
     RETRANSMISSION_TIMER: Explanation(
-        "A segment or its acknowledgment was lost and nothing came after it that would tell: the "
-        "sender's timer ends (RTO, or the probe of a tail loss) and it sends again.",
+        "A segment or its ACK was lost, and no later segment revealed it. The sender's timer "
+        "expires (RTO or tail loss probe) and it retransmits.",
         "tcp_retransmit_timer (net/ipv4/tcp_timer.c); tcp_send_loss_probe "
         "(net/ipv4/tcp_output.c); RFC 6298, RFC 8985 7",
     ),
     FAST_RETRANSMISSION: Explanation(
-        "A segment was lost or overtaken; later ones arrived, and what they were answered with "
-        "made the sender fill the hole.",
+        "A segment was lost or reordered. Later segments arrived, and their ACKs made the sender "
+        "retransmit it.",
         "tcp_fastretrans_alert and tcp_rack_mark_lost (net/ipv4/tcp_input.c, tcp_recovery.c); "
         "RFC 5681 3.2, RFC 8985",
     ),
     ROUND_TRIP: Explanation(
-        "What was sent is on its way, and so is its answer: the distance between the two.",
-        "tcp_cwnd_test (net/ipv4/tcp_output.c), where the congestion window is what waits",
+        "The segments are in flight, and so is the answer to them: the gap is the delay of the "
+        "path.",
+        "tcp_cwnd_test (net/ipv4/tcp_output.c), if the sender waits for its congestion window",
     ),
     APPLICATION: Explanation(
-        "Nothing in TCP held it back: the program of the side that sends next had not written "
-        "before.",
+        "TCP held nothing back: the program on the side that sends next had not written before.",
         "tcp_sendmsg_locked (net/ipv4/tcp.c)",
     ),
     IDLE: Explanation(
-        "Neither side had anything to send; what ends the silence is a keep-alive or the end of "
-        "the connection.",
+        "Neither side had anything to send; a keep-alive or the end of the connection ends the "
+        "gap.",
         "tcp_keepalive_timer (net/ipv4/tcp_timer.c); RFC 9293 3.8.4",
     ),
     UNEXPLAINED: Explanation(
-        "The capture does not tell: longer than a round trip, no timer fits and nothing is marked.",
+        "The capture does not show the reason: the gap is longer than a round trip, fits no timer, "
+        "and no segment is marked.",
         "none",
     ),
     RTT_UNKNOWN: Explanation(
-        "The capture does not have the handshake of the connection, so its RTT is unknown, and the "
-        "reason depends on it. A capture that begins before the connection tells.",
+        "The capture lacks the handshake of the connection, so its RTT is unknown, and the reason "
+        "depends on it. Start the capture before the connection.",
         "none",
     ),
 }
@@ -314,6 +316,10 @@ def _acknowledged(known: ConnectionState, far: Distance, at: int, sender: int) -
     # tcp_minshall_check: a small one was in flight, and this acknowledges it.
     if held < full and known.acked[sender][at] < known.small[sender][at] <= known.ack[at]:
         return _distance(known, far, at, NAGLE_AND_DELAYED_ACK)
+    # Data that comes before this ACK can have reached its sender did not wait for it.
+    early = known.time_ns[after] - known.time_ns[at] < far.far_ns[sender] - SOON_NS
+    if early and 0 < known.ack[at] - known.acked[sender][at] <= full:
+        return _distance(known, far, at, DELAYED_ACK)
     return _distance(known, far, at, ROUND_TRIP)
 
 

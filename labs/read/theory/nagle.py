@@ -1,4 +1,20 @@
-"""Delayed ACKs and Nagle's algorithm in Linux, and how long a response in several writes takes."""
+"""Nagle's algorithm and delayed ACKs in Linux, and how long a response in several writes takes.
+
+Nagle's algorithm (RFC 896; RFC 1122 4.2.3.4): a segment smaller than the MSS is not sent while any
+data is unacknowledged. Linux uses Minshall's variant: only an unacknowledged segment that is itself
+smaller than the MSS counts (`held_back`). Neither has a timer: an ACK releases the segment, and so
+do enough further data, the end of the data, and TCP_NODELAY. A tail loss probe (RFC 8985 7) also
+sends it, because the probe ignores Nagle's algorithm (net/ipv4/tcp_output.c tcp_send_loss_probe()).
+
+Delayed ACKs: at least every second full-sized segment is acknowledged, and every segment within
+500 ms (RFC 1122 4.2.3.2, RFC 5681 4.2). Linux acknowledges at once when more than one full-sized
+segment is waiting (`acknowledged_at_once`); otherwise it waits for 40 to 200 ms (TCP_DELACK_MIN,
+TCP_DELACK_MAX in include/net/tcp.h). The delay follows the intervals at which data arrives, but
+does not exceed the RTT. It is the shortest one, 40 ms, in requests and responses: data arrives back
+to back or at least an RTT apart (net/ipv4/tcp_input.c tcp_event_data_recv()), and a timer that
+expires resets the estimate to 40 ms (net/ipv4/tcp_timer.c tcp_delack_timer_handler()). 200 ms occur
+where a sender pauses for about 100 to 200 ms between its segments.
+"""
 
 from __future__ import annotations
 
@@ -6,62 +22,65 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 FIRST_RCV_MSS_BYTES = 536
-"""What a receiver takes a full segment to be before it has seen one: include/net/tcp.h
+"""The receiver's estimate of a full-sized segment before it has seen one: include/net/tcp.h
 TCP_MSS_DEFAULT, net/ipv4/tcp_input.c tcp_initialize_rcv_mss()."""
-LARGEST_RTT_MS = 40.0
-"""Up to here the wait is the shortest one: net/ipv4/tcp_output.c tcp_send_delayed_ack() bounds a
-longer estimate by the round trip, and that by 40 ms from below."""
+INITIAL_WINDOW_SEGMENTS = 10
+"""TCP_INIT_CWND in include/net/tcp.h. A larger response takes further round trips."""
 BETWEEN_WRITES_MS = 0.1
-"""An ACK of a shorter round trip is back before a program comes to its next write."""
+"""With a shorter RTT, an ACK returns before the program's next write."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """How long an ACK is held back, in ms: at least and at most, by where in a tick it began.
+    """The delay of an ACK in ms, at least and at most, depending on when in a tick it begins.
 
-    An exchange that the timer itself started begins right behind a tick, so from the second stall
-    of a connection on it is the most.
+    An exchange that the timer itself started begins just after a tick. If its data also arrives
+    just after a tick, the delay is the longest; see `after_tick_ms`.
     """
 
     least_ms: float
     most_ms: float
 
+    def after_tick_ms(self, since_tick_ms: float) -> float:
+        """The delay of an ACK that begins so long after a tick."""
+        return self.most_ms - since_tick_ms % (self.most_ms - self.least_ms)
+
 
 def wait(hz: int) -> Wait:
-    """The shortest delay of an ACK on a kernel with `hz` ticks a second.
+    """The shortest delay of an ACK on a kernel with `hz` ticks per second.
 
-    HZ/25 ticks in whole numbers (include/net/tcp.h TCP_ATO_MIN), counted from the tick that is
-    under way; the timer wheel fires one tick behind that (kernel/time/timer.c calc_index(), since
-    4.8). So it takes from HZ/25 ticks to one more: 40 to 44 ms at 250 ticks, 40 to 50 at 100.
+    HZ/25 whole ticks (include/net/tcp.h TCP_ATO_MIN), counted from the current tick; the timer
+    wheel fires one tick later (kernel/time/timer.c calc_index(), since 4.8). The delay is therefore
+    between HZ/25 ticks and one more: 40 to 44 ms at 250 Hz, 40 to 50 ms at 100 Hz.
     """
     ticks = hz // 25
     return Wait(1e3 * ticks / hz, 1e3 * (ticks + 1) / hz)
 
 
 def acknowledged_at_once(waiting_bytes: int, rcv_mss_bytes: int, *, quick: bool) -> bool:
-    """Whether what has come is acknowledged without waiting for the timer or for a ride.
+    """Whether received data is acknowledged without waiting for the timer or for data to send.
 
-    More than one full segment is, and everything in quick ACK mode: on a new connection, on a route
-    with `quickack 1`, after setsockopt(TCP_QUICKACK). Source: net/ipv4/tcp_input.c
+    More than one full-sized segment is, and everything in quick ACK mode: on a new connection, on
+    a route with `quickack 1`, after setsockopt(TCP_QUICKACK). Source: net/ipv4/tcp_input.c
     __tcp_ack_snd_check().
     """
     return quick or waiting_bytes > rcv_mss_bytes
 
 
 def rcv_mss_bytes(largest_segment_bytes: int) -> int:
-    """What the receiver takes for a full segment once it has seen segments of that size.
+    """The receiver's estimate of a full-sized segment after it has seen segments of that size.
 
-    Source: net/ipv4/tcp_input.c tcp_measure_rcv_mss(): it begins at 536 and grows.
+    Source: net/ipv4/tcp_input.c tcp_measure_rcv_mss(): it starts at 536 and grows.
     """
     return max(FIRST_RCV_MSS_BYTES, largest_segment_bytes)
 
 
 def held_back(*, partial: bool, nodelay: bool, more_to_come: bool, small_unacked: bool) -> bool:
-    """Whether a segment that could be sent stays behind.
+    """Whether a segment that the windows permit is held back.
 
-    A full one never does. One that is not full waits for more under TCP_CORK or MSG_MORE; else,
-    without TCP_NODELAY, as long as an earlier one that was not full is not acknowledged: Minshall's
-    form of the rule, in which full segments do not count.
+    A full one never is. A partial one waits for more data under TCP_CORK or MSG_MORE; otherwise,
+    without TCP_NODELAY, it waits while an earlier partial segment is unacknowledged (Minshall's
+    variant). Unacknowledged full segments do not matter.
     Source: net/ipv4/tcp_output.c tcp_nagle_check(), tcp_minshall_check().
     """
     return partial and (more_to_come or (not nodelay and small_unacked))
@@ -69,8 +88,7 @@ def held_back(*, partial: bool, nodelay: bool, more_to_come: bool, small_unacked
 
 @dataclass(frozen=True)
 class Sent:
-    """What of an answer leaves before anything of it is acknowledged, and what waits: payloads in
-    bytes, a segment each."""
+    """The payloads in bytes, one per segment, that are sent before any ACK, and those held back."""
 
     at_once: tuple[int, ...]
     held: tuple[int, ...]
@@ -84,7 +102,7 @@ def sent(
     joined: bool = False,
     acked_between: bool = False,
 ) -> Sent:
-    """What becomes of an answer that is written in pieces of these sizes.
+    """The segments of a response that is written in pieces of these sizes.
 
     `joined`: under TCP_CORK, or with MSG_MORE on all writes but the last. `acked_between`: each
     segment is acknowledged before the next write.
@@ -108,9 +126,9 @@ def sent(
 
 @dataclass(frozen=True)
 class Answer:
-    """The prediction for one answer: its segments, whether it waits for the client's timer, and
-    how long it takes, in ms (`steady_ms`), the first one of a connection (`first_ms`), and the mean
-    over all that are made on it; None where the theory has no word."""
+    """The prediction for a response: its segments, whether it waits for the client's timer, and its
+    duration in ms: the first one of a connection (`first_ms`), all others (`steady_ms`), and the
+    mean of all that are requested on the connection."""
 
     segments: int
     stalls: bool
@@ -130,15 +148,16 @@ def answer(
     joined: bool = False,
     quick: bool = False,
     closes: bool = False,
+    handshake: bool = True,
 ) -> Answer | None:
-    """What a client sees that makes `requests` requests on a connection, one behind the other.
+    """The times of a client that makes `requests` requests on a connection, one after the other.
 
-    `quick`: the client acknowledges at once, always; otherwise it does so for the first answer
-    alone. `closes`: the server closes behind the answer, which sends what was held back
-    (net/ipv4/tcp_output.c tcp_send_fin()). None for a round trip above 40 ms, with which the
-    client's wait is no longer the shortest.
+    `quick`: the client always acknowledges at once; otherwise it does so only for the first
+    response. `closes`: the server closes after the response, which sends what was held back
+    (net/ipv4/tcp_output.c tcp_send_fin()). `handshake`: the client counts the handshake as part of
+    the first request. None for a response of several round trips, larger than the initial window.
     """
-    if rtt_ms > LARGEST_RTT_MS:
+    if sum(writes) > INITIAL_WINDOW_SEGMENTS * mss_bytes and rtt_ms >= BETWEEN_WRITES_MS:
         return None
     near = quick and rtt_ms < BETWEEN_WRITES_MS
     found = sent(writes, mss_bytes, nodelay=nodelay, joined=joined, acked_between=near)
@@ -146,8 +165,10 @@ def answer(
     largest = max(found.at_once + found.held)
     at_once = acknowledged_at_once(sum(found.at_once), rcv_mss_bytes(largest), quick=quick)
     trips = 2 if held else 1
-    first_ms = rtt_ms * (trips + 1)  # with the connect
-    steady_ms = rtt_ms * trips + (wait(hz).most_ms if held and not at_once else 0.0)
+    first_ms = rtt_ms * (trips + handshake)
+    # The rest, which the timer released, arrives an RTT later, and the next response another RTT.
+    timer_ms = wait(hz).after_tick_ms(2 * rtt_ms) if held and not at_once else 0.0
+    steady_ms = rtt_ms * trips + timer_ms
     return Answer(
         segments=len(found.at_once) + len(found.held),
         stalls=held and not at_once,

@@ -18,6 +18,7 @@ from tests.captures import without_syns
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "exchanges"
 NAGLE, OUTAGE = FOLDER / "nagle-off.pcap.gz", FOLDER / "outage.pcap"
+DOWNLOAD = FOLDER / "download.pcap.gz"
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, object]:
@@ -112,6 +113,38 @@ def test_main_stalls_as_json_has_reasons_and_each_stall(capsys: pytest.CaptureFi
     assert "tcp_nagle_check" in reasons[0]["source"]
     assert len(stalls) == 180 and {one["waiting"] for one in stalls} == {"server"}
     assert sum(one["gap_ms"] for one in stalls) == pytest.approx(reasons[0]["together_ms"])
+
+
+def test_main_stalls_names_the_round_trips_of_a_download(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = told(capsys, "capture", "stalls", DOWNLOAD)
+    trips = said["round_trips"]
+    assert isinstance(trips, list)
+    assert [(one["what"], one["gaps"]) for one in trips] == [
+        ("handshake", 1),
+        ("request and response", 1),
+        ("sender waits for ACKs", 6),
+        ("close", 1),
+    ]
+    assert main(["capture", "stalls", str(DOWNLOAD)]) == 0
+    text = capsys.readouterr().out
+    assert "delayed ACK       1" in text and "15, 35, 75, 155, 317, 635" in text
+
+
+def test_main_graph_draws_three_seconds_by_default(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A download of 1.8 s as a whole, and three seconds of a connection that idles for longer."""
+    graph = ("capture", "graph", "--out", tmp_path / "x.html", "--dry-run")
+    assert told(capsys, *graph, DOWNLOAD)["to_s"] == pytest.approx(1.8, abs=0.01)
+    stopped = FOLDER / "stopped-reader.pcap"
+    assert told(capsys, *graph, stopped)["to_s"] == 3
+    assert told(capsys, *graph, stopped, "--from-s", 1)["to_s"] == 4
+    whole = told(capsys, *graph, stopped, "--whole")["to_s"]
+    assert isinstance(whole, float) and whole > 4
+    assert main([*map(str, graph), str(stopped)]) == 0
+    assert "0 to 3 s of " in capsys.readouterr().out
 
 
 def test_main_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,6 +92,8 @@ def test_conditions_have_a_group() -> None:
         "sizes": 10,
         "pieces": 3,
         "own_client": 3,
+        "dropped": 2,
+        "far": 4,
     }
 
 
@@ -113,11 +115,35 @@ def test_lines_have_the_route_with_quick_acks() -> None:
     )
 
 
+def test_lines_have_the_filter_that_drops_acks() -> None:
+    every = {one.name: one for one in nagle.conditions(Nagle())}
+    lines = [" ".join(argv) for host, argv in nagle.lines(every["acks-dropped"])]
+    assert lines[0] == "tc qdisc add dev eth0 root handle 1: htb"
+    assert "match ip dport 80 0xffff match u8 0x10 0xff at 33" in lines[3]
+    assert lines[-1] == "tc qdisc del dev eth0 root"
+    assert every["acks-dropped"].sysctls == {}
+    assert every["acks-dropped-no-tlp"].sysctls == {"server": {"net.ipv4.tcp_early_retrans": "0"}}
+
+
+def test_conditions_over_a_long_delay_have_their_own_link() -> None:
+    every = {one.name: one for one in nagle.conditions(Nagle(delay_ms=20))}
+    links = {(one.link.rate_mbit, one.link.delay_ms) for one in every.values()}
+    assert links == {(None, 20), (10, 200)}
+    small, on = (every[name].settings for name in ("small-writes", "small-writes-on"))
+    assert {**small, "nodelay": True} == on
+    assert (small["pieces"], small["page_bytes"], small["write_every_ms"]) == (
+        1000,
+        100_000 - HEAD_BYTES,
+        2,
+    )
+
+
 def test_tools_are_those_started() -> None:
     used = {one.name: nagle.tools(one) for one in nagle.conditions(Nagle(size="full"))}
     assert used["off"] == ("nginx", "ab")
     assert used["write-two"] == ("ab",)
-    assert used["ask"] == ("nginx",)
+    assert used["ask"] == used["bulk"] == ("nginx",)
+    assert used["small-writes"] == used["acks-dropped"] == ()
 
 
 @contextmanager

@@ -14,12 +14,14 @@ import pytest
 from labs.catalog import find
 from labs.cli.run import as_json
 from labs.errors import BadInput
+from labs.experiments.nagle.held_segment import held_segment
 from labs.experiments.nagle.lab import MARGIN
 from labs.experiments.nagle.narrative import describe_requests, findings
 from labs.experiments.nagle.parameters import Nagle
-from labs.experiments.nagle.prediction import expected, hz_of, settings_of
+from labs.experiments.nagle.prediction import expected, header_ms, hz_of, median_ms, settings_of
 from labs.experiments.nagle.requests import (
     answered,
+    autocorked,
     figures,
     following,
     own_requests,
@@ -29,17 +31,21 @@ from labs.experiments.nagle.requests import (
     typical,
 )
 from labs.experiments.nagle.results import results
+from labs.experiments.nagle.transfer import transfer
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.flows.stalls import APPLICATION, NAGLE
 from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
 from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment
-from tests.real_runs import codes, nagle_run, recorded_nagle, with_condition, with_file
+from tests.real_runs import codes, nagle_run, recorded_nagle, with_condition, with_file, with_link
 from tests.repeated_runs import machines, repetition
 
 STALLING = {"off", "write-two", "body-1447", "pieces", "ask", "ask-once"}
-# HZ 250: ten ticks of 4 ms and the one under way (tests/unit/test_theory_nagle.py).
+# HZ 250: ten ticks of 4 ms and the current one (tests/unit/read/theory/test_nagle.py).
 STALL_MS = (40.0, 44.0)
+DROPPED = {"acks-dropped", "acks-dropped-no-tlp"}
+FAR = {"bulk", "bulk-on", "small-writes", "small-writes-on"}
+"""Conditions without a prediction: dropped ACKs, several round trips, pauses between writes."""
 
 
 @cache
@@ -61,7 +67,7 @@ def test_expected_stall_of_a_machine_has_its_own_ticks(tmp_path: Path) -> None:
     run = repetition(tmp_path, nagle_run("off"), 1, machines=machines(hz=1000))
     theory = expected(run)
     assert hz_of(run) == 1000 and theory is not None
-    assert theory.steady_ms - 2 * run.link.measured.rtt_ms == pytest.approx(41)
+    assert theory.steady_ms - 2 * run.link.measured.rtt_ms == pytest.approx(41, abs=0.02)
 
 
 def test_results_on_another_kernel_are_the_same() -> None:
@@ -85,33 +91,73 @@ def test_results_around_full_segments_match_the_theory() -> None:
 
 def test_expected_stalls_are_those_measured() -> None:
     assert set(table().index[table()["stalled_pct"] > 0]) == STALLING
-    for name in recorded_nagle().conditions:
-        theory = expected(nagle_run(name))
-        assert theory is not None
-        assert theory.stalls == (name in STALLING), name
+    predicted = {name: expected(nagle_run(name)) for name in recorded_nagle().conditions}
+    assert {name for name, theory in predicted.items() if theory is None} == DROPPED | FAR
+    assert {name for name, theory in predicted.items() if theory and theory.stalls} == STALLING
+
+
+def predicted_conditions() -> set[str]:
+    return set(recorded_nagle().conditions) - DROPPED - FAR
 
 
 def test_expected_mean_within_a_tick_of_the_first_stall() -> None:
     """The first stall begins anywhere in a tick: up to 4 ms of ten requests; then ab's own time."""
-    for name in recorded_nagle().conditions:
+    for name in predicted_conditions():
         row = table().loc[name]
         assert row["mean_ms"] == pytest.approx(row["predicted_mean_ms"], abs=1.0), name
 
 
-def test_expected_segments_but_for_the_first_response_of_a_connection() -> None:
-    """One in ten answers is a first one, which may differ by all its pieces but one."""
-    for name in recorded_nagle().conditions:
+def test_expected_segments_are_those_measured() -> None:
+    """All but the first response of a connection, which the kernel may join by autocorking."""
+    for name in predicted_conditions():
         row = table().loc[name]
-        assert row["segments_per_answer"] == pytest.approx(row["predicted_segments"], rel=0.1), name
+        assert row["segments_per_answer"] == row["predicted_segments"], name
+
+
+def test_expected_bulk_segments_are_those_measured() -> None:
+    """A header of 245 bytes, since Content-Length has more digits and nginx keeps the connection
+    without saying so, and 2 MiB in full segments and a rest."""
+    for name in ("bulk", "bulk-on"):
+        assert table().loc[name, "segments_per_answer"] == 1 + -(-2 * 2**20 // 1448)
+
+
+def test_autocorked_writes_are_those_of_first_responses() -> None:
+    """In most of the 100 first responses; the others have one segment per write."""
+    run = nagle_run("pieces-quickack")
+    requests = requests_of(run)
+    first = figures(table_of(run), requests[requests["request"] == 0])
+    assert first.requests == 100
+    assert autocorked(run) == pytest.approx(87, abs=10)
+    assert first.segments == pytest.approx(10 - 8 * autocorked(run) / 100, abs=0.2)
+    assert autocorked(nagle_run("off")) == 0
+
+
+def test_held_segment_waits_for_the_ack_or_for_the_probe() -> None:
+    without, by_default = (
+        held_segment(table_of(nagle_run(name))) for name in ("acks-dropped-no-tlp", "acks-dropped")
+    )
+    assert without is not None and by_default is not None
+    assert (without.acknowledged, without.retransmissions) == (True, 4)
+    assert (by_default.acknowledged, by_default.retransmissions) == (False, 0)
+    assert held_segment(table_of(nagle_run("write-one"))) is None
+
+
+def test_transfer_of_bulk_data_does_not_depend_on_nagle() -> None:
+    """66 bytes of headers (Ethernet, IPv4, TCP with timestamps) per segment."""
+    off, on = (transfer(nagle_run(name)) for name in ("bulk", "bulk-on"))
+    assert off == on
+    assert off.payload_pct == pytest.approx(100 * 1448 / 1514, abs=0.1)
+    small = transfer(nagle_run("small-writes"))
+    assert small.payload_pct == pytest.approx(100 * 100_000 / (100_000 + 73 * 66), abs=0.1)
 
 
 def test_results_have_acks_per_response() -> None:
-    """One for both parts, two where each waits for its own, none where the next request carries
-    it; the first answer of a connection has one more."""
+    """One for both parts, two where each waits for its own, none where the next request carries it;
+    the last response of each of the 100 connections is acknowledged without one."""
     acks = table()["acks_per_answer"]
-    assert acks["off"] == acks["quickack"] == pytest.approx(2.1)
-    assert acks["on"] == pytest.approx(1.2)
-    assert acks["write-one"] == pytest.approx(0.2)
+    assert acks["off"] == acks["quickack"] == 2
+    assert acks["on"] == 1
+    assert acks["write-one"] == pytest.approx(0, abs=100 / 900)
 
 
 def test_requests_of_a_run_stall_for_one_timer() -> None:
@@ -223,11 +269,58 @@ def test_results_have_the_article_s_figure_under_its_load_alone() -> None:
     assert results(nagle_run("off-no-k")).article_ms is None
 
 
-def test_expected_over_a_long_path_is_nothing() -> None:
-    run = nagle_run("off")
+def with_rtt(run: Run, rtt_ms: float) -> Run:
+    """The run with another measured RTT."""
     link = run.said["link"]
-    far = {**run.said, "link": {**link, "measured": {**link["measured"], "rtt_ms": 60.0}}}
-    assert expected(Run(run.path, run.seal, far)) is None
+    far = {**run.said, "link": {**link, "measured": {**link["measured"], "rtt_ms": rtt_ms}}}
+    return Run(run.path, run.seal, far)
+
+
+@pytest.mark.parametrize(
+    ("rtt_ms", "measured"),
+    [
+        # Measured in virtual time, Linux 6.1, requests 1000, concurrency 100: ab's mean.
+        (20, {"off": 85.26, "on": 26.05, "quickack": 46.04, "off-no-k": 44.05, "pieces": 87.26}),
+        (45, {"off": 141.36, "on": 58.55, "quickack": 103.55}),
+        (200, {"off": 499.26, "on": 260.05, "quickack": 460.04, "off-no-k": 440.05}),
+    ],
+)
+def test_expected_mean_on_a_link_with_delay(rtt_ms: float, measured: dict[str, float]) -> None:
+    """The prediction has no time of ab's own (0.05 ms), and the first stall is up to 4 ms shorter
+    on each connection of ten requests. tests/virtual/test_nagle.py measures it again."""
+    for name, mean_ms in measured.items():
+        theory = expected(with_rtt(nagle_run(name), rtt_ms))
+        assert theory is not None
+        assert theory.mean_ms == pytest.approx(mean_ms, abs=0.4), name
+
+
+def test_expected_mean_without_other_connections() -> None:
+    """With one connection ab waits for nothing before it opens others."""
+    run = with_rtt(nagle_run("on"), 20)
+    one = expected(with_condition(run, settings={"concurrency": 1, "requests": 10}))
+    assert one is not None and one.mean_ms == pytest.approx((40 + 9 * 20) / 10)
+
+
+def test_header_ms_is_longer_for_a_header_in_several_writes() -> None:
+    for name, trips in (("off", 2), ("pieces", 3), ("pieces-on", 2)):
+        run = recorded_nagle(size="full").run(name)
+        assert header_ms(settings_of(run), 20) == trips * 20
+
+
+def test_median_ms_of_connections_with_one_request_is_that_of_the_first() -> None:
+    assert median_ms(with_rtt(nagle_run("off-no-k"), 20)) == 40
+    assert median_ms(with_rtt(nagle_run("off"), 20)) == pytest.approx(84)
+    assert median_ms(nagle_run("bulk")) is None
+
+
+def test_expected_is_nothing_for_what_the_theory_does_not_cover() -> None:
+    for other in (
+        with_link(nagle_run("off"), loss_pct=1.0),
+        with_link(nagle_run("off"), jitter_ms=1.0),
+        with_rtt(with_condition(nagle_run("off"), settings={"page_bytes": 20_000}), 20),
+    ):
+        assert expected(other) is None
+    assert expected(with_condition(nagle_run("off"), settings={"page_bytes": 20_000})) is not None
 
 
 def test_findings_have_the_sequences_and_their_shares() -> None:
@@ -257,9 +350,9 @@ def test_describe_run_says_who_waits_for_whom() -> None:
         "**900 of 1000 requests** follow this sequence: request; first part; silence;"
     )
     assert "the server waits for the client" in said
-    assert "100 follow another sequence, each the first one on its connection" in said
+    assert "100 follow another sequence, each the first on its connection" in said
     assert "No request stalls." in recorded_nagle().describe("on")
-    assert "**off**: 39.7 ms on average (predicted: 39.6 ms; the article: 44.619 ms)" in (
+    assert "**off**: mean 39.7 ms (predicted: 39.6 ms; article: 44.619 ms)" in (
         recorded_nagle().describe()
     )
 
@@ -275,14 +368,23 @@ def test_own_requests_of_a_capture_without_any() -> None:
     nothing = table_of(nagle_run("ask")).iloc[:0]
     rows = exchanges(nothing)
     assert figures(nothing, rows).requests == 0
-    assert describe_requests(rows) == "There is no request in this capture."
+    assert describe_requests(rows) == "This capture contains no request."
     with pytest.raises(BadInput, match="no request"):
         typical(rows)
 
 
 def test_figures_count_tso_pieces_as_their_segments() -> None:
     """With the MSS that the handshake agrees on, less the timestamps."""
-    requests = pandas.DataFrame({"steps": [("request",)], "reason": [""], "request": [0]})
+    requests = pandas.DataFrame(
+        {
+            "connection": [0],
+            "request": [0],
+            "first_row": [2],
+            "last_row": [4],
+            "steps": [("request",)],
+            "reason": [""],
+        }
+    )
     for mss, count in ((1460, 2), (1461, 1), (500, 3)):
         segments = pandas.DataFrame(
             {

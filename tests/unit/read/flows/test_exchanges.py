@@ -118,7 +118,7 @@ def test_exchanges_count_retransmissions_once() -> None:
     rows = table("outage")
     assert (rows["answer_bytes"] == 3000).all() and len(rows) == 12
     assert set(rows["request_bytes"]) == {5, 6}  # ask 0 to ask 11
-    again = rows[rows["steps"].map(lambda steps: "sent again" in steps)]
+    again = rows[rows["steps"].map(lambda steps: "retransmission" in steps)]
     assert len(again) == 1 and again["gap_ms"].iloc[0] == pytest.approx(639.9, abs=0.1)
     others = followed(rows, (REQUEST, WHOLE, CLIENT_ACK))
     assert (others.follow, others.others[REQUEST, SERVER_ACK, WHOLE, CLIENT_ACK]) == (9, 2)

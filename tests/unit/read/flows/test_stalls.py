@@ -46,6 +46,18 @@ def test_stalls_of_runs_without_one_are_empty(name: str) -> None:
     assert found(name).empty
 
 
+def test_stalls_of_a_download_have_the_delayed_ack() -> None:
+    """The client acknowledges every second segment, and the last one of a burst 40 to 44 ms later
+    (250 Hz); the server's next data was sent before that ACK arrived."""
+    (row,) = found("download.pcap.gz").to_dict("records")
+    assert told(found("download.pcap.gz")) == [(reasons.DELAYED_ACK, "nobody", "client")]
+    assert 40 <= row["gap_ms"] <= 44
+    segments = read(FOLDER / "download.pcap.gz")
+    assert (row["before"], row["after"]) == (315, 316)
+    assert segments["payload_bytes"].loc[[315, 316]].tolist() == [1448, 0]
+    assert segments["ack_rel"][316] - segments["ack_rel"][314] == 1448
+
+
 def test_stalls_of_a_closed_window() -> None:
     """The receiver's answer to what filled its window, three probes, and its reading on; then an
     idle connection with keep-alives, and one that is reset."""
