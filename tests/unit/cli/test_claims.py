@@ -130,7 +130,8 @@ def test_main_takes_the_newest_study_here_first_and_then_the_recorded_runs(
     assert {entry["runs"] for entry in judged.values()} == {"runs", "the recorded runs"}
     assert found["A1.11"]["verdict"] == "holds on Linux 6.1, not on 6.12"
     said = told(capsys)
-    assert "Nagle's algorithm and the delayed ACK" in said
+    for lab in with_ledgers():
+        assert article_of(lab).citation in " ".join(said.split())
     assert "witness: virtual · Linux 6.1.192, 6.12.117; runs: the recorded runs\n" in said
 
 
