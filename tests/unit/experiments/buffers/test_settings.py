@@ -68,7 +68,7 @@ def test_results_of_httping_are_two_round_trips() -> None:
     rtt_ms = real_study("6.1").run("httping").link.measured.rtt_ms
     assert found.httping_ms == pytest.approx(2 * rtt_ms, rel=0.01)
     assert row("6.1", "default").httping_ms is None
-    assert "httping says 80.1 ms" in describe(
+    assert "httping reports 80.1 ms" in describe(
         real_study("6.1").results().query("condition == 'httping'")
     )
 
@@ -164,7 +164,7 @@ def test_by_condition_has_the_figure_of_the_ledger() -> None:
     run = with_condition(real("both-1gib"), name="wmem")
     study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
     (bars,) = [one for one in by_condition(study.results()).data if one.name == "the article"]
-    assert (bars.x, bars.text) == ((article().claim("A1.7").expected,), ("A1.7",))
+    assert (bars.x, bars.text) == ((article().claim("A1.7").expected,), ("A1.7: 14.9 MiB/s",))
     assert "The article (A1.7) has 14.9 MiB/s in the steady state." in describe(study.results())
 
 
