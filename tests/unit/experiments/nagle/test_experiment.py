@@ -128,7 +128,10 @@ def test_lines_have_the_filter_that_drops_acks() -> None:
 def test_conditions_over_a_long_delay_have_their_own_link() -> None:
     every = {one.name: one for one in nagle.conditions(Nagle(delay_ms=20))}
     links = {(one.link.rate_mbit, one.link.delay_ms) for one in every.values()}
-    assert links == {(None, 20), (10, 200)}
+    assert links == {(None, 20), (None, 0), (10, 200)}
+    other = {one.name: one for one in nagle.conditions(Nagle(requests=50, concurrency=5))}
+    for name in every:
+        assert (every[name] == other[name]) == (every[name].group in ("dropped", "far")), name
     small, on = (every[name].settings for name in ("small-writes", "small-writes-on"))
     assert {**small, "nodelay": True} == on
     assert (small["pieces"], small["page_bytes"], small["write_every_ms"]) == (
