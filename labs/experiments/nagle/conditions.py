@@ -53,6 +53,7 @@ SMALL = (
     "on-no-k",
     "quickack",
     "on-quickack",
+    "off-nopush",
     "write-two",
     "write-one",
     "write-cork",
@@ -123,12 +124,13 @@ def _every(p: Nagle) -> Iterator[Condition]:
 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """The article's conditions, and Nagle's algorithm and delayed ACKs on and off."""
+    """The article's conditions, Nagle's algorithm and delayed ACKs on and off, and tcp_nopush."""
     for name, nodelay in (("off", False), ("on", True)):
         own = replace(base, nodelay=nodelay)
         yield name, own
         yield f"{name}-no-k", replace(own, keepalive=False)
         yield "quickack" if name == "off" else f"{name}-quickack", replace(own, quickack=ROUTE)
+    yield "off-nopush", replace(base, nopush=True)
 
 
 def _writes(base: Settings) -> Iterator[tuple[str, Settings]]:

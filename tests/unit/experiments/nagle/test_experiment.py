@@ -50,6 +50,7 @@ def test_conditions_differ_as_their_names_say() -> None:
         "off-no-k": {"keepalive": False},
         "quickack": {"quickack": "route"},
         "on-quickack": {"nodelay": True, "quickack": "route"},
+        "off-nopush": {"nopush": True},
         "write-one": {"server": "writes", "writes": "one"},
         "body-1447": {"server": "writes", "page_bytes": 1447},
         "ask-each": {"client": "ask", "quickack": "each"},
@@ -87,7 +88,7 @@ def test_conditions_have_a_group() -> None:
     for one in nagle.conditions(Nagle(size="full")):
         groups.setdefault(one.group, []).append(one.name)
     assert {group: len(names) for group, names in groups.items()} == {
-        "article": 6,
+        "article": 7,
         "writes": 5,
         "sizes": 10,
         "pieces": 3,
