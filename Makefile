@@ -8,7 +8,7 @@ PROVIDER := libvirt
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab test box test-vm test-bare fuzz-capture fuzz-runs benchmark
+.PHONY: help ready lab student test box test-vm test-bare fuzz-capture fuzz-runs benchmark
 .PHONY: benchmark-capture figure host-variants kernel-reproducible lock clean
 
 help:                   ## say what can be made
@@ -22,6 +22,9 @@ lab: ready              ## the first notebook as a report: recorded runs first, 
 	@setup/lab.sh
 
 test: FOR = test
+student: ready          ## the students' copies of the notebooks, in student/; keeps edited ones
+	@$(BIN)/labs student notebooks/*.ipynb --into student
+
 # With CI=true a kernel that cannot be built and a tier that cannot run are errors, not skips
 # (tests/conftest.py says which tiers); LABS_REQUIRE=virtual,namespaces names other tiers.
 test: ready             ## style, types, rooms, and all tests that can run on this machine
@@ -62,7 +65,7 @@ fuzz-capture: ready     ## read a million mutated captures; crashes are kept as 
 fuzz-runs: ready        ## read 200,000 mutated runs, studies and raw files; crashes are kept
 	$(BIN)/python -m tests.fuzz_runs
 
-figure: ready           ## draw the README's figure again from recorded runs (needs chromium)
+figure: ready           ## draw the figures in docs/ again from recorded runs (needs chromium)
 	$(BIN)/python docs/draw.py
 
 kernel-reproducible: ready  ## build the kernel twice, apart, and compare

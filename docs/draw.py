@@ -1,8 +1,8 @@
-"""Draw the README's figure again: docs/throughput.png, from the recorded runs.
+"""Draw the figures in docs/ again: topology.svg, and throughput.png from the recorded runs.
 
     make figure
 
-plotly draws in a browser, so this needs one: chromium or google-chrome (on Debian:
+plotly draws the second one in a browser: chromium or google-chrome (on Debian:
 apt-get install chromium). It runs without a window and without a network.
 """
 
@@ -18,6 +18,8 @@ import labs
 from labs.errors import LabError, Missing, RunFailed
 
 PICTURE = Path(__file__).with_name("throughput.png")
+TOPOLOGY = Path(__file__).with_name("topology.svg")
+RATE_MBIT, DELAY_MS = 1000.0, 200.0
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SHOWN = "unshaped,shaped,default,wmem,both"
 WIDTH_PX, SCALE = 900, 2
@@ -63,6 +65,7 @@ def draw(picture: Path) -> None:
 
 
 if __name__ == "__main__":
+    TOPOLOGY.write_text(labs.topology(rate_mbit=RATE_MBIT, delay_ms=DELAY_MS), encoding="utf-8")
     try:
         draw(PICTURE)
     except LabError as error:

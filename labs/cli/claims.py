@@ -1,8 +1,8 @@
 """Judge an article's claims by runs: expected, predicted and measured figures, and the verdict.
 
-Of a folder, the newest study is used, with additional runs from studies of the same parameters.
-Without --from the runs are those in the folder `runs`, or the recorded runs if that folder has no
-study of the article's lab. A lab without either is reported, and the others are judged.
+Each claim is judged by the newest study that has the article's parameters for it, first of the
+folder `runs`, then of the recorded runs; a line says which. Runs on another kernel or testbed are
+further witnesses. --from chooses other runs. A study or a run given so is the only source.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ import argparse
 import json
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labs.errors import BadInput
 
 if TYPE_CHECKING:
     from labs.read.claims.ledger import Article
+    from labs.read.claims.sources import Source
     from labs.read.claims.verdict import Verdict
     from labs.read.lab import Lab
 
 DEFAULT_FOLDER = "runs"
+RECORDED = "the recorded runs"
 WIDTH = 100
 INDENT = " " * 7
+CHOOSE = "To judge other runs: labs claims --from STUDY|RUNS (labs runs list shows the studies)"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,22 +52,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Judge the claims and print the verdicts. BadInput for an unknown lab, article or runs."""
+    from labs.read.claims.sources import verdicts_from
+
     chosen = _chosen(args.lab, args.article, args.source)
-    places = [Path(args.source) if args.source is not None else _newest(lab) for lab, _ in chosen]
+    places = [_sources(lab, args.source) for lab, _ in chosen]
     if not any(places):
         raise BadInput(_without_runs(chosen[0][0]))
     found = [
-        (lab, article, where, _judged(lab, where))
-        for (lab, article), where in zip(chosen, places, strict=True)
+        (lab, article, verdicts_from(lab, sources) if sources else ())
+        for (lab, article), sources in zip(chosen, places, strict=True)
     ]
     if args.json:
-        print(json.dumps([verdict.as_json() for *_, verdicts in found for verdict in verdicts]))
+        print(json.dumps([_as_json(*one) for *_, judged in found for one in judged]))
         return 0
     texts = [
-        _title(article, _without_runs(lab)) if where is None else as_text(article, where, verdicts)
-        for lab, article, where, verdicts in found
+        as_text(article, judged) if judged else f"{_title(article)}\n{_without_runs(lab)}"
+        for lab, article, judged in found
     ]
-    print("\n\n".join(texts))
+    print("\n\n".join([*texts, CHOOSE]))
     return 0
 
 
@@ -72,8 +77,8 @@ def _chosen(name: str | None, number: int | None, source: str | None) -> list[tu
     """The articles to judge: those of the named lab, or of every lab of the package; of these the
     one with the given number, or those of the labs in `source`. BadInput if there is none."""
     from labs.catalog import find, with_ledgers
-    from labs.read.claims.evidence import labs_of
     from labs.read.claims.ledger import read
+    from labs.read.claims.sources import labs_of
 
     chosen_labs = with_ledgers() if name is None else (find(name),)
     every = [(lab, read(lab.ledger)) for lab in chosen_labs if lab.ledger is not None]
@@ -96,27 +101,27 @@ def _ledger_of(lab: str | None) -> str:
     return str(path.with_suffix(".toml")) if path.suffix == ".py" else "an articleN.toml"
 
 
-def _judged(lab: Lab, where: Path | None) -> tuple[Verdict, ...]:
-    """The verdicts on the lab's article that follow from the runs there; none without runs."""
-    from labs.read.claims.evidence import runs_of
-    from labs.read.claims.judge import verdicts
-
-    return () if where is None else verdicts(lab, runs_of(lab, where))
-
-
-def _newest(lab: Lab) -> Path | None:
-    """The folder `runs` if it has a study of the lab, else the recorded data if it has runs of
-    it."""
+def _sources(lab: Lab, where: str | None) -> tuple[Source, ...]:
+    """The runs of a lab that a user named, or those of the folder `runs` and the recorded ones."""
     from labs.drive.record.run_folder import STUDIES
+    from labs.errors import Missing
+    from labs.read.claims.sources import sources_of
     from labs.read.runs import recorded
-    from labs.read.runs.archive import run_folders
-    from labs.read.runs.run import open_run
 
+    if where is not None:
+        return sources_of(lab, Path(where), where)
     own = Path(DEFAULT_FOLDER)
+    found: list[Source] = []
     if (own / STUDIES / f"{lab.name}.json").is_file():
-        return own
-    where = recorded.runs_of(lab.name)
-    return where if any(open_run(run).lab == lab.name for run in run_folders(where)) else None
+        found += sources_of(lab, own, DEFAULT_FOLDER)
+    try:
+        places = recorded.places(lab.name)
+    except Missing:
+        places = []
+    for place in places:
+        if (place / STUDIES / f"{lab.name}.json").is_file():
+            found += sources_of(lab, place, RECORDED)
+    return tuple(found)
 
 
 def _without_runs(lab: Lab) -> str:
@@ -126,23 +131,20 @@ def _without_runs(lab: Lab) -> str:
     )
 
 
-def _said(where: Path) -> str:
-    from labs.read.runs.archive import PREFIX
-
-    return "the recorded runs" if where.parent.name.startswith(PREFIX) else f"the runs in {where}"
+def _as_json(found: Verdict, source: Source) -> dict[str, Any]:
+    return found.as_json() | {"runs": source.name}
 
 
-def as_text(article: Article, where: Path, verdicts: tuple[Verdict, ...]) -> str:
+def as_text(article: Article, judged: tuple[tuple[Verdict, Source], ...]) -> str:
     """The verdicts on an article: for each claim the statement, the figures and the reason."""
-    head = _title(article, f"judged by {_said(where)}")
-    return "\n\n".join([head, *map(_lines, verdicts)])
+    return "\n\n".join([_title(article), *(_lines(*one) for one in judged)])
 
 
-def _title(article: Article, said: str) -> str:
-    return f"article {article.number}: {article.title}; {said}"
+def _title(article: Article) -> str:
+    return textwrap.fill(article.citation, WIDTH)
 
 
-def _lines(found: Verdict) -> str:
+def _lines(found: Verdict, source: Source) -> str:
     from labs.read.display.format import figures_in_words
 
     figures = [
@@ -155,24 +157,17 @@ def _lines(found: Verdict) -> str:
         if figure is not None
     ]
     said = [
-        f"{found.id:<6} {found.words}",
         found.statement,
         f"{'; '.join(figures)} ({found.unit})",
         found.reason,
-        *([f"witness: {found.witness}"] if found.witness is not None else []),
+        *([f"judged on: {found.basis}"] if found.basis and found.is_known else []),
+        *([f"tolerance: {found.tolerance}"] if found.tolerance else []),
+        *([f"witness: {found.witness}; runs: {source.name}"] if found.witness else []),
     ]
-    return "\n".join(
-        [
-            said[0],
-            *(
-                textwrap.fill(
-                    line,
-                    WIDTH,
-                    initial_indent=INDENT,
-                    subsequent_indent=INDENT,
-                    break_on_hyphens=False,
-                )
-                for line in said[1:]
-            ),
-        ]
+    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, said)])
+
+
+def _indented(line: str) -> str:
+    return textwrap.fill(
+        line, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False
     )

@@ -1,7 +1,7 @@
 """List, show, compare, pack and record runs, and write them as a table.
 
-WHAT, A and B are the folder of a run, a study file, a folder given to --into, or a packed file. A
-folder of runs means the newest study of each lab in it.
+WHAT, A and B are the folder of a run, a study file, a folder given to --into, or a packed file. For
+`compare` a folder of runs means the newest study of each lab in it; for the others, all its runs.
 
 `compare` reports one of three grades: identical bytes, equal results, or changed (exit code 5). For
 two testbeds it reports each condition's ratio with its 95 % interval: the testbeds agree, disagree,
@@ -99,10 +99,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "table",
         "write one row per run, with all inputs and results, for other programs",
         main_table,
+        "Of a folder of runs or a packed file, every run is written. Name a study file to write\n"
+        "only its runs.",
     )
     flat.add_argument(
         "what",
-        metavar="STUDY",
+        metavar="WHAT",
         help="a study file, a folder given to --into, a run, or a packed file",
     )
     flat.add_argument(
@@ -307,7 +309,7 @@ def _runs(count: int) -> str:
 
 
 def main_table(args: argparse.Namespace) -> int:
-    from labs.read.runs.compare import side
+    from labs.read.runs.compare import every_run
     from labs.studies.run_access import check_ending, flat_table, write_table
 
     check_ending(args.out)
@@ -315,7 +317,7 @@ def main_table(args: argparse.Namespace) -> int:
         from labs.catalog import find
 
         find(args.lab)
-    table = flat_table(side(args.what))
+    table = flat_table(every_run(args.what))
     write_table(table, args.out)
     rows, columns = table.shape
     said = {"path": str(args.out), "rows": rows, "columns": columns}

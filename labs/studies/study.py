@@ -68,10 +68,10 @@ class Study:
         """The link of each run: as requested, as measured before the run, and the verdict."""
         return Table(
             {
-                "condition": self.conditions,
-                "asked": [asked(run.link.asked) for run in self.runs],
-                "measured": [measured(run.link.measured) for run in self.runs],
-                "verdict": [run.link.verdict for run in self.runs],
+                "Condition": self.conditions,
+                "Requested": [asked(run.link.asked) for run in self.runs],
+                "Measured": [measured(run.link.measured) for run in self.runs],
+                "Verdict": [run.link.verdict for run in self.runs],
             }
         )
 

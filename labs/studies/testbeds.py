@@ -34,11 +34,11 @@ def testbeds(p: LabParameters) -> Table:
     found = examine(p.kernel)
     return Table(
         {
-            "testbed": [one.testbed for one in found],
-            "what it is": [one.what for one in found],
-            "runs here": ["yes" if one.can_run else "no" for one in found],
-            "if not, why": [_reason(one) for one in found],
-            "the next step": [one.first_step() for one in found],
+            "Testbed": [one.testbed for one in found],
+            "What it is": [one.what for one in found],
+            "Runs here": ["yes" if one.can_run else "no" for one in found],
+            "Reason if not": [_reason(one) for one in found],
+            "Next step": [one.first_step() for one in found],
         }
     )
 

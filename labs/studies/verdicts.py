@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
-from labs.read.claims.verdict import Verdict, disputed
+from labs.read.claims.verdict import Verdict, by_both, by_kernel
 from labs.read.display.format import figures_in_words
 from labs.read.display.rich_output import Table
 from labs.read.stats.testbed_comparison import compare_testbeds
@@ -19,44 +21,49 @@ COLUMNS = (
     "unit",
     "verdict",
     "because",
+    "judged on",
+    "tolerance",
     "testbed",
 )
 
 
-def verdicts(study: Study, other: Study | None = None) -> Table:
+def verdicts(study: Study, *others: Study) -> Table:
     """One row per claim of the article that the study's lab is about.
 
     BadInput for a lab without an article. Every verdict is computed from the study's runs. A claim
-    that they cannot judge is `not judged`, with what is missing. If another study, on a second
-    testbed, is given, a verdict on which the two disagree is `disputed`, with the reason.
+    that they cannot judge is `not judged`, with what is missing. `others` are studies of the same
+    lab. One on another kernel: a verdict then says on which kernels it holds. One on a second
+    testbed: a verdict that both give names both, and one on which they disagree is `disputed`.
     """
     found = judged(study.lab, study.runs)
-    if other is not None and other.runs:
-        assert study.lab.ledger is not None
-        found = disputed(
-            read(study.lab.ledger),
+    assert study.lab.ledger is not None
+    article = read(study.lab.ledger)
+    testbeds = {run.testbed for run in study.runs}
+    present = [other for other in others if other.runs]
+    on_kernels = [one for one in present if {run.testbed for run in one.runs} <= testbeds]
+    for second in (one for one in present if one not in on_kernels):
+        found = by_both(
+            article,
             found,
-            judged(study.lab, other.runs),
-            compare_testbeds(study.lab, study.every, other.every),
+            judged(study.lab, second.runs),
+            compare_testbeds(study.lab, study.every, second.every),
         )
+    found = by_kernel(article, found, *(judged(study.lab, one.runs) for one in on_kernels))
     return Table([_row(one) for one in found], columns=list(COLUMNS))
 
 
 def _row(one: Verdict) -> dict[str, str]:
-    return dict(
-        zip(
-            COLUMNS,
-            (
-                one.id,
-                one.statement,
-                figures_in_words(one.expected),
-                figures_in_words(one.predicted),
-                figures_in_words(one.measured),
-                one.unit,
-                one.words,
-                one.reason,
-                "" if one.witness is None else str(one.witness),
-            ),
-            strict=True,
-        )
+    cells: Sequence[str] = (
+        one.id,
+        one.statement,
+        figures_in_words(one.expected),
+        figures_in_words(one.predicted),
+        figures_in_words(one.measured),
+        one.unit,
+        one.words,
+        one.reason,
+        one.basis,
+        one.tolerance,
+        "" if one.witness is None else str(one.witness),
     )
+    return dict(zip(COLUMNS, cells, strict=True))

@@ -35,14 +35,7 @@ BUFFERS = find("buffers")
 WGET_READS_64_KIB = 0.975
 # Short ones: a few seconds of transfer, or none at all; and wmem, which the kernels differ in.
 JUDGED = "httping,wmem,adv-m2,adv-2,setsockopt"
-ALIKE = {
-    "A1.4": "holds",
-    "A1.5": "wrong",
-    "A1.11": "held until kernel 6.5",
-    "A1.13": "held until kernel 6.15",
-    "A1.14": "holds",
-    "A1.15": "holds",
-}
+ALIKE = {"A1.4": "holds", "A1.5": "wrong", "A1.13": "holds", "A1.14": "holds", "A1.15": "holds"}
 # Around a BDP of 610 KiB, where a send buffer's refills count; and one that is far too small.
 POINTS = "sweep-64k,sweep-305k,sweep-610k,sweep-916k,sweep-1221k,sweep-set-610k,sweep-set-1221k"
 MIB = 1 << 20
@@ -222,17 +215,19 @@ def test_memory_pressure_is_marked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "wmem"),
+    ("kernel", "wmem", "shares"),
     [
-        pytest.param("6.1", "holds"),
-        pytest.param("6.12", "held until kernel 6.5", marks=pytest.mark.kernel("6.12")),
+        pytest.param("6.1", "holds", "holds"),
+        pytest.param("6.12", "differs", "wrong", marks=pytest.mark.kernel("6.12")),
     ],
 )
-def test_verdicts_of_article_1_on_fresh_runs(tmp_path: Path, kernel: str, wmem: str) -> None:
+def test_verdicts_of_article_1_on_fresh_runs(
+    tmp_path: Path, kernel: str, wmem: str, shares: str
+) -> None:
     study = make(BUFFERS, Buffers(runs=str(tmp_path), kernel=kernel, only=JUDGED))
     found = {one.id: one for one in verdicts(BUFFERS, study.runs)}
     assert {id_: found[id_].verdict for id_ in ALIKE} == ALIKE
-    assert found["A1.7"].verdict == wmem
+    assert (found["A1.7"].verdict, found["A1.11"].verdict) == (wmem, shares)
     assert found["A1.7"].witness is not None
     assert found["A1.7"].witness.kernel.startswith(f"{kernel}.")
     assert found["A1.6"].reason.startswith("needs the condition default")

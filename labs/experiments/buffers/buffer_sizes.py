@@ -163,7 +163,11 @@ def _allows(run: Run, under_way: int | None) -> dict[str, Any]:
 
 
 def advice(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:
-    """What one flow needs to fill a line: one row per kernel, the same kernel at both ends."""
+    """What one flow needs to fill a link: one row per kernel, the same kernel at both ends.
+
+    `receive buffer` is for packets that are coalesced in pairs (GRO), as in virtual time, the next
+    size for packets that arrive one by one. The values to set suffice for both.
+    """
     found = {kernel: advise(rate_mbit, rtt_ms, kernel) for kernel in kernels}
     return Table(
         [
@@ -172,6 +176,7 @@ def advice(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:
                 "BDP": size_in_words(one.bdp_bytes),
                 "receive buffer": size_in_words(one.receive_bytes),
                 "of the BDP": _share(one.receive_bytes, one.bdp_bytes),
+                "without coalescing": size_in_words(one.receive_alone_bytes),
                 "send buffer": size_in_words(one.send_bytes),
                 "of the BDP ": _share(one.send_bytes, one.bdp_bytes),
                 "on the receiver": ENOUGH if one.receive_suffices else f"tcp_rmem = {one.rmem()}",
@@ -189,6 +194,7 @@ def to_paste(rate_mbit: float, rtt_ms: float, kernel: str) -> Text:
         "\n".join(
             [
                 "# on the receiver",
+                *_coalesced(found),
                 _line("tcp_rmem", found.rmem(), found.receive_suffices),
                 "",
                 "# on the sender",
@@ -196,6 +202,16 @@ def to_paste(rate_mbit: float, rtt_ms: float, kernel: str) -> Text:
             ]
         )
     )
+
+
+def _coalesced(found: Advice) -> list[str]:
+    """A remark where the size depends on how packets arrive."""
+    if found.receive_suffices or found.receive_bytes == found.receive_alone_bytes:
+        return []
+    return [
+        f"# for packets that arrive one by one; {size_in_words(found.receive_bytes)} suffice if "
+        "they are coalesced in pairs (GRO)"
+    ]
 
 
 def _line(name: str, value: str, suffices: bool) -> str:

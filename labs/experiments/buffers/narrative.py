@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from labs.experiments.buffers.conditions import ARTICLE, SENDER_RAISED
-from labs.experiments.buffers.results import NO_RATE
+from labs.experiments.buffers.results import NO_RATE, article
 from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, settings_of, window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, in_words, remarks, smallest
 from labs.read.display.format import (
+    RTT_BELOW_MS,
     in_three_digits,
     is_known,
     milliseconds,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["describe", "describe_run", "remarks", "tell_httping", "tell_kernels", "tell_reckoning"]
 
 MOST_PCT = 50.0
-RIGHT_PCT = 15.0
-"""Within this the article's number for the buffer is right."""
 # Shares of the BDP: from here on the link is full, and from there on a queue holds more than it.
 FULL, QUEUED = 0.95, 2.0
 BOUNDS = {
@@ -112,7 +111,7 @@ def describe_run(run: Run) -> str:
     if bdp is not None:
         said.append(
             f"The link carries {link.rate_mbit:.4g} Mbit/s and a round trip takes "
-            f"{milliseconds(link.rtt_ms)}, so **{size_in_words(bdp)}** must be in flight to "
+            f"{milliseconds(link.rtt_ms)}, so {_bdp_in_words(run, bdp)} must be in flight to "
             "keep it busy (the bandwidth-delay product, BDP)."
         )
     said.append(
@@ -122,9 +121,10 @@ def describe_run(run: Run) -> str:
         f"{size_in_words(found.congestion_bytes)}."
     )
     if bdp is not None:
-        share = found.usually_in_flight_bytes / bdp
+        # In flight is counted in payload; the link carries headers, too.
+        share = found.usually_in_flight_bytes / (bdp * theory.payload_share())
         said.append(
-            f"So {100 * share:.2g} % of the link was used."
+            f"So {100 * share:.2g} % of the payload that the link carries was in flight."
             if share < FULL
             else "So the link was full."
             if share < QUEUED
@@ -134,6 +134,14 @@ def describe_run(run: Run) -> str:
     if again:
         said.append(f"{again} segments were retransmitted.")
     return " ".join([*said, *_held_back(found)])
+
+
+def _bdp_in_words(run: Run, bdp: float) -> str:
+    """The BDP, or below what it is where the RTT is too short to be measured."""
+    link = run.link.measured
+    if link.rate_mbit is None or link.rtt_ms >= RTT_BELOW_MS:
+        return f"**{size_in_words(bdp)}**"
+    return f"less than **{size_in_words(theory.bdp_bytes(link.rate_mbit, RTT_BELOW_MS))}**"
 
 
 def _held_back(found: Window) -> list[str]:
@@ -186,12 +194,17 @@ def _enough(found: Smallest, believed: float) -> str:
         f"{FULL_PCT:.0f} % of the line is {size_in_mb(found.buffer_bytes)}, "
         f"{found.of_the_bdp:.2f} times the BDP{_below(found)}."
     )
+    right_pct = article().claim("A1.10").tolerance_pct or 0.0
     apart = 100 * (found.buffer_bytes / believed - 1)
-    if abs(apart) <= RIGHT_PCT:
+    if abs(apart) <= right_pct:
         return said + (
-            " So the article's number is right, within "
-            f"{RIGHT_PCT:.0f} %, and its reason is not: the round trip was taken "
-            f"{believed / found.bdp_bytes:.2f} times too long{_kept_back(found)}."
+            f" So the article's number is right (within {right_pct:.0f} %) for the wrong reason. "
+            f"Its RTT is {believed / found.bdp_bytes:.2f} times the true one{_kept_back(found)}."
+        )
+    if found.below_bytes is not None and found.below_bytes < believed < found.buffer_bytes:
+        return said + (
+            f" The sweep has no size near {size_in_mb(believed)}, so it does not say whether "
+            "the article's number is enough."
         )
     word = "more" if apart < 0 else "less"
     share = 100 * abs(believed / found.buffer_bytes - 1)
@@ -202,7 +215,7 @@ def _kept_back(found: Smallest) -> str:
     if found.below_share_pct is None:
         return ""
     return (
-        f", but no more than {found.below_share_pct:.0f} % of a buffer is usable as window; "
+        f", but only {found.below_share_pct:.0f} % of a receive buffer is usable as window; "
         "the two errors cancel"
     )
 
@@ -302,11 +315,10 @@ def _why(slow: _Seen, fast: _Seen) -> str:
         speeds
         + held
         + (
-            f" Linux {old.kernel} keeps back a fixed share of a buffer for what is around the "
-            f"payload "
-            f"(tcp_adv_win_scale); Linux {new.kernel} measures on the first full packet how "
-            f"much of "
-            "the memory is payload, and gives that share to the window. Packets that come joined "
-            "two by two have little around them, so the same buffer makes a larger window."
+            f" Linux {old.kernel} reserves a fixed share of a buffer for overhead "
+            f"(tcp_adv_win_scale). Linux {new.kernel} measures on the first full packet how much "
+            "of the memory is payload, and gives that share to the window. Packets that are "
+            "coalesced in pairs (GRO), as on this link, have little overhead, so the same buffer "
+            "makes a larger window. With another network card the share may differ."
         )
     )

@@ -14,14 +14,16 @@ from labs.read.runs.run import Run
 from labs.read.theory.bdp import mean_goodput_bytes_s
 from labs.read.theory.bounds import Prediction, predict
 
+TCP_MEM = "net.ipv4.tcp_mem"
+
 
 def expected(run: Run) -> Prediction | None:
     """The steady goodput and what bounds it; None where the theory has no value: no rate (then
-    the machine is the limit), loss, jitter that reorders, or no download at all."""
+    the machine is the limit), loss, jitter that reorders, little memory for TCP, or no download."""
     link, found = run.link.asked, run.link.measured
     if link.rate_mbit is None or link.loss_pct or link.jitter_ms:
         return None
-    if not settings_of(run).is_download:
+    if not settings_of(run).is_download or TCP_MEM in run.condition_asked.sysctls.get("server", {}):
         return None
     receives, sends = receive_buffer(run), send_buffer(run)
     return predict(

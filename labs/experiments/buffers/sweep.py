@@ -12,7 +12,7 @@ from labs.experiments.buffers.results import SYSCTL
 from labs.read.display.format import size_in_words
 from labs.read.display.rich_output import Words
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.bounds import predict
+from labs.read.theory.bounds import advise, predict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,13 +26,14 @@ class Smallest:
 
     `buffer_bytes` is None where none is large enough; `below_bytes` is the next smaller one, which
     reaches `below_pct` of the line (None: there is no smaller one), with `below_share_pct` of it
-    in flight. `points` is how many sizes were tried.
+    in flight. `points` is how many sizes were tried. The link is the measured one.
     """
 
     kernel: str
     series: str
     points: int
     rate_mbit: float
+    rtt_ms: float
     bdp_bytes: float
     buffer_bytes: int | None
     of_the_line_pct: float | None
@@ -85,6 +86,7 @@ def _smallest(kernel: str, series: str, rows: DataFrame) -> Smallest:
         series=series,
         points=len(ordered),
         rate_mbit=float(ordered[-1]["rate_mbit"]),
+        rtt_ms=float(ordered[-1]["rtt_ms"]),
         bdp_bytes=ordered[-1]["bdp_bytes"],
         buffer_bytes=None if first is None else int(ordered[first]["buffer_bytes"]),
         of_the_line_pct=None if first is None else ordered[first]["of_the_line_pct"],
@@ -115,11 +117,31 @@ def in_words(found: Smallest) -> str:
         f"{size_in_words(found.buffer_bytes)}, {found.of_the_bdp:.2f} times the BDP of "
         f"{size_in_words(found.bdp_bytes)}"
     )
-    if found.below_bytes is None:
-        return said + "."
+    if found.below_bytes is not None:
+        said += (
+            f"; the next smaller one, {size_in_words(found.below_bytes)}, reaches "
+            f"{found.below_pct:.0f} %"
+        )
+    return f"{said}.{_computed(found)}"
+
+
+def _computed(found: Smallest) -> str:
+    """The computed sizes beside that of the sweep, which can only be one of those that were tried.
+
+    A buffer that setsockopt fixed has another share of window on some kernels, so of it there is
+    no advice here.
+    """
+    if found.series != SYSCTL:
+        return ""
+    computed = advise(found.rate_mbit, found.rtt_ms, found.kernel)
+    receive, send = (
+        size / computed.bdp_bytes for size in (computed.receive_bytes, computed.send_bytes)
+    )
+    end = "receiver" if receive >= send else "sender"
     return (
-        said + f"; the next smaller one, {size_in_words(found.below_bytes)}, reaches "
-        f"{found.below_pct:.0f} %."
+        f" Computed for a full link: {receive:.2f} times the BDP at the receiver, {send:.2f} at "
+        f"the sender. With one size at both ends the {end} decides. The sweep can only name one "
+        "of its own sizes."
     )
 
 

@@ -3,14 +3,13 @@
 A lab's `claims` may have, beside JUDGES, what only it can say:
 
     parameter(run, name)            a parameter that is neither of the link nor a setting, or None
-    changed_since(claim, run)       (the last kernel series, what came) where the theory has the
-                                    article's figure on an earlier kernel and not on the run's
     explain(run, measured)          why the measured figure is another than the article's
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from numbers import Real
 from statistics import mean, median
 from typing import Any
@@ -19,16 +18,9 @@ from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.ledger import WILD, Claim, Figure, read
-from labs.read.claims.verdict import (
-    DIFFERS,
-    HARDWARE,
-    HOLDS,
-    NOT_JUDGED,
-    Finding,
-    Verdict,
-    held_until,
-)
-from labs.read.display.format import input_value, printable
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NO_WORD, NOT_JUDGED, Finding, Verdict
+from labs.read.display.format import in_digits, input_value, printable
+from labs.read.display.provenance import asked
 from labs.read.lab import Lab
 from labs.read.runs.run import Run
 
@@ -36,6 +28,9 @@ Judge = Callable[[Claim, Evidence], Finding]
 
 NOT_SETTLED = "not_settled"
 """The code of the note that a run had not reached a steady state."""
+
+SAME = 0.0005
+"""A figure this near to the article's is called equal."""
 
 REDUCE: Mapping[str, Callable[[list[float]], float]] = {
     "only": lambda values: values[0],
@@ -55,9 +50,15 @@ def verdicts(lab: Lab, runs: Iterable[Run]) -> tuple[Verdict, ...]:
     if lab.ledger is None:
         raise BadInput(f"the lab {lab.name} has no claims to judge")
     article = read(lab.ledger)
-    judges = getattr(lab.part("claims"), "JUDGES", {})
+    judges = judges_of(lab)
     seen = Evidence(lab, {run.condition: run for run in runs})
     return tuple(judge(claim, seen, judges, article.parameters) for claim in article.claims)
+
+
+def judges_of(lab: Lab) -> Mapping[str, Judge]:
+    """The judging functions of a lab, by name."""
+    found: Mapping[str, Judge] = getattr(lab.part("claims"), "JUDGES", {})
+    return found
 
 
 def judge(
@@ -68,13 +69,16 @@ def judge(
     `parameters` are the article's own. BadInput for a claim whose judging function is not there.
     """
     finding = _unfit(claim, seen, parameters)
-    if finding is None and claim.judge is not None:
-        if claim.judge not in judges:
-            raise BadInput(f"{claim.id}: {unknown(claim.judge, judges, 'judging function')}")
-        finding = judges[claim.judge](claim, seen)
-    elif finding is None:
-        finding = by_column(claim, seen)
-    witness = finding.witness or seen.witness(seen.matching(*claim.conditions))
+    left_out = {} if finding is not None else _unfit_figures(claim, seen, parameters)
+    if finding is None and left_out and set(left_out) == set(claim.texts):
+        finding = not_judged(_left_out(left_out))
+    if finding is None:
+        finding = _found(claim.without(left_out), seen, judges)
+        if left_out and finding.verdict not in (NOT_JUDGED, HARDWARE):
+            finding = replace(finding, reason=f"{finding.reason}; {_left_out(left_out)}")
+    names = seen.matching(*claim.conditions)
+    figures = len(claim.texts)
+    judged = figures - len(left_out) - len(claim.shown)
     return Verdict(
         id=claim.id,
         statement=claim.statement,
@@ -87,8 +91,44 @@ def judge(
         verdict=finding.verdict,
         factor=finding.factor,
         reason=printable(finding.reason),
-        witness=witness,
+        conditions=_conditions(claim, seen),
+        link=_links(seen, names),
+        figures=figures,
+        judged=_judged(finding, judged),
+        witness=finding.witness or seen.witness(names),
     )
+
+
+def _found(claim: Claim, seen: Evidence, judges: Mapping[str, Judge]) -> Finding:
+    """What the claim's judging function finds, or its columns say."""
+    if claim.judge is None:
+        return by_column(claim, seen)
+    if claim.judge not in judges:
+        raise BadInput(f"{claim.id}: {unknown(claim.judge, judges, 'judging function')}")
+    return judges[claim.judge](claim, seen)
+
+
+def _judged(finding: Finding, most: int) -> int:
+    if finding.verdict in NO_WORD:
+        return 0
+    return most if finding.judged is None else finding.judged
+
+
+def _conditions(claim: Claim, seen: Evidence) -> str:
+    """The conditions that were looked at: by name, or by pattern with the number of runs."""
+    said = []
+    for pattern in claim.conditions:
+        found = seen.matching(pattern)
+        if found and any(sign in pattern for sign in WILD):
+            said.append(f"{pattern} ({len(found)} run{'' if len(found) == 1 else 's'})")
+        else:
+            said += found
+    return ", ".join(said)
+
+
+def _links(seen: Evidence, names: Iterable[str]) -> str:
+    """The links that were requested for these conditions: `1000 Mbit/s, 200 ms`."""
+    return "; ".join(dict.fromkeys(asked(seen.run(name).link.asked) for name in names))
 
 
 def not_judged(reason: str) -> Finding:
@@ -101,14 +141,38 @@ def _unfit(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) 
     lacking = seen.lacking(claim.conditions)
     if lacking and not claim.hardware:
         return not_judged(_needs(claim, lacking, seen))
-    others = _other_parameters(claim, seen, parameters)
+    others = _others(claim.parameters, claim, seen, parameters)
     if others and not claim.hardware:
         return not_judged(f"other parameters: {', '.join(others)}")
     for name in seen.matching(*claim.conditions):
         link = seen.run(name).link
         if not link.ok and not claim.hardware:
             return not_judged(f"the link of {name} is {link.verdict}")
+    for name, columns in claim.requires.items():
+        row = seen.row(name)
+        for column, allowed in columns.items():
+            if row[column] not in allowed:
+                return not_judged(
+                    f"{column} of {name} is {row[column] or 'unknown'}, not {' or '.join(allowed)}"
+                )
     return None
+
+
+def _unfit_figures(
+    claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]
+) -> dict[str, str]:
+    """The figures that these runs cannot judge, each with the parameters in which the claim's
+    first condition differs from the article's."""
+    first = replace(claim, conditions=claim.conditions[:1])
+    return {
+        figure: ", ".join(others)
+        for figure, names in claim.figure_parameters.items()
+        if (others := _others(names, first, seen, parameters))
+    }
+
+
+def _left_out(figures: Mapping[str, str]) -> str:
+    return "; ".join(f"not judged: {figure} ({why})" for figure, why in figures.items())
 
 
 def _needs(claim: Claim, lacking: tuple[str, ...], seen: Evidence) -> str:
@@ -118,16 +182,16 @@ def _needs(claim: Claim, lacking: tuple[str, ...], seen: Evidence) -> str:
     return f"needs the {noun} {', '.join(lacking)}: labs run {seen.lab.name} {how}"
 
 
-def _other_parameters(
-    claim: Claim, seen: Evidence, articles_own: Mapping[str, float | str]
+def _others(
+    names: Iterable[str], claim: Claim, seen: Evidence, articles_own: Mapping[str, float | str]
 ) -> list[str]:
-    """What the runs were asked for otherwise than the article's were, in words."""
+    """The parameters of these names in which the runs differ from the article's, in words."""
     found: dict[str, None] = {}
-    for name in claim.parameters:
+    for name in names:
         for condition in seen.matching(*claim.conditions):
-            asked = seen.parameter(condition, name)
-            if asked is not None and asked != articles_own[name]:
-                found[f"{name} {input_value(asked)}, not {input_value(articles_own[name])}"] = None
+            given = seen.parameter(condition, name)
+            if given is not None and given != articles_own[name]:
+                found[f"{name} {input_value(given)}, not {input_value(articles_own[name])}"] = None
     return list(found)
 
 
@@ -152,11 +216,17 @@ def by_column(claim: Claim, seen: Evidence) -> Finding:
     for name, column in columns.items():
         if measured[name] is None:
             return not_judged(f"the run of {', '.join(names)} gives no {column}")
-        unsettled = [one for one in names if seen.found(one).has_note(NOT_SETTLED)]
-        if unsettled and name in declared and declared[name].steady:
-            return not_judged(f"{', '.join(unsettled)} had not settled when it ended")
+        restless = unsettled(names, seen) if name in declared and declared[name].steady else None
+        if restless is not None:
+            return restless
     known = {name: value for name, value in measured.items() if value is not None}
     return compared(claim, known, _complete(predicted), seen, names[0])
+
+
+def unsettled(names: Iterable[str], seen: Evidence) -> Finding | None:
+    """The finding for runs that ended before a steady state was reached; None if all reached it."""
+    found = [name for name in names if seen.found(name).has_note(NOT_SETTLED)]
+    return not_judged(f"{', '.join(found)} had not settled when it ended") if found else None
 
 
 def _reduced(reduction: str, column: str, rows: list[Mapping[str, Any]]) -> float | None:
@@ -177,19 +247,15 @@ def _hardware(
     measured: Mapping[str, float | None], names: tuple[str, ...], seen: Evidence
 ) -> Finding:
     """A figure of the author's own machine: shown beside ours, with no pass or fail."""
-    no_rate = [name for name in names if any(note.excludes for note in seen.found(name).notes)]
-    if not names or no_rate:
-        reason = "it is the speed of the author's machines; " + (
-            "on virtual time nothing limits a link that is not shaped"
-            if no_rate
-            else "nothing was run here to stand beside it"
-        )
-        return Finding(verdict=HARDWARE, reason=reason)
+    reason = "this is the speed of the author's machines"
+    if not names:
+        return Finding(verdict=HARDWARE, reason=f"{reason}; nothing was run here to compare")
+    excluded = [note.text for name in names for note in seen.found(name).notes if note.excludes]
     figures = _complete(measured)
     return Finding(
         verdict=HARDWARE,
         measured=None if figures is None else _one(figures),
-        reason="it is the speed of the author's machines; measured is that of this one",
+        reason=f"{reason}; here: {excluded[0]}" if excluded else reason,
     )
 
 
@@ -198,27 +264,23 @@ def compared(
     measured: Mapping[str, float],
     predicted: Mapping[str, float] | None,
     seen: Evidence,
-    name: str,
+    name: str | None = None,
 ) -> Finding:
     """The measured figures beside the article's: within its tolerance, or by what factor not, and
-    what the theory says to that."""
-    wanted = claim.figures
-    factors = {name: measured[name] / value for name, value in wanted.items()}
-    factor = max(factors.values(), key=lambda value: abs(value - 1))
+    what the lab says of the condition `name` to that."""
+    factors = {which: measured[which] / value for which, value in claim.figures.items()}
+    which = max(factors, key=lambda one: abs(factors[one] - 1))
+    factor = factors[which]
     figures: dict[str, Any] = {
         "measured": _one(measured),
         "predicted": None if predicted is None else _one(predicted),
     }
     if abs(factor - 1) <= claim.allowed:
-        return Finding(verdict=HOLDS, reason=_apart(factor, claim), **figures)
-    run, until = seen.run(name), None
-    if (changed_since := seen.hook("changed_since")) is not None:
-        until = changed_since(claim, run)
-    if until is not None:
-        last, what = until
-        return Finding(verdict=held_until(last), reason=what, **figures)
+        return Finding(verdict=HOLDS, reason=_apart(which, factor, claim), **figures)
     explain = seen.hook("explain")
-    reason = f"{100 * (factor - 1):+.1f} %" if explain is None else explain(run, measured)
+    reason = _apart(which, factor, claim)
+    if explain is not None and name is not None:
+        reason += f"; {explain(seen.run(name), measured)}"
     return Finding(verdict=DIFFERS, factor=factor, reason=reason, **figures)
 
 
@@ -226,9 +288,12 @@ def _one(figures: Mapping[str, float]) -> Figure:
     return figures[""] if list(figures) == [""] else dict(figures)
 
 
-def _apart(factor: float, claim: Claim) -> str:
-    return (
-        f"within {claim.tolerance_pct:g} %: {100 * (factor - 1):+.1f} %"
-        if abs(factor - 1) >= 0.0005
-        else f"within {claim.tolerance_pct:g} %: the same"
-    )
+def _apart(which: str, factor: float, claim: Claim) -> str:
+    """How far the figure that is farthest from the article's is from it, and what is allowed."""
+    figure = in_digits(claim.figures[which])
+    allowed = f"{claim.tolerance_pct or 0:g} % allowed"
+    what = f"{which}: " if which else ""
+    if abs(factor - 1) < SAME:
+        return f"{what}equal to the article's {figure} ({allowed})"
+    beyond = "above" if factor > 1 else "below"
+    return f"{what}{100 * abs(factor - 1):.1f} % {beyond} the article's {figure} ({allowed})"

@@ -1,29 +1,35 @@
 """The ledger: what an article says, read from its TOML file and checked.
 
-    [article]                     number, title, lab, kernels
+    [article]                     number, title, lab, kernels; author and date, if known
     [article.parameters]          the article's own, by the names of the lab's parameters
     [[claim]]
       id, statement, expected, unit
       tolerance_pct, tolerance_reason    how far a figure may lie from the article's, and why
       conditions                  whose runs are looked at; `*` as in names of files
       parameters                  which of the article's the claim rests on; "link" is all of those
+      figure_parameters           further ones that a single figure rests on, by its name
+      requires                    by condition: columns of its results, and the values they may have
       column, reduction           judged by a column of the results, reduced over the runs; or
       judge                       by the judging function of this name
       arguments                   figures that the judging function takes
+      shown                       figures that are shown, and not judged
+      rows                        the article's own results: figures by condition and column
+      shown_at                    which parameters a run must share to be shown beside the article's
+                                  figures; those of the claim, if they are not given
       hardware                    true: a figure of the author's machine, shown and not judged
-      until, changed, source      the last kernel series that it holds for, what changed, the source
+      changed, source             why kernels may differ on it, and the commits
 
-`expected` and `column` are one, or several by name. There is no field for a verdict. The file is
-checked against article.schema.json. `figures_by_column` and `figure_of_claim` give the figures that
-can be compared with a run.
+`expected` and `column` are one, or several by name. There is no field for a verdict or a kernel
+that it holds on. The file is checked against article.schema.json. `figures_by_column` and
+`figure_of_claim` give the figures that can be compared with a run.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,12 +78,16 @@ class Claim:
     tolerance_reason: str = ""
     conditions: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    figure_parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    requires: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     column: str | Mapping[str, str] | None = None
     reduction: str = "only"
     judge: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+    rows: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    shown_at: tuple[str, ...] = ()
     hardware: bool = False
-    until: str | None = None
     changed: str = ""
     source: str = ""
 
@@ -113,6 +123,19 @@ class Claim:
             return {}
         return self.column if isinstance(self.column, Mapping) else {"": self.column}
 
+    def without(self, names: Iterable[str]) -> Claim:
+        """The claim without some of its figures."""
+        left_out = set(names)
+        if not left_out:
+            return self
+
+        def rest(figures: Any) -> Any:
+            if not isinstance(figures, Mapping):
+                return figures
+            return {name: value for name, value in figures.items() if name not in left_out}
+
+        return replace(self, expected=rest(self.expected), column=rest(self.column))
+
     def _number(self, name: str, value: float | str) -> float:
         if isinstance(value, str):
             raise BadInput(f"{self.id}: expected.{name} is a text. Allowed: a number")
@@ -129,6 +152,14 @@ class Article:
     kernels: str
     parameters: Mapping[str, float | str]
     claims: tuple[Claim, ...]
+    author: str = ""
+    date: str = ""
+
+    @property
+    def citation(self) -> str:
+        """Number, title, author and date, as far as they are known."""
+        known = "; ".join(filter(None, (self.author, self.date)))
+        return f"article {self.number}: {self.title}{f' ({known})' if known else ''}"
 
     def claim(self, id_: str) -> Claim:
         """The claim of that id; BadInput, with those there are, for another."""
@@ -155,13 +186,25 @@ def read(path: Path) -> Article:
     _check_schema(path.name, found)
     head = found["article"]
     claims = tuple(_claim(path.name, one, head["parameters"]) for one in found.get("claim", ()))
-    for position, claim in enumerate(claims, start=1):
-        if claim.id != f"A{head['number']}.{position}":
-            raise BadInput(
-                f"{path.name}, {claim.id}: claims are numbered in order. "
-                f"Allowed here: A{head['number']}.{position}"
-            )
+    _check_order(path.name, head["number"], claims)
     return Article(**head, claims=claims)
+
+
+def _check_order(file: str, article: int, claims: Sequence[Claim]) -> None:
+    """BadInput unless the ids count from 1; parts of one claim have its number and a letter."""
+    number, letter = 0, ""
+    for claim in claims:
+        allowed = [f"A{article}.{number + 1}", f"A{article}.{number + 1}a"]
+        if letter:
+            allowed.insert(0, f"A{article}.{number}{chr(ord(letter) + 1)}")
+        if claim.id not in allowed:
+            raise BadInput(
+                f"{file}, {claim.id}: claims are numbered in order. "
+                f"Allowed here: {' or '.join(allowed)}"
+            )
+        ending = claim.id.rpartition(".")[2]
+        letter = ending[-1] if ending[-1].isalpha() else ""
+        number = int(ending.removesuffix(letter))
 
 
 def _text(path: Path) -> str:
@@ -193,14 +236,14 @@ def _check_value(where: str, value: object, depth: int = 0) -> None:
 def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) -> Claim:
     """A claim that fits the schema; BadInput for what the schema cannot say."""
     where = f"{file}, {said['id']}"
-    names = [
-        each
-        for name in said.get("parameters", ())
-        for each in (LINK if name == "link" else (name,))
-    ]
-    for name in names:
-        if name not in parameters:
-            raise BadInput(f"{where}: {unknown(name, ['link', *parameters], 'parameter')}")
+    names = _parameters(where, said.get("parameters", ()), parameters)
+    of_figures = {
+        figure: _parameters(where, some, parameters)
+        for figure, some in said.get("figure_parameters", {}).items()
+    }
+    for figure in (*of_figures, *said.get("shown", ())):
+        if figure not in _names(said["expected"]):
+            raise BadInput(f"{where}: {unknown(figure, _names(said['expected']), 'figure')}")
     column, expected = said.get("column"), said["expected"]
     if column is not None and _names(column) != _names(expected):
         raise BadInput(f"{where}: expected and column must name the same figures")
@@ -211,7 +254,17 @@ def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) ->
     plain: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
     }
-    return Claim(**{**plain, "parameters": tuple(names)})
+    at = _parameters(where, said.get("shown_at", ()), parameters)
+    return Claim(**{**plain, "parameters": names, "figure_parameters": of_figures, "shown_at": at})
+
+
+def _parameters(where: str, names: Iterable[str], parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parameters that are named, with those of the link; BadInput for an unknown one."""
+    found = [each for name in names for each in (LINK if name == "link" else (name,))]
+    for name in found:
+        if name not in parameters:
+            raise BadInput(f"{where}: {unknown(name, ['link', *parameters], 'parameter')}")
+    return tuple(found)
 
 
 def _names(value: object) -> set[str]:
@@ -286,10 +339,11 @@ def figures_by_column(
     None if no claim is about the run's condition, or the run's parameters are not the article's.
     """
     for claim in article.claims:
+        found = dict(claim.rows.get(run.condition, {}))
         if claim.column is not None and claim.conditions == (run.condition,):
-            if not _fits(claim, run, article, own):
-                return None
-            return claim.id, {claim.columns[name]: figure for name, figure in claim.figures.items()}
+            found |= {claim.columns[name]: figure for name, figure in claim.figures.items()}
+        if found:
+            return (claim.id, found) if _fits(claim, run, article, own) else None
     return None
 
 
@@ -303,4 +357,5 @@ def figure_of_claim(article: Article, run: Run, id_: str) -> float | None:
 
 
 def _fits(claim: Claim, run: Run, article: Article, own: OwnParameter | None) -> bool:
-    return all(parameter(run, name, own) == article.parameters[name] for name in claim.parameters)
+    names = claim.shown_at or claim.parameters
+    return all(parameter(run, name, own) == article.parameters[name] for name in names)

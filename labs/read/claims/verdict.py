@@ -1,12 +1,12 @@
 """What is said of a claim: a word, the figures that it rests on, and the witness.
 
-Where two testbeds disagree, a verdict is disputed (`disputed`).
+Where two testbeds disagree, a verdict is disputed; where they agree, it has two witnesses
+(`by_both`). Where kernels differ, it says what holds on which kernel (`by_kernel`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -14,24 +14,21 @@ from typing import Any
 from labs.read.claims.ledger import Article, Claim, Figure
 from labs.read.display.format import figures_in_words
 from labs.read.stats.testbed_comparison import DISAGREE, ConditionComparison, facts, in_words
+from labs.read.theory.windows import series
 
 HOLDS = "holds"
 DIFFERS = "differs"
 WRONG = "wrong"
+RIGHT_NUMBER = "right number, wrong reason"
 HARDWARE = "hardware"
 NOT_JUDGED = "not judged"
 DISPUTED = "disputed"
-"""Two witnesses part on it: never what one judging function says, so none of `WORDS`."""
-HELD_UNTIL = "held until kernel"
+"""Two witnesses disagree: never what one judging function says, so none of `WORDS`."""
 
 NO_WORD = (NOT_JUDGED, HARDWARE)
-WORDS = (HOLDS, DIFFERS, WRONG, HARDWARE, NOT_JUDGED)
-_HELD = re.compile(rf"{HELD_UNTIL} \d{{1,4}}\.\d{{1,4}}", re.ASCII)
-
-
-def held_until(series: str) -> str:
-    """The verdict on what was so up to a kernel series: `held until kernel 6.5`."""
-    return f"{HELD_UNTIL} {series}"
+WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, HARDWARE, NOT_JUDGED)
+NOT = (DIFFERS, WRONG)
+"""Said of one kernel, these are `not` beside another kernel on which the claim holds."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +43,16 @@ class Witness:
 
 
 ARITHMETIC = Witness("arithmetic", "")
-"""For what is computed, and no run is needed for."""
+"""For what is computed without runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """What a judging function says: the word, why, and the figures.
 
-    `factor` is how many times the article's figure was measured, for `differs` alone. ValueError
-    for a word that there is not, or one without its reason or its factor: a mistake in the code.
+    `factor` is how many times the article's figure was measured, for `differs` alone. `judged` is
+    the number of the claim's figures that were judged, if not all of them. ValueError for an
+    unknown word, or one without its reason or its factor: a mistake in the code.
     """
 
     verdict: str
@@ -62,10 +60,11 @@ class Finding:
     measured: Figure | None = None
     predicted: Figure | None = None
     factor: float | None = None
+    judged: int | None = None
     witness: Witness | None = None
 
     def __post_init__(self) -> None:
-        if self.verdict not in WORDS and not _HELD.fullmatch(self.verdict):
+        if self.verdict not in WORDS:
             raise ValueError(f"{self.verdict!r} is not a verdict")
         if not self.reason:
             raise ValueError(f"a verdict needs its reason: {self.verdict}")
@@ -80,6 +79,8 @@ class Verdict:
     `expected` is the article's figure, `predicted` the theory's, `measured` the runs', all in
     `unit`; None where there is none. `witness` is None if there was no run to look at.
     `tolerance_pct` is how far a figure may lie from the article's, and `tolerance_reason` why.
+    `conditions` and `link` say which runs were judged; of the article's `figures` so many were
+    `judged`.
     """
 
     id: str
@@ -93,6 +94,10 @@ class Verdict:
     verdict: str
     factor: float | None
     reason: str
+    conditions: str
+    link: str
+    figures: int
+    judged: int
     witness: Witness | None
 
     @property
@@ -102,18 +107,106 @@ class Verdict:
             self.verdict if self.factor is None else (f"{self.verdict} (factor {self.factor:.2f})")
         )
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it says something of the claim: a verdict, or a measured figure of hardware."""
+        return self.verdict not in NO_WORD or (
+            self.verdict == HARDWARE and self.measured is not None
+        )
+
+    @property
+    def basis(self) -> str:
+        """What was judged: conditions and link, and how many of the article's figures."""
+        where = "; ".join(filter(None, (self.conditions, self.link)))
+        several = f"{self.judged} of {self.figures} figures" if self.figures > 1 else ""
+        return ". ".join(filter(None, (where, several)))
+
+    @property
+    def tolerance(self) -> str:
+        """The tolerance with its reason; empty where nothing is compared within one."""
+        if self.tolerance_pct is None:
+            return ""
+        return f"{self.tolerance_pct:g} %: {self.tolerance_reason}"
+
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain data."""
         return asdict(self)
 
 
-def disputed(
+def by_kernel(
+    article: Article, found: Iterable[Verdict], *on_others: Iterable[Verdict]
+) -> tuple[Verdict, ...]:
+    """The verdicts on each claim from the runs of several kernels, as one verdict.
+
+    The figures are those of the first kernel that judges the claim. Where the kernels differ, the
+    verdict says what holds on which, and the claim's `changed` and `source` explain it.
+    """
+    return tuple(
+        _on_every_kernel(article.claim(same_claim[0].id), same_claim)
+        for same_claim in zip(found, *on_others, strict=True)
+    )
+
+
+def _on_every_kernel(claim: Claim, every: Sequence[Verdict]) -> Verdict:
+    known = [one for one in every if one.verdict not in NO_WORD and one.witness is not None]
+    of_series = {_series(one): one for one in reversed(known)}
+    if len(of_series) < 2:
+        return known[0] if known else every[0]
+    first, in_order = known[0], [of_series[name] for name in sorted(of_series, key=series)]
+    witness = _together([one.witness for one in in_order if one.witness is not None])
+    if len({one.verdict for one in in_order}) == 1:
+        return replace(first, witness=witness)
+    reason = ". ".join(f"{_kernel(one)}: {_with_figure(one)}" for one in in_order)
+    if claim.changed:
+        reason += f". {claim.changed} ({claim.source})"
+    return replace(
+        first,
+        verdict=_on_kernels({_series(one): one.verdict for one in in_order}),
+        factor=None,
+        reason=reason,
+        witness=witness,
+    )
+
+
+def _series(one: Verdict) -> str:
+    """The series of a verdict's kernel: `6.1`; 0.0 for one that is computed without a kernel."""
+    assert one.witness is not None
+    return ".".join(map(str, series(one.witness.kernel or "0.0")))
+
+
+def _on_kernels(words: Mapping[str, str]) -> str:
+    """Each word with the kernels that it is true of: `holds on Linux 6.1, not on 6.12`."""
+    together: dict[str, list[str]] = {}
+    for name, word in words.items():
+        said = "not" if word in NOT and HOLDS in words.values() else word
+        together.setdefault(said, []).append(name)
+    ordered = sorted(together.items(), key=lambda item: item[0] == "not")
+    first, *others = [(word, ", ".join(names)) for word, names in ordered]
+    return ", ".join(
+        [f"{first[0]} on Linux {first[1]}", *(f"{word} on {names}" for word, names in others)]
+    )
+
+
+def _kernel(one: Verdict) -> str:
+    assert one.witness is not None
+    return f"Linux {one.witness.kernel}"
+
+
+def _with_figure(one: Verdict) -> str:
+    """The reason of a verdict, after its figure if that is a single number."""
+    if not isinstance(one.measured, int | float):
+        return one.reason
+    return f"{figures_in_words(one.measured)} {one.unit}, {one.reason}"
+
+
+def by_both(
     article: Article,
     first: Iterable[Verdict],
     second: Iterable[Verdict],
     comparisons: Iterable[ConditionComparison],
 ) -> tuple[Verdict, ...]:
-    """The first testbed's verdicts; those that the second contradicts are disputed.
+    """The first testbed's verdicts with both witnesses where the second has the same; those that
+    the second contradicts are disputed.
 
     It does where both judge a claim and their verdicts differ, and where the testbeds disagree on
     a condition of the claim. The reason is the one that was measured.
@@ -129,6 +222,8 @@ def disputed(
 def _of_both(
     claim: Claim, one: Verdict, other: Verdict | None, rows: Sequence[ConditionComparison]
 ) -> Verdict:
+    if one.verdict == HARDWARE and other is not None and other.verdict == HARDWARE:
+        return _beside(one, other)
     if one.verdict in NO_WORD:
         return one
     looked_at = [
@@ -145,7 +240,7 @@ def _of_both(
         other is not None and other.verdict not in NO_WORD and other.verdict != one.verdict
     )
     if not reasons and not contradicts:
-        return one
+        return one if other is None or other.verdict in NO_WORD else _agreed(one, other)
     if not reasons:
         reasons = [
             f"{row.condition}: ratio {_ratio(row)}: {_measured(row)}"
@@ -162,6 +257,32 @@ def _of_both(
     return replace(
         one, verdict=DISPUTED, factor=None, reason="; ".join(reasons), witness=_together(witnesses)
     )
+
+
+def _agreed(one: Verdict, other: Verdict) -> Verdict:
+    """The same verdict from two testbeds, with the figure and the link of the other as well."""
+    measured = "" if other.measured is None else f" measured {figures_in_words(other.measured)}"
+    link = one.link
+    if other.link != one.link and one.witness and other.witness:
+        link = f"{one.link} ({one.witness.testbed}); {other.link} ({other.witness.testbed})"
+    return replace(
+        one,
+        reason=f"{one.reason}; {other.witness}:{measured or ' the same'}",
+        link=link,
+        witness=_together([found for found in (one.witness, other.witness) if found is not None]),
+    )
+
+
+def _beside(one: Verdict, other: Verdict) -> Verdict:
+    """What two testbeds say of a figure of the author's machine: both figures, both reasons."""
+    if not other.is_known:
+        return one
+    if not one.is_known:
+        return other
+    together = _agreed(one, other)
+    if other.reason == one.reason:
+        return together
+    return replace(together, reason=f"{together.reason}, {other.reason}")
 
 
 def _measured(row: ConditionComparison) -> str:

@@ -153,14 +153,24 @@ def compare(a: str | Path, b: str | Path, results_of: Callable[[Run], Results]) 
 
 
 def side(what: str | Path) -> list[Run]:
-    """Open the runs that are meant by one side of a comparison."""
+    """Open the runs that are meant by one side of a comparison: of a folder of runs those of the
+    newest study of each lab."""
+    return _opened(what, _newest)
+
+
+def every_run(what: str | Path) -> list[Run]:
+    """Open all runs of a run folder, a study file, a folder of runs or a packed file."""
+    return _opened(what, run_folders)
+
+
+def _opened(what: str | Path, of_folder: Callable[[Path], list[Path]]) -> list[Run]:
     path = Path(what)
     if path.is_file() and not is_packed(path):
         folders = [folder for folder in open_study(path).folders() if is_run(folder)]
     elif path.is_dir() and is_run(path):
         folders = [path]
     else:
-        folders = _newest(runs_folder(path))
+        folders = of_folder(runs_folder(path))
     if not folders:
         raise BadInput(
             f"{what} holds no run yet; name a run, a study file, a folder given to "

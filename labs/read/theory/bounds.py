@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import KIB, MIB
@@ -157,27 +158,31 @@ def _of_buffers(
 
 @dataclass(frozen=True)
 class Advice:
-    """The buffers with which one flow fills a path; sizes in bytes, whole KiB.
+    """The buffers with which one flow fills a path; sizes in bytes, whole KiB, at least one BDP.
 
     `receive_bytes` and `send_bytes` are what getsockopt must return: half of each is requested with
-    setsockopt. `receive_suffices` and `send_suffices`: the kernel's default maximum is enough.
+    setsockopt. `receive_bytes` is for packets that are coalesced in pairs, `receive_alone_bytes`
+    for packets that arrive one by one: up to 6.5 the two are the same. `receive_suffices` and
+    `send_suffices`: the kernel's default maximum is enough.
     """
 
     bdp_bytes: float
     receive_bytes: int
+    receive_alone_bytes: int
     send_bytes: int
 
     @property
     def receive_suffices(self) -> bool:
-        return self.receive_bytes <= DEFAULT_RMEM[-1]
+        return self.receive_alone_bytes <= DEFAULT_RMEM[-1]
 
     @property
     def send_suffices(self) -> bool:
         return self.send_bytes <= DEFAULT_WMEM[-1]
 
     def rmem(self) -> str:
-        """net.ipv4.tcp_rmem for the receiver: its default, and a maximum that is large enough."""
-        return _three(DEFAULT_RMEM, self.receive_bytes)
+        """net.ipv4.tcp_rmem for the receiver: its default, and a maximum that is large enough,
+        however packets arrive."""
+        return _three(DEFAULT_RMEM, self.receive_alone_bytes)
 
     def wmem(self) -> str:
         """net.ipv4.tcp_wmem for the sender."""
@@ -187,16 +192,27 @@ class Advice:
 def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, adv_win_scale: int = 1) -> Advice:
     """The smallest buffers that let one flow fill a line of this rate over this round trip.
 
-    The receiver's window and the sender's bound must each hold a round trip's worth of payload.
-    One kernel for both ends; LARGEST_BYTES where no buffer is enough.
+    The receiver's window and the sender's bound must each hold a round trip's worth of payload,
+    and each buffer one BDP: below that the bounds of single packets mean nothing. One kernel for
+    both ends; LARGEST_BYTES where no buffer is enough.
     """
     needed = line_goodput_bytes_s(rate_mbit) * rtt_ms / 1e3
+    bdp = bdp_bytes(rate_mbit, rtt_ms)
+    least = ceil(bdp / KIB) * KIB
+
+    def receive(offloads: bool) -> int:
+        def window(size: int) -> int:
+            return receive_window_bytes(
+                size, kernel, adv_win_scale=adv_win_scale, offloads=offloads
+            )
+
+        return max(least, _smallest(needed, window))
+
     return Advice(
-        bdp_bytes=bdp_bytes(rate_mbit, rtt_ms),
-        receive_bytes=_smallest(
-            needed, lambda size: receive_window_bytes(size, kernel, adv_win_scale=adv_win_scale)
-        ),
-        send_bytes=_smallest(needed, lambda size: send_bound_bytes(size, kernel)),
+        bdp_bytes=bdp,
+        receive_bytes=receive(offloads=True),
+        receive_alone_bytes=receive(offloads=False),
+        send_bytes=max(least, _smallest(needed, lambda size: send_bound_bytes(size, kernel))),
     )
 
 

@@ -34,10 +34,10 @@ def study() -> Study:
 
 def test_link_in_words(study: Study) -> None:
     assert study.link.to_dict("list") == {
-        "condition": ["unshaped", "both"],
-        "asked": ["not shaped", "10 Mbit/s, 40 ms"],
-        "measured": ["RTT below 0.1 ms", "10.0 Mbit/s, RTT 40.0 ms"],
-        "verdict": ["as asked", "as asked"],
+        "Condition": ["unshaped", "both"],
+        "Requested": ["not shaped", "10 Mbit/s, 40 ms"],
+        "Measured": ["RTT below 0.1 ms", "10.0 Mbit/s, RTT 40.0 ms"],
+        "Verdict": ["as asked", "as asked"],
     }
 
 
@@ -175,11 +175,11 @@ def test_table_shows_whole_cells_and_escapes_them() -> None:
 
 def test_testbeds_have_a_row_each() -> None:
     table = labs.testbeds(Buffers())
-    assert list(table["testbed"]) == ["virtual", "namespaces", "vagrant", "recorded"]
-    assert set(table["runs here"]) <= {"yes", "no"}
+    assert list(table["Testbed"]) == ["virtual", "namespaces", "vagrant", "recorded"]
+    assert set(table["Runs here"]) <= {"yes", "no"}
     assert all(
         why or here == "yes"
-        for why, here in zip(table["if not, why"], table["runs here"], strict=True)
+        for why, here in zip(table["Reason if not"], table["Runs here"], strict=True)
     )
 
 

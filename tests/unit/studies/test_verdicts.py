@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ import labs
 from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
-from labs.read.claims.evidence import runs_of
+from labs.experiments.buffers.results import article
+from labs.read.claims.sources import runs_of
 from labs.studies.study import Study
 from labs.studies.verdicts import COLUMNS
-from tests.real_runs import real
+from tests.real_runs import real, with_condition
 
+LAB = find("buffers")
 RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"
 
 
@@ -29,20 +32,36 @@ def test_verdicts_have_one_row_per_claim() -> None:
     )
     table = labs.verdicts(study)
     assert list(table) == list(COLUMNS)
-    assert list(table["claim"]) == [f"A1.{number}" for number in range(1, 19)]
+    assert list(table["claim"]) == [claim.id for claim in article().claims]
     row = table.set_index("claim").loc["A1.8"]
-    assert row["verdict"] == "differs (factor 1.23)"
-    assert row["article"] == "mean: 77.8, end: 92.7"
+    assert row["verdict"] == "holds"
+    assert row["article"] == "end: 1.01, whole file: 0.85"
+    assert row["judged on"] == (
+        "both, shaped, default; 1000 Mbit/s, 200 ms; 1000 Mbit/s. 2 of 2 figures"
+    )
+    assert row["tolerance"].startswith("5 %: wget's last figure")
     assert row["testbed"] == "virtual · Linux 6.1.192"
-    assert "held until kernel 6.5" in table._repr_html_()
+    assert "right number, wrong reason" in table._repr_html_()
+
+
+def test_verdicts_on_two_kernels() -> None:
+    first, second = (
+        Study(Buffers(), tuple(runs_of(LAB, path)), RUNS.parent, None, True, lab=LAB)
+        for path in (RUNS, RUNS.with_name("6.12.tar.xz"))
+    )
+    found = labs.verdicts(first, second).set_index("claim")
+    assert found.loc["A1.11", "verdict"] == "holds on Linux 6.1, not on 6.12"
+    assert found.loc["A1.6", "testbed"] == "virtual · Linux 6.1.192, 6.12.117"
 
 
 def test_verdicts_follow_the_runs() -> None:
     study = Study(Buffers(), (real("captured"),), Path("runs"), None, True, lab=find("buffers"))
     verdicts = labs.verdicts(study).set_index("claim")
     assert verdicts.loc["A1.8", "verdict"] == "not judged"
-    assert str(verdicts.loc["A1.8", "because"]).startswith(
-        "other parameters: rate_mbit 10, not 1000, delay_ms 40, not 200"
+    assert str(verdicts.loc["A1.8", "because"]).startswith("needs the conditions shaped, default:")
+    wmem = dataclasses.replace(study, runs=(with_condition(real("captured"), name="wmem"),))
+    assert str(labs.verdicts(wmem).set_index("claim").loc["A1.7", "because"]).startswith(
+        "other parameters: delay_ms 40, not 200"
     )
 
 

@@ -7,27 +7,30 @@ than the article's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from labs.experiments.buffers.claims import (
     across_conditions,
     kernel_sizes,
+    loss,
+    memory_pressure,
     receive_window,
     round_trips,
+    shaper,
 )
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.socket_buffers import parameter
 from labs.read.claims.judge import Judge
-from labs.read.claims.ledger import Claim
 from labs.read.display.format import in_digits
 from labs.read.runs.run import Run
 from labs.read.theory.bounds import LINE, Prediction
-from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE, before, series
 
-__all__ = ["JUDGES", "changed_since", "explain", "parameter"]
+__all__ = ["JUDGES", "explain", "parameter"]
 
 JUDGES: Mapping[str, Judge] = {
+    "shaper_ceiling": shaper.shaper_ceiling,
     "no_effect": across_conditions.no_effect,
+    "restored": across_conditions.restored,
+    "twice_as_much": across_conditions.twice_as_much,
     "httping_times": round_trips.httping_times,
     "round_trip": round_trips.round_trip,
     "buffer_needed": across_conditions.buffer_needed,
@@ -37,50 +40,11 @@ JUDGES: Mapping[str, Judge] = {
     "doubling": kernel_sizes.doubling,
     "cap": kernel_sizes.cap,
     "by_hand": kernel_sizes.by_hand,
-    "loss_and_control": across_conditions.loss_and_control,
+    "bbr_over_cubic": loss.bbr_over_cubic,
+    "few_losses": loss.few_losses,
     "stop_and_wait": round_trips.stop_and_wait,
+    "memory_pressure": memory_pressure.memory_pressure,
 }
-# What of the theory changed, and when: it may say why an article's figure is no longer measured.
-CHANGES = {
-    RATIO_SINCE: "from 6.6 on the share of a receive buffer that becomes window follows from the "
-    "packets, and is larger",
-    SMALL_HEADS_SINCE: "from 6.3 on a packet takes less of the send buffer",
-}
-
-
-def changed_since(claim: Claim, run: Run) -> tuple[str, str] | None:
-    """The last series and what came after it, if the theory has the article's figure on earlier
-    kernels and the measured one on the run's; None if it does not say so."""
-    here = expected(run)
-    if (
-        claim.column != "steady_mib_s"
-        or not isinstance(claim.expected, float | int)
-        or (here is None)
-    ):
-        return None
-    kernel = series(run.kernel.release)
-    for since, what in CHANGES.items():
-        then = expected(as_on(run, before(since)))
-        if (
-            kernel >= since
-            and then is not None
-            and (
-                abs(then.goodput_mib_s / claim.expected - 1)
-                <= claim.allowed
-                < abs(here.goodput_mib_s / claim.expected - 1)
-            )
-        ):
-            return before(since), (
-                f"{what}: the theory has {in_digits(then.goodput_mib_s)} MiB/s up to "
-                f"{before(since)} and {in_digits(here.goodput_mib_s)} on "
-                f"{run.kernel.release}"
-            )
-    return None
-
-
-def as_on(run: Run, kernel: str) -> Run:
-    """The run as if it had been made on another kernel: for what the theory says of it there."""
-    return replace(run, said={**run.said, "kernel": {**run.said["kernel"], "release": kernel}})
 
 
 def explain(run: Run, measured: Mapping[str, float]) -> str:
@@ -91,7 +55,7 @@ def explain(run: Run, measured: Mapping[str, float]) -> str:
     best = max(measured.values())
     if not _agrees(theory, best):
         return (
-            f"not explained: the theory has {in_digits(theory.goodput_mib_s)} MiB/s, limited "
+            f"not explained: the prediction is {in_digits(theory.goodput_mib_s)} MiB/s, limited "
             f"by the {theory.bound}"
         )
     if theory.bound == LINE:
@@ -101,7 +65,7 @@ def explain(run: Run, measured: Mapping[str, float]) -> str:
             + ("; on virtual time no machine limits it" if run.testbed == "virtual" else "")
         )
     return (
-        f"as the theory has it on {run.kernel.release}: "
+        f"as predicted for Linux {run.kernel.release}: "
         f"{in_digits(theory.goodput_mib_s)} MiB/s, limited by the {theory.bound}"
     )
 

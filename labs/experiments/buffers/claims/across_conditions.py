@@ -1,24 +1,32 @@
-"""Judging functions that compare conditions: over buffer sizes, and over loss rates."""
+"""Judging functions that compare conditions: what larger buffers bring, and which are needed."""
 
 from __future__ import annotations
-
-from statistics import median
 
 from pandas import DataFrame
 
 from labs.drive.units import MB
-from labs.experiments.buffers.conditions import LOSS
 from labs.experiments.buffers.results import SYSCTL
-from labs.experiments.buffers.socket_buffers import window
+from labs.experiments.buffers.socket_buffers import bdp_bytes, window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import not_judged
+from labs.read.claims.judge import compared, not_judged, unsettled
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
-from labs.read.display.format import in_digits, size_in_words
+from labs.read.claims.verdict import HOLDS, RIGHT_NUMBER, WRONG, Finding
+from labs.read.display.format import (
+    RTT_BELOW_MS,
+    in_digits,
+    in_three_digits,
+    milliseconds,
+    size_in_words,
+)
+from labs.read.readings.goodput import own_socket
+from labs.read.readings.instruments import shaper_drops
+from labs.read.runs.run import Run
+from labs.read.theory.bdp import bdp_bytes as bdp_of
 
-LOST_PCT = 1.0
-CONTROLS = ("reno", "cubic", "bbr")
+END, WHOLE = "end", "whole file"
+COLUMNS = {END: "steady_mib_s", WHOLE: "goodput_mib_s"}
+PREDICTED = {END: "predicted_mib_s", WHOLE: "predicted_mean_mib_s"}
 
 
 def no_effect(claim: Claim, seen: Evidence) -> Finding:
@@ -31,12 +39,102 @@ def no_effect(claim: Claim, seen: Evidence) -> Finding:
     measured = max(abs(100 * (row["goodput_mib_s"] / plain - 1)) for row in rows)
     sizes = sorted(row["buffer_bytes"] for row in rows if row["buffer_bytes"] is not None)
     tried = ", ".join(map(size_in_words, sizes))
-    return Finding(
-        verdict=HOLDS if measured <= (claim.tolerance_pct or 0) else WRONG,
-        measured=measured,
-        reason=f"with buffers of {tried} goodput is up to {measured:.2g} % from the "
-        f"{in_digits(plain)} MiB/s with the kernel's own",
+    reason = (
+        f"with buffers of {tried} goodput differs by at most {measured:.2g} % from the "
+        f"{in_digits(plain)} MiB/s with the default ones"
     )
+    if measured > (claim.tolerance_pct or 0):
+        return Finding(verdict=WRONG, measured=measured, reason=reason)
+    return Finding(verdict=HOLDS, measured=measured, reason=reason + _small_bdp(seen.run(alone)))
+
+
+def _small_bdp(run: Run) -> str:
+    """Why buffers have no effect without delay, and that it is not the article's reason."""
+    found = run.link.measured
+    if found.rate_mbit is None:
+        return ""
+    below = "below " if found.rtt_ms < RTT_BELOW_MS else ""
+    bdp = bdp_of(found.rate_mbit, max(found.rtt_ms, RTT_BELOW_MS))
+    return (
+        f". The reason is the BDP, {below}{size_in_words(bdp)} at an RTT of "
+        f"{milliseconds(found.rtt_ms)}; the article's reason, that reading is faster than "
+        "writing, is as true with delay, where the size does matter"
+    )
+
+
+def restored(claim: Claim, seen: Evidence) -> Finding:
+    """The speed with raised buffers over that without delay."""
+    raised, undelayed = claim.arguments["raised"], claim.arguments["undelayed"]
+    return unsettled((raised, undelayed), seen) or _ratios(claim, seen, raised, undelayed)
+
+
+def _ratios(claim: Claim, seen: Evidence, over: str, under: str) -> Finding:
+    """The figures of one condition over those of another, beside the article's ratios."""
+    wanted = list(claim.figures)
+    measured = {name: _ratio(seen, COLUMNS[name], over, under) for name in wanted}
+    known = {name: ratio for name, ratio in measured.items() if ratio is not None}
+    if len(known) < len(wanted):
+        return not_judged(f"{over} or {under} gives no goodput")
+    predicted = {
+        name: ratio
+        for name in wanted
+        if (ratio := _ratio(seen, PREDICTED[name], over, under)) is not None
+    }
+    return compared(claim, known, predicted or None, seen)
+
+
+def _ratio(seen: Evidence, column: str, over: str, under: str) -> float | None:
+    above, below = seen.row(over)[column], seen.row(under)[column]
+    return float(above) / float(below) if above and below else None
+
+
+def twice_as_much(claim: Claim, seen: Evidence) -> Finding:
+    """Whether a receive buffer of twice the size is faster, and what its room is good for."""
+    more, less = claim.arguments["more"], claim.arguments["less"]
+    if (restless := unsettled((more, less), seen)) is not None:
+        return restless
+    measured = {name: _ratio(seen, column, more, less) for name, column in COLUMNS.items()}
+    known = {name: ratio for name, ratio in measured.items() if ratio is not None}
+    if len(known) < len(measured):
+        return not_judged(f"{more} or {less} gives no goodput")
+    gain = max(known.values()) - 1 > claim.allowed
+    speeds = " and ".join(
+        f"{in_three_digits(seen.row(name)['steady_mib_s'])} MiB/s with {name}"
+        for name in (less, more)
+    )
+    return Finding(
+        verdict=HOLDS if gain else WRONG,
+        measured=known,
+        reason=f"near the end {speeds}{'' if gain else _why_no_gain(seen, less, more)}",
+    )
+
+
+def _why_no_gain(seen: Evidence, less: str, more: str) -> str:
+    """The room that the two buffers leave, what was in it, and when more of it helps."""
+    run = seen.run(less)
+    small, large, bdp = window(run), window(seen.run(more)), bdp_bytes(run)
+    if small is None or large is None or bdp is None:
+        return ""
+    rate_bytes_s = bdp / (run.link.measured.rtt_ms / 1e3)
+    pauses = [max(0.0, one.offered_bytes - bdp) / rate_bytes_s for one in (small, large)]
+    said = (
+        f": the smaller one already admits a window of {size_in_words(small.offered_bytes)} for a "
+        f"BDP of {size_in_words(bdp)}, and a reader that keeps up leaves at most "
+        f"{size_in_words(_unread_bytes(seen.run(more)))} unread"
+    )
+    if pauses[1] > pauses[0]:
+        said += (
+            f". The room helps a reader that pauses: for {1e3 * pauses[1]:.0f} ms instead of "
+            f"{1e3 * pauses[0]:.0f} ms before the window limits the sender"
+        )
+    drops = shaper_drops(seen.run(more))
+    return said + (f". It lets the shaper's queue overflow: {drops} dropped" if drops else "")
+
+
+def _unread_bytes(run: Run) -> float:
+    """The largest amount of receive buffer memory in use that was sampled."""
+    rows = own_socket(run.samples("client"), "bytes_received")
+    return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else 0.0
 
 
 def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
@@ -53,17 +151,21 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
         return not_judged(f"no buffer of the sweep reaches {FULL_PCT:.0f} % of the line rate")
     theory = smallest(table.assign(steady_mib_s=table["predicted_mib_s"]))[0].buffer_bytes
     believed, bdp, needed = (claim.figure, found.bdp_bytes / MB, (found.buffer_bytes / MB))
-    right = abs(bdp / believed - 1) <= claim.allowed and abs(needed / believed - 1) <= claim.allowed
+    if found.below_bytes and found.below_bytes / MB < believed < needed * (1 - claim.allowed):
+        return not_judged(f"needs a sweep with a size near {believed:g} MB")
+    right = abs(needed / believed - 1) <= claim.allowed
+    reasoned = abs(bdp / believed - 1) <= claim.allowed
     rtt_ms = float(table["rtt_ms"].iloc[0])
     enough = str(table.loc[table["buffer_bytes"] == found.buffer_bytes, "condition"].iloc[0])
     return Finding(
-        verdict=HOLDS if right else WRONG,
+        verdict=WRONG if not right else HOLDS if reasoned else RIGHT_NUMBER,
         measured=needed,
         predicted=None if theory is None else theory / MB,
-        reason=f"the round trip is {rtt_ms:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
+        reason=f"the RTT is {rtt_ms:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
         f"buffer of the sweep that reaches {FULL_PCT:.0f} % of the line rate is "
-        f"{needed:.1f} MB, {needed / bdp:.2f} times that{_next_below(found)}; "
-        f"{_share(seen, enough)}{_number(found, believed, claim)}",
+        f"{needed:.1f} MB, {needed / bdp:.2f} times the BDP{_next_below(found)}; "
+        f"{_share(seen, enough)}"
+        + ("" if right else f": {believed:g} MB is {believed / needed:.2f} times what is needed"),
     )
 
 
@@ -82,60 +184,3 @@ def _share(seen: Evidence, name: str) -> str:
         return f"measured on {kernel}"
     share = found.offered_bytes / found.receive_buffer_bytes
     return f"on {kernel} {100 * share:.0f} % of a receive buffer becomes window"
-
-
-def _number(found: Smallest, believed: float, claim: Claim) -> str:
-    """Whether the number is right all the same, as far as the sweep can say."""
-    needed, below = (found.buffer_bytes or 0) / MB, (found.below_bytes or 0) / MB
-    if abs(needed / believed - 1) <= claim.allowed:
-        return ": the right number for a wrong reason"
-    if below < believed < needed:
-        return f"; whether {believed:g} MB are enough, a sweep with more points says"
-    return f": {believed:g} MB is not the right number either"
-
-
-def loss_and_control(claim: Claim, seen: Evidence) -> Finding:
-    """bbr over cubic where packets are lost, and the fastest over the slowest where none are."""
-    lost, unlost = (
-        {control: _speeds(claim, seen, loss_pct, control) for control in CONTROLS}
-        for loss_pct in (LOST_PCT, 0.0)
-    )
-    lacking = [
-        f"{control} at {loss_pct:g} % loss"
-        for loss_pct, speeds in ((LOST_PCT, lost), (0.0, unlost))
-        for control, found in speeds.items()
-        if not found
-    ]
-    if lacking:
-        return not_judged(f"needs {', '.join(lacking)} too: labs run {seen.lab.name} --size full")
-    middle = {control: median(found) for control, found in lost.items()}
-    alike = [median(found) for found in unlost.values()]
-    ratio, even = middle["bbr"] / middle["cubic"], max(alike) / min(alike)
-    measured = {"1 % loss, bbr over cubic": ratio, "no loss, fastest over slowest": even}
-    ranges = ", ".join(
-        f"{control} {in_digits(middle[control])} ({in_digits(min(found))} to "
-        f"{in_digits(max(found))})"
-        for control, found in lost.items()
-    )
-    reason = (
-        f"MiB/s at 1 % loss, median and range of {len(lost['bbr'])} draws: {ranges}; "
-        f"without loss {in_digits(min(alike))} to {in_digits(max(alike))}"
-    )
-    least = float(claim.arguments["at_least"])
-    if ratio <= 1 or even - 1 > claim.allowed:
-        return Finding(verdict=WRONG, measured=measured, reason=reason)
-    if ratio < least:
-        return Finding(verdict=DIFFERS, factor=ratio / least, measured=measured, reason=reason)
-    return Finding(verdict=HOLDS, measured=measured, reason=reason)
-
-
-def _speeds(claim: Claim, seen: Evidence, loss_pct: float, control: str) -> list[float]:
-    """The goodput of every draw in MiB/s; none if a run has no figure."""
-    rows = [seen.row(name) for name in seen.matching(*claim.conditions)]
-    found = [
-        row["goodput_mib_s"]
-        for row in rows
-        if (row["group"], row["loss_pct"]) == (LOSS.name, loss_pct)
-        and row["congestion_control"] == control
-    ]
-    return [] if None in found else [float(speed) for speed in found]

@@ -1,4 +1,4 @@
-"""Judging functions: default sizes of buffers, what setsockopt grants, how far they grow."""
+"""Judging functions: default buffer sizes, what setsockopt grants, how far buffers grow."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until
+from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import size_in_mib
 from labs.read.readings.goodput import own_socket
+from labs.read.readings.instruments import under_memory_pressure
 from labs.read.runs.run import Run
-from labs.read.theory.windows import series
 
 CORE = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
 # Which host's value counts for a sysctl: rmem is the receiver's, wmem the sender's.
@@ -21,38 +21,27 @@ HOSTS = {"rmem": ("client", "server"), "wmem": ("server", "client")}
 
 
 def defaults(claim: Claim, seen: Evidence) -> Finding:
-    """The sizes that a kernel begins with, from hosts on which a run left them alone."""
+    """A kernel's default sizes, from hosts on which a run did not set them."""
     wanted = claim.texts
     found = {name: value for name in wanted for value in _untouched(seen, name)[:1]}
     if not found:
-        return not_judged(f"needs a run that leaves them alone: labs run {seen.lab.name}")
+        return not_judged(f"needs a run that does not set them: labs run {seen.lab.name}")
     missing = [name for name in wanted if name not in found]
     if missing:
-        return not_judged(f"no run says {', '.join(missing)} as the kernel has it")
+        return not_judged(f"no run has the default of {', '.join(missing)}")
     measured = {name: value for name, (value, _) in found.items()}
     witness = seen.witness([condition for _, condition in found.values()])
     other = [name for name in wanted if measured[name] != wanted[name]]
     kernel = next(seen.run(condition) for _, condition in found.values()).kernel.release
-    assert claim.until is not None
-    held = series(str(kernel)) <= series(claim.until)
-    if held != (not other):
-        said = ", ".join(f"{name} is {measured[name]}" for name in other) or "all are the same"
-        return Finding(
-            verdict=WRONG if other else HOLDS,
-            measured=measured,
-            witness=witness,
-            reason=f"on {kernel} {said}",
-        )
-    same = (
-        f"all are the same on {kernel}"
-        if held
-        else (f"on {kernel} {', '.join(other)} {'is' if len(other) == 1 else 'are'} not")
-    )
+    said = ", ".join(f"{name} is {measured[name]}" for name in other) or "all are the same"
     return Finding(
-        verdict=held_until(claim.until),
+        verdict=WRONG if other else HOLDS,
         measured=measured,
         witness=witness,
-        reason=f"{same}; {claim.changed} ({claim.source})",
+        reason=f"on {kernel} {said}. {claim.changed} ({claim.source}); no run here is on such "
+        "a kernel"
+        if not other
+        else f"on {kernel} {said}. {claim.changed} ({claim.source})",
     )
 
 
@@ -82,7 +71,7 @@ def doubling(claim: Claim, seen: Evidence) -> Finding:
     raised = [row for row in rows if row["granted_bytes"] > times * row["requested_bytes"]]
     ratios = [row["granted_bytes"] / row["requested_bytes"] for row in rows if row not in raised]
     if not ratios:
-        return not_judged("nothing was asked for between the minimum and the cap")
+        return not_judged("no size between the minimum and the cap was requested")
     smallest = {row["socket"]: row["granted_bytes"] for row in raised}
     even = len({(row["socket"], row["granted_bytes"]) for row in raised}) == len(smallest)
     if even and min(ratios) == max(ratios) == times:
@@ -111,7 +100,7 @@ def cap(claim: Claim, seen: Evidence) -> Finding:
         row for row in _grants(seen, claim.conditions) if row["requested_bytes"] > row["cap_bytes"]
     ]
     if {row["socket"] for row in over} != set(CORE):
-        return not_judged("nothing above the core maximum was asked for")
+        return not_judged("no size above the core maximum was requested")
     found = [row["granted_bytes"] / row["cap_bytes"] for row in over]
     caps = sorted({int(row["cap_bytes"]) for row in over})
     largest = max(int(row["requested_bytes"]) for row in over)
@@ -162,7 +151,7 @@ def by_hand(claim: Claim, seen: Evidence) -> Finding:
         return not_judged("the buffer does not grow here when it is left to the kernel either")
     reason = (
         f"set by hand it stays at {hand_0:,} bytes; left to the kernel it grows from "
-        f"{auto_0:,} to {auto_1:,}"
+        f"{auto_0:,} to {auto_1:,}, {_pressure(seen.run(claim.arguments['automatic']))}"
     )
     if hand_1 == hand_0:
         return Finding(verdict=HOLDS, measured=measured, reason=reason)
@@ -171,6 +160,13 @@ def by_hand(claim: Claim, seen: Evidence) -> Finding:
         measured=measured,
         reason=f"set by hand it goes from {hand_0:,} to {hand_1:,} bytes",
     )
+
+
+def _pressure(run: Run) -> str:
+    """Whether the cause that the article names was there while the buffer grew."""
+    if under_memory_pressure(run):
+        return "under memory pressure"
+    return "without memory pressure, which the article names as the cause (see A1.19)"
 
 
 def _growth(run: Run) -> tuple[int, int] | None:

@@ -8,11 +8,11 @@ from labs.drive.testbed.link import MSS_BYTES
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding, held_until
+from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import Run
-from labs.read.theory.windows import RATIO_SINCE, before, receive_window_bytes, series
+from labs.read.theory.windows import receive_window_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -65,42 +65,28 @@ def _of_shares(
 ) -> Finding:
     """The verdict on the rule from the shares that were measured."""
     kernel = run.kernel.release
-    spread = max(measured.values()) - min(measured.values())
-    ignored = spread <= claim.allowed
-    figures: dict[str, Any] = {"measured": measured, "predicted": predicted}
+    ignored = max(measured.values()) - min(measured.values()) <= claim.allowed
+    figures: dict[str, Any] = {
+        "measured": measured,
+        "predicted": predicted,
+        "judged": len(measured.keys() & claim.figures.keys()),
+    }
     if len(measured) < 2 or (fits and ignored):
         return not_judged("needs two settings of tcp_adv_win_scale that differ in their share")
-    assert claim.until is not None
-    since = f"{claim.changed} ({claim.source})"
-    old = series(kernel) <= series(claim.until)
-    if fits and old:
-        return Finding(
-            verdict=held_until(claim.until),
-            **figures,
-            reason=(f"on {kernel} each share is what the rule gives; {since}"),
-        )
-    if ignored and not old:
-        return Finding(
-            verdict=held_until(claim.until),
-            **figures,
-            reason=(
-                f"on {kernel} the share is {in_digits(max(measured.values()))} whatever is set; "
-                f"{since}"
-            ),
-        )
     if fits:
-        return Finding(
-            verdict=HOLDS, **figures, reason=f"on {kernel} each share is as the rule gives it"
-        )
-    return Finding(
-        verdict=WRONG,
-        **figures,
-        reason=(f"on {kernel} the shares are {', '.join(map(in_digits, measured.values()))}"),
+        reason = f"on {kernel} each share is what the rule gives"
+        return Finding(verdict=HOLDS, reason=reason, **figures)
+    shares = ", ".join(map(in_digits, measured.values()))
+    reason = (
+        f"on {kernel} the share is {in_digits(max(measured.values()))} whatever is set"
+        if ignored
+        else f"on {kernel} the shares are {shares}"
     )
+    return Finding(verdict=WRONG, reason=reason, **figures)
 
 
 def growth(claim: Claim, seen: Evidence) -> Finding:
-    """rcv_space and rcv_ssthresh when as many bytes had come as at the article's three looks."""
+    """rcv_space and rcv_ssthresh after as many bytes as at the article's three samples."""
     name = seen.matching(*claim.conditions)[0]
     run = seen.run(name)
     rows = _client(run)
@@ -110,7 +96,7 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
     measured: dict[str, float] = {}
     for look, received in enumerate(claim.arguments["received_bytes"], start=1):
         measured |= _at(rows, received, look)
-    judged = [what for what in wanted if what in claim.arguments["judged"]]
+    judged = [what for what in wanted if what not in claim.shown]
     missing = [what for what in judged if what not in measured]
     if missing:
         return not_judged(f"no sample of {name} is near enough to say {', '.join(missing)}")
@@ -124,39 +110,18 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
     farthest = max(
         (measured[what] / wanted[what] for what in judged), key=lambda ratio: abs(ratio - 1)
     )
+    reason = f"rcv_ssthresh settles at {settled:,.0f}; predicted {window:,}. {_only_shown(claim)}"
     if abs(farthest - 1) <= claim.allowed:
-        return Finding(
-            verdict=HOLDS,
-            **figures,
-            reason=(
-                f"rcv_ssthresh settles at {settled:,.0f}; rcv_space, what was read in one round "
-                "trip, goes with the speed"
-            ),
-        )
-    then = receive_window_bytes(buffer, before(RATIO_SINCE))
-    since = series(run.kernel.release) >= RATIO_SINCE
-    last = max(value for what, value in wanted.items() if what in judged)
-    if since and _near(then, last, claim) and _near(window, settled, claim):
-        return Finding(
-            verdict=held_until(before(RATIO_SINCE)),
-            **figures,
-            reason=(
-                f"rcv_ssthresh settles at {settled:,.0f}: from 6.6 on "
-                f"{100 * window / buffer:.0f} % of "
-                f"the buffer becomes window, {100 * then / buffer:.0f} % up to "
-                f"{before(RATIO_SINCE)}"
-            ),
-        )
-    return Finding(
-        verdict=DIFFERS,
-        factor=farthest,
-        **figures,
-        reason=(f"rcv_ssthresh settles at {settled:,.0f}; the theory has {window:,}"),
+        return Finding(verdict=HOLDS, reason=reason, **figures)
+    return Finding(verdict=DIFFERS, factor=farthest, reason=reason, **figures)
+
+
+def _only_shown(claim: Claim) -> str:
+    """Why some of the figures are not judged."""
+    return (
+        f"{', '.join(claim.shown)}: not judged, because what is read in one round trip follows the "
+        "speed of the author's machine"
     )
-
-
-def _near(one: float, other: float, claim: Claim) -> bool:
-    return abs(one / other - 1) <= claim.allowed
 
 
 def _client(run: Run) -> DataFrame:

@@ -47,7 +47,11 @@ def round_trip(claim: Claim, seen: Evidence) -> Finding:
         f"{said.mean_ms:.1f} ms are {trips:.2f} of them"
     )
     if abs(trips / TRIPS - 1) <= NEAR:
-        reason += ", for it times the handshake and then the request: two round trips"
+        reason += ", because it times the handshake and then the request: two round trips"
+    reason += (
+        f". The article's own ss prints rtt:{claim.arguments['ss_rtt_ms']} "
+        f"minrtt:{claim.arguments['ss_min_rtt_ms']}"
+    )
     return Finding(verdict=WRONG, measured=rtt_ms, predicted=asked_ms, reason=reason)
 
 

@@ -91,6 +91,14 @@ def test_remarks_have_the_size_its_share_and_the_one_below() -> None:
     (said,) = remarks(swept((25, 60.0), (43.75, 104.4), (50, 114.0)))
     assert "47.7 MiB, 2.00 times the BDP of 23.8 MiB" in said
     assert "41.7 MiB, reaches 92 %" in said
+    # As advised for the article's link, below.
+    assert "1.91 times the BDP at the receiver, 1.46 at the sender" in said
+    assert "the receiver decides" in said
+    (new,) = remarks(swept((25, 78.0), (37.5, 114.0), kernel="6.12.117"))
+    assert "1.28 times the BDP at the receiver, 1.45 at the sender" in new
+    assert "the sender decides" in new
+    (alone,) = remarks(swept((25, 60.0), (50, 114.0), series="setsockopt"))
+    assert alone.endswith("reaches 53 %.")
     assert tell_smallest(swept((25, 60.0)).iloc[:0]) == "No run here is a point of a sweep."
 
 
@@ -119,12 +127,15 @@ def test_tell_reckoning_of_the_right_number_for_a_wrong_reason() -> None:
     said = tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0), (50, 114.0))]))
     assert "would be 50 MB. It is 25 MB." in said
     assert "50 MB, 2.00 times the BDP (25 MB reach 53 %)" in said
-    assert "2.00 times too long, but no more than 50 %" in said
+    assert "right (within 5 %) for the wrong reason. Its RTT is 2.00 times the true one" in said
+    assert "but only 50 % of a receive buffer is usable as window" in said
 
 
 def test_tell_reckoning_of_a_number_not_right_on_another_kernel() -> None:
     said = tell_reckoning(pandas.concat([table(HTTPING), swept((25, 78.0), (37.5, 114.0))]))
     assert "The article's number is 33 % more than that." in said
+    coarse = tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0), (56.25, 114.0))]))
+    assert "The sweep has no size near 50 MB" in coarse
     assert "needs a run" in tell_reckoning(swept((25, 60.0)))
     assert "do not say" in tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0))]))
 
@@ -205,10 +216,24 @@ def test_advice_for_the_articles_link() -> None:
     assert old.receive_bytes / 25e6 == pytest.approx(1.91, abs=0.01)
     assert new.receive_bytes / 25e6 == pytest.approx(1.28, abs=0.01)
     assert old.send_bytes / 25e6 == pytest.approx(1.46, abs=0.01)
+    # 1448 of 1514 bytes are payload; 153 of 256 (1448 of 2408 bytes) become window.
+    alone = 1448 / 1514 * 256 / 153
+    assert new.receive_alone_bytes / 25e6 == pytest.approx(alone, abs=0.001)
+    assert old.receive_alone_bytes == old.receive_bytes
     assert old.rmem() == f"4096 131072 {old.receive_bytes}"
+    assert new.rmem() == f"4096 131072 {new.receive_alone_bytes}"
+    assert "coalesced in pairs (GRO)" in to_paste(1000, 200, "6.12")
+    assert "GRO" not in to_paste(1000, 200, "6.1")
     assert to_paste(1000, 200, "6.1").splitlines()[1] == (
         f"sysctl -w net.ipv4.tcp_rmem='{old.rmem()}'"
     )
+
+
+@pytest.mark.parametrize(("rate_mbit", "rtt_ms"), [(10, 20), (1, 1), (100, 20), (1000, 200)])
+def test_advice_is_never_below_the_bdp(rate_mbit: float, rtt_ms: float) -> None:
+    for kernel in ("6.1", "6.12"):
+        found = advise(rate_mbit, rtt_ms, kernel)
+        assert min(found.receive_bytes, found.send_bytes) >= found.bdp_bytes
 
 
 def test_advice_for_a_short_path_is_nothing() -> None:

@@ -13,10 +13,10 @@ import labs
 from labs.cli.__main__ import main
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
-from labs.read.claims.evidence import runs_of
 from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
-from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS, disputed
+from labs.read.claims.sources import runs_of
+from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS, by_both
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine
 from labs.read.stats.repetitions import Interval, in_the_middle, repeated
@@ -329,7 +329,7 @@ def test_disputed_reason_has_the_ratio_and_the_measurements(tmp_path: Path) -> N
     conditions = {one.id: article.claim(one.id).conditions for one in first}
     found = [
         one
-        for one in disputed(article, first, second, rows)
+        for one in by_both(article, first, second, rows)
         if {"default", "wmem", "both"} & set(conditions[one.id])
     ]
     assert found

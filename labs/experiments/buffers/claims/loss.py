@@ -1,0 +1,99 @@
+"""Judging functions: congestion controls under random loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from labs.experiments.buffers.conditions import ALGORITHMS
+from labs.read.claims.evidence import Evidence
+from labs.read.claims.judge import not_judged
+from labs.read.claims.ledger import Claim
+from labs.read.claims.verdict import HOLDS, WRONG, Finding
+from labs.read.display.format import in_digits
+
+Speeds = Mapping[float, Mapping[str, list[float]]]
+"""Goodput in MiB/s of every draw, by loss in % and congestion control."""
+
+
+def bbr_over_cubic(claim: Claim, seen: Evidence) -> Finding:
+    """The median goodput of one control over that of another, at each loss.
+
+    It holds if every draw of the faster one is above every draw of the slower one, at each loss.
+    """
+    faster, slower = claim.arguments["faster"], claim.arguments["slower"]
+    found = _speeds(claim, seen)
+    lacking = _lacking(found, (faster, slower))
+    if lacking:
+        return not_judged(f"needs {lacking} too: labs run {seen.lab.name} --size full")
+    apart = all(min(one[faster]) > max(one[slower]) for one in found.values())
+    return Finding(
+        verdict=HOLDS if apart else WRONG,
+        measured={
+            f"{loss_pct:g} % loss": median(one[faster]) / median(one[slower])
+            for loss_pct, one in found.items()
+        },
+        reason="; ".join(_ranges(loss_pct, one) for loss_pct, one in found.items()),
+    )
+
+
+def few_losses(claim: Claim, seen: Evidence) -> Finding:
+    """The fastest control over the slowest at each loss, and the loss at which they part.
+
+    The claim is judged at the smallest loss that is not 0.
+    """
+    found = _speeds(claim, seen)
+    lacking = _lacking(found, ALGORITHMS)
+    if lacking or len([loss_pct for loss_pct in found if loss_pct > 0]) < 2:
+        what = lacking or "two losses that are not 0"
+        return not_judged(f"needs {what} too: labs run {seen.lab.name} --size full")
+    ratios = {loss_pct: _fastest_over_slowest(one) for loss_pct, one in found.items()}
+    fewest = min(loss_pct for loss_pct in ratios if loss_pct > 0)
+    alike = [loss_pct for loss_pct, ratio in ratios.items() if ratio - 1 <= claim.allowed]
+    apart = [loss_pct for loss_pct in ratios if loss_pct not in alike]
+    limit = ""
+    if apart and alike:
+        limit = (
+            f"the choice makes at most {claim.tolerance_pct:g} % up to {max(alike):g} % loss, and "
+            f"a factor of {in_digits(round(ratios[min(apart)], 2))} at {min(apart):g} %; "
+        )
+    return Finding(
+        verdict=HOLDS if fewest in alike else WRONG,
+        measured={f"{loss_pct:g} % loss": ratio for loss_pct, ratio in ratios.items()},
+        reason=limit + "; ".join(_ranges(loss_pct, one) for loss_pct, one in found.items()),
+    )
+
+
+def _speeds(claim: Claim, seen: Evidence) -> Speeds:
+    """Runs without a figure are left out, so that their control is lacking."""
+    found: dict[float, dict[str, list[float]]] = {}
+    for row in map(seen.row, seen.matching(*claim.conditions)):
+        if row["goodput_mib_s"] is None:
+            continue
+        of_loss = found.setdefault(row["loss_pct"], {})
+        of_loss.setdefault(row["congestion_control"], []).append(float(row["goodput_mib_s"]))
+    return dict(sorted(found.items()))
+
+
+def _lacking(found: Speeds, controls: tuple[str, ...]) -> str:
+    return ", ".join(
+        f"{control} at {loss_pct:g} % loss"
+        for loss_pct, one in found.items()
+        for control in controls
+        if control not in one
+    )
+
+
+def _fastest_over_slowest(speeds: Mapping[str, list[float]]) -> float:
+    middle = [median(found) for found in speeds.values()]
+    return max(middle) / min(middle)
+
+
+def _ranges(loss_pct: float, speeds: Mapping[str, list[float]]) -> str:
+    """The median and range of each control's draws, in words."""
+    draws = min(map(len, speeds.values()))
+    said = ", ".join(
+        f"{control} {in_digits(median(found))} ({in_digits(min(found))} to {in_digits(max(found))})"
+        for control, found in speeds.items()
+    )
+    return f"{loss_pct:g} % loss, MiB/s, median and range of {draws} draws: {said}"

@@ -1,0 +1,52 @@
+"""`labs grade`: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labs.cli.__main__ import main
+from tests.student_work import with_answers
+
+ANSWERS = {"bdp_mib": "25", "limit": '"send buffer"', "longest_rtt_ms": "24"}
+
+
+def test_grade_prints_points_and_one_line_per_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_answers("00-start-here", tmp_path, ANSWERS)
+    assert main(["grade", str(tmp_path)]) == 0
+    head, bdp, limit, longest = capsys.readouterr().out.splitlines()
+    assert head.endswith("2 of 3 right")
+    assert bdp.split()[0] == "wrong" and "right in MB" in bdp
+    assert limit.split()[0] == longest.split()[0] == "right"
+
+
+def test_grade_json_has_all_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with_answers("00-start-here", tmp_path, ANSWERS)
+    assert main(["grade", "--json", str(tmp_path / "00-start-here.ipynb")]) == 0
+    (sheet,) = json.loads(capsys.readouterr().out)
+    assert (sheet["notebook"], sheet["points"], sheet["of"]) == ("00-start-here", 2, 3)
+    assert [one["answer"] for one in sheet["answers"]] == [25.0, "send buffer", 24.0]
+
+
+def test_grade_of_a_class_grades_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_answers("00-start-here", tmp_path / "alice", ANSWERS)
+    (tmp_path / "bob.ipynb").write_text("{")
+    assert main(["grade", str(tmp_path)]) == 2
+    out = capsys.readouterr().out
+    assert "2 of 3 right" in out
+    assert sum("bob.ipynb: not graded." in line for line in out.splitlines()) == 1
+
+
+def test_grade_of_a_folder_without_notebooks_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["grade", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"labs: {tmp_path} has no notebooks. Name a folder with .ipynb files\n"
+    )

@@ -1,0 +1,69 @@
+"""The right answers of the exercises about buffers, with runs and without any."""
+
+from __future__ import annotations
+
+import pytest
+
+from labs.catalog import find
+from labs.drive.parameters.declare import Scalar
+from labs.experiments.buffers.exercises import EXERCISES, LIMITS
+from labs.grading.evidence import RunEvidence
+from labs.read.exercises.exercise import Exercise
+from labs.read.runs.run import Run
+
+
+class NoRuns:
+    """The evidence of somebody who has neither runs nor recorded data."""
+
+    def __init__(self, kernel: str) -> None:
+        self.kernel = kernel
+
+    def run(self, condition: str, **parameters: Scalar) -> Run | None:
+        return None
+
+
+# The article's own figures where it has one; else by hand from the rate, the delay and the share.
+BY_HAND = {
+    "bdp_mib": 25e6 / 2**20,
+    "longest_rtt_ms": 24.0,
+    "httping_ms": 404.2,
+    "buffer_mib": 50e6 / 2**20,
+    "used_pct": 100 * 10 / 210,
+    "scaled_mib_s": 0.75 * 25e6 / 0.2 / 2**20,
+    "granted_kib": 256.0,
+    "lowest_rate_mbit": 13.4 * 2**20 * 8 / 1e6 * 1514 / 1448,
+}
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
+def test_expected_contains_the_value_by_hand(exercise: Exercise) -> None:
+    for evidence in (NoRuns("6.1"), RunEvidence(find("buffers"), "6.1", ())):
+        found = exercise.expected(evidence)
+        if exercise.choices:
+            assert exercise.choices == tuple(LIMITS.values())
+            assert found.choice in exercise.choices
+        else:
+            assert found.low < BY_HAND[exercise.name] < found.high
+            assert found.high / found.low < 1.12
+
+
+def test_expected_of_another_kernel_is_another_buffer() -> None:
+    (one,) = [found for found in EXERCISES if found.name == "buffer_mib"]
+    assert one.expected(NoRuns("6.12")).high < one.expected(NoRuns("6.1")).low
+
+
+def test_longest_rtt_is_between_the_runs_that_show_it() -> None:
+    (one,) = [found for found in EXERCISES if found.name == "longest_rtt_ms"]
+    found = one.expected(RunEvidence(find("buffers"), "6.1", ()))
+    assert 22.0 <= found.low < found.high <= 26.0
+    assert "at 22 ms 100 %" in found.checked and "at 26 ms 90 %" in found.checked
+
+
+def test_no_mistake_is_a_right_answer() -> None:
+    for kernel in ("6.1", "6.12"):
+        for one in EXERCISES:
+            found = one.expected(NoRuns(kernel))
+            for mistake in found.mistakes:
+                assert not (
+                    isinstance(mistake.value, float) and found.low <= mistake.value <= found.high
+                ), (kernel, one.name, mistake)

@@ -1,0 +1,47 @@
+"""The right answers of the exercises about Nagle's algorithm, with runs and without any."""
+
+from __future__ import annotations
+
+import pytest
+
+from labs.catalog import find
+from labs.drive.parameters.declare import Scalar
+from labs.experiments.nagle.exercises import EXERCISES
+from labs.grading.evidence import RunEvidence
+from labs.read.exercises.exercise import Evidence
+from labs.read.runs.run import Run
+
+
+class NoRuns:
+    """The evidence of somebody who has neither runs nor recorded data."""
+
+    kernel = "6.1"
+
+    def run(self, condition: str, **parameters: Scalar) -> Run | None:
+        return None
+
+
+# TCP_ATO_MIN is 40 ms (include/net/tcp.h), and a tick is 4 ms with HZ 250. Over 20 ms, the part
+# that was held back takes one round trip more than a response that is sent at once.
+BY_HAND = {
+    "longest_wait_ms": (40.0, 44.0),
+    "far_off_ms": (2 * 20 + 40.0, 2 * 20 + 44.0),
+    "far_on_ms": (20.0,),
+    "far_quickack_ms": (2 * 20.0,),
+}
+
+
+@pytest.mark.parametrize("evidence", [NoRuns(), RunEvidence(find("nagle"), "6.1", ())])
+def test_expected_contains_the_values_by_hand(evidence: Evidence) -> None:
+    for one in EXERCISES:
+        found = one.expected(evidence)
+        for value in BY_HAND[one.name]:
+            assert found.low <= value <= found.high, one.name
+
+
+def test_no_mistake_is_a_right_answer() -> None:
+    for one in EXERCISES:
+        found = one.expected(NoRuns())
+        assert [
+            mistake for mistake in found.mistakes if found.low <= float(mistake.value) <= found.high
+        ] == []

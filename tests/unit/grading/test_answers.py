@@ -1,0 +1,90 @@
+"""Answers are read without executing anything, whatever a cell contains."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from labs.errors import BadInput
+from labs.grading.answers import answers, given, usable
+from labs.grading.notebook_file import Cell, NotebookFile
+
+
+def notebook(*sources: str, tag: str = "answer") -> NotebookFile:
+    cells = tuple(Cell(source, frozenset({tag}), True) for source in sources)
+    return NotebookFile(Path("x.ipynb"), "x", cells)
+
+
+def value(source: str) -> ast.expr:
+    return ast.parse(source, mode="eval").body
+
+
+@pytest.mark.parametrize(
+    ("source", "answer"),
+    [
+        ("23.8", 23.8),
+        ("24", 24.0),
+        ("-1", -1.0),
+        ("1000e6 * 0.2 / 8 / 2**20", 1000e6 * 0.2 / 8 / 2**20),
+        ("(2 * 200)", 400.0),
+        ("'send buffer'", "send buffer"),
+        ("None", None),
+    ],
+)
+def test_given_reads_numbers_arithmetic_and_text(source: str, answer: float | str | None) -> None:
+    found = given(value(source))
+    assert (found.answer, found.problem) == (answer, "")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "__import__('os').system('touch hacked')",
+        "open('x', 'w')",
+        "bdp",
+        "[23.8]",
+        "True",
+        "1j",
+        "(-8) ** 0.5",
+        "9 ** 9 ** 9 ** 9",
+        "1 / 0",
+        "1e308 * 10",
+        "0.0 * (1e308 * 10)",
+        "'a' * 1000000000",
+        "f'{1}'",
+        "lambda: 1",
+        "1 if 2 else 3",
+        "10 % 3",
+    ],
+)
+def test_given_refuses_everything_else_in_one_line(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = given(value(source))
+    assert found.answer is None
+    assert "Write a number" in found.problem and "\n" not in found.problem
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_given_of_deep_arithmetic_is_refused() -> None:
+    assert given(value("+".join(["1"] * 2000))).problem
+
+
+def test_answers_are_the_last_of_the_tagged_cells_only() -> None:
+    assert answers(notebook("a = 1\na = 2", "b = None")) == {"a": usable(2), "b": usable(None)}
+    assert answers(notebook("a = 1", tag="exercise")) == {}
+
+
+@pytest.mark.parametrize("source", ["a = (", "a = 1\n\0", "a" * 30_000])
+def test_answers_of_a_cell_that_is_not_python_is_one_line(source: str) -> None:
+    with pytest.raises(BadInput, match="one NAME = VALUE per line") as caught:
+        answers(notebook(source))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [True, [1], float("nan"), float("inf"), 10**400, object(), 1j])
+def test_usable_refuses_what_is_not_a_number(answer: object) -> None:
+    assert usable(answer).problem

@@ -1,0 +1,198 @@
+"""Students' notebooks graded: right, wrong by 2, by unit, by a handshake, empty, hostile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import labs
+from labs.errors import BadInput
+from labs.grading.grade import grade_file, notebooks_in
+from labs.read.exercises.judge import MISSING, RIGHT, UNREADABLE, WRONG
+from tests.student_work import with_answers, write
+
+# From the articles and the textbook: 1 Gbit/s x 0.2 s are 25 MB; httping's 404.2 ms (A1.4); the
+# article's buffer of 50 MB (A1.10) is 47.7 MiB; 10 ms of 210 ms; a buffer of one BDP of which 3/4
+# are window (A1.11): 0.75 x 25 MB / 0.2 s; twice 128 KiB (A1.14); the article's 13.4 MiB/s (A1.6)
+# with 66 bytes of headers per 1448; 40 ms, and one round trip more than without Nagle's algorithm.
+RIGHT_ANSWERS = {
+    "00-start-here": {"bdp_mib": "25e6 / 2**20", "limit": '"send buffer"', "longest_rtt_ms": "24"},
+    "01-buffers-and-bdp": {
+        "httping_ms": "404.2",
+        "wmem_limit": '"receive window"',
+        "buffer_mib": "47.7",
+        "used_pct": "100 * 10 / 210",
+    },
+    "02-windows-kernels-and-loss": {
+        "scaled_mib_s": "0.75 * 25e6 / 0.2 / 2**20",
+        "granted_kib": "2 * 128",
+    },
+    "07-two-witnesses": {"lowest_rate_mbit": "13.4 * 2**20 * 8 / 1e6 * 1514 / 1448"},
+    "03-nagle-and-delayed-ack": {
+        "longest_wait_ms": "44",
+        "far_off_ms": "20 + 44 + 20",
+        "far_on_ms": "20",
+        "far_quickack_ms": "20 + 20",
+    },
+}
+WRONG_ANSWERS = [
+    ("00-start-here", "bdp_mib", "25", "right in MB"),
+    ("00-start-here", "bdp_mib", "47.7", "twice"),
+    ("00-start-here", "bdp_mib", "190.7", "bits instead of bytes"),
+    ("00-start-here", "longest_rtt_ms", "0.024", "right in s"),
+    ("00-start-here", "longest_rtt_ms", "35", "send_bytes"),
+    ("01-buffers-and-bdp", "httping_ms", "200", "handshake"),
+    ("01-buffers-and-bdp", "buffer_mib", "23.8", "one BDP"),
+    ("01-buffers-and-bdp", "used_pct", "2.44", "400 ms"),
+    ("01-buffers-and-bdp", "used_pct", "0.0476", "shares of 1"),
+    ("02-windows-kernels-and-loss", "scaled_mib_s", "29.8", "kept back"),
+    ("02-windows-kernels-and-loss", "granted_kib", "128", "doubles"),
+    ("03-nagle-and-delayed-ack", "longest_wait_ms", "200", "shortest"),
+    ("03-nagle-and-delayed-ack", "far_off_ms", "64", "round trip is missing"),
+    ("03-nagle-and-delayed-ack", "far_off_ms", "44", "timer alone"),
+    ("03-nagle-and-delayed-ack", "far_quickack_ms", "60", "no handshake"),
+]
+
+
+@pytest.mark.parametrize("stem", RIGHT_ANSWERS)
+def test_grade_file_accepts_right_answers(stem: str, tmp_path: Path) -> None:
+    sheet = grade_file(with_answers(stem, tmp_path, RIGHT_ANSWERS[stem]))
+    assert sheet.problem == ""
+    assert [(one.exercise.name, one.verdict) for one in sheet.grades] == [
+        (name, RIGHT) for name in RIGHT_ANSWERS[stem]
+    ]
+    assert sheet.points == len(sheet.grades)
+
+
+@pytest.mark.parametrize(("stem", "name", "answer", "said"), WRONG_ANSWERS)
+def test_grade_file_says_what_is_wrong(
+    stem: str, name: str, answer: str, said: str, tmp_path: Path
+) -> None:
+    sheet = grade_file(with_answers(stem, tmp_path, {**RIGHT_ANSWERS[stem], name: answer}))
+    (found,) = [one for one in sheet.grades if one.exercise.name == name]
+    assert found.verdict == WRONG
+    assert said in found.hint and "\n" not in found.hint
+    assert sheet.points == len(sheet.grades) - 1
+
+
+@pytest.mark.parametrize("stem", RIGHT_ANSWERS)
+def test_grade_file_of_an_empty_copy_has_no_points(stem: str, tmp_path: Path) -> None:
+    sheet = grade_file(with_answers(stem, tmp_path, {}))
+    assert {one.verdict for one in sheet.grades} == {MISSING}
+    assert sheet.points == 0
+
+
+def test_grade_file_without_its_answer_cell_still_counts_all_exercises(tmp_path: Path) -> None:
+    path = with_answers("00-start-here", tmp_path, {})
+    notebook = json.loads(path.read_text("utf-8"))
+    for cell in notebook["cells"]:
+        if "answer" in cell["metadata"].get("tags", []):
+            cell["source"] = "bdp_mib = 23.8"
+    write(path, notebook)
+    assert [one.verdict for one in grade_file(path).grades] == [RIGHT, MISSING, MISSING]
+
+
+def test_grade_file_after_a_rename_knows_its_notebook(tmp_path: Path) -> None:
+    path = with_answers("00-start-here", tmp_path, RIGHT_ANSWERS["00-start-here"])
+    renamed = path.rename(tmp_path / "alice.ipynb")
+    assert grade_file(renamed).points == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ('__import__("os").system("touch hacked")', UNREADABLE),
+        ("9 ** 9 ** 9 ** 9", UNREADABLE),
+        ('"24"', UNREADABLE),
+        ("1e999", UNREADABLE),
+        ("bdp", UNREADABLE),
+    ],
+)
+def test_grade_file_of_hostile_answers_executes_nothing(
+    answer: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = with_answers("00-start-here", tmp_path / "in", {"bdp_mib": answer})
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (found, *_) = grade_file(path).grades
+    assert found.verdict == verdict
+    assert "\n" not in found.hint and "\x1b" not in found.hint
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("parameter", "said"),
+    [
+        ("RATE_MBTI = 100", "did you mean RATE_MBIT?"),
+        ("DELAY_MS = -1", "out of range"),
+        ("DELAY_MS = exit()", "not a literal"),
+        ("DELAY_MS = (", "NAME = VALUE"),
+    ],
+)
+def test_grade_file_with_bad_parameters_has_a_problem_in_one_line(
+    parameter: str, said: str, tmp_path: Path
+) -> None:
+    path = with_answers("00-start-here", tmp_path, {})
+    notebook = json.loads(path.read_text("utf-8"))
+    for cell in notebook["cells"]:
+        if "parameters" in cell["metadata"].get("tags", []):
+            cell["source"] = parameter
+    write(path, notebook)
+    sheet = grade_file(path)
+    assert said in sheet.problem and "\n" not in sheet.problem
+    assert sheet.grades == ()
+
+
+def test_grade_file_of_an_unknown_notebook_says_which_are_known(tmp_path: Path) -> None:
+    cell = {"cell_type": "code", "source": "a = 1", "metadata": {"tags": ["answer"]}}
+    write(tmp_path / "00-start-her.ipynb", {"cells": [cell], "nbformat": 4})
+    assert "did you mean 00-start-here?" in grade_file(tmp_path / "00-start-her.ipynb").problem
+
+
+def test_grade_file_uses_the_students_own_runs_first(tmp_path: Path) -> None:
+    """An empty folder of runs is no reason to fail; a damaged run in it is ignored."""
+    path = with_answers("00-start-here", tmp_path, RIGHT_ANSWERS["00-start-here"])
+    notebook = path.read_text("utf-8").replace(
+        'TESTBED = \\"recorded\\"', 'TESTBED = \\"virtual\\"'
+    )
+    path.write_text(notebook, "utf-8")
+    damaged = tmp_path / "runs" / "buffers-default-0123456789ab"
+    damaged.mkdir(parents=True)
+    (damaged / "run.json").write_text("{")
+    assert grade_file(path).points == 3
+
+
+def test_notebooks_in_a_folder_omits_checkpoints(tmp_path: Path) -> None:
+    for name in ("b.ipynb", "a/c.ipynb", ".ipynb_checkpoints/b-checkpoint.ipynb", "notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    found = [str(path.relative_to(tmp_path)) for path in notebooks_in(tmp_path)]
+    assert found == ["a/c.ipynb", "b.ipynb"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadInput, match="has no notebooks"):
+        notebooks_in(tmp_path / "empty")
+
+
+def test_grade_in_a_notebook_has_one_row_per_exercise() -> None:
+    names = {"TESTBED": "recorded", "bdp_mib": 23.8, "limit": "link", "longest_rtt_ms": None}
+    table = labs.grade("00-start-here", names)
+    assert list(table["Result"]) == ["right", "wrong", "no answer yet"]
+    assert [bool(hint) for hint in table["Hint"]] == [False, True, True]
+
+
+def test_grade_of_an_unknown_notebook_is_refused() -> None:
+    with pytest.raises(BadInput, match="has no graded exercises"):
+        labs.grade("09-unknown", {})
+
+
+@pytest.mark.parametrize("runs", ["/", "/dev", "..", "runs/../../.."])
+def test_grade_file_looks_only_for_runs_in_a_hostile_folder(runs: str, tmp_path: Path) -> None:
+    path = with_answers("00-start-here", tmp_path, RIGHT_ANSWERS["00-start-here"])
+    notebook = json.loads(path.read_text("utf-8"))
+    for cell in notebook["cells"]:
+        if "parameters" in cell["metadata"].get("tags", []):
+            cell["source"] = f'TESTBED = "virtual"\nRUNS = "{runs}"\n'
+    write(path, notebook)
+    assert grade_file(path).points == 3

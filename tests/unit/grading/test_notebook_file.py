@@ -1,0 +1,74 @@
+"""Notebooks from anybody: read, or refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.errors import BadInput, Damaged
+from labs.grading.notebook_file import parameters, read_notebook
+from tests.student_work import NOTEBOOKS
+
+CELL: dict[str, Any] = {"cell_type": "code", "source": "a = 1", "metadata": {"tags": ["answer"]}}
+
+
+def write(path: Path, content: object) -> Path:
+    path.write_text(json.dumps(content) if not isinstance(content, str) else content, "utf-8")
+    return path
+
+
+def test_read_notebook_has_cells_tags_and_the_stem() -> None:
+    found = read_notebook(NOTEBOOKS / "00-start-here.ipynb")
+    assert found.stem == "00-start-here"
+    assert len(found.tagged("answer")) == 1
+    assert parameters(found)["DELAY_MS"] == 200
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        {"cells": {}, "nbformat": 4},
+        {"cells": [], "nbformat": 3},
+        {"cells": [1], "nbformat": 4},
+        {"cells": [{**CELL, "source": 5}], "nbformat": 4},
+        {"cells": [{**CELL, "source": ["a", 5]}], "nbformat": 4},
+        {"cells": [{**CELL, "metadata": {"tags": "answer"}}], "nbformat": 4},
+        "[" * 100_000,
+    ],
+)
+def test_read_notebook_refuses_what_is_not_one(tmp_path: Path, content: object) -> None:
+    with pytest.raises(Damaged) as caught:
+        read_notebook(write(tmp_path / "a.ipynb", content))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, [], {"labs": 5}, {"labs": {"notebook": ["x"]}}, {"labs": {}}]
+)
+def test_read_notebook_with_odd_metadata_is_named_by_its_file(
+    tmp_path: Path, metadata: object
+) -> None:
+    content = {"cells": [CELL], "nbformat": 4, "metadata": metadata}
+    assert read_notebook(write(tmp_path / "alice.ipynb", content)).stem == "alice"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "missing.ipynb", "folder.ipynb"])
+def test_read_notebook_refuses_other_files(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "notes.txt", "")
+    (tmp_path / "folder.ipynb").mkdir()
+    with pytest.raises(BadInput, match="is not a notebook"):
+        read_notebook(tmp_path / name)
+
+
+def test_parameters_refuses_code(tmp_path: Path) -> None:
+    cell = {**CELL, "source": "RATE_MBIT = print(1)", "metadata": {"tags": ["parameters"]}}
+    found = read_notebook(write(tmp_path / "a.ipynb", {"cells": [cell], "nbformat": 4}))
+    with pytest.raises(BadInput, match="RATE_MBIT is not a literal"):
+        parameters(found)
