@@ -45,6 +45,7 @@ unshare                 util-linux
 strace                  strace
 tshark                  tshark
 vagrant                 vagrant
+chromium                chromium
 "
 [ "${1:-}" != test ] || NEEDED+=$FOR_TESTS
 

@@ -4,12 +4,13 @@
     virtual     a kernel built by `labs kernel build`
     namespaces  root; a test that shapes a link asks for its disciplines with `qdisc(...)`
     vm          two machines under Vagrant, only when LABS_TEST_VM=1
+    browser     chromium, and Playwright to drive it
 
 Continuous integration (CI is set) must not pass because a tier was skipped. There a tier that
-should run and cannot is an error: virtual on Linux x86-64, and namespaces for root. LABS_REQUIRE
-names other tiers, such as LABS_REQUIRE=virtual, with or without CI. A program that a test of such a
-tier asks for with `program(...)` must be there too. Single tests may be skipped all the same: their
-kernel has no sources here, or the machine's own kernel lacks a discipline.
+should run and cannot is an error: virtual and browser on Linux x86-64, namespaces for root.
+LABS_REQUIRE names other tiers, such as LABS_REQUIRE=virtual, with or without CI. A program that a
+test of such a tier asks for with `program(...)` must be there too. Single tests may be skipped all
+the same: their kernel has no sources here, or the machine's own kernel lacks a discipline.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.chromium import no_browser
 
 HERE = Path(__file__).parent
 # A background job of a shell ignores ^C, and so would the processes that the tests interrupt.
@@ -91,6 +94,7 @@ TIERS: dict[str, Callable[[], str | None]] = {
     "virtual": lambda: no_kernel(DEFAULT_KERNEL),
     "namespaces": no_namespaces,
     "vm": no_vm,
+    "browser": cache(no_browser),
 }
 
 
@@ -110,7 +114,7 @@ def required() -> tuple[str, ...]:
     linux = (platform.system(), platform.machine()) == ("Linux", "x86_64")
     return (
         "unit",
-        *(("virtual",) if linux else ()),
+        *(("virtual", "browser") if linux else ()),
         *(("namespaces",) if linux and os.geteuid() == 0 else ()),
     )
 

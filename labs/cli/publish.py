@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from labs.errors import BadInput
 
@@ -36,9 +38,15 @@ def main(args: argparse.Namespace) -> int:
     """Run the notebook, write the page, and print its path. Raises LabError."""
     if args.out.suffix not in (".html", ".htm"):
         raise BadInput(f"--out {args.out}: the name of the page must end in .html")
-    from labs.publish.execute import execute, read_notebook, settle
+    from labs.publish.parameters import checked_lab, read_cells, settle
 
-    values = settle(args.given, read_notebook(args.notebook))
+    cells = read_cells(args.notebook)
+    values = settle(args.given, cells)
+    if (lab := checked_lab(cells)) is not None:
+        _check(lab, cells, values)
+    from labs.publish.execute import execute, read_notebook
+
+    read_notebook(args.notebook)
     said = {"notebook": str(args.notebook), "parameters": values, "out": str(args.out)}
     if args.dry_run:
         words = " ".join(f"{name}={value!r}" for name, value in values.items()) or "its defaults"
@@ -57,3 +65,23 @@ def main(args: argparse.Namespace) -> int:
     write_whole(args.out, html)
     print(json.dumps(said | {"bytes": len(html)}) if args.json else args.out)
     return 0
+
+
+def _check(lab: str, cells: Any, values: Mapping[str, Any]) -> None:
+    """Refuse what the notebook's own check would refuse, before a kernel starts for it.
+
+    A default that is computed is known only to the notebook; then its check alone checks values.
+    """
+    import labs
+    from labs.catalog import find
+    from labs.drive.parameters.declare import declared as parameters_of
+    from labs.drive.parameters.declare import unknown
+    from labs.publish.parameters import declared
+
+    known = [one.notebook_name for one in parameters_of(find(lab).Parameters).values()]
+    defaults = declared(cells)
+    for name in values:
+        if name not in known and name not in defaults:
+            raise BadInput(unknown(name, known))
+    if None not in defaults.values():
+        labs.check(lab, {**defaults, **values})

@@ -1,8 +1,7 @@
 """A notebook that has run, as one HTML file that needs no network.
 
-plotly.js stands in the page once, charts refer to it; styles and images are inside; nothing is
-loaded from anywhere. The page has no date and no random name: the same notebook with the same
-outputs gives the same bytes.
+The page contains plotly.js once, all styles and all images; nothing is loaded from elsewhere. It
+has no date and no random name: the same notebook with the same outputs gives the same bytes.
 """
 
 from __future__ import annotations
@@ -13,23 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import plotly.io
 from nbconvert import HTMLExporter
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from plotly.offline import get_plotlyjs
 from pygments.formatters import HtmlFormatter
 from traitlets.config import Config
 
+from labs.publish.figures import figure_html
+from labs.publish.tables import complete_tables
+
 FIGURE = "application/vnd.plotly.v1+json"
 TEMPLATES = Path(__file__).parent / "template"
 # An <h2> as nbconvert writes it: its address, its words, the paragraph mark that links to it.
 HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)<a class="anchor-link".*?</h2>', re.S)
 CONTENTS_FROM = 3
-# A table as pandas writes it.
-ROW, CELL = re.compile(r"<tr.*?</tr>", re.S), re.compile(r"<(t[hd])([^>]*)>(.*?)</t[hd]>", re.S)
-NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?|nan|inf|nat|none|&lt;na&gt;|-?", re.I)
-# A page that works offline has no button that sends its chart to somebody's server.
-CHART = {"displaylogo": False, "responsive": True, "showSendToCloud": False}
 
 
 @dataclass(frozen=True)
@@ -43,8 +39,8 @@ class Section:
 def page(notebook: Any, fallback_title: str) -> str:
     """The HTML of an executed notebook (nbformat 4), charts interactive, without a network."""
     shown = copy.deepcopy(notebook)
+    complete_tables(shown)
     charts = embed_charts(shown)
-    align_tables(shown)
     exporter = HTMLExporter(
         template_name="report",
         extra_template_basedirs=[str(TEMPLATES)],
@@ -56,6 +52,7 @@ def page(notebook: Any, fallback_title: str) -> str:
             "title": title(shown) or fallback_title,
             "style": (TEMPLATES / "report" / "style.css").read_text(encoding="utf-8"),
             "highlight": _highlight(),
+            "script": (TEMPLATES / "report" / "charts.js").read_text(encoding="utf-8"),
         },
     )
     # After the exporter, which would parse all of the library as HTML.
@@ -68,50 +65,10 @@ def embed_charts(notebook: Any) -> int:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             figure = output.get("data", {}).get(FIGURE)
-            if figure is None:
-                continue
-            count += 1
-            html = plotly.io.to_html(
-                {"data": figure["data"], "layout": figure["layout"]},
-                config=CHART,
-                include_plotlyjs=False,
-                full_html=False,
-                validate=False,
-                div_id=f"chart-{count}",
-                default_height=f"{figure['layout'].get('height', 450)}px",
-            )
-            output["data"] = {"text/html": html}
+            if figure is not None:
+                count += 1
+                output["data"] = {"text/html": figure_html(figure, count)}
     return count
-
-
-def align_tables(notebook: Any) -> None:
-    """Mark the cells of pandas tables whose column holds words, so that they stand at the left."""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            html = output.get("data", {}).get("text/html", "")
-            if 'class="dataframe"' in html and "span=" not in html:
-                output["data"]["text/html"] = _aligned(html)
-
-
-def _aligned(html: str) -> str:
-    rows = [[found[2] for found in CELL.findall(row)] for row in ROW.findall(html)]
-    wordy = [
-        any(NUMBER.fullmatch(text.strip()) is None for text in column)
-        for column in zip(*rows[1:], strict=False)
-    ]
-
-    def mark(row: re.Match[str]) -> str:
-        columns = iter(wordy)
-        return CELL.sub(
-            lambda it: (
-                f'<{it[1]} class="words"{it[2]}>{it[3]}</{it[1]}>'
-                if next(columns, False)
-                else it[0]
-            ),
-            row[0],
-        )
-
-    return ROW.sub(mark, html)
 
 
 def title(notebook: Any) -> str:
@@ -135,7 +92,12 @@ def _with_contents(html: str) -> str:
 
 
 def _highlight() -> str:
-    return str(HtmlFormatter(style="default").get_style_defs(".highlight"))
+    """Colours of code: for a light page, and for a dark one on a screen."""
+    light, dark = (
+        str(HtmlFormatter(style=name).get_style_defs(".highlight"))
+        for name in ("default", "github-dark")
+    )
+    return f"{light}\n@media screen and (prefers-color-scheme: dark) {{\n{dark}\n}}"
 
 
 def _plotly_js() -> str:

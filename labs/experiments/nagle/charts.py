@@ -11,9 +11,10 @@ from plotly.subplots import make_subplots
 
 from labs.experiments.nagle.requests import packets_of, requests_of, table_of, typical
 from labs.read.charts import ladder as drawn
+from labs.read.charts.bars import LEFT_PX, BarSeries, Measured, Row, bars, beside
 from labs.read.charts.ecdf import latency, time_to_ack
 from labs.read.charts.ladder import MOST_PACKETS
-from labs.read.charts.style import BLUE, ORANGE, SKY, VERMILION, dressed, nothing, where_from
+from labs.read.charts.style import BLUE, SKY, VERMILION, dressed, nothing, plain, where_from
 from labs.read.display.format import milliseconds
 from labs.read.display.provenance import of_table
 from labs.read.flows.rtt import time_to_ack as waited
@@ -38,18 +39,25 @@ __all__ = [
     "segments",
 ]
 
-BAR, ROW_PX = 0.55, 34
 PAIR_BAR, SEGMENTS_ROW_PX = 0.34, 44
-ROOM = 1.75
-"""How far the axis goes beyond the longest bar: the figures are written behind the bars."""
+MEAN = BarSeries("measured, mean", BLUE)
+TIMES = (
+    "condition",
+    "mean_ms",
+    "predicted_mean_ms",
+    "article_ms",
+    "p50_ms",
+    "p99_ms",
+    "stalled_pct",
+)
 MATRIX = {
-    "off": ("Nagle, delayed ACK", 1, 1),
-    "quickack": ("Nagle, quick ACK", 1, 2),
-    "on": ("no Nagle, delayed ACK", 2, 1),
-    "on-quickack": ("no Nagle, quick ACK", 2, 2),
+    "off": ("Nagle,<br>delayed ACK", 1, 1),
+    "quickack": ("Nagle,<br>quick ACK", 1, 2),
+    "on": ("no Nagle,<br>delayed ACK", 2, 1),
+    "on-quickack": ("no Nagle,<br>quick ACK", 2, 2),
 }
 MOST_STEPS = 60
-STALL_MS = {"40 ms": 40.0}
+STALL_MS = {"40 ms: shortest delay of an ACK": 40.0}
 AFTER_DELAY = " · the server's packets are captured after the delay"
 """Source: net/core/dev.c dev_hard_start_xmit(): a capture sees a packet when the queue lets it go.
 """
@@ -62,121 +70,74 @@ def by_condition(table: DataFrame) -> Figure:
     no bar: nothing is measured there.
     """
     rows = table.reset_index(drop=True)
-    places = rows.index.to_list()
-    edge = float(rows[["mean_ms", "predicted_mean_ms", "article_ms"]].astype(float).max().max())
-    figure = Figure(
-        Bar(
-            x=[_drawn(row) for row in rows.to_dict("records")],
-            y=places,
-            width=BAR,
-            orientation="h",
-            name="measured, mean",
-            marker={"color": BLUE},
-            customdata=rows[["p50_ms", "p99_ms"]],
-            hovertemplate="%{x:.2f} ms; half within %{customdata[0]:.1f}, 99 % within "
-            "%{customdata[1]:.1f} ms<extra></extra>",
-        )
-    )
-    _predictions(figure, rows)
-    _published(figure, rows)
-    for place, row in zip(places, rows.to_dict("records"), strict=True):
-        figure.add_annotation(
-            x=_reach(row),
-            y=place,
-            text=_label(row),
-            showarrow=False,
-            xanchor="left",
-            xshift=9,
-            font={"size": 12},
-        )
-    figure.update_xaxes(title="time per request, ms", range=[0, edge * ROOM])
-    figure.update_yaxes(
-        tickvals=places,
-        ticktext=list(rows["condition"]),
-        range=[len(rows) - 0.5, -0.5],
-        showgrid=False,
-    )
-    figure.update_layout(
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"},
-        showlegend=True,
+    figure = bars(
+        [_row(row) for row in rows.to_dict("records")], title="time per request, ms", unit="ms"
     )
     return dressed(
         figure,
         title="Time per request by condition",
         caption=of_table(rows),
-        height=190 + ROW_PX * len(rows),
+        height=int(figure.layout.height),
+        tell=tell_conditions(rows),
+        table=rows[list(TIMES)],
+    ).update_layout(margin_l=LEFT_PX)
+
+
+def _row(row: dict[Any, Any]) -> Row:
+    predicted, article = (_known(row[name]) for name in ("predicted_mean_ms", "article_ms"))
+    return Row(
+        str(row["condition"]),
+        (
+            Measured(
+                MEAN,
+                _drawn(row),
+                f"<b>{_words(row['mean_ms'])}</b>" + beside(_digits(predicted), _digits(article)),
+                None if predicted is None or predicted < SMALLEST_MS else predicted,
+                article,
+                str(row["article_claim"]),
+            ),
+        ),
+        remark=f"{row['stalled_pct']:.3g} % stall" if row["stalled_pct"] else "",
     )
 
 
-def _drawn(row: dict[Any, Any]) -> float:
+def _drawn(row: dict[Any, Any]) -> float | None:
     virtual = row["testbed"] == "virtual"
-    return 0.0 if virtual and row["mean_ms"] < SMALLEST_MS else float(row["mean_ms"])
+    return None if virtual and row["mean_ms"] < SMALLEST_MS else float(row["mean_ms"])
 
 
-def _reach(row: dict[Any, Any]) -> float:
-    """The end of all that is drawn of a row."""
-    others = [row["predicted_mean_ms"], row["article_ms"]]
-    return max([_drawn(row), *(float(value) for value in others if pandas.notna(value))])
+def _known(value: Any) -> float | None:
+    return None if pandas.isna(value) else float(value)
 
 
-def _label(row: dict[Any, Any]) -> str:
-    beside = [
-        f"{name} {milliseconds(value, SMALLEST_MS)}"
-        for name, value in (("predicted", row["predicted_mean_ms"]), ("article", row["article_ms"]))
-        if pandas.notna(value)
+def _words(value: float | None) -> str:
+    return "" if value is None else milliseconds(value, SMALLEST_MS)
+
+
+def _digits(value: float | None) -> str:
+    """What is compared with a time, in the same unit."""
+    return _words(value).removesuffix(" ms")
+
+
+def tell_conditions(rows: DataFrame) -> str:
+    """The text alternative of the conditions: each mean, and how many requests stall."""
+    said = [
+        f"{row['condition']}: {_words(row['mean_ms'])}"
+        + (f", {row['stalled_pct']:.3g} % stall" if row["stalled_pct"] else "")
+        for row in rows.to_dict("records")
     ]
-    said = f"<b>{milliseconds(row['mean_ms'], SMALLEST_MS)}</b>" + (
-        f"  ({', '.join(beside)})" if beside else ""
-    )
-    return said + (f", {row['stalled_pct']:.3g} % stall" if row["stalled_pct"] else "")
-
-
-def _predictions(figure: Figure, rows: DataFrame) -> None:
-    """Lines across the bars."""
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for place, value in enumerate(rows["predicted_mean_ms"]):
-        if pandas.notna(value) and value >= SMALLEST_MS:
-            xs += [float(value), float(value), None]
-            ys += [place - BAR / 2 - 0.1, place + BAR / 2 + 0.1, None]
-    if xs:
-        figure.add_trace(
-            Scatter(
-                x=xs,
-                y=ys,
-                mode="lines",
-                name="predicted",
-                line={"color": VERMILION, "width": 3},
-                hovertemplate="predicted %{x:.2f} ms<extra></extra>",
-            )
-        )
-
-
-def _published(figure: Figure, rows: DataFrame) -> None:
-    known = rows[rows["article_ms"].notna()]
-    if len(known):
-        figure.add_trace(
-            Scatter(
-                x=known["article_ms"],
-                y=known.index,
-                mode="markers",
-                name="the article",
-                text=known["article_claim"],
-                marker={"size": 11, "color": ORANGE, "line": {"color": "black", "width": 1}},
-                hovertemplate="%{text}: %{x:g} ms<extra></extra>",
-            )
-        )
+    return f"Mean time per request. {'; '.join(said)}."
 
 
 def matrix(study: Study) -> Figure:
-    """Nagle's algorithm and the delayed ACK, each there and not: how long requests took.
+    """Nagle's algorithm and delayed ACKs, each on and off: how long requests took.
 
-    A cell is the share of the requests by their time, with the predicted time of all but the first
-    request of a connection. All cells have one axis, from 0 to the longest time, in at most 60
-    steps. Times are those of the capture at the server; what was not answered has none, and is
-    counted above the cell.
+    A cell shows the share of requests by their time, with the predicted time of all but the first
+    request of a connection. All cells have the same axis, from 0 to the longest time, in at most 60
+    steps. Times are those of the capture at the server; requests without a response have none, and
+    are counted above the cell.
     """
-    title = "Nagle's algorithm and the delayed ACK, each there and not"
+    title = "Nagle's algorithm and delayed ACKs, on and off"
     table = study.results()
     rows = table[table["condition"].isin(MATRIX)]
     if len(rows) < len(MATRIX):
@@ -192,7 +153,7 @@ def matrix(study: Study) -> Figure:
         shared_xaxes=True,
         shared_yaxes=True,
         horizontal_spacing=0.06,
-        vertical_spacing=0.26,
+        vertical_spacing=0.32,
     )
     for name, (words, down, across) in MATRIX.items():
         _cell(figure, cells[name], times[name], step_ms, {"row": down, "col": across})
@@ -207,7 +168,7 @@ def matrix(study: Study) -> Figure:
             text=_heading(words, cells[name], times[name]),
             showarrow=False,
             align="left",
-            font={"size": 13},
+            font={"size": 12},
             row=down,
             col=across,
         )
@@ -215,10 +176,35 @@ def matrix(study: Study) -> Figure:
         range=[step_ms * (shortest // step_ms), step_ms * (longest // step_ms + 2)],
         showticklabels=True,
     )
-    figure.update_xaxes(title="time of a request, ms", row=2)
+    figure.update_xaxes(title="time per request, ms", row=2)
     figure.update_yaxes(range=[0, 104], title="share, %", col=1)
-    dressed(figure, title=title, caption=of_table(rows), height=640)
-    return figure.update_layout(showlegend=False, margin_t=120)
+    dressed(
+        figure,
+        title=title,
+        caption=f"{of_table(rows)}<br>dashed: predicted, all but the first request",
+        height=720,
+        tell=_tell_matrix(cells),
+        table=_cells_table(cells),
+    )
+    return figure.update_layout(showlegend=False, margin_t=150)
+
+
+def _tell_matrix(cells: dict[str, dict[Any, Any]]) -> str:
+    """The text alternative: the mean of each cell, and how many requests stall."""
+    said = [
+        f"{words}: {_words(cells[name]['mean_ms'])}, {cells[name]['stalled_pct']:.3g} % stall"
+        for name, (words, _, _) in MATRIX.items()
+    ]
+    return f"Mean time per request in four cells. {'; '.join(said)}."
+
+
+def _cells_table(cells: dict[str, dict[Any, Any]]) -> DataFrame:
+    columns = ("condition", "mean_ms", "p50_ms", "predicted_p50_ms", "stalled_pct", "requests")
+    rows = [
+        {"cell": plain(words), **{column: cells[name][column] for column in columns}}
+        for name, (words, _, _) in MATRIX.items()
+    ]
+    return pandas.DataFrame(rows)
 
 
 def _step_ms(longest_ms: float) -> float:
@@ -254,28 +240,24 @@ def _cell(
 
 
 def _heading(words: str, row: dict[Any, Any], times: Series[float]) -> str:
-    """What stands above a cell, where no bar can be."""
+    """What is written above a cell, where no bar can be; short lines fit a narrow page."""
     lost = int(times.isna().sum())
     return (
-        f"<b>{words}</b><br><b>{milliseconds(row['mean_ms'], SMALLEST_MS)}</b> on average, "
-        f"{row['stalled_pct']:.3g} % of the requests stall"
+        f"<b>{words}</b><br>mean <b>{_words(row['mean_ms'])}</b>"
+        f"<br>{row['stalled_pct']:.3g} % stall"
         + (f", {lost} not answered" if lost else "")
-        + f"<br><span style='color:{VERMILION}'>{_predicted(row)}</span>"
+        + f"<br><span style='color:{VERMILION}'>┆ {_predicted(row)}</span>"
     )
 
 
 def _predicted(row: dict[Any, Any]) -> str:
     value = row["predicted_p50_ms"]
-    if pandas.isna(value):
-        return "no prediction"
-    return f"predicted: {milliseconds(value, SMALLEST_MS)}" + (
-        " for all but the first" if row["predicted_stalls"] else ""
-    )
+    return "no prediction" if pandas.isna(value) else f"predicted {_words(value)}"
 
 
 def segments(table: DataFrame) -> Figure:
-    """Segments with payload from the server and ACKs without from the client, an answer; the
-    prediction of the former. `table` is `study.results()` or some rows of it."""
+    """The server's segments with payload and the client's ACKs without, per response, and the
+    predicted number of the former. `table` is `study.results()` or some rows of it."""
     rows = table.reset_index(drop=True)
     places = rows.index.to_list()
     figure = Figure(
@@ -290,7 +272,7 @@ def segments(table: DataFrame) -> Figure:
                 text=[f"{value:.3g}" for value in rows[column]],
                 textposition="outside",
                 cliponaxis=False,
-                hovertemplate="%{x:.3f} an answer<extra></extra>",
+                hovertemplate="%{x:.3f} per response<extra></extra>",
             )
             for column, name, colour, offset in (
                 ("segments_per_answer", "segments of the server", BLUE, -PAIR_BAR / 2),
@@ -305,7 +287,7 @@ def segments(table: DataFrame) -> Figure:
         .max()
         .max()
     )
-    figure.update_xaxes(title="per answer", range=[0, 1.12 * most])
+    figure.update_xaxes(title="number per response", range=[0, 1.12 * most])
     figure.update_yaxes(
         tickvals=places,
         ticktext=list(rows["condition"]),
@@ -318,9 +300,16 @@ def segments(table: DataFrame) -> Figure:
     )
     return dressed(
         figure,
-        title="Segments and ACKs of an answer",
+        title="Segments and ACKs per response",
         caption=of_table(rows),
         height=190 + SEGMENTS_ROW_PX * len(rows),
+        tell="Segments of the server and ACKs of the client per response. "
+        + "; ".join(
+            f"{row['condition']}: {row['segments_per_answer']:.3g} and {row['acks_per_answer']:.3g}"
+            for row in rows.to_dict("records")
+        )
+        + ".",
+        table=rows[["condition", "segments_per_answer", "predicted_segments", "acks_per_answer"]],
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy
+from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.read.charts.style import (
@@ -21,13 +22,11 @@ from labs.read.charts.style import (
     Source,
     dressed,
     log_ticks,
+    log_title,
     nothing,
     where_from,
 )
 from labs.read.display.format import in_three_digits
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Times: TypeAlias = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
 # Lines differ in dashes too, so that they can be told apart without colours.
@@ -41,8 +40,13 @@ LOOKS = (
     (BLACK, "solid"),
 )
 MOST_POINTS = 1000
-DELAYED_ACK_MS = {"40 ms, the shortest delay of an ACK": 40.0, "200 ms, the longest": 200.0}
+DELAYED_ACK_MS = {
+    "40 ms: shortest delay of an ACK (TCP_DELACK_MIN)": 40.0,
+    "200 ms: longest (TCP_DELACK_MAX)": 200.0,
+}
 LEAST_MS = 1e-3
+MEANINGLESS = "times below {ms:g} ms are not meaningful in virtual time"
+QUANTILES = {"10 %": 0.1, "median": 0.5, "90 %": 0.9, "99 %": 0.99, "longest": 1.0}
 WITHIN_STRIP = 0.7
 """Where in the strip of times without meaning these are drawn, as a share of its upper end."""
 
@@ -73,22 +77,32 @@ def latency(
     for (name, values), (colour, dash) in zip(known.items(), _looks(len(known)), strict=True):
         _steps(figure, name, values, below_ms or 0.0, colour, dash)
     low, high = _reach([*known.values(), numpy.array([*(lines_ms or {}).values()])], below_ms)
-    for number, (words, ms) in enumerate((lines_ms or {}).items()):
-        _line(figure, words, ms, number)
+    for words, ms in (lines_ms or {}).items():
+        _line(figure, words, ms)
     ticks = {tick: f"{tick:g}" for tick in log_ticks(max(low, below_ms or low), high)}
     if below_ms is not None:
-        _shade(figure, low, below_ms, len(lines_ms or {}))
+        figure.add_vrect(
+            x0=low, x1=below_ms, fillcolor=GREY, opacity=0.12, line_width=0, layer="below"
+        )
         ticks = {below_ms * WITHIN_STRIP: f"< {below_ms:g}", **ticks}
     figure.update_xaxes(
         type="log",
-        title=quantity,
+        title=log_title(quantity),
         range=[log10(low), log10(high)],
         tickvals=list(ticks),
         ticktext=list(ticks.values()),
     )
     figure.update_yaxes(title="share, %", range=[0, 102])
     figure.update_layout(legend={"x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top"})
-    return dressed(figure, title=title, caption=where_from(source), height=430)
+    strip = "" if below_ms is None else f"<br>shaded: {MEANINGLESS.format(ms=below_ms)}"
+    return dressed(
+        figure,
+        title=title,
+        caption=where_from(source) + strip,
+        height=430,
+        tell=_tell(title, known, below_ms or 0.0),
+        table=_quantiles(known, below_ms or 0.0),
+    )
 
 
 def time_to_ack(
@@ -110,9 +124,9 @@ def time_to_ack(
     return latency(
         {name: table["ms"] for name, table in chosen.items()},
         source=source,
-        title="Time to the acknowledgment of a segment",
+        title="Time until a segment is acknowledged",
         below_ms=below_ms,
-        quantity="from the segment to the ACK that covers it, ms",
+        quantity="time until the ACK, ms",
         lines_ms=DELAYED_ACK_MS,
     )
 
@@ -162,31 +176,53 @@ def _words(value: float, below_ms: float) -> str:
     return f"below {below_ms:g} ms" if value < below_ms else f"{in_three_digits(value)} ms"
 
 
-def _line(figure: Figure, words: str, ms: float, number: int) -> None:
-    figure.add_vline(x=ms, line={"color": GREY, "dash": "dot", "width": 1.5})
+def _digits(value: float, below_ms: float) -> str:
+    return f"< {below_ms:g}" if value < below_ms else in_three_digits(value)
+
+
+def _line(figure: Figure, words: str, ms: float) -> None:
+    """A dotted line at a named time, with its number; the name is in the legend."""
+    figure.add_trace(
+        Scatter(
+            x=[ms, ms],
+            y=[0, 100],
+            mode="lines",
+            name=words,
+            hoverinfo="skip",
+            line={"color": GREY, "dash": "dot", "width": 1.5},
+        )
+    )
     figure.add_annotation(
         x=log10(ms),
         y=1,
         yref="paper",
-        text=words,
+        text=f"{ms:g} ms",
         showarrow=False,
-        xanchor="right",
         yanchor="bottom",
-        yshift=15 * number,
         font={"size": 12, "color": GREY},
     )
 
 
-def _shade(figure: Figure, low: float, high: float, above: int) -> None:
-    figure.add_vrect(x0=low, x1=high, fillcolor=GREY, opacity=0.12, line_width=0, layer="below")
-    figure.add_annotation(
-        x=log10(low),
-        y=1,
-        yref="paper",
-        showarrow=False,
-        xanchor="left",
-        yanchor="bottom",
-        yshift=15 * above,
-        font={"size": 12, "color": GREY},
-        text=f"times below {high:g} ms are not meaningful in virtual time",
+def _quantiles(known: Mapping[str, Times], below_ms: float) -> DataFrame:
+    """Per series: how many times there are, and within which time some of them were."""
+    return DataFrame(
+        {
+            "series": name,
+            "number": len(values),
+            **{
+                f"{words}, ms": _digits(float(numpy.quantile(values, share)), below_ms)
+                for words, share in QUANTILES.items()
+            },
+        }
+        for name, values in known.items()
     )
+
+
+def _tell(title: str, known: Mapping[str, Times], below_ms: float) -> str:
+    """The text alternative: each median, and the longest time."""
+    said = [
+        f"{name}: median {_words(float(numpy.median(values)), below_ms)}, longest "
+        f"{_words(float(values[-1]), below_ms)}"
+        for name, values in known.items()
+    ]
+    return f"{title}, as the share of times within each value. {'; '.join(said)}."

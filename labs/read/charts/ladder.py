@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from textwrap import wrap
+from typing import Any
 
+from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
@@ -34,18 +36,20 @@ from labs.read.charts.style import (
     VERMILION,
     Source,
     dressed,
+    plain,
     where_from,
 )
 from labs.read.flows.connection_state import ROW_BYTES, connection_state
 from labs.read.flows.stalls import NAGLE_AND_DELAYED_ACK, NOBODY, find_stalls
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX = 28
 TOP_PX = 88
-SLANT, STALL = 0.45, 1.7
+TIMES_PX, NOTES_PX, RIGHT_PX = 70, 120, 28
+"""The margins: the left one holds the times, the right one the marks of packets."""
+SLANT, STALL = 0.45, 2.3
+NOTE_LETTERS = 16
+"""How many letters of a note fit beside the right line."""
 IN_ORDER = "in their order, not to scale"
 RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all stalls are marked"
 COLOURS = (BLUE, GREEN)
@@ -62,18 +66,18 @@ FLAGS = (
 # Said in this order; a packet has one or two.
 SAID = {
     "fast_retransmission": "fast retransmission",
-    "spurious_retransmission": "needlessly again",
+    "spurious_retransmission": "spurious retransmission",
     "retransmission": "retransmission",
     "out_of_order": "out of order",
     "duplicate_ack": "duplicate ACK",
-    "lost_segment": "a hole before it",
-    "ack_lost_segment": "of bytes not captured",
+    "lost_segment": "lost segment before",
+    "ack_lost_segment": "ACK of uncaptured data",
     "zero_window": "zero window",
     "window_full": "window full",
     "window_update": "window update",
-    "keep_alive_ack": "keep-alive answered",
-    "keep_alive": "keep-alive or probe",
-    "zero_window_probe_ack": "probe answered",
+    "keep_alive_ack": "keep-alive ACK",
+    "keep_alive": "keep-alive",
+    "zero_window_probe_ack": "zero-window probe ACK",
     "zero_window_probe": "zero-window probe",
 }
 IMPLIED = {"fast_retransmission": "retransmission", "spurious_retransmission": "retransmission"}
@@ -145,10 +149,33 @@ def ladder(
         title=f"{title}: {len(chosen)} packets of connection {number}",
         caption=where_from(source),
         height=round(TOP_PX + below_px + ROW_PX * (height + 1.3)),
+        tell=_tell(arrows, stalls, names),
+        table=DataFrame(
+            {
+                "time, ms": one.time,
+                "from": names[one.side],
+                "packet": plain(one.words),
+                "mark": one.note,
+            }
+            for one in arrows
+        ),
     )
-    figure.update_xaxes(visible=False, range=[-0.09, 1.26], fixedrange=True)
+    figure.update_xaxes(visible=False, range=[0, 1], fixedrange=True)
     figure.update_yaxes(visible=False, range=[height, -1.3])
-    return figure.update_layout(margin={"t": TOP_PX, "l": 60})
+    noted = any(one.note for one in arrows)
+    return figure.update_layout(
+        margin={"t": TOP_PX, "l": TIMES_PX, "r": NOTES_PX if noted else RIGHT_PX}
+    )
+
+
+def _tell(arrows: list[_Arrow], stalls: DataFrame, names: Sequence[str]) -> str:
+    """The text alternative: how many packets there are, and every stall."""
+    of = [sum(one.side == side for one in arrows) for side in (0, 1)]
+    silences = [plain(", ".join(_of_stall(row, names))) for _, row in stalls.iterrows()]
+    return (
+        f"{len(arrows)} packets within {arrows[-1].time} ms: {of[0]} from the {names[0]}, {of[1]} "
+        f"from the {names[1]}. {'; '.join(silences) or 'No silence'}."
+    )
 
 
 def _stretch(
@@ -230,10 +257,7 @@ def _words(row: Mapping[Any, Any]) -> str:
     flags = ", ".join(name for bit, name in FLAGS if row["flags"] & bit) or "no flag"
     said = [f"<b>{flags}</b>"]
     if row["payload_bytes"]:
-        said.append(
-            f"<b>{row['payload_bytes']:,} bytes</b>, seq {row['seq_rel']:,} to "
-            f"{row['seq_rel'] + row['payload_bytes']:,}"
-        )
+        said.append(f"<b>{row['payload_bytes']:,} bytes</b> · seq {row['seq_rel']:,}")
     if row["flags"] & ACK:
         said.append(f"ack {row['ack_rel']:,}")
     return " · ".join(said)
@@ -258,7 +282,8 @@ def _texts(one: _Arrow) -> list[dict[str, Any]]:
         _text(0, middle, one.time, GREY, xanchor="right", xshift=-10),
     ]
     if one.note:
-        texts.append(_text(1, middle, one.note, VERMILION, xanchor="left", xshift=12))
+        note = "<br>".join(wrap(one.note, NOTE_LETTERS))
+        texts.append(_text(1, middle, note, VERMILION, xanchor="left", xshift=10, align="left"))
     return texts
 
 
@@ -323,17 +348,31 @@ def _bar(top: float, row: Any) -> dict[str, Any]:
 
 
 def _name(top: float, row: Any, names: Sequence[str]) -> dict[str, Any]:
-    """How long a stall is, why, and who waits for whom."""
+    return _text(0.5, top + STALL / 2, "<br>".join(_of_stall(row, names)), BLACK, 12)
+
+
+def _of_stall(row: Any, names: Sequence[str]) -> list[str]:
+    """How long a stall is, why, and who waits for whom, in short lines."""
     told = dict(zip(("client", "server"), names, strict=True))
-    words = f"<b>{row['gap_ms']:,.1f} ms of silence</b>: {row['reason']}"
+    words = [f"<b>{row['gap_ms']:,.1f} ms of silence</b>", str(row["reason"])]
     if row["waiting"] != NOBODY:
-        words += f"; the {told[row['waiting']]} waits for the {told[row['waited_for']]}"
-    return _text(0.5, top + STALL / 2, words, BLACK, 12.5)
+        words.append(f"the {told[row['waiting']]} waits for the {told[row['waited_for']]}")
+    return words
 
 
 def _heads(names: Sequence[str]) -> list[dict[str, Any]]:
     heads = [
-        _text(side, -0.5, f"<b>{names[side]}</b>", BLACK, 14, yanchor="bottom", yshift=3)
+        _text(
+            side,
+            -0.5,
+            f"<b>{names[side]}</b>",
+            BLACK,
+            14,
+            yanchor="bottom",
+            yshift=3,
+            xanchor="right" if side else "center",
+            xshift=20 if side else 0,
+        )
         for side in (0, 1)
     ]
     return [

@@ -9,15 +9,14 @@ from plotly.graph_objects import Figure, Scatter
 from labs.read.charts.style import (
     BLACK,
     BLUE,
-    CAPTION_PX,
-    GREY,
     ORANGE,
     SKY,
-    TO_CAPTION_PX,
     VERMILION,
     dressed,
     log_ticks,
+    log_title,
     nothing,
+    plain,
 )
 from labs.read.stats.testbed_comparison import AGREE, DISAGREE, NOT_COMPARED, UNDECIDED
 
@@ -31,7 +30,8 @@ LOOKS = {
     UNDECIDED: (ORANGE, "circle-open"),
     DISAGREE: (VERMILION, "diamond"),
 }
-ROW_PX, FRAME_PX, WORDS_PX = 44, 230, 300
+ROW_PX, FRAME_PX, LEFT_PX = 52, 230, 20
+COLUMNS = ("condition", "ratio", "low", "high", "counted", "disturbed", "verdict")
 WIDEST = 4.0
 """Beyond such a quotient of the largest and the smallest, ratios are drawn on a log scale."""
 
@@ -55,22 +55,36 @@ def ratios(table: DataFrame) -> Figure:
         )
     for place, row in enumerate(rows.to_dict("records")):
         figure.add_annotation(
-            x=1,
+            x=0,
             xref="paper",
             y=place,
-            text=_words(row),
+            text=f"<b>{row['condition']}</b> {_words(row)}",
             showarrow=False,
             xanchor="left",
-            xshift=10,
+            yanchor="bottom",
+            yshift=9,
             align="left",
             font={"size": 12},
         )
     _lay_out(figure, rows, low, high)
-    dressed(
-        figure, title=TITLE, caption=_caption(rows, low, high), height=FRAME_PX + ROW_PX * len(rows)
-    )
-    figure.update_annotations({"align": "left"}, selector={"name": "caption"})
-    return figure.update_layout(margin_r=WORDS_PX, margin_b=TO_CAPTION_PX + 2 * CAPTION_PX)
+    return dressed(
+        figure,
+        title=TITLE,
+        caption=_caption(rows, low, high),
+        height=FRAME_PX + ROW_PX * len(rows),
+        tell=_tell(rows),
+        table=rows[[name for name in COLUMNS if name in rows]],
+    ).update_layout(margin_l=LEFT_PX)
+
+
+def _tell(rows: DataFrame) -> str:
+    """The text alternative: each condition with its ratio and verdict."""
+    said = [
+        f"{row['condition']}: {plain(_words(row))}"
+        + ("" if row["low"] != row["low"] else f", {row['verdict']}")
+        for row in rows.to_dict("records")
+    ]
+    return f"{TITLE}, as the ratio of their figures. {'; '.join(said)}."
 
 
 def _draw(figure: Figure, rows: DataFrame, verdict: str, colour: str, sign: str) -> None:
@@ -107,7 +121,7 @@ def _words(row: dict[Any, Any]) -> str:
     if row["low"] != row["low"]:
         # The reason is the table's; here it is said that there is one.
         counted = f": {row['counted']} runs count" if row["verdict"] == UNDECIDED else ""
-        return f"<span style='color:{GREY}'>{row['verdict']}{counted}</span>"
+        return f"{row['verdict']}{counted}"
     disturbed = f", {row['disturbed']} disturbed" if row["disturbed"] else ""
     return (
         f"<b>{row['ratio']:.3g}</b> ({row['low']:.3g} to {row['high']:.3g}), "
@@ -129,6 +143,7 @@ def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
         ticks = log_ticks(max(least, 1e-9) / 2, most * 2)
         figure.update_xaxes(
             type="log",
+            title=log_title("ratio of the figures, second over first"),
             autorange=True,
             range=None,
             tickvals=ticks,
@@ -137,7 +152,8 @@ def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
     figure.update_yaxes(
         tickvals=list(rows.index),
         ticktext=list(rows["condition"]),
-        range=[len(rows) - 0.5, -0.5],
+        visible=False,
+        range=[len(rows) - 0.6, -0.7],
         showgrid=False,
     )
     figure.update_layout(

@@ -1,31 +1,57 @@
-"""What all figures share: colours that colour-blind readers can tell apart, captions, ticks."""
+"""What all figures share: colours that colour-blind readers can tell apart, captions, ticks, and
+what is for readers who do not see them: a text alternative and the numbers as a table."""
 
 from __future__ import annotations
 
+import re
 from math import floor, log10
 from pathlib import Path
-from typing import TypeAlias
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plotly.graph_objects import Figure
 
+from labs.read.display.format import heading, notebook_cell
 from labs.read.display.provenance import of_run
 from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # Okabe and Ito's palette.
 BLACK, GREY = "#1b1f24", "#6b7280"
 ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 GRID, PAPER = "#e5e7eb", "#ffffff"
+VEIL = "rgba(255,255,255,0.8)"
+"""The ground of words that are written over lines."""
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 # Pixels below the plot: tick labels and the axis title, then the caption.
-TO_CAPTION_PX, CAPTION_PX = 62, 26
+TO_CAPTION_PX, CAPTION_PX, LINE_PX = 62, 26, 17
+CAPTION_LETTERS = 120
+"""How long a line of the caption may be."""
 FEW_TENS = 1000
 Source: TypeAlias = Run | Path | str
 
 
-def dressed(figure: Figure, *, title: str, caption: str, height: int) -> Figure:
+def dressed(
+    figure: Figure, *, title: str, caption: str, height: int, tell: str, table: DataFrame | None
+) -> Figure:
     """Give a figure the common style, its title, and the caption that names the source of its
-    numbers."""
+    numbers.
+
+    `tell` says in a few sentences what the figure shows; `table` has the numbers that it draws.
+    They and the caption are kept in the figure's layout, from which `labs publish` takes them.
+    """
+    figure.update_layout(
+        meta={
+            "tell": plain(tell),
+            "caption": plain(caption.replace("<br>", " · ")),
+            "table": as_words(table),
+        }
+    )
+    lines = [line for part in caption.split("<br>") for line in wrap(part, CAPTION_LETTERS)]
+    below_px = TO_CAPTION_PX + CAPTION_PX + LINE_PX * max(0, len(lines) - 1)
     figure.update_layout(
         title={
             "text": title,
@@ -38,13 +64,13 @@ def dressed(figure: Figure, *, title: str, caption: str, height: int) -> Figure:
             "pad": {"t": 14},
             "font": {"size": 17},
         },
-        height=height,
+        height=height + below_px - TO_CAPTION_PX - CAPTION_PX,
         paper_bgcolor=PAPER,
         plot_bgcolor=PAPER,
         template="none",
         font={"family": FONT, "size": 13, "color": BLACK},
         hoverlabel={"font": {"family": FONT}},
-        margin={"l": 70, "r": 24, "t": 84, "b": TO_CAPTION_PX + CAPTION_PX},
+        margin={"l": 70, "r": 24, "t": 84, "b": below_px},
     )
     axis = {
         "gridcolor": GRID,
@@ -60,8 +86,9 @@ def dressed(figure: Figure, *, title: str, caption: str, height: int) -> Figure:
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
     figure.add_annotation(
-        text=caption,
+        text="<br>".join(lines),
         name="caption",
+        align="left",
         showarrow=False,
         xref="paper",
         yref="paper",
@@ -75,14 +102,30 @@ def dressed(figure: Figure, *, title: str, caption: str, height: int) -> Figure:
     return figure
 
 
-def nothing(title: str, why: str) -> Figure:
+def nothing(title: str, why: str, caption: str = "") -> Figure:
     """A figure that says why there is nothing to see."""
     figure = Figure()
     figure.add_annotation(
         text=why, showarrow=False, xref="paper", yref="paper", x=0, y=0.5, xanchor="left"
     )
-    dressed(figure, title=title, caption="", height=200)
+    dressed(figure, title=title, caption=caption, height=220, tell=why, table=None)
     return figure.update_xaxes(visible=False).update_yaxes(visible=False)
+
+
+def plain(markdown: str) -> str:
+    """A text without the marks of Markdown and of HTML, on one line."""
+    words = re.sub(r"<br>|\s+", " ", re.sub(r"^- ", "", markdown, flags=re.MULTILINE))
+    return re.sub(r"</?[a-z][^>]*>|\*\*|`", "", words).strip()
+
+
+def as_words(table: DataFrame | None) -> dict[str, Any] | None:
+    """A table as words: the row of headings and the other rows; None for a figure without one."""
+    if table is None or table.empty:
+        return None
+    return {
+        "heads": [heading(str(name)) for name in table],
+        "rows": [[notebook_cell(cell) for cell in row] for row in table.itertuples(index=False)],
+    }
 
 
 def where_from(source: Source) -> str:
@@ -90,6 +133,11 @@ def where_from(source: Source) -> str:
     if isinstance(source, Run):
         return of_run(source)
     return f"from the file {source.name}" if isinstance(source, Path) else source
+
+
+def log_title(words: str) -> str:
+    """The title of a logarithmic axis, which says that it is one."""
+    return f"{words} (logarithmic)"
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy
+from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
@@ -25,19 +27,21 @@ from labs.read.charts.style import (
 from labs.read.display.format import size_in_words
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import Series
 
 MOST_POINTS = 4000
+MOMENTS = 12
+"""Rows of the table behind the graph."""
 NAMES = ("client", "server")
 # What is marked on data, the first that holds; and on the other side's answers.
 ON_DATA = (
-    ("retransmission", "sent again", VERMILION, "x"),
+    ("retransmission", "retransmission", VERMILION, "x"),
     ("out_of_order", "out of order", ORANGE, "diamond"),
-    ("window_full", "fills the window", BLACK, "line-ew-open"),
+    ("window_full", "window full", BLACK, "line-ew-open"),
 )
 ON_ACKS = (
-    ("zero_window", "window shut", BLACK, "square"),
-    ("duplicate_ack", "ACK repeated", GREY, "triangle-up-open"),
+    ("zero_window", "zero window", BLACK, "square"),
+    ("duplicate_ack", "duplicate ACK", GREY, "triangle-up-open"),
 )
 
 
@@ -86,7 +90,42 @@ def time_sequence(
     figure.update_yaxes(title="sequence number, bytes", tickformat=",")
     figure.update_layout(legend={"x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top"})
     thinned = f" · every {every}th segment is drawn" if every > 1 else ""
-    return dressed(figure, title=title, caption=where_from(source) + thinned, height=520)
+    return dressed(
+        figure,
+        title=title,
+        caption=where_from(source) + thinned,
+        height=520,
+        tell=_tell(title, data, marked),
+        table=_moments(data, answers),
+    )
+
+
+def _tell(title: str, data: DataFrame, marked: DataFrame) -> str:
+    """The text alternative: how much was sent in which time, and how many segments again."""
+    again = int(marked.loc[data.index, "retransmission"].sum())
+    return (
+        f"{title}. {len(data):,} segments carry {size_in_words(data['payload_bytes'].sum())} in "
+        f"{data['s'].iloc[-1] - data['s'].iloc[0]:.3g} s; {again:,} of them are retransmissions."
+    )
+
+
+def _moments(data: DataFrame, answers: DataFrame) -> DataFrame:
+    """The graph at a few moments: what was sent, acknowledged, and permitted until then."""
+    moments = numpy.linspace(data["s"].iloc[0], data["s"].iloc[-1], MOMENTS)
+    sent = (data["seq_rel"] + data["payload_bytes"]).cummax().to_numpy()
+    acked = answers["ack_rel"].cummax().to_numpy()
+    edge = (answers["ack_rel"] + answers["window_bytes"]).to_numpy()
+    before = [int((data["s"] <= at).sum()) - 1 for at in moments]
+    heard = [int((answers["s"] <= at).sum()) - 1 for at in moments]
+    return DataFrame(
+        {
+            "time, s": [float(at) for at in moments],
+            "sent, bytes": [int(sent[one]) for one in before],
+            "acknowledged, bytes": [int(acked[one]) if one >= 0 else None for one in heard],
+            "permitted, bytes": [int(edge[one]) if one >= 0 else None for one in heard],
+        },
+        dtype=object,
+    )
 
 
 def _busier(own: DataFrame) -> int:

@@ -24,6 +24,26 @@ LINES = "\n\t"
 NBSP = "\N{NO-BREAK SPACE}"
 """Between a number and its unit in a cell that a notebook may wrap."""
 _NOT_ASCII = re.compile(r"[^ -~]")
+UNITS = {
+    "_mib_s": "MiB/s",
+    "_bytes_s": "bytes/s",
+    "_mbit": "Mbit/s",
+    "_mib": "MiB",
+    "_bytes": "bytes",
+    "_pct": "%",
+    "_ms": "ms",
+    "_s": "s",
+}
+"""The unit that the end of a column's name stands for; longer ends first."""
+ABBREVIATIONS = {
+    "acks": "ACKs",
+    "bdp": "BDP",
+    "cpu": "CPU",
+    "p50": "median",
+    "p99": "99th percentile",
+    "rtt": "RTT",
+}
+_UNIT_IN_WORDS = re.compile(r"(.+?),? (MiB/s|Mbit/s|MiB|KiB|bytes|ms|s|%)")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -105,6 +125,18 @@ def size_in_mb(size: float) -> str:
 def milliseconds(value: float, below_ms: float = RTT_BELOW_MS) -> str:
     """A time: 200.0 ms, 3.1 ms, "below 0.1 ms" for what is shorter."""
     return f"{value:.1f} ms" if value >= below_ms else f"below {below_ms:g} ms"
+
+
+def heading(name: str) -> str:
+    """A column's name as a heading: "Goodput (MiB/s)" for goodput_mib_s, "Least (ms)" for "least,
+    ms"."""
+    unit = next((suffix for suffix in UNITS if name.endswith(suffix)), "")
+    words, said = name.removesuffix(unit), UNITS.get(unit, "")
+    if not unit and (found := _UNIT_IN_WORDS.fullmatch(name)):
+        words, said = found[1], found[2]
+    if "_" in words or " " not in words:
+        words = " ".join(ABBREVIATIONS.get(word, word) for word in words.split("_"))
+    return words[:1].upper() + words[1:] + (f" ({said})" if said else "")
 
 
 def is_known(value: float | None) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan
+from math import isclose, isnan
+from statistics import median
 from typing import Any
 
-from labs.drive.testbed.link import Link, Measured
+from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
 from labs.errors import Missing
 from labs.read.display.format import milliseconds
 from labs.read.runs.recorded import runs_of
@@ -80,15 +81,36 @@ def _link_words(links: list[_Link]) -> str:
     wrong = [link.condition for link in links if not link.ok]
     if wrong:
         return "LINK NOT AS ASKED: " + ", ".join(wrong)
-    shaped = {_figures(link) for link in links if link.shaped}
-    return f"link as asked ({'; '.join(sorted(shaped)) or NOT_SHAPED})"
+    shaped = [_figures(links) for links in _alike([link for link in links if link.shaped])]
+    return f"link as asked ({'; '.join(sorted(set(shaped))) or NOT_SHAPED})"
 
 
-def _figures(link: _Link) -> str:
-    if link.rate_mbit is None or isnan(link.rate_mbit):
-        return milliseconds(link.rtt_ms)
-    digits = ".0f" if link.rate_mbit >= 100 else ".3g"
-    return f"{milliseconds(link.rtt_ms)}, {link.rate_mbit:{digits}} Mbit/s"
+def _alike(links: list[_Link]) -> list[list[_Link]]:
+    """The links in groups whose measured rates and round-trip times differ by no more than two
+    measurements of one link may."""
+    groups: list[list[_Link]] = []
+    for link in sorted(links, key=lambda link: (link.rtt_ms, _rate(link))):
+        for group in groups:
+            if isclose(link.rtt_ms, group[0].rtt_ms, rel_tol=RTT_TOLERANCE) and isclose(
+                _rate(link), _rate(group[0]), rel_tol=RATE_TOLERANCE
+            ):
+                group.append(link)
+                break
+        else:
+            groups.append([link])
+    return groups
+
+
+def _rate(link: _Link) -> float:
+    return 0.0 if link.rate_mbit is None or isnan(link.rate_mbit) else link.rate_mbit
+
+
+def _figures(links: list[_Link]) -> str:
+    """The median round-trip time and rate of links that are alike."""
+    rtt, rate = (median(map(of, links)) for of in (lambda link: link.rtt_ms, _rate))
+    if not rate:
+        return milliseconds(rtt)
+    return f"{milliseconds(rtt)}, {rate:{'.0f' if rate >= 100 else '.3g'}} Mbit/s"
 
 
 def _several(values: Any) -> str:

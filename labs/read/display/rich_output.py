@@ -7,10 +7,12 @@ from numbers import Real
 
 from pandas import DataFrame
 
-from labs.read.display.format import LINES, notebook_cell, printable
+from labs.read.display.format import LINES, heading, notebook_cell, printable
 
 LEFT = "text-align: left; white-space: normal; vertical-align: top"
 RIGHT = "text-align: right; vertical-align: top"
+MOST_ROWS = 20
+"""Of a longer table the other rows are folded."""
 
 
 class Text(str):
@@ -40,8 +42,12 @@ class Words(str):
 
 
 class Table(DataFrame):
-    """A DataFrame that a notebook shows to be read: every cell whole, words to the left, numbers
-    in four digits, nothing where there is nothing."""
+    """A DataFrame that a notebook shows in full, with headings and cells for people.
+
+    Words are left-aligned, numbers have four digits, and missing values are empty. The heading of
+    `goodput_mib_s` is "Goodput (MiB/s)"; its tooltip is the name of the column. Of a long table the
+    first 20 rows are shown, and the others are folded.
+    """
 
     @property
     def _constructor(self) -> type[Table]:
@@ -51,14 +57,24 @@ class Table(DataFrame):
         return printable(super().__repr__(), LINES)
 
     def _repr_html_(self) -> str:
+        shown, folded = self.iloc[:MOST_ROWS], self.iloc[MOST_ROWS:]
+        if folded.empty:
+            return self._html_of(shown)
+        return (
+            f"{self._html_of(shown)}<details><summary>{len(folded)} more of {len(self)} rows"
+            f"</summary>{self._html_of(folded)}</details>"
+        )
+
+    def _html_of(self, part: DataFrame) -> str:
         numeric = {name: any(map(_is_number, self[name])) for name in self}
         heads = "".join(
-            f'<th style="{RIGHT if right else LEFT}">{escape(printable(str(name)))}</th>'
+            f'<th scope="col" style="{RIGHT if right else LEFT}" '
+            f'title="{escape(printable(str(name)))}">{escape(printable(heading(str(name))))}</th>'
             for name, right in numeric.items()
         )
         rows = "".join(
             f"<tr>{self._cells(row, list(numeric.values()))}</tr>"
-            for row in self.itertuples(index=False, name=None)
+            for row in part.itertuples(index=False, name=None)
         )
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 

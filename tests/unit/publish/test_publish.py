@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from labs.cli import publish
 from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
-from labs.publish.execute import declared, read_notebook, settle
+from labs.publish.execute import read_notebook
+from labs.publish.parameters import checked_lab, declared, settle
 
 PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False  # packets'
 
@@ -80,9 +83,10 @@ def test_page_without_charts_is_small_and_repeats_to_the_byte(tmp_path: Path) ->
 def test_align_tables_puts_words_left_and_numbers_right(tmp_path: Path) -> None:
     run(tmp_path, notebook("import pandas\npandas.DataFrame({'name': ['a b'], 'rate': [1.5]})"))
     page = (tmp_path / "book.html").read_text(encoding="utf-8")
-    assert '<th class="words">name</th>' in page
+    assert '<th class="words" scope="col">name</th>' in page
     assert '<td class="words">a b</td>' in page
-    assert "<th>rate</th>" in page
+    assert '<th scope="col">rate</th>' in page
+    assert '<th scope="row">0</th>' in page
     assert "<td>1.5</td>" in page
 
 
@@ -109,6 +113,45 @@ def test_settle_refuses_a_word_before_anything_runs(tmp_path: Path, word: str, w
     with pytest.raises(BadInput, match=words):
         run(tmp_path, notebook("open('started', 'w')"), "--set", word)
     assert sorted(it.name for it in tmp_path.iterdir()) == ["book.ipynb"]
+
+
+HEAVY = ("papermill", "nbformat", "jupyter_client", "pandas", "plotly")
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("RATE_MBTI=10", "did you mean RATE_MBIT?"),
+        ("NOTHING_LIKE_IT=1", "is not a parameter"),
+        ("RATE_MBIT=-1", "0.1 to 100000"),
+        ("ONLY=defualt", "did you mean default?"),
+    ],
+)
+def test_publish_refuses_what_the_check_would_before_it_loads_anything(
+    tmp_path: Path, word: str, words: str
+) -> None:
+    """So the refusal takes as long as Python and argparse: nothing slow is imported before it."""
+    page = tmp_path / "page.html"
+    notebook = ROOT / "notebooks" / "00-start-here.ipynb"
+    script = (
+        "import sys\nfrom labs.cli.__main__ import main\n"
+        f"code = main(['publish', {str(notebook)!r}, '--out', {str(page)!r}, '--set', {word!r}])\n"
+        f"print(code, [name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "2 []\n"
+    assert words in done.stderr and done.stderr.count("\n") == 1
+    assert not page.exists()
+
+
+def test_checked_lab_is_the_one_that_the_notebook_checks() -> None:
+    assert checked_lab(notebook()) is None
+    book = notebook(check=True)
+    book.cells[1].source = 'import labs\n\np = labs.check("./mylab.py", globals())'
+    assert checked_lab(book) == "./mylab.py"
+    for other in ([], {}, {"cells": 3}, {"cells": [3]}, {"cells": [{"cell_type": "code"}]}):
+        assert checked_lab(other) is None
 
 
 def test_settle_leaves_an_unlisted_name_to_the_notebook_s_check() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import ceil, floor, log2, log10
 from typing import TYPE_CHECKING, Any
 
+import pandas
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
+from labs.drive.units import MIB
 from labs.experiments.buffers.results import SETSOCKOPT, SYSCTL
-from labs.experiments.buffers.sweep import FULL_PCT, Smallest, curve, points, smallest
+from labs.experiments.buffers.sweep import FULL_PCT, Smallest, curve, points, remarks, smallest
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -17,8 +19,10 @@ from labs.read.charts.style import (
     GREY,
     ORANGE,
     SKY,
+    VEIL,
     VERMILION,
     dressed,
+    log_title,
     nothing,
 )
 from labs.read.display.format import in_three_digits, size_in_words
@@ -36,7 +40,7 @@ SERIES = {
     SYSCTL: ("set by sysctl, automatic sizing off", "circle", 9),
     SETSOCKOPT: ("set by setsockopt", "diamond-open", 13),
 }
-MOST_TICKS = 12
+MOST_TICKS = 8
 
 
 def against_buffer_size(table: DataFrame) -> Figure:
@@ -44,7 +48,8 @@ def against_buffer_size(table: DataFrame) -> Figure:
 
     `table` is `study.results()`: its sweep is drawn, with the theory as a line, the BDP, the
     smallest buffer that reaches 95 % of the line rate, and the article's own two points. Below:
-    how far the prediction is from each run. A table without a sweep gives a figure that says so.
+    how far the prediction is above or below each measured value. A table without a sweep gives a
+    figure that says so.
     """
     rows = points(table)
     if rows.empty:
@@ -78,6 +83,32 @@ def against_buffer_size(table: DataFrame) -> Figure:
         title="Goodput against the size of both socket buffers",
         caption=of_table(rows),
         height=HEIGHT_PX,
+        tell=_tell(rows),
+        table=_as_table(rows),
+    )
+
+
+def _tell(rows: DataFrame) -> str:
+    """The text alternative: the ends of the sweep, and what the narrative finds in it."""
+    first, last = rows.iloc[0], rows.iloc[-1]
+    found = " ".join(remarks(rows))
+    return (
+        f"Steady goodput over {len(rows)} buffer sizes, from "
+        f"{in_three_digits(first['steady_mib_s'])} MiB/s with "
+        f"{size_in_words(first['buffer_bytes'])} to {in_three_digits(last['steady_mib_s'])} MiB/s "
+        f"with {size_in_words(last['buffer_bytes'])}. {found}"
+    )
+
+
+def _as_table(rows: DataFrame) -> DataFrame:
+    return pandas.DataFrame(
+        {
+            "condition": rows["condition"],
+            "buffer, MiB": rows["buffer_bytes"] / MIB,
+            "of the BDP": rows["buffer_bytes"] / rows["bdp_bytes"],
+            "measured, MiB/s": rows["steady_mib_s"],
+            "predicted, MiB/s": rows["predicted_mib_s"],
+        }
     )
 
 
@@ -148,7 +179,7 @@ def _articles_points(figure: Figure, table: DataFrame) -> None:
 def _lines(figure: Figure, rows: DataFrame) -> None:
     """The BDP, the smallest buffer that fills the line, the line rate, the band below."""
     bdp, line = float(rows["bdp_bytes"].median()), float(rows["line_mib_s"].median())
-    upright(figure, bdp, f"BDP {size_in_words(bdp)}", BLACK, "longdash", "right")
+    upright(figure, bdp, f"BDP {size_in_words(bdp)}", BLACK, "longdash", 0.06)
     found = [one for one in smallest(rows) if one.series == SYSCTL] or smallest(rows)
     for one in found[:1]:
         mark_smallest(figure, one, GREEN)
@@ -158,7 +189,7 @@ def _lines(figure: Figure, rows: DataFrame) -> None:
         row=TOP,
         col=1,
         annotation={
-            "text": f"the line's rate, {in_three_digits(line)} MiB/s",
+            "text": f"line rate {in_three_digits(line)} MiB/s",
             "font": {"color": GREY},
             "xanchor": "left",
             "x": 0.005,
@@ -175,29 +206,29 @@ def mark_smallest(figure: Figure, found: Smallest, colour: str) -> None:
         upright(
             figure,
             found.buffer_bytes,
-            f"{FULL_PCT:.0f} % of the line from "
-            f"{size_in_words(found.buffer_bytes)} on,<br>{found.of_the_bdp:.2f} times the BDP",
+            f"{FULL_PCT:.0f} % of the line<br>from {size_in_words(found.buffer_bytes)}"
+            f"<br>({found.of_the_bdp:.2f} BDP)",
             colour,
             "dash",
-            "left",
+            0.2,
         )
 
 
-def upright(figure: Figure, size: float, words: str, colour: str, dash: str, side: str) -> None:
-    """An upright line over both plots, with words at one side of its foot."""
+def upright(figure: Figure, size: float, words: str, colour: str, dash: str, height: float) -> None:
+    """An upright line over both plots, with words at its left: there the curve is low."""
     figure.add_vline(x=size, line={"color": colour, "dash": dash, "width": 1.5})
     figure.add_annotation(
         x=log10(size),
-        y=0.06 if side == "right" else 0.2,
+        y=height,
         xref="x",
         yref="y domain",
         text=words,
         showarrow=False,
-        xanchor=side,
-        xshift=-6 if side == "right" else 6,
-        align="right" if side == "right" else "left",
+        xanchor="right",
+        xshift=-6,
+        align="right",
         font={"color": colour},
-        bgcolor="rgba(255,255,255,0.8)",
+        bgcolor=VEIL,
     )
 
 
@@ -216,22 +247,15 @@ def _lay_out(figure: Figure, rows: DataFrame) -> None:
         figure.update_xaxes(
             type="log",
             tickvals=sizes,
-            tickangle=0,
             ticktext=[size_in_words(size) for size in sizes],
             row=row,
             col=1,
         )
     figure.update_xaxes(showticklabels=True, row=TOP, col=1)
-    figure.update_yaxes(
-        title="goodput in the last third, MiB/s", rangemode="tozero", row=TOP, col=1
-    )
+    figure.update_yaxes(title="steady goodput, MiB/s", rangemode="tozero", row=TOP, col=1)
     farthest = max(1.6 * WITHIN_PCT, 1.1 * float(_apart_pct(rows).abs().max()))
-    figure.update_yaxes(
-        title="predicted over<br>measured, %", row=BOTTOM, col=1, range=[-farthest, farthest]
-    )
-    figure.update_xaxes(
-        title="size of the sender's and of the receiver's buffer", row=BOTTOM, col=1
-    )
+    figure.update_yaxes(title="difference, %", row=BOTTOM, col=1, range=[-farthest, farthest])
+    figure.update_xaxes(title=log_title("size of both buffers"), row=BOTTOM, col=1)
     figure.update_layout(
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"}
     )

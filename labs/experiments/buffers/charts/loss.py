@@ -1,10 +1,12 @@
-"""Loss and congestion control: the median of several draws, and how far they lie apart."""
+"""Loss and congestion control: the median of several draws, and their range."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log10
 from typing import TYPE_CHECKING
 
+from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.drive.units import MIB
@@ -18,26 +20,47 @@ from labs.read.charts.style import (
     VERMILION,
     dressed,
     log_ticks,
+    log_title,
     nothing,
 )
 from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_table
 from labs.read.theory.bdp import line_goodput_bytes_s
+from labs.read.theory.loss import FOLLOWS_MATHIS, mathis_bytes_s
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from collections.abc import Sequence
+
+    from pandas import Series
 
 TITLE = "Loss and congestion control"
 COLOURS = {"reno": PURPLE, "cubic": BLUE, "bbr": VERMILION}
-APART = 0.22
-NEAR = 0.7
+HEAD_PX, ROW_PX, GAP_PX, FRAME_PX = 24, 30, 14, 190
+NEAR = 0.5
+"""A median above this share of the line rate has its figure at the left, where there is room."""
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """The goodput of one congestion control at one loss, in MiB/s: one value per seed."""
+
+    place: float
+    control: str
+    loss_pct: float
+    speeds: Series[float]
+    lost_pct: Series[float]
+    mathis: float | None
+
+    @property
+    def median(self) -> float:
+        return float(self.speeds.median())
 
 
 def loss(table: DataFrame) -> Figure:
-    """Goodput for each congestion control at each loss: median and range, on a scale of tens.
+    """Goodput of each congestion control at each loss: median and range on a logarithmic axis.
 
-    `table` is `study.results()`. Every draw (a run with a seed of its own) is a faint dot. Below
-    a loss that was asked for stands what netem dropped, over all draws.
+    `table` is `study.results()`. Every draw (a run with a seed of its own) is a faint dot. Where
+    the formula of Mathis applies, and is below the line rate, its value is a dashed line.
     """
     rows = table[(table["group"] == LOSS.name) & table["goodput_mib_s"].notna()]
     if rows.empty:
@@ -45,114 +68,212 @@ def loss(table: DataFrame) -> Figure:
             TITLE,
             "no run of these has the conditions of the loss series; they belong to the size “full”",
         )
-    losses = sorted(rows["loss_pct"].astype(float).unique().tolist())
-    controls = [name for name in COLOURS if name in set(rows["congestion_control"])]
-    controls += sorted(set(rows["congestion_control"]) - set(controls))
     line = line_goodput_bytes_s(float(rows["rate_mbit"].median())) / MIB
     figure = Figure()
-    for place, control in enumerate(controls):
-        offset = (place - (len(controls) - 1) / 2) * APART
-        _of_control(
-            figure, rows[rows["congestion_control"] == control], control, losses, offset, line
-        )
-    figure.add_hline(y=line, line={"color": GREY, "dash": "dot", "width": 1.5})
-    figure.add_annotation(
-        text=f"the line's rate, {in_three_digits(line)} MiB/s",
-        showarrow=False,
-        x=0.995,
-        xref="paper",
-        y=log10(line),
-        xanchor="right",
-        yanchor="bottom",
-        font={"color": GREY},
-    )
-    figure.update_xaxes(
-        tickvals=list(range(len(losses))),
-        showgrid=False,
-        ticktext=[_words(rows, asked) for asked in losses],
-        range=[-0.5, len(losses) - 0.5],
-    )
-    speeds = rows["goodput_mib_s"].astype(float)
-    reach = min(line, float(speeds.min())) / 2, 1.5 * max(line, float(speeds.max()))
-    ticks = log_ticks(*reach)
-    figure.update_yaxes(
-        type="log",
-        title="goodput, MiB/s",
-        range=[log10(end) for end in reach],
-        tickvals=ticks,
-        ticktext=[f"{tick:g}" for tick in ticks],
-    )
-    figure.update_layout(
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"}
-    )
-    draws = int(rows.groupby(["loss_pct", "congestion_control"]).size().max())
+    groups, height = _groups(figure, rows, line)
+    for control in dict.fromkeys(one.control for one in groups):
+        _draw(figure, [one for one in groups if one.control == control], line)
+    _mathis(figure, groups)
+    _line_rate(figure, line, height)
+    _lay_out(figure, rows, groups, line, height)
+    most = max(len(one.speeds) for one in groups)
     return dressed(
         figure,
-        title=f"{TITLE}: median and range of {draws} draws",
+        title=f"{TITLE}: median and range of {most} draws",
         caption=of_table(rows),
-        height=480,
+        height=FRAME_PX + round(height),
+        tell=_tell(groups),
+        table=_as_table(groups),
     )
 
 
-def _of_control(
-    figure: Figure, rows: DataFrame, control: str, losses: list[float], offset: float, line: float
-) -> None:
+def _groups(figure: Figure, rows: DataFrame, line: float) -> tuple[list[_Draws], float]:
+    """The draws with their places from top to bottom, one heading per loss; and the height."""
+    found, top = [], 0.0
+    names = set(rows["congestion_control"])
+    controls = [name for name in COLOURS if name in names] + sorted(names - set(COLOURS))
+    for asked in sorted(rows["loss_pct"].astype(float).unique().tolist()):
+        of_loss = rows[rows["loss_pct"] == asked]
+        figure.add_annotation(
+            x=0,
+            xref="paper",
+            y=top,
+            text=_heading(of_loss, asked),
+            showarrow=False,
+            xanchor="left",
+            yanchor="top",
+        )
+        top += HEAD_PX
+        for control in controls:
+            own = of_loss[of_loss["congestion_control"] == control]
+            if own.empty:
+                continue
+            mathis = (
+                mathis_bytes_s(asked, float(own["rtt_ms"].median())) / MIB
+                if asked > 0 and control in FOLLOWS_MATHIS
+                else None
+            )
+            found.append(
+                _Draws(
+                    top + ROW_PX / 2,
+                    control,
+                    asked,
+                    own["goodput_mib_s"].astype(float),
+                    own["lost_pct"].astype(float),
+                    None if mathis is None or mathis > line else mathis,
+                )
+            )
+            top += ROW_PX
+        top += GAP_PX
+    return found, top
+
+
+def _heading(rows: DataFrame, asked: float) -> str:
+    """A requested loss, and the loss that was counted."""
+    if not asked:
+        return "<b>no loss</b>"
+    lost = rows["lost_pct"].astype(float)
+    return f"<b>{asked:g} % loss</b> (dropped: {lost.min():.2g} to {lost.max():.2g} %)"
+
+
+def _draw(figure: Figure, groups: Sequence[_Draws], line: float) -> None:
+    """Every draw as a dot, and the median with its range."""
+    control = groups[0].control
     colour = COLOURS.get(control, ORANGE)
-    groups = [
-        rows.loc[rows["loss_pct"] == asked, "goodput_mib_s"].astype(float) for asked in losses
-    ]
     figure.add_trace(
         Scatter(
-            x=[place + offset for place, group in enumerate(groups) for _ in group],
-            y=[speed for group in groups for speed in group],
+            x=[speed for one in groups for speed in one.speeds],
+            y=[one.place for one in groups for _ in one.speeds],
             mode="markers",
             showlegend=False,
             marker={"color": colour, "size": 6, "opacity": 0.35},
             hoverinfo="skip",
         )
     )
-    known = [(place + offset, group) for place, group in enumerate(groups) if len(group)]
-    middle = [float(group.median()) for _, group in known]
     figure.add_trace(
         Scatter(
-            x=[x for x, _ in known],
-            y=middle,
-            mode="markers+text",
+            x=[one.median for one in groups],
+            y=[one.place for one in groups],
+            mode="markers",
             name=control,
             marker={"color": colour, "size": 11, "symbol": "diamond"},
-            text=[f"<b>{in_three_digits(value)}</b>" for value in middle],
-            # Beside its range; below the line's rate, where there is next to none.
-            textposition=[
-                "bottom center" if value > NEAR * line else "middle right" for value in middle
-            ],
-            textfont={"color": BLACK},
-            error_y={
+            error_x={
                 "type": "data",
                 "symmetric": False,
                 "thickness": 2,
                 "width": 7,
-                "array": [
-                    float(group.max()) - value
-                    for (_, group), value in zip(known, middle, strict=True)
-                ],
-                "arrayminus": [
-                    value - float(group.min())
-                    for (_, group), value in zip(known, middle, strict=True)
-                ],
+                "array": [float(one.speeds.max()) - one.median for one in groups],
+                "arrayminus": [one.median - float(one.speeds.min()) for one in groups],
             },
-            customdata=[[float(group.min()), float(group.max())] for _, group in known],
-            hovertemplate=f"{control}: %{{y:.3g}} MiB/s (%{{customdata[0]:.3g}} to "
+            customdata=[[float(one.speeds.min()), float(one.speeds.max())] for one in groups],
+            hovertemplate=f"{control}: %{{x:.3g}} MiB/s (%{{customdata[0]:.3g}} to "
             "%{customdata[1]:.3g})<extra></extra>",
+        )
+    )
+    for one in groups:
+        left = one.median > NEAR * line
+        figure.add_annotation(
+            x=log10(float(one.speeds.min() if left else one.speeds.max())),
+            y=one.place,
+            text=f"<b>{in_three_digits(one.median)}</b>",
+            showarrow=False,
+            xanchor="right" if left else "left",
+            xshift=-10 if left else 10,
+        )
+
+
+def _mathis(figure: Figure, groups: Sequence[_Draws]) -> None:
+    """A dashed line per loss over the congestion controls that the formula describes."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for asked in dict.fromkeys(one.loss_pct for one in groups if one.mathis is not None):
+        own = [one for one in groups if one.loss_pct == asked and one.mathis is not None]
+        value, bottom = own[0].mathis or 0.0, own[-1].place + ROW_PX / 2
+        xs += [value, value, None]
+        ys += [own[0].place - ROW_PX / 2, bottom, None]
+        figure.add_annotation(
+            x=log10(value),
+            y=bottom,
+            text=f"Mathis: {in_three_digits(value)}",
+            showarrow=False,
+            yanchor="top",
+            font={"size": 12},
+        )
+    if xs:
+        figure.add_trace(
+            Scatter(
+                x=xs,
+                y=ys,
+                mode="lines",
+                name="predicted (Mathis)",
+                line={"color": BLACK, "dash": "dash", "width": 2},
+                hovertemplate="Mathis: %{x:.3g} MiB/s<extra></extra>",
+            )
+        )
+
+
+def _line_rate(figure: Figure, line: float, height: float) -> None:
+    figure.add_trace(
+        Scatter(
+            x=[line, line],
+            y=[0, height],
+            mode="lines",
+            name=f"line rate, {in_three_digits(line)} MiB/s",
+            line={"color": GREY, "dash": "dot", "width": 1.5},
+            hoverinfo="skip",
         )
     )
 
 
-def _words(rows: DataFrame, asked: float) -> str:
-    """A loss that was asked for, and what was measured of it."""
-    if not asked:
-        return "no loss"
-    lost = rows.loc[rows["loss_pct"] == asked, "lost_pct"].astype(float)
-    return (
-        f"{asked:g} % loss<br><span style='font-size:11px'>dropped: {lost.min():.2g} to "
-        f"{lost.max():.2g} %</span>"
+def _lay_out(
+    figure: Figure, rows: DataFrame, groups: Sequence[_Draws], line: float, height: float
+) -> None:
+    speeds = rows["goodput_mib_s"].astype(float)
+    predicted = [one.mathis for one in groups if one.mathis is not None]
+    low = min([line, float(speeds.min()), *predicted])
+    reach = low / 2, 1.5 * max(line, float(speeds.max()))
+    ticks = log_ticks(*reach)
+    figure.update_xaxes(
+        type="log",
+        title=log_title("goodput, MiB/s"),
+        range=[log10(end) for end in reach],
+        tickvals=ticks,
+        ticktext=[f"{tick:g}" for tick in ticks],
+    )
+    figure.update_yaxes(
+        tickvals=[one.place for one in groups],
+        ticktext=[one.control for one in groups],
+        range=[height, -4],
+        showgrid=False,
+    )
+    figure.update_layout(
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"}
+    )
+
+
+def _tell(groups: Sequence[_Draws]) -> str:
+    """The text alternative: the median of each congestion control at each loss."""
+    said = []
+    for asked in dict.fromkeys(one.loss_pct for one in groups):
+        own = [one for one in groups if one.loss_pct == asked]
+        medians = ", ".join(f"{one.control} {in_three_digits(one.median)}" for one in own)
+        mathis = next((one.mathis for one in own if one.mathis is not None), None)
+        predicted = f" (Mathis predicts {in_three_digits(mathis)})" if mathis else ""
+        said.append(f"{f'{asked:g} % loss' if asked else 'no loss'}: {medians}{predicted}")
+    return f"Median goodput in MiB/s. {'; '.join(said)}."
+
+
+def _as_table(groups: Sequence[_Draws]) -> DataFrame:
+    return DataFrame(
+        {
+            "loss_pct": one.loss_pct,
+            "congestion control": one.control,
+            "draws": len(one.speeds),
+            "median, MiB/s": one.median,
+            "lowest, MiB/s": float(one.speeds.min()),
+            "highest, MiB/s": float(one.speeds.max()),
+            "predicted (Mathis), MiB/s": one.mathis,
+            "dropped_pct": float(one.lost_pct.mean()),
+        }
+        for one in groups
     )

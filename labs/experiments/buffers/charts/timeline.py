@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import log10
 from typing import TYPE_CHECKING, Any
 
+import numpy
+import pandas
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
 from labs.drive.units import KIB, MIB
+from labs.experiments.buffers.narrative import describe_run
 from labs.experiments.buffers.prediction import expected
-from labs.experiments.buffers.socket_buffers import bdp_bytes, settings_of
+from labs.experiments.buffers.socket_buffers import (
+    bdp_bytes,
+    receive_buffer,
+    send_buffer,
+    settings_of,
+)
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -17,8 +27,10 @@ from labs.read.charts.style import (
     ORANGE,
     PURPLE,
     SKY,
+    VEIL,
     VERMILION,
     dressed,
+    log_title,
     nothing,
 )
 from labs.read.display.format import in_three_digits, size_in_words
@@ -26,6 +38,7 @@ from labs.read.display.provenance import of_run
 from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.instruments import OF_SS, instants
 from labs.read.runs.run import Run
+from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -39,18 +52,21 @@ HEADINGS = {
     GOODPUT: "goodput",
 }
 SHORTEST_STEP_S = 0.1
+MOMENTS = 12
+"""Rows of the table behind the timeline."""
 FEW = 30
 IN_FLIGHT = ("unacked_segments", "snd_mss_bytes")
 SSTHRESH = ("rcv_ssthresh_bytes",)
 
 
 def timeline(run: Run) -> Figure:
-    """What both ends knew while the file came: windows and buffers in bytes, goodput in MiB/s.
+    """TCP's state at both ends during the transfer: windows and buffers, and goodput in MiB/s.
 
-    Sizes stand on a scale of doublings, on which slow start is a straight line; nothing is drawn
-    on it for zero (an empty receive buffer). Lines are the sampler's; rings are what `ss` printed
-    at the same moments, crosses where it said something else. A run without samples, or without a
-    download, gives a figure that says so.
+    The axes of sizes are logarithmic, so slow start is a straight line; zero (an empty receive
+    buffer) is not drawn. Lines are the sampler's. Rings mark what `ss` printed at the same moments,
+    crosses where it disagrees. The largest size of each buffer and the BDP are dashed lines; the
+    limit that binds in theory is bold. A run without samples, or without a download, gives a figure
+    that says so.
     """
     if not settings_of(run).is_download:
         return nothing(f"Condition “{run.condition}”", "this run has no download")
@@ -59,31 +75,30 @@ def timeline(run: Run) -> Figure:
     client = _since(own_socket(run.samples("client"), "bytes_received"), seen)
     title = f"One download, condition “{run.condition}”"
     if server.empty or client.empty:
-        return _nothing_seen(title, run, seen)
+        return nothing(
+            title,
+            f"no timeline: the transfer took {1e3 * seen.duration_s:.0f} ms<br>and ended before "
+            "the first sample",
+            of_run(run),
+        )
     figure = make_subplots(rows=3, cols=1, shared_xaxes=True)
-    _sender(figure, server, bdp_bytes(run))
-    _receiver(figure, client, bdp_bytes(run))
+    _sender(figure, server)
+    _receiver(figure, client)
+    length_s = (seen.end_ns - seen.started_ns) / 1e9
+    for limit in _limits(run):
+        _limit(figure, limit, length_s)
     _of_ss(figure, SENDER, _since(instants(run, "server", "bytes_acked"), seen), IN_FLIGHT)
     _of_ss(figure, RECEIVER, _since(instants(run, "client", "bytes_received"), seen), SSTHRESH)
     _goodput(figure, run, seen)
-    _lay_out(figure, (seen.end_ns - seen.started_ns) / 1e9)
-    return dressed(figure, title=title, caption=of_run(run), height=800)
-
-
-def _nothing_seen(title: str, run: Run, seen: Download) -> Figure:
-    figure = Figure()
-    figure.add_annotation(
-        text=f"no timeline: the transfer took {1e3 * seen.duration_s:.0f} ms, and was over before "
-        "the first sample",
-        showarrow=False,
-        xref="paper",
-        yref="paper",
-        x=0,
-        y=0.5,
-        xanchor="left",
+    _lay_out(figure, length_s)
+    return dressed(
+        figure,
+        title=title,
+        caption=of_run(run),
+        height=800,
+        tell=describe_run(run),
+        table=_moments(server, client),
     )
-    dressed(figure, title=title, caption=of_run(run), height=230)
-    return figure.update_xaxes(visible=False).update_yaxes(visible=False)
 
 
 def _since(rows: DataFrame, seen: Download) -> DataFrame:
@@ -92,16 +107,15 @@ def _since(rows: DataFrame, seen: Download) -> DataFrame:
     return rows.assign(s=(rows["at_ns"] - seen.started_ns) / 1e9)
 
 
-def _sender(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
+def _sender(figure: Figure, rows: DataFrame) -> None:
     mss = rows["snd_mss_bytes"]
     _line(figure, SENDER, rows, rows["snd_cwnd_segments"] * mss, "congestion window", BLUE)
     _line(figure, SENDER, rows, rows["snd_wnd_bytes"], "window the receiver offers", GREEN, "dash")
     _line(figure, SENDER, rows, rows["wmem_queued_bytes"], "send buffer in use", PURPLE, "dot")
     _line(figure, SENDER, rows, rows["unacked_segments"] * mss, "in flight", VERMILION, width=2.5)
-    _bdp(figure, SENDER, rows, bdp)
 
 
-def _receiver(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
+def _receiver(figure: Figure, rows: DataFrame) -> None:
     _line(figure, RECEIVER, rows, rows["rcvbuf_bytes"], "receive buffer", ORANGE)
     _line(figure, RECEIVER, rows, rows["rcv_ssthresh_bytes"], "rcv_ssthresh", GREEN, "dash")
     _line(figure, RECEIVER, rows, rows["rcv_space_bytes"], "rcv_space", BLUE, "dot")
@@ -110,11 +124,96 @@ def _receiver(figure: Figure, rows: DataFrame, bdp: float | None) -> None:
         RECEIVER,
         rows,
         rows["rmem_alloc_bytes"],
-        "receive buffer in use",
+        "receive buffer in use, at each sample",
         PURPLE,
         mode="markers",
     )
-    _bdp(figure, RECEIVER, rows, bdp)
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """A size that nothing in a plot can exceed for long: a horizontal line with its number."""
+
+    row: int
+    name: str
+    size: float
+    binds: bool
+    above: bool
+    """Where its words are: above the line, or below."""
+
+
+def _limits(run: Run) -> list[_Limit]:
+    """The limits of each end as the theory has them, and the BDP; the smallest one binds."""
+    theory, bdp = expected(run), bdp_bytes(run)
+    bound = None if theory is None else theory.bound
+    sends, receives = send_buffer(run).most_bytes, receive_buffer(run).most_bytes
+    found = [
+        _Limit(SENDER, "largest send buffer", sends, bound == SEND_BUFFER, above=True),
+        _Limit(RECEIVER, "largest receive buffer", receives, bound == RECEIVE_WINDOW, above=True),
+    ]
+    if bdp:
+        found += [_Limit(row, "BDP", bdp, bound == LINE, above=False) for row in (SENDER, RECEIVER)]
+    return found
+
+
+def _limit(figure: Figure, limit: _Limit, length_s: float) -> None:
+    figure.add_trace(
+        Scatter(
+            x=[0, length_s],
+            y=[limit.size, limit.size],
+            mode="lines",
+            name=f"{limit.name}, {size_in_words(limit.size)}",
+            legend=_legend(limit.row),
+            hoverinfo="skip",
+            line={
+                "color": BLACK,
+                "dash": "longdash" if limit.name == "BDP" else "dashdot",
+                "width": 2.5 if limit.binds else 1.2,
+            },
+        ),
+        row=limit.row,
+        col=1,
+    )
+    figure.add_annotation(
+        x=1,
+        xref="paper",
+        y=log10(limit.size),
+        yref="y" if limit.row == SENDER else f"y{limit.row}",
+        text=f"{limit.name} {size_in_words(limit.size)}" + (" <b>binds</b>" if limit.binds else ""),
+        showarrow=False,
+        xanchor="right",
+        yanchor="bottom" if limit.above else "top",
+        font={"size": 12},
+        bgcolor=VEIL,
+    )
+
+
+def _moments(server: DataFrame, client: DataFrame) -> DataFrame:
+    """Both ends at a few moments, sizes in MiB."""
+    mss = server["snd_mss_bytes"] / MIB
+    ends = (
+        {
+            "in flight": server["unacked_segments"] * mss,
+            "congestion window": server["snd_cwnd_segments"] * mss,
+            "offered window": server["snd_wnd_bytes"] / MIB,
+            "send buffer in use": server["wmem_queued_bytes"] / MIB,
+        },
+        {
+            "receive buffer": client["rcvbuf_bytes"] / MIB,
+            "rcv_ssthresh": client["rcv_ssthresh_bytes"] / MIB,
+        },
+    )
+    moments = [
+        float(at) for at in numpy.linspace(server["s"].iloc[0], server["s"].iloc[-1], MOMENTS)
+    ]
+    table = {"time, s": moments}
+    for rows, columns in zip((server, client), ends, strict=True):
+        nearest = [int((rows["s"] - at).abs().to_numpy().argmin()) for at in moments]
+        table |= {
+            f"{name}, MiB": [float(value) for value in values.iloc[nearest]]
+            for name, values in columns.items()
+        }
+    return pandas.DataFrame(table)
 
 
 def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) -> None:
@@ -210,23 +309,6 @@ def _line(
     )
 
 
-def _bdp(figure: Figure, row: int, rows: DataFrame, bdp: float | None) -> None:
-    if bdp:
-        figure.add_trace(
-            Scatter(
-                x=[rows["s"].iloc[0], rows["s"].iloc[-1]],
-                y=[bdp, bdp],
-                mode="lines",
-                name=f"BDP, {size_in_words(bdp)}",
-                legend=_legend(row),
-                hoverinfo="skip",
-                line={"color": BLACK, "dash": "longdash", "width": 1.5},
-            ),
-            row=row,
-            col=1,
-        )
-
-
 def _lay_out(figure: Figure, length_s: float) -> None:
     sizes = [KIB * 4**power for power in range(11)]
     for row, (bottom, top) in PLACES.items():
@@ -251,13 +333,14 @@ def _lay_out(figure: Figure, length_s: float) -> None:
                     "y": top,
                     "yanchor": "top",
                     "font": {"size": 12},
+                    "title": {"text": HEADINGS[row]},
                 }
             }
         )
         if row != GOODPUT:
             figure.update_yaxes(
                 type="log",
-                title="size, bytes",
+                title=log_title("size"),
                 tickvals=sizes,
                 ticktext=[size_in_words(size) for size in sizes],
                 row=row,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log10
 from typing import TYPE_CHECKING
 
 import pandas
@@ -11,8 +12,8 @@ from plotly.subplots import make_subplots
 from labs.experiments.buffers.charts.buffer_sweep import ticks
 from labs.experiments.buffers.conditions import BOTH_RAISED, DEFAULT, SENDER_RAISED
 from labs.experiments.buffers.results import SYSCTL
-from labs.experiments.buffers.sweep import curve, points, smallest
-from labs.read.charts.style import BLACK, BLUE, ORANGE, PURPLE, dressed, nothing
+from labs.experiments.buffers.sweep import curve, points, remarks, smallest
+from labs.read.charts.style import BLACK, BLUE, ORANGE, PURPLE, VEIL, dressed, log_title, nothing
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
 TITLE = "The same conditions on two kernels"
 SHOWN = (DEFAULT, SENDER_RAISED, BOTH_RAISED)
 COLOURS = (BLUE, ORANGE, PURPLE)
-LEFT, RIGHT = 1, 2
+TOP, BOTTOM = 1, 2
 BAR = 0.38
 
 
 def kernels(table: DataFrame, other: DataFrame) -> Figure:
-    """Steady goodput on two kernels: at the left three conditions, at the right the sweep.
+    """Steady goodput on two kernels: three conditions above, the sweep below.
 
-    Both tables are `study.results()`. The theory is a short line on a bar and a long one through
-    the points. `labs.experiments.buffers.narrative.tell_kernels` says why they differ.
+    Both tables are `study.results()`. Predictions are short lines on the bars and curves through
+    the points; dashed lines mark the smallest buffer that fills the link.
+    `labs.experiments.buffers.narrative.tell_kernels` says why the kernels differ.
     """
     both = pandas.concat([one for one in (table, other) if not one.empty])
     rows = both[both["condition"].isin(SHOWN) & both["steady_mib_s"].notna()]
@@ -38,7 +40,7 @@ def kernels(table: DataFrame, other: DataFrame) -> Figure:
     swept = swept[swept["series"] == SYSCTL]
     if rows.empty and swept.empty:
         return nothing(TITLE, f"neither table has {', '.join(SHOWN)} or a sweep")
-    figure = make_subplots(rows=1, cols=2, column_widths=[0.4, 0.6], horizontal_spacing=0.1)
+    figure = make_subplots(rows=2, cols=1, row_heights=[0.4, 0.6], vertical_spacing=0.14)
     names = list(dict.fromkeys(both["kernel"].astype(str)))
     for place, kernel in enumerate(names):
         colour = COLOURS[place % len(COLOURS)]
@@ -50,9 +52,28 @@ def kernels(table: DataFrame, other: DataFrame) -> Figure:
             colour,
             legend=place == 0,
         )
-        _points(figure, swept[swept["kernel"] == kernel], kernel, colour)
+        _points(figure, swept[swept["kernel"] == kernel], kernel, colour, place)
     _lay_out(figure, swept)
-    return dressed(figure, title=TITLE, caption=of_table(pandas.concat([rows, swept])), height=500)
+    shown = pandas.concat([rows, swept])
+    return dressed(
+        figure,
+        title=TITLE,
+        caption=f"{of_table(shown)}<br>dashed: 95 % of the line rate from here on",
+        height=760,
+        tell=_tell(rows, swept),
+        table=shown[["condition", "kernel", "steady_mib_s", "predicted_mib_s"]].sort_values(
+            ["condition", "kernel"]
+        ),
+    )
+
+
+def _tell(rows: DataFrame, swept: DataFrame) -> str:
+    """The text alternative: each condition on each kernel, and what the sweeps show."""
+    said = [
+        f"{row['condition']} on Linux {row['kernel']}: {in_three_digits(row['steady_mib_s'])}"
+        for row in rows.to_dict("records")
+    ]
+    return f"Steady goodput in MiB/s. {'; '.join(said)}. {' '.join(remarks(swept))}"
 
 
 def _bars(
@@ -73,8 +94,8 @@ def _bars(
             cliponaxis=False,
             hovertemplate="%{y:.1f} MiB/s<extra></extra>",
         ),
-        row=1,
-        col=LEFT,
+        row=TOP,
+        col=1,
     )
     xs: list[float | None] = []
     ys: list[float | None] = []
@@ -93,12 +114,12 @@ def _bars(
             line={"color": BLACK, "width": 2},
             hovertemplate="predicted %{y:.1f} MiB/s<extra></extra>",
         ),
-        row=1,
-        col=LEFT,
+        row=TOP,
+        col=1,
     )
 
 
-def _points(figure: Figure, rows: DataFrame, kernel: str, colour: str) -> None:
+def _points(figure: Figure, rows: DataFrame, kernel: str, colour: str, place: int) -> None:
     if rows.empty:
         return
     sizes, speeds = curve(rows)
@@ -113,8 +134,8 @@ def _points(figure: Figure, rows: DataFrame, kernel: str, colour: str) -> None:
             line={"color": colour, "width": 1.5},
             hoverinfo="skip",
         ),
-        row=1,
-        col=RIGHT,
+        row=BOTTOM,
+        col=1,
     )
     texts = [
         f"Linux {kernel}, {size_in_words(row['buffer_bytes'])}: "
@@ -134,17 +155,34 @@ def _points(figure: Figure, rows: DataFrame, kernel: str, colour: str) -> None:
             text=texts,
             hovertemplate="%{text}<extra></extra>",
         ),
-        row=1,
-        col=RIGHT,
+        row=BOTTOM,
+        col=1,
     )
     for found in smallest(rows):
         if found.buffer_bytes is not None:
             figure.add_vline(
                 x=found.buffer_bytes,
-                row=1,
-                col=RIGHT,
+                row=BOTTOM,
+                col=1,
                 line={"color": colour, "dash": "dash", "width": 1.5},
             )
+            figure.add_annotation(
+                x=log10(found.buffer_bytes),
+                y=0.06 + 0.1 * place,
+                yref="y domain",
+                text=f"{short(kernel)}: {size_in_words(found.buffer_bytes)}",
+                showarrow=False,
+                xanchor="right",
+                xshift=-5,
+                bgcolor=VEIL,
+                row=BOTTOM,
+                col=1,
+            )
+
+
+def short(kernel: str) -> str:
+    """The series of a kernel: 6.12 for 6.12.117."""
+    return ".".join(kernel.split(".")[:2])
 
 
 def _lay_out(figure: Figure, swept: DataFrame) -> None:
@@ -153,13 +191,10 @@ def _lay_out(figure: Figure, swept: DataFrame) -> None:
         ticktext=list(SHOWN),
         showgrid=False,
         range=[-0.55, len(SHOWN) - 0.45],
-        row=1,
-        col=LEFT,
+        row=TOP,
+        col=1,
     )
-    figure.update_yaxes(
-        title="goodput in the last third, MiB/s", rangemode="tozero", row=1, col=LEFT
-    )
-    figure.update_yaxes(rangemode="tozero", row=1, col=RIGHT)
+    figure.update_yaxes(title="steady goodput, MiB/s", rangemode="tozero")
     figure.update_layout(
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"}
     )
@@ -170,8 +205,7 @@ def _lay_out(figure: Figure, swept: DataFrame) -> None:
         type="log",
         tickvals=sizes,
         ticktext=[size_in_words(size) for size in sizes],
-        tickangle=0,
-        title="size of both buffers (dashed: 95 % of the line from here on)",
-        row=1,
-        col=RIGHT,
+        title=log_title("size of both buffers"),
+        row=BOTTOM,
+        col=1,
     )

@@ -46,12 +46,21 @@ FIGURES = {
 def test_charts_say_what_they_show_and_where_it_is_from(name: str) -> None:
     figure = FIGURES[name]()
     figure.to_json()
+    assert len(figure.layout.meta["tell"]) > 60 and "<" not in figure.layout.meta["tell"]
+    assert all(
+        len(row) == len(figure.layout.meta["table"]["heads"])
+        for row in figure.layout.meta["table"]["rows"]
+    )
     assert figure.layout.title.text
-    said = caption(figure)
+    said = caption(figure).split("<br>")[0]
     assert said.startswith("virtual · Linux 6.1.192") and said.endswith("· live")
     assert ("6.12.117" in said) == (name in ("shares", "kernels"))
-    units = [axis.title.text or "" for axis in figure.select_yaxes()]
-    assert any("MiB/s" in unit or "bytes" in unit for unit in units) or name == "conditions"
+    axes = [*figure.select_xaxes(), *figure.select_yaxes()]
+    titles = [axis.title.text or "" for axis in axes]
+    assert any("MiB/s" in title for title in titles)
+    assert all(
+        "(logarithmic)" in (one.title.text or "(logarithmic)") for one in axes if one.type == "log"
+    )
 
 
 def test_by_condition_leaves_out_groups_with_a_chart_of_their_own() -> None:
@@ -74,7 +83,7 @@ def test_against_buffer_size_has_both_series_the_theory_and_its_marks() -> None:
     assert top.x == tuple(rows["buffer_bytes"]) and top.y == tuple(rows["steady_mib_s"])
     assert figure.layout.xaxis.type == "log"
     assert "BDP 48.8 KiB" in texts(figure)
-    assert "95 % of the line from 98 KiB on" in texts(figure)
+    assert "95 % of the line<br>from 98 KiB<br>(2.01 BDP)" in texts(figure)
     below = [one for one in figure.data if one.yaxis == "y2"]
     apart = [value for one in below for value in one.y]
     assert len(apart) == 7 and sum(abs(value) > 5 for value in apart) == 0
@@ -91,12 +100,12 @@ def test_by_condition_draws_goodput_above_the_link_of_other_rows() -> None:
     """The axis is not that of the rows' median rate."""
     rows = BOTH[BOTH["condition"].str.startswith("adv-")].copy()
     rows["steady_mib_s"] = rows["steady_mib_s"].where(rows.index != rows.index[-1], 500.0)
-    assert buffers.adv_win_scale(rows).layout.yaxis.range[1] > 500
+    assert buffers.adv_win_scale(rows).layout.xaxis.range[1] > 500
     rows = TABLE[TABLE["condition"].str.startswith("loss-")].copy()
     rows["goodput_mib_s"] = [5000.0, *rows["goodput_mib_s"].iloc[1:]]
     figure = buffers.loss(rows)
-    assert 10 ** figure.layout.yaxis.range[1] > 5000
-    assert max(figure.layout.yaxis.tickvals) == 1000
+    assert 10 ** figure.layout.xaxis.range[1] > 5000
+    assert max(figure.layout.xaxis.tickvals) == 1000
 
 
 def test_against_buffer_size_has_the_article_s_points() -> None:
@@ -123,17 +132,16 @@ def test_against_buffer_size_fades_points_without_a_steady_state() -> None:
 def test_adv_win_scale_has_a_plot_for_each_value() -> None:
     figure = buffers.adv_win_scale(BOTH)
     bars = [one for one in figure.data if one.type == "bar"]
-    assert [one.name for one in bars] == ["Linux 6.1.192"] * 2 + ["Linux 6.12.117"] * 2
-    assert "<b>-2</b>" in texts(figure) and "<b>2</b>" in texts(figure)
-    assert "6.6 and later ignore it" in texts(figure)
-    assert "ignored" in texts(buffers.adv_win_scale(OTHER))
+    assert [one.name for one in bars] == ["Linux 6.1.192", "Linux 6.12.117 (ignores it)"]
+    assert [len(one.x) for one in bars] == [2, 2]
+    assert "<b>-2: 1/4 of it</b>" in texts(figure) and "<b>2: 3/4 of it</b>" in texts(figure)
     assert [promised(scale) for scale in (-2, -1, 0, 1, 2, 3)] == [
-        "1/4",
-        "1/2",
-        "all of it",
-        "1/2",
-        "3/4",
-        "7/8",
+        "1/4 of it",
+        "1/2 of it",
+        "all of the buffer",
+        "1/2 of it",
+        "3/4 of it",
+        "7/8 of it",
     ]
 
 
@@ -141,13 +149,13 @@ def test_loss_has_the_median_and_the_range_of_the_draws() -> None:
     figure = buffers.loss(TABLE)
     cubic = named(figure)["cubic"]
     drawn = TABLE[TABLE["condition"].str.startswith("loss-1-cubic")]["goodput_mib_s"]
-    assert cubic.y[1] == pytest.approx(drawn.median())
-    assert cubic.y[1] + cubic.error_y.array[1] == pytest.approx(drawn.max())
-    assert cubic.y[1] - cubic.error_y.arrayminus[1] == pytest.approx(drawn.min())
+    assert cubic.x[1] == pytest.approx(drawn.median())
+    assert cubic.x[1] + cubic.error_x.array[1] == pytest.approx(drawn.max())
+    assert cubic.x[1] - cubic.error_x.arrayminus[1] == pytest.approx(drawn.min())
     assert "median and range of 2 draws" in figure.layout.title.text
-    assert figure.layout.xaxis.ticktext[0] == "no loss"
-    assert "dropped: 0.96 to 1.6 %" in figure.layout.xaxis.ticktext[1]
-    assert named(figure)["bbr"].y[0] > 2 * cubic.y[1]
+    assert "<b>no loss</b>" in texts(figure)
+    assert "<b>1 % loss</b> (dropped: 0.96 to 1.6 %)" in texts(figure)
+    assert named(figure)["bbr"].x[0] > 2 * cubic.x[1]
 
 
 def test_kernels_side_by_side() -> None:

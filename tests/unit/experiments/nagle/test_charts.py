@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import log10
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,12 @@ def test_by_condition_has_bars_prediction_and_article() -> None:
     rows = table()[table()["condition"].isin(["off", "on", "quickack"])]
     figure = nagle.by_condition(rows)
     drawn = named(figure)
-    assert list(drawn["measured, mean"].x) == pytest.approx([39.6, 0, 0], abs=0.2)
+    assert list(drawn["measured, mean"].x) == pytest.approx([39.6], abs=0.2)
     assert drawn["predicted"].x[0] == pytest.approx(39.6, abs=0.05)
     assert list(drawn["the article"].x) == [44.619, 14.285]
-    assert "<b>39.7 ms</b>  (predicted 39.6 ms, article 44.6 ms), 90 % stall" in texts(figure)
-    assert "<b>below 1 ms</b>" in texts(figure) and CAPTION in texts(figure)
+    said = re.sub("<[^>]*>", "", texts(figure)).replace("\N{NO-BREAK SPACE}", " ")
+    assert "off  90 % stall | 39.7 ms · ┃ predicted 39.6 · ● article 44.6" in said
+    assert "quickack  below 1 ms" in said and CAPTION in said
 
 
 def test_by_condition_of_a_row_without_prediction_and_article() -> None:
@@ -58,7 +60,7 @@ def test_by_condition_of_a_row_without_prediction_and_article() -> None:
     )
     figure = nagle.by_condition(rows)
     assert named(figure)["measured, mean"].x == (499.3,)
-    assert "<b>499.3 ms</b>, 90 % stall" in texts(figure)
+    assert "<b>off</b>  90 % stall | <b>499.3 ms</b>" in texts(figure)
     assert figure.layout.xaxis.range[1] > 499.3
 
 
@@ -79,8 +81,8 @@ def test_matrix_has_a_cell_for_each_of_the_four() -> None:
     assert max(bars[0].y) == pytest.approx(90, abs=1)
     assert bars[0].x[list(bars[0].y).index(max(bars[0].y))] == pytest.approx(43.5)
     assert [cell.y[0] for cell in bars[1:]] == [100, 100, 100]
-    assert texts(figure).count("predicted: below 1 ms") == 3
-    assert "predicted: 44.0 ms for all but the first" in texts(figure)
+    assert texts(figure).count("predicted below 1 ms") == 3
+    assert "predicted 44.0 ms" in texts(figure) and "all but the first request" in texts(figure)
 
 
 @pytest.mark.parametrize("delay_ms", [20, 200, 2000])
@@ -97,10 +99,10 @@ def test_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms: in
         assert max(cell.y) == (90 if condition == "off" and cell.width < STALL_MS else 100)
     assert 30 <= high / bars[0].width <= 61
     assert f"link as asked ({delay_ms}.0 ms) · " in texts(figure)
-    assert "90 % of the requests stall" in texts(figure)
+    assert "90 % stall" in texts(figure)
     assert "no prediction" not in texts(figure)
     if delay_ms == 20:
-        assert "predicted: 84.0 ms for all but the first" in texts(figure)
+        assert "predicted 84.0 ms" in texts(figure)
         lines = [shape.x0 for shape in figure.layout.shapes]
         assert lines == [84, 40, 20, 20]
 
@@ -124,16 +126,43 @@ def test_distribution_and_acks_follow_the_delay(tmp_path: Path, delay_ms: int) -
             assert low < log10(min(line.x)) <= log10(max(line.x)) < high
             assert (line.y[0], line.y[-1]) == (0, 100)
         assert f"link as asked ({delay_ms}.0 ms) · " in texts(figure)
-    assert "not meaningful" not in texts(nagle.distribution(study))
-    longest = [max(line.x) for line in nagle.distribution(study).data]
+        assert "(logarithmic)" in figure.layout.xaxis.title.text
+    figure = nagle.distribution(study)
+    assert "not meaningful" not in texts(figure)
+    longest = [max(line.x) for line in series(figure)]
     assert longest == pytest.approx([usual_ms(name, delay_ms) for name in study.conditions])
+    # Every request of the captures is in the figure.
+    assert [counted(line) for line in series(figure)] == [20, 20, 20, 20]
+    # Each of a connection's 10 responses is two segments, as in the capture.
+    assert [counted(line) for line in series(nagle.acks(study))] == [40, 40, 40, 40]
+
+
+def series(figure: Figure) -> list[Any]:
+    return [trace for trace in figure.data if "median" in trace.name]
+
+
+def counted(line: Any) -> int:
+    return int(line.name.rpartition("n = ")[2].replace(",", ""))
+
+
+@pytest.mark.parametrize("mean_ms", [20.0, 200.0, 2000.0])
+@pytest.mark.parametrize("chosen", ["o|quick", "write|body|whole", "ask"])
+def test_by_condition_draws_every_condition_at_any_time(mean_ms: float, chosen: str) -> None:
+    """The charts of the article's conditions, of writes and of quick ACKs."""
+    rows = table()[table()["condition"].str.match(chosen)]
+    rows = rows.assign(mean_ms=mean_ms, predicted_mean_ms=1.1 * mean_ms, article_ms=1.2 * mean_ms)
+    figure = nagle.by_condition(rows)
+    drawn, end = named(figure), figure.layout.xaxis.range[1]
+    assert list(drawn["measured, mean"].x) == [mean_ms] * len(rows)
+    assert drawn["predicted"].x[::3] == pytest.approx([1.1 * mean_ms] * len(rows))
+    assert list(drawn["the article"].x) == pytest.approx([1.2 * mean_ms] * len(rows))
+    assert end > 1.2 * mean_ms
+    assert all(f"<b>{name}</b>" in texts(figure) for name in rows["condition"])
 
 
 def test_ladder_says_where_a_delayed_capture_was_taken(tmp_path: Path) -> None:
     run = delayed(tmp_path, 20).run("off")
-    assert "(20.0 ms) · live · the server's packets are captured after the delay" in texts(
-        nagle.ladder(run)
-    )
+    assert "the server's packets are captured after the delay" in texts(nagle.ladder(run))
     assert "after the delay" not in texts(nagle.ladder(nagle_run("off")))
 
 
@@ -145,7 +174,7 @@ def test_matrix_that_lacks_a_cell_says_so() -> None:
 
 def test_distribution_has_one_line_per_condition() -> None:
     figure = nagle.distribution(recorded_nagle(), "off", "on")
-    assert [trace.name.split("<br>")[0] for trace in figure.data] == ["off", "on"]
+    assert [trace.name.split("<br>")[0] for trace in series(figure)] == ["off", "on"]
     assert figure.data[0].x[-1] == pytest.approx(44, abs=0.1)
     assert "times below 1 ms are not meaningful in virtual time" in texts(figure)
     # What has no meaning has no figure, and less than a tenth of the axis.
@@ -156,7 +185,7 @@ def test_distribution_has_one_line_per_condition() -> None:
 
 def test_acks_are_of_the_server_s_segments() -> None:
     figure = nagle.acks(recorded_nagle(), "off", "quickack")
-    assert [trace.name.split("<br>")[0] for trace in figure.data] == ["off", "quickack"]
+    assert [trace.name.split("<br>")[0] for trace in series(figure)] == ["off", "quickack"]
     assert max(figure.data[0].x) == pytest.approx(44, abs=0.1)
     assert max(figure.data[1].x) < 1
 

@@ -64,13 +64,15 @@ def test_ladder_of_the_article() -> None:
     client, server = (0, BLUE), (1, GREEN)
     assert [arrow[1:] for arrow in arrows(figure)] == [client, server, client, server, client]
     said = texts(figure)
-    assert said[0].startswith("<b>PSH, ACK</b> · <b>101 bytes</b>, seq ")
+    assert said[0].startswith("<b>PSH, ACK</b> · <b>101 bytes</b> · seq ")
     assert (
         sum("238 bytes" in text for text in said) == sum("615 bytes" in text for text in said) == 1
     )
     silent = [text for text in said if "of silence" in text]
     assert len(silent) == 1 and "<b>43" in silent[0]
-    assert silent[0].endswith("</b>: delayed ACK meets Nagle; the server waits for the client")
+    assert silent[0].endswith("</b><br>delayed ACK meets Nagle<br>the server waits for the client")
+    assert figure.layout.meta["tell"].startswith("5 packets within 44.231 ms: 3 from the client")
+    assert len(figure.layout.meta["table"]["rows"]) == 5
     assert caption(figure) == "from the file nagle-off.pcap.gz"
 
 
@@ -109,16 +111,18 @@ def test_ladder_dashes_and_labels_retransmissions() -> None:
     assert {trace.line.dash for trace in again} == {"dash"}
     assert sum(len(trace.x) // 3 for trace in again) == marked["retransmission"].sum()
     said = texts(figure)
-    assert said.count("needlessly again") == marked["spurious_retransmission"].sum() == 3
+    assert said.count("spurious<br>retransmission") == marked["spurious_retransmission"].sum() == 3
     assert said.count("retransmission") == 9 - 3
-    assert any("retransmission timer; the answerer waits for the asker" in text for text in said)
+    assert any("retransmission timer<br>the answerer waits for the asker" in text for text in said)
 
 
 def test_ladder_labels_acks_of_uncaptured_bytes() -> None:
     segments = read(FOLDER / "outage.pcap")
     missed = segments.index[segments["payload_bytes"] > 0][5]
-    assert "of bytes not captured" not in texts(ladder(segments, 0, rows=(0, 40)))
-    assert "of bytes not captured" in texts(ladder(segments.drop(index=missed), 0, rows=(0, 40)))
+    assert "ACK of<br>uncaptured data" not in texts(ladder(segments, 0, rows=(0, 40)))
+    assert "ACK of<br>uncaptured data" in texts(
+        ladder(segments.drop(index=missed), 0, rows=(0, 40))
+    )
 
 
 def test_ladder_of_forty_packets_has_room_for_text() -> None:
@@ -156,7 +160,7 @@ def test_time_sequence_of_the_lossy_run() -> None:
     traces = named(figure)
     marked = marks(segments)
     sent_again = marked["retransmission"].sum()
-    assert f"sent again ({sent_again})" in traces and sent_again == 3
+    assert f"retransmission ({sent_again})" in traces and sent_again == 3
     assert f"out of order ({marked['out_of_order'].sum()})" in traces
     data = segments[(segments["direction"] == 1) & (segments["payload_bytes"] > 0)]
     bars = traces["data of the server"]
@@ -172,7 +176,7 @@ def test_time_sequence_of_the_lossy_run() -> None:
 def test_time_sequence_marks_a_closed_window_and_cuts_out_seconds() -> None:
     segments = read(FOLDER / "stopped-reader.pcap")
     figure = time_sequence(segments, 0, seconds=(0, 1.0))
-    assert "window shut (2)" in named(figure) and "fills the window (1)" in named(figure)
+    assert "zero window (2)" in named(figure) and "window full (1)" in named(figure)
     assert max(named(figure)["edge of the window"].x) <= 1.0
 
 
@@ -199,16 +203,16 @@ def test_latency_as_shares_with_medians() -> None:
         "off": exchanges(read(NAGLE))["latency_ms"],
         "on": exchanges(read(FOLDER / "nagle-on.pcap.gz"))["latency_ms"],
     }
-    figure = latency(series, below_ms=1.0, source="two captures")
+    figure = latency(series, below_ms=1.0, source="two captures", lines_ms={"a timer": 40})
     traces = named(figure)
-    assert list(traces) == ["off", "on"]
+    assert list(traces) == ["off", "on", "a timer"]
     assert "median 43.7 ms, n = 200" in figure.data[0].name
     assert traces["off"].y[-1] == 100 and traces["off"].x[-1] == pytest.approx(series["off"].max())
     at_20 = [y for x, y in zip(traces["off"].x, traces["off"].y, strict=True) if x < 20]
     assert at_20[-1] == pytest.approx(10)  # 20 of 200 do not stall
     assert traces["off"].line.dash != traces["on"].line.dash
     assert any("times below 1 ms are not meaningful" in text for text in texts(figure))
-    assert figure.layout.xaxis.title.text == "time per request, ms"
+    assert figure.layout.xaxis.title.text == "time per request, ms (logarithmic)"
     assert figure.layout.yaxis.title.text == "share, %"
 
 
@@ -224,4 +228,5 @@ def test_time_to_ack_beside_the_timers() -> None:
     figure = chart_of_acks({"off": acks}, source=NAGLE)
     assert figure.data[0].name.endswith("n = 400")  # both parts of 200 answers
     assert chart_of_acks({"off": acks}, direction=None).data[0].name.endswith("n = 600")
-    assert sorted(shape.x0 for shape in figure.layout.shapes) == [40, 200]
+    assert [line.x[0] for line in figure.data[1:]] == [40, 200]
+    assert {"40 ms", "200 ms"} <= set(texts(figure))  # include/net/tcp.h TCP_DELACK_MIN and _MAX

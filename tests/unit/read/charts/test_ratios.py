@@ -85,7 +85,7 @@ def test_ratios_shade_the_margin_and_name_the_testbeds() -> None:
 
 def test_ratios_every_condition_has_its_words() -> None:
     said = texts(drawn(*ROWS))
-    assert "<b>0.99</b> (0.98 to 1), 5 runs, 2 disturbed" in said
+    assert "<b>shaped</b> <b>0.99</b> (0.98 to 1), 5 runs, 2 disturbed" in said
     assert any("not compared" in text for text in said)
     assert any("undecided: 3 runs count" in text for text in said)
 

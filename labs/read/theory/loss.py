@@ -1,0 +1,26 @@
+"""What random loss leaves of a loss-based congestion control: the formula of Mathis and others."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from labs.drive.testbed.link import MSS_BYTES
+
+RANDOM_LOSS = 1.31
+"""The constant for independent losses with every segment acknowledged, or counted as such.
+
+Source: Mathis, Semke, Mahdavi, Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance
+Algorithm", CCR 27(3), 1997, table 1. Linux counts acknowledged segments, not ACKs:
+net/ipv4/tcp_cong.c tcp_cong_avoid_ai().
+"""
+FOLLOWS_MATHIS = ("reno", "cubic")
+"""Congestion controls that the formula describes. CUBIC does where the interval between losses is
+short, its Reno-friendly region (RFC 9438, section 4.3)."""
+
+
+def mathis_bytes_s(loss_pct: float, rtt_ms: float, mss_bytes: int = MSS_BYTES) -> float:
+    """Goodput in bytes per second at this share of lost segments, if neither the link nor a window
+    limits it: MSS / RTT * C / sqrt(p)."""
+    if loss_pct <= 0 or rtt_ms <= 0:
+        raise ValueError("the formula needs a loss and a round-trip time above 0")
+    return mss_bytes / (rtt_ms / 1e3) * RANDOM_LOSS / sqrt(loss_pct / 100)

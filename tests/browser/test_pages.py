@@ -1,0 +1,124 @@
+"""Published notebooks in a real browser: a phone, a tablet, a desktop, a dark screen, paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from labs.cli.__main__ import main
+from labs.publish.parameters import declared, read_cells
+from tests.chromium import chromium, open_file
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+HERE = Path(__file__).parent
+FAULTS, FAINT = (
+    (HERE / name).read_text(encoding="utf-8") for name in ("page_faults.js", "faint_texts.js")
+)
+NOTEBOOKS = sorted((HERE.parents[1] / "notebooks").glob("*.ipynb"))
+IDS = [one.stem for one in NOTEBOOKS]
+WINDOWS = ((390, False), (768, False), (1280, False), (390, True))
+"""Widths in pixels, and whether the screen is dark."""
+SHEET_PX = 680
+"""What a sheet of A4 has between margins of 15 mm, at 96 pixels per inch."""
+A4_POINTS = (595, 842)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=IDS)
+def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A notebook of the project as a page, from the recorded runs."""
+    notebook: Path = request.param
+    page = tmp_path_factory.mktemp("pages") / f"{notebook.stem}.html"
+    given = ["--set", "TESTBED=recorded", "--set", f"RUNS={page.parent / 'runs'}"]
+    if "SIZE" in declared(read_cells(notebook)):
+        given += ["--set", "SIZE=full"]
+    assert main(["publish", str(notebook), *given, "--out", str(page)]) == 0
+    return page
+
+
+@pytest.mark.parametrize(("width", "dark"), WINDOWS)
+def test_page_fits_the_window(browser: Browser, published: Path, width: int, dark: bool) -> None:
+    page, seen = open_file(browser, published, width=width, dark=dark)
+    try:
+        assert page.evaluate(FAULTS, False) == []
+        assert page.evaluate(FAINT) == []
+        assert seen.errors == []
+        assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+    finally:
+        page.close()
+
+
+def test_page_fits_a_sheet_of_paper(browser: Browser, published: Path) -> None:
+    page, seen = open_file(browser, published, width=SHEET_PX)
+    try:
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate(FAULTS, True) == []
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.emulate_media(media="screen")
+        assert page.evaluate(FAULTS, False) == [] == seen.errors
+    finally:
+        page.close()
+
+
+def test_page_prints_parameters_and_whole_figures(browser: Browser, published: Path) -> None:
+    page, seen = open_file(browser, published, width=1280)
+    try:
+        figures = titles_and_captions(page)
+        sheets = printed(page, published.with_suffix(".pdf"))
+        assert seen.errors == []
+    finally:
+        page.close()
+    assert 'TESTBED = "recorded"' in " ".join(sheets)
+    assert all(len(sheet) > 20 for sheet in sheets), "an empty sheet"
+    for title, caption in figures:
+        assert any(title in sheet and caption in sheet for sheet in sheets), title
+
+
+def titles_and_captions(page: Page) -> list[tuple[str, str]]:
+    pairs: list[list[str]] = page.eval_on_selector_all(
+        "figure.chart",
+        "all => all.map(it => [it.querySelector('figcaption').textContent,"
+        " it.querySelector('.caption').textContent])",
+    )
+    return [(squeezed(title), squeezed(caption)) for title, caption in pairs]
+
+
+def printed(page: Page, path: Path) -> list[str]:
+    """The text of each sheet, without breaks of lines."""
+    import pypdfium2
+
+    page.pdf(path=path, prefer_css_page_size=True)
+    document = pypdfium2.PdfDocument(path)
+    assert {tuple(round(side) for side in sheet.get_size()) for sheet in document} == {A4_POINTS}
+    return [squeezed(sheet.get_textpage().get_text_range()) for sheet in document]
+
+
+def squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_legend_hides_and_shows_a_line(browser: Browser, published: Path) -> None:
+    page, _ = open_file(browser, published, width=1280)
+    try:
+        button = page.locator(".legend button").first
+        figure = page.locator("figure.chart", has=page.locator(".legend")).first
+        before = figure.locator(".trace").count()
+        button.click()
+        assert button.get_attribute("aria-pressed") == "false"
+        page.wait_for_function("() => document.querySelector('.legend button[aria-pressed=false]')")
+        assert figure.locator(".trace").count() < before
+        button.click()
+        assert figure.locator(".trace").count() == before
+    finally:
+        page.close()
