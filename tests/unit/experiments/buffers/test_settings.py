@@ -68,7 +68,7 @@ def test_results_of_httping_are_two_round_trips() -> None:
     rtt_ms = real_study("6.1").run("httping").link.measured.rtt_ms
     assert found.httping_ms == pytest.approx(2 * rtt_ms, rel=0.01)
     assert row("6.1", "default").httping_ms is None
-    assert "httping says 80.1 ms" in describe(
+    assert "httping reports 80.1 ms" in describe(
         real_study("6.1").results().query("condition == 'httping'")
     )
 
