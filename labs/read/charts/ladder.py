@@ -45,7 +45,7 @@ from labs.read.flows.stalls import NAGLE_AND_DELAYED_ACK, NOBODY, find_stalls
 MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX = 28
 TOP_PX = 88
-TIMES_PX, NOTES_PX, RIGHT_PX = 70, 120, 28
+LEFT_PX, DIGIT_PX, NOTES_PX, RIGHT_PX = 22, 7, 120, 28
 """The margins: the left one holds the times, the right one the marks of packets."""
 SLANT, STALL = 0.45, 2.3
 NOTE_LETTERS = 16
@@ -163,8 +163,13 @@ def ladder(
     figure.update_xaxes(visible=False, range=[0, 1], fixedrange=True)
     figure.update_yaxes(visible=False, range=[height, -1.3])
     noted = any(one.note for one in arrows)
+    longest = max(len(one.time) for one in arrows)
     return figure.update_layout(
-        margin={"t": TOP_PX, "l": TIMES_PX, "r": NOTES_PX if noted else RIGHT_PX}
+        margin={
+            "t": TOP_PX,
+            "l": LEFT_PX + DIGIT_PX * longest,
+            "r": NOTES_PX if noted else RIGHT_PX,
+        }
     )
 
 
