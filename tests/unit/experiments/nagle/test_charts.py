@@ -49,7 +49,7 @@ def test_by_condition_has_bars_prediction_and_article() -> None:
     assert drawn["predicted"].x[0] == pytest.approx(39.6, abs=0.05)
     assert list(drawn["the article"].x) == [44.619, 14.285]
     said = re.sub("<[^>]*>", "", texts(figure)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "off  90 % stall | 39.7 ms · ┃ predicted 39.6 · ● article 44.6" in said
+    assert "off  90 % stall | 39.7 ms · | predicted 39.6 · ● article 44.6" in said
     assert "quickack  below 1 ms" in said and CAPTION in said
 
 

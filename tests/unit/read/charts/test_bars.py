@@ -63,5 +63,5 @@ def test_bars_have_words_above_them() -> None:
 def test_beside_leaves_out_what_is_not_known() -> None:
     assert beside("", "") == ""
     assert re.sub("<[^>]*>", "", beside("1", "2")).replace("\N{NO-BREAK SPACE}", " ") == (
-        " · ┃ predicted 1 · ● article 2"
+        " · | predicted 1 · ● article 2"
     )
