@@ -10,7 +10,7 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.condition import as_settings, read_settings
-from labs.experiments.buffers.buffer_sizes import COLUMNS, buffer_rows, in_words
+from labs.experiments.buffers.buffer_sizes import COLUMNS, buffer_rows, in_kib
 from labs.experiments.buffers.charts.goodput_bars import by_condition
 from labs.experiments.buffers.conditions import (
     ARTICLE,
@@ -245,15 +245,15 @@ def test_buffer_rows_have_what_setsockopt_granted() -> None:
 
 
 def test_buffer_rows_of_a_buffer_set_by_hand() -> None:
-    rows = in_words(buffer_rows(real_study("6.1").runs))
+    rows = in_kib(buffer_rows(real_study("6.1").runs))
     by_hand = rows[(rows["condition"] == "by-hand") & (rows["whose"] == "receiver")].iloc[0]
     assert (by_hand["set by"], by_hand.requested, by_hand.granted, by_hand["core maximum"]) == (
         "setsockopt",
-        "128\N{NO-BREAK SPACE}KiB",
-        "256\N{NO-BREAK SPACE}KiB",
-        "208\N{NO-BREAK SPACE}KiB",
+        "128",
+        "256",
+        "208",
     )
-    odd = rows[(rows["condition"] == "setsockopt") & (rows["requested"] == "212,993")]
+    odd = rows[(rows["condition"] == "setsockopt") & (rows["requested"] == "208.001")]
     assert len(odd) == 2
 
 
