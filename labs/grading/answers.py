@@ -83,4 +83,5 @@ def _number(value: ast.expr) -> float:
         if isinstance(found, complex):
             raise BadInput(f"it is not a real number. {ALLOWED}")
         return found
-    raise BadInput(f"it uses {type(value).__name__}. {ALLOWED}")
+    what = f"the name {value.id}" if isinstance(value, ast.Name) else "more than arithmetic"
+    raise BadInput(f"it uses {what}. {ALLOWED}")

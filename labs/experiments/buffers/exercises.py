@@ -40,7 +40,7 @@ BUFFERS_MIB = (41.0, 45.6)
 STOP_AND_WAIT = "A1.18"
 """The claim with the article's block, its rate, and the round trip that the article assumed."""
 SHARE_SCALE = 2
-WITNESSES_RATE_MBIT, WITNESSES_MIB = 150.0, 128
+WITNESSES_RATE_MBIT, WITNESSES_MIB = 200.0, 128
 """The link and the file on which notebook 07 compares two testbeds."""
 
 # Tolerances in %, below the 4.9 % that MB and MiB differ by unless a reason is given.

@@ -15,6 +15,7 @@ from typing import Any
 
 from labs.drive.condition import seed_of
 from labs.drive.kernel.versions import age, read_kernel_spec, release_of
+from labs.drive.parameters.declare import did_you_mean
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import canonical, digest
 from labs.drive.record.stored_files import read_bytes
@@ -28,6 +29,8 @@ SUMS = "SHA256SUMS"
 PROSE = "DATASETS.md"
 LIVE = 'Set TESTBED = "virtual" to run it.'
 SHOWN = 3
+LISTED = 8
+"""A line names at most this many conditions; `labs runs list` has them all."""
 
 
 class NotRecorded(BadInput):
@@ -119,8 +122,10 @@ def _one(lab: str, requested: Mapping[str, Any], known: Sequence[Run]) -> Run:
     name = requested["condition"]["name"]
     same_name = [run for run in known if run.condition == name]
     if not same_name:
-        available = ", ".join(sorted({run.condition for run in known})) or "none"
-        raise NotRecorded(name, f"no recorded run of `{name}` (recorded: {available}). {LIVE}")
+        available = sorted({run.condition for run in known}) or ["none"]
+        near = did_you_mean(name, available)
+        listed = ", ".join(available) if len(available) <= LISTED else f"{len(available)} others"
+        raise NotRecorded(name, f"no recorded run of `{name}`{near} (recorded: {listed}). {LIVE}")
     differing = {run: _differences(requested, run) for run in same_name}
     found = [run for run, differences in differing.items() if not differences]
     if found:

@@ -150,7 +150,8 @@ def test_checked_lab_is_the_one_that_the_notebook_checks() -> None:
     book = notebook(check=True)
     book.cells[1].source = 'import labs\n\np = labs.check("./mylab.py", globals())'
     assert checked_lab(book) == "./mylab.py"
-    for other in ([], {}, {"cells": 3}, {"cells": [3]}, {"cells": [{"cell_type": "code"}]}):
+    others: list[Any] = [[], {}, {"cells": 3}, {"cells": [3]}, {"cells": [{"cell_type": "code"}]}]
+    for other in others:
         assert checked_lab(other) is None
 
 

@@ -134,7 +134,7 @@ def test_matching_compares_numbers_by_value(data: Path) -> None:
             r"with transfer_mib = 1 \(recorded: 1024\), client = wget \(recorded: discard\)\. ",
         ),
         ({"sysctls": {}}, r"= none \(recorded: net.ipv4.tcp_wmem=4096 16384 52428800\)"),
-        ({"name": "bth"}, r"no recorded run of `bth` \(recorded: both, default\)\. "),
+        ({"name": "bth"}, r"`bth`; did you mean both\? \(recorded: both, default\)\. "),
     ],
 )
 def test_matching_says_what_is_recorded_instead(
