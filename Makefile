@@ -8,8 +8,8 @@ PROVIDER := libvirt
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab student test box test-vm test-bare fuzz-capture fuzz-runs benchmark
-.PHONY: benchmark-capture figure host-variants kernel-reproducible lock clean
+.PHONY: help ready lab student test box test-vm test-browser test-bare fuzz-capture fuzz-runs
+.PHONY: benchmark benchmark-capture figure host-variants kernel-reproducible lock clean
 
 help:                   ## say what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -43,6 +43,10 @@ box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVID
 test-vm: FOR = vm
 test-vm: ready          ## the tests on two virtual machines, which come up for them and go
 	@setup/test-vm.sh
+
+test-browser: FOR = test
+test-browser: ready     ## published pages and JupyterLab in a real browser
+	LABS_REQUIRE=browser $(BIN)/pytest tests/browser
 
 test-bare:              ## lab and test on a bare Debian (RELEASE=trixie, AS=user); needs root
 	@setup/system.sh bare

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 sha256() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi; }
-wanted=$(cat requirements.lock pyproject.toml | sha256 | cut -d' ' -f1)
+wanted=$(cat requirements.lock pyproject.toml setup/ipython_kernel_config.py | sha256 | cut -d' ' -f1)
 stamp=.venv/made-from
 if [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && .venv/bin/python -c '' 2>/dev/null; then
     exit 0
@@ -21,5 +21,6 @@ pip() { .venv/bin/python -m pip --disable-pip-version-check install --quiet "$@"
 # Modules are compiled as they are used: a third of the time would go into the many that are not.
 pip --no-compile --require-hashes --requirement requirements.lock
 pip --no-deps --no-build-isolation --editable .
+install -D -m 644 setup/ipython_kernel_config.py .venv/etc/ipython/ipython_kernel_config.py
 echo "$wanted" >$stamp
 echo "made .venv in $((SECONDS - started)) s"

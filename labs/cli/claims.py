@@ -107,13 +107,14 @@ def _sources(lab: Lab, where: str | None) -> tuple[Source, ...]:
     from labs.errors import Missing
     from labs.read.claims.sources import sources_of
     from labs.read.runs import recorded
+    from labs.read.runs.archive import is_packed
 
     if where is not None:
-        return sources_of(lab, Path(where), where)
+        return sources_of(lab, Path(where), where if is_packed(Path(where)) else "")
     own = Path(DEFAULT_FOLDER)
     found: list[Source] = []
     if (own / STUDIES / f"{lab.name}.json").is_file():
-        found += sources_of(lab, own, DEFAULT_FOLDER)
+        found += sources_of(lab, own)
     try:
         places = recorded.places(lab.name)
     except Missing:

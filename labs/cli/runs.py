@@ -95,6 +95,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--with-host", action="store_true", help="include host.json, which describes the machine"
     )
     _configure_record(verb)
+    _configure_table(verb)
+
+
+def _configure_table(verb: Callable[..., argparse.ArgumentParser]) -> None:
     flat = verb(
         "table",
         "write one row per run, with all inputs and results, for other programs",

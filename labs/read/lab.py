@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +18,7 @@ from labs.drive.condition import Condition, Group
 from labs.drive.parameters.declare import LabParameters, did_you_mean
 from labs.drive.record.stored_files import AGAIN
 from labs.drive.result_columns import Column, Margin, Note, columns_of
-from labs.errors import BadInput, Damaged
+from labs.errors import BadInput, Damaged, LabError
 from labs.read.runs.raw_files import UNEXPECTED
 
 if TYPE_CHECKING:
@@ -129,14 +130,18 @@ class Lab:
         """What the lab finds in a run; computed once for each run.
 
         Raises Damaged for a run whose content a lab of the project does not expect. What a
-        reader's own lab raises is passed on: it is more likely an error of that lab.
+        reader's own lab raises is more likely an error of that lab: BadInput with the line.
         """
         if run not in self._found:
             module = self.require("results")
             try:
                 self._found[run] = _as_found(module.results(run))
-            except UNEXPECTED as error:
+            except LabError:
+                raise
+            except Exception as error:
                 if self.source is not None:
+                    raise _fault(self.source, run, error) from error
+                if not isinstance(error, UNEXPECTED):
                     raise
                 raise Damaged(
                     f"{run.path}: the lab {self.name} cannot compute results from what it holds "
@@ -175,6 +180,18 @@ class Lab:
                 "labs.drive.result_columns"
             )
         return self._margin
+
+
+def _fault(source: Path, run: Run, error: Exception) -> BadInput:
+    """An error of a reader's own lab in one line: the last line of their file that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = source.resolve()
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
+    where = f"{source}:{lines[-1]}" if lines else str(source)
+    return BadInput(
+        f"{where}: results of {run.condition} raises {type(error).__name__}: {error}. "
+        f"Fix {source.name}; the run is kept in {run.path}"
+    )
 
 
 def _as_found(results: Any) -> Found:

@@ -1,28 +1,46 @@
-"""Progress of a study while its runs are performed: one line, in a notebook or on a terminal."""
+"""Progress of a study while its runs are performed, in a notebook or on a terminal: the plan, then
+one line with what is done and how long the rest will take."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
 from labs.launch.locks import WAITING
 from labs.read.display.format import printable
 
-READY = ("made", "there already")
+MADE, EXISTS = "made", "there already"
+READY = (MADE, EXISTS)
+LONG_S = 90.0
+"""From here on a remaining time is given in minutes."""
 CELLS = 24
 LONGEST_LINE = 100
 
 
 class Bar:
-    """A progress bar for the runs of a study; nothing is shown if all of them exist already."""
+    """A progress bar for the runs of a study; nothing is shown if all of them exist already.
 
-    def __init__(self, lab: str, conditions: Sequence[str]) -> None:
+    `groups` are the titles of the conditions' groups, for the plan that is printed first.
+    """
+
+    def __init__(
+        self,
+        lab: str,
+        conditions: Sequence[str],
+        groups: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._lab = lab
+        self._groups = groups
         self._at = dict.fromkeys(conditions, "")
         self._shown = False
         self._display: Any = None
+        self._clock = clock
+        self._started_s = 0.0
 
     def __enter__(self) -> Bar:
         return self
@@ -34,20 +52,46 @@ class Bar:
     def tell(self, condition: str, line: str) -> None:
         """Receive a progress line of one run from `labs.launch.launch.run`."""
         self._at[condition] = line
+        if not self._shown and line != EXISTS:
+            self._started_s = self._clock()
+            self._say(self.plan())
         if line.startswith(WAITING):
             self._say(f"{self._lab} {condition}: {line}")
-        if self._shown or line != "there already":
+        if self._shown or line != EXISTS:
             self._show(line in READY)
 
+    def plan(self) -> str:
+        """`buffers: 30 runs; 3 exist, 27 to perform. Conditions: 10 Sweep, 20 Memory pressure`."""
+        counts = Counter(self._groups)
+        total, exist = len(self._at), sum(line == EXISTS for line in self._at.values())
+        runs = "1 run" if total == 1 else f"{total} runs"
+        said = f"{self._lab}: {runs}; {exist} exist, {total - exist} to perform"
+        if len(counts) < 2:
+            return said
+        parts = ", ".join(f"{count} {title}" for title, count in counts.items())
+        return f"{said}. Conditions: {parts}"
+
+    def left(self) -> str:
+        """`about 3 min left`, by the time that the runs so far took; empty before the first."""
+        made = sum(line == MADE for line in self._at.values())
+        waiting = sum(line not in READY for line in self._at.values())
+        if not made or not waiting:
+            return ""
+        seconds = (self._clock() - self._started_s) / made * waiting
+        said = f"{seconds:.0f} s" if seconds < LONG_S else f"{seconds / 60:.0f} min"
+        return f"about {said} left"
+
     def text(self) -> str:
-        """`buffers ████████░░░░ 2 of 3 runs | both: 4 s`."""
+        """`buffers ████████░░░░ 2 of 3 runs | about 4 s left | both: 4 s`."""
         ready = sum(line in READY for line in self._at.values())
         full = round(CELLS * ready / max(1, len(self._at)))
         under_way = [
             f"{name}: {line}" for name, line in self._at.items() if line and line not in READY
         ]
         bar = "█" * full + "░" * (CELLS - full)
-        parts = [f"{self._lab} {bar} {ready} of {len(self._at)} runs", *under_way]
+        left = self.left()
+        said = f"{self._lab} {bar} {ready} of {len(self._at)} runs"
+        parts = [said, *([left] if left else []), *under_way]
         return printable(" | ".join(parts))[:LONGEST_LINE]
 
     def _say(self, line: str) -> None:

@@ -271,7 +271,8 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
 
 def _made(p: LabParameters, fresh: bool, jobs: int | None) -> Study:
     lab = lab_of(p)
-    with Bar(lab.name, titles(lab, p)) as bar:
+    groups = [lab.title_of(one.group) for one in lab.conditions(p)]
+    with Bar(lab.name, titles(lab, p), groups) as bar:
         made = launch.run(lab, p, fresh=fresh, jobs=jobs, progress=bar.tell)
     return _of_runs(made.file, made.runs, p, lab, live=True)
 

@@ -208,15 +208,20 @@ def test_session_in_jupyterlab(opened: Notebook) -> None:
 
 
 def solutions_are_hidden(opened: Notebook) -> None:
-    """Neither the source nor the output of a solution can be seen, after Run All either."""
-    solutions = opened.tagged("solution")
+    """Neither the source nor the output of a solution can be seen, although it has run.
+
+    JupyterLab shows hidden output again when a cell runs (`outputs_hidden`), so a solution is below
+    a heading that is collapsed.
+    """
+    solutions = [one for one in opened.tagged("solution") if one["cell_type"] == "code"]
     assert solutions and all(outputs(one) for one in solutions)
     for one in solutions:
         widget = opened.widget(one)
         assert not widget.locator(".cm-content").is_visible()
         assert not widget.locator(".jp-OutputArea-output").first.is_visible()
-        widget.locator(".jp-Placeholder").first.click()  # as a student uncovers it
-        assert widget.locator(".cm-content").is_visible()
+    headings = [one for one in opened.tagged("solution") if one["cell_type"] == "markdown"]
+    opened.widget(headings[0]).locator(".jp-showHiddenCellsButton").click()
+    assert opened.widget(solutions[0]).locator(".jp-OutputArea-output").first.is_visible()
 
 
 def a_guess_is_written(opened: Notebook) -> dict[str, Any]:

@@ -325,7 +325,7 @@ class LabParameters:
     memory_mib: int = parameter(
         4096, unit="MiB", low=1024, high=65536, help="memory of the virtual testbed's kernel"
     )
-    capture: bool = parameter(False, help="also keep the packets of both hosts")
+    capture: bool = parameter(False, help="also keep the client's packets")
     repetitions_min: int = parameter(
         5,
         low=1,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer, settings_of
-from labs.read.display.format import NBSP, in_three_digits, size_in_words
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.rich_output import Table, Text
 from labs.read.readings.goodput import download, own_socket
 from labs.read.runs.run import Run
@@ -30,6 +30,8 @@ COLUMNS = (
     "allows MiB/s",
     "measured MiB/s",
 )
+EXACT = ("requested", "core maximum", "granted")
+ROUNDED = ("used", "advertised", "usable window")
 WHOSE = {"receive": "receiver", "send": "sender"}
 CAPS = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
 ENOUGH = "the default is enough"
@@ -51,35 +53,31 @@ def buffer_rows(runs: Iterable[Run]) -> Table:
     )
 
 
-def in_words(rows: Table) -> Table:
-    """The same to be read: asked and granted sizes to the byte, all else in three digits."""
-    exact = ("requested", "core maximum", "granted")
-    rounded = ("used", "advertised", "usable window")
-    speeds = ("allows MiB/s", "measured MiB/s")
+def in_kib(rows: Table) -> Table:
+    """The same with sizes in KiB: requested and granted ones to the byte, the others rounded."""
     words = {
-        **{name: rows[name].map(_exactly) for name in exact},
-        **{name: rows[name].map(_rounded) for name in rounded},
-        **{name: rows[name].map(_speed) for name in speeds},
+        **{name: rows[name].map(_exactly) for name in EXACT},
+        **{name: rows[name].map(_rounded) for name in ROUNDED},
+        **{name: rows[name].map(_speed) for name in ("allows MiB/s", "measured MiB/s")},
     }
-    return Table(rows.assign(**words))
+    table = Table(rows.assign(**words))
+    table.attrs["units"] = dict.fromkeys((*EXACT, *ROUNDED), "KiB")
+    return table
 
 
 def _exactly(size: int | None) -> str:
-    """A size that is a round number of KiB or MiB in these, else in bytes: 50 MiB, 212,993."""
+    """A size in KiB to the byte: 51,200; 208.001."""
     if size is None or size != size:
         return ""
-    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
-        if size and size % unit == 0:
-            return f"{size // unit:,}{NBSP}{name}"
-    return f"{size:,}"
-
-
-def _speed(value: float | None) -> str:
-    return "" if value is None else in_three_digits(value)
+    return f"{size / KIB:,.3f}".rstrip("0").rstrip(".")
 
 
 def _rounded(size: int | None) -> str:
-    return "" if size is None else size_in_words(size).replace(" ", NBSP)
+    return "" if size is None or size != size else f"{size / KIB:,.0f}"
+
+
+def _speed(value: float | None) -> str:
+    return "" if value is None or value != value else in_three_digits(value)
 
 
 def _rows(run: Run) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What the lab `buffers` runs: every condition, from the parameters."""
+"""The conditions of the lab `buffers`, from its parameters."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ SHAPER = Group("shaper", "The shaper's burst")
 GROUPS = (ARTICLE, REQUESTS, SWEEP, SHARE, LOSS, PRESSURE, SHAPER)
 
 DEFAULT, SENDER_RAISED, BOTH_RAISED = "default", "wmem", "both"
-"""The kernels' own buffers, a larger one at the sender alone, and at both ends."""
+"""The default buffers, an enlarged send buffer alone, and enlarged buffers at both ends."""
 SHAPED_SIZES_KIB = (256, 4096, 51200)
 SWEEP_KIB = tuple(64 << step for step in range(12))
-"""64 KiB to 128 MiB; between them stand multiples of the BDP, where the curve bends."""
+"""64 KiB to 128 MiB; multiples of the BDP are added, where the curve bends."""
 SWEEP_BDP = (0.5, 1.0, 1.5, 1.75, 2.0, 2.25, 2.5)
 SWEEP_BDP_SMALL = (0.5, 1.0, 1.5, 2.0, 2.25)
 ADV_WIN_SCALES = (-2, -1, 0, 1, 2, 3)
 ADV_BUFFER_BDP = 1.0
 LOSSES_PCT = (0.0, 0.001, 0.01, 0.1, 1.0)
 ALGORITHMS = ("reno", "cubic", "bbr")
-# The loss series has its own link: at the article's, one loss in a thousand would take an hour.
+# The loss series has its own link: on the article's, a run with 0.1 % loss would take an hour.
 LOSS_RATE_MBIT, LOSS_DELAY_MS, LOSS_S = 100.0, 40.0, 20.0
 LOSS_QUEUE_PACKETS = 10_000
 SHORT_S = 15.0
-"""Enough for a download whose buffers are watched, and not its speed."""
+"""The limit of downloads that show the size of buffers, and not a speed."""
 # Pages of memory for TCP: it comes under pressure at 512 KiB, less than one flow needs here, and
 # leaves it at 256 KiB; the hard limit of 512 MiB is out of reach.
 PRESSURE_PAGES = (64, 128, 131_072)
@@ -64,20 +64,19 @@ SMALL = (
     "pressure",
 )
 
-# What tells two machines from the virtual kernel, in minutes: no delay and delay, no shaper, the
-# buffers of the article.
+# A few minutes on two machines: no shaper, no delay, and the article's buffers.
 SMALL_ON_MACHINES = ("unshaped", "shaped", DEFAULT, SENDER_RAISED, BOTH_RAISED, "rmem100")
 
 
 def conditions(p: Buffers) -> tuple[Condition, ...]:
-    """The conditions that parameters ask for: those of `only`, or those of the size."""
+    """The requested conditions: those of `only`, or those of the size."""
     every = {condition.name: condition for condition in _every(p)}
     if p.only or p.size == "full":
         return tuple(every[name] for name in p.chosen(tuple(every)))
     if p.testbed == "vagrant":
         return tuple(every[name] for name in SMALL_ON_MACHINES)
     sweep = [name_of_size(bytes_) for bytes_ in _of_bdp(p, SWEEP_BDP_SMALL)]
-    # Where the BDP is next to nothing, its multiples are one size.
+    # With a very small BDP, its multiples are one size.
     return tuple(every[name] for name in dict.fromkeys((*SMALL, *sweep)))
 
 
@@ -105,7 +104,7 @@ def _condition(
 
 
 def _article(p: Buffers, base: Settings) -> Iterator[Condition]:
-    """The article's own rows, in its order, with its use of httping among them."""
+    """The article's own measurements, in its order, including httping."""
     shaped, undelayed = link(p), _without_delay(p)
     raised = round(p.buffer_mib * MIB)
     httping = replace(base, steps=HTTPING, transfer_bytes=KIB)
@@ -138,7 +137,7 @@ def _sweep(p: Buffers, base: Settings) -> Iterator[Condition]:
 
 
 def _adv_win_scale(p: Buffers, base: Settings) -> Iterator[Condition]:
-    """One receive buffer, and the share of it that the kernel is told not to use as window."""
+    """One receive buffer, with every share of it that the kernel can reserve for overhead."""
     size = _of_bdp(p, (ADV_BUFFER_BDP,))[0]
     for scale in ADV_WIN_SCALES:
         sysctls = {
@@ -154,7 +153,7 @@ def _adv_win_scale(p: Buffers, base: Settings) -> Iterator[Condition]:
 
 
 def _setsockopt(p: Buffers, base: Settings) -> Iterator[Condition]:
-    """What setsockopt grants, with the default cap and a raised one; a buffer set by hand."""
+    """What setsockopt grants with the default cap and a raised one; a buffer set by hand."""
     grants, cap = replace(base, steps=GRANTS), str(64 * MIB)
     raised = {"client": {"net.core.rmem_max": cap, "net.core.wmem_max": cap}}
     by_hand = replace(base, client=DISCARD, client_rcvbuf_bytes=131072, limit_s=SHORT_S)
@@ -206,7 +205,7 @@ def three(size_bytes: int) -> str:
 
 
 def fixed(send_bytes: int | None, receive_bytes: int | None) -> Sysctls:
-    """The sysctls that fix the sender's and the receiver's buffers; None leaves one as it is."""
+    """The sysctls that fix the send and the receive buffer; None leaves a buffer to the kernel."""
     sysctls: dict[str, dict[str, str]] = {}
     if send_bytes is not None:
         sysctls["server"] = {WMEM: three(send_bytes)}
@@ -227,8 +226,8 @@ def _of_bdp(p: Buffers, shares: tuple[float, ...]) -> list[int]:
 
 
 def link(p: Buffers) -> Link:
-    """The shaped link; the article's own keeps netem's default queue, others get one and a half
-    BDP (packets are counted one by one behind a router, so there too).
+    """The shaped link; the article's own has netem's default queue, others one and a half BDP
+    (behind a router, too, because packets are counted one by one there).
 
     BadInput for loss on the sender itself: there netem drops what TCP hands down in one piece, up
     to 45 packets at a time, whatever the offloads (net/ipv4/tcp_output.c builds them so).

@@ -1,4 +1,4 @@
-"""A study of the lab `buffers` in sentences, as Markdown with the figures in it."""
+"""A study of the lab `buffers` in sentences, as Markdown that contains the figures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["describe", "describe_run", "remarks", "tell_httping", "tell_kernels", "tell_reckoning"]
 
 MOST_PCT = 50.0
-# Shares of the BDP: from here on the link is full, and from there on a queue holds more than it.
+# Data in flight as a share of what fills the link: at the first it is full, at the second as much
+# again waits in the queue.
 FULL, QUEUED = 0.95, 2.0
 BOUNDS = {
     LINE: "the rate of the link",
@@ -38,9 +39,8 @@ BOUNDS = {
     SEND_BUFFER: "the send buffer",
 }
 HELD = {
-    "receive window": "the receiver's window kept the sender from sending more",
-    "send buffer": "the sender's own buffer was full: what it holds waits to be acknowledged, "
-    "and nothing more fits in",
+    "receive window": "the receive window limited the sender",
+    "send buffer": "the send buffer limited the sender: it was full of unacknowledged data",
 }
 
 
@@ -57,12 +57,12 @@ def describe(table: DataFrame) -> str:
 def _one(row: dict[Any, Any]) -> str:
     if not is_known(row["bytes"]):
         return "no download." + (
-            f" httping says {milliseconds(row['httping_ms'])}."
+            f" httping reports {milliseconds(row['httping_ms'])}."
             if is_known(row["httping_ms"])
             else ""
         )
     if NO_RATE in row["note_codes"].split():
-        said = "no figure: on virtual time nothing limits a link that is not shaped."
+        said = "no meaningful rate: an unshaped link is unlimited in virtual time."
         if is_known(row["article_mib_s"]):
             said += (
                 f" The article has {row['article_mib_s']:g} MiB/s ({row['article_claim']}), "
@@ -71,7 +71,7 @@ def _one(row: dict[Any, Any]) -> str:
         return said
     said = f"{in_three_digits(row['goodput_mib_s'])} MiB/s over the whole file"
     if is_known(row["steady_mib_s"]):
-        said += f", {in_three_digits(row['steady_mib_s'])} in the last third of the time"
+        said += f", {in_three_digits(row['steady_mib_s'])} in the last third"
     said += "."
     if is_known(row["predicted_mib_s"]):
         said += (
@@ -86,7 +86,7 @@ def _one(row: dict[Any, Any]) -> str:
 
 
 def _of_the_article(row: dict[Any, Any]) -> str:
-    """The article's figures, each with what it is a figure of."""
+    """The article's figures, each with the part of the download that it refers to."""
     known = {
         "over the whole file": row["article_mib_s"],
         "in the steady state": row["article_steady_mib_s"],
@@ -97,38 +97,38 @@ def _of_the_article(row: dict[Any, Any]) -> str:
 
 
 def describe_run(run: Run) -> str:
-    """What one download shows: the link's BDP, what was in flight, what held the sender back."""
+    """One download: the link's BDP, the data in flight, and what limited the sender."""
     if not settings_of(run).is_download:
         return f"Nothing is downloaded under the condition {run.condition}."
     found, bdp = window(run), bdp_bytes(run)
     if found is None:
         return (
             f"The transfer took {1e3 * download(run).duration_s:.2g} ms and was over before "
-            "the first sample: there is no timeline to look at."
+            "the first sample, so there is no timeline."
         )
     link = run.link.measured
     said = []
     if bdp is not None:
         said.append(
-            f"The link carries {link.rate_mbit:.4g} Mbit/s and a round trip takes "
+            f"The link carries {link.rate_mbit:.4g} Mbit/s and its RTT is "
             f"{milliseconds(link.rtt_ms)}, so {_bdp_in_words(run, bdp)} must be in flight to "
-            "keep it busy (the bandwidth-delay product, BDP)."
+            "fill it (the bandwidth-delay product, BDP)."
         )
     said.append(
-        f"Usually **{size_in_words(found.usually_in_flight_bytes)}** were in flight, at most "
-        f"{size_in_words(found.in_flight_bytes)}. The receiver offered a window of at most "
-        f"{size_in_words(found.offered_bytes)}, and the sender's congestion window reached "
+        f"The median of the data in flight was **{size_in_words(found.usually_in_flight_bytes)}**, "
+        f"the maximum {size_in_words(found.in_flight_bytes)}. The receiver advertised at most "
+        f"{size_in_words(found.offered_bytes)}, and the congestion window reached "
         f"{size_in_words(found.congestion_bytes)}."
     )
     if bdp is not None:
         # In flight is counted in payload; the link carries headers, too.
         share = found.usually_in_flight_bytes / (bdp * theory.payload_share())
         said.append(
-            f"So {100 * share:.2g} % of the payload that the link carries was in flight."
+            f"This is {100 * share:.2g} % of the payload that fills the link."
             if share < FULL
-            else "So the link was full."
+            else "This fills the link."
             if share < QUEUED
-            else "So the link was full, and most of that waited in the queue before it."
+            else "This fills the link, and most of it waited in the queue in front of the link."
         )
     again = run.nstat("server").get("TcpRetransSegs", 0)
     if again:
@@ -137,7 +137,7 @@ def describe_run(run: Run) -> str:
 
 
 def _bdp_in_words(run: Run, bdp: float) -> str:
-    """The BDP, or below what it is where the RTT is too short to be measured."""
+    """The BDP, or an upper bound of it if the RTT is too short to be measured."""
     link = run.link.measured
     if link.rate_mbit is None or link.rtt_ms >= RTT_BELOW_MS:
         return f"**{size_in_words(bdp)}**"
@@ -145,7 +145,7 @@ def _bdp_in_words(run: Run, bdp: float) -> str:
 
 
 def _held_back(found: Window) -> list[str]:
-    """What held the sender back for most of the time, by its kernel's own clocks."""
+    """What limited the sender for most of the time, by its kernel's own clocks."""
     return [
         f"For {share:.0f} % of the time {HELD[name]}."
         for name, share in found.limited_pct.items()
@@ -154,31 +154,31 @@ def _held_back(found: Window) -> list[str]:
 
 
 def tell_httping(table: DataFrame) -> Words:
-    """What httping says beside the handshake on the same link; says so where it was not run."""
+    """What httping reports, and the time of a handshake on the same link."""
     rows = table[table["httping_ms"].notna()]
     if rows.empty:
-        return Words("No run here started httping.")
+        return Words("No run of this study started httping.")
     row = rows.iloc[0]
     said, rtt = float(row["httping_ms"]), float(row["rtt_ms"])
     if rtt <= 0:
-        return Words("The link has no round trip to speak of.")
+        return Words("The link has no measurable RTT.")
     return Words(
-        f"`httping` says **{milliseconds(said)}**. A TCP handshake on the same port takes "
-        f"**{milliseconds(rtt)}**. That is {said / rtt:.2f} times as much: httping's time is that "
-        "of a connection *and* of a request on it, two round trips one after the other."
+        f"`httping` reports **{milliseconds(said)}**. A TCP handshake on the same port takes "
+        f"**{milliseconds(rtt)}**. The ratio is {said / rtt:.2f}, because httping times the "
+        "handshake *and* a request: two round trips."
     )
 
 
 def tell_reckoning(table: DataFrame) -> Words:
-    """The buffer that follows from httping's time, the true BDP, and the one that was enough."""
+    """The buffer that follows from httping's time, the true BDP, and the buffer that sufficed."""
     timed, found = table[table["httping_ms"].notna()], smallest(table)
     if timed.empty or not found:
-        return Words("This needs a run of `httping` and a sweep over buffer sizes.")
+        return Words("This needs a run of `httping` and a sweep of buffer sizes.")
     row, rate = timed.iloc[0], float(found[0].rate_mbit)
     believed = theory.bdp_bytes(rate, float(row["httping_ms"]))
     told = (
-        f"With httping's {milliseconds(float(row['httping_ms']))} for the round trip the BDP "
-        f"would be {size_in_mb(believed)}. It is {size_in_mb(found[0].bdp_bytes)}."
+        f"With httping's {milliseconds(float(row['httping_ms']))} as the RTT, the BDP would be "
+        f"{size_in_mb(believed)}. It is {size_in_mb(found[0].bdp_bytes)}."
     )
     return Words(" ".join([told, *(_enough(one, believed) for one in _one_a_kernel(found))]))
 
@@ -186,12 +186,12 @@ def tell_reckoning(table: DataFrame) -> Words:
 def _enough(found: Smallest, believed: float) -> str:
     if found.buffer_bytes is None or found.of_the_bdp is None:
         return (
-            f"On Linux {found.kernel} no buffer that was tried filled the link, so the runs "
-            "do not say which would."
+            f"On Linux {found.kernel} no buffer of the sweep filled the link, so the runs do not "
+            "say which one would."
         )
     said = (
         f"On Linux {found.kernel} the smallest of the {found.points} sizes that reaches "
-        f"{FULL_PCT:.0f} % of the line is {size_in_mb(found.buffer_bytes)}, "
+        f"{FULL_PCT:.0f} % of the line rate is {size_in_mb(found.buffer_bytes)}, "
         f"{found.of_the_bdp:.2f} times the BDP{_below(found)}."
     )
     right_pct = article().claim("A1.10").tolerance_pct or 0.0
@@ -223,7 +223,7 @@ def _kept_back(found: Smallest) -> str:
 def _below(found: Smallest) -> str:
     if found.below_bytes is None or found.below_pct is None:
         return ""
-    return f" ({size_in_mb(found.below_bytes)} reach {found.below_pct:.0f} %)"
+    return f" ({size_in_mb(found.below_bytes)} reaches {found.below_pct:.0f} %)"
 
 
 def _one_a_kernel(found: list[Smallest]) -> list[Smallest]:
@@ -235,7 +235,7 @@ def _one_a_kernel(found: list[Smallest]) -> list[Smallest]:
 
 @dataclass(frozen=True)
 class _Seen:
-    """One kernel's run with the sender's buffer raised."""
+    """One kernel's run with an enlarged send buffer."""
 
     kernel: str
     speed_mib_s: float
@@ -249,15 +249,15 @@ class _Seen:
 
 
 def tell_kernels(table: DataFrame, other: DataFrame) -> Words:
-    """Why one kernel is faster than the other where only the sender's buffer was raised.
+    """Why one kernel is faster than the other if only the send buffer was enlarged.
 
-    Both are `study.results()`; every figure is from their runs. Says so where a run is missing.
+    Both tables are `study.results()`; every figure is from their runs.
     """
     found = [_seen(one) for one in (table, other)]
     told = [
         _why(*sorted(filter(None, found), key=lambda one: one.speed_mib_s))
         if None not in found
-        else f"There are no two kernels here with a run of “{SENDER_RAISED}” that had settled."
+        else f"This needs a run of `{SENDER_RAISED}` in steady state on two kernels."
     ]
     told += [in_words(one) for one in _sweeps(table, other)]
     return Words("\n\n".join(told))
@@ -290,20 +290,19 @@ def _why(slow: _Seen, fast: _Seen) -> str:
     if slow.kernel == fast.kernel:
         return f"Both tables are of Linux {slow.kernel}."
     speeds = (
-        f"With the sender's buffer raised alone (“{SENDER_RAISED}”), Linux {slow.kernel} "
+        f"If only the send buffer is enlarged (`{SENDER_RAISED}`), Linux {slow.kernel} "
         f"reaches {in_three_digits(slow.speed_mib_s)} MiB/s and Linux {fast.kernel} "
         f"{in_three_digits(fast.speed_mib_s)}."
     )
     if slow.bound == fast.bound != RECEIVE_WINDOW:
-        return speeds + f" On both it is {BOUNDS.get(slow.bound, 'something else')} that decides."
+        return speeds + f" The limit is {BOUNDS.get(slow.bound, 'unknown')} on both."
     if slow.bound != fast.bound:
         return speeds + (
-            f" On the first it is {BOUNDS.get(slow.bound, 'something else')} that "
-            f"holds the sender back, on the second "
-            f"{BOUNDS.get(fast.bound, 'something else')}."
+            f" The limit is {BOUNDS.get(slow.bound, 'unknown')} on the first, and "
+            f"{BOUNDS.get(fast.bound, 'unknown')} on the second."
         )
     held = (
-        f" On both the receiver's window holds the sender back: "
+        f" The limit is the receive window on both: "
         f"{size_in_words(slow.under_way_bytes)} and {size_in_words(fast.under_way_bytes)} "
         f"are in flight, which is {100 * slow.share:.0f} % and {100 * fast.share:.0f} % of the "
         f"largest receive buffer, {size_in_words(slow.under_way_bytes / slow.share)}."

@@ -167,7 +167,8 @@ def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]
         yield Note("instruments", f"instruments disagree by {apart:.1f} %")
     drops = 0 if run.link.asked.loss_pct else shaper_drops(run)
     if drops:
-        yield Note("shaper_drops", f"the shaper's queue overflowed and dropped {drops} packets")
+        packets = "1 packet" if drops == 1 else f"{drops} packets"
+        yield Note("shaper_drops", f"the shaper's queue overflowed and dropped {packets}")
     lost = capture_losses(run)
     if lost:
         yield Note("capture_lost", f"the capture lost {lost} packets")

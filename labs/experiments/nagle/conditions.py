@@ -53,6 +53,7 @@ SMALL = (
     "on-no-k",
     "quickack",
     "on-quickack",
+    "off-nopush",
     "write-two",
     "write-one",
     "write-cork",
@@ -115,19 +116,21 @@ def _every(p: Nagle) -> Iterator[Condition]:
     ):
         for name, one in settings:
             yield Condition(name, link, {}, as_settings(one), group.name)
-    one_request = replace(base, client=ASK, own_client_requests=1)
-    yield from _dropped(replace(one_request, server=OWN_SERVER), link)
+    # A load and a link of their own: whatever the parameters, these runs are the same.
+    one_request = Settings(client=ASK, own_client_requests=1, capture=base.capture)
+    yield from _dropped(replace(one_request, server=OWN_SERVER))
     for name, one in _far(one_request):
         yield Condition(name, FAR_LINK, {}, as_settings(one), FAR.name)
 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """The article's conditions, and Nagle's algorithm and delayed ACKs on and off."""
+    """The article's conditions, Nagle's algorithm and delayed ACKs on and off, and tcp_nopush."""
     for name, nodelay in (("off", False), ("on", True)):
         own = replace(base, nodelay=nodelay)
         yield name, own
         yield f"{name}-no-k", replace(own, keepalive=False)
         yield "quickack" if name == "off" else f"{name}-quickack", replace(own, quickack=ROUTE)
+    yield "off-nopush", replace(base, nopush=True)
 
 
 def _writes(base: Settings) -> Iterator[tuple[str, Settings]]:
@@ -159,12 +162,12 @@ def _own_client(base: Settings) -> Iterator[tuple[str, Settings]]:
         yield name, replace(base, quickack=quickack)
 
 
-def _dropped(base: Settings, link: Link) -> Iterator[Condition]:
+def _dropped(base: Settings) -> Iterator[Condition]:
     """A response whose first part is not acknowledged for a while, by a server with tail loss
     probes (the default of Linux) and without."""
     settings = as_settings(replace(base, drop_acks_ms=DROP_ACKS_MS))
-    yield Condition("acks-dropped", link, {}, settings, DROPPED.name)
-    yield Condition("acks-dropped-no-tlp", link, NO_TAIL_LOSS_PROBE, settings, DROPPED.name)
+    for name, sysctls in (("acks-dropped", {}), ("acks-dropped-no-tlp", NO_TAIL_LOSS_PROBE)):
+        yield Condition(name, Link(), sysctls, settings, DROPPED.name)
 
 
 def _far(base: Settings) -> Iterator[tuple[str, Settings]]:

@@ -76,7 +76,7 @@ def measure(bench: Bench, condition: Condition) -> None:
 def serve_page(bench: Bench, settings: Settings, port: int) -> Process:
     """Start nginx with the article's configuration and a page of the requested size.
 
-    Header and page are written separately because tcp_nopush is off, which is its default.
+    Header and page are written separately unless tcp_nopush is on, which sets TCP_CORK.
     """
     server, size = bench.server, settings.page_bytes
     page = bench.path(server, "www/index.html")
@@ -90,6 +90,7 @@ def serve_page(bench: Bench, settings: Settings, port: int) -> Process:
             f"access_log {server.folder}/access.log",
             "sendfile on",
             f"tcp_nodelay {'on' if settings.nodelay else 'off'}",
+            *(("tcp_nopush on",) if settings.nopush else ()),
             "keepalive_timeout 65",
         ),
         connections=1024,

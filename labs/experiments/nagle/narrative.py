@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labs.experiments.nagle.requests import own_requests, requests_of, stalls_in, usual
 from labs.experiments.nagle.results import BELOW_1_MS
-from labs.read.display.format import milliseconds
+from labs.read.display.format import in_digits, milliseconds
 from labs.read.display.rich_output import Words
 from labs.read.flows.exchanges import in_words
 from labs.read.flows.stalls import explained
@@ -43,17 +43,21 @@ def _one(row: dict[Any, Any]) -> str:
             else ")"
         )
     said += (
-        f", {row['stalled_pct']:.3g} % of requests stall"
+        f", {row['stalled_pct']:.3g} % of requests wait for a delayed ACK"
         if row["stalled_pct"]
-        else (", no request stalls")
+        else ", no request waits for a delayed ACK"
     )
     said += (
-        f"; {row['segments_per_answer']:.3g} segments and {row['acks_per_answer']:.3g} ACKs "
-        "per response."
+        f"; {_counted(row['segments_per_answer'], 'segment')} and "
+        f"{_counted(row['acks_per_answer'], 'ACK')} per response."
     )
     if row["notes"] and row["note_codes"] != BELOW_1_MS:
         said += f" Note: {row['notes']}."
     return said
+
+
+def _counted(value: float, noun: str) -> str:
+    return f"{in_digits(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def describe_run(run: Run) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labs.errors import Missing
+from labs.experiments.nagle.held_segment import held_segment
 from labs.experiments.nagle.narrative import describe_requests
 from labs.experiments.nagle.requests import (
     own_requests,
@@ -18,10 +19,12 @@ from labs.experiments.nagle.requests import (
     packets_of,
     requests_of,
     stalls_in,
+    table_of,
     typical,
     usual,
 )
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
+from labs.experiments.nagle.transfer import transfer
 from labs.read import capture
 from labs.read.display.rich_output import Table, Words
 from labs.read.flows.exchanges import AND_SO_ON, in_words
@@ -31,17 +34,21 @@ from labs.read.theory.nagle import answer, sent, wait
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from labs.read.lab import Study
+
 __all__ = [
     "NGINX_HEAD_BYTES",
     "answer",
     "beside_wireshark",
     "describe_requests",
+    "held_segments",
     "own_requests",
     "own_table",
     "packets_of",
     "requests_of",
     "sent",
     "sequences",
+    "transfers",
     "typical",
     "wait",
     "waits",
@@ -104,6 +111,39 @@ def waits(requests: DataFrame) -> Table:
             "maximum (ms)",
             "source",
         ],
+    )
+
+
+def held_segments(study: Study, *conditions: str) -> Table:
+    """One row per condition: how long the second part of the first response was held back, what
+    released it, and how often the first part was retransmitted meanwhile."""
+    rows = []
+    for name in conditions:
+        found = held_segment(table_of(study.run(name)))
+        if found is not None:
+            rows.append(
+                {
+                    "condition": name,
+                    "held (ms)": found.held_ms,
+                    "released by": "an ACK" if found.acknowledged else "no ACK",
+                    "retransmissions meanwhile": found.retransmissions,
+                }
+            )
+    return Table(
+        rows, columns=["condition", "held (ms)", "released by", "retransmissions meanwhile"]
+    )
+
+
+def transfers(study: Study, *conditions: str) -> Table:
+    """One row per condition with a single request: goodput, segments, share of payload."""
+    found = {name: transfer(study.run(name)) for name in conditions}
+    return Table(
+        {
+            "condition": list(found),
+            "goodput (Mbit/s)": [one.goodput_mbit for one in found.values()],
+            "segments": [one.segments for one in found.values()],
+            "payload in bytes on the link (%)": [one.payload_pct for one in found.values()],
+        }
     )
 
 

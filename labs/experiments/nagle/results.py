@@ -40,7 +40,9 @@ class Results:
     predicted_p50_ms: float | None = column("predicted median", unit="ms")
     article_ms: float | None = column("the article's mean", unit="ms")
     article_claim: str | None = column("the claim with the article's figure", hidden=True)
-    stalled_pct: float | None = column("share of requests that stall, from the capture", unit="%")
+    stalled_pct: float | None = column(
+        "share of requests that wait for a delayed ACK, in the capture", unit="%"
+    )
     predicted_stalls: bool | None = column("whether requests stall, as predicted", hidden=True)
     segments_per_answer: float | None = column(
         "segments with payload per response, without the first of each connection",

@@ -26,7 +26,8 @@ class Settings:
     the hosts whose packets are captured.
     `own_client_requests` is the number of requests of our own client, `write_every_ms` the interval
     between the writes of our own server; None is the default of that program. For `drop_acks_ms`
-    the client's ACKs without data are dropped; None drops none.
+    the client's ACKs without data are dropped; None drops none. `nopush` is tcp_nopush of nginx,
+    which is off by default.
     """
 
     client: str = AB
@@ -45,6 +46,7 @@ class Settings:
     own_client_requests: int | None = None
     write_every_ms: int | None = None
     drop_acks_ms: int | None = None
+    nopush: bool | None = None
 
     @property
     def always_quick(self) -> bool:
@@ -60,7 +62,7 @@ class Settings:
     @property
     def joined(self) -> bool:
         """Whether the kernel waits for the last write of a response."""
-        return self.writes in ("cork", "more")
+        return self.writes in ("cork", "more") or bool(self.nopush)
 
     @property
     def header_bytes(self) -> int:

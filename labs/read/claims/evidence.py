@@ -13,32 +13,32 @@ from labs.read.runs.run import Run
 
 
 class Evidence:
-    """Runs of one lab, one a condition; what is computed of a run is computed once."""
+    """Runs of one lab, one per condition; results are computed once per run."""
 
     def __init__(self, lab: Lab, runs: Mapping[str, Run]) -> None:
         self.lab = lab
         self.runs = runs
 
     def matching(self, *patterns: str) -> tuple[str, ...]:
-        """The conditions there are that fit any of the patterns, in the order of the runs."""
+        """The existing conditions that match any of the patterns, in the order of the runs."""
         return tuple(
             name for name in self.runs if any(fnmatchcase(name, pattern) for pattern in patterns)
         )
 
     def lacking(self, patterns: Iterable[str]) -> tuple[str, ...]:
-        """The patterns that no run fits."""
+        """The patterns that no run matches."""
         return tuple(pattern for pattern in patterns if not self.matching(pattern))
 
     def run(self, name: str) -> Run:
-        """The run of a condition that is there."""
+        """The run of an existing condition."""
         return self.runs[name]
 
     def found(self, name: str) -> Found:
-        """What the lab finds in the run of a condition."""
+        """The lab's results of the run of a condition, with notes."""
         return self.lab.results(self.runs[name])
 
     def row(self, name: str) -> Mapping[str, Any]:
-        """The figures that the lab finds in the run of a condition, with what the run was."""
+        """The results of the run of a condition, with its group, kernel and link."""
         run = self.runs[name]
         return {
             "condition": name,
@@ -55,7 +55,7 @@ class Evidence:
         return found
 
     def parameter(self, name: str, parameter: str) -> float | str | None:
-        """A parameter of the lab as a run was asked for it; None if the run does not say it."""
+        """A parameter of the lab as requested of a run; None if the run does not have it."""
         return requested(self.runs[name], parameter, self.hook("parameter"))
 
     def witness(self, names: Sequence[str]) -> Witness | None:

@@ -44,7 +44,8 @@ REDUCE: Mapping[str, Callable[[list[float]], float]] = {
 def verdicts(lab: Lab, runs: Iterable[Run]) -> tuple[Verdict, ...]:
     """A verdict on each claim of the article that a lab is about, from the runs of one study.
 
-    Of two runs of a condition the last counts. What the runs cannot say is "not judged", and why.
+    If a condition has two runs, the last counts. A claim that the runs cannot judge is
+    "not judged", with the reason.
     BadInput for a lab without a ledger.
     """
     if lab.ledger is None:
@@ -100,7 +101,7 @@ def judge(
 
 
 def _found(claim: Claim, seen: Evidence, judges: Mapping[str, Judge]) -> Finding:
-    """What the claim's judging function finds, or its columns say."""
+    """The finding of the claim's judging function, or of its columns."""
     if claim.judge is None:
         return by_column(claim, seen)
     if claim.judge not in judges:
@@ -115,7 +116,7 @@ def _judged(finding: Finding, most: int) -> int:
 
 
 def _conditions(claim: Claim, seen: Evidence) -> str:
-    """The conditions that were looked at: by name, or by pattern with the number of runs."""
+    """The judged conditions: by name, or by pattern with the number of runs."""
     said = []
     for pattern in claim.conditions:
         found = seen.matching(pattern)
@@ -132,12 +133,12 @@ def _links(seen: Evidence, names: Iterable[str]) -> str:
 
 
 def not_judged(reason: str) -> Finding:
-    """The finding for what these runs cannot say."""
+    """The finding for a claim that these runs cannot judge."""
     return Finding(verdict=NOT_JUDGED, reason=reason)
 
 
 def _unfit(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) -> Finding | None:
-    """Why the runs there are cannot judge the claim; None if they can."""
+    """Why the existing runs cannot judge the claim; None if they can."""
     lacking = seen.lacking(claim.conditions)
     if lacking and not claim.hardware:
         return not_judged(_needs(claim, lacking, seen))
@@ -224,9 +225,9 @@ def by_column(claim: Claim, seen: Evidence) -> Finding:
 
 
 def unsettled(names: Iterable[str], seen: Evidence) -> Finding | None:
-    """The finding for runs that ended before a steady state was reached; None if all reached it."""
+    """The finding for runs without a steady state; None if all reached it."""
     found = [name for name in names if seen.found(name).has_note(NOT_SETTLED)]
-    return not_judged(f"{', '.join(found)} had not settled when it ended") if found else None
+    return not_judged(f"{', '.join(found)} did not reach a steady state") if found else None
 
 
 def _reduced(reduction: str, column: str, rows: list[Mapping[str, Any]]) -> float | None:
@@ -246,7 +247,7 @@ def _complete(figures: Mapping[str, float | None]) -> dict[str, float] | None:
 def _hardware(
     measured: Mapping[str, float | None], names: tuple[str, ...], seen: Evidence
 ) -> Finding:
-    """A figure of the author's own machine: shown beside ours, with no pass or fail."""
+    """A figure of the author's own machine: shown next to ours, with no pass or fail."""
     reason = "this is the speed of the author's machines"
     if not names:
         return Finding(verdict=HARDWARE, reason=f"{reason}; nothing was run here to compare")
@@ -266,8 +267,8 @@ def compared(
     seen: Evidence,
     name: str | None = None,
 ) -> Finding:
-    """The measured figures beside the article's: within its tolerance, or by what factor not, and
-    what the lab says of the condition `name` to that."""
+    """The measured figures compared with the article's: within the tolerance, or the factor, with
+    the lab's explanation for the condition `name`."""
     factors = {which: measured[which] / value for which, value in claim.figures.items()}
     which = max(factors, key=lambda one: abs(factors[one] - 1))
     factor = factors[which]
@@ -289,7 +290,7 @@ def _one(figures: Mapping[str, float]) -> Figure:
 
 
 def _apart(which: str, factor: float, claim: Claim) -> str:
-    """How far the figure that is farthest from the article's is from it, and what is allowed."""
+    """The largest deviation from the article's figures, and the deviation that is allowed."""
     figure = in_digits(claim.figures[which])
     allowed = f"{claim.tolerance_pct or 0:g} % allowed"
     what = f"{which}: " if which else ""

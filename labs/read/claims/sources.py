@@ -32,8 +32,8 @@ KERNEL = "kernel"
 class Source:
     """Runs that belong together: one per condition, of studies with the same parameters.
 
-    `name` is for people. `folder` and `parameters` are those of the studies; runs without a study
-    have no parameters.
+    `name` is for people: the newest of the studies. `folder` and `parameters` are those of the
+    studies; runs without a study have no parameters.
     """
 
     name: str
@@ -112,18 +112,19 @@ def _chosen(
     return by_kernel(article, [found], *on_kernels)[0], source
 
 
-def sources_of(lab: Lab, where: Path, name: str) -> tuple[Source, ...]:
+def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     """The runs of a lab in a study file, a run, a folder of runs or a packed file, newest first.
 
     Of a folder each source has the runs of one study, with those that studies of the same
     parameters add: conditions of `--only` count beside those of `--size`. Of repetitions the
-    median run counts. BadInput if there are no runs, or several of one condition without a study.
+    median run counts. `name` is that of all sources, instead of the file of each study. BadInput
+    if there are no runs, or several of one condition without a study.
     """
     found = _of_studies(lab, where, name)
     if found is None:
         runs = [run for run in side(where) if run.lab == lab.name]
         _check_once(runs, where)
-        found = [Source(name, where, in_the_middle(lab, runs))] if runs else []
+        found = [Source(name or str(where), where, in_the_middle(lab, runs))] if runs else []
     if not found:
         raise BadInput(f"{where} holds no run of {lab.name}. Run: labs run {lab.name} --into DIR")
     return tuple(found)
@@ -131,7 +132,7 @@ def sources_of(lab: Lab, where: Path, name: str) -> tuple[Source, ...]:
 
 def runs_of(lab: Lab, where: Path) -> tuple[Run, ...]:
     """The runs of the newest source in what a user named; BadInput as for `sources_of`."""
-    return sources_of(lab, where, str(where))[0].runs
+    return sources_of(lab, where)[0].runs
 
 
 def labs_of(where: Path) -> frozenset[str]:
@@ -168,7 +169,12 @@ def _of_studies(lab: Lab, where: Path, name: str) -> list[Source] | None:
         else:
             same.append(study)
     return [
-        Source(name, folder, in_the_middle(lab, runs), how)
+        Source(
+            name or str(where / STUDIES / f"{studies[0].name}.json"),
+            folder,
+            in_the_middle(lab, runs),
+            how,
+        )
         for how, studies in alike
         if (runs := _runs(studies))
     ]

@@ -127,15 +127,16 @@ def milliseconds(value: float, below_ms: float = RTT_BELOW_MS) -> str:
     return f"{value:.1f} ms" if value >= below_ms else f"below {below_ms:g} ms"
 
 
-def heading(name: str) -> str:
+def heading(name: str, unit_of_values: str = "") -> str:
     """A column's name as a heading: "Goodput (MiB/s)" for goodput_mib_s, "Least (ms)" for "least,
-    ms"."""
+    ms". `unit_of_values` is the unit of a column whose name has none."""
     unit = next((suffix for suffix in UNITS if name.endswith(suffix)), "")
     words, said = name.removesuffix(unit), UNITS.get(unit, "")
     if not unit and (found := _UNIT_IN_WORDS.fullmatch(name)):
         words, said = found[1], found[2]
     if "_" in words or " " not in words:
         words = " ".join(ABBREVIATIONS.get(word, word) for word in words.split("_"))
+    said = said or unit_of_values
     return words[:1].upper() + words[1:] + (f" ({said})" if said else "")
 
 

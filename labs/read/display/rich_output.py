@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from html import escape
 from numbers import Real
 
@@ -11,6 +13,7 @@ from labs.read.display.format import LINES, heading, notebook_cell, printable
 
 LEFT = "text-align: left; white-space: normal; vertical-align: top"
 RIGHT = "text-align: right; vertical-align: top"
+DIGITS = re.compile(r"[-+]?[\d,.]*\d")
 MOST_ROWS = 20
 """Of a longer table the other rows are folded."""
 
@@ -45,8 +48,9 @@ class Table(DataFrame):
     """A DataFrame that a notebook shows in full, with headings and cells for people.
 
     Words are left-aligned, numbers have four digits, and missing values are empty. The heading of
-    `goodput_mib_s` is "Goodput (MiB/s)"; its tooltip is the name of the column. Of a long table the
-    first 20 rows are shown, and the others are folded.
+    `goodput_mib_s` is "Goodput (MiB/s)"; its tooltip is the name of the column. `attrs["units"]`
+    has the units of columns whose names have none. Of a long table the first 20 rows are shown, and
+    the others are folded.
     """
 
     @property
@@ -67,9 +71,11 @@ class Table(DataFrame):
 
     def _html_of(self, part: DataFrame) -> str:
         numeric = {name: any(map(_is_number, self[name])) for name in self}
+        units: Mapping[object, str] = self.attrs.get("units", {})
         heads = "".join(
             f'<th scope="col" style="{RIGHT if right else LEFT}" '
-            f'title="{escape(printable(str(name)))}">{escape(printable(heading(str(name))))}</th>'
+            f'title="{escape(printable(str(name)))}">'
+            f"{escape(printable(heading(str(name), units.get(name, ''))))}</th>"
             for name, right in numeric.items()
         )
         rows = "".join(
@@ -87,4 +93,6 @@ class Table(DataFrame):
 
 
 def _is_number(value: object) -> bool:
+    if isinstance(value, str):
+        return DIGITS.fullmatch(value) is not None
     return isinstance(value, Real) and not isinstance(value, bool)

@@ -103,6 +103,24 @@ def test_as_text_prints_the_results(lab: Lab) -> None:
     assert lab.headline(study.runs[0]) == ("took_ms", 11_500.0)
 
 
+def test_results_that_fail_are_told_with_their_line(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reader's own mistake, in one line; the run is kept."""
+    run = made(lab)
+    text = Path("mine.py").read_text()
+    assert text.count('fetch["bytes"]') == 1
+    Path("mine.py").write_text(text.replace('fetch["bytes"]', 'fetch["octets"]'))
+    number = text[: text.index('fetch["bytes"]')].count("\n") + 1
+    catalog._own.clear()
+    write_study(Path("runs"), "mine", {"size": "small"}, [Planned("far", run.key)])
+    out = ("runs", "table", "runs", "--out", "flat.csv", "--lab", "./mine.py")
+    assert main(out) == 2
+    error = capsys.readouterr().err
+    assert f"mine.py:{number}: results of far raises KeyError: 'octets'. Fix" in error
+    assert error.count("\n") == 1
+
+
 def test_verdicts_by_column(lab: Lab) -> None:
     size, time = verdicts(lab, [made(lab)])
     assert (size.verdict, size.measured) == ("holds", 2**30)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 import yaml
+from nbformat.v4 import new_code_cell, new_notebook
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -94,3 +100,21 @@ def test_citation_agrees_with_the_project(project: dict[str, Any]) -> None:
     assert citation["version"] == project["version"]
     assert citation["authors"] == project["authors"]
     assert {"message", "title", "license"} <= citation.keys()
+
+
+def test_papermill_does_not_warn_of_a_connection_without_encryption(tmp_path: Path) -> None:
+    """With the configuration that setup/python.sh copies; without it ipykernel 7 does."""
+    book, configured = tmp_path / "book.ipynb", tmp_path / "ipython" / "profile_default"
+    nbformat.write(new_notebook(cells=[new_code_cell("print(6 * 7)")]), book)
+    configured.mkdir(parents=True)
+    shutil.copy(ROOT / "setup" / "ipython_kernel_config.py", configured)
+    argv = [sys.executable, "-m", "papermill", str(book), "-", "--kernel", "python3"]
+    done = subprocess.run(
+        argv,
+        env={**os.environ, "IPYTHONDIR": str(configured.parent)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0 and "42" in done.stdout
+    assert "encryption" not in done.stderr and "WARNING" not in done.stderr

@@ -78,9 +78,19 @@ def test_graded_notebook_has_goals_summary_and_reading(graded: Any) -> None:
     assert "RFC " in last and "Linux: " in last and "[1] *" in last
 
 
+def solutions_of(notebook: Any) -> list[Any]:
+    return [cell for cell in tagged(notebook, "solution") if cell.cell_type == "code"]
+
+
 def test_solutions_are_hidden_in_jupyterlab(graded: Any) -> None:
-    solutions = tagged(graded, "solution")
+    """Below a collapsed heading: JupyterLab shows hidden output again when a cell runs."""
+    solutions, hidden = solutions_of(graded), False
     assert solutions
+    for cell in graded.cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("#"):
+            hidden = cell.metadata.get("jp-MarkdownHeadingCollapsed", False)
+            assert hidden == ("solution" in cell.metadata.get("tags", []))
+        assert hidden == ("solution" in cell.metadata.get("tags", [])), cell.id
     for cell in solutions:
         assert cell.metadata.get("jupyter") == HIDDEN
 
@@ -112,7 +122,7 @@ def test_guesses_and_answers_start_empty_and_are_used(graded: Any) -> None:
 
 def test_no_other_cell_needs_a_solution(graded: Any) -> None:
     """A student's copy has no solutions, and Run All still works."""
-    solutions = tagged(graded, "solution")
+    solutions = solutions_of(graded)
     others = [cell for cell in code_cells(graded) if cell not in solutions]
     only_there = set(names_of(solutions)) - set(names_of(others))
     used = {

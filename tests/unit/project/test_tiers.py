@@ -74,7 +74,7 @@ def test_required_refuses_an_unknown_tier(monkeypatch: pytest.MonkeyPatch) -> No
 def test_required_under_ci_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LABS_REQUIRE", raising=False)
     monkeypatch.setenv("CI", "true")
-    assert conftest.required() == ("unit", "virtual", "namespaces")
+    assert conftest.required() == ("unit", "virtual", "browser", "namespaces")
     monkeypatch.delenv("CI")
     assert conftest.required() == ()
 

@@ -150,8 +150,8 @@ def test_checked_lab_is_the_one_that_the_notebook_checks() -> None:
     book = notebook(check=True)
     book.cells[1].source = 'import labs\n\np = labs.check("./mylab.py", globals())'
     assert checked_lab(book) == "./mylab.py"
-    others: tuple[Any, ...] = ([], {}, {"cells": 3}, {"cells": [3]})
-    for other in (*others, {"cells": [{"cell_type": "code"}]}):
+    others: list[Any] = [[], {}, {"cells": 3}, {"cells": [3]}, {"cells": [{"cell_type": "code"}]}]
+    for other in others:
         assert checked_lab(other) is None
 
 

@@ -131,14 +131,39 @@ def test_bar_is_shown_for_runs_that_are_performed(capsys: pytest.CaptureFixture[
         bar.tell("both", "3 s")
         assert bar.text().endswith("1 of 2 runs | both: 3 s")
         bar.tell("both", "made")
-    assert capsys.readouterr().err.endswith("2 of 2 runs\n")
+    said = capsys.readouterr().err
+    assert said.startswith("buffers: 2 runs; 1 exist, 1 to perform\n")
+    assert said.endswith("2 of 2 runs\n")
+
+
+def test_bar_prints_the_plan_of_a_study_of_several_groups(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    groups = ["Sweep", "Sweep", "Memory pressure"]
+    with Bar("buffers", ["a", "b", "c"], groups) as bar:
+        bar.tell("a", "1 s")
+    assert capsys.readouterr().err == (
+        "buffers: 3 runs; 0 exist, 3 to perform. Conditions: 2 Sweep, 1 Memory pressure\n"
+    )
+
+
+def test_bar_says_how_long_the_rest_takes() -> None:
+    """By the runs that were performed: existing ones take no time."""
+    times_s = iter((0.0, 20.0, 300.0))
+    with Bar("buffers", ["a", "b", "c", "d"], clock=lambda: next(times_s)) as bar:
+        bar.tell("a", "there already")
+        bar.tell("b", "1 s")
+        assert bar.left() == ""
+        bar._at["b"] = "made"
+        assert bar.left() == "about 40 s left"  # two more, of 20 s each
+        assert bar.left() == "about 10 min left"
 
 
 def test_bar_says_at_once_what_a_run_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal the bar itself is shown only when a run is ready."""
     with Bar("buffers", ["default"]) as bar:
         bar.tell("default", "3 s")
-        assert capsys.readouterr().err == ""
+        assert capsys.readouterr().err == "buffers: 1 run; 0 exist, 1 to perform\n"
         bar.tell("default", f"{WAITING} for a slot")
         assert capsys.readouterr().err == f"buffers default: {WAITING} for a slot\n"
 

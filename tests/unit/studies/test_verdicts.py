@@ -54,6 +54,34 @@ def test_verdicts_on_two_kernels() -> None:
     assert found.loc["A1.6", "testbed"] == "virtual · Linux 6.1.192, 6.12.117"
 
 
+def test_verdicts_of_two_testbeds_name_both_witnesses() -> None:
+    """The same runs as if the second testbed had performed them."""
+    first = Study(Buffers(), tuple(runs_of(LAB, RUNS)), RUNS.parent, None, True, lab=LAB)
+    names = [
+        "shaped",
+        "shaped-256k",
+        "httping",
+        "default",
+        "wmem",
+        "both",
+        "rmem100",
+        "setsockopt",
+        "by-hand",
+    ]
+    machines = tuple(
+        dataclasses.replace(
+            run, said={**run.said, "inputs": {**run.inputs, "testbed": "vagrant", "repetition": 1}}
+        )
+        for run in first.runs
+        if run.condition in names
+    )
+    second = Study(Buffers(), machines, RUNS.parent, None, True, lab=LAB)
+    found = labs.verdicts(first, second).set_index("claim")
+    both = found[found["testbed"].str.startswith("virtual, vagrant")]
+    assert {f"A1.{number}" for number in (*range(2, 10), *range(13, 17))} <= set(both.index)
+    assert "disputed" not in set(both["verdict"])
+
+
 def test_verdicts_follow_the_runs() -> None:
     study = Study(Buffers(), (real("captured"),), Path("runs"), None, True, lab=find("buffers"))
     verdicts = labs.verdicts(study).set_index("claim")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from labs.experiments.buffers.buffer_sizes import buffer_rows, in_words
+from labs.experiments.buffers.buffer_sizes import buffer_rows, in_kib
 from labs.experiments.buffers.charts.buffer_sweep import against_buffer_size
 from labs.experiments.buffers.charts.goodput_bars import by_condition
 from labs.experiments.buffers.charts.loss import loss
@@ -28,8 +28,8 @@ __all__ = [
 
 
 def buffers_table(study: Study) -> Table:
-    """Every buffer of a study's runs: requested, granted, used, advertised, what that allows.
+    """One row per buffer of a study's runs: requested, granted, used, advertised, usable.
 
-    Sizes are in words; `buffer_sizes.buffer_rows(study.runs)` has them in bytes.
+    Sizes are in KiB; `buffer_sizes.buffer_rows(study.runs)` has them in bytes.
     """
-    return in_words(buffer_rows(study.runs))
+    return in_kib(buffer_rows(study.runs))

@@ -209,9 +209,11 @@ def test_timeline_of_a_run_without_download_says_so() -> None:
     assert not figure.data and "no download" in texts(figure)
 
 
-def test_buffers_table_is_in_words() -> None:
+def test_buffers_table_has_one_unit_per_column() -> None:
     rows = buffers.buffers_table(real_study("6.1"))
-    assert "50\N{NO-BREAK SPACE}MiB" in rows._repr_html_()
+    html = rows[rows["condition"] == "both"][["condition", "requested", "used"]]._repr_html_()
+    assert "Requested (KiB)</th>" in html and ">51,200</td>" in html
+    assert "80 more of 80" not in rows._repr_html_() and "60 more of 80 rows" in rows._repr_html_()
     assert len(rows) == 2 * 20 + 20 * 2
 
 

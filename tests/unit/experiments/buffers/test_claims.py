@@ -513,7 +513,7 @@ def test_column_claims_of_a_run_without_steady_state_or_figure() -> None:
         if name.startswith("loss-1-cubic") and results(study("6.1")[name]).settled is False
     ]
     found = one(dataclasses.replace(claim, conditions=(restless[0],)), study("6.1"))
-    assert found.reason == f"{restless[0]} had not settled when it ended"
+    assert found.reason == f"{restless[0]} did not reach a steady state"
     found = one(dataclasses.replace(claim, conditions=("httping",)), study("6.1"))
     assert (found.verdict, found.reason) == (NOT_JUDGED, "the run of httping gives no steady_mib_s")
 

@@ -197,7 +197,7 @@ def test_window_of_the_article_s_run() -> None:
         theory.window_bytes, rel=TOLERANCE_PCT[RECEIVE_WINDOW] / 100
     )
     assert found.usually_in_flight_bytes <= found.offered_bytes
-    assert "the link was full" in describe_run(real("both-1gib"))
+    assert "This fills the link." in describe_run(real("both-1gib"))
 
 
 def test_download_in_thirds_and_steps() -> None:

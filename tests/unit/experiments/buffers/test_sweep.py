@@ -118,15 +118,15 @@ def test_curve_is_the_theory_between_the_sizes() -> None:
 
 def test_tell_httping_beside_the_handshake() -> None:
     said = tell_httping(table(HTTPING))
-    assert "400.2 ms" in said and "200.0 ms" in said and "2.00 times" in said
-    assert tell_httping(swept((25, 60.0))) == "No run here started httping."
+    assert "400.2 ms" in said and "200.0 ms" in said and "The ratio is 2.00" in said
+    assert tell_httping(swept((25, 60.0))) == "No run of this study started httping."
     assert "80.1 ms" in tell_httping(real_study("6.1").results())
 
 
 def test_tell_reckoning_of_the_right_number_for_a_wrong_reason() -> None:
     said = tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0), (50, 114.0))]))
     assert "would be 50 MB. It is 25 MB." in said
-    assert "50 MB, 2.00 times the BDP (25 MB reach 53 %)" in said
+    assert "50 MB, 2.00 times the BDP (25 MB reaches 53 %)" in said
     assert "right (within 5 %) for the wrong reason. Its RTT is 2.00 times the true one" in said
     assert "but only 50 % of a receive buffer is usable as window" in said
 
@@ -167,9 +167,9 @@ def test_tell_kernels_says_why_they_differ() -> None:
     ("other", "part"),
     [
         (kernel_row("6.1.192", 15.0), "Both tables are of Linux 6.1.192."),
-        (kernel_row("6.12.117", 22.3, "line"), "On the first it is the receive window"),
-        (kernel_row("6.12.117", 22.3).iloc[:0], "no two kernels"),
-        (pandas.DataFrame(), "no two kernels"),
+        (kernel_row("6.12.117", 22.3, "line"), "is the receive window on the first, and the rate"),
+        (kernel_row("6.12.117", 22.3).iloc[:0], "in steady state on two kernels"),
+        (pandas.DataFrame(), "in steady state on two kernels"),
     ],
 )
 def test_tell_kernels_of_one_kernel(other: pandas.DataFrame, part: str) -> None:
@@ -178,7 +178,7 @@ def test_tell_kernels_of_one_kernel(other: pandas.DataFrame, part: str) -> None:
 
 def test_tell_kernels_limited_by_the_link() -> None:
     said = tell_kernels(kernel_row("6.1.192", 11.4, LINE), kernel_row("6.12.117", 11.4, LINE))
-    assert said.endswith("On both it is the rate of the link that decides.")
+    assert said.endswith("The limit is the rate of the link on both.")
 
 
 def test_tell_kernels_of_real_studies() -> None:

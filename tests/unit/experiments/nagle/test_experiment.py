@@ -50,6 +50,7 @@ def test_conditions_differ_as_their_names_say() -> None:
         "off-no-k": {"keepalive": False},
         "quickack": {"quickack": "route"},
         "on-quickack": {"nodelay": True, "quickack": "route"},
+        "off-nopush": {"nopush": True},
         "write-one": {"server": "writes", "writes": "one"},
         "body-1447": {"server": "writes", "page_bytes": 1447},
         "ask-each": {"client": "ask", "quickack": "each"},
@@ -87,7 +88,7 @@ def test_conditions_have_a_group() -> None:
     for one in nagle.conditions(Nagle(size="full")):
         groups.setdefault(one.group, []).append(one.name)
     assert {group: len(names) for group, names in groups.items()} == {
-        "article": 6,
+        "article": 7,
         "writes": 5,
         "sizes": 10,
         "pieces": 3,
@@ -128,7 +129,10 @@ def test_lines_have_the_filter_that_drops_acks() -> None:
 def test_conditions_over_a_long_delay_have_their_own_link() -> None:
     every = {one.name: one for one in nagle.conditions(Nagle(delay_ms=20))}
     links = {(one.link.rate_mbit, one.link.delay_ms) for one in every.values()}
-    assert links == {(None, 20), (10, 200)}
+    assert links == {(None, 20), (None, 0), (10, 200)}
+    other = {one.name: one for one in nagle.conditions(Nagle(requests=50, concurrency=5))}
+    for name in every:
+        assert (every[name] == other[name]) == (every[name].group in ("dropped", "far")), name
     small, on = (every[name].settings for name in ("small-writes", "small-writes-on"))
     assert {**small, "nodelay": True} == on
     assert (small["pieces"], small["page_bytes"], small["write_every_ms"]) == (

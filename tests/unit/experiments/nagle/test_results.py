@@ -17,6 +17,7 @@ from labs.errors import BadInput
 from labs.experiments.nagle.held_segment import held_segment
 from labs.experiments.nagle.lab import MARGIN
 from labs.experiments.nagle.narrative import describe_requests, findings
+from labs.experiments.nagle.notebook import held_segments, transfers
 from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.prediction import expected, header_ms, hz_of, median_ms, settings_of
 from labs.experiments.nagle.requests import (
@@ -140,6 +141,19 @@ def test_held_segment_waits_for_the_ack_or_for_the_probe() -> None:
     assert (without.acknowledged, without.retransmissions) == (True, 4)
     assert (by_default.acknowledged, by_default.retransmissions) == (False, 0)
     assert held_segment(table_of(nagle_run("write-one"))) is None
+
+
+def test_held_segments_has_a_row_per_condition() -> None:
+    rows = held_segments(recorded_nagle(), "acks-dropped", "acks-dropped-no-tlp", "write-one")
+    assert list(rows["condition"]) == ["acks-dropped", "acks-dropped-no-tlp"]
+    assert list(rows["released by"]) == ["no ACK", "an ACK"]
+    assert list(rows["retransmissions meanwhile"]) == [0, 4]
+
+
+def test_transfers_has_a_row_per_condition() -> None:
+    rows = transfers(recorded_nagle(), "bulk", "small-writes-on")
+    assert list(rows["condition"]) == ["bulk", "small-writes-on"]
+    assert list(rows["segments"]) == [1450, 781]
 
 
 def test_transfer_of_bulk_data_does_not_depend_on_nagle() -> None:
