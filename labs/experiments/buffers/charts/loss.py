@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 TITLE = "Loss and congestion control"
 COLOURS = {"reno": PURPLE, "cubic": BLUE, "bbr": VERMILION}
 HEAD_PX, ROW_PX, GAP_PX, FRAME_PX = 24, 30, 14, 190
-NEAR = 0.5
-"""A median above this share of the line rate has its figure at the left, where there is room."""
+NEAR, FAST = 0.5, 0.2
+"""Shares of the line rate above which a median, or a prediction, has its figure at the left."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def loss(table: DataFrame) -> Figure:
     groups, height = _groups(figure, rows, line)
     for control in dict.fromkeys(one.control for one in groups):
         _draw(figure, [one for one in groups if one.control == control], line)
-    _mathis(figure, groups)
+    _mathis(figure, groups, line)
     _line_rate(figure, line, height)
     _lay_out(figure, rows, groups, line, height)
     most = max(len(one.speeds) for one in groups)
@@ -184,7 +184,7 @@ def _draw(figure: Figure, groups: Sequence[_Draws], line: float) -> None:
         )
 
 
-def _mathis(figure: Figure, groups: Sequence[_Draws]) -> None:
+def _mathis(figure: Figure, groups: Sequence[_Draws], line: float) -> None:
     """A dashed line per loss over the congestion controls that the formula describes."""
     xs: list[float | None] = []
     ys: list[float | None] = []
@@ -198,6 +198,8 @@ def _mathis(figure: Figure, groups: Sequence[_Draws]) -> None:
             y=bottom,
             text=f"Mathis: {in_three_digits(value)}",
             showarrow=False,
+            # The figure of a fast congestion control below may begin at the right.
+            xanchor="right" if value > FAST * line else "center",
             yanchor="top",
             font={"size": 12},
         )
