@@ -6,7 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from labs.drive.units import KIB, MIB
-from labs.experiments.buffers.conditions import ADV_BUFFER_BDP, BOTH_RAISED, DEFAULT, SENDER_RAISED
+from labs.experiments.buffers.conditions import (
+    ADV_BUFFER_BDP,
+    BOTH_RAISED,
+    DEFAULT,
+    DRAWS,
+    LOSS_DELAY_MS,
+    SENDER_RAISED,
+)
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.prediction import expected as predicted_for
 from labs.experiments.buffers.results import article, results
@@ -26,6 +33,7 @@ from labs.read.theory.bounds import (
     advise,
     predict,
 )
+from labs.read.theory.loss import mathis_bytes_s
 
 START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "02-windows-kernels-and-loss"
 WITNESSES = "07-two-witnesses"
@@ -40,6 +48,8 @@ BUFFERS_MIB = (41.0, 45.6)
 STOP_AND_WAIT = "A1.18"
 """The claim with the article's block, its rate, and the round trip that the article assumed."""
 SHARE_SCALE = 2
+LOSS_PCT = 0.1
+"""The loss of the exercise, at which losses limit reno and not the link."""
 WITNESSES_RATE_MBIT, WITNESSES_MIB = 200.0, 128
 """The link and the file on which notebook 07 compares two testbeds."""
 
@@ -50,6 +60,8 @@ BOUND_PCT = 4.0
 """The bound of a send buffer is known to 2 %; an answer has two digits."""
 HEADERS_PCT = 5.0
 """Counting the BDP with or without headers makes 4.6 %."""
+DRAWS_PCT = 10.0
+"""Losses are random, and other constants than 1.31 are in use for the formula."""
 
 
 def bdp_mib(runs: Evidence) -> Expected:
@@ -183,6 +195,23 @@ def scaled_mib_s(runs: Evidence) -> Expected:
     )
 
 
+def lossy_mib_s(runs: Evidence) -> Expected:
+    """Goodput of reno with losses: by the formula of Mathis, and as measured in several draws."""
+    share = LOSS_PCT / 100
+    theory = mathis_bytes_s(LOSS_PCT, LOSS_DELAY_MS) / MIB
+    names = [f"loss-{LOSS_PCT:g}-reno-{draw}" for draw in range(DRAWS[LINK.size])]
+    measured = [speed for name in names for speed in _steady_mib_s(runs.run(name))]
+    per_cent = "This takes the loss in per cent. Use the share: 0.1 % is 0.001."
+    no_root = "The goodput is inversely proportional to the square root of the loss."
+    return around(
+        (theory, *measured),
+        DRAWS_PCT,
+        f"MSS / RTT * C / sqrt(p); {len(measured)} runs",
+        Mistake(theory * (share / LOSS_PCT) ** 0.5, per_cent),
+        Mistake(theory / share**0.5, no_root),
+    )
+
+
 def granted_kib(runs: Evidence) -> Expected:
     """What getsockopt returns after 128 KiB were requested (`by-hand`)."""
     run = runs.run("by-hand")
@@ -232,6 +261,7 @@ EXERCISES = (
     Exercise("buffer_mib", BUFFERS, "the smallest buffer", smallest_buffer_mib, "MiB"),
     Exercise("used_pct", BUFFERS, "use of the link by stop-and-wait", used_pct, "%"),
     Exercise("scaled_mib_s", WINDOWS, "goodput with another share", scaled_mib_s, "MiB/s"),
+    Exercise("lossy_mib_s", WINDOWS, "goodput with losses", lossy_mib_s, "MiB/s"),
     Exercise("granted_kib", WINDOWS, "what setsockopt grants", granted_kib, "KiB"),
     Exercise(
         "lowest_rate_mbit", WITNESSES, "the rate default just fills", lowest_rate_mbit, "Mbit/s"

@@ -27,6 +27,7 @@ RIGHT_ANSWERS = {
     },
     "02-windows-kernels-and-loss": {
         "scaled_mib_s": "0.75 * 25e6 / 0.2 / 2**20",
+        "lossy_mib_s": "1448 / 0.04 * 1.31 / 0.001**0.5 / 2**20",
         "granted_kib": "2 * 128",
     },
     "07-two-witnesses": {"lowest_rate_mbit": "13.4 * 2**20 * 8 / 1e6 * 1514 / 1448"},
@@ -48,6 +49,8 @@ WRONG_ANSWERS = [
     ("01-buffers-and-bdp", "used_pct", "2.44", "400 ms"),
     ("01-buffers-and-bdp", "used_pct", "0.0476", "shares of 1"),
     ("02-windows-kernels-and-loss", "scaled_mib_s", "29.8", "kept back"),
+    ("02-windows-kernels-and-loss", "lossy_mib_s", "0.143", "per cent"),
+    ("02-windows-kernels-and-loss", "lossy_mib_s", "12", "right in Mbit/s"),
     ("02-windows-kernels-and-loss", "granted_kib", "128", "doubles"),
     ("03-nagle-and-delayed-ack", "longest_wait_ms", "200", "shortest"),
     ("03-nagle-and-delayed-ack", "far_off_ms", "64", "round trip is missing"),

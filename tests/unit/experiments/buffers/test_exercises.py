@@ -31,6 +31,7 @@ BY_HAND = {
     "used_pct": 100 * 10 / 210,
     "scaled_mib_s": 0.75 * 25e6 / 0.2 / 2**20,
     "granted_kib": 256.0,
+    "lossy_mib_s": 1448 / 0.04 * 1.31 / 0.001**0.5 / 2**20,
     "lowest_rate_mbit": 13.4 * 2**20 * 8 / 1e6 * 1514 / 1448,
 }
 
@@ -44,7 +45,8 @@ def test_expected_contains_the_value_by_hand(exercise: Exercise) -> None:
             assert found.choice in exercise.choices
         else:
             assert found.low < BY_HAND[exercise.name] < found.high
-            assert found.high / found.low < 1.12
+            spread = 1.7 if exercise.name == "lossy_mib_s" else 1.12  # losses are random
+            assert found.high / found.low < spread
 
 
 def test_expected_of_another_kernel_is_another_buffer() -> None:
