@@ -89,7 +89,7 @@ def titles_and_captions(page: Page) -> list[tuple[str, str]]:
     pairs: list[list[str]] = page.eval_on_selector_all(
         "figure.chart",
         "all => all.map(it => [it.querySelector('figcaption').textContent,"
-        " it.querySelector('.caption').textContent])",
+        " it.querySelector('.caption')?.textContent ?? ''])",
     )
     return [(squeezed(title), squeezed(caption)) for title, caption in pairs]
 

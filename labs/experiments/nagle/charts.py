@@ -14,7 +14,16 @@ from labs.read.charts import ladder as drawn
 from labs.read.charts.bars import LEFT_PX, BarSeries, Measured, Row, bars, beside
 from labs.read.charts.ecdf import latency, time_to_ack
 from labs.read.charts.ladder import MOST_PACKETS
-from labs.read.charts.style import BLUE, SKY, VERMILION, dressed, nothing, plain, where_from
+from labs.read.charts.style import (
+    BLUE,
+    NO_RUNS,
+    SKY,
+    VERMILION,
+    dressed,
+    nothing,
+    plain,
+    where_from,
+)
 from labs.read.display.format import milliseconds
 from labs.read.display.provenance import of_table
 from labs.read.flows.rtt import time_to_ack as waited
@@ -40,6 +49,7 @@ __all__ = [
 ]
 
 PAIR_BAR, SEGMENTS_ROW_PX = 0.34, 44
+TITLE = "Time per request by condition"
 MEAN = BarSeries("measured, mean", BLUE)
 TIMES = (
     "condition",
@@ -69,13 +79,15 @@ def by_condition(table: DataFrame) -> Figure:
     `table` is `study.results()` or some rows of it. In virtual time, a mean below 1 ms has no
     bar, because it is not meaningful.
     """
+    if table.empty:
+        return nothing(TITLE, NO_RUNS)
     rows = table.reset_index(drop=True)
     figure = bars(
         [_row(row) for row in rows.to_dict("records")], title="time per request, ms", unit="ms"
     )
     return dressed(
         figure,
-        title="Time per request by condition",
+        title=TITLE,
         caption=of_table(rows),
         height=int(figure.layout.height),
         tell=tell_conditions(rows),

@@ -31,6 +31,7 @@ TO_CAPTION_PX, CAPTION_PX, LINE_PX = 62, 26, 17
 CAPTION_LETTERS = 120
 """How long a line of the caption may be."""
 FEW_TENS = 1000
+NO_RUNS = "there are no runs to show"
 Source: TypeAlias = Run | Path | str
 
 

@@ -17,6 +17,7 @@ from labs.read.charts.style import (
     BLUE,
     GREEN,
     GREY,
+    NO_RUNS,
     ORANGE,
     SKY,
     VEIL,
@@ -31,6 +32,7 @@ from labs.read.display.provenance import of_table
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+TITLE = "Goodput against the size of both socket buffers"
 TOP, BOTTOM = 1, 2
 # The two plots in parts of the figure's height: from, to.
 PLACES = {TOP: (0.33, 1.0), BOTTOM: (0.0, 0.2)}
@@ -51,9 +53,11 @@ def against_buffer_size(table: DataFrame) -> Figure:
     how far the prediction is above or below each measured value. A table without a sweep gives a
     figure that says so.
     """
+    if table.empty:
+        return nothing(TITLE, NO_RUNS)
     rows = points(table)
     if rows.empty:
-        return nothing("Goodput against buffer size", "none of these runs belongs to a sweep")
+        return nothing(TITLE, "none of these runs belongs to a sweep")
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True)
     sizes, speeds = curve(rows)
     figure.add_trace(
@@ -80,7 +84,7 @@ def against_buffer_size(table: DataFrame) -> Figure:
     _lay_out(figure, rows)
     return dressed(
         figure,
-        title="Goodput against the size of both socket buffers",
+        title=TITLE,
         caption=of_table(rows),
         height=HEIGHT_PX,
         tell=_tell(rows),

@@ -10,7 +10,7 @@ import pandas
 from labs.experiments.buffers.conditions import ARTICLE
 from labs.experiments.buffers.results import NO_RATE
 from labs.read.charts.bars import LEFT_PX, BarSeries, Measured, Row, bars, beside
-from labs.read.charts.style import BLUE, SKY, dressed
+from labs.read.charts.style import BLUE, NO_RUNS, SKY, dressed, nothing
 from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_table
 
@@ -51,6 +51,8 @@ def by_condition(table: DataFrame) -> Figure:
     nothing limits has a note in place of its bars; one far beyond the shaped ones is cut at the end
     of the axis, with its figure.
     """
+    if table.empty:
+        return nothing(TITLE, NO_RUNS)
     rows = _own_rows(table).reset_index(drop=True)
     shown = [_row(row) for row in rows.to_dict("records")]
     figure = bars(shown, title=f"goodput, {UNIT}", unit=UNIT, edge=_edge(rows[~_unlimited(rows)]))

@@ -15,6 +15,7 @@ from labs.read.charts.style import (
     BLACK,
     BLUE,
     GREY,
+    NO_RUNS,
     ORANGE,
     PURPLE,
     VERMILION,
@@ -62,6 +63,8 @@ def loss(table: DataFrame) -> Figure:
     `table` is `study.results()`. Every draw (a run with a seed of its own) is a faint dot. Where
     the formula of Mathis applies, and is below the line rate, its value is a dashed line.
     """
+    if table.empty:
+        return nothing(TITLE, NO_RUNS)
     rows = table[(table["group"] == LOSS.name) & table["goodput_mib_s"].notna()]
     if rows.empty:
         return nothing(

@@ -13,7 +13,17 @@ from labs.experiments.buffers.charts.buffer_sweep import ticks
 from labs.experiments.buffers.conditions import BOTH_RAISED, DEFAULT, SENDER_RAISED
 from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest
-from labs.read.charts.style import BLACK, BLUE, ORANGE, PURPLE, VEIL, dressed, log_title, nothing
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    NO_RUNS,
+    ORANGE,
+    PURPLE,
+    VEIL,
+    dressed,
+    log_title,
+    nothing,
+)
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 
@@ -34,6 +44,8 @@ def kernels(table: DataFrame, other: DataFrame) -> Figure:
     the points; dashed lines mark the smallest buffer that fills the link.
     `labs.experiments.buffers.narrative.tell_kernels` says why the kernels differ.
     """
+    if table.empty and other.empty:
+        return nothing(TITLE, NO_RUNS)
     both = pandas.concat([one for one in (table, other) if not one.empty])
     rows = both[both["condition"].isin(SHOWN) & both["steady_mib_s"].notna()]
     swept = points(both)

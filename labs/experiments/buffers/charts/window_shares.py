@@ -9,7 +9,7 @@ import pandas
 from labs.drive.units import MIB
 from labs.experiments.buffers.conditions import SHARE
 from labs.read.charts.bars import LEFT_PX, BarSeries, Measured, Row, bars, beside
-from labs.read.charts.style import BLUE, GREY, ORANGE, SKY, dressed, nothing
+from labs.read.charts.style import BLUE, GREY, NO_RUNS, ORANGE, SKY, dressed, nothing
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 from labs.read.theory.bdp import line_goodput_bytes_s
@@ -30,6 +30,8 @@ def adv_win_scale(table: DataFrame) -> Figure:
     `table` is `study.results()`, or two of them one below the other for two kernels. Each value has
     the share of the buffer that the setting makes window up to Linux 6.5; later kernels ignore it.
     """
+    if table.empty:
+        return nothing(TITLE, NO_RUNS)
     rows = table[(table["group"] == SHARE.name) & table["steady_mib_s"].notna()]
     if rows.empty:
         return nothing(TITLE, "none of these runs sets tcp_adv_win_scale")

@@ -187,6 +187,21 @@ def test_charts_of_a_table_without_such_runs_say_so(draw: Any) -> None:
     assert len(texts(figure)) > 20
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        buffers.by_condition,
+        buffers.against_buffer_size,
+        buffers.adv_win_scale,
+        buffers.loss,
+        lambda rows: buffers.kernels(rows, rows),
+    ],
+)
+def test_charts_of_a_study_without_runs_say_so(draw: Any) -> None:
+    """Such as one on a kernel that is not built here."""
+    assert "no runs" in texts(draw(pandas.DataFrame()))
+
+
 def test_timeline_marks_where_ss_agrees(tmp_path: Path) -> None:
     traces = named(timeline(real("captured")))
     (rings,) = [
