@@ -1,1 +1,1 @@
-"""The publish room: a notebook with its answers, as a page that anyone can open."""
+"""Publish an executed notebook as one HTML page."""

@@ -35,7 +35,7 @@ DEFAULT_COLOUR = "#444444"
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the legend: the traces that it stands for, its name, its sign as SVG."""
+    """An entry of the legend: its traces, its name, its sign as SVG."""
 
     traces: tuple[int, ...]
     name: str
@@ -73,7 +73,7 @@ def figure_html(figure: Mapping[str, Any], number: int) -> str:
 
 
 def _text(markup: str) -> str:
-    """A text of plotly, whose breaks are for a line that cannot wrap, as text of HTML."""
+    """A text of plotly as one line of HTML."""
     return escape(plain(markup), quote=False)
 
 

@@ -30,7 +30,7 @@ def read_cells(path: Path) -> Any:
 
 
 def _sources(notebook: Any, tag: str) -> list[str]:
-    """The sources of the code cells with this tag; none of what is no notebook."""
+    """The sources of the code cells with this tag; none if the file is not a notebook."""
     cells = notebook.get("cells") if isinstance(notebook, Mapping) else None
     found = []
     for cell in cells if isinstance(cells, list) else ():

@@ -31,9 +31,12 @@ def verdicts(study: Study, *others: Study) -> Table:
     """One row per claim of the article that the study's lab is about.
 
     BadInput for a lab without an article. Every verdict is computed from the study's runs. A claim
-    that they cannot judge is `not judged`, with what is missing. `others` are studies of the same
-    lab. One on another kernel: a verdict then says on which kernels it holds. One on a second
-    testbed: a verdict that both give names both, and one on which they disagree is `disputed`.
+    that they cannot judge is `not judged`, with what is missing.
+
+    `others` are studies of the same lab. With one on another kernel, a verdict says on which
+    kernels it holds; one with further conditions judges what the study cannot. With one on a
+    second testbed, a verdict that both give names both, and one on which they disagree is
+    `disputed`.
     """
     found = judged(study.lab, study.runs)
     assert study.lab.ledger is not None

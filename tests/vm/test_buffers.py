@@ -34,7 +34,7 @@ ONCE = (
     "--testbed",
     "vagrant",
     "--rate-mbit",
-    "150",
+    "200",
     "--transfer-mib",
     "128",
     "--repetitions-min",
@@ -87,13 +87,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     )
 
 
-def test_buffers_size_small_has_six_conditions_at_150_mbit(
+def test_buffers_size_small_has_six_conditions_at_200_mbit(
     study: tuple[Path, dict[str, Any]],
 ) -> None:
     _, said = study
     assert [row["condition"] for row in said["results"]] == CONDITIONS
     shaped = [row["link"]["asked"] for row in said["results"] if row["condition"] != "unshaped"]
-    assert {asked["rate_mbit"] for asked in shaped} == {150}
+    assert {asked["rate_mbit"] for asked in shaped} == {200}
     assert {asked["delay_ms"] for asked in shaped} == {0, 200}
 
 
@@ -126,7 +126,7 @@ def test_testbeds_agree(study: tuple[Path, dict[str, Any]], tmp_path: Path) -> N
         "--only",
         ",".join(CONDITIONS),
         "--rate-mbit",
-        "150",
+        "200",
         "--transfer-mib",
         "128",
         "--into",

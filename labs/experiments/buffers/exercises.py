@@ -50,7 +50,7 @@ STOP_AND_WAIT = "A1.18"
 SHARE_SCALE = 2
 LOSS_PCT = 0.1
 """The loss of the exercise, at which losses limit reno and not the link."""
-WITNESSES_RATE_MBIT, WITNESSES_MIB = 150.0, 128
+WITNESSES_RATE_MBIT, WITNESSES_MIB = 200.0, 128
 """The link and the file on which notebook 07 compares two testbeds."""
 
 # Tolerances in %, below the 4.9 % that MB and MiB differ by unless a reason is given.

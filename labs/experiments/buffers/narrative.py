@@ -38,8 +38,9 @@ BOUNDS = {
     RECEIVE_WINDOW: "the receive window",
     SEND_BUFFER: "the send buffer",
 }
+WINDOW = "receive window"
 HELD = {
-    "receive window": "the receive window limited the sender",
+    WINDOW: "the receive window limited the sender",
     "send buffer": "the send buffer limited the sender: it was full of unacknowledged data",
 }
 
@@ -120,6 +121,7 @@ def describe_run(run: Run) -> str:
         f"{size_in_words(found.offered_bytes)}, and the congestion window reached "
         f"{size_in_words(found.congestion_bytes)}."
     )
+    share = 0.0
     if bdp is not None:
         # In flight is counted in payload; the link carries headers, too.
         share = found.usually_in_flight_bytes / (bdp * theory.payload_share())
@@ -133,7 +135,10 @@ def describe_run(run: Run) -> str:
     again = run.nstat("server").get("TcpRetransSegs", 0)
     if again:
         said.append(f"{again} segments were retransmitted.")
-    return " ".join([*said, *_held_back(found)])
+    said += _held_back(found)
+    if bdp is not None and share >= FULL and found.limited_pct.get(WINDOW, 0.0) >= MOST_PCT:
+        said.append("It exceeds the BDP, so the excess waits in the queue and costs no goodput.")
+    return " ".join(said)
 
 
 def _bdp_in_words(run: Run, bdp: float) -> str:

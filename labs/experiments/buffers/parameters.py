@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 
 # Emulated machines carry this rate, and the default buffers limit a download at it.
-ON_MACHINES: Mapping[str, Scalar] = {"rate_mbit": 150.0, "transfer_mib": 128}
+ON_MACHINES: Mapping[str, Scalar] = {"rate_mbit": 200.0, "transfer_mib": 128}
 
 
 @dataclass(frozen=True, kw_only=True)

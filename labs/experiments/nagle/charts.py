@@ -66,8 +66,8 @@ AFTER_DELAY = " · the server's packets are captured after the delay"
 def by_condition(table: DataFrame) -> Figure:
     """The mean time of a request under each condition: measured, predicted, published.
 
-    `table` is `study.results()` or some rows of it. On virtual time, what is shorter than 1 ms has
-    no bar: nothing is measured there.
+    `table` is `study.results()` or some rows of it. In virtual time, a mean below 1 ms has no
+    bar, because it is not meaningful.
     """
     rows = table.reset_index(drop=True)
     figure = bars(
@@ -141,7 +141,7 @@ def matrix(study: Study) -> Figure:
     table = study.results()
     rows = table[table["condition"].isin(MATRIX)]
     if len(rows) < len(MATRIX):
-        return nothing(title, "needs the conditions " + ", ".join(MATRIX))
+        return nothing(title, "requires the conditions " + ", ".join(MATRIX))
     cells = {str(row["condition"]): row for row in rows.to_dict("records")}
     times = {name: requests_of(study.run(name))["latency_ms"] for name in MATRIX}
     drawn = pandas.concat([*times.values(), rows["predicted_p50_ms"].astype(float)])
@@ -325,16 +325,16 @@ def _predicted_segments(places: list[int], predicted: Series[float]) -> Scatter:
         x=xs,
         y=ys,
         mode="lines",
-        name="predicted segments, but for the first response",
+        name="predicted segments, except in the first response",
         line={"color": VERMILION, "width": 3},
         hovertemplate="predicted %{x:g}<extra></extra>",
     )
 
 
 def distribution(study: Study, *conditions: str) -> Figure:
-    """The share of a condition's requests that were answered within a time, for each of these.
+    """The cumulative distribution of the time per request, for each of these conditions.
 
-    Times are those of the capture at the server, from a request to the last part of its answer.
+    Times are those of the capture at the server, from a request to the last part of the response.
     """
     rows = study.results()
     chosen = conditions or study.conditions
@@ -348,7 +348,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
 
 
 def acks(study: Study, *conditions: str) -> Figure:
-    """The share of the server's segments that were acknowledged within a time, by condition."""
+    """The cumulative distribution of the time until a segment of the server is acknowledged."""
     rows = study.results()
     chosen = conditions or study.conditions
     virtual = (rows["testbed"] == "virtual").any()
@@ -360,7 +360,7 @@ def acks(study: Study, *conditions: str) -> Figure:
 
 
 def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
-    """The packets of one request of a run that goes as most do, or in these steps."""
+    """The packets of one request: of the most frequent sequence, or of the given steps."""
     return ladder_of_request(
         table_of(run), typical(requests_of(run), steps), run, title=f"{run.condition}: one request"
     )

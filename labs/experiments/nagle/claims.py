@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from labs.experiments.nagle.held_segment import held_segment
 from labs.experiments.nagle.prediction import expected, hz_of, settings_of
 from labs.experiments.nagle.requests import answered, autocorked, following, requests_of, table_of
+from labs.experiments.nagle.results import article
 from labs.experiments.nagle.transfer import transfer
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
@@ -59,6 +60,9 @@ def on_the_machine(claim: Claim, seen: Evidence) -> Finding:
     reason = "the time that the author's machines needed for 100 concurrent requests"
     if not names:
         return Finding(verdict=HARDWARE, reason=f"{reason}; there is no run to compare")
+    own = article().parameters
+    if any(seen.parameter(names[0], name) not in (None, own[name]) for name in claim.parameters):
+        return Finding(verdict=HARDWARE, reason=f"{reason}; this run has other parameters")
     run, measured = seen.run(names[0]), float(seen.row(names[0])["mean_ms"])
     if run.testbed == "virtual" and measured < SMALLEST_MS:
         reason += "; in virtual time computation takes no time, so this is not measured there"

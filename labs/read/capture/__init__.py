@@ -1,9 +1,9 @@
 """Packet captures as tables.
 
     read(path)                   the TCP segments, one row each
-    batches(path, rows=)         the same in parts that joined equal it
+    batches(path, rows=)         the same in parts, which equal it when joined
     connections(path)            one row per connection
-    remarks(path)                what the file held beside them, counted
+    remarks(path)                counts of what else the file contains
     packet(path, row)            one row, opened in scapy
     wireshark_flags(path, rows)  Wireshark's flags of some rows
 

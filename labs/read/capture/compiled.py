@@ -1,4 +1,4 @@
-"""The numeric core of the reader: functions and loads that numba compiles.
+"""The numeric core of the reader: functions and byte loads that numba compiles.
 
 Compiled code is kept in the user's cache under a digest of this folder's sources, so that it is
 compiled once. Modules can be imported without numba; a compiled function called there raises
@@ -30,7 +30,7 @@ def cache_folder() -> Path | None:
     NUMBA_CACHE_DIR names another folder.
     """
     here = Path(__file__).parent
-    # numba checks only the file of a function, but constants and functions of others are compiled
+    # numba checks only the file of a function, but compiles constants and functions of other files
     # into it.
     digest = sha256(b"".join(file.read_bytes() for file in sorted(here.glob("*.py"))))
     named = os.environ.get("NUMBA_CACHE_DIR")
@@ -57,8 +57,8 @@ if find_spec("numba") is not None:
     from numba.extending import intrinsic
 
     KEPT_IN = cache_folder()
-    # No reference counts (the functions allocate nothing) and everything inlined: without either
-    # of the two a row takes ten times as long.
+    # No reference counts (the functions allocate nothing), and everything inlined: without either,
+    # a row takes ten times as long.
     _OPTIONS: dict[str, Any] = {
         "cache": KEPT_IN is not None,
         "nogil": True,

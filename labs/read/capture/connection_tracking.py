@@ -68,7 +68,7 @@ _MIX_1, _MIX_2, _MIX_3 = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB13311
 
 @compiled
 def mixed(high: int, low: int, port: int) -> int:
-    """A number of 63 bits out of an address and a port."""
+    """A hash of 63 bits of an address and a port."""
     value = (high * _MIX_1 + (low ^ port << 32) * _MIX_2) & MASK_63
     value = ((value ^ value >> 29) * _MIX_3) & MASK_63
     return value ^ value >> 32
@@ -150,7 +150,7 @@ def slot_of(
 
 @compiled
 def enter_all(count: int, table: Any, slots: Any) -> None:
-    """Enter the first `count` connections into empty slots; the last one of each pair stays."""
+    """Enter the first `count` connections into empty slots; of each pair the last one remains."""
     for connection in range(count):
         at = connection * CONNECTION_WORDS
         slot = slot_of(
@@ -169,7 +169,7 @@ def enter_all(count: int, table: Any, slots: Any) -> None:
 
 @compiled
 def begin(connection: int, table: Any, packet: Any, flags: int, time_ns: int) -> int:
-    """Enter a connection that begins with this packet; the direction of the packet in it."""
+    """Add a connection that begins with this packet; return the direction of the packet."""
     at = connection * CONNECTION_WORDS
     known_by, direction = BY_PORTS, 0
     if flags & SYN:

@@ -1,6 +1,6 @@
 """From a frame to its TCP header: link layers, VLAN tags, IPv4 and IPv6; tunnels are recognized.
 
-IPv4 is told from IPv6 by the version in its header. Packets of a tunnel (IP in IP, GRE, VXLAN,
+The version in the header distinguishes IPv4 from IPv6. Packets of a tunnel (IP in IP, GRE, VXLAN,
 Geneve) that carry TCP are counted, so that a capture of a tunnel is not mistaken for one without
 TCP; the TCP inside them is not read.
 Source: the link types of tcpdump.org/linktypes.html; IEEE 802.1Q; RFC 1661 and RFC 1662 (PPP);
@@ -85,7 +85,7 @@ def loopback(data: Any, at: int, end: int) -> int:
 
 @compiled
 def beyond_link(data: Any, at: int, end: int, link: int) -> int:
-    """The place of the IP header of a frame, or -(the count that says why there is none)."""
+    """The place of the IP header of a frame, or -(the count of the reason why it has none)."""
     if link == ETHERNET:
         return tagged(data, at + 12, end)
     if link == LINUX_COOKED:
@@ -119,7 +119,7 @@ PACKET_WORDS = 7
 
 @compiled
 def version_4(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: Any) -> int:
-    """Read the IPv4 header at `at` into `packet`: 0, or the count that says why it has no TCP."""
+    """Read the IPv4 header at `at` into `packet`: 0, or the count of why it has no TCP."""
     if at + 20 > end:
         return SHORT
     header = (data[at] & 15) * 4
@@ -213,7 +213,7 @@ MAX_TUNNELS = 4
 
 @compiled
 def inside_type(data: Any, at: int, end: int, kind: int) -> int:
-    """The place of the IP header in what a tunnel carries, by its type; -1 without."""
+    """The place of the IP header inside a tunnel, by the type of its content; -1 if none."""
     if kind == BRIDGED:
         return tagged(data, at + ETHERNET_TYPE_AT, end)
     return at if kind in (IP_TYPE, IPV6_TYPE) else -1
@@ -221,7 +221,7 @@ def inside_type(data: Any, at: int, end: int, kind: int) -> int:
 
 @compiled
 def inside_gre(data: Any, at: int, end: int) -> int:
-    """The place of the IP header inside GRE, whose header is at `at`; negative without."""
+    """The place of the IP header inside GRE, whose header is at `at`; negative if none."""
     if at + 4 > end:
         return -1
     flags = be16(data, at)
@@ -236,7 +236,7 @@ def inside_gre(data: Any, at: int, end: int) -> int:
 
 @compiled
 def inside_udp(data: Any, at: int, end: int) -> int:
-    """The place of the IP header inside VXLAN or Geneve over UDP at `at`; negative without."""
+    """The place of the IP header inside VXLAN or Geneve over UDP at `at`; negative if none."""
     if at + UDP_BYTES + GENEVE_BYTES > end:
         return -1
     port = be16(data, at + 2)
@@ -282,8 +282,8 @@ def find_tcp(
 ) -> int:
     """Find the TCP header of the frame data[at:end], which ended at `wire_end` on the wire.
 
-    0 with `packet` filled in and the header's 20 bytes and options known to be on the wire, the
-    20 bytes in the buffer too; else the count that says why the frame has no row.
+    Return 0 with `packet` filled in, if the header's 20 bytes and options were on the wire and the
+    20 bytes are in the buffer; else the count of the reason why the frame has no row.
     """
     at = beyond_link(data, at, end, link)
     if at < 0:

@@ -1,7 +1,7 @@
 """Chosen packets of a capture: opened in scapy, and compared with Wireshark's flags by pyshark.
 
-pyshark starts tshark and reads its output with an event loop of its own, which cannot be the one
-that a notebook is running in: so it works in a thread with another loop.
+pyshark starts tshark and reads its output in an event loop. A notebook already runs one, so pyshark
+runs in a thread with another loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 ROWS_AT_ONCE = 1 << 16
-# What scapy must have loaded before it knows the link types that the reader knows.
+# The modules of scapy that define the link types of the reader.
 LAYERS = ("l2", "inet", "inet6", "ppp")
 
 
@@ -43,7 +43,7 @@ def needs(what: str, package: str) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it stands in the file; `number` is Wireshark's frame.number, from 1."""
+    """A record of the file; `number` is Wireshark's frame.number, from 1."""
 
     number: int
     offset: int
@@ -54,7 +54,7 @@ class Record:
 
 class _Records(Reader):
     def pieces(self) -> Iterator[tuple[int, Array]]:
-        """How many records came before, and some records, a row of pcap's words each."""
+        """The number of earlier records, and some records, one row of pcap's words each."""
         before = 0
         while self._walk():
             yield before, self._records[: self._last * RECORD_WORDS].reshape(-1, RECORD_WORDS)
@@ -93,13 +93,13 @@ def records(path: str | Path, offsets: list[int]) -> list[Record]:
                 return found
     missing = sorted(set(wanted.tolist()) - {one.offset for one in found})
     raise BadInput(
-        f"{path}: no record begins at byte {missing[0]}; take offsets from the table "
-        "that labs.capture.read makes of this file"
+        f"{path}: no record begins at byte {missing[0]}. Take offsets from the table "
+        "that labs.capture.read returns for this file"
     )
 
 
 def offsets_of(path: str | Path, rows: list[int]) -> list[int]:
-    """Where the records of these rows of the table begin. BadInput for a row it does not have."""
+    """The offsets of the records of these rows of the table. BadInput for a missing row."""
     left, found, have = set(rows), {}, 0
     for batch in batches(path, rows=ROWS_AT_ONCE):
         for row in sorted(row for row in left if have <= row < have + len(batch)):
@@ -109,15 +109,15 @@ def offsets_of(path: str | Path, rows: list[int]) -> list[int]:
         if not left:
             return [found[row] for row in rows]
     rows_there = f"rows 0 to {have - 1}" if have else "no rows"
-    raise BadInput(f"{path} has no row {min(left)}; its table has {rows_there}")
+    raise BadInput(f"{path} has no row {min(left)}. Allowed: {rows_there}")
 
 
 def packet(path: str | Path, row: int | np.integer[Any] | pd.Series[Any]) -> Packet:
     """Open one row of a capture's table in scapy, with the right link layer.
 
     `row` is its label in the table of `labs.capture.read`, or the row itself (`table.loc[7]`),
-    which is found without reading the others. The packet's `time` is the record's, in seconds.
-    Raises what `read` raises, and BadInput for a row that the capture does not have.
+    which is faster. The packet's `time` is that of the record, in seconds. Raises what `read`
+    raises, and BadInput for a row that the capture does not have.
     """
     if find_spec("scapy") is None:
         raise Missing(needs("opening a packet", "scapy"))
@@ -137,20 +137,20 @@ def packet(path: str | Path, row: int | np.integer[Any] | pd.Series[Any]) -> Pac
 TIMEOUT_S = 60.0
 MOST_PACKETS = 200
 PREFIX = "analysis_"
-# Of what Wireshark calculates: text without a figure of its own.
+# Fields of Wireshark without a figure of their own.
 HEADINGS = ("analysis_flags",)
 
 
 def wireshark_flags(
     path: str | Path, rows: Sequence[int], *, timeout_s: float = TIMEOUT_S
 ) -> DataFrame:
-    """Wireshark's flags of some rows of a capture's table beside the marks of this package.
+    """Wireshark's flags of some rows of a capture's table, with the marks of this package.
 
     Columns: `row`, `record` (Wireshark's frame.number), `marks` (ours, see `tcp_marks`)
-    and `wireshark` (its tcp.analysis.* flags) as texts with commas, `expert` (the messages of its
-    expert, with semicolons), and every figure that it calculates, by its own name
-    (`tcp.analysis.ack_rtt`; text, missing where it has none). At most 200 rows; tshark reads the
-    file up to the last of them, 44,000 packets a second, for at most `timeout_s` seconds.
+    and `wireshark` (its tcp.analysis.* flags) as texts with commas, `expert` (its expert messages,
+    separated by semicolons), and every figure that it calculates, under its own name
+    (`tcp.analysis.ack_rtt`; text, or missing). At most 200 rows; tshark reads the file up to the
+    last of them, 44,000 packets per second, for at most `timeout_s` seconds.
 
     Raises Missing without tshark, BadInput for rows that the capture does not have, RunFailed if
     tshark takes too long or fails.
@@ -160,8 +160,8 @@ def wireshark_flags(
     chosen = sorted(set(rows))
     if not chosen or len(chosen) > MOST_PACKETS:
         raise BadInput(
-            f"{len(chosen)} rows: Wireshark is asked about 1 to {MOST_PACKETS} packets "
-            "at a time; choose some, such as table.index[:10]"
+            f"{len(chosen)} rows were given. Allowed: 1 to {MOST_PACKETS}. Select some, such as "
+            "table.index[:10]"
         )
     if find_spec("pyshark") is None:
         raise Missing(needs("Wireshark's flags", "pyshark"))
@@ -183,7 +183,7 @@ def wireshark_flags(
 
 
 def _marked(path: str | Path, rows: list[int]) -> tuple[dict[int, str], list[int]]:
-    """Our marks of these rows, in words, and the offsets of their records."""
+    """The marks of these rows as words, and the offsets of their records."""
     marker, have, words, offsets = Marker(), 0, {}, []
     for batch in batches(path, rows=ROWS_AT_ONCE):
         bits = marker.bits(batch)
@@ -193,7 +193,7 @@ def _marked(path: str | Path, rows: list[int]) -> tuple[dict[int, str], list[int
         have += len(batch)
     if len(words) < len(rows):
         there = f"rows 0 to {have - 1}" if have else "no rows"
-        raise BadInput(f"{path} has no row {min(set(rows) - set(words))}; its table has {there}")
+        raise BadInput(f"{path} has no row {min(set(rows) - set(words))}. Allowed: {there}")
     return words, offsets
 
 
@@ -215,7 +215,7 @@ def _line(row: int, record: Record, marked: str, told: dict[str, str]) -> dict[s
 
 
 def _ask(path: Path, numbers: list[int], timeout_s: float) -> dict[int, dict[str, str]]:
-    """Wireshark's fields of these records, from a thread that has an event loop to itself."""
+    """Wireshark's fields of these records, from a thread with its own event loop."""
     found: dict[int, dict[str, str]] = {}
     failed: list[BaseException] = []
 
@@ -230,8 +230,8 @@ def _ask(path: Path, numbers: list[int], timeout_s: float) -> dict[int, dict[str
     thread.join(timeout_s + 10)
     if thread.is_alive() or (failed and isinstance(failed[0], TimeoutError)):
         raise RunFailed(
-            f"tshark had not answered after {timeout_s:g} s; ask about packets nearer to "
-            "the beginning, or give it more time: wireshark_flags(..., timeout_s=)"
+            f"tshark did not finish within {timeout_s:g} s. Select packets nearer to the "
+            "beginning, or set a longer time: wireshark_flags(..., timeout_s=)"
         )
     if failed:
         raise RunFailed(
@@ -243,7 +243,7 @@ def _ask(path: Path, numbers: list[int], timeout_s: float) -> dict[int, dict[str
 def _read(
     path: Path, numbers: list[int], timeout_s: float, found: dict[int, dict[str, str]]
 ) -> None:
-    pyshark = import_module("pyshark")  # starts an event loop of its own where it is imported
+    pyshark = import_module("pyshark")  # starts its own event loop when imported
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     wanted = ", ".join(map(str, numbers))

@@ -1,4 +1,4 @@
-"""Files of packets, pcap and pcapng: where each record's frame is, and when it was captured.
+"""Capture files, pcap and pcapng: the place of each record's frame, and its time.
 
 Source: pcap-savefile(5); the record header of 24 bytes is Kuznetzov's modified format, as libpcap's
 sf-pcap.c reads it. The pcapng specification (draft-ietf-opsawg-pcapng), sections 4.1 to 4.4 and its
@@ -25,13 +25,13 @@ BIG, HEADER_BYTES, NS_PER_UNIT, LINK, WANTED, INTERFACES, FORM_WORDS = 0, 1, 2, 
 FILE_HEADER_BYTES = 24
 MAX_RECORD_BYTES = 1 << 24
 SECOND_NS = 10**9
-LINK_MASK = 0x03FFFFFF  # what is above says how long the frame check sequence is
+LINK_MASK = 0x03FFFFFF  # the upper bits are the length of the frame check sequence
 
 MAGIC = {0xA1B2C3D4: (16, 1000), 0xA1B23C4D: (16, 1), 0xA1B2CD34: (24, 1000)}
 
 
 def pcap_form(head: bytes) -> np.ndarray[Any, Any] | None:
-    """The form of a pcap file by its first 24 bytes; None if it is none."""
+    """The form of a pcap file by its first 24 bytes; None for another file."""
     if len(head) < FILE_HEADER_BYTES:
         return None
     for order in "<>":
@@ -49,11 +49,11 @@ def pcap_form(head: bytes) -> np.ndarray[Any, Any] | None:
 def walk_pcap(
     data: Any, at: int, end: int, form: Any, records: Any, counts: Any
 ) -> tuple[int, int]:
-    """Find records from `at` on: how many, and where the first that was not taken begins.
+    """Find records from `at` on; return their number, and the place of the next one.
 
-    It stops where `records` is full, where the buffer has no whole record more (form[WANTED] says
-    how many bytes that one takes), and for good at a length that cannot be (counts[DAMAGED] is
-    then 1 + its place in the buffer).
+    It stops when `records` is full, when the buffer has no further whole record (form[WANTED] is
+    the size of the next one), and finally at an impossible length (counts[DAMAGED] is then 1 + its
+    place in the buffer).
     """
     big = form[BIG] != 0
     header = form[HEADER_BYTES]
@@ -99,16 +99,16 @@ PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 BYTE_ORDER = 0x1A2B3C4D
 TIME_RESOLUTION, TIME_OFFSET = 9, 14
-MICROSECONDS = 6  # the resolution of an interface that gives none
+MICROSECONDS = 6  # the default resolution of an interface
 # An interface, in an array of int64: link type, snap length, resolution, offset in seconds.
 OF_LINK, OF_SNAP, OF_RESOLUTION, OF_OFFSET, INTERFACE_WORDS = 0, 1, 2, 3, 4
 MAX_INTERFACES = 1 << 16
 MAX_BLOCK_BYTES = MAX_RECORD_BYTES + 4096
-LATEST_S = 9_223_372_035  # beyond it nanoseconds do not fit 64 bits
+LATEST_S = 9_223_372_035  # later nanoseconds do not fit into 64 bits
 
 
 def pcapng_form() -> np.ndarray[Any, Any]:
-    """The form of a pcapng file of which nothing has been read."""
+    """The form of a pcapng file before reading."""
     return np.zeros(FORM_WORDS, np.int64)
 
 
@@ -160,7 +160,7 @@ def nanoseconds(high: int, low: int, resolution: int, offset_s: int, counts: Any
 
 @compiled
 def interface(data: Any, at: int, end: int, big: bool, interfaces: Any, number: int) -> None:
-    """Take an interface description, whose body is data[at:end], as interface `number`."""
+    """Read an interface description, whose body is data[at:end], as interface `number`."""
     place = number * INTERFACE_WORDS
     interfaces[place + OF_LINK] = u16(data, at, big)
     interfaces[place + OF_SNAP] = u32(data, at + 4, big)
@@ -187,7 +187,7 @@ def interface(data: Any, at: int, end: int, big: bool, interfaces: Any, number: 
 
 @compiled
 def section(data: Any, at: int, end: int, form: Any) -> bool:
-    """Begin a section at the block at `at`; False where its byte order is none."""
+    """Begin a section at the block at `at`; False if its byte order is invalid."""
     if le32(data, at + 8) == BYTE_ORDER:
         form[BIG] = 0
     elif be32(data, at + 8) == BYTE_ORDER:
@@ -210,7 +210,7 @@ def packet(
     place: int,
     counts: Any,
 ) -> bool:
-    """Take a packet's block, whose body is data[at:end]; False where its lengths cannot be."""
+    """Read a packet's block, whose body is data[at:end]; False if its lengths are invalid."""
     big = form[BIG] != 0
     number = 0
     head = 20
@@ -253,7 +253,7 @@ def packet(
 def walk_pcapng(
     data: Any, at: int, end: int, form: Any, interfaces: Any, records: Any, counts: Any
 ) -> tuple[int, int]:
-    """Find packets from `at` on, as walk_pcap does for the other format.
+    """Find packets from `at` on, like walk_pcap for the other format.
 
     `interfaces` has room for MAX_INTERFACES; a section with more is damaged.
     """

@@ -1,4 +1,4 @@
-"""Reads a capture file into the table of its TCP segments, whole or in pieces."""
+"""Reads a capture file into the table of its TCP segments, at once or in batches."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ RECORDS_AT_ONCE = 1 << 13
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
 SPARE_ROWS = 1 << 10
-IN_PIECES = "labs.capture.batches reads it in parts"
+IN_PIECES = "Read it in parts with labs.capture.batches"
 CONNECTION_BYTES = 500
-"""What a row of the table of connections takes while it is made, measured, beside its own 330."""
+"""Memory per row while the table of connections is made, besides its own 330; measured."""
 
 
 class Reader:
-    """A capture file being read: where it is, and every connection so far.
+    """A capture file being read: the position in it, and every connection so far.
 
-    Opening raises BadInput for what is not a file, Damaged for what is not a capture (an empty
-    file too), Missing without numba.
+    Opening raises BadInput if it is not a file, Damaged if it is not a capture (or is empty),
+    Missing without numba.
     """
 
     def __init__(self, path: str | Path, memory_bytes: int | None = None) -> None:
@@ -76,7 +76,7 @@ class Reader:
             raise
 
     def _begin(self) -> None:
-        """Take the file's first bytes, and from them its format."""
+        """Read the file's first bytes and determine its format."""
         self._read(pcap.FILE_HEADER_BYTES)
         head = self._buffer[self._at : self._end][: pcap.FILE_HEADER_BYTES].tobytes()
         if self._source.fault is not None and len(head) < pcap.FILE_HEADER_BYTES:
@@ -103,7 +103,7 @@ class Reader:
         announce("the reader of pcap", pcap.walk_pcap, segments.rows)
 
     def _read(self, wanted: int) -> bool:
-        """Have at least `wanted` unread bytes in the buffer; False where the file has ended."""
+        """Provide at least `wanted` unread bytes in the buffer; False at the end of the file."""
         while self._end - self._at < wanted and not self._pieces.ended:
             begun = self._base + self._at
             self._buffer, self._at, self._end = self._pieces.after(
@@ -135,15 +135,14 @@ class Reader:
                 return False
 
     def _finish(self) -> None:
-        """Say how the file ended, if not with its last record."""
+        """Record how the file ended, if not with a whole record."""
         if self._source.fault is not None:
             self.counts[DAMAGED] = self._base + self._end + 1
         else:
             self.counts[CUT] = self._end - self._at
 
     def fill(self, columns: Columns) -> bool:
-        """Fill columns from their row `rows` on; False where the file has ended before they were
-        full."""
+        """Fill columns from their row `rows` on; False if the file ended before they were full."""
         self._state[segments.ROW] = columns.rows
         self._state[segments.CAPACITY] = columns.capacity
         into = columns.views()
@@ -187,14 +186,14 @@ class Reader:
         self._table, self._slots, self._capacity = table, slots, capacity
 
     def must_fit(self, wanted_bytes: int, what: str, instead: str = IN_PIECES) -> None:
-        """Raise Missing where `wanted_bytes` are more than there are."""
+        """Raise Missing if `wanted_bytes` exceeds the available memory."""
         must_fit(wanted_bytes, f"{self.path}: {what}", instead, self._memory_bytes)
 
     def _free(self) -> int | None:
         return available_bytes() if self._memory_bytes is None else self._memory_bytes
 
     def expected_rows(self) -> int:
-        """How many rows the file may have, judged by its first records; exact if it is small."""
+        """The number of rows, estimated from the first records; exact for a small file."""
         self._walk()
         records = self._last
         if self._pieces.ended:
@@ -223,34 +222,33 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     flags          uint16  nine bits: 1 FIN, 2 SYN, 4 RST, 8 PSH, 16 ACK, 32 URG, 64 ECE, 128 CWR,
                            256 NS
     window         uint16  as sent
-    window_bytes   int32   scaled by what the sender's SYN said (a SYN's own is not); as sent, where
-                           one of the SYNs has no such option; -1, where the sender's SYN is not
-                           there (Wireshark then shows it as sent, with scale factor -1)
-    payload_bytes  int32   by the IP header, whatever was captured
-    seq_rel        int64   counted from the SYN, which has 0; without SYN the first has 1. Does not
-    ack_rel        int64   wrap at 4 GiB. ack_rel is 0 without ACK
-    mss            uint16  the option, as a SYN has it; 0 without
-    tsval, tsecr   int64   -1 without the option
+    window_bytes   int32   scaled as the sender's SYN says (a SYN's own window is not); as sent if
+                           one of the SYNs lacks that option; -1 if the sender's SYN was not
+                           captured (Wireshark then shows it as sent, with scale factor -1)
+    payload_bytes  int32   by the IP header, however much was captured
+    seq_rel        int64   relative to the SYN, which is 0; if it is missing, the first segment is
+    ack_rel        int64   1. They do not wrap at 4 GiB. ack_rel is 0 without ACK
+    mss            uint16  the option of a SYN; 0 if missing
+    tsval, tsecr   int64   -1 if the option is missing
     sack_blocks    uint8   0 to 4
     sack_left_1, sack_right_1 ... sack_left_4, sack_right_4
                    uint32  the edges as sent; 0 beyond sack_blocks
     offset         int64   of the record in the (uncompressed) file
 
-    tshark's columns say the same, but for four things: it puts fragments together, here the first
-    one has a row; its relative numbers wrap at 4 GiB; it shows a window of unknown scale as sent;
-    and of an option that was not captured whole it shows what there is, here it is not read.
+    tshark's columns are the same, with four exceptions. It reassembles fragments; here the first
+    one has a row. Its relative numbers wrap at 4 GiB. It shows a window of unknown scale as sent.
+    It shows the captured part of an incomplete option; here such an option is not read.
 
-    `memory_bytes` is how much the table may take, by default what the system has. Raises Missing
-    if it takes more, in which case `batches` reads it, and without numba; BadInput for what is not
-    a file, Damaged for what is not a capture. What else the file holds is counted: `remarks`.
+    `memory_bytes` limits the memory of the table (default: what is available). Raises Missing if it
+    needs more (use `batches` then) or without numba, BadInput if it is not a file, Damaged if it is
+    not a capture. `remarks` counts what else the file contains.
     """
     return read_columns(path, memory_bytes)[0].table()
 
 
 @contextmanager
 def opened(path: str | Path, memory_bytes: int | None, kind: type[Kind]) -> Iterator[Kind]:
-    """A reader of the file, closed at the end; Missing where the system gives less memory than it
-    says."""
+    """A reader of the file, closed at the end; Missing if an allocation fails."""
     try:
         reader = kind(path, memory_bytes)
         try:
@@ -264,8 +262,8 @@ def opened(path: str | Path, memory_bytes: int | None, kind: type[Kind]) -> Iter
 def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Columns, Reader]:
     """The segments as arrays, and the reader, which has the connections and the counts.
 
-    The arrays are as long as the first records promise; if that does not fit the available memory,
-    the rows are counted first.
+    The length of the arrays is estimated from the first records; if they do not fit into the
+    available memory, the rows are counted first.
     """
     with opened(path, memory_bytes, Reader) as reader:
         rows = reader.expected_rows()
@@ -273,7 +271,7 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
         if free is not None and rows * ROW_BYTES > free:
             exactly = int(whole(path, memory_bytes).counts[SEGMENTS])
             reader.must_fit(exactly * ROW_BYTES, f"{exactly:,} segments")
-            rows = exactly + 1  # a table that is full might have had more
+            rows = exactly + 1  # one more, because a full table may be incomplete
         columns = Columns(rows)
         while reader.fill(columns):
             capacity = columns.capacity + columns.capacity // 2
@@ -283,7 +281,7 @@ def read_columns(path: str | Path, memory_bytes: int | None = None) -> tuple[Col
 
 
 def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
-    """A reader that has read the file to its end and has kept no rows."""
+    """A reader that has read the whole file without keeping rows."""
     with opened(path, memory_bytes, Reader) as reader:
         columns = Columns(SCRATCH_ROWS)
         while reader.fill(columns):
@@ -292,13 +290,13 @@ def whole(path: str | Path, memory_bytes: int | None = None) -> Reader:
 
 
 def batches(path: str | Path, *, rows: int) -> Iterator[pd.DataFrame]:
-    """The table of `read` in batches of `rows` rows: joined they are equal to it.
+    """The table of `read` in batches of `rows` rows, which equal it when joined.
 
-    Only one batch is in memory at a time, beside 330 bytes per connection. A capture without
-    segments gives one empty batch.
+    Only one batch is in memory at a time, plus 330 bytes per connection. A capture without segments
+    gives one empty batch.
     """
     if rows < 1:
-        raise BadInput(f"rows={rows}: a batch has at least 1 row. Give a number above 0")
+        raise BadInput(f"rows={rows} is out of range. Allowed: a number above 0")
     with opened(path, None, Reader) as reader:
         more, given = True, 0
         while more:
@@ -315,20 +313,20 @@ def connections(path: str | Path) -> pd.DataFrame:
     connection                     its number in `read`
     client, client_port            the end that opened the connection (the first SYN)
     server, server_port            the other end
-    client_known_by                syn, syn-ack, or ports: neither was captured, and the end with
-                                   the lower port is taken for the server
+    client_known_by                syn, syn-ack, or ports (neither was captured; the end with the
+                                   lower port is assumed to be the server)
     first_ns, last_ns              its first and last segment
-    handshake_rtt_ns               from the last SYN to the first ACK after the SYN-ACK; -1 without
+    handshake_rtt_ns               from the last SYN to the first ACK after the SYN-ACK; -1 if none
     ended                          fin: both ends sent one; reset; open: neither
-    and of each end, after client_ or server_:
+    and for each end, with the prefix client_ or server_:
     mss, wscale, sack_permitted, timestamps
-                                   what its SYN offered: mss and wscale -1 where it did not, all
-                                   four -1 where it is not there; wscale at most 14, and -1 where
-                                   the other's SYN has no such option: nothing is scaled then
-    segments, bytes                what it sent; bytes of payload, those sent again too
+                                   the options of its SYN: -1 if the SYN was not captured; mss and
+                                   wscale are also -1 if it lacks them, and wscale if the other
+                                   end's SYN lacks it (nothing is scaled then); wscale at most 14
+    segments, bytes                what it sent; bytes of payload, including retransmissions
     retransmissions                segments whose payload begins before the highest number that it
-                                   has sent (a zero-window probe or a keep-alive of one byte too;
-                                   Wireshark tells these apart)
+                                   has sent (including zero-window probes and keep-alives of one
+                                   byte, which Wireshark distinguishes)
     """
     reader = whole(path)
     count = len(reader.connections)
@@ -337,5 +335,5 @@ def connections(path: str | Path) -> pd.DataFrame:
 
 
 def remarks(path: str | Path) -> Remarks:
-    """What a capture holds beside TCP segments, and what could not be read."""
+    """What a capture contains besides TCP segments, and what could not be read."""
     return segment_table.remarks(whole(path).counts)

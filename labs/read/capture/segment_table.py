@@ -1,7 +1,7 @@
-"""What the reader fills: the table of segments, and the counts of what has no row or is odd.
+"""The table of segments that the reader fills, and the counts of packets without a row.
 
-Places in both are constants of the compiled functions, which write to arrays alone. Here are also
-the memory that the table may take, and the files that it is saved in.
+The places in both are constants of the compiled functions, which only write to arrays. This module
+also checks the memory that the table needs, and writes it to files.
 """
 
 from __future__ import annotations
@@ -40,39 +40,38 @@ ABSURD_TIME = 11
 BACKWARDS = 12
 LAST_NS = 13  # the time of the record before, for BACKWARDS
 CUT = 14  # bytes of a last record that ends early
-DAMAGED = 15  # 1 + the offset from which on nothing could be read
+DAMAGED = 15  # 1 + the offset from which nothing could be read
 TUNNELLED = 16
 COUNTS = 17
 
-# A count, whether its packets have no row, and what is said of it.
+# A count, whether its packets have no row, and its description.
 WORDS: tuple[tuple[str, int, bool, str], ...] = (
-    ("other_link_type", LINK, True, "of a link type that is not read"),
+    ("other_link_type", LINK, True, "of an unsupported link type"),
     ("not_ip", NOT_IP, True, "that carry neither IPv4 nor IPv6"),
-    ("not_tcp", NOT_TCP, True, "of another protocol than TCP"),
+    ("not_tcp", NOT_TCP, True, "of a protocol other than TCP"),
     (
         "tunnelled",
         TUNNELLED,
         True,
-        "whose TCP is inside a tunnel (IP in IP, GRE, VXLAN, Geneve), which is not read: "
-        "capture on "
-        "the tunnel's own interface, or remove the outer headers with editcap -C",
+        "whose TCP is inside a tunnel (IP in IP, GRE, VXLAN, Geneve), which is not read. "
+        "Capture on the tunnel's own interface, or remove the outer headers with editcap -C",
     ),
     ("later_fragments", LATER_FRAGMENT, True, "that are later fragments, without a TCP header"),
     (
         "first_fragments",
         FIRST_FRAGMENT,
         False,
-        "that are first fragments: kept, with the payload of the fragment alone",
+        "that are first fragments: included with the payload of this fragment only",
     ),
-    ("headers_cut", SHORT, True, "captured too short for their headers"),
-    ("headers_damaged", DAMAGED_HEADER, True, "whose headers give lengths that cannot be"),
-    ("nested_too_deep", NESTED, True, "with more headers inside each other than are followed"),
-    ("without_time", NO_TIME, False, "whose record has no time (taken as 0)"),
+    ("headers_cut", SHORT, True, "whose headers were not captured whole"),
+    ("headers_damaged", DAMAGED_HEADER, True, "whose headers have impossible lengths"),
+    ("nested_too_deep", NESTED, True, "with too many nested headers"),
+    ("without_time", NO_TIME, False, "whose record has no time (0 is used)"),
     (
         "absurd_time",
         ABSURD_TIME,
         False,
-        "whose time is no time: a fraction of more than a second, or beyond the year 2262",
+        "with an invalid time: a fraction of more than a second, or after the year 2262",
     ),
     ("backwards", BACKWARDS, False, "that are earlier than the packet before them"),
 )
@@ -80,11 +79,11 @@ WORDS: tuple[tuple[str, int, bool, str], ...] = (
 
 @dataclass(frozen=True)
 class Remarks:
-    """What a capture held beside its TCP segments, by name in `counts` (only what is not 0).
+    """What a capture contains besides its TCP segments, by name in `counts` (without zeros).
 
-    `packets` are the records read, `segments` those with a row. `damaged_at` is the offset in the
-    uncompressed file from which on nothing could be read, None if all could; `cut_bytes` the bytes
-    of a last record that ends early. `lines` says all of it, a line a remark.
+    `packets` is the number of records read, `segments` those with a row. `damaged_at` is the offset
+    in the uncompressed file from which nothing could be read, or None; `cut_bytes` is the size of a
+    last record that ends early. `lines` has one line per remark.
     """
 
     packets: int
@@ -103,7 +102,7 @@ class Remarks:
         if self.cut_bytes:
             said.append(f"the last record ends early: {self.cut_bytes:,} bytes left out")
         if self.damaged_at is not None:
-            said.append(f"damaged from byte {self.damaged_at:,} on: nothing read beyond it")
+            said.append(f"damaged from byte {self.damaged_at:,} on: the rest was not read")
         return tuple(said)
 
     def as_json(self) -> dict[str, object]:
@@ -131,7 +130,7 @@ def remarks(counted: Iterable[int]) -> Remarks:
 FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << bit for bit in range(8))
 """Bits of the column `flags`; RFC 9293 section 3.1."""
 
-# The columns of a row, by the kind of array that they stand in.
+# The columns of a row, by the kind of array that contains them.
 TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)  # wide: int64
 SEQ, ACK_NUMBER = range(2)  # numbers: uint32
 CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)  # middle: int32
@@ -186,7 +185,7 @@ class Columns:
         }
 
     def views(self) -> tuple[Any, ...]:
-        """The arrays in the order in which rows takes them."""
+        """The arrays in the order of the parameters of rows()."""
         return tuple(self._arrays.values())
 
     def grown(self, capacity: int) -> Columns:
@@ -215,12 +214,12 @@ PROCESS = Path("/proc/self")
 ADDRESS_SPACE = re.compile(r"Max address space +(\d+) ")
 VIRTUAL_MEMORY = re.compile(r"VmSize:\s+(\d+) kB")
 CGROUP = Path("/sys/fs/cgroup")
-IN_PARTS = "take a part of the capture, such as one host's: tcpdump -r FILE -w PART host ADDRESS"
+IN_PARTS = "Extract a part of the capture: tcpdump -r FILE -w PART host ADDRESS"
 
 
 def available_bytes() -> int | None:
-    """The memory that is left without swapping and within the limits of a container and of this
-    process; None if the system reports none of them (not Linux)."""
+    """The memory available without swapping and within the limits of the container and of this
+    process; None if the system reports none of these (not Linux)."""
     every = (_in_the_system(), _in_the_container(), _in_the_process())
     return min((found for found in every if found is not None), default=None)
 
@@ -236,7 +235,7 @@ def _in_the_system() -> int | None:
 
 
 def _in_the_container() -> int | None:
-    """By the topmost control group that a container sees (cgroup v2); its file cache can be
+    """By the topmost control group visible in a container (cgroup v2); its file cache can be
     reclaimed."""
     try:
         most = (CGROUP / "memory.max").read_text().strip()
@@ -248,7 +247,7 @@ def _in_the_container() -> int | None:
 
 
 def _in_the_process() -> int | None:
-    """By the limit on its address space (`ulimit -v`), if it has one."""
+    """By the limit on its address space (`ulimit -v`), if any."""
     try:
         limits, status = (PROCESS / "limits").read_text(), (PROCESS / "status").read_text()
     except OSError:
@@ -259,16 +258,16 @@ def _in_the_process() -> int | None:
 
 def must_fit(wanted_bytes: int, what: str, instead: str, free_bytes: int | None = None) -> None:
     """Raise Missing if `what` takes more memory than is available (`free_bytes`, or what the system
-    has); `instead` says what to do then."""
+    has); `instead` is the next step."""
     free = available_bytes() if free_bytes is None else free_bytes
     if free is not None and wanted_bytes > free:
         raise Missing(
             f"{what} take {wanted_bytes / MB:,.0f} MB of memory, and "
-            f"{free / MB:,.0f} MB are available; {instead}"
+            f"{free / MB:,.0f} MB are available. {instead}"
         )
 
 
-# Few different values, or long runs of one value: worth a dictionary.
+# Columns with few different values, or long runs of one value: a dictionary saves space.
 REPEATED = ("connection", "direction", "flags", "mss", "sack_blocks")
 
 

@@ -97,7 +97,7 @@ O_TSVAL, O_TSECR, O_SACK, O_MSS, O_SCALE, O_SACK_OK, O_CUT, OPTION_WORDS = range
 def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: Any) -> None:
     """Read the TCP options in data[at:end] into `options`; SACK edges into row `row` of `edges`.
 
-    One that is not there as a whole is not read.
+    Incomplete options are not read.
     """
     options[O_TSVAL] = -1
     options[O_TSECR] = -1
@@ -123,7 +123,7 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
         elif kind == SACK_OPTION and length >= 10 and length % 8 == 2:
             blocks = min((length - 2) // 8, SACK_EDGES // 2)
             for edge in range(2 * blocks, 2 * options[O_SACK]):
-                edges[edge, row] = 0  # of another such option before this one
+                edges[edge, row] = 0  # of an earlier such option
             options[O_SACK] = blocks
             for edge in range(2 * blocks):
                 edges[edge, row] = be32(data, at + 2 + 4 * edge)
@@ -150,7 +150,7 @@ def options_of(
         and at + 32 <= end
         and be32(data, at + 20) == ALIGNED_TIMESTAMP
     ):
-        # Nearly every segment: timestamps alone, laid as Linux lays them.
+        # Nearly every segment: only timestamps, aligned as by Linux.
         return be32(data, at + 24), be32(data, at + 28), 0, 0
     options[O_CUT] = at + header > end
     read_options(data, at + 20, min(at + header, end), row, options, edges)
@@ -159,7 +159,7 @@ def options_of(
 
 @compiled
 def take_syn(table: Any, at: int, direction: int, flags: int, seen_ns: int, options: Any) -> None:
-    """Note what a SYN or SYN-ACK says of its sender."""
+    """Store the options of a SYN or SYN-ACK for its sender."""
     side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
     other = at + DIRECTIONS + ((direction ^ 1) & 1) * DIRECTION_WORDS
     table[side + SYN_SEEN] = 1
@@ -169,7 +169,7 @@ def take_syn(table: Any, at: int, direction: int, flags: int, seen_ns: int, opti
     if options[O_SCALE] >= 0:
         table[side + SCALE] = options[O_SCALE]
     if options[O_CUT] and options[O_SCALE] < 0:
-        pass  # it may have had the option: nothing is known
+        pass  # it may have had the option: unknown
     elif table[side + SCALE] == SCALE_UNKNOWN:
         table[side + SCALE] = NO_SCALING
         table[other + SCALE] = NO_SCALING
@@ -229,7 +229,7 @@ def slot_for(packet: Any, table: Any, slots: Any) -> int:
 def find_connection(
     packet: Any, flags: int, seq: int, seen_ns: int, state: Any, table: Any, slots: Any
 ) -> tuple[int, int]:
-    """The packet's connection and its direction in it; a new connection where it begins one."""
+    """The packet's connection and direction; a new connection if the packet begins one."""
     connection = state[LAST_CONNECTION]
     at = (connection & POSITIVE) * CONNECTION_WORDS
     direction = -1
@@ -257,7 +257,7 @@ def find_connection(
     return connection, direction
 
 
-# What the loop carries from one call to the next, in an array of int64.
+# The state of the loop between calls, in an array of int64.
 CONNECTIONS, LAST_CONNECTION, ROW, CAPACITY, STATE_WORDS = range(5)
 
 
@@ -276,7 +276,7 @@ def rows(
     packet: Any,
     options: Any,
 ) -> int:
-    """Turn records first to last - 1 into rows from row state[ROW] on; the first not taken.
+    """Turn records first to last - 1 into rows from row state[ROW] on; return the next record.
 
     It stops early if the columns or the connections are full: the caller enlarges them. `base` is
     the offset of the buffer in the file.
@@ -435,7 +435,7 @@ def follow(
 
 @compiled
 def scaled(window: int, flags: int, scale: int) -> int:
-    """The window in bytes: that of a SYN is never scaled; -1 where the scale is unknown."""
+    """The window in bytes; that of a SYN is never scaled; -1 if the scale is unknown."""
     if flags & SYN == 0:
         if scale >= 0:
             return window << scale

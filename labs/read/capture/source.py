@@ -18,13 +18,13 @@ from labs.errors import BadInput, Damaged, Missing
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 INFLATE_BYTES = 1 << 16
-# gzip cannot make more than 1,032 bytes of one; a zstd file that makes more is not a capture.
+# gzip expands a byte to at most 1,032 bytes; a zstd file that expands further is not a capture.
 MOST_PER_BYTE = 2000
 UNJUDGED_BYTES = 1 << 26
 
 
 class Source(Protocol):
-    """An open capture file: `fault` says why it ended early, `done` which share of it is read."""
+    """An open capture file: `fault` is the reason why it ended early, `done` the share read."""
 
     fault: str | None
 
@@ -121,18 +121,18 @@ class _Zstd(_Plain):
 
 
 def open_source(path: Path) -> Source:
-    """Open a capture file. BadInput for what is no file, Missing for no right to read it."""
+    """Open a capture file. BadInput if it is not a file, Missing if it may not be read."""
     try:
         _must_be_a_file(path, path.stat().st_mode)
         file = path.open("rb", buffering=0)
     except (FileNotFoundError, NotADirectoryError):
-        raise BadInput(f"{path}: there is no such file; name a pcap or pcapng file") from None
+        raise BadInput(f"{path}: there is no such file. Name a pcap or pcapng file") from None
     except PermissionError:
-        raise Missing(f"{path}: no right to read it; `sudo chmod a+r` on it gives one") from None
+        raise Missing(f"{path}: permission denied. Run: sudo chmod a+r {path}") from None
     except OSError as error:
-        raise BadInput(f"{path}: {_failure(error)}; name a pcap or pcapng file") from None
+        raise BadInput(f"{path}: {_failure(error)}. Name a pcap or pcapng file") from None
     except ValueError:
-        raise BadInput(f"{str(path)!r} is no path; name a pcap or pcapng file") from None
+        raise BadInput(f"{str(path)!r} is not a path. Name a pcap or pcapng file") from None
     try:
         head = file.read(4) or b""
         size = file.seek(0, 2)
@@ -148,26 +148,26 @@ def open_source(path: Path) -> Source:
 
 
 def _must_be_a_file(path: Path, mode: int) -> None:
-    """BadInput for what would block whoever opens it, or have no end."""
+    """BadInput for a file that would block its reader, or that has no end."""
     if stat.S_ISDIR(mode):
-        raise BadInput(f"{path} is a folder; name a pcap or pcapng file in it")
+        raise BadInput(f"{path} is a folder. Name a pcap or pcapng file in it")
     if stat.S_ISFIFO(mode):
-        raise BadInput(f"{path} is a pipe; write the capture to a file first")
+        raise BadInput(f"{path} is a pipe. Write the capture to a file first")
     if not stat.S_ISREG(mode):
-        raise BadInput(f"{path} is a device or a socket; name a pcap or pcapng file")
+        raise BadInput(f"{path} is a device or a socket. Name a pcap or pcapng file")
 
 
 Array = np.ndarray[Any, Any]
 PIECE_BYTES = MIB
-# Room before a piece for what is left of the one before: a packet that is not whole in it.
+# Room before a piece for the rest of the previous one: a packet that continues in this piece.
 BEFORE_BYTES = 1 << 17
 
 
 class Pieces:
     """The pieces of a source, each in one of two buffers in turn.
 
-    A file of one piece starts no thread. `ended` says whether the last piece was given, and `done`
-    how much of the file it and those before it are.
+    A file of one piece starts no thread. `ended` is whether the last piece was returned, and `done`
+    the share of the file that was returned.
     """
 
     def __init__(self, source: Source) -> None:
@@ -179,8 +179,8 @@ class Pieces:
         self.done = 0.0
 
     def after(self, left: Array) -> tuple[Array, int, int]:
-        """The next piece behind the bytes `left` of the one before: a buffer, where `left` begins
-        in it, and where the piece ends."""
+        """The next piece, preceded by the bytes `left` of the previous one: a buffer, the place of
+        `left` in it, and the end of the piece."""
         count, self.done = self._coming.result() if self._coming else self._fill(self._buffers[0])
         self.ended = count < PIECE_BYTES
         buffer, other = self._buffers
@@ -201,7 +201,7 @@ class Pieces:
         return buffer, begin, end
 
     def _fill(self, buffer: Array) -> tuple[int, float]:
-        """Read a piece: how many bytes it has, and how much of the file is read then."""
+        """Read a piece; return its length, and the share of the file that was read."""
         place, count = memoryview(buffer)[BEFORE_BYTES:], 0  # type: ignore[arg-type]
         while count < PIECE_BYTES:
             found = self._source.readinto(place[count:])

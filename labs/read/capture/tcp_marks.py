@@ -1,23 +1,22 @@
 """Wireshark's marks: retransmission, out of order, duplicate ACK, zero window, window full, probe.
 
 The rules are those of Wireshark 4.0's `tcp_analyze_sequence_number` (epan/dissectors/packet-tcp.c),
-one pass over the segments in the order of the file, with what each side of a connection sent last
-as the only memory. They are a reading of the capture, made at the place where it was taken: a
-segment that the network dropped behind that place is marked when it is sent again, one that was
-dropped before it only leaves a hole.
+in one pass over the segments in the order of the file. Only the last segments of each side are
+remembered. The marks depend on the place of the capture: a segment that the network dropped after
+that place is marked when it is retransmitted; one that was dropped before it only leaves a gap.
 
-The tests hold them equal to tshark's `tcp.analysis.*`. They differ where
+The tests compare them with tshark's `tcp.analysis.*`. They differ if
 
-- more than 10,000 segments of one side wait for an acknowledgment: Wireshark then no longer counts
-  a FIN or SYN as a sequence number (TCP_MAX_UNACKED_SEGMENTS), here it is always counted;
-- MPTCP is spoken: Wireshark takes an ACK that repeats the last one but carries another MPTCP
-  option for none that repeats (RFC 8684 4), here it is a duplicate ACK;
-- a side's window has no known scale when its last segment is captured, and a SYN without that
-  option comes after it: Wireshark then takes the window it has as it was sent, here nothing fills
-  it before the next segment tells;
-- the options of a segment were not captured whole: Wireshark counts it for those behind it and
-  shows no mark of its own, here it is marked as if they had been;
-- a packet is a first fragment: Wireshark follows no connection of fragments, here it is a segment.
+- more than 10,000 segments of one side are unacknowledged: Wireshark then no longer counts a FIN or
+  SYN as a sequence number (TCP_MAX_UNACKED_SEGMENTS); here it is always counted;
+- MPTCP is used: for Wireshark an ACK that repeats the last one with another MPTCP option is no
+  duplicate ACK (RFC 8684 4); here it is;
+- the scale of a side's window is unknown at its last segment, and a SYN without that option
+  follows: Wireshark then uses the window as sent; here it is unknown until the next segment;
+- the options of a segment were not captured whole: Wireshark counts the segment but does not mark
+  it; here it is marked as if they had been;
+- a packet is a first fragment: Wireshark does not assign fragments to connections; here it is a
+  segment.
 """
 
 from __future__ import annotations
@@ -80,13 +79,13 @@ EDGE: Final = SYN | FIN | RST
 SEQ: Final = 0xFFFFFFFF
 HALF: Final = 0x80000000
 NO_WINDOW: Final = 0xFFFFFFFF
-# The count of repeated ACKs after an ACK of what was not captured: -1, kept without a sign, so that
-# it passes for many.
+# The count of duplicate ACKs after an ACK of data that was not captured: -1 as an unsigned number,
+# which is larger than any limit.
 UNSEEN: Final = SEQ
 FAST_NS: Final = 20_000_000
 NO_RTT_NS: Final = 3_000_000
 
-# What is remembered of one side of a connection: a row of int64.
+# The state of one side of a connection: a row of int64.
 (
     NEXT,
     NEXT_NS,
@@ -102,7 +101,7 @@ NO_RTT_NS: Final = 3_000_000
     OPENING,
 ) = range(12)
 SIDE_FIELDS: Final = 12
-# ... and of both: when the last SYN was seen, and how long the handshake took.
+# ... and of both: the time of the last SYN, and the duration of the handshake.
 SYN_NS, RTT_NS = range(2)
 
 
@@ -121,7 +120,7 @@ def marks(segments: DataFrame) -> DataFrame:
 
 
 class Marker:
-    """The pass over a capture that is read in parts: `marks` of one batch after another."""
+    """The marks of a capture that is read in batches."""
 
     def __init__(self) -> None:
         self._sides = numpy.zeros((0, SIDE_FIELDS), dtype=numpy.int64)
@@ -186,7 +185,7 @@ def _pass(
 
 @compiled
 def _begin(own: Array, other: Array, seq: int, ack: int, flag: int) -> None:
-    """The first sequence numbers of both sides; a SYN that comes again starts over."""
+    """The first sequence numbers of both sides; a repeated SYN starts over."""
     if (flag & (SYN | ACK)) == SYN and own[BASE_SET] and own[BASE] == seq:
         own[NEXT] = own[HIGHEST]
     if not own[BASE_SET]:
@@ -201,7 +200,7 @@ def _begin(own: Array, other: Array, seq: int, ack: int, flag: int) -> None:
 def _window_marks(
     own: Array, other: Array, seq: int, ack: int, window: int, length: int, flag: int
 ) -> int:
-    """Window, probes and repeated ACKs, in the order in which one mark rules out another."""
+    """Window, probes and duplicate ACKs, in the order in which one mark excludes another."""
     plain = not flag & EDGE
     if length == 1 and seq == own[NEXT] and other[WINDOW] == 0:
         return ZERO_WINDOW_PROBE
@@ -235,7 +234,7 @@ def _window_marks(
 
 @compiled
 def _lost_ack(other: Array, ack: int, flag: int) -> int:
-    """Whether this acknowledges what the capture does not have."""
+    """Whether this acknowledges data that the capture lacks."""
     if not (other[HIGHEST] and _after(ack, other[HIGHEST]) and flag & ACK):
         return 0
     if _after(other[NEXT], other[HIGHEST]):
@@ -250,7 +249,7 @@ def _lost_ack(other: Array, ack: int, flag: int) -> int:
 def _sent_again(
     own: Array, other: Array, pair: Array, now: int, seq: int, length: int, flag: int, bits: int
 ) -> int:
-    """Which kind of segment this is, if it carries something that is not new."""
+    """The kind of a segment whose data is not new."""
     if not (length > 0 or flag & (SYN | FIN)) or bits & KEEP_ALIVE:
         return 0
     end = (seq + length) & SEQ
@@ -292,7 +291,7 @@ def _remember(
 
 @compiled
 def _handshake(own: Array, pair: Array, now: int, flag: int) -> None:
-    """How long the handshake took; and no window is scaled before a side's first ACK."""
+    """Measure the handshake; windows are not scaled before a side's first ACK."""
     if flag & SYN:
         own[OPENING] = 1
     elif flag & ACK:
@@ -311,7 +310,7 @@ def _after(one: int, two: int) -> bool:
 
 @compiled
 def _within(length_ns: int, limit_ns: int) -> bool:
-    """`length_ns < limit_ns` as unsigned numbers: time that runs backwards is very long."""
+    """`length_ns < limit_ns` as unsigned numbers: a negative time is very long."""
     if (length_ns < 0) == (limit_ns < 0):
         return length_ns < limit_ns
     return limit_ns < 0

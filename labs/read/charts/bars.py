@@ -19,10 +19,10 @@ FRAME_PX = 190
 """The height of a figure around its rows: title, legend, axis and caption."""
 ROOM = 1.04
 """How far the axis extends beyond the longest bar or mark."""
-MARK_PX, LEFT_PX = 3, 20
+MARK_PX, LEFT_PX = 1, 20
 NOTE_LETTERS = 46
 """How long a line of a note may be, so that it fits a narrow page."""
-PREDICTED = f"<span style='color:{VERMILION}'>┃</span>\N{NO-BREAK SPACE}predicted"
+PREDICTED = f"<span style='color:{VERMILION}'><b>|</b></span>\N{NO-BREAK SPACE}predicted"
 ARTICLE = f"<span style='color:{ORANGE}'>●</span>\N{NO-BREAK SPACE}article"
 
 

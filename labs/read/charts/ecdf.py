@@ -1,4 +1,4 @@
-"""How long things took, as shares: time per request, and time to the acknowledgment."""
+"""Cumulative distributions of times: per request, and until a segment is acknowledged."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def latency(
     known = {name: numpy.sort(_known(values)) for name, values in series.items()}
     known = {name: values for name, values in known.items() if len(values)}
     if not known:
-        return nothing(title, "there is nothing to show: no request was answered")
+        return nothing(title, "nothing to show: no request was answered")
     if min(float(values[0]) for values in known.values()) >= (below_ms or 0.0):
         below_ms = None
     figure = Figure()

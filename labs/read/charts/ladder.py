@@ -1,4 +1,4 @@
-"""The packet ladder: two vertical lines, one arrow per packet, stalls marked and named."""
+"""The packet ladder: two vertical lines, one arrow per packet, stalls with their reasons."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from labs.read.flows.stalls import NAGLE_AND_DELAYED_ACK, NOBODY, find_stalls
 MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX = 28
 TOP_PX = 88
-TIMES_PX, NOTES_PX, RIGHT_PX = 70, 120, 28
+LEFT_PX, DIGIT_PX, NOTES_PX, RIGHT_PX = 22, 7, 120, 28
 """The margins: the left one holds the times, the right one the marks of packets."""
 SLANT, STALL = 0.45, 2.3
 NOTE_LETTERS = 16
 """How many letters of a note fit beside the right line."""
-IN_ORDER = "in their order, not to scale"
+IN_ORDER = "in order of time, not to scale"
 RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all stalls are marked"
 COLOURS = (BLUE, GREEN)
 FLAGS = (
@@ -106,13 +106,13 @@ def ladder(
     names: Sequence[str] = ("client", "server"),
     title: str = "Packet ladder",
 ) -> Figure:
-    """The packets of one connection, one below another; at most 120.
+    """The packets of one connection from top to bottom; at most 120.
 
     `segments` is a table of segments (`labs.capture.read`). `rows` are the first and the last
-    label of the stretch, `seconds` its begin and end since the first segment of the table; without
-    `connection` it is that of the first segment of the stretch. Packets follow each other from top
-    to bottom, not to scale: times are at the left, stalls are named. `names` are those of the
-    client and the server. `source` is a Run, or the text of the caption.
+    row to draw, `seconds` a range of times since the first segment of the table; `connection` is by
+    default that of the first of these segments. The vertical axis is not to scale: times are at the
+    left, stalls have their reasons. `names` are those of the client and the server. `source` is a
+    run, or the text of the caption.
 
     Raises BadInput for a stretch without packets, or with more than fit.
     """
@@ -163,8 +163,13 @@ def ladder(
     figure.update_xaxes(visible=False, range=[0, 1], fixedrange=True)
     figure.update_yaxes(visible=False, range=[height, -1.3])
     noted = any(one.note for one in arrows)
+    longest = max(len(one.time) for one in arrows)
     return figure.update_layout(
-        margin={"t": TOP_PX, "l": TIMES_PX, "r": NOTES_PX if noted else RIGHT_PX}
+        margin={
+            "t": TOP_PX,
+            "l": LEFT_PX + DIGIT_PX * longest,
+            "r": NOTES_PX if noted else RIGHT_PX,
+        }
     )
 
 
@@ -184,7 +189,7 @@ def _stretch(
     rows: tuple[int, int] | None,
     seconds: tuple[float, float] | None,
 ) -> tuple[DataFrame, DataFrame]:
-    """The segments of the connection, and those of them that are asked for."""
+    """All segments of the connection, and the requested ones."""
     asked = segments
     if rows is not None:
         asked = asked.loc[rows[0] : rows[1]]
@@ -220,7 +225,7 @@ def _stretch(
 def _laid_out(
     chosen: DataFrame, marked: DataFrame, stalls: DataFrame, begin_ns: int
 ) -> tuple[list[_Arrow], list[tuple[float, Any]], float]:
-    """The arrows and stalls with their places, and how far down they reach."""
+    """The arrows and stalls with their places, and the height of all."""
     place, arrows, bars = 0.0, [], []
     for label, row in zip(chosen.index.tolist(), chosen.to_dict("records"), strict=True):
         if label in stalls.index:
@@ -253,7 +258,7 @@ def _window(row: Mapping[Any, Any]) -> str:
 
 
 def _words(row: Mapping[Any, Any]) -> str:
-    """What a packet says: flags, length, and what its numbers are."""
+    """A packet in words: flags, length, sequence and acknowledgment numbers."""
     flags = ", ".join(name for bit, name in FLAGS if row["flags"] & bit) or "no flag"
     said = [f"<b>{flags}</b>"]
     if row["payload_bytes"]:
@@ -270,12 +275,12 @@ def _draw(figure: Figure, arrows: list[_Arrow], names: Sequence[str]) -> None:
                 own = [
                     one for one in arrows if (one.side, one.again, one.data) == (side, again, data)
                 ]
-                name = "again, or out of order" if again else f"from the {names[side]}"
+                name = "retransmitted or out of order" if again else f"from the {names[side]}"
                 _lines(figure, own, name, VERMILION if again else COLOURS[side], data, again)
 
 
 def _texts(one: _Arrow) -> list[dict[str, Any]]:
-    """What stands at an arrow: its words, its time at the left, its marks at the right."""
+    """The texts of an arrow: its words, its time at the left, its marks at the right."""
     middle = one.at + SLANT / 2
     texts = [
         _text(0.5, middle, one.words, BLACK, yanchor="bottom", yshift=1),
@@ -303,7 +308,7 @@ def _text(
 def _lines(
     figure: Figure, arrows: list[_Arrow], name: str, colour: str, data: bool, again: bool
 ) -> None:
-    """Arrows of one kind: data thick, acknowledgments thin, what is sent once more dashed."""
+    """Arrows of one kind: data thick, acknowledgments thin, retransmissions dashed."""
     if not arrows:
         return
     shown = {trace.name for trace in figure.data}

@@ -39,11 +39,11 @@ WIDEST = 4.0
 def ratios(table: DataFrame) -> Figure:
     """The ratio of each condition with its 95 % interval, and the margin within which two agree.
 
-    `table` is `study.compare(other)`. A condition without an interval has its reason in place of
-    it. An open circle is undecided: its interval reaches over an edge of the margin.
+    `table` is `study.compare(other)`. A condition without an interval has its
+    verdict alone. An open circle is undecided: its interval crosses an edge of the margin.
     """
     if table.empty:
-        return nothing(TITLE, "there is no study on a second testbed yet")
+        return nothing(TITLE, "no study on a second testbed yet")
     rows = table.reset_index(drop=True)
     low, high = float(rows["margin_low"].iloc[0]), float(rows["margin_high"].iloc[0])
     figure = Figure()

@@ -1,5 +1,5 @@
-"""What all figures share: colours that colour-blind readers can tell apart, captions, ticks, and
-what is for readers who do not see them: a text alternative and the numbers as a table."""
+"""What all figures share: colours that colour-blind readers can tell apart, captions, ticks, a text
+alternative, and the numbers as a table."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def dressed(
 
 
 def nothing(title: str, why: str, caption: str = "") -> Figure:
-    """A figure that says why there is nothing to see."""
+    """An empty figure with the reason."""
     figure = Figure()
     figure.add_annotation(
         text=why, showarrow=False, xref="paper", yref="paper", x=0, y=0.5, xanchor="left"

@@ -1,4 +1,4 @@
-"""The time-sequence graph: what one side sent, how far it was acknowledged, how far it might go."""
+"""The time-sequence graph: data of one side, acknowledgments, and the edge of the window."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_POINTS = 4000
 MOMENTS = 12
 """Rows of the table behind the graph."""
 NAMES = ("client", "server")
-# What is marked on data, the first that holds; and on the other side's answers.
+# Marks of data, of which the first that applies is drawn; and of the other side's ACKs.
 ON_DATA = (
     ("retransmission", "retransmission", VERMILION, "x"),
     ("out_of_order", "out of order", ORANGE, "diamond"),

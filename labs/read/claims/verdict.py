@@ -261,13 +261,16 @@ def _of_both(
 
 def _agreed(one: Verdict, other: Verdict) -> Verdict:
     """The same verdict from two testbeds, with the figure and the link of the other as well."""
-    measured = "" if other.measured is None else f" measured {figures_in_words(other.measured)}"
+    if other.witness == one.witness:
+        return one  # computed without runs
+    same = other.measured is None or other.measured == one.measured
+    measured = " the same" if same else f" measured {figures_in_words(other.measured)}"
     link = one.link
     if other.link != one.link and one.witness and other.witness:
         link = f"{one.link} ({one.witness.testbed}); {other.link} ({other.witness.testbed})"
     return replace(
         one,
-        reason=f"{one.reason}; {other.witness}:{measured or ' the same'}",
+        reason=f"{one.reason}; {other.witness}:{measured}",
         link=link,
         witness=_together([found for found in (one.witness, other.witness) if found is not None]),
     )
@@ -280,7 +283,7 @@ def _beside(one: Verdict, other: Verdict) -> Verdict:
     if not one.is_known:
         return other
     together = _agreed(one, other)
-    if other.reason == one.reason:
+    if other.reason in one.reason:
         return together
     return replace(together, reason=f"{together.reason}, {other.reason}")
 

@@ -1,4 +1,4 @@
-"""What each end of a connection had sent, acknowledged and may send, at every segment."""
+"""The state of both ends of a connection at every segment: sent, acknowledged, window."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ COLUMNS = (
     "window",
     "window_bytes",
 )
-"""The columns of the table of segments that `connection_state` reads in the order of its rows."""
+"""The columns of the table of segments that `connection_state` uses."""
 ROW_BYTES = 300
-"""What `connection_state` takes per row beside the table at its peak; measured."""
+"""Peak memory of `connection_state` per row, besides the table; measured."""
 
 TIMESTAMPS_BYTES = 12
 LEAST_BYTES = 48
-"""TCP_MIN_SND_MSS: Linux sends no smaller ones, whatever the other side offers."""
+"""TCP_MIN_SND_MSS: Linux never uses a smaller MSS, whatever the other side offers."""
 LEAST_SEEN_BYTES = 536
 
 
@@ -39,8 +39,8 @@ LEAST_SEEN_BYTES = 536
 class ConnectionState:
     """Arrays over the segments, grouped by connection, in the order of the capture.
 
-    A pair of arrays is of the client [0] and of the server [1], as of before each segment; -1 while
-    nothing is known. All sequence numbers are relative ones.
+    A pair of arrays is of the client [0] and of the server [1], before each segment; -1 while
+    unknown. All sequence numbers are relative.
     """
 
     rows: Array  # labels of the table
@@ -73,11 +73,11 @@ class ConnectionState:
         return gaps
 
     def end_of(self, at: int) -> int:
-        """The place after the last segment of the connection of the segment at `at`."""
+        """The place after the last segment of the connection that has the segment at `at`."""
         return int(self.starts[numpy.searchsorted(self.starts, at, side="right")])
 
     def next_carrying(self, at: int) -> int | None:
-        """The place of the next segment with payload on the connection of that at `at`."""
+        """The place of the next segment with payload on the same connection."""
         after = int(numpy.searchsorted(self.carrying, at, side="right"))
         if after == len(self.carrying) or self.carrying[after] >= self.end_of(at):
             return None
@@ -114,7 +114,7 @@ def connection_state(segments: DataFrame) -> ConnectionState:
     edges = both(ack + window, told & (window >= 0))
     sent = before(own[0], end, "cummax"), before(own[1], end, "cummax")
     full = mss_bytes(segments)[order]
-    # As in tcp_minshall_update(): retransmissions change nothing. A frame that the device splits
+    # As in tcp_minshall_update(), retransmissions do not count. A frame that the device splits
     # (TSO) is not full if its last piece is not.
     small = (length % full != 0) & (end > numpy.where(own[0], *sent))
     return ConnectionState(
@@ -141,7 +141,7 @@ def connection_state(segments: DataFrame) -> ConnectionState:
 
 
 def _before(values: Array, connection: Array, how: str) -> Array:
-    """The highest or the last known value among the segments before each, on its connection."""
+    """The highest or the last known value among the earlier segments of the same connection."""
     known = Series(values)
     if how == "cummax":
         known = known.groupby(connection).cummax()
@@ -153,11 +153,11 @@ def _before(values: Array, connection: Array, how: str) -> Array:
 
 
 def mss_bytes(segments: DataFrame) -> Array:
-    """For each row of a table of segments the payload in bytes of a full segment of its connection.
+    """For each row of a table of segments: the bytes of payload of a full segment.
 
-    It is the smaller of the two MSS options, less 12 if both ends use timestamps. If the capture
-    does not have both SYNs, it is the smallest payload that occurs twice among segments without
-    PSH (more of the write follows, so they are full) of at least 536 bytes; else 1448.
+    It is the smaller of the two MSS options, minus 12 if both ends use timestamps. If the capture
+    lacks one of the SYNs, it is the smallest payload of at least 536 bytes that occurs twice among
+    segments without PSH (they are full, because more of the write follows); else 1448.
     Source: net/ipv4/tcp_output.c tcp_mtu_to_mss(), tcp_current_mss(); net/ipv4/tcp.c
     tcp_mark_push().
     """
@@ -174,7 +174,7 @@ def mss_bytes(segments: DataFrame) -> Array:
 
 
 def _agreed(segments: DataFrame, connection: Array) -> Array:
-    """By connection what the last SYNs of its sides agree on; 0 where they do not say."""
+    """For each connection the MSS by the last SYNs of its sides; 0 if unknown."""
     syn = numpy.flatnonzero((segments["flags"].to_numpy() & SYN) != 0)
     side = segments["direction"].to_numpy()[syn], connection[syn]
     offered, stamped = numpy.zeros((2, 2, int(connection.max()) + 1), dtype=numpy.int32)
@@ -187,7 +187,7 @@ def _agreed(segments: DataFrame, connection: Array) -> Array:
 
 
 def _as_seen(segments: DataFrame, unknown: Array, found: Array) -> None:
-    """Enter what the payloads of the connections in `unknown` show."""
+    """Estimate it from the payloads of the connections in `unknown`."""
     length = segments["payload_bytes"].to_numpy()
     whole = (segments["flags"].to_numpy() & (FIN | SYN | PSH)) == 0
     chosen = numpy.flatnonzero(unknown & whole & (length >= LEAST_SEEN_BYTES))

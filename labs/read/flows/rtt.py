@@ -1,4 +1,4 @@
-"""Round trips at the place of the capture: the time to each ACK, and how far both ends are away."""
+"""RTTs at the place of the capture: the time to each ACK, and the distance to both ends."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from labs.read.flows.connection_state import NONE, Array, ConnectionState, conne
 
 
 def time_to_ack(segments: DataFrame) -> DataFrame:
-    """One row per segment that carries new data: when the first ACK covers its last byte.
+    """One row per segment with new data: the time until the first ACK of its last byte.
 
     `segments` is a table of segments (`labs.capture.read`). Columns: `row` (its label there),
     `connection`, `direction` (0 from the client), `at_ns`, `payload_bytes`, `ms` (NaN if no ACK
-    of it was captured), `acked_by` (the label of that ACK, or missing). Segments that were sent
-    again, in part or joined with others, are left out: whose acknowledgment came is not known
-    (RFC 6298 3, Karn's algorithm). So is data with a SYN or a FIN: it
-    shares its acknowledgment with a number that is no data.
+    of it was captured), `acked_by` (the label of that ACK, or missing). Segments that were
+    retransmitted, in part or joined with others, are left out, because the ACK may be of either
+    transmission (RFC 6298 3, Karn's algorithm). So is data with a SYN or a FIN, because the ACK may
+    be of the flag.
     """
     known = connection_state(segments)
     parts = [
@@ -49,8 +49,8 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
 
 
 def first_acks(known: ConnectionState, first: int, last: int, side: int) -> tuple[Array, Array]:
-    """Of the connection between two places: the places of one side's new data, and of the first
-    ACKs that cover them; -1 where there is none."""
+    """For the connection between two places: the places of one side's new data, and of the first
+    ACKs that cover them; -1 if there is none."""
     here = slice(first, last)
     own = (known.direction[here] == side) & (known.length[here] > 0)
     plain = (known.flags[here] & (SYN | FIN)) == 0
@@ -69,7 +69,7 @@ def first_acks(known: ConnectionState, first: int, last: int, side: int) -> tupl
         return new + first, numpy.full(len(new), -1)
     reach = numpy.maximum.accumulate(known.ack[here][theirs])
     which = numpy.searchsorted(reach, end[new], side="left")
-    # An ACK that is in the file before the segment it covers was captured out of order.
+    # An ACK that precedes its segment in the file was captured out of order.
     found = numpy.where(which < len(theirs), theirs[numpy.minimum(which, len(theirs) - 1)], -1)
     return new + first, numpy.where(found > new, found + first, -1)
 
@@ -77,7 +77,7 @@ def first_acks(known: ConnectionState, first: int, last: int, side: int) -> tupl
 def _again(begin: Array, end: Array, new: Array, again: Array) -> Array:
     """For each place of `new` whether a segment of `again` carries any of the same bytes.
 
-    New data is in order and apart, so what a segment overlaps is a stretch of it.
+    New data is in order and does not overlap, so a segment overlaps a contiguous part of it.
     """
     first = numpy.searchsorted(end[new], begin[again], side="right")
     behind = numpy.searchsorted(begin[new], end[again], side="left")
@@ -94,7 +94,7 @@ UNBOUNDED_NS: Final = 1 << 60
 @dataclass(frozen=True)
 class Distance:
     """The RTT of a connection and its two parts: `far_ns` are the times from the place of the
-    capture to an end and back, [0] for the client."""
+    capture to an end and back; [0] is the client."""
 
     rtt_ns: int
     far_ns: tuple[int, int]
@@ -105,16 +105,16 @@ NEXT_DOOR: Final = Distance(0, (0, 0))
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """Arrays over the segments of `ConnectionState`, the same for all segments of a connection.
+    """Arrays over the segments of `ConnectionState`, equal for all segments of a connection.
 
-    Where `measured`, the capture has SYN, SYN-ACK and ACK: `rtt_ns` is the time from the last SYN
-    to the first ACK after it, which is one RTT wherever the capture was taken. `far_ns` are its
-    two parts: how long a side's immediate answer takes to the place of the capture and back; next
-    to nothing for the side that the capture was taken on.
+    If `measured`, the capture has SYN, SYN-ACK and ACK: `rtt_ns` is the time from the last SYN to
+    the first ACK after it, which is one RTT wherever the capture was taken. `far_ns` are its two
+    parts: the time from the place of the capture to a side and back; almost zero for the side on
+    which it was taken.
 
-    Elsewhere the RTT is unknown, and these are upper bounds. No answer is faster than the
-    distance, so the shortest time in which a side acknowledged new data is a bound of its
-    `far_ns`, and so is what there is of the handshake. UNBOUNDED_NS where there is neither.
+    Otherwise the RTT is unknown, and these are upper bounds. No answer is faster than the distance,
+    so the shortest time in which a side acknowledged new data is a bound of its `far_ns`, and so is
+    an incomplete handshake. UNBOUNDED_NS without either.
     """
 
     measured: Array
@@ -122,12 +122,12 @@ class Distances:
     far_ns: tuple[Array, Array]
 
     def most(self, at: int) -> Distance:
-        """The distances at a place, or the most that they may be."""
+        """The distances at a place, or their upper bounds."""
         return Distance(int(self.rtt_ns[at]), (int(self.far_ns[0][at]), int(self.far_ns[1][at])))
 
 
 def distances(known: ConnectionState) -> Distances:
-    """Measure the distances by handshakes; bound those that have none."""
+    """Measure the distances by handshakes; bound those without one."""
     count = len(known.starts) - 1
     which = numpy.repeat(numpy.arange(count), numpy.diff(known.starts))
     measured, far = _handshakes(known, which, count)
@@ -149,8 +149,8 @@ def _fastest_ns(known: ConnectionState, first: int, last: int, side: int) -> int
 
 
 def _handshakes(known: ConnectionState, which: Array, count: int) -> tuple[Array, Array]:
-    """By connection whether the capture has its handshake, and both parts of it in ns, or what
-    bounds them: all of it where the SYN-ACK is missing, the second part where the SYN is."""
+    """For each connection whether the capture has its handshake, and both parts of it in ns, or
+    their bounds: all of it if the SYN-ACK is missing, the second part if the SYN is."""
     place, end = numpy.arange(len(known)), len(known)
     kind = known.flags & (SYN | ACK)
     agreed = (kind == ACK) & (known.direction == 0)
@@ -170,7 +170,7 @@ def _handshakes(known: ConnectionState, which: Array, count: int) -> tuple[Array
     time = known.time_ns
     whole, part = numpy.zeros((2, count), dtype=numpy.int64)
     whole[begun] = time[first[begun]] - time[asked[begun]]
-    # Where the last SYN comes after the SYN-ACK, all of the handshake counts as the client's part.
+    # If the last SYN follows the SYN-ACK, the whole handshake counts as the client's part.
     late = numpy.maximum(answered, asked)
     part[replied] = time[first[replied]] - time[late[replied]]
     measured = begun & replied

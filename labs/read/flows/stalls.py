@@ -26,10 +26,10 @@ MIN_GAP_MS = 20.0
 SOON_NS = 5_000_000
 SHORTEST_DELAY_NS = 30_000_000
 LONGEST_DELAY_NS = 260_000_000
-"""A delayed ACK is due after 40 to 200 ms (TCP_ATO_MIN, TCP_DELACK_MAX), within a tick or two."""
+"""An ACK is delayed by 40 to 200 ms (TCP_ATO_MIN, TCP_DELACK_MAX), and one or two ticks more."""
 ROUND_TRIPS = 3
 STALL_BYTES = 700
-"""What a row of `stalls` takes while the table is made; measured."""
+"""Memory per row while `stalls` makes the table; measured."""
 NOBODY = "nobody"
 NAMES = ("client", "server")
 PROBED = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
@@ -141,19 +141,19 @@ EXPLANATIONS: Final = {
 
 
 def explained(reason: str) -> Explanation:
-    """What a reason of `stalls` or `exchanges` means, and where it stands in the kernel."""
+    """The meaning of a reason of `stalls` or `exchanges`, and its place in the kernel."""
     return EXPLANATIONS[reason]
 
 
 @dataclass(frozen=True, eq=False)
 class Stalls:
-    """The stalls of a table of segments, and what could not be decided."""
+    """The stalls of a table of segments, and the gaps that could not be decided."""
 
     table: DataFrame  # as `stalls` returns it
     rtt_unknown: int  # connections without a complete handshake in the capture
-    undecided: int  # their gaps above the minimum that may be no longer than a round trip
+    undecided: int  # their gaps above the minimum that a round trip may explain
     longest_undecided_ms: float
-    acks_of_missing: int  # ACKs of bytes that the capture does not have
+    acks_of_missing: int  # ACKs of bytes that the capture lacks
 
 
 def stalls(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFrame:
@@ -161,17 +161,18 @@ def stalls(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFrame:
 
     Columns: `connection`, `at_ns` (of the last segment before it), `gap_ms`, `before` and `after`
     (the labels of the rows around it), `ended_by`, `reason`, `waiting`, `waited_for`, `rtt_ms`
-    (of the handshake; NaN if the capture does not have it and the RTT is unknown).
-    A stall is a gap that is longer by `min_gap_ms` than it takes to hear from the end that ends it
-    (see `labs.read.flows.rtt`). A segment is small for Nagle's algorithm if it is smaller than the
-    MSS of the connection. If the RTT is unknown, a stall is longer than any possible RTT, or ended
-    by what only a timer sends; its reason is given if it is the same for every possible RTT.
+    (of the handshake; NaN if the capture lacks it and the RTT is unknown).
+    A stall is a gap that exceeds, by `min_gap_ms`, the time that the end which ends it takes to
+    answer (see `labs.read.flows.rtt`). A segment is small for Nagle's algorithm if it is smaller
+    than the MSS of the connection. If the RTT is unknown, a stall is longer than any possible RTT,
+    or ended by a segment that only a timer sends; its reason is given if it is the same for every
+    possible RTT.
     """
     return find_stalls(connection_state(segments), min_gap_ms=min_gap_ms).table
 
 
 def find_stalls(known: ConnectionState, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
-    """The same, with the connections of unknown RTT and the gaps that could not be decided."""
+    """The same, with the number of connections of unknown RTT and of undecided gaps."""
     far = distances(known)
     gaps = known.gaps_ns()
     places = numpy.flatnonzero(gaps >= min_gap_ms * 1e6)
@@ -222,8 +223,8 @@ def find_stalls(known: ConnectionState, *, min_gap_ms: float = MIN_GAP_MS) -> St
 
 
 def is_stalled(known: ConnectionState, far: Distances, at: int, min_gap_ns: float) -> bool:
-    """Whether the gap before the segment at that place is longer, by `min_gap_ns`, than it takes to
-    hear from the end that ends it; if the RTT is unknown, only if that is certain."""
+    """Whether the gap before the segment at that place exceeds, by `min_gap_ns`, the time that its
+    sender takes to answer; if the RTT is unknown, only if that is certain."""
     gap = known.time_ns[at] - known.time_ns[at - 1]
     if not far.measured[at] and _by_timer(known, at):
         return bool(gap >= min_gap_ns)
@@ -231,7 +232,7 @@ def is_stalled(known: ConnectionState, far: Distances, at: int, min_gap_ns: floa
 
 
 def _by_timer(known: ConnectionState, at: int) -> bool:
-    """Whether only a timer sends the segment at that place: a probe, or a SYN again."""
+    """Whether only a timer sends the segment at that place: a probe, or a repeated SYN."""
     marked = int(known.marks[at])
     return bool(marked & PROBED or (marked & bits.RETRANSMISSION and known.flags[at] & SYN))
 
@@ -239,8 +240,7 @@ def _by_timer(known: ConnectionState, at: int) -> bool:
 def why(known: ConnectionState, far: Distances, at: int) -> Wait:
     """The reason for the gap before the segment at that place of `known`.
 
-    The two ends of the range that an unknown RTT is in have to give the same one, else it is
-    RTT_UNKNOWN.
+    If the RTT is unknown, both ends of its range must give the same reason; else it is RTT_UNKNOWN.
     """
     most = far.most(at)
     wait = _why(known, most, at)
@@ -252,15 +252,15 @@ def why(known: ConnectionState, far: Distances, at: int) -> Wait:
 
 
 def _perhaps_overtaken(known: ConnectionState, most: Distance, at: int) -> bool:
-    """Whether a segment that is marked as sent again would be marked as out of order, were its RTT
-    known (see `labs.read.capture.tcp_marks`): one within a round trip of what came before it."""
+    """Whether a segment that is marked as a retransmission would be marked as out of order if its
+    RTT were known (see `labs.read.capture.tcp_marks`): it follows within an RTT."""
     if not known.marks[at] & bits.RETRANSMISSION or _by_timer(known, at):
         return False
     return int(known.time_ns[at] - known.time_ns[at - 1]) < most.rtt_ns
 
 
 def _why(known: ConnectionState, far: Distance, at: int) -> Wait:
-    """The same where the RTT is known."""
+    """The same for a known RTT."""
     by, other = int(known.direction[at]), 1 - int(known.direction[at])
     flags, marked = int(known.flags[at]), int(known.marks[at])
     if marked & (bits.RETRANSMISSION | bits.SPURIOUS_RETRANSMISSION):
@@ -279,9 +279,9 @@ def _why(known: ConnectionState, far: Distance, at: int) -> Wait:
 
 
 def _probed(known: ConnectionState, at: int, sender: int) -> Wait:
-    """A probe, or its answer: of a window that is shut, or of a connection that idles."""
+    """A probe or its answer: of a closed window, or of an idle connection."""
     closed = _room(known, at, sender) <= 0
-    if known.edge[sender][at] < 0:  # a window of unknown scale: only 0 can be told
+    if known.edge[sender][at] < 0:  # a window of unknown scale: only 0 is certain
         closed = known.shut[1 - sender][at] == 1
     if closed:
         return Wait(CLOSED_WINDOW, NAMES[sender], NAMES[1 - sender])
@@ -289,7 +289,7 @@ def _probed(known: ConnectionState, at: int, sender: int) -> Wait:
 
 
 def _data(known: ConnectionState, distance: Distance, at: int, by: int) -> Wait:
-    """New data ends the gap: its sender was free to send before, or it came from far away."""
+    """New data ends the gap: its sender could have sent earlier, or the data is from far away."""
     gap = int(known.time_ns[at] - known.time_ns[at - 1])
     far = distance.far_ns[by]
     if far > SOON_NS and known.direction[at - 1] != by and gap <= far + far // 2:
@@ -298,7 +298,7 @@ def _data(known: ConnectionState, distance: Distance, at: int, by: int) -> Wait:
 
 
 def _acknowledged(known: ConnectionState, far: Distance, at: int, sender: int) -> Wait:
-    """An acknowledgment ends the gap: what `sender` does then tells what it waited for."""
+    """An ACK ends the gap: what `sender` sends next shows what it waited for."""
     receiver = 1 - sender
     room = _room(known, at, sender)
     after = _next_data(known, far, at, sender)
@@ -316,7 +316,7 @@ def _acknowledged(known: ConnectionState, far: Distance, at: int, sender: int) -
     # tcp_minshall_check: a small one was in flight, and this acknowledges it.
     if held < full and known.acked[sender][at] < known.small[sender][at] <= known.ack[at]:
         return _distance(known, far, at, NAGLE_AND_DELAYED_ACK)
-    # Data that comes before this ACK can have reached its sender did not wait for it.
+    # Data that arrives before this ACK can have reached the sender was not waiting for it.
     early = known.time_ns[after] - known.time_ns[at] < far.far_ns[sender] - SOON_NS
     if early and 0 < known.ack[at] - known.acked[sender][at] <= full:
         return _distance(known, far, at, DELAYED_ACK)
@@ -324,7 +324,7 @@ def _acknowledged(known: ConnectionState, far: Distance, at: int, sender: int) -
 
 
 def _distance(known: ConnectionState, far: Distance, at: int, reason: str) -> Wait:
-    """The reason, unless the time does not fit it: a round trip is shorter than a delayed ACK."""
+    """The reason, unless the length of the gap contradicts it."""
     gap = int(known.time_ns[at] - known.time_ns[at - 1])
     receiver = int(known.direction[at])
     waits = (NOBODY, NOBODY) if reason == DELAYED_ACK else (NAMES[1 - receiver], NAMES[receiver])
@@ -337,12 +337,12 @@ def _distance(known: ConnectionState, far: Distance, at: int, reason: str) -> Wa
 
 
 def _room(known: ConnectionState, at: int, sender: int) -> int:
-    """What the sender might still send before the segment at that place."""
+    """The bytes that the sender could still send before the segment at that place."""
     return int(known.edge[sender][at] - known.sent[sender][at])
 
 
 def _next_data(known: ConnectionState, far: Distance, at: int, sender: int) -> int | None:
-    """The new data that the sender sends next, if it comes at once or a round trip later."""
+    """The next new data of the sender, if it follows at once or within a round trip."""
     soon = int(known.time_ns[at]) + far.rtt_ns + SOON_NS
     place = known.next_carrying(at)
     if place is None or known.time_ns[place] > soon or known.direction[place] != sender:

@@ -54,6 +54,18 @@ def test_verdicts_on_two_kernels() -> None:
     assert found.loc["A1.6", "testbed"] == "virtual · Linux 6.1.192, 6.12.117"
 
 
+def test_verdicts_with_further_conditions() -> None:
+    every = runs_of(LAB, RUNS)
+    lossy = tuple(run for run in every if run.condition.startswith("loss-"))
+    rest = tuple(run for run in every if run not in lossy)
+    first, second = (
+        Study(Buffers(), runs, RUNS.parent, None, True, lab=LAB) for runs in (rest, lossy)
+    )
+    assert labs.verdicts(first).set_index("claim").loc["A1.17a", "verdict"] == "not judged"
+    found = labs.verdicts(first, second).set_index("claim")
+    assert (found.loc["A1.17a", "verdict"], found.loc["A1.6", "verdict"]) == ("holds", "holds")
+
+
 def test_verdicts_of_two_testbeds_name_both_witnesses() -> None:
     """The same runs as if the second testbed had performed them."""
     first = Study(Buffers(), tuple(runs_of(LAB, RUNS)), RUNS.parent, None, True, lab=LAB)

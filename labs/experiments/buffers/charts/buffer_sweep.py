@@ -1,4 +1,4 @@
-"""Goodput against the size of the buffers: the two series of a sweep, the theory, the article."""
+"""Goodput against buffer size: the two series of a sweep, the prediction, the article."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def against_buffer_size(table: DataFrame) -> Figure:
     """
     rows = points(table)
     if rows.empty:
-        return nothing("Goodput against buffer size", "no run of these is a point of a sweep")
+        return nothing("Goodput against buffer size", "none of these runs belongs to a sweep")
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True)
     sizes, speeds = curve(rows)
     figure.add_trace(
@@ -113,7 +113,7 @@ def _as_table(rows: DataFrame) -> DataFrame:
 
 
 def of_series(figure: Figure, rows: DataFrame, name: str, marker: dict[str, Any]) -> None:
-    """The points of one series, and below how far the prediction is from each."""
+    """The points of one series, and below them the difference of each prediction."""
     if rows.empty:
         return
     settled = rows["settled"].fillna(False).astype(bool)
@@ -151,7 +151,7 @@ def of_series(figure: Figure, rows: DataFrame, name: str, marker: dict[str, Any]
 
 
 def _apart_pct(rows: DataFrame) -> Series[float]:
-    """How far the prediction is from each run, in % of what was measured."""
+    """The difference of each prediction, in % of the measured value."""
     predicted, measured = (rows[name].astype(float) for name in ("predicted_mib_s", "steady_mib_s"))
     return 100 * (predicted / measured - 1)
 
@@ -165,7 +165,7 @@ def _articles_points(figure: Figure, table: DataFrame) -> None:
             x=rows["buffer_bytes"].tolist(),
             y=rows["article_steady_mib_s"].tolist(),
             mode="markers",
-            name="the article, near the end",
+            name="the article, steady state",
             text=rows["article_claim"].tolist(),
             marker={"size": 11, "color": ORANGE, "line": {"color": "black", "width": 1}},
             hovertemplate="%{text}: %{y:g} MiB/s with %{customdata} at the receiver<extra></extra>",
@@ -233,7 +233,7 @@ def upright(figure: Figure, size: float, words: str, colour: str, dash: str, hei
 
 
 def band(figure: Figure) -> None:
-    """The band within which a prediction is taken to hold."""
+    """The tolerance of a prediction."""
     figure.add_hrect(
         y0=-WITHIN_PCT, y1=WITHIN_PCT, fillcolor=SKY, opacity=0.18, line_width=0, row=BOTTOM, col=1
     )

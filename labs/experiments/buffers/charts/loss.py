@@ -65,8 +65,7 @@ def loss(table: DataFrame) -> Figure:
     rows = table[(table["group"] == LOSS.name) & table["goodput_mib_s"].notna()]
     if rows.empty:
         return nothing(
-            TITLE,
-            "no run of these has the conditions of the loss series; they belong to the size “full”",
+            TITLE, "none of these runs belongs to the loss series; it is part of SIZE “full”"
         )
     line = line_goodput_bytes_s(float(rows["rate_mbit"].median())) / MIB
     figure = Figure()

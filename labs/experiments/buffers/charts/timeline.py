@@ -1,4 +1,4 @@
-"""One download over time: the sender's window, the receiver's, and goodput, one above another."""
+"""One download over time: TCP state at the sender and at the receiver, and goodput."""
 
 from __future__ import annotations
 
@@ -102,15 +102,15 @@ def timeline(run: Run) -> Figure:
 
 
 def _since(rows: DataFrame, seen: Download) -> DataFrame:
-    """The samples while the file came, with `s`: seconds since the client began."""
+    """The samples during the transfer, with `s`: seconds since the request."""
     rows = rows[(rows["at_ns"] >= seen.started_ns) & (rows["at_ns"] <= seen.end_ns)]
     return rows.assign(s=(rows["at_ns"] - seen.started_ns) / 1e9)
 
 
 def _sender(figure: Figure, rows: DataFrame) -> None:
     mss = rows["snd_mss_bytes"]
-    _line(figure, SENDER, rows, rows["snd_cwnd_segments"] * mss, "congestion window", BLUE)
-    _line(figure, SENDER, rows, rows["snd_wnd_bytes"], "window the receiver offers", GREEN, "dash")
+    _line(figure, SENDER, rows, rows["snd_cwnd_segments"] * mss, "congestion window (cwnd)", BLUE)
+    _line(figure, SENDER, rows, rows["snd_wnd_bytes"], "offered window (rwnd)", GREEN, "dash")
     _line(figure, SENDER, rows, rows["wmem_queued_bytes"], "send buffer in use", PURPLE, "dot")
     _line(figure, SENDER, rows, rows["unacked_segments"] * mss, "in flight", VERMILION, width=2.5)
 
@@ -132,7 +132,7 @@ def _receiver(figure: Figure, rows: DataFrame) -> None:
 
 @dataclass(frozen=True)
 class _Limit:
-    """A size that nothing in a plot can exceed for long: a horizontal line with its number."""
+    """An upper limit of a plot's sizes: a horizontal line with its number."""
 
     row: int
     name: str
@@ -194,7 +194,7 @@ def _moments(server: DataFrame, client: DataFrame) -> DataFrame:
     ends = (
         {
             "in flight": server["unacked_segments"] * mss,
-            "congestion window": server["snd_cwnd_segments"] * mss,
+            "congestion window (cwnd)": server["snd_cwnd_segments"] * mss,
             "offered window": server["snd_wnd_bytes"] / MIB,
             "send buffer in use": server["wmem_queued_bytes"] / MIB,
         },
@@ -217,12 +217,12 @@ def _moments(server: DataFrame, client: DataFrame) -> DataFrame:
 
 
 def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) -> None:
-    """What ss printed at the moments of samples, on the line of one quantity."""
+    """What ss printed at the moments of samples, for one quantity."""
     if rows.empty:
         return
     values = rows[columns[0] + OF_SS].astype(float).fillna(0)
     for name in columns[1:]:
-        # A size that ss left out is the sample's: it never changes.
+        # A size that ss omits is taken from the sample: it never changes.
         values = values * rows[name + OF_SS].fillna(rows[name]).astype(float)
     same = rows["differs"] == ""
     figure.add_trace(
@@ -230,11 +230,11 @@ def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) 
             x=rows["s"].tolist(),
             y=[value if value > 0 else None for value in values],
             mode="markers",
-            name="ss at that moment: "
+            name="ss at the same moments: "
             + ("" if same.all() else f"{same.sum()} of ")
-            + f"{len(rows)} the same",
+            + f"{len(rows)} identical",
             legend=_legend(row),
-            text=[words or "all fields the same" for words in rows["differs"]],
+            text=[words or "all fields identical" for words in rows["differs"]],
             marker={
                 "color": BLACK,
                 "size": 9 if len(rows) <= FEW else 5,
@@ -347,7 +347,7 @@ def _lay_out(figure: Figure, length_s: float) -> None:
                 col=1,
             )
     figure.update_yaxes(title="MiB/s", rangemode="tozero", row=GOODPUT, col=1)
-    figure.update_xaxes(title="seconds since the client began", row=GOODPUT, col=1)
+    figure.update_xaxes(title="seconds since the request", row=GOODPUT, col=1)
 
 
 def _legend(row: int) -> str:

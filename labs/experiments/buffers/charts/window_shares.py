@@ -32,7 +32,7 @@ def adv_win_scale(table: DataFrame) -> Figure:
     """
     rows = table[(table["group"] == SHARE.name) & table["steady_mib_s"].notna()]
     if rows.empty:
-        return nothing(TITLE, "no run of these sets tcp_adv_win_scale")
+        return nothing(TITLE, "none of these runs sets tcp_adv_win_scale")
     kernels = [str(kernel) for kernel in dict.fromkeys(rows["kernel"])]
     kinds = {
         kernel: BarSeries(_kernel_in_words(kernel), COLOURS[place % len(COLOURS)])

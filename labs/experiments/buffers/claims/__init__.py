@@ -1,7 +1,7 @@
 """Article 1 judged: how socket buffers affect TCP throughput.
 
-Here: which function judges what, and what the theory of buffers can say of a figure that is another
-than the article's.
+This module names the judging functions, and explains figures that differ from the article's by the
+theory of buffers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ JUDGES: Mapping[str, Judge] = {
 
 
 def explain(run: Run, measured: Mapping[str, float]) -> str:
-    """Why a speed is another than the article's, as far as the theory of this run can say."""
+    """Why a speed differs from the article's, as far as the theory explains it."""
     theory = expected(run)
     if theory is None:
         return "no prediction for this run (loss, jitter or no rate limit)"

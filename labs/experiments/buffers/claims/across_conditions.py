@@ -1,4 +1,4 @@
-"""Judging functions that compare conditions: what larger buffers bring, and which are needed."""
+"""Judging functions that compare conditions: the effect of larger buffers, and the size needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PREDICTED = {END: "predicted_mib_s", WHOLE: "predicted_mean_mib_s"}
 
 
 def no_effect(claim: Claim, seen: Evidence) -> Finding:
-    """How far goodput with buffers that were set lies from that with the kernel's own."""
+    """The deviation of goodput with fixed buffers from goodput with the default ones."""
     alone = str(claim.arguments["beside"])
     rows = [seen.row(name) for name in seen.matching(*claim.conditions) if name != alone]
     plain = seen.row(alone)["goodput_mib_s"]
@@ -63,13 +63,13 @@ def _small_bdp(run: Run) -> str:
 
 
 def restored(claim: Claim, seen: Evidence) -> Finding:
-    """The speed with raised buffers over that without delay."""
+    """The speed with enlarged buffers over the speed without delay."""
     raised, undelayed = claim.arguments["raised"], claim.arguments["undelayed"]
     return unsettled((raised, undelayed), seen) or _ratios(claim, seen, raised, undelayed)
 
 
 def _ratios(claim: Claim, seen: Evidence, over: str, under: str) -> Finding:
-    """The figures of one condition over those of another, beside the article's ratios."""
+    """The figures of one condition over those of another, compared with the article's ratios."""
     wanted = list(claim.figures)
     measured = {name: _ratio(seen, COLUMNS[name], over, under) for name in wanted}
     known = {name: ratio for name, ratio in measured.items() if ratio is not None}
@@ -89,7 +89,7 @@ def _ratio(seen: Evidence, column: str, over: str, under: str) -> float | None:
 
 
 def twice_as_much(claim: Claim, seen: Evidence) -> Finding:
-    """Whether a receive buffer of twice the size is faster, and what its room is good for."""
+    """Whether a receive buffer of twice the size is faster, and when it helps."""
     more, less = claim.arguments["more"], claim.arguments["less"]
     if (restless := unsettled((more, less), seen)) is not None:
         return restless
@@ -110,7 +110,7 @@ def twice_as_much(claim: Claim, seen: Evidence) -> Finding:
 
 
 def _why_no_gain(seen: Evidence, less: str, more: str) -> str:
-    """The room that the two buffers leave, what was in it, and when more of it helps."""
+    """The windows of the two buffers, their unread data, and when the larger one helps."""
     run = seen.run(less)
     small, large, bdp = window(run), window(seen.run(more)), bdp_bytes(run)
     if small is None or large is None or bdp is None:
@@ -138,14 +138,14 @@ def _unread_bytes(run: Run) -> float:
 
 
 def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
-    """The smallest buffer of the sweep that fills the line, beside the BDP at the true RTT."""
+    """The smallest buffer of the sweep that fills the link, and the BDP at the true RTT."""
     names = seen.matching(*claim.conditions)
     table = DataFrame([seen.row(name) for name in names])
-    # One size at both ends, by sysctl, as in the article; by setsockopt is the second series.
+    # One size at both ends, by sysctl, as in the article; setsockopt is the second series.
     table = table[table["series"] == SYSCTL]
     answers = smallest(table)
     if not answers:
-        return not_judged("needs a sweep by sysctl that has settled")
+        return not_judged("needs a sweep by sysctl in steady state")
     found = answers[0]
     if found.buffer_bytes is None:
         return not_judged(f"no buffer of the sweep reaches {FULL_PCT:.0f} % of the line rate")
@@ -178,7 +178,7 @@ def _next_below(found: Smallest) -> str:
 
 
 def _share(seen: Evidence, name: str) -> str:
-    """What of the buffer becomes window, as the run with the buffer that is enough showed it."""
+    """The share of the buffer that becomes window, as measured with the buffer that suffices."""
     found, kernel = window(seen.run(name)), seen.run(name).kernel.release
     if found is None or not found.receive_buffer_bytes:
         return f"measured on {kernel}"

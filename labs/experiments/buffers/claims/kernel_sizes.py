@@ -63,7 +63,7 @@ def _set_by(run: Run, host: str) -> Iterable[str]:
 
 
 def doubling(claim: Claim, seen: Evidence) -> Finding:
-    """Granted over requested, for what is neither below the minimum nor above the cap."""
+    """Granted over requested, for sizes between the minimum and the cap."""
     times = claim.figure
     rows = [
         row for row in _grants(seen, claim.conditions) if row["requested_bytes"] <= row["cap_bytes"]
@@ -95,7 +95,7 @@ def doubling(claim: Claim, seen: Evidence) -> Finding:
 
 
 def cap(claim: Claim, seen: Evidence) -> Finding:
-    """What is granted for more than the core maximum, in units of that maximum."""
+    """The size granted for requests above the core maximum, in units of that maximum."""
     over = [
         row for row in _grants(seen, claim.conditions) if row["requested_bytes"] > row["cap_bytes"]
     ]
@@ -120,7 +120,7 @@ def cap(claim: Claim, seen: Evidence) -> Finding:
 
 
 def _raised(seen: Evidence, requested: int) -> str:
-    """What the same request is granted where a run raised the core maximum, in words."""
+    """The size granted for the same request if a run raised the core maximum, in words."""
     for row in _grants(seen, ("setsockopt-*",)):
         if row["requested_bytes"] == requested <= row["cap_bytes"]:
             return (
@@ -131,7 +131,7 @@ def _raised(seen: Evidence, requested: int) -> str:
 
 
 def _grants(seen: Evidence, conditions: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What setsockopt was asked for and granted, each with the cap that its host had."""
+    """The sizes requested of setsockopt and granted, each with its host's cap."""
     for name in seen.matching(*conditions):
         run = seen.run(name)
         for row in run.buffers:
@@ -141,14 +141,14 @@ def _grants(seen: Evidence, conditions: Iterable[str]) -> Iterator[dict[str, Any
 
 
 def by_hand(claim: Claim, seen: Evidence) -> Finding:
-    """How far a receive buffer grows: set by hand, and left to the kernel."""
+    """The growth of a receive buffer that was set by hand, and of one sized by the kernel."""
     grown = {what: _growth(seen.run(claim.arguments[what])) for what in ("by_hand", "automatic")}
     if any(sizes is None for sizes in grown.values()):
         return not_judged("a transfer was over before its buffer was sampled")
     (hand_0, hand_1), (auto_0, auto_1) = (sizes for sizes in grown.values() if sizes is not None)
     measured = {"set by hand": hand_1 / hand_0, "automatic": auto_1 / auto_0}
     if auto_1 <= auto_0:
-        return not_judged("the buffer does not grow here when it is left to the kernel either")
+        return not_judged("the buffer does not grow here if it is left to the kernel, either")
     reason = (
         f"set by hand it stays at {hand_0:,} bytes; left to the kernel it grows from "
         f"{auto_0:,} to {auto_1:,}, {_pressure(seen.run(claim.arguments['automatic']))}"
@@ -163,7 +163,7 @@ def by_hand(claim: Claim, seen: Evidence) -> Finding:
 
 
 def _pressure(run: Run) -> str:
-    """Whether the cause that the article names was there while the buffer grew."""
+    """Whether there was memory pressure, the cause that the article names, while it grew."""
     if under_memory_pressure(run):
         return "under memory pressure"
     return "without memory pressure, which the article names as the cause (see A1.19)"

@@ -33,7 +33,7 @@ def bbr_over_cubic(claim: Claim, seen: Evidence) -> Finding:
             f"{loss_pct:g} % loss": median(one[faster]) / median(one[slower])
             for loss_pct, one in found.items()
         },
-        reason="; ".join(_ranges(loss_pct, one) for loss_pct, one in found.items()),
+        reason=_ranges(found),
     )
 
 
@@ -60,7 +60,7 @@ def few_losses(claim: Claim, seen: Evidence) -> Finding:
     return Finding(
         verdict=HOLDS if fewest in alike else WRONG,
         measured={f"{loss_pct:g} % loss": ratio for loss_pct, ratio in ratios.items()},
-        reason=limit + "; ".join(_ranges(loss_pct, one) for loss_pct, one in found.items()),
+        reason=limit + _ranges(found),
     )
 
 
@@ -89,11 +89,16 @@ def _fastest_over_slowest(speeds: Mapping[str, list[float]]) -> float:
     return max(middle) / min(middle)
 
 
-def _ranges(loss_pct: float, speeds: Mapping[str, list[float]]) -> str:
-    """The median and range of each control's draws, in words."""
-    draws = min(map(len, speeds.values()))
-    said = ", ".join(
-        f"{control} {in_digits(median(found))} ({in_digits(min(found))} to {in_digits(max(found))})"
-        for control, found in speeds.items()
+def _ranges(found: Speeds) -> str:
+    """The median and range of each control's draws at each loss, in words."""
+    draws = min(len(drawn) for one in found.values() for drawn in one.values())
+    at_each = "; ".join(
+        f"at {loss_pct:g} % loss "
+        + ", ".join(
+            f"{control} {in_digits(median(drawn))} ({in_digits(min(drawn))} to "
+            f"{in_digits(max(drawn))})"
+            for control, drawn in one.items()
+        )
+        for loss_pct, one in found.items()
     )
-    return f"{loss_pct:g} % loss, MiB/s, median and range of {draws} draws: {said}"
+    return f"goodput in MiB/s, median (range) of {draws} draws: {at_each}"

@@ -1,4 +1,4 @@
-"""Judging functions: what of a receive buffer becomes window, and how that grows."""
+"""Judging functions: the share of a receive buffer that becomes window, and its growth."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _by_scale(shares: dict[str, float]) -> dict[str, float]:
 def _of_shares(
     claim: Claim, run: Run, measured: dict[str, float], predicted: dict[str, float], fits: bool
 ) -> Finding:
-    """The verdict on the rule from the shares that were measured."""
+    """The verdict on the rule, from the measured shares."""
     kernel = run.kernel.release
     ignored = max(measured.values()) - min(measured.values()) <= claim.allowed
     figures: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Judging functions: what a round trip is, what httping times, what waiting costs."""
+"""Judging functions: the round-trip time, what httping times, and the cost of waiting."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from labs.read.claims.verdict import ARITHMETIC, DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits
 from labs.read.theory.bdp import of_the_wait_pct, sending_ms, utilisation_pct
 
-NO_ANSWER = "httping had no answer"
+NO_ANSWER = "httping received no response"
 TRIPS = 2
 NEAR = 0.02
 
 
 def httping_times(claim: Claim, seen: Evidence) -> Finding:
-    """What httping reports, beside twice the handshake's round trip."""
+    """The times that httping reports, compared with twice the RTT of the handshake."""
     name = seen.matching(*claim.conditions)[0]
     run, said = seen.run(name), seen.run(name).httping()
     found = {} if said is None else {"min": said.min_ms, "mean": said.mean_ms, "max": said.max_ms}
@@ -27,7 +27,7 @@ def httping_times(claim: Claim, seen: Evidence) -> Finding:
 
 
 def round_trip(claim: Claim, seen: Evidence) -> Finding:
-    """The round trip of the link: a handshake's time, not httping's."""
+    """The RTT of the link: the time of a handshake, not that of httping."""
     name = seen.matching(*claim.conditions)[0]
     run, said = seen.run(name), seen.run(name).httping()
     rtt_ms, asked_ms = float(run.link.measured.rtt_ms), run.link.asked.delay_ms
@@ -37,7 +37,7 @@ def round_trip(claim: Claim, seen: Evidence) -> Finding:
             verdict=HOLDS,
             measured=rtt_ms,
             predicted=asked_ms,
-            reason=f"a handshake takes {rtt_ms:.1f} ms too",
+            reason=f"a handshake takes {rtt_ms:.1f} ms, too",
         )
     if said is None or said.mean_ms is None:
         return not_judged(NO_ANSWER)
@@ -56,7 +56,7 @@ def round_trip(claim: Claim, seen: Evidence) -> Finding:
 
 
 def stop_and_wait(claim: Claim, seen: Evidence) -> Finding:
-    """The share of a link that one block at a time uses: arithmetic, no run is needed."""
+    """The share of a link that one block at a time uses: arithmetic that needs no run."""
     given = claim.arguments
     block, rate = given["block_bytes"], given["rate_bytes_s"]
     believed_ms, true_ms = given["rtt_ms"], given["true_rtt_ms"]
@@ -64,9 +64,9 @@ def stop_and_wait(claim: Claim, seen: Evidence) -> Finding:
     exact, at_true = (utilisation_pct(block, rate, rtt) for rtt in (believed_ms, true_ms))
     busy = sending_ms(block, rate)
     reason = (
-        f"as arithmetic: {busy:g} of {believed_ms:g} ms are {in_digits(as_computed)} %; with the "
-        f"sending itself in the cycle it is {exact:.2f} % ({busy:g} of {busy + believed_ms:g} "
-        f"ms). At the link's round trip of {true_ms:g} ms it is {at_true:.2f} % ({busy:g} of "
+        f"arithmetic: {busy:g} of {believed_ms:g} ms are {in_digits(as_computed)} %; including "
+        f"the time to send the block it is {exact:.2f} % ({busy:g} of {busy + believed_ms:g} "
+        f"ms). At the link's RTT of {true_ms:g} ms it is {at_true:.2f} % ({busy:g} of "
         f"{busy + true_ms:g} ms), {in_digits(of_the_wait_pct(block, rate, true_ms))} % as the "
         "article computes it"
     )

@@ -40,7 +40,7 @@ def parsed(*words: str) -> Buffers:
     [
         ((), 1000, 1024),
         (("--testbed", "namespaces"), 1000, 1024),
-        (("--testbed", "vagrant"), 100, 128),
+        (("--testbed", "vagrant"), 200, 128),
         (("--testbed", "vagrant", "--rate-mbit", "1000"), 1000, 128),
         (("--testbed", "vagrant", "--size", "full"), 1000, 1024),
     ],

@@ -113,9 +113,9 @@ def test_against_buffer_size_has_the_article_s_points() -> None:
     rows = TABLE.assign(
         article_steady_mib_s=of_both.map({True: 92.7}), article_claim=of_both.map({True: "A1.8"})
     )
-    points = named(buffers.against_buffer_size(rows))["the article, near the end"]
+    points = named(buffers.against_buffer_size(rows))["the article, steady state"]
     assert (points.x, points.y) == ((50 * 2**20,), (92.7,))
-    assert "the article, near the end" not in named(buffers.against_buffer_size(TABLE))
+    assert "the article, steady state" not in named(buffers.against_buffer_size(TABLE))
 
 
 def test_against_buffer_size_fades_points_without_a_steady_state() -> None:
@@ -189,7 +189,9 @@ def test_charts_of_a_table_without_such_runs_say_so(draw: Any) -> None:
 
 def test_timeline_marks_where_ss_agrees(tmp_path: Path) -> None:
     traces = named(timeline(real("captured")))
-    (rings,) = [trace for name, trace in traces.items() if name.startswith("ss at that moment")]
+    (rings,) = [
+        trace for name, trace in traces.items() if name.startswith("ss at the same moments")
+    ]
     assert set(rings.marker.symbol) == {"circle-open"}
     run = real("captured")
     before = next(
@@ -199,7 +201,7 @@ def test_timeline_marks_where_ss_agrees(tmp_path: Path) -> None:
     crossed = [
         trace
         for trace in other.data
-        if trace.name.startswith("ss at that moment") and "x" in trace.marker.symbol
+        if trace.name.startswith("ss at the same moments") and "x" in trace.marker.symbol
     ]
     assert len(crossed) == 1 and " of " in crossed[0].name
 

@@ -197,7 +197,9 @@ def test_window_of_the_article_s_run() -> None:
         theory.window_bytes, rel=TOLERANCE_PCT[RECEIVE_WINDOW] / 100
     )
     assert found.usually_in_flight_bytes <= found.offered_bytes
-    assert "This fills the link." in describe_run(real("both-1gib"))
+    said = describe_run(real("both-1gib"))
+    assert "This fills the link." in said
+    assert "the receive window limited the sender. It exceeds the BDP, so the excess waits" in said
 
 
 def test_download_in_thirds_and_steps() -> None:

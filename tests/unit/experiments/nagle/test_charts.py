@@ -49,7 +49,7 @@ def test_by_condition_has_bars_prediction_and_article() -> None:
     assert drawn["predicted"].x[0] == pytest.approx(39.6, abs=0.05)
     assert list(drawn["the article"].x) == [44.619, 14.285]
     said = re.sub("<[^>]*>", "", texts(figure)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "off  90 % stall | 39.7 ms · ┃ predicted 39.6 · ● article 44.6" in said
+    assert "off  90 % stall | 39.7 ms · | predicted 39.6 · ● article 44.6" in said
     assert "quickack  below 1 ms" in said and CAPTION in said
 
 
@@ -169,7 +169,7 @@ def test_ladder_says_where_a_delayed_capture_was_taken(tmp_path: Path) -> None:
 def test_matrix_that_lacks_a_cell_says_so() -> None:
     whole = recorded_nagle()
     part = Study(whole.parameters, whole.runs[:2], whole.folder, None, False, lab=whole.lab)
-    assert "needs the conditions off, quickack, on, on-quickack" in texts(nagle.matrix(part))
+    assert "requires the conditions off, quickack, on, on-quickack" in texts(nagle.matrix(part))
 
 
 def test_distribution_has_one_line_per_condition() -> None:
@@ -199,7 +199,7 @@ def test_segments_have_a_prediction() -> None:
     rows = table()[table()["condition"].isin(["off", "pieces", "pieces-quickack"])]
     drawn = named(nagle.segments(rows))
     assert list(drawn["segments of the server"].x) == pytest.approx([2, 2, 10], rel=0.1)
-    assert drawn["predicted segments, but for the first response"].x[::3] == (2, 2, 10)
+    assert drawn["predicted segments, except in the first response"].x[::3] == (2, 2, 10)
 
 
 def test_ladder_of_one_request_has_the_stall_and_its_reason() -> None:

@@ -19,7 +19,7 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run
-from tests.real_runs import recorded_nagle
+from tests.real_runs import recorded_nagle, with_condition
 
 LAB = find("nagle")
 LEDGER = article()
@@ -110,6 +110,8 @@ def test_on_the_machine_is_not_measured_on_virtual_time() -> None:
     }
     assert isinstance(one("A3.2", here).measured, float)
     assert "there is no run to compare" in one("A3.2", {}).reason
+    far = one("A3.2", {"on": with_condition(here["on"], link={"delay_ms": 20.0})})
+    assert far.measured is None and "other parameters" in far.reason
 
 
 def test_sequence_names_who_waits_for_whom_in_its_reason() -> None:

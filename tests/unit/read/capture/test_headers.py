@@ -75,7 +75,7 @@ def test_capture_ladder_and_graph_refuse_tcp_in_a_tunnel(
         for more in ((), ("--connection", 3), ("--dry-run",)):
             said = refused(capsys, verb, path, "--out", out, *more)
             assert "the capture has no TCP outside a tunnel; 26 packets" in said
-            assert "capture on the tunnel's own interface" in said and "editcap -C" in said
+            assert "Capture on the tunnel's own interface" in said and "editcap -C" in said
     assert not out.exists()
 
 

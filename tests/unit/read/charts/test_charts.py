@@ -90,9 +90,9 @@ def test_timeline_shows_both_ends_and_the_goodput() -> None:
     figure = timeline(real("captured"))
     traces = named(figure)
     assert {
-        "congestion window",
+        "congestion window (cwnd)",
         "in flight",
-        "window the receiver offers",
+        "offered window (rwnd)",
         "send buffer in use",
         "receive buffer",
         "rcv_ssthresh",

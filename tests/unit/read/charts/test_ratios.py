@@ -98,4 +98,4 @@ def test_ratios_axis_holds_all_intervals() -> None:
 
 
 def test_ratios_without_a_second_testbed() -> None:
-    assert texts(drawn())[0] == "there is no study on a second testbed yet"
+    assert texts(drawn())[0] == "no study on a second testbed yet"

@@ -159,5 +159,9 @@ def test_by_both_of_other_verdicts() -> None:
     assert beside(unjudged, alone) == unjudged
     assert beside(alone, on("6.1.1", WRONG)).verdict == DISPUTED
     hardware = on("6.1.1", HARDWARE)
-    assert "measured 114" in beside(hardware, hardware).reason
+    machines = dataclasses.replace(hardware, witness=Witness("vagrant", "6.1.0"))
+    assert beside(hardware, machines).reason == "found on 6.1.1; vagrant · Linux 6.1.0: the same"
+    slower = dataclasses.replace(machines, measured=95.0, reason="a late shaper")
+    assert beside(hardware, slower).reason.endswith("Linux 6.1.0: measured 95, a late shaper")
+    assert beside(alone, alone) == alone
     assert beside(on("6.1.1", HARDWARE, measured=None), hardware) == hardware

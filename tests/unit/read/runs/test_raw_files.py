@@ -15,7 +15,7 @@ import pytest
 from labs.catalog import find
 from labs.cli.__main__ import main
 from labs.drive.record.seal import key
-from labs.errors import Damaged
+from labs.errors import BadInput, Damaged
 from labs.read.lab import Lab
 from labs.read.runs import raw_files
 from labs.read.runs.run import Run, open_run
@@ -167,7 +167,7 @@ def test_check_names_the_file_that_cannot_be_read(tmp_path: Path, name: str) -> 
 def test_results_of_a_run_that_a_lab_does_not_expect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a lab of the project does not expect is damage; an own lab's errors are its own."""
+    """What a lab of the project does not expect is damage; an own lab has to be corrected."""
     run, lab = real("both-1mib"), find("buffers")
 
     def results(run: Run) -> object:
@@ -183,7 +183,7 @@ def test_results_of_a_run_that_a_lab_does_not_expect(
 
     with pytest.raises(Damaged, match="ZeroDivisionError: division by zero"):
         like(None).results(run)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(BadInput, match=r"own\.py: .*ZeroDivisionError: division by zero"):
         like(tmp_path / "own.py").results(run)
 
 
