@@ -123,7 +123,7 @@ PROCESS = (
     started("stdout and stderr closed", "sh", "-c", 'exec "$@" >&- 2>&-', "sh"),
     started("all of stdin, stdout and stderr closed", "sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"),
     started("open descriptors", "sh", "-c", 'exec "$@" 3</etc/hosts 5</dev/null 9</dev/null', "sh"),
-    started("few descriptors", "prlimit", "--nofile=64", "--sigpending=64", "--memlock=0"),
+    started("few descriptors", "prlimit", "--nofile=128", "--sigpending=64", "--memlock=0"),
     started("unlimited stack and core", "prlimit", "--stack=unlimited", "--core=unlimited"),
     started("stack of 1 MiB", "prlimit", "--stack=1048576"),
     started("a session of its own", "setsid", "--wait"),

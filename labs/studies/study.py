@@ -14,8 +14,6 @@ from labs.drive.parameters.declare import LabParameters, did_you_mean, unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, Missing
-from labs.launch import launch
-from labs.launch.plan import titles
 from labs.read.display.guesses import Guess, guesses
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
 from labs.read.display.rich_output import Table, Text, Words
@@ -270,6 +268,10 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
 
 
 def _made(p: LabParameters, fresh: bool, jobs: int | None) -> Study:
+    # Performing runs needs a Unix system; reading recorded ones does not.
+    from labs.launch import launch  # noqa: PLC0415
+    from labs.launch.plan import titles  # noqa: PLC0415
+
     lab = lab_of(p)
     groups = [lab.title_of(one.group) for one in lab.conditions(p)]
     with Bar(lab.name, titles(lab, p), groups) as bar:

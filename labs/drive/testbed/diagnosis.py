@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import shutil
 import subprocess
 import sys
@@ -152,6 +151,9 @@ def namespaces() -> Iterator[Check]:
 
 def vagrant() -> Iterator[Check]:
     """The requirements of two virtual machines: Vagrant, a hypervisor, both machines running."""
+    if platform.system() != "Linux":
+        yield Check("machine", False, platform.system(), USE_RECORDED)
+        return
     program = shutil.which("vagrant")
     yield Check(
         "vagrant", program is not None, program or "not installed", install_line(machines_up.NEEDED)
@@ -298,6 +300,8 @@ def guest_memory(memory_mib: int) -> Check:
 
 def process_limits(memory_mib: int) -> Check:
     """Whether the limits of this process (ulimit) allow a guest with this memory."""
+    import resource  # noqa: PLC0415  not on every system
+
     mib = memory_mib + BEYOND_MEMORY_MIB
     for kind, flag, what, needed, unit in (
         (resource.RLIMIT_NOFILE, "-n", "open files", OPEN_FILES, 1),

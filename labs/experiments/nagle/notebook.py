@@ -71,14 +71,14 @@ def sequences(requests: Mapping[str, DataFrame]) -> Table:
             first = bool(len(own)) and bool((own["request"] == 0).all())
             rows.append(
                 {
-                    "condition": name,
-                    "steps": in_words(steps),
-                    "requests": count,
-                    "share (%)": 100 * count / max(1, found.requests),
-                    "which": "the first on their connection" if first else "",
+                    "Condition": name,
+                    "Steps": in_words(steps),
+                    "Requests": count,
+                    "Share (%)": 100 * count / max(1, found.requests),
+                    "Which": "the first on their connection" if first else "",
                 }
             )
-    return Table(rows, columns=["condition", "steps", "requests", "share (%)", "which"])
+    return Table(rows, columns=["Condition", "Steps", "Requests", "Share (%)", "Which"])
 
 
 def waits(requests: DataFrame) -> Table:
@@ -89,27 +89,27 @@ def waits(requests: DataFrame) -> Table:
     ):
         rows.append(
             {
-                "requests": len(own),
-                "who waits": waiting,
-                "for whom": waited_for,
-                "reason": reason,
-                "minimum (ms)": own["gap_ms"].min(),
-                "median (ms)": own["gap_ms"].median(),
-                "maximum (ms)": own["gap_ms"].max(),
-                "source": explained(str(reason)).source,
+                "Requests": len(own),
+                "Who waits": waiting,
+                "For whom": waited_for,
+                "Reason": reason,
+                "Minimum (ms)": own["gap_ms"].min(),
+                "Median (ms)": own["gap_ms"].median(),
+                "Maximum (ms)": own["gap_ms"].max(),
+                "Source": explained(str(reason)).source,
             }
         )
     return Table(
         rows,
         columns=[
-            "requests",
-            "who waits",
-            "for whom",
-            "reason",
-            "minimum (ms)",
-            "median (ms)",
-            "maximum (ms)",
-            "source",
+            "Requests",
+            "Who waits",
+            "For whom",
+            "Reason",
+            "Minimum (ms)",
+            "Median (ms)",
+            "Maximum (ms)",
+            "Source",
         ],
     )
 
@@ -123,14 +123,14 @@ def held_segments(study: Study, *conditions: str) -> Table:
         if found is not None:
             rows.append(
                 {
-                    "condition": name,
-                    "held (ms)": found.held_ms,
-                    "released by": "an ACK" if found.acknowledged else "no ACK",
-                    "retransmissions meanwhile": found.retransmissions,
+                    "Condition": name,
+                    "Held (ms)": found.held_ms,
+                    "Released by": "an ACK" if found.acknowledged else "no ACK",
+                    "Retransmissions meanwhile": found.retransmissions,
                 }
             )
     return Table(
-        rows, columns=["condition", "held (ms)", "released by", "retransmissions meanwhile"]
+        rows, columns=["Condition", "Held (ms)", "Released by", "Retransmissions meanwhile"]
     )
 
 
@@ -139,10 +139,10 @@ def transfers(study: Study, *conditions: str) -> Table:
     found = {name: transfer(study.run(name)) for name in conditions}
     return Table(
         {
-            "condition": list(found),
-            "goodput (Mbit/s)": [one.goodput_mbit for one in found.values()],
-            "segments": [one.segments for one in found.values()],
-            "payload in bytes on the link (%)": [one.payload_pct for one in found.values()],
+            "Condition": list(found),
+            "Goodput (Mbit/s)": [one.goodput_mbit for one in found.values()],
+            "Segments": [one.segments for one in found.values()],
+            "Payload share of bytes sent (%)": [one.payload_pct for one in found.values()],
         }
     )
 
@@ -159,11 +159,11 @@ def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int])
     seen = found.reindex(columns=["marks", "wireshark", "expert", ACK_RTT]).fillna("")
     return Table(
         {
-            "record": found["record"],
-            "from": [SIDES[side] for side in own["direction"]],
-            "bytes": own["payload_bytes"].to_list(),
-            "time (ms)": (since / 1e6).to_list(),
-            "marks of this lab": seen["marks"],
+            "Record": found["record"],
+            "From": [SIDES[side] for side in own["direction"]],
+            "Bytes": own["payload_bytes"].to_list(),
+            "Time (ms)": (since / 1e6).to_list(),
+            "Marks of this lab": seen["marks"],
             "Wireshark's flags": seen["wireshark"],
             "Wireshark's expert": seen["expert"],
             "Wireshark's ack_rtt (s)": seen[ACK_RTT],

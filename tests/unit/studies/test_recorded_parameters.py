@@ -45,8 +45,8 @@ def test_study_finds_the_runs_of_the_exercises(delay_ms: float) -> None:
 
 @pytest.mark.parametrize("buffer_mib", [41.0, 45.6])
 def test_study_finds_the_buffers_of_the_exercises(buffer_mib: float) -> None:
-    p = dataclasses.replace(RECORDED, only="", buffer_mib=buffer_mib)
-    assert "both" in labs.study(p).conditions
+    p = dataclasses.replace(RECORDED, only="wmem,both,rmem100", buffer_mib=buffer_mib)
+    assert labs.study(p).conditions == ("wmem", "both", "rmem100")
 
 
 def test_study_with_conditions_adds_those_of_size_full() -> None:

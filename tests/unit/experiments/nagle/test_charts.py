@@ -233,9 +233,9 @@ def test_packets_of_a_request_are_of_its_connection() -> None:
 
 def test_sequences_name_the_requests_that_differ() -> None:
     found = sequences({name: requests_of(nagle_run(name)) for name in ("off", "on")})
-    assert list(found["requests"])[:3] == [900, 100, 900]
-    assert found[found["condition"] == "on"]["requests"].sum() == 1000
-    assert list(found["which"] == "the first on their connection") == [
+    assert list(found["Requests"])[:3] == [900, 100, 900]
+    assert found[found["Condition"] == "on"]["Requests"].sum() == 1000
+    assert list(found["Which"] == "the first on their connection") == [
         False,
         True,
         False,
@@ -248,7 +248,7 @@ def test_sequences_with_more_packets_name_their_requests() -> None:
     rows = requests_of(nagle_run("off"))
     firsts = rows[rows["request"] == 0]
     found = sequences({"off": firsts.assign(segments=firsts["segments"] + 1)})
-    assert list(found["requests"]) == [100] and list(found["which"]) == [
+    assert list(found["Requests"]) == [100] and list(found["Which"]) == [
         "the first on their connection"
     ]
 
@@ -256,9 +256,9 @@ def test_sequences_with_more_packets_name_their_requests() -> None:
 def test_waits_by_who_waits_for_whom() -> None:
     found = waits(requests_of(nagle_run("off")))
     (row,) = found.to_dict("records")
-    assert (row["requests"], row["who waits"], row["for whom"]) == (900, "server", "client")
-    assert 40 < row["minimum (ms)"] < row["median (ms)"] < row["maximum (ms)"] < 44.1
-    assert "tcp_nagle_check" in row["source"]
+    assert (row["Requests"], row["Who waits"], row["For whom"]) == (900, "server", "client")
+    assert 40 < row["Minimum (ms)"] < row["Median (ms)"] < row["Maximum (ms)"] < 44.1
+    assert "tcp_nagle_check" in row["Source"]
     assert waits(requests_of(nagle_run("on"))).empty
 
 
@@ -271,7 +271,7 @@ def test_beside_wireshark_has_our_marks_or_says_why_not(monkeypatch: pytest.Monk
     monkeypatch.undo()
     found = beside_wireshark(path, segments, rows)
     if isinstance(found, pandas.DataFrame):
-        assert list(found["from"]) == ["client", "server", "client", "server", "client"]
+        assert list(found["From"]) == ["client", "server", "client", "server", "client"]
         assert found["Wireshark's ack_rtt (s)"].map(
             lambda it: float(it or 0)
         ).max() == pytest.approx(0.044, abs=0.001)

@@ -19,6 +19,8 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run
+from labs.studies.study import Study
+from labs.studies.study import study as open_study
 from tests.real_runs import recorded_nagle, with_condition
 
 LAB = find("nagle")
@@ -44,6 +46,10 @@ def study() -> Mapping[str, Run]:
 @cache
 def judged() -> Mapping[str, Verdict]:
     return {found.id: found for found in verdicts(LAB, study().values())}
+
+
+def recorded_at(delay_ms: float) -> Study:
+    return open_study(Nagle(testbed="recorded", delay_ms=delay_ms))
 
 
 def one(claim: str | Claim, runs: Mapping[str, Run]) -> Verdict:
@@ -155,6 +161,14 @@ def test_coalesced_segments_are_those_predicted() -> None:
     )
     counted = study()["pieces-quickack"].nstat("server")["TcpExtTCPAutoCorking"]
     assert counted > 0 and f"TCPAutoCorking: {counted}" in found.reason
+
+
+def test_coalesced_is_not_judged_where_acks_return_late() -> None:
+    """At 20 ms an ACK returns after all writes, so the claim says nothing about it."""
+    far = {run.condition: run for run in recorded_at(20.0).runs}
+    found = one("A3.7", far)
+    assert (found.verdict, found.reason) == (NOT_JUDGED, "other parameters: delay_ms 20, not 0")
+    assert one("A3.5", far).verdict == HOLDS and one("A3.6", far).verdict == WRONG
 
 
 def test_timeout_of_nagle_is_that_of_the_tail_loss_probe() -> None:

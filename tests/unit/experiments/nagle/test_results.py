@@ -145,15 +145,15 @@ def test_held_segment_waits_for_the_ack_or_for_the_probe() -> None:
 
 def test_held_segments_has_a_row_per_condition() -> None:
     rows = held_segments(recorded_nagle(), "acks-dropped", "acks-dropped-no-tlp", "write-one")
-    assert list(rows["condition"]) == ["acks-dropped", "acks-dropped-no-tlp"]
-    assert list(rows["released by"]) == ["no ACK", "an ACK"]
-    assert list(rows["retransmissions meanwhile"]) == [0, 4]
+    assert list(rows["Condition"]) == ["acks-dropped", "acks-dropped-no-tlp"]
+    assert list(rows["Released by"]) == ["no ACK", "an ACK"]
+    assert list(rows["Retransmissions meanwhile"]) == [0, 4]
 
 
 def test_transfers_has_a_row_per_condition() -> None:
     rows = transfers(recorded_nagle(), "bulk", "small-writes-on")
-    assert list(rows["condition"]) == ["bulk", "small-writes-on"]
-    assert list(rows["segments"]) == [1450, 781]
+    assert list(rows["Condition"]) == ["bulk", "small-writes-on"]
+    assert list(rows["Segments"]) == [1450, 781]
 
 
 def test_transfer_of_bulk_data_does_not_depend_on_nagle() -> None:
