@@ -28,7 +28,7 @@ MACHINE = [
     rf"(?<!\w){path}" for path in (r"/home/[a-z]+/", r"/roo[t]/", r"/Users/[a-z]+/", r"/wor[k]/")
 ]
 BIGGEST_FILE_BYTES = 1_000_000
-RECORDED_LAB_BYTES = 3_000_000
+RECORDED_LAB_BYTES = 4_000_000
 
 
 def tracked() -> list[Path]:
