@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labs import errors
     from labs.drive.parameters.declare import LabParameters
-    from labs.grading.grade import grade
+    from labs.grading.grade_sheet import grade
     from labs.read import capture
     from labs.read.display.guesses import guesses
     from labs.read.display.topology import topology
@@ -49,7 +49,7 @@ _PLACES = {
     "capture": "labs.read.capture",
     "charts": "labs.studies.chart_access",
     "errors": "labs.errors",
-    "grade": "labs.grading.grade:grade",
+    "grade": "labs.grading.grade_sheet:grade",
     "guesses": "labs.read.display.guesses:guesses",
     "runs": "labs.studies.run_access",
     "study": "labs.studies.study:study",

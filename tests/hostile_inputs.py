@@ -31,7 +31,7 @@ from labs.experiments.buffers.buffer_sizes import buffer_rows
 from labs.experiments.buffers.charts.timeline import timeline
 from labs.experiments.nagle.charts import ladder
 from labs.publish.execute import read_notebook
-from labs.publish.parameters import declared, settle
+from labs.publish.page_parameters import declared, settle
 from labs.read.claims.judge import verdicts
 from labs.read.claims.ledger import read as read_ledger
 from labs.read.runs import archive, raw_files

@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -396,6 +396,15 @@ def place(segments: DataFrame, word: str, flag: str) -> int:
     return int(segments.index[later][0]) if later.any() else len(segments)
 
 
+def _stall(row: Mapping[Any, Any], begin_ns: int) -> dict[str, Any]:
+    """A row of the table of stalls as plain data."""
+    return {
+        **{str(name): value for name, value in row.items()},
+        "rtt_ms": None if isnan(row["rtt_ms"]) else row["rtt_ms"],
+        "at_s": (row["at_ns"] - begin_ns) / 1e9,
+    }
+
+
 def main_stalls(args: argparse.Namespace) -> int:
     """List every stall and its reason. BadInput for a minimum gap that is not above 0."""
     if not 0 < args.min_gap_ms < inf:
@@ -406,7 +415,7 @@ def main_stalls(args: argparse.Namespace) -> int:
     from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
     from labs.read.flows.connection_state import connection_state
-    from labs.read.flows.round_trips import round_trips
+    from labs.read.flows.round_trip_gaps import round_trips
     from labs.read.flows.stalls import find_stalls
 
     columns, reader = read_columns(args.file)
@@ -415,14 +424,7 @@ def main_stalls(args: argparse.Namespace) -> int:
     found = find_stalls(known, min_gap_ms=args.min_gap_ms)
     trips = by_what(round_trips(known, min_gap_ms=args.min_gap_ms))
     begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
-    rows: list[dict[str, Any]] = [
-        {
-            **{str(name): value for name, value in row.items()},
-            "rtt_ms": None if isnan(row["rtt_ms"]) else row["rtt_ms"],
-            "at_s": (row["at_ns"] - begin_ns) / 1e9,
-        }
-        for row in found.table.to_dict("records")
-    ]
+    rows = [_stall(row, begin_ns) for row in found.table.to_dict("records")]
     reasons = by_reason(rows)
     if args.json:
         print(

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from labs.errors import BadInput
 
 if TYPE_CHECKING:
-    from labs.grading.grade import Sheet
-    from labs.read.exercises.judge import Graded
+    from labs.grading.grade_sheet import Sheet
+    from labs.read.exercises.graded_answer import Graded
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Grade the notebooks and print the results. BadInput for a folder without notebooks."""
-    from labs.grading.grade import grade_file, notebooks_in
+    from labs.grading.grade_sheet import grade_file, notebooks_in
 
     sheets = [grade_file(path) for one in args.paths for path in notebooks_in(one)]
     if args.json:

@@ -38,7 +38,7 @@ def main(args: argparse.Namespace) -> int:
     """Run the notebook, write the page, and print its path. Raises LabError."""
     if args.out.suffix not in (".html", ".htm"):
         raise BadInput(f"--out {args.out}: the name of the page must end in .html")
-    from labs.publish.parameters import checked_lab, read_cells, settle
+    from labs.publish.page_parameters import checked_lab, read_cells, settle
 
     cells = read_cells(args.notebook)
     values = settle(args.given, cells)
@@ -76,7 +76,7 @@ def _check(lab: str, cells: Any, values: Mapping[str, Any]) -> None:
     from labs.catalog import find
     from labs.drive.parameters.declare import declared as parameters_of
     from labs.drive.parameters.declare import unknown
-    from labs.publish.parameters import declared
+    from labs.publish.page_parameters import declared
 
     known = [one.notebook_name for one in parameters_of(find(lab).Parameters).values()]
     defaults = declared(cells)

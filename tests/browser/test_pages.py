@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from labs.cli.__main__ import main
-from labs.publish.parameters import declared, read_cells
+from labs.publish.page_parameters import declared, read_cells
 from tests.chromium import chromium, open_file
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from labs.read.theory.bounds import (
     advise,
     predict,
 )
-from labs.read.theory.loss import mathis_bytes_s
+from labs.read.theory.mathis import mathis_bytes_s
 
 START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "02-windows-kernels-and-loss"
 WITNESSES = "07-two-witnesses"

@@ -8,7 +8,7 @@ from labs.experiments.buffers.narrative import tell_httping, tell_kernels, tell_
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.sweep import tell_smallest
 from labs.read.theory.bdp import bdp_bytes, utilisation_pct
-from labs.read.theory.loss import mathis_bytes_s
+from labs.read.theory.mathis import mathis_bytes_s
 
 __all__ = [
     "advice",

@@ -131,13 +131,7 @@ def ladder(
             *(text for one in arrows for text in _texts(one)),
             *(_name(top, row, names) for top, row in bars),
             *_heads(names),
-            _text(
-                0.5,
-                height,
-                IN_ORDER + (RTT_UNKNOWN if found.rtt_unknown else ""),
-                GREY,
-                yanchor="bottom",
-            ),
+            _text(0.5, height, _foot(found.rtt_unknown), GREY, yanchor="bottom"),
         ],
         shapes=[*(_bar(top, row) for top, row in bars), *(_line(side, height) for side in (0, 1))],
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"},
@@ -150,15 +144,7 @@ def ladder(
         caption=where_from(source),
         height=round(TOP_PX + below_px + ROW_PX * (height + 1.3)),
         tell=_tell(arrows, stalls, names),
-        table=DataFrame(
-            {
-                "time, ms": one.time,
-                "from": names[one.side],
-                "packet": plain(one.words),
-                "mark": one.note,
-            }
-            for one in arrows
-        ),
+        table=_numbers(arrows, names),
     )
     figure.update_xaxes(visible=False, range=[0, 1], fixedrange=True)
     figure.update_yaxes(visible=False, range=[height, -1.3])
@@ -170,6 +156,23 @@ def ladder(
             "l": LEFT_PX + DIGIT_PX * longest,
             "r": NOTES_PX if noted else RIGHT_PX,
         }
+    )
+
+
+def _foot(rtt_unknown: int) -> str:
+    return IN_ORDER + (RTT_UNKNOWN if rtt_unknown else "")
+
+
+def _numbers(arrows: Sequence[_Arrow], names: Sequence[str]) -> DataFrame:
+    """One row per packet that is drawn."""
+    return DataFrame(
+        {
+            "time, ms": one.time,
+            "from": names[one.side],
+            "packet": plain(one.words),
+            "mark": one.note,
+        }
+        for one in arrows
     )
 
 

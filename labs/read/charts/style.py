@@ -4,6 +4,7 @@ alternative, and the numbers as a table."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import floor, log10
 from pathlib import Path
 from textwrap import wrap
@@ -35,6 +36,29 @@ NO_RUNS = "there are no runs to show"
 Source: TypeAlias = Run | Path | str
 
 
+TITLE: Mapping[str, Any] = {
+    "x": 0,
+    "xref": "paper",
+    "xanchor": "left",
+    "yref": "container",
+    "y": 1,
+    "yanchor": "top",
+    "pad": {"t": 14},
+    "font": {"size": 17},
+}
+AXIS: Mapping[str, Any] = {
+    "gridcolor": GRID,
+    "zeroline": False,
+    "showline": True,
+    "linecolor": GREY,
+    "ticks": "outside",
+    "tickcolor": GREY,
+    "automargin": True,
+    "title_font_size": 13,
+    "title_standoff": 6,
+}
+
+
 def dressed(
     figure: Figure, *, title: str, caption: str, height: int, tell: str, table: DataFrame | None
 ) -> Figure:
@@ -54,17 +78,7 @@ def dressed(
     lines = [line for part in caption.split("<br>") for line in wrap(part, CAPTION_LETTERS)]
     below_px = TO_CAPTION_PX + CAPTION_PX + LINE_PX * max(0, len(lines) - 1)
     figure.update_layout(
-        title={
-            "text": title,
-            "x": 0,
-            "xref": "paper",
-            "xanchor": "left",
-            "yref": "container",
-            "y": 1,
-            "yanchor": "top",
-            "pad": {"t": 14},
-            "font": {"size": 17},
-        },
+        title={"text": title, **TITLE},
         height=height + below_px - TO_CAPTION_PX - CAPTION_PX,
         paper_bgcolor=PAPER,
         plot_bgcolor=PAPER,
@@ -73,19 +87,8 @@ def dressed(
         hoverlabel={"font": {"family": FONT}},
         margin={"l": 70, "r": 24, "t": 84, "b": below_px},
     )
-    axis = {
-        "gridcolor": GRID,
-        "zeroline": False,
-        "showline": True,
-        "linecolor": GREY,
-        "ticks": "outside",
-        "tickcolor": GREY,
-        "automargin": True,
-        "title_font_size": 13,
-        "title_standoff": 6,
-    }
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis)
+    figure.update_xaxes(**AXIS)
+    figure.update_yaxes(**AXIS)
     figure.add_annotation(
         text="<br>".join(lines),
         name="caption",

@@ -17,7 +17,7 @@ Answer = float | str
 
 
 class Evidence(Protocol):
-    """The runs that an answer may be checked against; `labs.grading.evidence` has the real one."""
+    """The runs that an answer may be checked against (`labs.grading.run_evidence`)."""
 
     @property
     def kernel(self) -> str:

@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from labs.cli import publish
 from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
 from labs.publish.execute import read_notebook
-from labs.publish.parameters import checked_lab, declared, settle
+from labs.publish.page_parameters import checked_lab, declared, settle
 
 PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False  # packets'
 

@@ -27,7 +27,7 @@ from labs.read.charts.style import (
 from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_table
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.loss import FOLLOWS_MATHIS, mathis_bytes_s
+from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from labs.experiments.buffers.claims import (
     across_conditions,
+    congestion_control,
     kernel_sizes,
-    loss,
     memory_pressure,
     receive_window,
     round_trips,
@@ -40,8 +40,8 @@ JUDGES: Mapping[str, Judge] = {
     "doubling": kernel_sizes.doubling,
     "cap": kernel_sizes.cap,
     "by_hand": kernel_sizes.by_hand,
-    "bbr_over_cubic": loss.bbr_over_cubic,
-    "few_losses": loss.few_losses,
+    "bbr_over_cubic": congestion_control.bbr_over_cubic,
+    "few_losses": congestion_control.few_losses,
     "stop_and_wait": round_trips.stop_and_wait,
     "memory_pressure": memory_pressure.memory_pressure,
 }

@@ -7,7 +7,7 @@ import pytest
 from labs.catalog import find
 from labs.drive.parameters.declare import Scalar
 from labs.experiments.buffers.exercises import EXERCISES, LIMITS
-from labs.grading.evidence import RunEvidence
+from labs.grading.run_evidence import RunEvidence
 from labs.read.exercises.exercise import Exercise
 from labs.read.runs.run import Run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labs.read.exercises.exercise import Exercise, Expected, Mistake, around
-from labs.read.exercises.judge import MISSING, RIGHT, UNREADABLE, WRONG, judge
+from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG, judge
 
 # 1000 Mbit/s and 200 ms: 25 MB, which are 23.84 MiB.
 BDP = around((25e6 / 2**20,), 2.0, "rate x RTT")

@@ -9,8 +9,8 @@ import pytest
 
 import labs
 from labs.errors import BadInput
-from labs.grading.grade import grade_file, notebooks_in
-from labs.read.exercises.judge import MISSING, RIGHT, UNREADABLE, WRONG
+from labs.grading.grade_sheet import grade_file, notebooks_in
+from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG
 from tests.student_work import with_answers, write
 
 # From the articles and the textbook: 1 Gbit/s x 0.2 s are 25 MB; httping's 404.2 ms (A1.4); the

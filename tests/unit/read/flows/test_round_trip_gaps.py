@@ -9,7 +9,7 @@ import pytest
 
 from labs.read.capture import read
 from labs.read.flows.connection_state import connection_state
-from labs.read.flows.round_trips import ACKS, CLOSE, HANDSHAKE, RESPONSE, round_trips
+from labs.read.flows.round_trip_gaps import ACKS, CLOSE, HANDSHAKE, RESPONSE, round_trips
 from tests.captures import without_syns
 from tests.made_flows import random_capture
 

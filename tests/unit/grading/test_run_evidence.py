@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labs.catalog import find
-from labs.grading.evidence import RunEvidence, own_runs, recorded_runs
+from labs.grading.run_evidence import RunEvidence, own_runs, recorded_runs
 
 BUFFERS = find("buffers")
 
