@@ -34,8 +34,7 @@ test: ready             ## style, types, rooms, and all tests that can run on th
 	$(BIN)/lint-imports
 	@setup/kernels.sh
 	$(BIN)/pytest tests/unit --numprocesses auto --dist loadfile
-	@$(BIN)/pytest tests --collect-only -qq >/dev/null   # one line for a tier that cannot run
-	$(BIN)/pytest tests --ignore tests/unit --numprocesses auto --dist loadgroup
+	$(BIN)/pytest tests --ignore tests/unit
 
 box: FOR = vm
 box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVIDER=virtualbox)

@@ -98,10 +98,6 @@ TIERS: dict[str, Callable[[], str | None]] = {
 }
 
 
-ONE_BY_ONE = frozenset({"namespaces", "vm"})
-"""The tiers in real time, of which one test runs at a time; of the others, one test per file."""
-
-
 def required() -> tuple[str, ...]:
     """The tiers that must run. UsageError if LABS_REQUIRE names one that does not exist."""
     named = os.environ.get("LABS_REQUIRE")
@@ -179,6 +175,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if tier not in TIERS:
             continue
         item.add_marker(tier)
-        item.add_marker(pytest.mark.xdist_group(tier if tier in ONE_BY_ONE else str(item.path)))
         for reason in reasons(item, tier):
             item.add_marker(pytest.mark.skip(reason=reason))
