@@ -29,7 +29,10 @@ def shaper_ceiling(claim: Claim, seen: Evidence) -> Finding:
     if with_short is None or with_large is None:
         effect = f"conditions {short} and {large} on two machines measure how much"
     elif virtual:
-        effect = f"in virtual time no timer is late, and {short} fills the line as {large} does"
+        effect = (
+            f"in virtual time no timer is late: {short} reaches {in_three_digits(with_short)} "
+            f"MiB/s, {large} {in_three_digits(with_large)}"
+        )
     else:
         effect = (
             f"with the article's burst {in_three_digits(with_short)} MiB/s, with one that covers "
