@@ -77,7 +77,8 @@ def _cell(found: Any, path: Path) -> Cell:
 
 
 def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:
-    """The lines NAME = VALUE of a cell, not evaluated. BadInput for a cell that is not Python."""
+    """The lines NAME = VALUE of a cell, with or without a type, not evaluated. BadInput for a cell
+    that is not Python."""
     try:
         if len(cell.source) > MOST_SOURCE:
             raise ValueError(f"it has more than {MOST_SOURCE} characters")
@@ -90,6 +91,8 @@ def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:
             for target in line.targets:
                 if isinstance(target, ast.Name):
                     yield target.id, line.value
+        elif isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value:
+            yield line.target.id, line.value
 
 
 def parameters(notebook: NotebookFile) -> dict[str, Any]:

@@ -242,6 +242,10 @@ def lowest_rate_mbit(runs: Evidence) -> Expected:
         BOUND_PCT,
         _checked("what the default buffers admit per round trip", run),
         Mistake(
+            8e-6 * admitted[0],
+            "This counts the payload alone. The link carries the headers, too.",
+        ),
+        Mistake(
             DEFAULT_WMEM[-1] / seconds / per_mbit,
             "This takes the whole send buffer as payload. What it admits is send_bytes.",
         ),
