@@ -208,8 +208,9 @@ def by_both(
     """The first testbed's verdicts with both witnesses where the second has the same; those that
     the second contradicts are disputed.
 
-    It does where both judge a claim and their verdicts differ, and where the testbeds disagree on
-    a condition of the claim. The reason is the one that was measured.
+    It does where both judge a claim and their verdicts differ, where one has more than the article
+    and the other less, and where the testbeds disagree on a condition of the claim. The reason is
+    the one that was measured.
     """
     rows = tuple(comparisons)
     others = {verdict.id: verdict for verdict in second}
@@ -237,7 +238,9 @@ def _of_both(
         if row.verdict == DISAGREE
     ]
     contradicts = (
-        other is not None and other.verdict not in NO_WORD and other.verdict != one.verdict
+        other is not None
+        and other.verdict not in NO_WORD
+        and (other.verdict != one.verdict or _differ_in_opposite_ways(one, other))
     )
     if not reasons and not contradicts:
         return one if other is None or other.verdict in NO_WORD else _agreed(one, other)
@@ -257,6 +260,13 @@ def _of_both(
     return replace(
         one, verdict=DISPUTED, factor=None, reason="; ".join(reasons), witness=_together(witnesses)
     )
+
+
+def _differ_in_opposite_ways(one: Verdict, other: Verdict) -> bool:
+    """Whether one of two figures is above the article's and the other below it."""
+    if one.factor is None or other.factor is None:
+        return False
+    return (one.factor > 1) != (other.factor > 1)
 
 
 def _agreed(one: Verdict, other: Verdict) -> Verdict:
