@@ -35,8 +35,9 @@ def shaper_ceiling(claim: Claim, seen: Evidence) -> Finding:
         )
     else:
         effect = (
-            f"with the article's burst {in_three_digits(with_short)} MiB/s, with one that covers "
-            f"late timers {in_three_digits(with_large)}, a ratio of {with_short / with_large:.2f}"
+            f"at {seen.run(short).link.asked.rate_mbit:g} Mbit/s, with the article's burst "
+            f"{in_three_digits(with_short)} MiB/s, with one that covers late timers "
+            f"{in_three_digits(with_large)}, a ratio of {with_short / with_large:.2f}"
         )
     reason = f"{LATE}: {effect}"
     if virtual:
