@@ -14,7 +14,7 @@ from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import is_as_in_the_article, judge, judges_of
 from labs.read.claims.ledger import Article, Claim, read
-from labs.read.claims.verdict import Verdict, by_both, by_kernel
+from labs.read.claims.verdict import Verdict, by_both, by_kernel, on_another_kernel
 from labs.read.lab import Lab
 from labs.read.runs.archive import is_packed, is_run, runs_folder, study_files
 from labs.read.runs.compare import side
@@ -115,11 +115,13 @@ def _chosen(
         ),
         None,
     )
-    if second is not None:
-        (found,) = by_both(article, [found], [verdict(second)], [])
     on_kernels = [
         [verdict(place)] for place in places if source.differs_in_kernel_from(sources[place])
     ]
+    if second is not None and on_another_kernel(found, verdict(second)):
+        on_kernels.append([verdict(second)])
+    elif second is not None:
+        (found,) = by_both(article, [found], [verdict(second)], [])
     return by_kernel(article, [found], *on_kernels)[0], source
 
 
