@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from labs.errors import BadInput
 from labs.grading.notebook_file import NotebookFile, assignments
+from labs.read.display.format import printable
 from labs.read.exercises.exercise import Answer
 
 ANSWER = "answer"
 """The tag of a cell for answers."""
 LONGEST_TEXT = 60
+NAME = re.compile(r"^([a-z_][a-z0-9_]*) *=", re.MULTILINE | re.ASCII)
 ALLOWED = "Write a number, arithmetic of numbers, or a text in quotes"
 OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -34,11 +37,16 @@ class Given:
 
 
 def answers(notebook: NotebookFile) -> dict[str, Given]:
-    """The last value that the answer cells assign to each name."""
+    """The last value that the answer cells assign to each name.
+
+    Of a cell that is not Python each name at the beginning of a line has the problem.
+    """
     found: dict[str, Given] = {}
     for cell in notebook.tagged(ANSWER):
-        for name, value in assignments(cell):
-            found[name] = given(value)
+        try:
+            found |= {name: given(value) for name, value in assignments(cell)}
+        except BadInput as error:
+            found |= dict.fromkeys(NAME.findall(cell.source), Given(None, str(error)))
     return found
 
 
@@ -48,7 +56,7 @@ def given(value: ast.expr) -> Given:
         if isinstance(value, ast.Constant) and value.value is None:
             return Given(None)
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            return Given(value.value[:LONGEST_TEXT])
+            return usable(value.value)
         return usable(_number(value))
     except BadInput as error:
         return Given(None, str(error))
@@ -61,7 +69,7 @@ def usable(value: object) -> Given:
     if value is None:
         return Given(None)
     if isinstance(value, str):
-        return Given(value[:LONGEST_TEXT])
+        return Given(printable(value[:LONGEST_TEXT]))
     try:
         number = math.nan if isinstance(value, bool | complex) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

@@ -15,6 +15,7 @@ MOST_BYTES = 128 << 20
 """A notebook with its charts has 5 MB."""
 MOST_SOURCE = 20_000
 """Characters of a cell that is parsed; ours have fewer than 2000."""
+LONGEST_STEM = 100
 NEXT_STEP = "Open it in Jupyter and save it again, or copy it from its source"
 PARAMETERS = frozenset({"parameters", "injected-parameters"})
 """The tags of our cell and of papermill's."""
@@ -58,7 +59,9 @@ def _handed_out_as(found: Mapping[str, Any], path: Path) -> str:
     metadata = found.get("metadata")
     own = metadata.get("labs") if isinstance(metadata, dict) else None
     stem = own.get("notebook") if isinstance(own, dict) else None
-    return stem if isinstance(stem, str) else path.stem
+    if isinstance(stem, str) and stem.isprintable() and len(stem) <= LONGEST_STEM:
+        return stem
+    return path.stem
 
 
 def _cell(found: Any, path: Path) -> Cell:
@@ -77,7 +80,8 @@ def _cell(found: Any, path: Path) -> Cell:
 
 
 def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:
-    """The lines NAME = VALUE of a cell, not evaluated. BadInput for a cell that is not Python."""
+    """The lines NAME = VALUE of a cell, with or without a type, not evaluated. BadInput for a cell
+    that is not Python."""
     try:
         if len(cell.source) > MOST_SOURCE:
             raise ValueError(f"it has more than {MOST_SOURCE} characters")
@@ -90,6 +94,8 @@ def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:
             for target in line.targets:
                 if isinstance(target, ast.Name):
                     yield target.id, line.value
+        elif isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value:
+            yield line.target.id, line.value
 
 
 def parameters(notebook: NotebookFile) -> dict[str, Any]:

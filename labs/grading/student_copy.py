@@ -81,7 +81,7 @@ def _outcome(target: Path, content: str) -> str:
             return KEPT
         new: Any = json.loads(content)
         return UNCHANGED if _sources(new) == _sources(found) else UPDATED
-    except (LabError, KeyError, TypeError):
+    except (LabError, KeyError, TypeError, AttributeError):
         return KEPT  # not a copy of ours, or damaged: it may be work
 
 

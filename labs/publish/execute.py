@@ -18,7 +18,8 @@ from nbclient.exceptions import DeadKernelError
 from traitlets.config import Config
 
 from labs.errors import BRANCHES, Damaged, Missing, RunFailed
-from labs.publish.page_parameters import NEXT_STEP, Scalar, read_cells
+from labs.grading.notebook_file import NEXT_STEP
+from labs.publish.page_parameters import Scalar, read_cells
 from labs.read.runs.raw_files import UNEXPECTED
 
 # The figure itself goes into the notebook, 50 KB; other renderers put plotly.js beside each.

@@ -14,12 +14,9 @@ from typing import Any
 from labs.drive.parameters.declare import unknown
 from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput
+from labs.grading.notebook_file import MOST_BYTES, NEXT_STEP, NOT_PYTHON
 
 Scalar = str | int | float | bool | None
-
-MOST_BYTES = 128 << 20
-NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
-NEXT_STEP = "Open it in Jupyter and save it again, or copy it from its source"
 
 
 def read_cells(path: Path) -> Any:
@@ -86,7 +83,7 @@ def _lines(source: str) -> Sequence[ast.stmt]:
 def _default(value: ast.expr) -> Scalar:
     try:
         found = ast.literal_eval(value)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+    except (*NOT_PYTHON, TypeError):
         return None
     return found if isinstance(found, str | int | float | bool) else None
 
@@ -113,6 +110,6 @@ def settle(given: Sequence[str], notebook: Any) -> dict[str, Scalar]:
 def _literal(text: str) -> Scalar:
     try:
         value = ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+    except (*NOT_PYTHON, TypeError):
         return {"true": True, "false": False}.get(text, text)
     return value if isinstance(value, str | int | float | bool | None) else text

@@ -156,7 +156,9 @@ def matrix(study: Study) -> Figure:
         return nothing(title, "requires the conditions " + ", ".join(MATRIX))
     cells = {str(row["condition"]): row for row in rows.to_dict("records")}
     times = {name: requests_of(study.run(name))["latency_ms"] for name in MATRIX}
-    drawn = pandas.concat([*times.values(), rows["predicted_p50_ms"].astype(float)])
+    drawn = pandas.concat([*times.values(), rows["predicted_p50_ms"].astype(float)]).dropna()
+    if drawn.empty:
+        return nothing(title, "no request of these runs was answered")
     shortest, longest = min(0.0, float(drawn.min())), float(drawn.max())
     step_ms = _step_ms(longest)
     figure = make_subplots(
@@ -220,8 +222,7 @@ def _cells_table(cells: dict[str, dict[Any, Any]]) -> DataFrame:
 
 
 def _step_ms(longest_ms: float) -> float:
-    """How wide a step of the matrix is: 1 ms, or 2, 5, 10 and so on where it would have too "
-    "many."""
+    """How wide a step of the matrix is: 1 ms, or 2, 5, 10 and so on if there were too many."""
     steps = (digit * 10.0**power for power in count() for digit in (1, 2, 5))
     return next(step for step in steps if longest_ms < MOST_STEPS * step)
 

@@ -155,7 +155,7 @@ def quick_acks(claim: Claim, seen: Evidence) -> Finding:
         return not_judged("no stall without TCP_QUICKACK either")
     only = "; only if it is set before every read, " if each <= FREE_PCT < once else "; otherwise "
     reason = (
-        f"set once, as advised, {once:.3g} % of requests stall (never set: {plain:.3g} %){only}"
+        f"set once, {once:.3g} % of requests stall (never set: {plain:.3g} %){only}"
         f"{each:.3g} % do. The option is not permanent: the kernel delays ACKs again once the "
         "client sends its next request (net/ipv4/tcp_output.c tcp_event_data_sent()). With the "
         f"route option quickack, for all connections of ab, {route:.3g} % of requests stall"

@@ -172,6 +172,15 @@ def _unfit_figures(
     }
 
 
+def is_as_in_the_article(
+    claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]
+) -> bool:
+    """Whether the runs of the claim's first condition have all parameters with which its figures
+    are shown beside the article's; a claim may be judged with fewer."""
+    first = replace(claim, conditions=claim.conditions[:1])
+    return not _others(claim.shown_at or claim.parameters, first, seen, parameters)
+
+
 def _left_out(figures: Mapping[str, str]) -> str:
     return "; ".join(f"not judged: {figure} ({why})" for figure, why in figures.items())
 

@@ -12,9 +12,9 @@ from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import judge, judges_of
+from labs.read.claims.judge import is_as_in_the_article, judge, judges_of
 from labs.read.claims.ledger import Article, Claim, read
-from labs.read.claims.verdict import Verdict, by_both, by_kernel
+from labs.read.claims.verdict import Verdict, by_both, by_kernel, on_another_kernel
 from labs.read.lab import Lab
 from labs.read.runs.archive import is_packed, is_run, runs_folder, study_files
 from labs.read.runs.compare import side
@@ -59,7 +59,8 @@ class Source:
 
 
 def verdicts_from(lab: Lab, sources: Sequence[Source]) -> tuple[tuple[Verdict, Source], ...]:
-    """Each claim judged by the first source that can judge it, with that source.
+    """Each claim judged by the first source that can judge it, with that source; one with all of
+    the article's parameters goes before others.
 
     A source with the same parameters on another kernel is another witness, and so is the first
     one on another testbed. BadInput for a lab without a ledger, or without sources.
@@ -75,16 +76,26 @@ def verdicts_from(lab: Lab, sources: Sequence[Source]) -> tuple[tuple[Verdict, S
     def on(place: int, claim: Claim) -> Verdict:
         return judge(claim, seen[place], judges, article.parameters)
 
+    def order(claim: Claim) -> list[int]:
+        return sorted(
+            range(len(sources)),
+            key=lambda place: not is_as_in_the_article(claim, seen[place], article.parameters),
+        )
+
     return tuple(
-        _chosen(claim, article, sources, partial(on, claim=claim)) for claim in article.claims
+        _chosen(article, sources, order(claim), partial(on, claim=claim))
+        for claim in article.claims
     )
 
 
 def _chosen(
-    claim: Claim, article: Article, sources: Sequence[Source], on: Callable[[int], Verdict]
+    article: Article,
+    sources: Sequence[Source],
+    places: Sequence[int],
+    on: Callable[[int], Verdict],
 ) -> tuple[Verdict, Source]:
-    """The verdict of the first source that has one, with the witnesses beside it."""
-    places = range(len(sources))
+    """The verdict of the first source, in the order of `places`, that has one, with the witnesses
+    beside it."""
     verdicts: dict[int, Verdict] = {}
 
     def verdict(place: int) -> Verdict:
@@ -104,11 +115,13 @@ def _chosen(
         ),
         None,
     )
-    if second is not None:
-        (found,) = by_both(article, [found], [verdict(second)], [])
     on_kernels = [
         [verdict(place)] for place in places if source.differs_in_kernel_from(sources[place])
     ]
+    if second is not None and on_another_kernel(found, verdict(second)):
+        on_kernels.append([verdict(second)])
+    elif second is not None:
+        (found,) = by_both(article, [found], [verdict(second)], [])
     return by_kernel(article, [found], *on_kernels)[0], source
 
 

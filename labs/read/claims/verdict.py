@@ -199,6 +199,13 @@ def _with_figure(one: Verdict) -> str:
     return f"{figures_in_words(one.measured)} {one.unit}, {one.reason}"
 
 
+def on_another_kernel(one: Verdict, other: Verdict) -> bool:
+    """Whether two verdicts are of kernels of different series, so that both may be right."""
+    if HARDWARE in (one.verdict, other.verdict) or one.witness is None or other.witness is None:
+        return False
+    return _series(one) != _series(other)
+
+
 def by_both(
     article: Article,
     first: Iterable[Verdict],
@@ -208,8 +215,10 @@ def by_both(
     """The first testbed's verdicts with both witnesses where the second has the same; those that
     the second contradicts are disputed.
 
-    It does where both judge a claim and their verdicts differ, and where the testbeds disagree on
-    a condition of the claim. The reason is the one that was measured.
+    It does where both judge a claim on the same kernel series and their verdicts differ, or one has
+    more than the article and the other less; and where the testbeds disagree on a condition of the
+    claim. The reason is the one that was measured. On another series the verdict says what holds on
+    which.
     """
     rows = tuple(comparisons)
     others = {verdict.id: verdict for verdict in second}
@@ -237,8 +246,12 @@ def _of_both(
         if row.verdict == DISAGREE
     ]
     contradicts = (
-        other is not None and other.verdict not in NO_WORD and other.verdict != one.verdict
+        other is not None
+        and other.verdict not in NO_WORD
+        and (other.verdict != one.verdict or _differ_in_opposite_ways(one, other))
     )
+    if not reasons and other is not None and contradicts and on_another_kernel(one, other):
+        return _on_every_kernel(claim, [one, other])
     if not reasons and not contradicts:
         return one if other is None or other.verdict in NO_WORD else _agreed(one, other)
     if not reasons:
@@ -257,6 +270,13 @@ def _of_both(
     return replace(
         one, verdict=DISPUTED, factor=None, reason="; ".join(reasons), witness=_together(witnesses)
     )
+
+
+def _differ_in_opposite_ways(one: Verdict, other: Verdict) -> bool:
+    """Whether one of two figures is above the article's and the other below it."""
+    if one.factor is None or other.factor is None:
+        return False
+    return (one.factor > 1) != (other.factor > 1)
 
 
 def _agreed(one: Verdict, other: Verdict) -> Verdict:

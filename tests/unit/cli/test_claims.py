@@ -145,6 +145,15 @@ def test_main_ignores_a_trial_with_other_parameters(capsys: pytest.CaptureFixtur
     assert alone["A1.6"]["verdict"] == NOT_JUDGED
 
 
+def test_main_shows_a_speed_of_the_article_s_machines_beside_runs_at_its_rate(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trial(Path("runs"), "shaped", rate_mbit=100.0)
+    assert as_json(capsys, "--article", "1")["A1.2"]["link"].startswith("1000 Mbit/s")
+    alone = as_json(capsys, "--from", "runs/studies/buffers.json")
+    assert alone["A1.2"]["link"] == "100 Mbit/s"
+
+
 def test_main_judges_a_source_by_the_articles_on_its_labs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from labs.errors import BadInput
 from labs.grading.answers import answers, given, usable
 from labs.grading.notebook_file import Cell, NotebookFile
 
@@ -78,11 +77,22 @@ def test_answers_are_the_last_of_the_tagged_cells_only() -> None:
     assert answers(notebook("a = 1", tag="exercise")) == {}
 
 
-@pytest.mark.parametrize("source", ["a = (", "a = 1\n\0", "a" * 30_000])
-def test_answers_of_a_cell_that_is_not_python_is_one_line(source: str) -> None:
-    with pytest.raises(BadInput, match="one NAME = VALUE per line") as caught:
-        answers(notebook(source))
-    assert "\n" not in str(caught.value)
+def test_answers_may_have_a_type() -> None:
+    assert answers(notebook("a: float = 23.8\nb: str")) == {"a": usable(23.8)}
+
+
+@pytest.mark.parametrize("source", ["a = (", "a = 1\n\0", "a = 23.8 MiB", "a = 1\n" * 10_000])
+def test_answers_of_a_cell_that_is_not_python_are_its_names_with_the_problem(source: str) -> None:
+    found = answers(notebook("b = 2", source))
+    assert found["b"] == usable(2)
+    assert found["a"].answer is None
+    assert "one NAME = VALUE per line" in found["a"].problem and "\n" not in found["a"].problem
+    assert answers(notebook("(" * 30_000)) == {}
+
+
+def test_answers_that_are_text_are_printed_in_one_line() -> None:
+    (found,) = answers(notebook(r'a = "x\nright  bdp_mib\x1b[2J"')).values()
+    assert found.answer == r"x\nright  bdp_mib\x1b[2J"
 
 
 @pytest.mark.parametrize("answer", [True, [1], float("nan"), float("inf"), 10**400, object(), 1j])

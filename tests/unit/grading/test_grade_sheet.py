@@ -52,6 +52,7 @@ WRONG_ANSWERS = [
     ("02-windows-kernels-and-loss", "lossy_mib_s", "0.143", "per cent"),
     ("02-windows-kernels-and-loss", "lossy_mib_s", "12", "right in Mbit/s"),
     ("02-windows-kernels-and-loss", "granted_kib", "128", "doubles"),
+    ("07-two-witnesses", "lowest_rate_mbit", "114", "the headers, too"),
     ("03-nagle-and-delayed-ack", "longest_wait_ms", "200", "shortest"),
     ("03-nagle-and-delayed-ack", "far_off_ms", "64", "round trip is missing"),
     ("03-nagle-and-delayed-ack", "far_off_ms", "44", "timer alone"),

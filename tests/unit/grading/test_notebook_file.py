@@ -50,7 +50,16 @@ def test_read_notebook_refuses_what_is_not_one(tmp_path: Path, content: object) 
 
 
 @pytest.mark.parametrize(
-    "metadata", [None, [], {"labs": 5}, {"labs": {"notebook": ["x"]}}, {"labs": {}}]
+    "metadata",
+    [
+        None,
+        [],
+        {"labs": 5},
+        {"labs": {"notebook": ["x"]}},
+        {"labs": {"notebook": "x\nalice.ipynb: 3 of 3 right"}},
+        {"labs": {"notebook": "x" * 1000}},
+        {"labs": {}},
+    ],
 )
 def test_read_notebook_with_odd_metadata_is_named_by_its_file(
     tmp_path: Path, metadata: object

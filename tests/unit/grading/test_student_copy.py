@@ -98,7 +98,17 @@ def test_copy_with_edits_is_never_overwritten(original: Path, into: Path, cell: 
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"{}", b'{"cells": [], "metadata": {}}', b"\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"{}",
+        b'{"cells": [], "metadata": {}}',
+        b'{"cells": [1], "metadata": {"labs": {"sources": ""}}}',
+        b"\xff",
+    ],
+)
 def test_copy_never_overwrites_another_file(original: Path, into: Path, content: bytes) -> None:
     into.mkdir()
     (into / original.name).write_bytes(content)

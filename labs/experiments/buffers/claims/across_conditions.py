@@ -124,8 +124,9 @@ def _why_no_gain(seen: Evidence, less: str, more: str) -> str:
     )
     if pauses[1] > pauses[0]:
         said += (
-            f". The room helps a reader that pauses: for {1e3 * pauses[1]:.0f} ms instead of "
-            f"{1e3 * pauses[0]:.0f} ms before the window limits the sender"
+            ". In theory the room helps a reader that pauses: for "
+            f"{1e3 * pauses[1]:.0f} ms instead of {1e3 * pauses[0]:.0f} ms before the window "
+            "limits the sender"
         )
     drops = shaper_drops(seen.run(more))
     return said + (f". It lets the shaper's queue overflow: {drops} dropped" if drops else "")

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
+from labs.drive.units import MIB
 from labs.experiments.buffers.conditions import ALGORITHMS
+from labs.experiments.buffers.results import article
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import HOLDS, WRONG, Finding
-from labs.read.display.format import in_digits
+from labs.read.display.format import in_digits, in_three_digits
+from labs.read.theory.bdp import line_goodput_bytes_s
+from labs.read.theory.loss import mathis_bytes_s
 
 Speeds = Mapping[float, Mapping[str, list[float]]]
 """Goodput in MiB/s of every draw, by loss in % and congestion control."""
@@ -50,17 +54,32 @@ def few_losses(claim: Claim, seen: Evidence) -> Finding:
     ratios = {loss_pct: _fastest_over_slowest(one) for loss_pct, one in found.items()}
     fewest = min(loss_pct for loss_pct in ratios if loss_pct > 0)
     alike = [loss_pct for loss_pct, ratio in ratios.items() if ratio - 1 <= claim.allowed]
-    apart = [loss_pct for loss_pct in ratios if loss_pct not in alike]
+    apart = min((loss_pct for loss_pct in ratios if loss_pct not in alike), default=None)
+    below = [loss_pct for loss_pct in alike if apart is not None and loss_pct < apart]
     limit = ""
-    if apart and alike:
+    if apart is not None and below:
         limit = (
-            f"the choice makes at most {claim.tolerance_pct:g} % up to {max(alike):g} % loss, and "
-            f"a factor of {in_digits(round(ratios[min(apart)], 2))} at {min(apart):g} %; "
+            f"the choice makes at most {claim.tolerance_pct:g} % up to {max(below):g} % loss, and "
+            f"a factor of {in_digits(round(ratios[apart], 2))} at {apart:g} %; "
         )
     return Finding(
         verdict=HOLDS if fewest in alike else WRONG,
         measured={f"{loss_pct:g} % loss": ratio for loss_pct, ratio in ratios.items()},
-        reason=limit + _ranges(found),
+        reason=limit + _ranges(found) + _on_the_articles_link(fewest),
+    )
+
+
+def _on_the_articles_link(loss_pct: float) -> str:
+    """What the same loss leaves of reno on the article's link, if that is less than the link."""
+    own = article().parameters
+    rate_mbit, delay_ms = float(own["rate_mbit"]), float(own["delay_ms"])
+    line, reno = line_goodput_bytes_s(rate_mbit), mathis_bytes_s(loss_pct, delay_ms)
+    if reno >= line:
+        return ""
+    return (
+        f". How many losses are few depends on the BDP: at {rate_mbit:g} Mbit/s and {delay_ms:g} "
+        f"ms, the article's link, {loss_pct:g} % would leave reno {in_three_digits(reno / MIB)} of "
+        f"{in_three_digits(line / MIB)} MiB/s (formula of Mathis)"
     )
 
 

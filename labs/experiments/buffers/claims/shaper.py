@@ -29,11 +29,15 @@ def shaper_ceiling(claim: Claim, seen: Evidence) -> Finding:
     if with_short is None or with_large is None:
         effect = f"conditions {short} and {large} on two machines measure how much"
     elif virtual:
-        effect = f"in virtual time no timer is late, and {short} fills the line as {large} does"
+        effect = (
+            f"in virtual time no timer is late: {short} reaches {in_three_digits(with_short)} "
+            f"MiB/s, {large} {in_three_digits(with_large)}"
+        )
     else:
         effect = (
-            f"with the article's burst {in_three_digits(with_short)} MiB/s, with one that covers "
-            f"late timers {in_three_digits(with_large)}, a ratio of {with_short / with_large:.2f}"
+            f"at {seen.run(short).link.asked.rate_mbit:g} Mbit/s, with the article's burst "
+            f"{in_three_digits(with_short)} MiB/s, with one that covers late timers "
+            f"{in_three_digits(with_large)}, a ratio of {with_short / with_large:.2f}"
         )
     reason = f"{LATE}: {effect}"
     if virtual:

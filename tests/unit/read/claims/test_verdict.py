@@ -158,6 +158,13 @@ def test_by_both_of_other_verdicts() -> None:
     unjudged = on("6.1.1", NOT_JUDGED)
     assert beside(unjudged, alone) == unjudged
     assert beside(alone, on("6.1.1", WRONG)).verdict == DISPUTED
+    above = on("6.1.1", DIFFERS)
+    below = dataclasses.replace(above, factor=0.5, witness=Witness("vagrant", "6.1.0"))
+    assert beside(above, below).verdict == DISPUTED
+    assert beside(above, dataclasses.replace(below, factor=1.4)).verdict == DIFFERS
+    newer = dataclasses.replace(on("6.12.1", WRONG), witness=Witness("vagrant", "6.12.1"))
+    assert beside(alone, newer).verdict == "holds on Linux 6.1, not on 6.12"
+    assert beside(alone, newer).witness == Witness("virtual, vagrant", "6.1.1, 6.12.1")
     hardware = on("6.1.1", HARDWARE)
     machines = dataclasses.replace(hardware, witness=Witness("vagrant", "6.1.0"))
     assert beside(hardware, machines).reason == "found on 6.1.1; vagrant · Linux 6.1.0: the same"
