@@ -208,7 +208,7 @@ def test_main_refuses_labs_without_any_runs(
     ("words", "said"),
     [
         (("--from", "nowhere"), "nowhere"),
-        (("--article", "99"), f"there is no ledger of article 99. Available: {ARTICLES}"),
+        (("--article", "99"), f"there is no ledger for article 99. Available: {ARTICLES}"),
         (("--article", "one"), '--article "one" is invalid; allowed: a whole number'),
         (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
     ],

@@ -38,7 +38,7 @@ def bbr_over_cubic(claim: Claim, seen: Evidence) -> Finding:
 
 
 def few_losses(claim: Claim, seen: Evidence) -> Finding:
-    """The fastest control over the slowest at each loss, and the loss at which they part.
+    """The fastest control over the slowest at each loss, and the loss from which they differ.
 
     The claim is judged at the smallest loss that is not 0.
     """
@@ -54,8 +54,9 @@ def few_losses(claim: Claim, seen: Evidence) -> Finding:
     limit = ""
     if apart and alike:
         limit = (
-            f"the choice makes at most {claim.tolerance_pct:g} % up to {max(alike):g} % loss, and "
-            f"a factor of {in_digits(round(ratios[min(apart)], 2))} at {min(apart):g} %; "
+            f"the choice changes goodput by at most {claim.tolerance_pct:g} % up to "
+            f"{max(alike):g} % loss, and by a factor of "
+            f"{in_digits(round(ratios[min(apart)], 2))} at {min(apart):g} %; "
         )
     return Finding(
         verdict=HOLDS if fewest in alike else WRONG,
@@ -65,7 +66,7 @@ def few_losses(claim: Claim, seen: Evidence) -> Finding:
 
 
 def _speeds(claim: Claim, seen: Evidence) -> Speeds:
-    """Runs without a figure are left out, so that their control is lacking."""
+    """Runs without a figure are omitted, so their congestion control counts as missing."""
     found: dict[float, dict[str, list[float]]] = {}
     for row in map(seen.row, seen.matching(*claim.conditions)):
         if row["goodput_mib_s"] is None:
