@@ -242,7 +242,7 @@ def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
         (new.source("mine").replace("def results", "def result"), "defines no results"),
         (new.source("mine") + "import pandas\n", "it imports pandas, which a run cannot load"),
         (new.source("mine").replace("@dataclass(frozen=True, kw_only=True)\n", ""), "@dataclass"),
-        (new.source("mine").replace("(LabParameters)", ""), "a class on LabParameters"),
+        (new.source("mine").replace("(LabParameters)", ""), "a subclass of LabParameters"),
         (
             new.source("mine").replace("low=1", "low=200"),
             "Parameters.file_kib: default = 100 is out",

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).with_name("article.schema.json")
 LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "shaped_at")
 WILD = "*?"
-"""What in a condition stands for others: the rest of a name, one sign."""
+"""Wildcards in the names of conditions: for any characters, and for one character."""
 MOST_BYTES, LONGEST_LINE = 1 << 20, 10_000
 ALLOWED = f"Allowed: a TOML file of at most {MOST_BYTES:,} bytes"
 DEEPEST = 8

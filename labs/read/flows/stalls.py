@@ -114,12 +114,12 @@ EXPLANATIONS: Final = {
         "RFC 5681 3.2, RFC 8985",
     ),
     ROUND_TRIP: Explanation(
-        "The segments are in flight, and so is the answer to them: the gap is the delay of the "
+        "The segments or their acknowledgement are still in flight: the gap is the delay of the "
         "path.",
         "tcp_cwnd_test (net/ipv4/tcp_output.c), if the sender waits for its congestion window",
     ),
     APPLICATION: Explanation(
-        "TCP held nothing back: the program on the side that sends next had not written before.",
+        "TCP held nothing back: the program that sends next had not written its data before.",
         "tcp_sendmsg_locked (net/ipv4/tcp.c)",
     ),
     IDLE: Explanation(

@@ -73,20 +73,20 @@ class Pair:
     def _why_of_equal_inputs(self) -> str:
         """What is known of two runs that differ although their inputs do not."""
         if self.a.testbed != "virtual":
-            return "runs on real time do not repeat to the byte: compare testbeds by repetitions"
+            return "runs in real time do not repeat to the byte: compare testbeds by repetitions"
         about = [_machine(run) for run in (self.a, self.b)]
         differing = [str(change) for change in changes(*about)]
         said = (
-            f"by host.json these differ: {', '.join(differing)}"
+            f"according to host.json these differ: {', '.join(differing)}"
             if differing
             else (
-                "host.json tells no difference" if all(about) else "host.json is not there for both"
+                "host.json shows no difference" if all(about) else "one run or both lack host.json"
             )
         )
         return (
-            "something that is no input reached the run, or a file was edited and sealed again; "
-            f"{said}. Repeat both with --fresh on one machine; docs/reproducibility.md has what "
-            "is known to matter"
+            "something that is not an input affected a run, or a file was edited and sealed again; "
+            f"{said}. Repeat both with --fresh on one machine; docs/reproducibility.md lists the "
+            "known exceptions"
         )
 
     def as_json(self) -> dict[str, object]:
@@ -245,11 +245,11 @@ def _measured(results: Results) -> Results:
 
 
 OF_THE_MACHINE = ("cpu", "uname", "cpus")
-"""What host.json tells of a machine, beside when and how busy it was."""
+"""What host.json says about a machine, besides its load and the time."""
 
 
 def _machine(run: Run) -> dict[str, object]:
-    """What host.json tells of the machine that made a run; empty if it is not there."""
+    """What host.json says about the machine that performed a run; empty if it is missing."""
     try:
         said = read_json(run.path / HOST)
     except Damaged:
@@ -261,7 +261,7 @@ SHOWN = 6
 
 
 def _in_short(inputs: Sequence[Change]) -> Iterator[str]:
-    """The inputs that differ; of many tools or libraries, how many one side alone has."""
+    """The inputs that differ; for many tools or libraries, how many only one side has."""
     for group, many in groupby(inputs, key=lambda change: change.name.partition(".")[0]):
         found = list(many)
         alone = {
@@ -280,7 +280,7 @@ def _changed_files(a: Run, b: Run) -> list[str]:
 
 
 def _changed_inputs(a: Run, b: Run) -> Iterator[Change]:
-    """The inputs that differ; of a tool its version, where that says more than the digest."""
+    """The inputs that differ; for a tool its version, if it differs, instead of its digest."""
     differing = changes(a.inputs, b.inputs)
     if not differing and a.key != b.key:
         yield Change("key", a.key, b.key)  # null here, and no such entry there
@@ -294,7 +294,7 @@ def _changed_inputs(a: Run, b: Run) -> Iterator[Change]:
 
 
 def changes(a: Mapping[str, object], b: Mapping[str, object]) -> list[Change]:
-    """The values in two nests of them that differ, under dotted names."""
+    """The values that differ in two nested mappings, under dotted names."""
     left, right = dict(_flat(a)), dict(_flat(b))
     every = (
         Change(name, left.get(name), right.get(name)) for name in dict.fromkeys([*left, *right])

@@ -1,4 +1,4 @@
-"""What the machines of a run on real time were and did, as a table; and whether they disturbed it.
+"""What the machines of a run in real time were and did, as a table; and whether they disturbed it.
 
 A disturbed run is kept, marked and counted, and left out of every interval. The rule was written
 down before any run.
@@ -73,7 +73,7 @@ class Machine:
 
 @cache
 def machines(run: Run) -> Mapping[str, Machine]:
-    """The machines of a run by name (`here` drives it); empty for a run on virtual time."""
+    """The machines of a run by name (`here` drives it); empty for a run in virtual time."""
     if FILE not in run.seal.files:
         return {}
     said = run.read(FILE, MACHINES)
@@ -122,7 +122,7 @@ def _sampling(run: Run, host: str) -> dict[str, Any]:
 
 
 def disturbances(run: Run) -> tuple[str, ...]:
-    """What disturbed a run on real time, each with its figure; none for a run that counts.
+    """What disturbed a run in real time, each with its figure; none for a run that counts.
 
     A link that was not as asked is one of them: it was measured on this machine, just before.
     """

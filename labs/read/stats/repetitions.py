@@ -1,10 +1,10 @@
-"""Runs of one condition that were repeated: their figure, its interval, the run in the middle.
+"""Repeated runs of one condition: their figure, its interval, and the run in the middle.
 
-The figure is the median, because one slow run out of many says something of the machine and nothing
-of TCP. How well it is known, the percentile bootstrap says, because it asks nothing of the
-distribution. Of five values the interval goes from the smallest to the largest, and holds the true
-median in 1 - 2 * (1/2)^5 = 93.75 % of all cases, whatever the distribution. Of fewer it would
-promise what it cannot keep, so there is none.
+The figure is the median, because one slow run out of many says something about the machine and
+nothing about TCP. Its interval is a percentile bootstrap, which assumes nothing about the
+distribution. With five values the interval spans the smallest to the largest and covers the true
+median in 1 - 2 * (1/2)^5 = 93.75 % of all cases, whatever the distribution. With fewer values the
+coverage would be too low, so there is no interval.
 Efron, "The Jackknife, the Bootstrap and Other Resampling Plans" (1982), chapter 10.
 """
 
@@ -24,7 +24,7 @@ LEVEL_PCT = 95.0
 FEWEST = 5
 RESAMPLES = 10_000
 SEED = 20200413
-"""The same values have the same interval, whenever it is asked for."""
+"""The same values always have the same interval."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Repeated:
 
 
 def repeated(lab: Lab, runs: Iterable[Run]) -> tuple[Repeated, ...]:
-    """The conditions of some runs of a lab, in the order in which they first come."""
+    """The conditions of some runs of a lab, in the order of their first runs."""
     return tuple(_repeated(lab, name, found) for name, found in _by_condition(runs).items())
 
 

@@ -168,7 +168,7 @@ def test_say_names_what_the_file_lacks(capsys: pytest.CaptureFixture[str], tmp_p
     cut.write_bytes(whole[:-10])
     for words in (["stalls"], ["ladder", "--from", "0", "--out", str(tmp_path / "x.html")]):
         assert main(["capture", words[0], str(cut), *words[1:]]) == 0
-        assert "the last record ends early" in capsys.readouterr().err
+        assert "the last record is truncated" in capsys.readouterr().err
     assert told(capsys, "capture", "stalls", cut)["cut_bytes"]
 
 

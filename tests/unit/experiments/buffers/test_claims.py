@@ -195,7 +195,7 @@ def test_twice_as_much_is_no_faster() -> None:
     assert "a window of 25 MiB for a BDP of 23.8 MiB" in found.reason
     # (50 MiB - 25 MB) and (25 MiB - 25 MB) at 125 MB/s.
     assert "pauses: for 219 ms instead of 10 ms" in found.reason
-    assert "4 dropped" in found.reason
+    assert "4 packets dropped" in found.reason
 
 
 def test_twice_as_much_is_faster_where_the_window_was_too_small() -> None:
