@@ -125,7 +125,7 @@ def write_table(table: pandas.DataFrame, out: Path) -> None:
 
 
 def _own(run: Run) -> dict[str, Any]:
-    """What a table says of a run itself, beside its results: identification first."""
+    """What a table says about a run itself, besides its results: identification first."""
     own: dict[str, Any] = {
         "run": run.name,
         "lab": run.lab,
@@ -156,7 +156,7 @@ def _checked(run: Run) -> Results:
     if wrong:
         raise BadInput(
             f"the lab {run.lab} has the column {wrong[0]}, but names that begin with {INPUTS}. or "
-            f"{OWN}. are those of the table. Choose another name"
+            f"{OWN}. are reserved for the table. Choose another name"
         )
     return found
 

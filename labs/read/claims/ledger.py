@@ -4,24 +4,24 @@
     [article.parameters]          the article's own, by the names of the lab's parameters
     [[claim]]
       id, statement, expected, unit
-      tolerance_pct, tolerance_reason    how far a figure may lie from the article's, and why
-      conditions                  whose runs are looked at; `*` as in names of files
-      parameters                  which of the article's the claim rests on; "link" is all of those
-      figure_parameters           further ones that a single figure rests on, by its name
+      tolerance_pct, tolerance_reason    how far a figure may deviate from the article's, and why
+      conditions                  whose runs are judged; `*` as in names of files
+      parameters                  those that the claim depends on; "link" means all of the link's
+      figure_parameters           further ones that a single figure depends on, by its name
       requires                    by condition: columns of its results, and the values they may have
       column, reduction           judged by a column of the results, reduced over the runs; or
       judge                       by the judging function of this name
       arguments                   figures that the judging function takes
       shown                       figures that are shown, and not judged
       rows                        the article's own results: figures by condition and column
-      shown_at                    which parameters a run must share to be shown beside the article's
-                                  figures; those of the claim, if they are not given
+      shown_at                    parameters that a run must share to be shown with the article's
+                                  figures (default: those of the claim)
       hardware                    true: a figure of the author's machine, shown and not judged
       changed, source             why kernels may differ on it, and the commits
 
-`expected` and `column` are one, or several by name. There is no field for a verdict or a kernel
-that it holds on. The file is checked against article.schema.json. `figures_by_column` and
-`figure_of_claim` give the figures that can be compared with a run.
+`expected` and `column` are one, or several by name. There is no field for a verdict, or for a
+kernel on which it holds. The file is checked against article.schema.json. `figures_by_column` and
+`figure_of_claim` return the figures that can be compared with a run.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ DEEPEST = 8
 NESTED = f"it is nested too deeply. Allowed: {DEEPEST} levels"
 LARGEST = 1e300
 SHOWN = 200
-"""Characters that a message shows of a value."""
+"""The number of a value's characters that a message shows."""
 VERDICT_FIELDS = frozenset(
     {"verdict", "measured", "predicted", "factor", "reason", "witness", "word", "result"}
 )

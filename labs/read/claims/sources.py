@@ -83,7 +83,7 @@ def verdicts_from(lab: Lab, sources: Sequence[Source]) -> tuple[tuple[Verdict, S
 def _chosen(
     claim: Claim, article: Article, sources: Sequence[Source], on: Callable[[int], Verdict]
 ) -> tuple[Verdict, Source]:
-    """The verdict of the first source that has one, with the witnesses beside it."""
+    """The verdict of the first source that has one, with the other witnesses."""
     places = range(len(sources))
     verdicts: dict[int, Verdict] = {}
 
@@ -115,9 +115,9 @@ def _chosen(
 def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     """The runs of a lab in a study file, a run, a folder of runs or a packed file, newest first.
 
-    Of a folder each source has the runs of one study, with those that studies of the same
-    parameters add: conditions of `--only` count beside those of `--size`. Of repetitions the
-    median run counts. `name` is that of all sources, instead of the file of each study. BadInput
+    In a folder, each source has the runs of one study, and those that studies with the same
+    parameters add: conditions of `--only` are added to those of `--size`. Of repeated runs the
+    median one is used. `name` is that of all sources, instead of the file of each study. BadInput
     if there are no runs, or several of one condition without a study.
     """
     found = _of_studies(lab, where, name)
@@ -126,7 +126,7 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
         _check_once(runs, where)
         found = [Source(name or str(where), where, in_the_middle(lab, runs))] if runs else []
     if not found:
-        raise BadInput(f"{where} holds no run of {lab.name}. Run: labs run {lab.name} --into DIR")
+        raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
     return tuple(found)
 
 

@@ -61,7 +61,7 @@ class Graded:
 
 
 def judge(exercise: Exercise, answer: Answer | None, expected: Expected) -> Graded:
-    """Judge an answer; None is one that was not given."""
+    """Judge an answer; None means that there is none."""
     if answer is None:
         return Graded(exercise, None, MISSING, _asked_for(exercise), expected.checked)
     if isinstance(answer, str) != bool(exercise.choices):

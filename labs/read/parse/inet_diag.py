@@ -48,7 +48,7 @@ _CODES = "8B" + "24I" + "4Q" + "6I" + "4Q" + "2I" + "2Q" + "6I" + "2H" + "9I"
 
 @dataclass(frozen=True)
 class TcpInfo:
-    """What the kernel tells of one TCP connection; None where the kernel has no such field.
+    """What the kernel reports about one TCP connection; None if the kernel has no such field.
 
     Times are microseconds or milliseconds as the names say, rates bytes per second, windows and
     sizes bytes, queues of the sender segments. `options` are the bits of TCPI_OPT_*;

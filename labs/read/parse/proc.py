@@ -36,7 +36,7 @@ SHORT = {
 class CpuTimes:
     """The time of a CPU in ticks of USER_HZ: all of it, and of that idle and stolen.
 
-    Source: fs/proc/stat.c show_stat(); guest time stands in user time already.
+    Source: fs/proc/stat.c show_stat(); user time already includes guest time.
     """
 
     total: int
@@ -50,13 +50,13 @@ class CpuTimes:
 
     @property
     def busy_pct(self) -> float | None:
-        """The share that was worked in; None if no time has passed."""
+        """The busy share; None if no time has passed."""
         worked = self.total - self.idle - self.stolen
         return 100 * worked / self.total if self.total > 0 else None
 
     @property
     def stolen_pct(self) -> float | None:
-        """The share that the machine below gave to others; None if no time has passed."""
+        """The share that the host gave to other guests (steal time); None if no time has passed."""
         return 100 * self.stolen / self.total if self.total > 0 else None
 
 

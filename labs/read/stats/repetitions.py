@@ -43,7 +43,7 @@ class Interval:
 
 
 def of_median(values: Sequence[float]) -> Interval | None:
-    """The interval of a median; None for fewer values than it takes."""
+    """The interval of a median; None for fewer values than it needs."""
     if len(values) < FEWEST:
         return None
     return _interval(float(numpy.median(values)), _medians(values, 0), len(values))
@@ -96,8 +96,8 @@ def _interval(
 
 @dataclass(frozen=True)
 class Repeated:
-    """All runs of a condition. `figure` names what is compared ("" where the lab names nothing);
-    `values` are those of the runs that count, in the order of the runs."""
+    """All runs of a condition. `figure` names what is compared ("" if the lab names nothing);
+    `values` are those of the undisturbed runs, in the order of the runs."""
 
     lab: Lab
     condition: str
@@ -112,17 +112,17 @@ class Repeated:
 
     @property
     def interval(self) -> Interval | None:
-        """Of the median; None for too few runs that count, or for no figure."""
+        """The interval of the median; None without a figure or with too few undisturbed runs."""
         return of_median(self.values)
 
     @property
     def why(self) -> tuple[str, ...]:
-        """What disturbed the runs that do not count."""
+        """What disturbed the excluded runs."""
         return tuple(dict.fromkeys(what for run in self.runs for what in disturbances(run)))
 
     @property
     def middle(self) -> Run:
-        """The run in the middle of those that count (of all, if none does)."""
+        """The median run of the undisturbed ones (of all, if all were disturbed)."""
         among = self.counted or self.runs
         valued = [
             (found[1], place)

@@ -462,7 +462,7 @@ def test_verdicts_without_runs_are_arithmetic_alone() -> None:
         "needs the conditions loss-0.1-*, loss-1-*: labs run buffers --size full"
     )
     assert found["A1.6"].witness is None
-    assert "nothing was run here" in found["A1.1"].reason
+    assert "there is no run to compare" in found["A1.1"].reason
 
 
 def test_loss_judges_need_every_control() -> None:
