@@ -21,7 +21,7 @@ from labs.errors import BRANCHES, Damaged, Missing, RunFailed
 from labs.publish.parameters import NEXT_STEP, Scalar, read_cells
 from labs.read.runs.raw_files import UNEXPECTED
 
-# The figure itself goes into the notebook, 50 KB; other renderers put plotly.js beside each.
+# The figure itself goes into the notebook, 50 KB; other renderers add plotly.js to each.
 RENDERER = "plotly_mimetype"
 FORMATS = (1, 2, 3, 4)
 

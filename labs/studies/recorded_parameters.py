@@ -16,7 +16,7 @@ from labs.read.runs.schemas import open_study
 from labs.studies.testbeds import parameters_of
 
 VIRTUAL = "virtual"
-# They are inputs of every run, beside its condition.
+# They are inputs of every run, besides its condition.
 OF_EVERY_RUN = ("kernel", "seed", "memory_mib")
 
 

@@ -35,7 +35,7 @@ ROUNDED = ("used", "advertised", "usable window")
 WHOSE = {"receive": "receiver", "send": "sender"}
 CAPS = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
 ENOUGH = "the default is enough"
-# Below this the round trip is the machine's, and says nothing of a buffer.
+# A shorter RTT is that of the machine, and says nothing about a buffer.
 SHORTEST_RTT_MS = 0.1
 
 

@@ -24,7 +24,7 @@ FULL_PCT = 95.0
 class Smallest:
     """The smallest buffer of a sweep, of both ends, with which a flow reaches 95 % of the line.
 
-    `buffer_bytes` is None where none is large enough; `below_bytes` is the next smaller one, which
+    `buffer_bytes` is None if none is large enough; `below_bytes` is the next smaller one, which
     reaches `below_pct` of the line (None: there is no smaller one), with `below_share_pct` of it
     in flight. `points` is how many sizes were tried. The link is the measured one.
     """

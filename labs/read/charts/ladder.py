@@ -49,7 +49,7 @@ LEFT_PX, DIGIT_PX, NOTES_PX, RIGHT_PX = 22, 7, 120, 28
 """The margins: the left one holds the times, the right one the marks of packets."""
 SLANT, STALL = 0.45, 2.3
 NOTE_LETTERS = 16
-"""How many letters of a note fit beside the right line."""
+"""How many letters of a note fit next to the right line."""
 IN_ORDER = "in chronological order, not to scale"
 RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all stalls are marked"
 COLOURS = (BLUE, GREEN)

@@ -63,7 +63,7 @@ Figure = float | str | Mapping[str, float | str]
 """One figure, or several by name; text where the article gives no number."""
 Value = float | str | None
 OwnParameter = Callable[["Run", str], Value]
-"""What a lab says of a parameter that is neither of the link nor a setting; None if nothing."""
+"""The value of a parameter that is neither of the link nor a setting, by the lab; else None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +176,7 @@ def read(path: Path) -> Article:
     try:
         found = tomllib.loads(_text(path))
     except Damaged as error:
-        raise BadInput(f"{path.name} is no ledger: {error}") from error
+        raise BadInput(f"{path.name} is not a ledger: {error}") from error
     except ValueError as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
     except RecursionError:
@@ -230,7 +230,7 @@ def _check_value(where: str, value: object, depth: int = 0) -> None:
     elif isinstance(value, str) and not value.isprintable():
         raise BadInput(f"{where} has a control character. Allowed: printable text in one line")
     elif isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
-        raise BadInput(f"{where} is no finite number. Allowed: {-LARGEST:g} to {LARGEST:g}")
+        raise BadInput(f"{where} is not a finite number. Allowed: {-LARGEST:g} to {LARGEST:g}")
 
 
 def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) -> Claim:

@@ -67,7 +67,7 @@ def verdicts_from(lab: Lab, sources: Sequence[Source]) -> tuple[tuple[Verdict, S
     if lab.ledger is None:
         raise BadInput(f"the lab {lab.name} has no claims to judge")
     if not sources:
-        raise BadInput(f"there are no runs of {lab.name} to judge its claims by")
+        raise BadInput(f"there are no runs of {lab.name} with which to judge its claims")
     article = read(lab.ledger)
     judges = judges_of(lab)
     seen = [Evidence(lab, {run.condition: run for run in source.runs}) for source in sources]

@@ -28,7 +28,7 @@ DISPUTED = "disputed"
 NO_WORD = (NOT_JUDGED, HARDWARE)
 WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, HARDWARE, NOT_JUDGED)
 NOT = (DIFFERS, WRONG)
-"""Said of one kernel, these are `not` beside another kernel on which the claim holds."""
+"""For one kernel, these read `not` if the claim holds on another kernel."""
 
 
 @dataclass(frozen=True)

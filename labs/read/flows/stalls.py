@@ -1,7 +1,7 @@
 """Stalls: the gaps of connections in which nothing was sent, who waited for whom, and for what.
 
 Each reason is explained in words, with its source in the kernel (`explained`). Gaps that a round
-trip explains are no stalls; labs/read/flows/round_trips.py finds them.
+trip explains are not stalls; labs/read/flows/round_trips.py finds them.
 
 Only the segments of a capture are used. The place of the capture matters: at the sender, a gap that
 a timer ended is followed by a retransmission; at the receiver, the whole gap is visible only if

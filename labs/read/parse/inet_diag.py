@@ -1,7 +1,7 @@
 """Rows from the sampler's `samples.bin`: raw inet_diag messages, decoded on reading.
 
 A record is u64le at_ns, u32le length, then one SOCK_DIAG_BY_FAMILY message without its nlmsghdr:
-struct inet_diag_msg and netlink attributes. Two of these are what the kernel says of a socket:
+struct inet_diag_msg and netlink attributes. Two of these describe a socket:
 `struct tcp_info` of any length, and its memory (skmem).
 Source: include/uapi/linux/inet_diag.h; net/ipv4/inet_diag.c inet_sk_diag_fill();
 include/uapi/linux/tcp.h, struct tcp_info, from 3.x (104 bytes) over 6.1 (232), 6.12 (248) to 6.18

@@ -148,11 +148,11 @@ class Sampling:
 
 
 def sampling(said: object) -> Sampling:
-    """Read what the sampler says of itself at its end; Damaged for another shape."""
+    """Read what the sampler reports about itself at its end; Damaged for another shape."""
     match said:
         case {"samples": int(samples), "mean_period_ms": int() | float() as period_ms}:
             return Sampling(samples, float(period_ms))
-    raise Damaged("not what a sampler says at its end: it lacks samples or mean_period_ms")
+    raise Damaged("not a sampler's report: it lacks samples or mean_period_ms")
 
 
 def counters(text: str) -> dict[str, int]:

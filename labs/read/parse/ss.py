@@ -244,7 +244,7 @@ def rows(text: str) -> tuple[Socket, ...]:
 def blocks(text: str) -> tuple[Block, ...]:
     """The blocks of an `ss.txt`: a line `@ <at_ns> <mark or ->`, then what `ss` printed.
 
-    Raises Damaged for text before the first such line, or for a line that is no socket. A last
+    Raises Damaged for text before the first such line, or for a line that is not a socket. A last
     line that was cut short (no line end) is damage too.
     """
     if text and not text.endswith("\n"):

@@ -28,7 +28,7 @@ class Download:
     """The body of one reply; times are nanoseconds of the client's CLOCK_REALTIME.
 
     `timeline` are moments and the bytes had by then, from (first_byte_ns, 0) to (end_ns,
-    bytes). `own_mib_s` is what the client itself says of its speed, in MiB/s, if it says it;
+    bytes). `own_mib_s` is the client's own figure of its speed, in MiB/s, if it prints one;
     `counted`, that the bytes are the kernel's, for a client that was ended before it could say.
     """
 
@@ -63,7 +63,7 @@ class Download:
     def goodput_over_time(self, step_s: float) -> tuple[list[float], list[float]]:
         """Goodput of each whole step of the body: seconds since `started_ns` at its end, bytes/s.
 
-        The last step is left out where there are others: the burst that ends a file is no rate.
+        The last step is omitted if there are others: the burst that ends a file is not a rate.
         """
         count = int(self.duration_s / step_s)
         ends = numpy.arange(count) * step_s if count > 1 else numpy.array([0, self.duration_s])

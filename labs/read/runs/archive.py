@@ -44,7 +44,7 @@ PREFIX = "labs-unpacked-"
 HELD = ExitStack()
 atexit.register(HELD.close)
 RUN_FOLDER = re.compile(r"-[0-9a-f]{12}$")
-# What the readers of compressed and tar files raise for content that is none.
+# What the readers of compressed and tar files raise for other content.
 CUT = (
     tarfile.TarError,
     EOFError,
@@ -248,7 +248,7 @@ def unpacked(packed: Path) -> Path:
     """Return the RUNS folder in a packed file; it lives as long as this process.
 
     Raises Damaged if the file is cut short, holds anything but plain files, or goes beyond a limit
-    of this module; Missing if there is no room for what it holds.
+    of this module; Missing if there is no room for its content.
     """
     found = packed.resolve().stat()
     return _unpacked(packed.resolve(), found.st_mtime_ns, found.st_size)

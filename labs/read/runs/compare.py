@@ -19,7 +19,7 @@ from labs.read.runs.schemas import open_study
 
 IDENTICAL, EQUAL, CHANGED = "identical", "equal", "changed"
 GRADES = (IDENTICAL, EQUAL, CHANGED)
-# What a row of results says of the run itself; the inputs are compared on their own.
+# What a row of results says about the run itself; the inputs are compared on their own.
 OF_THE_RUN = frozenset(
     {"lab", "condition", "testbed", "kernel", "source", "key", "digest", "link", "path"}
 )

@@ -1,6 +1,6 @@
 """The recorded runs that come with the project: packed files of runs, one or more per lab.
 
-In a clone they are in `data/` beside the package, in an installed package in `labs/recorded`.
+In a clone they are in `data/` next to the package, in an installed package in `labs/recorded`.
 SHA256SUMS names every file there, for `sha256sum -c SHA256SUMS` as well as for `check`.
 LAB.tar.xz has the runs of a lab, LAB-WORD.tar.xz further runs of it. `labs runs record` writes
 both.

@@ -164,7 +164,7 @@ class Run:
             return self.path / name
         ending = name.rpartition("/")[2]
         alike = [have for have in self.seal.files if have.rpartition("/")[2] == ending]
-        there = ", ".join(sorted(alike)) or f"none called {ending}"
+        there = ", ".join(sorted(alike)) or f"none named {ending}"
         raise BadInput(f"the run {self.name} has no {name}; it has {there}")
 
     def text(self, name: str) -> str:
@@ -260,7 +260,7 @@ def open_run(path: str | Path) -> Run:
         folder = _only_run(folder)
     elif folder.is_dir() and (folder / STUDIES).is_dir():
         raise BadInput(
-            f"{folder} holds runs and is none itself; name one of them, as "
+            f"{folder} contains runs, but is not a run. Name one of them, as "
             f"`labs runs list {folder}` shows them"
         )
     read_seal(folder)
@@ -303,7 +303,7 @@ def _only_run(packed: Path) -> Path:
 def _checked(when: str, allowed: tuple[str, ...]) -> str:
     if when in allowed:
         return when
-    raise BadInput(f"{when!r} is no moment of a run; allowed: {', '.join(allowed)}")
+    raise BadInput(f"{when!r} is not a moment of a run. Allowed: {', '.join(allowed)}")
 
 
 def _is_pasted(argv: tuple[str, ...]) -> bool:

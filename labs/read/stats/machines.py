@@ -20,7 +20,7 @@ from labs.read.runs.run import Run
 
 STAT, LOAD, TICKS = "/proc/stat", "/proc/loadavg", "/proc/timer_list"
 CPU, RELEASE = "/proc/cpuinfo", "/proc/sys/kernel/osrelease"
-# The mean of fewer says nothing of the period: the first sample of a run may come at any time.
+# The mean of fewer says nothing about the period: the first sample of a run may come at any time.
 FEWEST_SAMPLES = 10
 
 # A fifth of the width that an interval is to have (10 %): less than that cannot decide anything.
@@ -159,7 +159,7 @@ def machine_rows(*studies: Iterable[Run]) -> Table:
     """One row per machine of each study's runs.
 
     A figure is the median over the runs, unless its name says that it is the highest. `off` lists
-    the offloads that are off. On virtual time there are no machines: the row names the kernel, and
+    the offloads that are off. In virtual time there are no machines: the row names the kernel, and
     the rest is empty.
     """
     rows = [row for study in studies for row in _rows(tuple(study))]

@@ -59,7 +59,7 @@ def of_ratio(
     """The interval of the ratio of two medians; None if one side has too few values, or the one
     below is 0.
 
-    `exact` says of a side that it repeats to the byte: one value of it is enough. `count` is of
+    `exact` marks a side that repeats to the byte: one value of it is enough. `count` is of
     the side that has fewer of those that do not.
     """
     medians = [_of_side(over, 0, exact_over), _of_side(under, 1, exact_under)]

@@ -47,7 +47,7 @@ COLUMNS = (
 # A CPU that is busy so long had no time left to send or take more. The looks at it are taken before
 # the programs start and after they have ended, which thins out what the download itself took.
 FULL_PCT = 85.0
-# What the devices of the virtual testbed have on; of gro they say nothing, because packets pass
+# What the devices of the virtual testbed have on; gro is not included, because packets pass
 # from one to the other whole (drivers/net/veth.c, VETH_FEATURES).
 VETH = {"tso": True, "gso": True}
 
@@ -256,7 +256,7 @@ def reasons(one: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str,
 
 
 def in_words(one: Facts, other: Facts, margin: tuple[float, float]) -> str:
-    """The reasons in one line; where there are none, what was measured and explains nothing."""
+    """The reasons in one line; if there are none, the measurements that explain nothing."""
     found = reasons(one, other, margin)
     if found:
         return "; ".join(found)

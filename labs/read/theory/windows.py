@@ -27,10 +27,10 @@ _SERIES = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\D.*)?", re.ASCII | re.DOTALL)
 
 
 def series(kernel: str) -> tuple[int, int]:
-    """`6.1.192-2` is (6, 1). BadInput for what is no version, such as a digest."""
+    """`6.1.192-2` is (6, 1). BadInput for anything else, such as a digest."""
     match = _SERIES.fullmatch(kernel)
     if match is None:
-        raise BadInput(f"{kernel!r} is no kernel version: give one like 6.1 or 6.12.117")
+        raise BadInput(f"{kernel!r} is not a kernel version. Give one like 6.1 or 6.12.117")
     return int(match[1]), int(match[2])
 
 

@@ -47,7 +47,7 @@ WRONG_ANSWERS = [
     ("01-buffers-and-bdp", "httping_ms", "200", "handshake"),
     ("01-buffers-and-bdp", "buffer_mib", "23.8", "one BDP"),
     ("01-buffers-and-bdp", "used_pct", "2.44", "400 ms"),
-    ("01-buffers-and-bdp", "used_pct", "0.0476", "shares of 1"),
+    ("01-buffers-and-bdp", "used_pct", "0.0476", "fractions of 1"),
     ("02-windows-kernels-and-loss", "scaled_mib_s", "29.8", "reserved share"),
     ("02-windows-kernels-and-loss", "lossy_mib_s", "0.143", "per cent"),
     ("02-windows-kernels-and-loss", "lossy_mib_s", "12", "right in Mbit/s"),
