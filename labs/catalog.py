@@ -114,7 +114,7 @@ def lab_of(parameters: object) -> Lab:
     for lab in (*map(_of_the_package, LABS), *(lab for _, lab in _own.values())):
         if lab.Parameters is cls:
             return lab
-    raise BadInput(f"a {cls.__name__} is not the parameters of a lab; labs.check makes them")
+    raise BadInput(f"a {cls.__name__} does not contain the parameters of a lab. Use labs.check")
 
 
 def with_ledgers() -> tuple[Lab, ...]:

@@ -108,7 +108,7 @@ class Arguments(argparse.ArgumentParser):
                 asked = verbs.get(words[0], self)
                 raise BadInput(unknown(flag, asked._flags(), what=f"flag of {asked.prog}"))
         if left:
-            raise BadInput(f"{left[0]} is one argument too many; see {self.prog} --help")
+            raise BadInput(f"{left[0]} is an unexpected argument; see {self.prog} --help")
         return namespace
 
     def error(self, message: str) -> NoReturn:

@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
     text = source(name)
     path = Path(f"{name}.py")
     if path.exists():
-        raise BadInput(f"./{path} exists already. Choose another name, or remove it first")
+        raise BadInput(f"./{path} already exists. Choose another name, or remove it first")
     if not args.dry_run:
         write(path, text)
     if args.json:

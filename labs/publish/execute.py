@@ -65,9 +65,9 @@ def execute(path: Path, values: Mapping[str, Scalar], *, progress: bool) -> Any:
     except papermill.PapermillExecutionError as error:
         raise _stopped(path, error) from error
     except DeadKernelError as error:
-        raise RunFailed(f"{path}: its Python died; run it in Jupyter to see where") from error
+        raise RunFailed(f"{path}: its Python died. Run it in Jupyter to see where") from error
     except NoSuchKernel as error:
-        raise Missing("Jupyter has no python3 kernel; pip install ipykernel") from error
+        raise Missing("Jupyter has no python3 kernel. Install it: pip install ipykernel") from error
 
 
 @contextmanager

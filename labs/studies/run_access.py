@@ -108,7 +108,7 @@ def check_ending(out: Path) -> None:
         except ImportError:
             raise Missing(
                 f"{out}: {PARQUET} needs the package pyarrow, which is not installed. Install it: "
-                f'pip install "tcp-lab-notebook[capture]"; {CSV} needs nothing'
+                f'pip install "tcp-lab-notebook[capture]"; {CSV} needs no package'
             ) from None
 
 

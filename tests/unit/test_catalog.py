@@ -293,7 +293,7 @@ def test_find_refuses_a_folder(tmp_path: Path) -> None:
 
 
 def test_lab_of_refuses_the_parameters_of_no_lab() -> None:
-    with pytest.raises(BadInput, match=r"labs\.check makes them"):
+    with pytest.raises(BadInput, match=r"Use labs\.check"):
         catalog.lab_of(LabParameters())
 
 

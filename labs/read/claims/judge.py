@@ -216,7 +216,7 @@ def by_column(claim: Claim, seen: Evidence) -> Finding:
         return _hardware(measured, names, seen)
     for name, column in columns.items():
         if measured[name] is None:
-            return not_judged(f"the run of {', '.join(names)} gives no {column}")
+            return not_judged(f"the run of {', '.join(names)} has no {column}")
         restless = unsettled(names, seen) if name in declared and declared[name].steady else None
         if restless is not None:
             return restless

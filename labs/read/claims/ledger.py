@@ -101,7 +101,7 @@ class Claim:
         """The article's one number; BadInput if `expected` is not one."""
         if isinstance(self.expected, int | float):
             return float(self.expected)
-        raise BadInput(f"{self.id}: expected is not one number, which its judge {self.judge} needs")
+        raise BadInput(f"{self.id}: expected must be one number, as its judge {self.judge} needs")
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -249,7 +249,7 @@ def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) ->
         raise BadInput(f"{where}: expected and column must name the same figures")
     if column is not None and not said.get("hardware") and 0 in _figures(expected):
         raise BadInput(
-            f"{where}: expected is 0, of which no tolerance in % allows anything. Give a judge"
+            f"{where}: expected is 0, for which no tolerance in % is possible. Name a judge"
         )
     plain: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in said.items()

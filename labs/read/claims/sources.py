@@ -145,7 +145,7 @@ def _check_once(runs: Iterable[Run], where: Path) -> None:
     twice = [condition for condition, count in counted.items() if count > 1]
     if twice:
         raise BadInput(
-            f"{where} holds several runs of {', '.join(twice)}, and no study that says "
+            f"{where} has several runs of {', '.join(twice)}, and no study that says "
             "which belong together. Name a study file"
         )
 

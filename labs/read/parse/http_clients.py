@@ -281,10 +281,10 @@ def fetch(said: object) -> dict[str, Any]:
     Times are in order, and the timeline rises in time and in bytes, up to the body's.
     """
     if not isinstance(said, dict):
-        raise Damaged("not what the client of the labs writes: not an object")
+        raise Damaged("not the output of the labs' client: not a JSON object")
     for name in (*_FETCH_WHOLE, *(name for name in _FETCH_LATER if name in said)):
         if not _is_whole(said.get(name)):
-            raise Damaged(f"{name} is not a whole number of 0 to 2^63 - 1")
+            raise Damaged(f"{name} is not a whole number from 0 to 2^63 - 1")
     points = said.get("timeline")
     if not isinstance(points, list) or not all(map(_is_point, points)):
         raise Damaged("timeline is not a list of moments and bytes")
@@ -294,7 +294,7 @@ def fetch(said: object) -> dict[str, Any]:
         raise Damaged("its times are not in order")
     steps = pairwise([*points, last])
     if any(at > later or had > more for (at, had), (later, more) in steps):
-        raise Damaged("timeline does not rise up to end_ns and bytes")
+        raise Damaged("timeline does not increase to end_ns and bytes")
     return said
 
 

@@ -331,7 +331,7 @@ def samples(data: bytes) -> tuple[Sample, ...]:
 def sample(at_ns: int, message: bytes) -> Sample:
     """Decode one message (struct inet_diag_msg and attributes); Damaged when it is cut short."""
     if len(message) < _MESSAGE.size:
-        raise Damaged(f"an inet_diag message of {len(message)} bytes; it has at least 72")
+        raise Damaged(f"an inet_diag message of {len(message)} bytes. Allowed: at least 72")
     (
         family,
         state,
@@ -384,7 +384,7 @@ def _attributes(message: bytes) -> Iterator[tuple[int, bytes]]:
     while at + _ATTRIBUTE.size <= end:
         length, kind = _ATTRIBUTE.unpack_from(message, at)
         if length < _ATTRIBUTE.size or at + length > end:
-            raise Damaged(f"an inet_diag attribute of {length} bytes where {end - at} are left")
+            raise Damaged(f"an inet_diag attribute of {length} bytes, with {end - at} bytes left")
         yield kind & 0x3FFF, message[at + _ATTRIBUTE.size : at + length]
         at += (length + 3) & ~3
 

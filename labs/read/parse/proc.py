@@ -136,7 +136,7 @@ def machines(said: object) -> dict[str, dict[str, Any]]:
 def _as_text(name: str, value: object) -> str:
     if isinstance(value, str):
         return value
-    raise Damaged(f"{name} has an entry that is not a text")
+    raise Damaged(f"{name} has an entry that is not a string")
 
 
 @dataclass(frozen=True)

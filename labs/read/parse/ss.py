@@ -271,7 +271,7 @@ def _close(found: list[Block], head: tuple[int, str] | None, lines: list[str]) -
     if head is not None:
         found.append(Block(head[0], head[1], rows("\n".join(lines))))
     elif any(line.strip() for line in lines):
-        raise Damaged("ss.txt does not begin with a line '@ <at_ns> <mark>': it was changed")
+        raise Damaged("ss.txt does not begin with a line '@ <at_ns> <mark>': it was edited")
 
 
 def _records(text: str) -> Iterator[tuple[int, str]]:

@@ -367,7 +367,7 @@ class _Xz(io.RawIOBase):
 @contextmanager
 def _expanded(packed: Path) -> Iterator[IO[bytes]]:
     if not os.access(packed, os.R_OK):
-        raise BadInput(f"{packed} cannot be read; ask its owner for the right to")
+        raise BadInput(f"{packed} cannot be read. Ask its owner for permission")
     with packed.open("rb") as file:
         if packed.name.endswith(".xz"):
             yield cast(IO[bytes], _Xz(file))
@@ -392,7 +392,7 @@ def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> No
         path.parent.mkdir(parents=True, exist_ok=True)
         out = path.open("xb")
     except (FileExistsError, NotADirectoryError) as error:
-        raise Damaged(f"the packed file holds {member.name!r} twice; pack it again") from error
+        raise Damaged(f"the packed file contains {member.name!r} twice. Pack it again") from error
     with out:
         shutil.copyfileobj(file, out)
 
@@ -425,5 +425,5 @@ def _runs_in(content: Path, packed: Path) -> Path:
         if (folder / STUDIES).is_dir() or any(map(is_run, entries)):
             return folder
         if len(entries) != 1 or not entries[0].is_dir():
-            raise BadInput(f"{packed} holds no run; `labs runs pack` packs runs")
+            raise BadInput(f"{packed} contains no run. Pack runs with `labs runs pack`")
         folder = entries[0]

@@ -173,7 +173,7 @@ def _opened(what: str | Path, of_folder: Callable[[Path], list[Path]]) -> list[R
         folders = of_folder(runs_folder(path))
     if not folders:
         raise BadInput(
-            f"{what} holds no run yet; name a run, a study file, a folder given to "
+            f"{what} contains no run. Name a run, a study file, a folder given to "
             "--into or a packed file"
         )
     return [open_run(folder) for folder in folders]

@@ -197,7 +197,7 @@ def file_for(what: Path, data: Path, name: str | None = None) -> Path:
     if len(found) != 1:
         raise BadInput(
             f"{what} has runs of {', '.join(sorted(found)) or 'no lab'}. A file of recorded data "
-            "has runs of one lab. Name a study file, or a folder with runs of one lab"
+            "contains runs of one lab. Name a study file, or a folder with runs of one lab"
         )
     lab = found.pop()
     if name is not None and re.fullmatch(rf"{re.escape(lab)}-[\w-]+", name) is None:
@@ -208,7 +208,7 @@ def file_for(what: Path, data: Path, name: str | None = None) -> Path:
     if data.exists() and not (data / SUMS).is_file() and not _is_empty(data):
         raise BadInput(
             f"{data} is not a folder of recorded data: it has no {SUMS}. "
-            "Name the folder that has, or a new one"
+            "Name one that has it, or a new folder"
         )
     return data / f"{name or lab}.tar.xz"
 

@@ -44,8 +44,8 @@ COLUMNS = (
 )
 
 
-# A CPU that is busy so long had no time left to send or take more. The looks at it are taken before
-# the programs start and after they have ended, which thins out what the download itself took.
+# A CPU that is this busy had no time left to send or receive more. Its counters are read before the
+# programs start and after they have ended, so the share during the download itself is higher.
 FULL_PCT = 85.0
 # What the devices of the virtual testbed have on; gro is not included, because packets pass
 # from one to the other whole (drivers/net/veth.c, VETH_FEATURES).

@@ -515,7 +515,7 @@ def test_column_claims_of_a_run_without_steady_state_or_figure() -> None:
     found = one(dataclasses.replace(claim, conditions=(restless[0],)), study("6.1"))
     assert found.reason == f"{restless[0]} did not reach a steady state"
     found = one(dataclasses.replace(claim, conditions=("httping",)), study("6.1"))
-    assert (found.verdict, found.reason) == (NOT_JUDGED, "the run of httping gives no steady_mib_s")
+    assert (found.verdict, found.reason) == (NOT_JUDGED, "the run of httping has no steady_mib_s")
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def test_read_of_a_right_claim(tmp_path: Path) -> None:
         (with_(measured="13.5"), "measured is computed from runs"),
         (with_(colum='"x"'), "colum is not a field; did you mean column?"),
         (with_(zork="1"), "zork is not a field; allowed: id, statement"),
-        (with_(expected="0.0"), "expected is 0, of which no tolerance in % allows anything"),
+        (with_(expected="0.0"), "expected is 0, for which no tolerance in % is possible"),
         (with_(expected="nan"), "claim.0.expected is not a finite number"),
         (with_(expected="9" * 400), "claim.0.expected is not a finite number"),
         (with_(statement='"a\\u001b[31m"'), "claim.0.statement has a control character"),

@@ -222,7 +222,7 @@ def test_unpacked_refuses_double_names_and_other_content(tmp_path: Path, tempora
             open_run(packed)
     for names in (["x"], ["a/x", "b/x"], []):
         packed = parcel(tmp_path / f"{len(names)}.tgz", *((name, None, b"") for name in names))
-        with pytest.raises(BadInput, match="holds no run"):
+        with pytest.raises(BadInput, match="contains no run"):
             open_run(packed)
 
 
