@@ -93,7 +93,7 @@ def pack(what: str | Path, out: str | Path, *, with_host: bool = False) -> Packe
     """Pack a run folder, a study file with its runs, or a whole RUNS folder into `out`.
 
     `out` ends in .tar.gz or .tar.xz and is replaced once the new file is whole. Every run is
-    verified first: BadInput for what holds no run or a study that is not finished, Damaged for a
+    verified first: BadInput for a path without runs or an incomplete study, Damaged for a
     run that was changed.
     """
     out = Path(out)
@@ -247,7 +247,7 @@ def is_packed(path: Path) -> bool:
 def unpacked(packed: Path) -> Path:
     """Return the RUNS folder in a packed file; it lives as long as this process.
 
-    Raises Damaged if the file is cut short, holds anything but plain files, or goes beyond a limit
+    Raises Damaged if the file is truncated, contains anything but plain files, or exceeds a limit
     of this module; Missing if there is no room for its content.
     """
     found = packed.resolve().stat()

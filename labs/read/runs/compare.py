@@ -139,7 +139,7 @@ def compare(a: str | Path, b: str | Path, results_of: Callable[[Run], Results]) 
 
     A side is a run folder, a study file, a RUNS folder (the newest study of each lab; all runs if
     it holds no study) or a packed file of any of these. `results_of` computes the results of a
-    run as its lab does. Raises BadInput if a side holds no run, if no run is
+    run as its lab does. Raises BadInput if a side has no runs, if no run is
     on both sides, or if it is not clear which runs belong together; Damaged for a damaged run.
     """
     together, only_a, only_b = _paired(side(a), side(b))
