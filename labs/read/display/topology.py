@@ -34,8 +34,8 @@ def topology(*, rate_mbit: float | None = None, delay_ms: float | None = None) -
     ]
     data = "data" + (f": {', '.join(link)}" if link else "")
     told = (
-        "Topology. The server sends a file to the client. The data passes the server's send "
-        "buffer, then htb and netem, which apply rate and delay on the server's device, then the "
+        "Topology. The server sends a file to the client. The data passes through the server's "
+        "send buffer, then htb and netem, which apply rate and delay on the server's device, then the "
         "client's receive buffer. ACKs return without delay."
     )
     parts = [
