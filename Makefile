@@ -11,7 +11,7 @@ export PYTHON
 .PHONY: help ready lab student test box test-vm test-browser test-bare fuzz-capture fuzz-runs
 .PHONY: benchmark benchmark-capture figure host-variants kernel-reproducible lock clean
 
-help:                   ## say what can be made
+help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 ready:                  ## system packages and the Python environment
@@ -27,7 +27,7 @@ student: ready          ## the students' copies of the notebooks, in student/; k
 
 # With CI=true a kernel that cannot be built and a tier that cannot run are errors, not skips
 # (tests/conftest.py says which tiers); LABS_REQUIRE=virtual,namespaces names other tiers.
-test: ready             ## style, types, rooms, and all tests that can run on this machine
+test: ready             ## style, types, import rules, and all tests that can run on this machine
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
@@ -41,7 +41,7 @@ box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVID
 	@$(BIN)/python vagrant/box.py --release $(RELEASE) --provider $(PROVIDER)
 
 test-vm: FOR = vm
-test-vm: ready          ## the tests on two virtual machines, which come up for them and go
+test-vm: ready          ## the tests on two virtual machines, started for them and destroyed afterwards
 	@setup/test-vm.sh
 
 test-browser: FOR = test
@@ -56,11 +56,11 @@ host-variants: FOR = test
 host-variants: ready    ## the same runs on 150 variants of this host, byte by byte; needs root
 	@$(BIN)/python -m tests.host_variants
 
-benchmark: ready        ## how fast runs are, as ratios where possible
+benchmark: ready        ## the speed of runs, as ratios where possible
 	$(BIN)/python benchmarks/virtual.py
 
 benchmark-capture: FOR = benchmark
-benchmark-capture: ready  ## how fast captures are read, beside tshark and others
+benchmark-capture: ready  ## the speed of the capture reader, compared with tshark and others
 	$(BIN)/python benchmarks/capture.py
 
 fuzz-capture: ready     ## read a million mutated captures; crashes are kept as fixtures
@@ -72,13 +72,13 @@ fuzz-runs: ready        ## read 200,000 mutated runs, studies and raw files; cra
 figure: ready           ## draw the figures in docs/ again from recorded runs (needs chromium)
 	$(BIN)/python docs/draw.py
 
-kernel-reproducible: ready  ## build the kernel twice, apart, and compare
+kernel-reproducible: ready  ## build the kernel twice, in two folders, and compare
 	$(BIN)/labs kernel reproduce
 
 lock:                   ## resolve requirements.lock again from pyproject.toml
 	@setup/lock.sh $(UV)
 
-clean:                  ## remove what was made here; runs/ and built kernels stay
+clean:                  ## remove generated files; runs/ and built kernels are kept
 	rm -rf .venv reports build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -rf .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -114,7 +114,7 @@ def lab_of(parameters: object) -> Lab:
     for lab in (*map(_of_the_package, LABS), *(lab for _, lab in _own.values())):
         if lab.Parameters is cls:
             return lab
-    raise BadInput(f"a {cls.__name__} is not the parameters of a lab; labs.check makes them")
+    raise BadInput(f"a {cls.__name__} does not contain the parameters of a lab. Use labs.check")
 
 
 def with_ledgers() -> tuple[Lab, ...]:
@@ -182,8 +182,8 @@ def _find_own(path: Path) -> Lab:
         source = path.read_bytes()
     except OSError as error:
         raise BadInput(
-            f"{path}: {(error.strerror or str(error)).lower()}; labs new {path.stem} writes a lab "
-            f"of your own, and the package has: {', '.join(LABS)}"
+            f"{path}: {(error.strerror or str(error)).lower()}. `labs new {path.stem}` writes a "
+            f"lab of your own; the package has: {', '.join(LABS)}"
         ) from error
     if re.fullmatch(r"[a-z][a-z0-9_]*", path.stem) is None or path.stem in LABS:
         taken = "is a lab of the package" if path.stem in LABS else "cannot be a lab's name"
@@ -238,10 +238,10 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
     parts: dict[str, Any] = vars(module)
     missing = [name for name in names if not callable(parts.get(name))]
     if missing:
-        raise BadInput(f"it defines no {' and no '.join(missing)}; a lab has {', '.join(names)}")
+        raise BadInput(f"it defines no {' and no '.join(missing)}. Required: {', '.join(names)}")
     cls = parts["Parameters"]
     if not (isinstance(cls, type) and issubclass(cls, LabParameters)):
-        raise BadInput("Parameters must be a class on LabParameters")
+        raise BadInput("Parameters must be a subclass of LabParameters")
     declared(cls)
     margin = parts.get("MARGIN")
     if margin is not None and not isinstance(margin, Margin):
@@ -256,9 +256,9 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
 
 
 def _check_conditions(front: ModuleType) -> None:
-    """BadInput for two conditions of one name, or a group that the lab does not declare.
+    """BadInput for two conditions with the same name, or a group that the lab does not declare.
 
-    What the lab itself refuses is said when its conditions are asked for.
+    What the lab itself rejects is reported when its conditions are requested.
     """
     parts: dict[str, Any] = vars(front)
     for size in SIZES:
@@ -308,8 +308,8 @@ def _check_guest(path: Path, package: str = "") -> None:
                 and name != "labs.drive"
             ):
                 raise BadInput(
-                    f"{file}: it imports {name}, which a run cannot load where the hosts are; "
-                    "allowed: the standard library, labs.drive and labs.errors. Import it in "
+                    f"{file}: it imports {name}, which a run cannot load on its testbed. "
+                    "Allowed: the standard library, labs.drive and labs.errors. Import it in "
                     "the function that needs it, or under TYPE_CHECKING"
                 )
 

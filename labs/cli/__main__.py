@@ -22,13 +22,13 @@ from labs.errors import BadInput, LabError, Missing, one_line
 
 # The summaries are listed here so that `labs --help` need not import any command.
 COMMANDS: dict[str, str] = {
-    "run": "run a lab's experiment: every condition that has no run yet",
-    "doctor": "show which testbeds can run on this machine, and what to do if not",
+    "run": "run a lab: perform the missing runs and show the results",
+    "doctor": "show which testbeds can run on this machine, and what the others need",
     "new": "write a lab of your own, ready to run",
     "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     "runs": "list, show, compare, pack and record runs, and write them as a table",
-    "claims": "judge an article's claims by runs: expected, predicted, measured, verdict",
-    "publish": "run a notebook and write it as one HTML page that works offline",
+    "claims": "check an article's claims against runs: expected, predicted, measured, verdict",
+    "publish": "run a notebook and write it as a single HTML page that works offline",
     "student": "write the students' copies of notebooks, without solutions",
     "grade": "grade the answers in notebooks, with hints",
     "capture": "read a packet capture: segments, connections, stalls with reasons, diagrams",
@@ -108,7 +108,7 @@ class Arguments(argparse.ArgumentParser):
                 asked = verbs.get(words[0], self)
                 raise BadInput(unknown(flag, asked._flags(), what=f"flag of {asked.prog}"))
         if left:
-            raise BadInput(f"{left[0]} is one argument too many; see {self.prog} --help")
+            raise BadInput(f"{left[0]} is an unexpected argument; see {self.prog} --help")
         return namespace
 
     def error(self, message: str) -> NoReturn:

@@ -94,8 +94,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verb = verbs.add_parser(
         "connections",
         help="list the connections",
-        description="List the connections of a capture: ends, handshake RTT, bytes, how each\n"
-        "ended. --json prints every column of labs.capture.connections.",
+        description="List the connections of a capture: endpoints, handshake RTT, bytes, and how\n"
+        "each ended. --json prints every column of labs.capture.connections.",
     )
     _add_common(verb, main_connections)
     _add_ladder(verbs)
@@ -212,7 +212,7 @@ def _add_graph(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--connection",
         type=int,
         metavar="N",
-        help="its number in `labs capture connections` (default: the one with most segments)",
+        help="its number in `labs capture connections` (default: the one with the most segments)",
     )
     verb.add_argument(
         "--sender",
@@ -243,7 +243,7 @@ def _add_stalls(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "stalls",
         help="list the gaps in which nothing was sent, with their reasons",
         description="List the stalls of a capture with their reasons, and who waited for whom.\n"
-        "A gap that a round trip explains is no stall; these are listed below the stalls.",
+        "A gap that is explained by a round trip is not a stall; these gaps are listed below.",
     )
     verb.add_argument(
         "--min-gap-ms",
@@ -527,7 +527,8 @@ def trips_as_text(trips: Sequence[dict[str, Any]]) -> str:
         }
         for one in trips
     ]
-    return "no stalls, but gaps within a round trip:\n\n" + terminal_table(rows, TRIP_COLUMNS)
+    table = terminal_table(rows, TRIP_COLUMNS)
+    return f"gaps within a round trip, which are not stalls:\n\n{table}"
 
 
 def as_text(
@@ -540,7 +541,7 @@ def as_text(
     within = trips_as_text(trips)
     if not rows:
         certain = "certain to be " if rtt_unknown else ""
-        none = f"{path}: no gap that is {certain}longer than an RTT"
+        none = f"{path}: no gap is {certain}longer than an RTT"
         return "\n\n".join(filter(None, (none, within)))
     longest = sorted(rows, key=lambda row: -row["gap_ms"])[:LONGEST]
     said = [

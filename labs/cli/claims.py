@@ -1,8 +1,8 @@
-"""Judge an article's claims by runs: expected, predicted and measured figures, and the verdict.
+"""Check an article's claims against runs: expected, predicted and measured figures, and verdicts.
 
-Each claim is judged by the newest study that has the article's parameters for it, first of the
-folder `runs`, then of the recorded runs; a line says which. Runs on another kernel or testbed are
-further witnesses. --from chooses other runs. A study or a run given so is the only source.
+Each claim is judged by the newest study that has the article's parameters for it, first in the
+folder `runs`, then in the recorded runs; a line says which. Runs on another kernel or testbed are
+further witnesses. --from selects other runs; a study or a run named there is the only source.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _chosen(name: str | None, number: int | None, source: str | None) -> list[tu
         chosen = [(lab, article) for lab, article in every if article.number == number]
         if not chosen:
             there = ", ".join(str(article.number) for _, article in every)
-            raise BadInput(f"there is no ledger of article {number}. Available: {there}")
+            raise BadInput(f"there is no ledger for article {number}. Available: {there}")
         return chosen
     if source is None or name is not None:
         return every

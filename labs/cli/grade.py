@@ -1,10 +1,10 @@
 """Grade the answers in notebooks: right, wrong with a hint, missing, or unreadable.
 
 No code of a notebook is executed. Numbers are compared with the theory and with runs: the
-student's own, if they are beside the notebook, or the recorded ones. Nothing is run.
+student's own, if they are in the notebook's folder, or the recorded ones. No runs are performed.
 
-A notebook that cannot be graded is reported in one line, the others are graded all the same, and
-the exit code is 2.
+If a notebook cannot be graded, it is reported in one line, the others are still graded, and the
+exit code is 2.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _dry_run(add)
     check = verb(
         "check",
-        "boot a kernel and compare it with its figures",
+        "boot a kernel and compare it with its reference figures",
         "Boots the kernel twice, which must give equal results; measures a link of 200 ms, and\n"
         "how a receive buffer of 32 KiB fills (article 4). Nothing is changed.",
         main_check,
@@ -91,9 +91,9 @@ def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
         "--source",
         type=Path,
         metavar="TARBALL",
-        help="build from these kernel sources, which must be of VERSION",
+        help="build from these kernel sources, which must match VERSION",
     )
-    build.add_argument("--fresh", action="store_true", help="build again even if it is built")
+    build.add_argument("--fresh", action="store_true", help="build even if the kernel exists")
     _jobs(build)
     _into(build)
     _dry_run(build)
@@ -148,7 +148,7 @@ def main_build(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(content))
     else:
-        how = "built and checked" if done.fresh else "was built before"
+        how = "built and checked" if done.fresh else "already exists"
         print(f"Linux {done.kernel.source} {how}: {done.kernel.folder}")
     return 0
 
@@ -208,7 +208,7 @@ def main_check(args: argparse.Namespace) -> int:
         )
         print(terminal_table(rows, ("figure", "measured", "expected")))
         if not check.judged(kernel.version):
-            print("no figures are published for this series; the measurements were not judged")
+            print("no reference figures for this series; the measurements were not judged")
     if faults:
         raise check.failure(faults)
     return 0

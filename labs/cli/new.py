@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
     text = source(name)
     path = Path(f"{name}.py")
     if path.exists():
-        raise BadInput(f"./{path} exists already. Choose another name, or remove it first")
+        raise BadInput(f"./{path} already exists. Choose another name, or remove it first")
     if not args.dry_run:
         write(path, text)
     if args.json:
@@ -41,7 +41,9 @@ def main(args: argparse.Namespace) -> int:
 def source(name: str) -> str:
     """The text of a new lab; BadInput if the name cannot be a lab's."""
     if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
-        raise BadInput(f"{name!r} cannot be a lab's name. Allowed: a-z, 0-9 and _, a letter first")
+        raise BadInput(
+            f"{name!r} cannot be a lab's name. Allowed: a-z, 0-9 and _, starting with a letter"
+        )
     if name in LABS:
         raise BadInput(f"{name} is a lab of the package. Choose another name")
     return EXAMPLE.read_text("utf-8").replace(EXAMPLE.stem, name)

@@ -1,4 +1,4 @@
-"""How long a file takes to arrive over links of one rate and two delays.
+"""The time to transfer a file over links with the same rate and different delays.
 
 `labs run ./new_lab.py` runs `measure` on the hosts: import the standard library and labs.drive.
 """
@@ -50,8 +50,8 @@ def measure(bench: Bench, condition: Condition) -> None:
 
 @dataclass(frozen=True)
 class Results:
-    took_ms: float = column("from the connection to the last byte", unit="ms", headline=True)
-    round_trips: float = column("the same in round trips of the link")
+    took_ms: float = column("time from connect to the last byte", unit="ms", headline=True)
+    round_trips: float = column("the same time in round trips of the link")
 
 
 def results(run: "Run") -> Results:

@@ -2,8 +2,8 @@
 
 LAB is a lab's name or a file of your own (./mylab.py). Existing runs are reused unless --fresh is
 given; an interrupted study resumes where it stopped. With --testbed vagrant, --size small is
-reduced to what virtual machines can carry; parameters that are given are kept, and --dry-run shows
-the result.
+reduced to what virtual machines can carry. Parameters that you give are never changed; --dry-run
+shows the result.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def as_script(steps: Mapping[str, Any]) -> str:
         first = "machines" if steps["testbed"] == "vagrant" else "kernel"
         lines.append(f"# run: {one['run'] or f'needs the {first} first'}")
         for host, group in groupby(one["commands"], key=lambda line: line["host"]):
-            lines.append(f"# on the {host}" if host else "# on the machine that has both hosts")
+            lines.append(f"# on the {host}" if host else "# on the machine that runs both hosts")
             lines += [shlex.join(line["argv"]) for line in group]
     return "\n".join(lines[1:])
 
@@ -212,7 +212,7 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
     if said["repeated"]:
         lines += [
             "",
-            "repeated conditions: the median and its 95 % interval over the runs that count",
+            "repeated conditions: the median and its 95 % interval, without disturbed runs",
             terminal_table(said["repeated"], REPEATED),
         ]
         lines += [

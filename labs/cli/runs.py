@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="a folder given to --into, or a packed file (default: %(default)s)",
     )
-    show = verb("show", "show one run: inputs, link, moments, files", main_show)
+    show = verb("show", "show one run: inputs, link, timestamps, files", main_show)
     show.add_argument("run", metavar="RUN", help="its folder, or its name as shown by list")
     show.add_argument(
         "--from",
@@ -103,7 +103,7 @@ def _configure_table(verb: Callable[..., argparse.ArgumentParser]) -> None:
         "table",
         "write one row per run, with all inputs and results, for other programs",
         main_table,
-        "Of a folder of runs or a packed file, every run is written. Name a study file to write\n"
+        "From a folder of runs or a packed file, every run is written. Name a study file to write\n"
         "only its runs.",
     )
     flat.add_argument(
@@ -122,7 +122,7 @@ def _configure_record(verb: Callable[..., argparse.ArgumentParser]) -> None:
         "record",
         "pack runs into a folder of recorded data, and update its SHA256SUMS",
         main_record,
-        'Recorded data is what TESTBED = "recorded" reads: in a clone of the project, data/.\n'
+        'Recorded data is read by TESTBED = "recorded". In a clone of the project it is in data/.\n'
         "The given runs, which must be of one lab, replace those in DATA/LAB.tar.xz. Each run is\n"
         "verified first. With NAME they replace those in DATA/NAME.tar.xz instead, which is meant\n"
         "for runs with other parameters or from another testbed.\n\n"

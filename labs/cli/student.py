@@ -1,6 +1,6 @@
 """Write the students' copies of notebooks: without solutions and outputs, with cells for answers.
 
-An edited copy is never overwritten: it is kept, and the command says so.
+An edited copy is never overwritten; the command reports that it was kept.
 """
 
 from __future__ import annotations

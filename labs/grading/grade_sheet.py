@@ -125,7 +125,7 @@ def _parameters(notebook: NotebookFile, lab: Lab) -> LabParameters:
 
 
 def _folders(path: Path, runs: str) -> tuple[Path, ...]:
-    """Where a notebook in this place keeps its runs: beside it, or one folder up in a clone."""
+    """Where a notebook in this place keeps its runs: next to it, or one folder up in a clone."""
     return tuple(dict.fromkeys((path.parent / runs, path.parent.parent / runs)))
 
 

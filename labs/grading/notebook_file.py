@@ -71,7 +71,7 @@ def _cell(found: Any, path: Path) -> Cell:
     tags = metadata.get("tags", []) if isinstance(metadata, dict) else []
     lines = source if isinstance(source, list) else [source]
     if not all(isinstance(line, str) for line in lines) or not isinstance(tags, list):
-        raise Damaged(f"{path} has a cell without text or tags of the right kind. {NEXT_STEP}")
+        raise Damaged(f"{path} has a cell with invalid text or tags. {NEXT_STEP}")
     return Cell(
         "".join(lines),
         frozenset(tag for tag in tags if isinstance(tag, str)),

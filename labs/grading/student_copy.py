@@ -1,4 +1,4 @@
-"""The student's copy of a notebook: without solutions and outputs, never written over work."""
+"""The student's copy of a notebook: without solutions and outputs; edited copies are kept."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Copied:
     def words(self) -> str:
         if self.outcome == KEPT:
             return (
-                f"{self.path}: kept, because it has been edited. For a new copy rename it, then "
+                f"{self.path}: kept, because it has been edited. For a new copy, rename it and "
                 "repeat the command"
             )
         return f"{self.path}: {self.outcome}"
 
 
 def copy_for_students(notebook: Path, into: Path, *, dry_run: bool = False) -> Copied:
-    """Write the student's copy of a notebook into a folder, unless one with edits is there."""
+    """Write the student's copy of a notebook into a folder, unless an edited one exists."""
     read_notebook(notebook)
     source = read_json(notebook, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
     target = into / notebook.name

@@ -148,8 +148,8 @@ def make(
 
 
 def _check_programs(planned: Planned, interpreter: Path) -> None:
-    """RunFailed if a program of this machine, or the kernel, is not what was planned with; a
-    guest's root is held to it when it is copied."""
+    """RunFailed if a program of this machine, or the kernel, has changed since the plan; a guest's
+    root is checked when it is copied."""
     used = {}
     if planned.kernel:
         used["kernel"] = content_digest(planned.kernel.path) == planned.kernel.sha256
@@ -158,7 +158,7 @@ def _check_programs(planned: Planned, interpreter: Path) -> None:
         used |= {what: found[what] == planned.inputs[what] for what in found}
     changed = [what for what, equal in used.items() if not equal]
     if changed:
-        raise RunFailed(f"{changed[0]} changed after the runs were planned; run again")
+        raise RunFailed(f"{changed[0]} changed after the runs were planned. Run again")
 
 
 def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) -> None:

@@ -22,7 +22,7 @@ from labs.grading.notebook_file import NEXT_STEP
 from labs.publish.page_parameters import Scalar, read_cells
 from labs.read.runs.raw_files import UNEXPECTED
 
-# The figure itself goes into the notebook, 50 KB; other renderers put plotly.js beside each.
+# The figure itself goes into the notebook, 50 KB; other renderers add plotly.js to each.
 RENDERER = "plotly_mimetype"
 FORMATS = (1, 2, 3, 4)
 
@@ -66,9 +66,9 @@ def execute(path: Path, values: Mapping[str, Scalar], *, progress: bool) -> Any:
     except papermill.PapermillExecutionError as error:
         raise _stopped(path, error) from error
     except DeadKernelError as error:
-        raise RunFailed(f"{path}: its Python died; run it in Jupyter to see where") from error
+        raise RunFailed(f"{path}: its Python died. Run it in Jupyter to see where") from error
     except NoSuchKernel as error:
-        raise Missing("Jupyter has no python3 kernel; pip install ipykernel") from error
+        raise Missing("Jupyter has no python3 kernel. Install it: pip install ipykernel") from error
 
 
 @contextmanager

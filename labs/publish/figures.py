@@ -1,6 +1,6 @@
 """A plotly figure as HTML that is read at any width, in print, and without seeing it.
 
-Title, legend and caption are HTML beside the plot, because plotly neither wraps text nor moves a
+Title, legend and caption are HTML outside the plot, because plotly neither wraps text nor moves a
 legend when a page is narrow. The plot has the figure's text alternative, and its numbers are a
 table below it. `labs/read/charts/style.py` puts both into the figure's layout.
 """

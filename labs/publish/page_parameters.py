@@ -22,7 +22,7 @@ Scalar = str | int | float | bool | None
 def read_cells(path: Path) -> Any:
     """The JSON of a notebook's file. BadInput if there is none, Damaged if it is not JSON."""
     if path.suffix != ".ipynb" or not path.is_file():
-        raise BadInput(f"{path} is not a notebook here; give the path of an .ipynb file")
+        raise BadInput(f"{path} is not a notebook. Name an .ipynb file")
     return read_json(path, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
 
 
@@ -100,7 +100,7 @@ def settle(given: Sequence[str], notebook: Any) -> dict[str, Scalar]:
     for word in given:
         name, equals, text = word.partition("=")
         if not equals or not name.isidentifier():
-            raise BadInput(f"--set {word} cannot be read; write it as NAME=VALUE")
+            raise BadInput(f"--set {word} cannot be read. Write NAME=VALUE")
         if name not in defaults and not checked:
             raise BadInput(unknown(name, defaults, what="parameter of this notebook"))
         settled[name] = text if isinstance(defaults.get(name), str) else _literal(text)

@@ -1,4 +1,4 @@
-"""What a reader is told who asks for recorded runs with parameters that were not recorded."""
+"""The message for recorded runs that were requested with parameters that were not recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labs.read.runs.schemas import open_study
 from labs.studies.testbeds import parameters_of
 
 VIRTUAL = "virtual"
-# They are inputs of every run, beside its condition.
+# They are inputs of every run, besides its condition.
 OF_EVERY_RUN = ("kernel", "seed", "memory_mib")
 
 
@@ -63,7 +63,7 @@ def _differing(p: LabParameters, found: LabParameters) -> list[str]:
 
 
 def _matters(lab: Lab, p: LabParameters, found: LabParameters, name: str, condition: str) -> bool:
-    """Whether the recorded value of a parameter makes another run of the condition."""
+    """Whether the recorded value of a parameter results in another run of the condition."""
     if name in OF_EVERY_RUN:
         return True
     wanted = dataclasses.replace(p, only=condition)

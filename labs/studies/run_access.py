@@ -108,7 +108,7 @@ def check_ending(out: Path) -> None:
         except ImportError:
             raise Missing(
                 f"{out}: {PARQUET} needs the package pyarrow, which is not installed. Install it: "
-                f'pip install "tcp-lab-notebook[capture]"; {CSV} needs nothing'
+                f'pip install "tcp-lab-notebook[capture]"; {CSV} needs no package'
             ) from None
 
 
@@ -125,7 +125,7 @@ def write_table(table: pandas.DataFrame, out: Path) -> None:
 
 
 def _own(run: Run) -> dict[str, Any]:
-    """What a table says of a run itself, beside its results: identification first."""
+    """What a table says about a run itself, besides its results: identification first."""
     own: dict[str, Any] = {
         "run": run.name,
         "lab": run.lab,
@@ -156,7 +156,7 @@ def _checked(run: Run) -> Results:
     if wrong:
         raise BadInput(
             f"the lab {run.lab} has the column {wrong[0]}, but names that begin with {INPUTS}. or "
-            f"{OWN}. are those of the table. Choose another name"
+            f"{OWN}. are reserved for the table. Choose another name"
         )
     return found
 

@@ -85,8 +85,8 @@ class Study:
         return table
 
     def guesses(self, column: str, guessed: Mapping[str, Guess]) -> Table:
-        """Guesses by condition, beside the prediction and the measurement of a column of the
-        results. BadInput for an unknown column or condition, and for a guess that is no number."""
+        """Guesses by condition, next to the prediction and the measurement of a column of the
+        results. BadInput for an unknown column or condition, and a guess that is not a number."""
         if column not in self.lab.columns:
             raise BadInput(unknown(column, self.lab.columns, "column of the results"))
         one = self.lab.columns[column]

@@ -1,4 +1,4 @@
-"""The method on real time, for real: a condition that needs no shaper, repeated on this machine's
+"""Repetition in real time: a condition that needs no shaper, repeated on this machine's
 own namespaces, and once more over ssh as a second witness."""
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
         (new.source("mine").replace("def results", "def result"), "defines no results"),
         (new.source("mine") + "import pandas\n", "it imports pandas, which a run cannot load"),
         (new.source("mine").replace("@dataclass(frozen=True, kw_only=True)\n", ""), "@dataclass"),
-        (new.source("mine").replace("(LabParameters)", ""), "a class on LabParameters"),
+        (new.source("mine").replace("(LabParameters)", ""), "a subclass of LabParameters"),
         (
             new.source("mine").replace("low=1", "low=200"),
             "Parameters.file_kib: default = 100 is out",
@@ -293,7 +293,7 @@ def test_find_refuses_a_folder(tmp_path: Path) -> None:
 
 
 def test_lab_of_refuses_the_parameters_of_no_lab() -> None:
-    with pytest.raises(BadInput, match=r"labs\.check makes them"):
+    with pytest.raises(BadInput, match=r"Use labs\.check"):
         catalog.lab_of(LabParameters())
 
 

@@ -1,4 +1,4 @@
-"""The contract inside a kernel, on virtual time: one boot runs all checks on its namespaces,
+"""The contract inside a kernel, in virtual time: one boot runs all checks on its namespaces,
 another those of a shaped link on hosts reached over ssh, which few machines can do themselves."""
 
 from __future__ import annotations

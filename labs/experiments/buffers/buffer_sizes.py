@@ -35,7 +35,7 @@ ROUNDED = ("used", "advertised", "usable window")
 WHOSE = {"receive": "receiver", "send": "sender"}
 CAPS = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
 ENOUGH = "the default is enough"
-# Below this the round trip is the machine's, and says nothing of a buffer.
+# A shorter RTT is that of the machine, and says nothing about a buffer.
 SHORTEST_RTT_MS = 0.1
 
 
@@ -161,10 +161,10 @@ def _allows(run: Run, under_way: int | None) -> dict[str, Any]:
 
 
 def advice(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:
-    """What one flow needs to fill a link: one row per kernel, the same kernel at both ends.
+    """The buffers that one flow needs to fill a link: one row per kernel, which runs at both ends.
 
     `receive buffer` is for packets that are coalesced in pairs (GRO), as in virtual time, the next
-    size for packets that arrive one by one. The values to set suffice for both.
+    size for packets that are not coalesced. The values to set suffice for both.
     """
     found = {kernel: advise(rate_mbit, rtt_ms, kernel) for kernel in kernels}
     return Table(
@@ -186,7 +186,7 @@ def advice(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:
 
 
 def to_paste(rate_mbit: float, rtt_ms: float, kernel: str) -> Text:
-    """The sysctl lines for both ends; a remark where the defaults are enough."""
+    """The sysctl lines for both ends; a remark if the defaults are sufficient."""
     found: Advice = advise(rate_mbit, rtt_ms, kernel)
     return Text(
         "\n".join(
@@ -207,8 +207,8 @@ def _coalesced(found: Advice) -> list[str]:
     if found.receive_suffices or found.receive_bytes == found.receive_alone_bytes:
         return []
     return [
-        f"# for packets that arrive one by one; {size_in_words(found.receive_bytes)} suffice if "
-        "they are coalesced in pairs (GRO)"
+        f"# if packets are not coalesced; {size_in_words(found.receive_bytes)} is enough if they "
+        "are coalesced in pairs (GRO)"
     ]
 
 

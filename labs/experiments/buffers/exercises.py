@@ -1,4 +1,4 @@
-"""The graded exercises of the notebooks about buffers. They are asked for the lab's default link;
+"""The graded exercises of the notebooks about buffers. They refer to the lab's default link;
 each right answer is computed from the theory and, where they exist, from runs."""
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ WITNESSES = "07-two-witnesses"
 LIMITS = {LINE: "link", RECEIVE_WINDOW: "receive window", SEND_BUFFER: "send buffer"}
 """What may limit a flow, as an answer names it."""
 LINK = Buffers()
-"""The link that the exercises are asked for: the lab's default."""
+"""The link that the exercises refer to: the lab's default."""
 DELAYS_MS = (22.0, 26.0, 30.0)
-"""Delays around the one at which the default buffers stop being enough."""
+"""Delays around the one at which the default buffers stop being sufficient."""
 BUFFERS_MIB = (41.0, 45.6)
 """Sizes around the smallest buffer that fills the link."""
 STOP_AND_WAIT = "A1.18"
@@ -82,8 +82,8 @@ def default_limit(runs: Evidence) -> Expected:
 
 
 def longest_rtt_ms(runs: Evidence) -> Expected:
-    """The longest round trip at which default buffers fill the link: the smaller of what they admit
-    over the rate of the link, narrowed by the runs at other delays."""
+    """The longest RTT at which default buffers fill the link: the payload that the smaller one
+    admits, divided by the rate of the link, narrowed by the runs at other delays."""
     theory = _predicted(runs, DEFAULT_RMEM, DEFAULT_WMEM)
     full_bytes_s = line_goodput_bytes_s(LINK.rate_mbit)
     admitted = min(theory.window_bytes, theory.send_bytes)
@@ -102,7 +102,7 @@ def longest_rtt_ms(runs: Evidence) -> Expected:
         mistakes=(
             Mistake(
                 buffer_ms,
-                "This is the size of the send buffer over the rate. Not all of it "
+                "This is the size of the send buffer divided by the rate. Not all of it "
                 "is payload: use send_bytes.",
             ),
             Mistake(
@@ -182,7 +182,7 @@ def scaled_mib_s(runs: Evidence) -> Expected:
     def with_scale(scale: int) -> float:
         return _predicted(runs, fixed, larger, scale).goodput_mib_s
 
-    kept = "This is the share that is kept back, not the usable one."
+    kept = "This is the reserved share, not the usable one."
     right = with_scale(SHARE_SCALE)
     # 1/4 of the buffer is usable with -2, which is the share that 2 keeps back.
     mistakes = (
@@ -203,7 +203,7 @@ def lossy_mib_s(runs: Evidence) -> Expected:
     theory = mathis_bytes_s(LOSS_PCT, LOSS_DELAY_MS) / MIB
     names = [f"loss-{LOSS_PCT:g}-reno-{draw}" for draw in range(DRAWS[LINK.size])]
     measured = [speed for name in names for speed in _steady_mib_s(runs.run(name))]
-    per_cent = "This takes the loss in per cent. Use the share: 0.1 % is 0.001."
+    per_cent = "This uses the loss in per cent. Use the share: 0.1 % is 0.001."
     no_root = "The goodput is inversely proportional to the square root of the loss."
     return around(
         (theory, *measured),
@@ -230,7 +230,7 @@ def granted_kib(runs: Evidence) -> Expected:
 
 def lowest_rate_mbit(runs: Evidence) -> Expected:
     """The rate of a link that default buffers just fill: what they admit per round trip, with the
-    headers on the link, in theory and as the run on the link of notebook 07 settled."""
+    headers on the link, in theory and in steady state of the run on notebook 07's link."""
     theory = _predicted(runs, DEFAULT_RMEM, DEFAULT_WMEM)
     seconds = LINK.delay_ms / 1e3
     per_mbit = line_goodput_bytes_s(1.0)
@@ -248,7 +248,7 @@ def lowest_rate_mbit(runs: Evidence) -> Expected:
         ),
         Mistake(
             DEFAULT_WMEM[-1] / seconds / per_mbit,
-            "This takes the whole send buffer as payload. What it admits is send_bytes.",
+            "This counts the whole send buffer as payload. The payload it admits is send_bytes.",
         ),
         Mistake(
             theory.window_bytes / seconds / per_mbit,

@@ -1,4 +1,4 @@
-"""Guesses of the BDP and of the smallest buffer, beside the theory and the sweep."""
+"""Guesses of the BDP and of the smallest buffer, next to the theory and the sweep."""
 
 from __future__ import annotations
 

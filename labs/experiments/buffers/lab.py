@@ -1,4 +1,4 @@
-"""How big socket buffers must be, when, and why."""
+"""How large socket buffers must be, and why."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ MARGIN = Margin(
     0.9,
     1.1,
     (
-        "at rates that both machines carry, the check before a run lets the rate be 5 % off "
-        "and the "
-        "round trip 2 %, and the size of the client's reads moves goodput by 2 %; what is "
-        "off by more "
-        "than all of these together is no longer the same experiment"
+        "at rates that both machines can carry, the link check before a run allows deviations of "
+        "5 % in the rate and 2 % in the RTT, and goodput varies by 2 % with the size of the "
+        "client's reads; a larger deviation than all of these together needs another explanation"
     ),
 )

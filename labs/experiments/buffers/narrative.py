@@ -66,7 +66,7 @@ def _one(row: dict[Any, Any]) -> str:
         said = "no meaningful rate: an unshaped link is unlimited in virtual time."
         if is_known(row["article_mib_s"]):
             said += (
-                f" The article has {row['article_mib_s']:g} MiB/s ({row['article_claim']}), "
+                f" The article reports {row['article_mib_s']:g} MiB/s ({row['article_claim']}), "
                 "the speed of its machines."
             )
         return said
@@ -82,7 +82,7 @@ def _one(row: dict[Any, Any]) -> str:
         )
     theirs = _of_the_article(row)
     if theirs:
-        said += f" The article ({row['article_claim']}) has {theirs}."
+        said += f" The article ({row['article_claim']}) reports {theirs}."
     return said + (f" Note: {row['notes']}." if row["notes"] else "")
 
 
@@ -104,7 +104,7 @@ def describe_run(run: Run) -> str:
     found, bdp = window(run), bdp_bytes(run)
     if found is None:
         return (
-            f"The transfer took {1e3 * download(run).duration_s:.2g} ms and was over before "
+            f"The transfer took {1e3 * download(run).duration_s:.2g} ms and ended before "
             "the first sample, so there is no timeline."
         )
     link = run.link.measured
@@ -137,7 +137,9 @@ def describe_run(run: Run) -> str:
         said.append(f"{again} segments were retransmitted.")
     said += _held_back(found)
     if bdp is not None and share >= FULL and found.limited_pct.get(WINDOW, 0.0) >= MOST_PCT:
-        said.append("It exceeds the BDP, so the excess waits in the queue and costs no goodput.")
+        said.append(
+            "The window exceeds the BDP, so the excess waits in the queue and costs no goodput."
+        )
     return " ".join(said)
 
 
@@ -191,8 +193,8 @@ def tell_reckoning(table: DataFrame) -> Words:
 def _enough(found: Smallest, believed: float) -> str:
     if found.buffer_bytes is None or found.of_the_bdp is None:
         return (
-            f"On Linux {found.kernel} no buffer of the sweep filled the link, so the runs do not "
-            "say which one would."
+            f"On Linux {found.kernel} no buffer of the sweep filled the link, so these runs do not "
+            "show which size would."
         )
     said = (
         f"On Linux {found.kernel} the smallest of the {found.points} sizes that reaches "
@@ -208,8 +210,8 @@ def _enough(found: Smallest, believed: float) -> str:
         )
     if found.below_bytes is not None and found.below_bytes < believed < found.buffer_bytes:
         return said + (
-            f" The sweep has no size near {size_in_mb(believed)}, so it does not say whether "
-            "the article's number is enough."
+            f" The sweep has no size near {size_in_mb(believed)}, so it does not show whether "
+            "the article's number is sufficient."
         )
     word = "more" if apart < 0 else "less"
     share = 100 * abs(believed / found.buffer_bytes - 1)
@@ -321,8 +323,8 @@ def _why(slow: _Seen, fast: _Seen) -> str:
         + (
             f" Linux {old.kernel} reserves a fixed share of a buffer for overhead "
             f"(tcp_adv_win_scale). Linux {new.kernel} measures on the first full packet how much "
-            "of the memory is payload, and gives that share to the window. Packets that are "
+            "of the memory is payload, and uses that share as window. Packets that are "
             "coalesced in pairs (GRO), as on this link, have little overhead, so the same buffer "
-            "makes a larger window. With another network card the share may differ."
+            "yields a larger window. With another network card the share may differ."
         )
     )

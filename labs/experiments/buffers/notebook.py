@@ -1,4 +1,4 @@
-"""What a notebook calls beside the study and the charts, as `labs.buffers.NAME`."""
+"""What a notebook calls besides the study and the charts, as `labs.buffers.NAME`."""
 
 from __future__ import annotations
 

@@ -42,10 +42,7 @@ class Results:
     """The figures of one run; None where it has none, as for a run without a download."""
 
     goodput_mib_s: float | None = column(
-        "mean over the body of the file",
-        unit="MiB/s",
-        predicted_by="predicted_mean_mib_s",
-        headline=True,
+        "mean over the whole file", unit="MiB/s", predicted_by="predicted_mean_mib_s", headline=True
     )
     steady_mib_s: float | None = column(
         "mean over the last third of the time; none if the timeline is too coarse",
@@ -53,25 +50,25 @@ class Results:
         predicted_by="predicted_mib_s",
         steady=True,
     )
-    predicted_mean_mib_s: float | None = column("the theory's mean, with slow start", unit="MiB/s")
-    predicted_mib_s: float | None = column("the theory's steady goodput", unit="MiB/s")
+    predicted_mean_mib_s: float | None = column("predicted mean, with slow start", unit="MiB/s")
+    predicted_mib_s: float | None = column("predicted steady goodput", unit="MiB/s")
     bound: str | None = column("what limits the steady goodput in theory")
     article_mib_s: float | None = column("the article's mean, on its own link", unit="MiB/s")
     article_steady_mib_s: float | None = column(
         "the article's figure near the end", unit="MiB/s", hidden=True
     )
     article_claim: str | None = column("the claim with the article's figures", hidden=True)
-    wget_mib_s: float | None = column("what wget said itself", unit="MiB/s", hidden=True)
+    wget_mib_s: float | None = column("the rate that wget printed", unit="MiB/s", hidden=True)
     settled: bool | None = column("the last third is within 5 % of the one before")
     agreement_pct: float | None = column(
-        "how far counters and capture are from the client at most", unit="%", hidden=True
+        "largest deviation of counters and capture from the client", unit="%", hidden=True
     )
     duration_s: float | None = column("from the request to the last byte", unit="s", hidden=True)
     bytes: int | None = column("the body of the file", unit="bytes", hidden=True)
     goodput_bytes_s: float | None = column("as goodput_mib_s", unit="bytes/s", hidden=True)
     steady_bytes_s: float | None = column("as steady_mib_s", unit="bytes/s", hidden=True)
     buffer_bytes: int | None = column(
-        "the receiver's buffer where it does not grow", unit="bytes", hidden=True
+        "the receiver's buffer if its size is fixed", unit="bytes", hidden=True
     )
     receive_most_bytes: int | None = column(
         "the largest size of the receive buffer", unit="bytes", hidden=True
@@ -81,10 +78,10 @@ class Results:
     )
     series: str | None = column("what fixed the receiver's buffer", hidden=True)
     adv_win_scale: int | None = column("tcp_adv_win_scale of the client", hidden=True)
-    congestion_control: str | None = column("that of the server", hidden=True)
+    congestion_control: str | None = column("the server's congestion control", hidden=True)
     loss_pct: float | None = column("the loss that was requested", unit="%", hidden=True)
     lost_pct: float | None = column("the loss that netem counted", unit="%")
-    draw: int | None = column("tells conditions apart that differ in the seed alone", hidden=True)
+    draw: int | None = column("number of the draw: only the seed differs", hidden=True)
     httping_ms: float | None = column("httping's own mean", unit="ms", headline=True)
     ended: str | None = column("complete, or ended by the limit", hidden=True)
     notes: tuple[Note, ...] = field(default=())
@@ -150,7 +147,7 @@ def _of_the_download(run: Run) -> dict[str, Any]:
 
 
 def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]:
-    """What a reader of the figures must know; nothing for a run as it should be."""
+    """What a reader of the figures must know; nothing for a regular run."""
     if not run.link.ok:
         yield Note("link", "link not as asked")
     if no_rate(run):
@@ -177,8 +174,8 @@ def notes(run: Run, settled: bool | None, apart: float | None) -> Iterator[Note]
 
 
 def no_rate(run: Run) -> bool:
-    """Whether a download's speed means nothing: on virtual time work takes next to no time, so
-    only the link can limit."""
+    """Whether a download's speed is not meaningful: in virtual time computation takes almost no
+    time, so only the link can limit it."""
     return (
         run.testbed == "virtual"
         and run.link.asked.rate_mbit is None

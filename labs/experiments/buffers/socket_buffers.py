@@ -43,7 +43,7 @@ class Buffer:
 class Window:
     """The largest sizes that a download reached, in bytes, and how its sender spent the time.
 
-    Of what was in flight also the median over the samples: the usual state, bursts aside.
+    For the data in flight also the median over the samples: the usual state, without bursts.
     `limited_pct` is the share of the busy time in which the receiver's window or the sender's
     own buffer kept it from sending more (tcpi_rwnd_limited, tcpi_sndbuf_limited; net/ipv4/tcp.c
     tcp_get_info_chrono_stats()).

@@ -24,7 +24,7 @@ FULL_PCT = 95.0
 class Smallest:
     """The smallest buffer of a sweep, of both ends, with which a flow reaches 95 % of the line.
 
-    `buffer_bytes` is None where none is large enough; `below_bytes` is the next smaller one, which
+    `buffer_bytes` is None if none is large enough; `below_bytes` is the next smaller one, which
     reaches `below_pct` of the line (None: there is no smaller one), with `below_share_pct` of it
     in flight. `points` is how many sizes were tried. The link is the measured one.
     """
@@ -126,10 +126,10 @@ def in_words(found: Smallest) -> str:
 
 
 def _computed(found: Smallest) -> str:
-    """The computed sizes beside that of the sweep, which can only be one of those that were tried.
+    """The computed sizes, next to that of the sweep, which can only be one of those tried.
 
-    A buffer that setsockopt fixed has another share of window on some kernels, so of it there is
-    no advice here.
+    On some kernels a buffer fixed by setsockopt has another share of window, so there is no advice
+    for it here.
     """
     if found.series != SYSCTL:
         return ""
@@ -140,14 +140,14 @@ def _computed(found: Smallest) -> str:
     end = "receiver" if receive >= send else "sender"
     return (
         f" Computed for a full link: {receive:.2f} times the BDP at the receiver, {send:.2f} at "
-        f"the sender. With one size at both ends the {end} decides. The sweep can only name one "
-        "of its own sizes."
+        f"the sender. With the same size at both ends the {end} needs more. The sweep can only "
+        "find one of its own sizes."
     )
 
 
 def tell_smallest(table: DataFrame) -> Words:
     """The remarks as Markdown."""
-    return Words("\n\n".join(remarks(table)) or "No run here is a point of a sweep.")
+    return Words("\n\n".join(remarks(table)) or "None of these runs belongs to a sweep.")
 
 
 def remarks(table: DataFrame) -> list[str]:
@@ -156,10 +156,10 @@ def remarks(table: DataFrame) -> list[str]:
 
 
 def curve(rows: DataFrame, points_a_doubling: int = 8) -> tuple[list[float], list[float]]:
-    """What the theory has for every size between the smallest and the largest of a sweep's rows.
+    """The prediction for every size between the smallest and the largest of a sweep's rows.
 
-    The rows are of one kernel. Sizes in bytes, goodput in MiB/s; empty where the theory has no
-    word on the rows (loss, jitter).
+    The rows are of one kernel. Sizes in bytes, goodput in MiB/s; empty if the theory does not cover
+    the rows (loss, jitter).
     """
     known = rows[rows["predicted_mib_s"].notna()]
     if known.empty:

@@ -195,7 +195,7 @@ def matrix(study: Study) -> Figure:
     dressed(
         figure,
         title=title,
-        caption=f"{of_table(rows)}<br>dashed: predicted, all but the first request",
+        caption=f"{of_table(rows)}<br>dashed: predicted for all but the first request",
         height=720,
         tell=_tell_matrix(cells),
         table=_cells_table(cells),
@@ -222,7 +222,7 @@ def _cells_table(cells: dict[str, dict[Any, Any]]) -> DataFrame:
 
 
 def _step_ms(longest_ms: float) -> float:
-    """How wide a step of the matrix is: 1 ms, or 2, 5, 10 and so on if there were too many."""
+    """The width of a step of the matrix: 1 ms, or 2, 5, 10 and so on if there would be too many."""
     steps = (digit * 10.0**power for power in count() for digit in (1, 2, 5))
     return next(step for step in steps if longest_ms < MOST_STEPS * step)
 
@@ -382,12 +382,15 @@ def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
 def ladder_of_request(
     table: DataFrame, request: Series[Any], source: Source = "", *, title: str = "One request"
 ) -> Figure:
-    """The packets of one request, of a long one the first that fit: `table` are the segments of
-    the capture, `request` a row of `labs.read.flows.exchanges.exchanges`. Of a run on a link with a
-    delay the caption says where in the path the capture was taken."""
+    """The packets of one request, or the first packets of a long one.
+
+    `table` has the segments of the capture, `request` is a row of
+    `labs.read.flows.exchanges.exchanges`. For a link with a delay, the caption says where in the
+    path the packets were captured.
+    """
     rows = packets_of(table, request)
     shown = rows[:MOST_PACKETS]
-    more = "" if len(shown) == len(rows) else f", of {len(rows):,} packets the first"
+    more = "" if len(shown) == len(rows) else f", the first of {len(rows):,} packets"
     delayed = isinstance(source, Run) and source.link.asked.delay_ms
     caption = where_from(source) + (AFTER_DELAY if delayed else "")
     return drawn.ladder(

@@ -79,7 +79,7 @@ def sequence(claim: Claim, seen: Evidence) -> Finding:
     name = seen.matching(*claim.conditions)[0]
     table = requests_of(seen.run(name))
     if table.empty:
-        return not_judged(f"the capture of {name} has no request")
+        return not_judged(f"the capture of {name} contains no request")
     found = following(table, STEPS[name])
     first = float((table["request"] == 0).mean())
     measured, predicted = 100 * found.share, 100 * (1 - first)
@@ -155,7 +155,7 @@ def quick_acks(claim: Claim, seen: Evidence) -> Finding:
         return not_judged("no stall without TCP_QUICKACK either")
     only = "; only if it is set before every read, " if each <= FREE_PCT < once else "; otherwise "
     reason = (
-        f"set once, {once:.3g} % of requests stall (never set: {plain:.3g} %){only}"
+        f"if set once {once:.3g} % of requests stall (never set: {plain:.3g} %){only}"
         f"{each:.3g} % do. The option is not permanent: the kernel delays ACKs again once the "
         "client sends its next request (net/ipv4/tcp_output.c tcp_event_data_sent()). With the "
         f"route option quickack, for all connections of ab, {route:.3g} % of requests stall"
@@ -253,8 +253,8 @@ def long_delay(claim: Claim, seen: Evidence) -> Finding:
     reason = (
         f"at {asked.rate_mbit:g} Mbit/s and {asked.delay_ms:g} ms, the goodput of bulk data with "
         f"tcp_nodelay off is {100 * gain:+.1f} %, with {off.segments:,.0f} segments and "
-        f"{on.segments:,.0f} with tcp_nodelay on: full segments are never held. Small writes do "
-        f"use the link better: {writes:,} of them become {small_off.segments:,.0f} segments "
+        f"{on.segments:,.0f} with tcp_nodelay on: full segments are never held back. Small writes "
+        f"do use the link better: {writes:,} of them become {small_off.segments:,.0f} segments "
         f"instead of {small_on.segments:,.0f}, and {small_off.payload_pct:.0f} instead of "
         f"{small_on.payload_pct:.0f} % of the bytes on the link are payload; their goodput is "
         f"{100 * small_gain:+.0f} %"

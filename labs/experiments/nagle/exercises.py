@@ -16,11 +16,11 @@ from labs.read.theory.nagle import answer, wait
 
 NOTEBOOK = "03-nagle-and-delayed-ack"
 FAR_MS = 20.0
-"""The round trip of the exercise "From far away"."""
+"""The RTT of the exercise "A distant client"."""
 PAGE = Nagle()
 WAYS: dict[str, dict[str, bool]] = {"off": {}, "on": {"nodelay": True}, "quickack": {"quick": True}}
 """The arguments with which the theory describes each condition."""
-FEWER = "One round trip is missing: the held part leaves only when the ACK has arrived."
+FEWER = "One round trip is missing: the held part is sent only when the ACK has arrived."
 MORE = "One round trip too many: a connection in use needs no handshake."
 ALONE = "This is the timer alone. Add the round trips."
 TOLERANCE_PCT = 2.0
@@ -36,8 +36,8 @@ def longest_wait_ms(runs: Evidence) -> Expected:
         (held.least_ms, held.most_ms, *_median_ms(run)),
         TOLERANCE_PCT,
         checked if run is None else f"{checked}; the run {run.name}",
-        Mistake(200.0, "This is the longest delay of an ACK. Here the shortest one holds."),
-        Mistake(500.0, "This is the most that RFC 1122 permits. Linux waits less."),
+        Mistake(200.0, "This is the longest delay of an ACK. Here the shortest one applies."),
+        Mistake(500.0, "This is the maximum that RFC 1122 permits. Linux waits less."),
     )
 
 
@@ -91,6 +91,6 @@ def _hz(run: Run | None) -> int:
 
 
 def _median_ms(run: Run | None) -> tuple[float, ...]:
-    """The client's median, unless it is below what virtual time can tell."""
+    """The client's median, unless it is too short to be meaningful in virtual time."""
     found = None if run is None else results(run).p50_ms
     return () if found is None else (found,)

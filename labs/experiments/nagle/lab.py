@@ -12,7 +12,7 @@ MARGIN = Margin(
     0.95,
     1.5,
     (
-        "both wait for the kernel's timer; a machine adds the CPU time of 100 concurrent requests, "
-        "14 ms in the article, and its tick may differ"
+        "both testbeds wait for the kernel's timer; a machine adds the CPU time of 100 concurrent "
+        "requests, 14 ms in the article, and its tick may differ"
     ),
 )

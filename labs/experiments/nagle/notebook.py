@@ -153,7 +153,7 @@ def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int])
     try:
         found = capture.wireshark_flags(path, rows)
     except Missing as missing:
-        return Words(f"Wireshark's analysis is not available here: {missing}.")
+        return Words(f"Wireshark's analysis is not available: {missing}.")
     own = segments.loc[found["row"]]
     since = own["time_ns"] - own["time_ns"].iloc[0]
     seen = found.reindex(columns=["marks", "wireshark", "expert", ACK_RTT]).fillna("")

@@ -83,8 +83,8 @@ class Reader:
             raise Damaged(f"{self.path}: {self._source.fault}, before the capture begins")
         if not head:
             raise Damaged(
-                f"{self.path} is empty; a capture begins with a header of its own: "
-                "was tcpdump stopped before it had written? (-U writes at once)"
+                f"{self.path} is empty. If tcpdump was stopped before it wrote anything, use its "
+                "option -U, which writes each packet at once"
             )
         self._interfaces: Array | None = None
         if head.startswith(pcap.PCAPNG_MAGIC):
@@ -95,8 +95,8 @@ class Reader:
         form = pcap.pcap_form(head)
         if form is None:
             raise Damaged(
-                f"{self.path} is not a capture: it begins neither as pcap nor as pcapng "
-                "files do; tcpdump -w and dumpcap write such files"
+                f"{self.path} is not a capture. Allowed: pcap and pcapng files, as tcpdump -w and "
+                "dumpcap write them"
             )
         self._form = form
         self._at += pcap.FILE_HEADER_BYTES

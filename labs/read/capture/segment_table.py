@@ -100,7 +100,7 @@ class Remarks:
             if name in self.counts
         ]
         if self.cut_bytes:
-            said.append(f"the last record ends early: {self.cut_bytes:,} bytes left out")
+            said.append(f"the last record is truncated: {self.cut_bytes:,} bytes were ignored")
         if self.damaged_at is not None:
             said.append(f"damaged from byte {self.damaged_at:,} on: the rest was not read")
         return tuple(said)

@@ -140,9 +140,10 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
 def options_of(
     data: Any, at: int, end: int, header: int, flags: int, row: int, options: Any, edges: Any
 ) -> tuple[int, int, int, int]:
-    """Of the TCP header at `at`: TSval and TSecr, how many SACK blocks, and the MSS or 0.
+    """The TSval and TSecr of the TCP header at `at`, the number of SACK blocks, and the MSS or 0.
 
-    `options` holds all that a SYN says; of another segment it may hold what one before it said.
+    `options` contains all options of a SYN; for another segment it may contain those of an earlier
+    one.
     """
     if (
         header == 32

@@ -1,7 +1,7 @@
 """Horizontal bars, condition by condition, each with its predicted and its published figure.
 
-Figures are written above their bars, never behind them: on a narrow page there is no room beside a
-bar, and a mark that stands directly before a number would be read as its sign.
+Figures are written above their bars, never next to them: a narrow page has no room there, and a
+mark directly before a number would be read as its sign.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ARTICLE = f"<span style='color:{ORANGE}'>●</span>\N{NO-BREAK SPACE}article"
 
 @dataclass(frozen=True)
 class BarSeries:
-    """What one bar of each row stands for."""
+    """What one bar of each row means."""
 
     name: str
     colour: str

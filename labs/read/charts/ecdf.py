@@ -65,7 +65,7 @@ def latency(
     `series` are names and times in ms; NaN is left out, and the legend gives each median. The time
     axis is logarithmic and reaches from the shortest time to the longest. `lines_ms` are named
     times to compare with. Times below `below_ms` are drawn at one place, in a shaded strip, and
-    have no figure: on virtual time, where work takes none, they mean nothing below 1 ms.
+    have no figure: in virtual time, where computation takes none, they mean nothing below 1 ms.
     """
     known = {name: numpy.sort(_known(values)) for name, values in series.items()}
     known = {name: values for name, values in known.items() if len(values)}

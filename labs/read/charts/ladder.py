@@ -49,8 +49,8 @@ LEFT_PX, DIGIT_PX, NOTES_PX, RIGHT_PX = 22, 7, 120, 28
 """The margins: the left one holds the times, the right one the marks of packets."""
 SLANT, STALL = 0.45, 2.3
 NOTE_LETTERS = 16
-"""How many letters of a note fit beside the right line."""
-IN_ORDER = "in order of time, not to scale"
+"""How many letters of a note fit next to the right line."""
+IN_ORDER = "in chronological order, not to scale"
 RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all stalls are marked"
 COLOURS = (BLUE, GREEN)
 FLAGS = (
@@ -114,7 +114,7 @@ def ladder(
     left, stalls have their reasons. `names` are those of the client and the server. `source` is a
     run, or the text of the caption.
 
-    Raises BadInput for a stretch without packets, or with more than fit.
+    Raises BadInput for a range without packets, or with more than fit.
     """
     own, chosen = _stretch(segments, connection, rows, seconds)
     begin_ns = int(chosen["time_ns"].iloc[0])
@@ -206,7 +206,7 @@ def _stretch(
         if not known:
             raise BadInput("the capture has no TCP at all")
         raise BadInput(
-            f"no packets in that stretch: the capture has rows 0 to "
+            f"no packets in that range: the capture has rows 0 to "
             f"{len(segments) - 1} and connections 0 to {known[-1]}; choose another "
             "connection, rows or times"
         )

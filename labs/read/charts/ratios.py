@@ -23,7 +23,7 @@ from labs.read.stats.testbed_comparison import AGREE, DISAGREE, NOT_COMPARED, UN
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TITLE = "The second testbed against the first"
+TITLE = "Ratio of the second testbed to the first"
 # Colour, sign and filling differ, so that each alone tells the verdicts apart.
 LOOKS = {
     AGREE: (BLUE, "circle"),
@@ -84,7 +84,7 @@ def _tell(rows: DataFrame) -> str:
         + ("" if row["low"] != row["low"] else f", {row['verdict']}")
         for row in rows.to_dict("records")
     ]
-    return f"{TITLE}, as the ratio of their figures. {'; '.join(said)}."
+    return f"{TITLE}. {'; '.join(said)}."
 
 
 def _draw(figure: Figure, rows: DataFrame, verdict: str, colour: str, sign: str) -> None:
@@ -120,7 +120,7 @@ def _draw(figure: Figure, rows: DataFrame, verdict: str, colour: str, sign: str)
 def _words(row: dict[Any, Any]) -> str:
     if row["low"] != row["low"]:
         # The reason is the table's; here it is said that there is one.
-        counted = f": {row['counted']} runs count" if row["verdict"] == UNDECIDED else ""
+        counted = f": {row['counted']} runs counted" if row["verdict"] == UNDECIDED else ""
         return f"{row['verdict']}{counted}"
     disturbed = f", {row['disturbed']} disturbed" if row["disturbed"] else ""
     return (
@@ -135,15 +135,13 @@ def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
     most = max([high, *shown["high"].dropna()])
     room = 0.08 * (most - least)
     figure.update_xaxes(
-        title="ratio of the figures, second over first",
-        range=[least - room, most + room],
-        showgrid=True,
+        title="ratio, second over first", range=[least - room, most + room], showgrid=True
     )
     if most / max(least, 1e-9) > WIDEST:
         ticks = log_ticks(max(least, 1e-9) / 2, most * 2)
         figure.update_xaxes(
             type="log",
-            title=log_title("ratio of the figures, second over first"),
+            title=log_title("ratio, second over first"),
             autorange=True,
             range=None,
             tickvals=ticks,

@@ -60,7 +60,7 @@ def time_sequence(
     their first byte to their last; below them the line of acknowledgments, above them the edge of
     the receiver's window. `seconds` since the connection's first segment cut a stretch out. Of
     more than 4,000 segments every n-th is drawn, and all that are marked; the caption says so.
-    Raises BadInput for a connection that is not there.
+    Raises BadInput for a connection that does not exist.
     """
     own = segments[segments["connection"] == connection]
     if own.empty:
@@ -75,7 +75,7 @@ def time_sequence(
         own = own[(own["s"] >= seconds[0]) & (own["s"] <= seconds[1])]
         marked = marked.loc[own.index]
     side = _busier(own) if direction is None else direction
-    title = f"Time and sequence: what the {NAMES[side]} sends on connection {connection}"
+    title = f"Time-sequence graph: data of the {NAMES[side]} on connection {connection}"
     data = own[(own["direction"] == side) & (own["payload_bytes"] > 0)]
     if data.empty:
         return nothing(title, f"the {NAMES[side]} sends no data there")

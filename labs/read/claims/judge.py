@@ -1,9 +1,9 @@
 """From a claim and the evidence to a verdict.
 
-A lab's `claims` may have, beside JUDGES, what only it can say:
+A lab's `claims` may have, besides JUDGES, two functions that only it can provide:
 
     parameter(run, name)            a parameter that is neither of the link nor a setting, or None
-    explain(run, measured)          why the measured figure is another than the article's
+    explain(run, measured)          why the measured figure differs from the article's
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_SETTLED = "not_settled"
 """The code of the note that a run had not reached a steady state."""
 
 SAME = 0.0005
-"""A figure this near to the article's is called equal."""
+"""A figure this close to the article's is called equal."""
 
 REDUCE: Mapping[str, Callable[[list[float]], float]] = {
     "only": lambda values: values[0],
@@ -225,7 +225,7 @@ def by_column(claim: Claim, seen: Evidence) -> Finding:
         return _hardware(measured, names, seen)
     for name, column in columns.items():
         if measured[name] is None:
-            return not_judged(f"the run of {', '.join(names)} gives no {column}")
+            return not_judged(f"the run of {', '.join(names)} has no {column}")
         restless = unsettled(names, seen) if name in declared and declared[name].steady else None
         if restless is not None:
             return restless
@@ -259,7 +259,7 @@ def _hardware(
     """A figure of the author's own machine: shown next to ours, with no pass or fail."""
     reason = "this is the speed of the author's machines"
     if not names:
-        return Finding(verdict=HARDWARE, reason=f"{reason}; nothing was run here to compare")
+        return Finding(verdict=HARDWARE, reason=f"{reason}; there is no run to compare")
     excluded = [note.text for name in names for note in seen.found(name).notes if note.excludes]
     figures = _complete(measured)
     return Finding(

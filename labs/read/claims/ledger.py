@@ -4,24 +4,24 @@
     [article.parameters]          the article's own, by the names of the lab's parameters
     [[claim]]
       id, statement, expected, unit
-      tolerance_pct, tolerance_reason    how far a figure may lie from the article's, and why
-      conditions                  whose runs are looked at; `*` as in names of files
-      parameters                  which of the article's the claim rests on; "link" is all of those
-      figure_parameters           further ones that a single figure rests on, by its name
+      tolerance_pct, tolerance_reason    how far a figure may deviate from the article's, and why
+      conditions                  whose runs are judged; `*` as in names of files
+      parameters                  those that the claim depends on; "link" means all of the link's
+      figure_parameters           further ones that a single figure depends on, by its name
       requires                    by condition: columns of its results, and the values they may have
       column, reduction           judged by a column of the results, reduced over the runs; or
       judge                       by the judging function of this name
       arguments                   figures that the judging function takes
       shown                       figures that are shown, and not judged
       rows                        the article's own results: figures by condition and column
-      shown_at                    which parameters a run must share to be shown beside the article's
-                                  figures; those of the claim, if they are not given
+      shown_at                    parameters that a run must share to be shown with the article's
+                                  figures (default: those of the claim)
       hardware                    true: a figure of the author's machine, shown and not judged
       changed, source             why kernels may differ on it, and the commits
 
-`expected` and `column` are one, or several by name. There is no field for a verdict or a kernel
-that it holds on. The file is checked against article.schema.json. `figures_by_column` and
-`figure_of_claim` give the figures that can be compared with a run.
+`expected` and `column` are one, or several by name. There is no field for a verdict, or for a
+kernel on which it holds. The file is checked against article.schema.json. `figures_by_column` and
+`figure_of_claim` return the figures that can be compared with a run.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).with_name("article.schema.json")
 LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "shaped_at")
 WILD = "*?"
-"""What in a condition stands for others: the rest of a name, one sign."""
+"""Wildcards in the names of conditions: for any characters, and for one character."""
 MOST_BYTES, LONGEST_LINE = 1 << 20, 10_000
 ALLOWED = f"Allowed: a TOML file of at most {MOST_BYTES:,} bytes"
 DEEPEST = 8
 NESTED = f"it is nested too deeply. Allowed: {DEEPEST} levels"
 LARGEST = 1e300
 SHOWN = 200
-"""Characters that a message shows of a value."""
+"""The number of a value's characters that a message shows."""
 VERDICT_FIELDS = frozenset(
     {"verdict", "measured", "predicted", "factor", "reason", "witness", "word", "result"}
 )
@@ -63,7 +63,7 @@ Figure = float | str | Mapping[str, float | str]
 """One figure, or several by name; text where the article gives no number."""
 Value = float | str | None
 OwnParameter = Callable[["Run", str], Value]
-"""What a lab says of a parameter that is neither of the link nor a setting; None if nothing."""
+"""The value of a parameter that is neither of the link nor a setting, by the lab; else None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class Claim:
         """The article's one number; BadInput if `expected` is not one."""
         if isinstance(self.expected, int | float):
             return float(self.expected)
-        raise BadInput(f"{self.id}: expected is not one number, which its judge {self.judge} needs")
+        raise BadInput(f"{self.id}: expected must be one number, as its judge {self.judge} needs")
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -176,7 +176,7 @@ def read(path: Path) -> Article:
     try:
         found = tomllib.loads(_text(path))
     except Damaged as error:
-        raise BadInput(f"{path.name} is no ledger: {error}") from error
+        raise BadInput(f"{path.name} is not a ledger: {error}") from error
     except ValueError as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
     except RecursionError:
@@ -230,7 +230,7 @@ def _check_value(where: str, value: object, depth: int = 0) -> None:
     elif isinstance(value, str) and not value.isprintable():
         raise BadInput(f"{where} has a control character. Allowed: printable text in one line")
     elif isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
-        raise BadInput(f"{where} is no finite number. Allowed: {-LARGEST:g} to {LARGEST:g}")
+        raise BadInput(f"{where} is not a finite number. Allowed: {-LARGEST:g} to {LARGEST:g}")
 
 
 def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) -> Claim:
@@ -249,7 +249,7 @@ def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) ->
         raise BadInput(f"{where}: expected and column must name the same figures")
     if column is not None and not said.get("hardware") and 0 in _figures(expected):
         raise BadInput(
-            f"{where}: expected is 0, of which no tolerance in % allows anything. Give a judge"
+            f"{where}: expected is 0, for which no tolerance in % is possible. Name a judge"
         )
     plain: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in said.items()

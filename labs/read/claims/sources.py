@@ -68,7 +68,7 @@ def verdicts_from(lab: Lab, sources: Sequence[Source]) -> tuple[tuple[Verdict, S
     if lab.ledger is None:
         raise BadInput(f"the lab {lab.name} has no claims to judge")
     if not sources:
-        raise BadInput(f"there are no runs of {lab.name} to judge its claims by")
+        raise BadInput(f"there are no runs of {lab.name} with which to judge its claims")
     article = read(lab.ledger)
     judges = judges_of(lab)
     seen = [Evidence(lab, {run.condition: run for run in source.runs}) for source in sources]
@@ -89,10 +89,7 @@ def verdicts_from(lab: Lab, sources: Sequence[Source]) -> tuple[tuple[Verdict, S
 
 
 def _chosen(
-    article: Article,
-    sources: Sequence[Source],
-    places: Sequence[int],
-    on: Callable[[int], Verdict],
+    article: Article, sources: Sequence[Source], places: Sequence[int], on: Callable[[int], Verdict]
 ) -> tuple[Verdict, Source]:
     """The verdict of the first source, in the order of `places`, that has one, with the witnesses
     beside it."""
@@ -128,9 +125,9 @@ def _chosen(
 def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     """The runs of a lab in a study file, a run, a folder of runs or a packed file, newest first.
 
-    Of a folder each source has the runs of one study, with those that studies of the same
-    parameters add: conditions of `--only` count beside those of `--size`. Of repetitions the
-    median run counts. `name` is that of all sources, instead of the file of each study. BadInput
+    In a folder, each source has the runs of one study, and those that studies with the same
+    parameters add: conditions of `--only` are added to those of `--size`. Of repeated runs the
+    median one is used. `name` is that of all sources, instead of the file of each study. BadInput
     if there are no runs, or several of one condition without a study.
     """
     found = _of_studies(lab, where, name)
@@ -139,7 +136,7 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
         _check_once(runs, where)
         found = [Source(name or str(where), where, in_the_middle(lab, runs))] if runs else []
     if not found:
-        raise BadInput(f"{where} holds no run of {lab.name}. Run: labs run {lab.name} --into DIR")
+        raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
     return tuple(found)
 
 
@@ -158,7 +155,7 @@ def _check_once(runs: Iterable[Run], where: Path) -> None:
     twice = [condition for condition, count in counted.items() if count > 1]
     if twice:
         raise BadInput(
-            f"{where} holds several runs of {', '.join(twice)}, and no study that says "
+            f"{where} has several runs of {', '.join(twice)}, and no study that says "
             "which belong together. Name a study file"
         )
 

@@ -1,4 +1,4 @@
-"""What is said of a claim: a word, the figures that it rests on, and the witness.
+"""The verdict on a claim: a word, the figures that it is based on, and the witness.
 
 Where two testbeds disagree, a verdict is disputed; where they agree, it has two witnesses
 (`by_both`). Where kernels differ, it says what holds on which kernel (`by_kernel`).
@@ -28,12 +28,12 @@ DISPUTED = "disputed"
 NO_WORD = (NOT_JUDGED, HARDWARE)
 WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, HARDWARE, NOT_JUDGED)
 NOT = (DIFFERS, WRONG)
-"""Said of one kernel, these are `not` beside another kernel on which the claim holds."""
+"""For one kernel, these read `not` if the claim holds on another kernel."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """What the verdict rests on: the testbed and the kernel of the runs."""
+    """What a verdict is based on: the testbed and the kernel of the runs."""
 
     testbed: str
     kernel: str
@@ -48,9 +48,9 @@ ARITHMETIC = Witness("arithmetic", "")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a judging function says: the word, why, and the figures.
+    """The result of a judging function: the word, the reason, and the figures.
 
-    `factor` is how many times the article's figure was measured, for `differs` alone. `judged` is
+    `factor` is the measured figure divided by the article's, only for `differs`. `judged` is
     the number of the claim's figures that were judged, if not all of them. ValueError for an
     unknown word, or one without its reason or its factor: a mistake in the code.
     """
@@ -74,13 +74,13 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A claim of an article and what the runs say of it.
+    """A claim of an article, and the verdict of the runs on it.
 
     `expected` is the article's figure, `predicted` the theory's, `measured` the runs', all in
-    `unit`; None where there is none. `witness` is None if there was no run to look at.
-    `tolerance_pct` is how far a figure may lie from the article's, and `tolerance_reason` why.
-    `conditions` and `link` say which runs were judged; of the article's `figures` so many were
-    `judged`.
+    `unit`; None where there is none. `witness` is None if there was no run to judge.
+    `tolerance_pct` is how far a figure may deviate from the article's, and `tolerance_reason` why.
+    `conditions` and `link` say which runs were judged; `judged` is how many of the article's
+    `figures` were judged.
     """
 
     id: str
@@ -109,7 +109,7 @@ class Verdict:
 
     @property
     def is_known(self) -> bool:
-        """Whether it says something of the claim: a verdict, or a measured figure of hardware."""
+        """Whether it is informative: a verdict, or a measured figure of hardware."""
         return self.verdict not in NO_WORD or (
             self.verdict == HARDWARE and self.measured is not None
         )
@@ -175,7 +175,7 @@ def _series(one: Verdict) -> str:
 
 
 def _on_kernels(words: Mapping[str, str]) -> str:
-    """Each word with the kernels that it is true of: `holds on Linux 6.1, not on 6.12`."""
+    """Each word with the kernels to which it applies: `holds on Linux 6.1, not on 6.12`."""
     together: dict[str, list[str]] = {}
     for name, word in words.items():
         said = "not" if word in NOT and HOLDS in words.values() else word
@@ -297,7 +297,7 @@ def _agreed(one: Verdict, other: Verdict) -> Verdict:
 
 
 def _beside(one: Verdict, other: Verdict) -> Verdict:
-    """What two testbeds say of a figure of the author's machine: both figures, both reasons."""
+    """A figure of the author's machine on two testbeds: both figures, both reasons."""
     if not other.is_known:
         return one
     if not one.is_known:
@@ -309,7 +309,7 @@ def _beside(one: Verdict, other: Verdict) -> Verdict:
 
 
 def _measured(row: ConditionComparison) -> str:
-    """What may explain that the figures of a condition are not the same, though near."""
+    """What may explain that the figures of a condition are close, but not the same."""
     return in_words(
         facts(row.first.lab, row.first.middle),
         facts(row.second.lab, row.second.middle),

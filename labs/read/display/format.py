@@ -34,7 +34,7 @@ UNITS = {
     "_ms": "ms",
     "_s": "s",
 }
-"""The unit that the end of a column's name stands for; longer ends first."""
+"""The unit that the ending of a column's name means; longer endings first."""
 ABBREVIATIONS = {
     "acks": "ACKs",
     "bdp": "BDP",

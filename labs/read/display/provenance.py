@@ -63,7 +63,7 @@ def of_table(table: Any) -> str:
 
 @dataclass(frozen=True)
 class _Link:
-    """What a caption says of the link of a run."""
+    """What a caption says about the link of a run."""
 
     condition: str
     ok: bool
@@ -106,7 +106,7 @@ def _rate(link: _Link) -> float:
 
 
 def _figures(links: list[_Link]) -> str:
-    """The median round-trip time and rate of links that are alike."""
+    """The median round-trip time and rate of similar links."""
     rtt, rate = (median(map(of, links)) for of in (lambda link: link.rtt_ms, _rate))
     if not rate:
         return milliseconds(rtt)

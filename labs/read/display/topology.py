@@ -34,9 +34,9 @@ def topology(*, rate_mbit: float | None = None, delay_ms: float | None = None) -
     ]
     data = "data" + (f": {', '.join(link)}" if link else "")
     told = (
-        "Topology. The server sends a file to the client. The data passes the server's send "
-        "buffer, then htb and netem, which apply rate and delay on the server's device, then the "
-        "client's receive buffer. ACKs return without delay."
+        "Topology. The server sends a file to the client. The data passes through the server's "
+        "send buffer, then htb and netem, which apply rate and delay on the server's device, then "
+        "the client's receive buffer. ACKs return without delay."
     )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH_PX} {HEIGHT_PX}" role="img" '

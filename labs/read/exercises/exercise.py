@@ -54,7 +54,7 @@ class Exercise:
     """A question of a notebook whose answer is checked.
 
     `name` is the variable in the notebook's answer cell, `notebook` the stem of its file, `asks`
-    the question in a few words. A numeric answer has a `unit`; any other is one of `choices`.
+    a short form of the question. A numeric answer has a `unit`; any other is one of `choices`.
     """
 
     name: str

@@ -26,7 +26,7 @@ OTHER_UNITS: dict[str, dict[str, float]] = {
     "MiB/s": {"MB/s": MIB / 1e6, "bytes/s": MIB, "Mbit/s": 8 * MIB / 1e6, "bit/s": 8 * MIB},
     "KiB": {"kB": KIB / 1e3, "MiB": KIB / MIB, "bytes": KIB, "bits": 8 * KIB},
     "ms": {"s": 1e-3, "us": 1e3},
-    "%": {"shares of 1": 1e-2},
+    "%": {"fractions of 1": 1e-2},
 }
 FACTORS = {
     2.0: "twice the right value",
@@ -61,7 +61,7 @@ class Graded:
 
 
 def judge(exercise: Exercise, answer: Answer | None, expected: Expected) -> Graded:
-    """Judge an answer; None is one that was not given."""
+    """Judge an answer; None means that there is none."""
     if answer is None:
         return Graded(exercise, None, MISSING, _asked_for(exercise), expected.checked)
     if isinstance(answer, str) != bool(exercise.choices):

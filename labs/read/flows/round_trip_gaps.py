@@ -1,5 +1,4 @@
-"""The gaps of a capture that are as long as a round trip explains, and that are therefore no
-stalls."""
+"""The gaps of a capture that a round trip explains, and that are therefore not stalls."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ RESPONSE: Final = "request and response"
 ACKS: Final = "sender waits for ACKs"
 CLOSE: Final = "close"
 ROW_BYTES: Final = 500
-"""What a row takes while the table is made; measured."""
+"""Memory per row while the table is made; measured."""
 COLUMNS: Final = ("connection", "at_ns", "gap_ms", "before", "after", "what")
 
 

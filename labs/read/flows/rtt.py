@@ -18,7 +18,7 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     `segments` is a table of segments (`labs.capture.read`). Columns: `row` (its label there),
     `connection`, `direction` (0 from the client), `at_ns`, `payload_bytes`, `ms` (NaN if no ACK
     of it was captured), `acked_by` (the label of that ACK, or missing). Segments that were
-    retransmitted, in part or joined with others, are left out, because the ACK may be of either
+    retransmitted, in part or joined with others, are omitted, because the ACK may be of either
     transmission (RFC 6298 3, Karn's algorithm). So is data with a SYN or a FIN, because the ACK may
     be of the flag.
     """

@@ -1,7 +1,7 @@
 """Stalls: the gaps of connections in which nothing was sent, who waited for whom, and for what.
 
 Each reason is explained in words, with its source in the kernel (`explained`). Gaps that a round
-trip explains are no stalls; labs/read/flows/round_trips.py finds them.
+trip explains are not stalls; labs/read/flows/round_trips.py finds them.
 
 Only the segments of a capture are used. The place of the capture matters: at the sender, a gap that
 a timer ended is followed by a retransmission; at the receiver, the whole gap is visible only if
@@ -114,12 +114,12 @@ EXPLANATIONS: Final = {
         "RFC 5681 3.2, RFC 8985",
     ),
     ROUND_TRIP: Explanation(
-        "The segments are in flight, and so is the answer to them: the gap is the delay of the "
+        "The segments or their acknowledgement are still in flight: the gap is the delay of the "
         "path.",
         "tcp_cwnd_test (net/ipv4/tcp_output.c), if the sender waits for its congestion window",
     ),
     APPLICATION: Explanation(
-        "TCP held nothing back: the program on the side that sends next had not written before.",
+        "TCP held nothing back: the program that sends next had not written its data before.",
         "tcp_sendmsg_locked (net/ipv4/tcp.c)",
     ),
     IDLE: Explanation(

@@ -172,7 +172,7 @@ class Httping:
     """The times of the requests that were answered, in ms, in their order.
 
     `connects` were tried and `answered` of them succeeded; `min_ms`, `mean_ms`, `max_ms` are
-    httping's own summary. None for what it did not come to print.
+    httping's own summary. None for what it did not print.
     """
 
     times_ms: tuple[float, ...]
@@ -184,7 +184,7 @@ class Httping:
 
 
 def httping(text: str) -> Httping:
-    """Read the output of one httping; Damaged when it is none at all."""
+    """Read the output of one httping; Damaged if it is something else."""
     if _HTTPING_BEGIN.search(text) is None:
         raise Damaged("not the output of httping: no line begins with 'PING '")
     counts, summary = _HTTPING_COUNTS.search(text), _HTTPING_SUMMARY.search(text)
@@ -209,7 +209,7 @@ class WgetRow:
 
 @dataclass(frozen=True)
 class Wget:
-    """What one wget logged; None for what it did not come to write before it was stopped.
+    """What one wget logged; None for what it had not written when it was stopped.
 
     `mean_mib_s` is wget's own mean, `duration_s` its own duration (three digits at most);
     `rows` the progress, one entry for each full row of dots.
@@ -228,7 +228,7 @@ class Wget:
 
 
 def wget(text: str) -> Wget:
-    """Read the log of one download; Damaged when it is no log of wget at all."""
+    """Read the log of one download; Damaged if it is not a log of wget."""
     status, length, saved = (
         _WGET_STATUS.search(text),
         _WGET_LENGTH.search(text),
@@ -281,10 +281,10 @@ def fetch(said: object) -> dict[str, Any]:
     Times are in order, and the timeline rises in time and in bytes, up to the body's.
     """
     if not isinstance(said, dict):
-        raise Damaged("not what the client of the labs writes: not an object")
+        raise Damaged("not the output of the labs' client: not a JSON object")
     for name in (*_FETCH_WHOLE, *(name for name in _FETCH_LATER if name in said)):
         if not _is_whole(said.get(name)):
-            raise Damaged(f"{name} is not a whole number of 0 to 2^63 - 1")
+            raise Damaged(f"{name} is not a whole number from 0 to 2^63 - 1")
     points = said.get("timeline")
     if not isinstance(points, list) or not all(map(_is_point, points)):
         raise Damaged("timeline is not a list of moments and bytes")
@@ -294,7 +294,7 @@ def fetch(said: object) -> dict[str, Any]:
         raise Damaged("its times are not in order")
     steps = pairwise([*points, last])
     if any(at > later or had > more for (at, had), (later, more) in steps):
-        raise Damaged("timeline does not rise up to end_ns and bytes")
+        raise Damaged("timeline does not increase to end_ns and bytes")
     return said
 
 

@@ -1,7 +1,7 @@
 """Rows from the sampler's `samples.bin`: raw inet_diag messages, decoded on reading.
 
 A record is u64le at_ns, u32le length, then one SOCK_DIAG_BY_FAMILY message without its nlmsghdr:
-struct inet_diag_msg and netlink attributes. Two of these are what the kernel says of a socket:
+struct inet_diag_msg and netlink attributes. Two of these describe a socket:
 `struct tcp_info` of any length, and its memory (skmem).
 Source: include/uapi/linux/inet_diag.h; net/ipv4/inet_diag.c inet_sk_diag_fill();
 include/uapi/linux/tcp.h, struct tcp_info, from 3.x (104 bytes) over 6.1 (232), 6.12 (248) to 6.18
@@ -48,7 +48,7 @@ _CODES = "8B" + "24I" + "4Q" + "6I" + "4Q" + "2I" + "2Q" + "6I" + "2H" + "9I"
 
 @dataclass(frozen=True)
 class TcpInfo:
-    """What the kernel tells of one TCP connection; None where the kernel has no such field.
+    """What the kernel reports about one TCP connection; None if the kernel has no such field.
 
     Times are microseconds or milliseconds as the names say, rates bytes per second, windows and
     sizes bytes, queues of the sender segments. `options` are the bits of TCPI_OPT_*;
@@ -331,7 +331,7 @@ def samples(data: bytes) -> tuple[Sample, ...]:
 def sample(at_ns: int, message: bytes) -> Sample:
     """Decode one message (struct inet_diag_msg and attributes); Damaged when it is cut short."""
     if len(message) < _MESSAGE.size:
-        raise Damaged(f"an inet_diag message of {len(message)} bytes; it has at least 72")
+        raise Damaged(f"an inet_diag message of {len(message)} bytes. Allowed: at least 72")
     (
         family,
         state,
@@ -384,7 +384,7 @@ def _attributes(message: bytes) -> Iterator[tuple[int, bytes]]:
     while at + _ATTRIBUTE.size <= end:
         length, kind = _ATTRIBUTE.unpack_from(message, at)
         if length < _ATTRIBUTE.size or at + length > end:
-            raise Damaged(f"an inet_diag attribute of {length} bytes where {end - at} are left")
+            raise Damaged(f"an inet_diag attribute of {length} bytes, with {end - at} bytes left")
         yield kind & 0x3FFF, message[at + _ATTRIBUTE.size : at + length]
         at += (length + 3) & ~3
 

@@ -36,7 +36,7 @@ SHORT = {
 class CpuTimes:
     """The time of a CPU in ticks of USER_HZ: all of it, and of that idle and stolen.
 
-    Source: fs/proc/stat.c show_stat(); guest time stands in user time already.
+    Source: fs/proc/stat.c show_stat(); user time already includes guest time.
     """
 
     total: int
@@ -50,13 +50,13 @@ class CpuTimes:
 
     @property
     def busy_pct(self) -> float | None:
-        """The share that was worked in; None if no time has passed."""
+        """The busy share; None if no time has passed."""
         worked = self.total - self.idle - self.stolen
         return 100 * worked / self.total if self.total > 0 else None
 
     @property
     def stolen_pct(self) -> float | None:
-        """The share that the machine below gave to others; None if no time has passed."""
+        """The share that the host gave to other guests (steal time); None if no time has passed."""
         return 100 * self.stolen / self.total if self.total > 0 else None
 
 
@@ -136,7 +136,7 @@ def machines(said: object) -> dict[str, dict[str, Any]]:
 def _as_text(name: str, value: object) -> str:
     if isinstance(value, str):
         return value
-    raise Damaged(f"{name} has an entry that is not a text")
+    raise Damaged(f"{name} has an entry that is not a string")
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,11 @@ class Sampling:
 
 
 def sampling(said: object) -> Sampling:
-    """Read what the sampler says of itself at its end; Damaged for another shape."""
+    """Read what the sampler reports about itself at its end; Damaged for another shape."""
     match said:
         case {"samples": int(samples), "mean_period_ms": int() | float() as period_ms}:
             return Sampling(samples, float(period_ms))
-    raise Damaged("not what a sampler says at its end: it lacks samples or mean_period_ms")
+    raise Damaged("not a sampler's report: it lacks samples or mean_period_ms")
 
 
 def counters(text: str) -> dict[str, int]:

@@ -178,7 +178,7 @@ class Socket:
 
     `info` holds the fields of TCP_INFO that were printed, by names with units (ss leaves out what
     is zero); `details` what describes the socket (uid, ino, sk, cgroup, ...), as text. `state` is
-    "" where ss was asked for one state only and prints none.
+    "" if ss was started for one state only and prints none.
     """
 
     state: str
@@ -244,11 +244,11 @@ def rows(text: str) -> tuple[Socket, ...]:
 def blocks(text: str) -> tuple[Block, ...]:
     """The blocks of an `ss.txt`: a line `@ <at_ns> <mark or ->`, then what `ss` printed.
 
-    Raises Damaged for text before the first such line, or for a line that is no socket. A last
+    Raises Damaged for text before the first such line, or for a line that is not a socket. A last
     line that was cut short (no line end) is damage too.
     """
     if text and not text.endswith("\n"):
-        raise Damaged("ss.txt ends in the middle of a line: the run was cut; make it again")
+        raise Damaged("ss.txt ends in the middle of a line: it was truncated. Repeat the run")
     found: list[Block] = []
     head: tuple[int, str] | None = None
     lines: list[str] = []
@@ -271,11 +271,11 @@ def _close(found: list[Block], head: tuple[int, str] | None, lines: list[str]) -
     if head is not None:
         found.append(Block(head[0], head[1], rows("\n".join(lines))))
     elif any(line.strip() for line in lines):
-        raise Damaged("ss.txt does not begin with a line '@ <at_ns> <mark>': it was changed")
+        raise Damaged("ss.txt does not begin with a line '@ <at_ns> <mark>': it was edited")
 
 
 def _records(text: str) -> Iterator[tuple[int, str]]:
-    """One string a socket: its first line and the indented ones below it."""
+    """One string per socket: its first line and the indented ones below it."""
     started: tuple[int, list[str]] | None = None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip() or "Recv-Q" in line:

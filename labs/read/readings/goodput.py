@@ -1,5 +1,5 @@
-"""A download as its client saw it: when the body began and ended, and how it grew; what of it the
-client's kernel counted."""
+"""A download as its client saw it: when the body began and ended, how it grew, and the bytes that
+the client's kernel counted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Download:
     """The body of one reply; times are nanoseconds of the client's CLOCK_REALTIME.
 
     `timeline` are moments and the bytes had by then, from (first_byte_ns, 0) to (end_ns,
-    bytes). `own_mib_s` is what the client itself says of its speed, in MiB/s, if it says it;
+    bytes). `own_mib_s` is the client's own figure of its speed, in MiB/s, if it prints one;
     `counted`, that the bytes are the kernel's, for a client that was ended before it could say.
     """
 
@@ -63,7 +63,7 @@ class Download:
     def goodput_over_time(self, step_s: float) -> tuple[list[float], list[float]]:
         """Goodput of each whole step of the body: seconds since `started_ns` at its end, bytes/s.
 
-        The last step is left out where there are others: the burst that ends a file is no rate.
+        The last step is omitted if there are others: the burst that ends a file is not a rate.
         """
         count = int(self.duration_s / step_s)
         ends = numpy.arange(count) * step_s if count > 1 else numpy.array([0, self.duration_s])
@@ -77,7 +77,7 @@ class Download:
 
 
 def download(run: Run) -> Download:
-    """Read the download of a run, whoever was the client."""
+    """Read the download of a run, with any client."""
     fetched = run.fetch()
     return from_wget(run) if fetched is None else from_fetch(fetched)
 
@@ -143,9 +143,9 @@ def from_wget(run: Run) -> Download:
 def received_bytes(run: Run) -> int | None:
     """Payload that TCP of the client received, from its IP counters; None if they are not there.
 
-    IpExtInOctets counts one header for what GRO joined, and IpInReceives counts that as one
-    (net/ipv4/ip_input.c ip_rcv_core()), so headers are subtracted a packet as the stack saw it.
-    The head of the HTTP reply is payload too; segments that came twice count twice.
+    IpExtInOctets counts one header for segments coalesced by GRO, and IpInReceives counts them as
+    one packet (net/ipv4/ip_input.c ip_rcv_core()), so one header is subtracted per packet of the
+    stack. The HTTP header is payload too; segments received twice count twice.
     """
     counted = run.nstat("client")
     if "IpExtInOctets" not in counted or "IpInReceives" not in counted:
@@ -156,7 +156,7 @@ def received_bytes(run: Run) -> int | None:
 
 
 def own_socket(samples: DataFrame, counter: str) -> DataFrame:
-    """The samples of the socket that carried most, by a counter that only grows.
+    """The samples of the socket that carried the most, by a counter that only grows.
 
     The check of the link before a run leaves sockets that close while the samplers start.
     """
@@ -171,7 +171,7 @@ def own_socket(samples: DataFrame, counter: str) -> DataFrame:
 
 
 def _reached(points: Sequence[tuple[int, int]], size: int) -> int:
-    """When `size` is reached, going on from the last point as over the second before it."""
+    """When `size` is reached, extrapolated from the second before the last point."""
     last_ns, last = points[-1]
     before_ns, before = next(
         (point for point in points if last_ns - point[0] <= SECOND_NS), points[-1]

@@ -46,8 +46,8 @@ def carried(path: Path, port: int) -> Carried:
 def goodputs(run: Run, seen: Download) -> dict[str, float]:
     """Goodput in bytes/s by each instrument that the run has.
 
-    Counters have no clock: their bytes are divided by the client's time. They are left out if the
-    client could not say its bytes and they replace it. The capture at the client gives two: its
+    Counters have no clock: their bytes are divided by the client's time. They are omitted if they
+    replace bytes that the client could not report. The capture at the client gives two figures: its
     bytes by the client's time, and by its own, from the first segment with payload to the last.
     """
     if seen.goodput_bytes_s is None:
@@ -71,7 +71,7 @@ def goodputs(run: Run, seen: Download) -> dict[str, float]:
 
 
 def apart_pct(found: dict[str, float]) -> float | None:
-    """How far the other instruments are from the client at most, in % of what the client says."""
+    """The largest deviation of the other instruments from the client, in % of its figure."""
     others = [value for name, value in found.items() if name != "client"]
     if "client" not in found or not others:
         return None
@@ -153,7 +153,7 @@ def shaper_drops(run: Run) -> int:
 
 
 def capture_losses(run: Run) -> int:
-    """Packets that tcpdump says the kernel did not hand to it, over all captures of the run."""
+    """Packets that the kernel dropped before tcpdump got them, over all captures of the run."""
     lost = 0
     for host in run.hosts:
         name = f"{host}/tcpdump.txt"

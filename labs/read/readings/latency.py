@@ -1,4 +1,4 @@
-"""How long the answers of a run took, as its client says."""
+"""The response times of a run, as its client reports them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from labs.read.runs.raw_files import AB_REPORT, ASK, ab_percentiles
 from labs.read.runs.run import Run
 
 SMALLEST_MS = 1.0
-"""On virtual time work takes next to none: what is shorter than this is not judged."""
+"""In virtual time computation takes almost no time: shorter times than this are not judged."""
 AB, OWN = "client/ab.txt", "client/ask.json"
 
 
@@ -64,5 +64,5 @@ def _of_our_own(run: Run) -> Latency:
 
 
 def _quantile(ordered: Sequence[float], percent: int) -> float:
-    """As ab takes it: the request at that share of all, none between two."""
+    """As ab computes it: the time of the request at that rank, without interpolation."""
     return ordered[min(int(0.5 + len(ordered) * percent / 100), len(ordered) - 1)]

@@ -1,14 +1,13 @@
 """A folder of runs as one file, and such a file read as a folder.
 
-What is packed has the same bytes wherever and whenever it is packed: the file holds a RUNS folder,
-which is the run folders, and studies/ where studies were packed. Names are sorted; times, owners
-and modes are fixed. host.json, which tells of the machine, is left out unless it is asked for; the
-seal holds without it.
+The same content always gives the same bytes: the file contains a RUNS folder, that is, the run
+folders, and studies/ if studies were packed. Names are sorted; times, owners and modes are fixed.
+host.json, which describes the machine, is omitted unless requested; the seal does not cover it.
 
-A packed file is unpacked into a folder of its own that is gone when the process ends, also by
-SIGTERM or SIGHUP; what a killed process left is cleared by the next that unpacks. It may come from
-anybody: only plain files with names inside the folder are taken, within limits of number, length,
-size and compression that packing keeps, too.
+A packed file is unpacked into a folder of its own, which is removed when the process ends, also by
+SIGTERM or SIGHUP; what a killed process left is removed by the next one that unpacks. It may come
+from an untrusted source: only plain files with names inside the folder are accepted, within limits
+on number, length, size and compression that packing respects, too.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ PREFIX = "labs-unpacked-"
 HELD = ExitStack()
 atexit.register(HELD.close)
 RUN_FOLDER = re.compile(r"-[0-9a-f]{12}$")
-# What the readers of compressed and tar files raise for content that is none.
+# What the readers of compressed and tar files raise for other content.
 CUT = (
     tarfile.TarError,
     EOFError,
@@ -94,16 +93,16 @@ def pack(what: str | Path, out: str | Path, *, with_host: bool = False) -> Packe
     """Pack a run folder, a study file with its runs, or a whole RUNS folder into `out`.
 
     `out` ends in .tar.gz or .tar.xz and is replaced once the new file is whole. Every run is
-    verified first: BadInput for what holds no run or a study that is not finished, Damaged for a
+    verified first: BadInput for a path without runs or an incomplete study, Damaged for a
     run that was changed.
     """
     out = Path(out)
     if not out.name.endswith(ENDINGS):
-        raise BadInput(f"{out} does not end in {', '.join(ENDINGS)}; name the packed file so")
+        raise BadInput(f"{out}: the name of a packed file must end in {' or '.join(ENDINGS)}")
     found = contents(Path(what), with_host=with_host)
     folders = {path.parent.resolve() for path in found.values() if isinstance(path, Path)}
     if out.resolve().parent in folders:
-        raise BadInput(f"{out} lies inside a run; name a file outside of the folders of runs")
+        raise BadInput(f"{out} is inside a run. Name a file outside the run folders")
     _check_limits(found)
     with whole_file(out) as file, _compressed(file, out) as stream:
         _write(found, stream)
@@ -131,7 +130,7 @@ def _check_limits(found: Contents) -> None:
 def contents(what: Path, *, with_host: bool = False) -> Contents:
     """Return what would be packed of a run, a study file or a RUNS folder, verified."""
     if is_packed(what):
-        raise BadInput(f"{what} is packed already; copy it as it is")
+        raise BadInput(f"{what} is already packed. Copy the file")
     if what.is_file():
         return _of_study(open_study(what), with_host)
     if what.is_dir() and is_run(what):
@@ -145,13 +144,13 @@ def contents(what: Path, *, with_host: bool = False) -> Contents:
         found |= _of_run(run, with_host)
     if not found:
         raise BadInput(
-            f"{what} holds no runs; name a run, a study file or a folder given to --into"
+            f"{what} contains no runs. Name a run, a study file or a folder given to --into"
         )
     return found
 
 
 def count_runs(found: Contents) -> int:
-    """How many runs a packed file with these contents holds."""
+    """The number of runs in a packed file with these contents."""
     return sum(name.endswith(f"/{SEAL}") for name in found)
 
 
@@ -164,8 +163,8 @@ def _of_study(study: StudyFile, with_host: bool) -> Contents:
     for folder in study.folders():
         if not is_run(folder):
             raise BadInput(
-                f"the study {study.name} is not finished: {folder.name} is not made "
-                "yet; `labs run` with its parameters goes on with it"
+                f"the study {study.name} is not complete: {folder.name} is missing. "
+                "`labs run` with its parameters resumes it"
             )
         found |= _of_run(folder, with_host)
     return found
@@ -210,8 +209,8 @@ def runs_folder(folder: str | Path) -> Path:
     if path.is_dir() and os.access(path, os.R_OK | os.X_OK):
         return path
     raise BadInput(
-        f"{folder} is no folder of runs that can be read; name the folder that was "
-        "given to --into, or a packed file"
+        f'cannot read "{folder}": not a folder of runs. Name a folder given to --into, or a packed '
+        "file"
     )
 
 
@@ -248,8 +247,8 @@ def is_packed(path: Path) -> bool:
 def unpacked(packed: Path) -> Path:
     """Return the RUNS folder in a packed file; it lives as long as this process.
 
-    Raises Damaged if the file is cut short, holds anything but plain files, or goes beyond a limit
-    of this module; Missing if there is no room for what it holds.
+    Raises Damaged if the file is truncated, contains anything but plain files, or exceeds a limit
+    of this module; Missing if there is no room for its content.
     """
     found = packed.resolve().stat()
     return _unpacked(packed.resolve(), found.st_mtime_ns, found.st_size)
@@ -267,8 +266,8 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
                 _unpack(packed, size, content)
         except CUT as error:
             raise Damaged(
-                f"{packed} cannot be unpacked: it was cut short or is no packed file; copy "
-                "or pack it again"
+                f"{packed} cannot be unpacked: it is truncated or not a packed file. Copy or pack "
+                "it again"
             ) from error
         runs = _runs_in(content, packed)
         HELD.push(stack.pop_all())
@@ -325,10 +324,10 @@ class _Bounded:
 
 def _too_large(packed: Path) -> Damaged:
     return Damaged(
-        f"{packed} holds more than packed runs can. Allowed: {MOST_MEMBERS} files, "
+        f"{packed} exceeds the limits of packed files. Allowed: {MOST_MEMBERS} files, "
         f"{MOST_FILE_BYTES >> 30} GiB each, {MOST_UNPACKED_BYTES >> 30} GiB together, and "
-        f"{MOST_TIMES_LARGER} times the size of the packed file. Nothing of it is used; unpack it "
-        "with tar if you trust its source, and name the folder"
+        f"{MOST_TIMES_LARGER} times the size of the packed file. Nothing was unpacked. If you "
+        "trust its source, unpack it with tar and name the folder"
     )
 
 
@@ -368,7 +367,7 @@ class _Xz(io.RawIOBase):
 @contextmanager
 def _expanded(packed: Path) -> Iterator[IO[bytes]]:
     if not os.access(packed, os.R_OK):
-        raise BadInput(f"{packed} cannot be read; ask its owner for the right to")
+        raise BadInput(f"{packed} cannot be read. Ask its owner for permission")
     with packed.open("rb") as file:
         if packed.name.endswith(".xz"):
             yield cast(IO[bytes], _Xz(file))
@@ -393,7 +392,7 @@ def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> No
         path.parent.mkdir(parents=True, exist_ok=True)
         out = path.open("xb")
     except (FileExistsError, NotADirectoryError) as error:
-        raise Damaged(f"the packed file holds {member.name!r} twice; pack it again") from error
+        raise Damaged(f"the packed file contains {member.name!r} twice. Pack it again") from error
     with out:
         shutil.copyfileobj(file, out)
 
@@ -426,5 +425,5 @@ def _runs_in(content: Path, packed: Path) -> Path:
         if (folder / STUDIES).is_dir() or any(map(is_run, entries)):
             return folder
         if len(entries) != 1 or not entries[0].is_dir():
-            raise BadInput(f"{packed} holds no run; `labs runs pack` packs runs")
+            raise BadInput(f"{packed} contains no run. Pack runs with `labs runs pack`")
         folder = entries[0]

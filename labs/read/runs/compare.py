@@ -19,7 +19,7 @@ from labs.read.runs.schemas import open_study
 
 IDENTICAL, EQUAL, CHANGED = "identical", "equal", "changed"
 GRADES = (IDENTICAL, EQUAL, CHANGED)
-# What a row of results says of the run itself; the inputs are compared on their own.
+# What a row of results says about the run itself; the inputs are compared on their own.
 OF_THE_RUN = frozenset(
     {"lab", "condition", "testbed", "kernel", "source", "key", "digest", "link", "path"}
 )
@@ -73,20 +73,20 @@ class Pair:
     def _why_of_equal_inputs(self) -> str:
         """What is known of two runs that differ although their inputs do not."""
         if self.a.testbed != "virtual":
-            return "runs on real time do not repeat to the byte: compare testbeds by repetitions"
+            return "runs in real time do not repeat to the byte: compare testbeds by repetitions"
         about = [_machine(run) for run in (self.a, self.b)]
         differing = [str(change) for change in changes(*about)]
         said = (
-            f"by host.json these differ: {', '.join(differing)}"
+            f"according to host.json these differ: {', '.join(differing)}"
             if differing
             else (
-                "host.json tells no difference" if all(about) else "host.json is not there for both"
+                "host.json shows no difference" if all(about) else "one run or both lack host.json"
             )
         )
         return (
-            "something that is no input reached the run, or a file was edited and sealed again; "
-            f"{said}. Repeat both with --fresh on one machine; docs/reproducibility.md has what "
-            "is known to matter"
+            "something that is not an input affected a run, or a file was edited and sealed again; "
+            f"{said}. Repeat both with --fresh on one machine; docs/reproducibility.md lists the "
+            "known exceptions"
         )
 
     def as_json(self) -> dict[str, object]:
@@ -139,7 +139,7 @@ def compare(a: str | Path, b: str | Path, results_of: Callable[[Run], Results]) 
 
     A side is a run folder, a study file, a RUNS folder (the newest study of each lab; all runs if
     it holds no study) or a packed file of any of these. `results_of` computes the results of a
-    run as its lab does. Raises BadInput if a side holds no run, if no run is
+    run as its lab does. Raises BadInput if a side has no runs, if no run is
     on both sides, or if it is not clear which runs belong together; Damaged for a damaged run.
     """
     together, only_a, only_b = _paired(side(a), side(b))
@@ -173,7 +173,7 @@ def _opened(what: str | Path, of_folder: Callable[[Path], list[Path]]) -> list[R
         folders = of_folder(runs_folder(path))
     if not folders:
         raise BadInput(
-            f"{what} holds no run yet; name a run, a study file, a folder given to "
+            f"{what} contains no run. Name a run, a study file, a folder given to "
             "--into or a packed file"
         )
     return [open_run(folder) for folder in folders]
@@ -245,11 +245,11 @@ def _measured(results: Results) -> Results:
 
 
 OF_THE_MACHINE = ("cpu", "uname", "cpus")
-"""What host.json tells of a machine, beside when and how busy it was."""
+"""What host.json says about a machine, besides its load and the time."""
 
 
 def _machine(run: Run) -> dict[str, object]:
-    """What host.json tells of the machine that made a run; empty if it is not there."""
+    """What host.json says about the machine that performed a run; empty if it is missing."""
     try:
         said = read_json(run.path / HOST)
     except Damaged:
@@ -261,7 +261,7 @@ SHOWN = 6
 
 
 def _in_short(inputs: Sequence[Change]) -> Iterator[str]:
-    """The inputs that differ; of many tools or libraries, how many one side alone has."""
+    """The inputs that differ; for many tools or libraries, how many only one side has."""
     for group, many in groupby(inputs, key=lambda change: change.name.partition(".")[0]):
         found = list(many)
         alone = {
@@ -280,7 +280,7 @@ def _changed_files(a: Run, b: Run) -> list[str]:
 
 
 def _changed_inputs(a: Run, b: Run) -> Iterator[Change]:
-    """The inputs that differ; of a tool its version, where that says more than the digest."""
+    """The inputs that differ; for a tool its version, if it differs, instead of its digest."""
     differing = changes(a.inputs, b.inputs)
     if not differing and a.key != b.key:
         yield Change("key", a.key, b.key)  # null here, and no such entry there
@@ -294,7 +294,7 @@ def _changed_inputs(a: Run, b: Run) -> Iterator[Change]:
 
 
 def changes(a: Mapping[str, object], b: Mapping[str, object]) -> list[Change]:
-    """The values in two nests of them that differ, under dotted names."""
+    """The values that differ in two nested mappings, under dotted names."""
     left, right = dict(_flat(a)), dict(_flat(b))
     every = (
         Change(name, left.get(name), right.get(name)) for name in dict.fromkeys([*left, *right])

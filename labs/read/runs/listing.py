@@ -18,7 +18,7 @@ class Entry:
 
     `kind` is "run" or "study"; `problem` says in one line why it cannot be used, and what it could
     not say is then empty. `kernel` is the release that ran. `newest` is for studies: the one that
-    `labs.studies` would go on with; `runs` how many it plans, `missing` how many are not made yet.
+    `labs.studies` would resume; `runs` is the number of planned runs, `missing` of missing ones.
     """
 
     kind: str

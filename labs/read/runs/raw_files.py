@@ -77,7 +77,7 @@ READERS: Mapping[str, Reader[object]] = {
 
 
 AB_PERCENTILES = "ab.csv"
-"""Read with the report beside it, and after that."""
+"""Read with the report next to it, and after that."""
 
 
 def read(path: Path, reader: Reader[T]) -> T:
@@ -111,5 +111,5 @@ def _read(content: bytes, reader: Reader[T]) -> T:
 
 
 def ab_percentiles(report: http_clients.Ab) -> Reader[dict[int, float]]:
-    """A reader of the file that ab -e wrote beside a report."""
+    """A reader of the file that ab -e wrote next to a report."""
     return as_text(partial(http_clients.ab_percentiles, requests=report.complete))

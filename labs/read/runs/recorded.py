@@ -1,6 +1,6 @@
 """The recorded runs that come with the project: packed files of runs, one or more per lab.
 
-In a clone they are in `data/` beside the package, in an installed package in `labs/recorded`.
+In a clone they are in `data/` next to the package, in an installed package in `labs/recorded`.
 SHA256SUMS names every file there, for `sha256sum -c SHA256SUMS` as well as for `check`.
 LAB.tar.xz has the runs of a lab, LAB-WORD.tar.xz further runs of it. `labs runs record` writes
 both.
@@ -61,13 +61,13 @@ def places(lab: str, data: Path | None = None) -> list[Path]:
 
 
 def folder() -> Path:
-    """Return the folder of recorded data; Missing if this installation came without."""
+    """Return the folder of recorded data; Missing if this installation has none."""
     package = Path(__file__).parents[2]
     for found in (package.parent / "data", package / "recorded"):
         if (found / SUMS).is_file():
             return found
     raise Missing(
-        f"there is no recorded data beside {package}. Install the package with its data. {LIVE}"
+        f"there is no recorded data next to {package}. Install the package with its data. {LIVE}"
     )
 
 
@@ -80,7 +80,7 @@ def matching(
     memory_mib: int,
     data: Path | None = None,
 ) -> list[Run]:
-    """Find a recorded run for each condition, given as it stands in the inputs of a run.
+    """Find a recorded run for each condition, which is given in the form of a run's inputs.
 
     Name, link, sysctls, settings, seed (of the draw) and memory must be equal; the kernel is named
     as a user names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded
@@ -149,8 +149,8 @@ def _differences(requested: Mapping[str, Any], run: Run) -> list[str]:
 
 
 def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
-    """Whether a user who names a kernel so means this one, whose package's revision a run may not
-    say (6.1.192 for 6.1.192-2)."""
+    """Whether the name that a user gave for a kernel means this one; a run may lack the revision
+    of its package (6.1.192 for 6.1.192-2)."""
     version, read = kernel["version"], read_kernel_spec(wish)
     return read.matches(version, kernel["digest"]) or (
         read.form == "source" and version == release_of(wish)
@@ -197,7 +197,7 @@ def file_for(what: Path, data: Path, name: str | None = None) -> Path:
     if len(found) != 1:
         raise BadInput(
             f"{what} has runs of {', '.join(sorted(found)) or 'no lab'}. A file of recorded data "
-            "has runs of one lab. Name a study file, or a folder with runs of one lab"
+            "contains runs of one lab. Name a study file, or a folder with runs of one lab"
         )
     lab = found.pop()
     if name is not None and re.fullmatch(rf"{re.escape(lab)}-[\w-]+", name) is None:
@@ -208,7 +208,7 @@ def file_for(what: Path, data: Path, name: str | None = None) -> Path:
     if data.exists() and not (data / SUMS).is_file() and not _is_empty(data):
         raise BadInput(
             f"{data} is not a folder of recorded data: it has no {SUMS}. "
-            "Name the folder that has, or a new one"
+            "Name one that has it, or a new folder"
         )
     return data / f"{name or lab}.tar.xz"
 
@@ -241,10 +241,10 @@ def check(data: Path) -> int:
     present = {path.relative_to(data).as_posix(): path for path in _files(data)}
     for name in sorted(named.keys() | present.keys()):
         if name not in present:
-            raise Damaged(f"{data / name} is missing; take {data} from the project once more")
+            raise Damaged(f"{data / name} is missing. Copy {data} from the project again")
         if name not in named or digest(present[name]) != named[name]:
             raise Damaged(
-                f"{data / name} is not as {SUMS} says; take {data} from the project once more"
+                f"{data / name} does not match {SUMS}. Copy {data} from the project again"
             )
     return len(named)
 

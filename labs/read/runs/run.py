@@ -1,4 +1,4 @@
-"""One run, opened: what was asked, what was done, and its raw output as tables."""
+"""One run, opened: what was requested, what was done, and its raw output as tables."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Run:
 
     `said` is its run.json in the form of schema 2 (`labs/drive/record/run.schema.json`). Times are
     nanoseconds of the hosts' CLOCK_REALTIME. `digest` is equal for two runs that are the same byte
-    for byte, `key` for two runs that were asked the same.
+    for byte, `key` for two runs with the same inputs.
     """
 
     path: Path
@@ -144,7 +144,7 @@ class Run:
 
     @property
     def repetition(self) -> int | None:
-        """Which of the equal runs on real time it is, from 1; None on virtual time."""
+        """Which of the equal runs in real time it is, from 1; None in virtual time."""
         found: int | None = self.said["inputs"].get("repetition")
         return found
 
@@ -164,7 +164,7 @@ class Run:
             return self.path / name
         ending = name.rpartition("/")[2]
         alike = [have for have in self.seal.files if have.rpartition("/")[2] == ending]
-        there = ", ".join(sorted(alike)) or f"none called {ending}"
+        there = ", ".join(sorted(alike)) or f"none named {ending}"
         raise BadInput(f"the run {self.name} has no {name}; it has {there}")
 
     def text(self, name: str) -> str:
@@ -176,7 +176,7 @@ class Run:
         return raw_files.read(self.file(name), reader)
 
     def samples(self, host: str) -> DataFrame:
-        """Return what the sampler saw: a row a socket and moment, in the order it was seen.
+        """Return what the sampler recorded: one row per socket and moment, in its order.
 
         Columns: `t_s` (seconds since the mark "start"), `at_ns`, and the fields of
         `labs.read.parse.inet_diag.Sample.flat`.
@@ -185,7 +185,7 @@ class Run:
         return self._table(sample.flat() for sample in found)
 
     def ss(self, host: str) -> DataFrame:
-        """Return what `ss` printed: a row a socket and moment.
+        """Return what `ss` printed: one row per socket and moment.
 
         Columns: `t_s`, `at_ns`, `mark` ("" where the moment was not marked), and the fields of
         `labs.read.parse.ss.Socket.flat`.
@@ -260,7 +260,7 @@ def open_run(path: str | Path) -> Run:
         folder = _only_run(folder)
     elif folder.is_dir() and (folder / STUDIES).is_dir():
         raise BadInput(
-            f"{folder} holds runs and is none itself; name one of them, as "
+            f"{folder} contains runs, but is not a run. Name one of them, as "
             f"`labs runs list {folder}` shows them"
         )
     read_seal(folder)
@@ -303,7 +303,7 @@ def _only_run(packed: Path) -> Path:
 def _checked(when: str, allowed: tuple[str, ...]) -> str:
     if when in allowed:
         return when
-    raise BadInput(f"{when!r} is no moment of a run; allowed: {', '.join(allowed)}")
+    raise BadInput(f"{when!r} is not a moment of a run. Allowed: {', '.join(allowed)}")
 
 
 def _is_pasted(argv: tuple[str, ...]) -> bool:

@@ -1,7 +1,7 @@
-"""What the machines of a run on real time were and did, as a table; and whether they disturbed it.
+"""The machines of a run in real time and their load, as a table; and whether they disturbed it.
 
-A disturbed run is kept, marked and counted, and left out of every interval. The rule was written
-down before any run.
+A disturbed run is kept, flagged and counted, and excluded from every interval. The criteria were
+fixed before any run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from labs.read.runs.run import Run
 
 STAT, LOAD, TICKS = "/proc/stat", "/proc/loadavg", "/proc/timer_list"
 CPU, RELEASE = "/proc/cpuinfo", "/proc/sys/kernel/osrelease"
-# The mean of fewer says nothing of the period: the first sample of a run may come at any time.
+# The mean of fewer says nothing about the period: the first sample of a run may come at any time.
 FEWEST_SAMPLES = 10
 
 # A fifth of the width that an interval is to have (10 %): less than that cannot decide anything.
@@ -49,11 +49,11 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine while a run went on; None for what it did not say.
+    """A machine during a run; None for what it did not report.
 
-    `busy_pct` and `stolen_pct` are of all its CPUs, `busiest_pct` of the one that worked most;
-    `load_before` is the load of the minute before. `asked_ms` and `period_ms` are the sampler's
-    period as it was asked and as it was, both None for a machine without one.
+    `busy_pct` and `stolen_pct` are of all its CPUs, `busiest_pct` of the busiest one;
+    `load_before` is the load of the minute before. `asked_ms` and `period_ms` are the requested and
+    the actual period of the sampler, both None for a machine without one.
     """
 
     release: str | None = None
@@ -73,7 +73,7 @@ class Machine:
 
 @cache
 def machines(run: Run) -> Mapping[str, Machine]:
-    """The machines of a run by name (`here` drives it); empty for a run on virtual time."""
+    """The machines of a run by name (`here` drives it); empty for a run in virtual time."""
     if FILE not in run.seal.files:
         return {}
     said = run.read(FILE, MACHINES)
@@ -111,7 +111,7 @@ def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
 
 
 def _sampling(run: Run, host: str) -> dict[str, Any]:
-    """The sampler's period on a host: asked, and as it was in the mean."""
+    """The sampler's period on a host: requested, and the actual mean."""
     name, asked = f"{host}/sampler.json", run.condition_asked.settings.get("sample_ms")
     if name not in run.seal.files or not isinstance(asked, int | float):
         return {}
@@ -122,9 +122,9 @@ def _sampling(run: Run, host: str) -> dict[str, Any]:
 
 
 def disturbances(run: Run) -> tuple[str, ...]:
-    """What disturbed a run on real time, each with its figure; none for a run that counts.
+    """What disturbed a run in real time, each with its figure; empty for a usable run.
 
-    A link that was not as asked is one of them: it was measured on this machine, just before.
+    A link off its target is one of them: it was measured on this machine, just before.
     """
     seen = machines(run)
     found = [f"{_whose(name)}: {what}" for name, one in seen.items() for what in _disturbances(one)]
@@ -159,7 +159,7 @@ def machine_rows(*studies: Iterable[Run]) -> Table:
     """One row per machine of each study's runs.
 
     A figure is the median over the runs, unless its name says that it is the highest. `off` lists
-    the offloads that are off. On virtual time there are no machines: the row names the kernel, and
+    the offloads that are off. In virtual time there are no machines: the row names the kernel, and
     the rest is empty.
     """
     rows = [row for study in studies for row in _rows(tuple(study))]

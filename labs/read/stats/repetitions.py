@@ -1,10 +1,10 @@
-"""Runs of one condition that were repeated: their figure, its interval, the run in the middle.
+"""Repeated runs of one condition: their figure, its interval, and the run in the middle.
 
-The figure is the median, because one slow run out of many says something of the machine and nothing
-of TCP. How well it is known, the percentile bootstrap says, because it asks nothing of the
-distribution. Of five values the interval goes from the smallest to the largest, and holds the true
-median in 1 - 2 * (1/2)^5 = 93.75 % of all cases, whatever the distribution. Of fewer it would
-promise what it cannot keep, so there is none.
+The figure is the median, because one slow run out of many says something about the machine and
+nothing about TCP. Its interval is a percentile bootstrap, which assumes nothing about the
+distribution. With five values the interval spans the smallest to the largest and covers the true
+median in 1 - 2 * (1/2)^5 = 93.75 % of all cases, whatever the distribution. With fewer values the
+coverage would be too low, so there is no interval.
 Efron, "The Jackknife, the Bootstrap and Other Resampling Plans" (1982), chapter 10.
 """
 
@@ -24,7 +24,7 @@ LEVEL_PCT = 95.0
 FEWEST = 5
 RESAMPLES = 10_000
 SEED = 20200413
-"""The same values have the same interval, whenever it is asked for."""
+"""The same values always have the same interval."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Interval:
 
 
 def of_median(values: Sequence[float]) -> Interval | None:
-    """The interval of a median; None for fewer values than it takes."""
+    """The interval of a median; None for fewer values than it needs."""
     if len(values) < FEWEST:
         return None
     return _interval(float(numpy.median(values)), _medians(values, 0), len(values))
@@ -59,7 +59,7 @@ def of_ratio(
     """The interval of the ratio of two medians; None if one side has too few values, or the one
     below is 0.
 
-    `exact` says of a side that it repeats to the byte: one value of it is enough. `count` is of
+    `exact` marks a side that repeats to the byte: one value of it is enough. `count` is of
     the side that has fewer of those that do not.
     """
     medians = [_of_side(over, 0, exact_over), _of_side(under, 1, exact_under)]
@@ -96,8 +96,8 @@ def _interval(
 
 @dataclass(frozen=True)
 class Repeated:
-    """All runs of a condition. `figure` names what is compared ("" where the lab names nothing);
-    `values` are those of the runs that count, in the order of the runs."""
+    """All runs of a condition. `figure` names what is compared ("" if the lab names nothing);
+    `values` are those of the undisturbed runs, in the order of the runs."""
 
     lab: Lab
     condition: str
@@ -112,17 +112,17 @@ class Repeated:
 
     @property
     def interval(self) -> Interval | None:
-        """Of the median; None for too few runs that count, or for no figure."""
+        """The interval of the median; None without a figure or with too few undisturbed runs."""
         return of_median(self.values)
 
     @property
     def why(self) -> tuple[str, ...]:
-        """What disturbed the runs that do not count."""
+        """What disturbed the excluded runs."""
         return tuple(dict.fromkeys(what for run in self.runs for what in disturbances(run)))
 
     @property
     def middle(self) -> Run:
-        """The run in the middle of those that count (of all, if none does)."""
+        """The median run of the undisturbed ones (of all, if all were disturbed)."""
         among = self.counted or self.runs
         valued = [
             (found[1], place)
@@ -149,7 +149,7 @@ class Repeated:
 
 
 def repeated(lab: Lab, runs: Iterable[Run]) -> tuple[Repeated, ...]:
-    """The conditions of some runs of a lab, in the order in which they first come."""
+    """The conditions of some runs of a lab, in the order of their first runs."""
     return tuple(_repeated(lab, name, found) for name, found in _by_condition(runs).items())
 
 

@@ -44,10 +44,10 @@ COLUMNS = (
 )
 
 
-# A CPU that is busy so long had no time left to send or take more. The looks at it are taken before
-# the programs start and after they have ended, which thins out what the download itself took.
+# A CPU that is this busy had no time left to send or receive more. Its counters are read before the
+# programs start and after they have ended, so the share during the download itself is higher.
 FULL_PCT = 85.0
-# What the devices of the virtual testbed have on; of gro they say nothing, because packets pass
+# What the devices of the virtual testbed have on; gro is not included, because packets pass
 # from one to the other whole (drivers/net/veth.c, VETH_FEATURES).
 VETH = {"tso": True, "gso": True}
 
@@ -108,7 +108,7 @@ def compare_testbeds(
     found = tuple(_judged(one, there[one.condition]) for one in ones if one.condition in there)
     if ones and others and not found:
         raise BadInput(
-            "the two have no condition in common; compare studies of one lab with the "
+            "the two sides have no condition in common. Compare studies of the same lab with the "
             "same parameters"
         )
     return found
@@ -173,7 +173,7 @@ def _judged(one: Repeated, other: Repeated) -> ConditionComparison:
         return found(NOT_COMPARED, f"the conditions differ: {', '.join(map(str, differing))}")
     if not one.figure or one.figure != other.figure:
         without = one if not one.figure else other
-        return found(NOT_COMPARED, f"{without.runs[0].testbed} has no figure of it to compare")
+        return found(NOT_COMPARED, f"{without.runs[0].testbed} has no figure to compare")
     few = _too_few(one) or _too_few(other)
     if few:
         return found(UNDECIDED, few)
@@ -202,8 +202,8 @@ def _too_few(side: Repeated) -> str:
         return ""
     why = f": {'; '.join(side.why)}" if side.why else ""
     return (
-        f"{len(side.values)} of {len(side.runs)} runs ({side.runs[0].testbed}) count, an "
-        f"interval takes {FEWEST}{why}"
+        f"{len(side.values)} of {len(side.runs)} runs ({side.runs[0].testbed}) are usable, and an "
+        f"interval needs {FEWEST}{why}"
     )
 
 
@@ -230,7 +230,7 @@ class Facts:
     """What is known of a run that may explain its figure; None for what was not measured.
 
     `predicted` is what the theory expects of this kernel under this condition, in the unit of the
-    figure; `machines` are those of the run, none on virtual time, where no machine limits.
+    figure; `machines` are those of the run, none in virtual time, where no machine limits.
     """
 
     testbed: str
@@ -256,7 +256,7 @@ def reasons(one: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str,
 
 
 def in_words(one: Facts, other: Facts, margin: tuple[float, float]) -> str:
-    """The reasons in one line; where there are none, what was measured and explains nothing."""
+    """The reasons in one line; if there are none, the measurements that explain nothing."""
     found = reasons(one, other, margin)
     if found:
         return "; ".join(found)
@@ -276,9 +276,10 @@ def in_words(one: Facts, other: Facts, margin: tuple[float, float]) -> str:
 def _cpu(facts: Facts) -> Iterator[str]:
     for name, seen in facts.machines.items():
         if name != HERE and seen.busiest_pct is not None and seen.busiest_pct >= FULL_PCT:
-            yield f"CPU: one of the {name}'s was {seen.busiest_pct:.0f} % busy ({facts.testbed})"
+            busy = f"{seen.busiest_pct:.0f} % busy ({facts.testbed})"
+            yield f"CPU: one of the {name}'s CPUs was {busy}"
         if name == HERE and seen.busy_pct is not None and seen.busy_pct >= FULL_PCT:
-            yield (f"CPU: all of the host's were {seen.busy_pct:.0f} % busy ({facts.testbed})")
+            yield f"CPU: the host's CPUs were {seen.busy_pct:.0f} % busy ({facts.testbed})"
 
 
 def _kernels(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
@@ -287,7 +288,7 @@ def _kernels(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[
     ratio = other.predicted / one.predicted
     if not margin[0] <= ratio <= margin[1]:
         yield (
-            f"kernel: the theory has {other.predicted:.3g} for Linux {other.release} and "
+            f"kernel: the prediction is {other.predicted:.3g} for Linux {other.release} and "
             f"{one.predicted:.3g} for {one.release}, a ratio of {ratio:.2f}"
         )
 

@@ -38,12 +38,12 @@ DEFAULT_RMEM, DEFAULT_WMEM = (4096, 131072, 6291456), (4096, 16384, 4194304)
 
 @dataclass(frozen=True)
 class Prediction:
-    """A flow's goodput once it has settled, and why it is not more.
+    """A flow's goodput in steady state, and what limits it.
 
-    `goodput_bytes_s` is payload; `under_way_bytes` what a round trip carries at that rate.
-    `window_bytes` and `send_bytes` are what the receiver's and the sender's buffer allow to be
-    under way, `line_bytes_s` what the link carries (None: it is not shaped). `tolerance_pct` is
-    None where the theory is known to fall short (send buffers below 1 MiB under a larger window,
+    `goodput_bytes_s` is payload; `under_way_bytes` is the payload in flight at that rate.
+    `window_bytes` and `send_bytes` are the amounts in flight that the receiver's and the sender's
+    buffer permit, `line_bytes_s` what the link carries (None: it is not shaped). `tolerance_pct` is
+    None where the theory is known to be inaccurate (send buffers below 1 MiB under a larger window,
     and below 32 KiB).
     """
 
@@ -64,7 +64,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Bound:
-    """A goodput that a flow cannot exceed, what sets it, and how well that is known."""
+    """A goodput that a flow cannot exceed, what sets it, and how accurately it is known."""
 
     goodput_bytes_s: float
     name: str
@@ -88,8 +88,8 @@ def predict(
 
     The smallest of: the line's payload rate; the receive window over the round trip; the send
     buffer's bound over the round trip. `rtt_ms` is the unloaded one. A buffer that was set by
-    hand stays what setsockopt granted, `rcvbuf_bytes` or `sndbuf_bytes`. None for a flow that
-    nothing here bounds (no rate and no round trip): then the machine does.
+    a program keeps the size that setsockopt granted, `rcvbuf_bytes` or `sndbuf_bytes`. None for a
+    flow that is limited by none of these (no rate and no RTT), only by the machine.
     """
     window = receive_window_bytes(
         max(tcp_rmem[1:]) if rcvbuf_bytes is None else rcvbuf_bytes,

@@ -1,8 +1,8 @@
-"""A flow played through, refill by refill: what a small send buffer keeps under way.
+"""A simulation of one flow, refill by refill: the data in flight with a small send buffer.
 
-Below a mebibyte a send buffer holds a few dozen packets, and no mean describes how its writer
-and the acknowledgements take turns; which one it is decides about a fifth of the goodput. So the
-turns are played, for one flow without losses, in the steps in which the kernel takes them.
+Below 1 MiB a send buffer holds a few dozen packets, and no mean describes how its writer and the
+acknowledgements alternate, which affects goodput by about a fifth. The alternation is therefore
+simulated, for one flow without losses, in the steps that the kernel takes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ GSO_MAX_BYTES = 65535
 PACED_S = 1 / 1024
 """sk_pacing_shift is 10: a packet is as long as what is sent in about a millisecond."""
 SLOW_START_PACE, LATER_PACE = 2.0, 1.2
-"""net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio: nothing is held back by them here, but
-they say how long a packet is."""
+"""net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio: they delay nothing here, but determine the
+length of packets."""
 TRAIN_S, TRAIN_SLACK_S = 2e-3, 1e-3
-"""Acknowledgements that are no farther apart are one train; cubic ends slow start when a train has
+"""Acknowledgements at most this far apart form one train; cubic ends slow start when a train has
 lasted half a round trip (net/ipv4/tcp_cubic.c hystart_update())."""
 LEAST_SEGMENTS = 2
 """net.ipv4.tcp_min_tso_segs."""
@@ -31,7 +31,7 @@ BURST_BYTES = 1600
 """What the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
 ROUNDS = 200
 SETTLED = 0.6
-"""The share of the rounds that goes by before the goodput is read."""
+"""The share of the rounds that precedes the measurement of goodput."""
 
 
 def refilled_bytes_s(
@@ -45,9 +45,9 @@ def refilled_bytes_s(
 ) -> float:
     """Steady goodput with a send buffer and a receive window, both of a fixed size.
 
-    `overhead_bytes` is what a sent packet costs beside its payload. No rate: the line takes no
-    time. Valid while the window is not larger than the send buffer.
-    Source: net/ipv4/tcp.c tcp_sendmsg_locked() (room is asked for only when a new packet is
+    `overhead_bytes` is the memory of a sent packet besides its payload. Without a rate, the link
+    takes no time. Valid while the window is not larger than the send buffer.
+    Source: net/ipv4/tcp.c tcp_sendmsg_locked() (room is checked only when a new packet is
     begun, not when its tail is filled up), tcp_push_one(); net/ipv4/tcp_output.c tcp_write_xmit(),
     tcp_tso_autosize(), tcp_tso_should_defer(); net/core/stream.c sk_stream_write_space().
     """
@@ -63,7 +63,7 @@ def refilled_bytes_s(
 
 
 class _Flow:
-    """A sender, the packets under way, and the acknowledgements; all lengths in segments."""
+    """A sender, the packets in flight, and the acknowledgements; all lengths in segments."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class _Flow:
         return (totals[-1] - totals[begin]) * self.mss_bytes / took_s
 
     def _acknowledge(self) -> None:
-        """The oldest packet's acknowledgement comes: it makes room and lets others go."""
+        """The oldest packet's acknowledgement arrives: it frees room and lets others be sent."""
         self.now_s, length = self.under_way.popleft()
         self.acknowledged += length
         self.in_flight -= length
@@ -122,7 +122,7 @@ class _Flow:
             self._write()
 
     def _watch_the_train(self) -> None:
-        """End slow start once acknowledgements have come for half a round trip without a gap."""
+        """End slow start once acknowledgements have arrived for half an RTT without a gap."""
         if self.acknowledged > self.round_ends:
             self.round_ends = self.acknowledged + self.in_flight
             self.round_began_s = self.last_s = self.now_s
@@ -178,7 +178,7 @@ class _Flow:
                 break
 
     def _waits(self, room: int, length: int) -> bool:
-        """Whether a short packet waits for an acknowledgement that is about to come."""
+        """Whether a short packet waits for an acknowledgement that is about to arrive."""
         head = self.unsent[0]
         if room >= length or (len(self.unsent) > 1 and room >= head) or room > head:
             return False

@@ -27,10 +27,10 @@ _SERIES = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\D.*)?", re.ASCII | re.DOTALL)
 
 
 def series(kernel: str) -> tuple[int, int]:
-    """`6.1.192-2` is (6, 1). BadInput for what is no version, such as a digest."""
+    """`6.1.192-2` is (6, 1). BadInput for anything else, such as a digest."""
     match = _SERIES.fullmatch(kernel)
     if match is None:
-        raise BadInput(f"{kernel!r} is no kernel version: give one like 6.1 or 6.12.117")
+        raise BadInput(f"{kernel!r} is not a kernel version. Give one like 6.1 or 6.12.117")
     return int(match[1]), int(match[2])
 
 
@@ -53,7 +53,7 @@ def scaling_ratio(
 
 
 def first_ratio(kernel: str) -> int:
-    """The ratio before any data came. Source: include/net/tcp.h tcp_scaling_ratio_init()."""
+    """The ratio before any data arrived. Source: include/net/tcp.h tcp_scaling_ratio_init()."""
     return 128 if series(kernel) >= (6, 10) else (1200 << 8) // 4672
 
 
@@ -66,12 +66,12 @@ def receive_window_bytes(
     locked: bool = False,
     mss_bytes: int = MSS_BYTES,
 ) -> int:
-    """The window a receiver keeps open when its reader keeps up: rcv_ssthresh in the long run.
+    """The window of a receiver whose reader keeps up: rcv_ssthresh in steady state.
 
-    `rcvbuf_bytes` is sk_rcvbuf, the granted size: tcp_rmem[2] once automatic sizing has grown
-    there, twice what SO_RCVBUF asked for when it is `locked`.
-    Up to 6.5 tcp_adv_win_scale says how much is kept back (the default 1: half), and one segment
-    is missing. From 6.6 on the setting is ignored and the share is `scaling_ratio`; a locked
+    `rcvbuf_bytes` is sk_rcvbuf, the granted size: tcp_rmem[2] once automatic sizing has reached it,
+    or twice the size requested with SO_RCVBUF if it is `locked`.
+    Up to 6.5 tcp_adv_win_scale sets the reserved share (the default 1: half), and one segment
+    is missing. Since 6.6 the setting is ignored and the share is `scaling_ratio`; a locked
     buffer keeps the first ratio until 6.11. One skb's true size is always missing: the one that
     was in the queue when the window last grew.
     Source: include/net/tcp.h tcp_win_from_space(); net/ipv4/tcp_input.c tcp_grow_window().
@@ -90,9 +90,9 @@ def receive_window_bytes(
 
 
 def segment_overhead_bytes(kernel: str) -> int:
-    """What a sent skb costs beside its payload: 1280 until 6.2 (its head comes from kmalloc-1k),
-    960 from 6.3 on (a cache of small heads, 704 bytes with the MAX_HEADER of a distribution's
-    kernel; 896 where no driver for wireless is configured).
+    """The memory of a sent skb besides its payload: 1280 until 6.2 (its head is from kmalloc-1k),
+    960 since 6.3 (a cache of small heads, 704 bytes with the MAX_HEADER of a distribution's
+    kernel; 896 if no wireless driver is configured).
 
     Source: net/core/skbuff.c __alloc_skb(), SKB_SMALL_HEAD_SIZE; net/ipv4/tcp.c
     tcp_stream_alloc_skb().
@@ -101,16 +101,16 @@ def segment_overhead_bytes(kernel: str) -> int:
 
 
 def send_bound_bytes(sndbuf_bytes: int, kernel: str, *, mss_bytes: int = MSS_BYTES) -> int:
-    """Payload under way when a bulk sender's buffer is what holds it back.
+    """Payload in flight of a bulk sender that is limited by its send buffer.
 
-    `sndbuf_bytes` is sk_sndbuf: tcp_wmem[2] once automatic sizing has grown there. A writer that
-    met a full buffer is woken only when no more than two thirds of it are in use, and then fills
-    it. While a flow is held back its acknowledgements come in one burst a round trip, and the
-    amount under way settles where that burst causes exactly two refills of a third each: at two
-    thirds of the buffer, not at the whole of it. A refill begins up to one acknowledgement late
-    and ends up to one skb over: one and a half skbs together, on average.
-    Good to 2 % from 1 MiB on. With a smaller buffer the sender puts more under way than this: a
-    partial segment at the tail of its queue is filled up without asking for room.
+    `sndbuf_bytes` is sk_sndbuf: tcp_wmem[2] once automatic sizing has reached it. A writer that
+    found the buffer full is woken only when at most two thirds of it are in use, and then fills
+    it. While the buffer limits a flow, its acknowledgements arrive in one burst per round trip, and
+    the amount in flight converges to the value at which that burst causes exactly two refills of a
+    third each: two thirds of the buffer, not all of it. A refill begins up to one acknowledgement
+    late and ends up to one skb over: one and a half skbs together, on average.
+    Accurate to 2 % from 1 MiB on. With a smaller buffer the sender has more in flight than this: a
+    partial segment at the tail of its queue is filled up without a check for room.
     Source: include/net/sock.h sk_stream_min_wspace(); net/core/stream.c sk_stream_write_space();
     net/ipv4/tcp.c tcp_sendmsg_locked(), label new_segment.
     """

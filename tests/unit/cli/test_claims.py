@@ -217,7 +217,7 @@ def test_main_refuses_labs_without_any_runs(
     ("words", "said"),
     [
         (("--from", "nowhere"), "nowhere"),
-        (("--article", "99"), f"there is no ledger of article 99. Available: {ARTICLES}"),
+        (("--article", "99"), f"there is no ledger for article 99. Available: {ARTICLES}"),
         (("--article", "one"), '--article "one" is invalid; allowed: a whole number'),
         (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
     ],
@@ -234,7 +234,7 @@ def test_main_refuses_runs_of_another_lab_or_twice_of_one_condition(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     make_run(Path("other"), inputs(lab="pings"))
-    assert "holds no run of buffers" in told(capsys, "--from", "other", code=2)
+    assert "has no run of buffers" in told(capsys, "--from", "other", code=2)
     make_run(Path("twice"), inputs(seed=1))
     make_run(Path("twice"), inputs(seed=2))
     assert "several runs of both, and no study" in told(capsys, "--from", "twice", code=2)

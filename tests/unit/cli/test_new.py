@@ -42,7 +42,7 @@ def test_new_writes_a_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_new_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mylab.py").write_text("mine")
     assert main(["new", "mylab"]) == 2
-    assert "./mylab.py exists already" in capsys.readouterr().err
+    assert "./mylab.py already exists" in capsys.readouterr().err
     assert (tmp_path / "mylab.py").read_text() == "mine"
 
 

@@ -19,8 +19,8 @@ from tests.run_folders import inputs, make_run
 
 # Columns that other labs have too, and hide.
 COLUMNS = (
-    '    round_trips: float = column("the same in round trips of the link")\n',
-    '    round_trips: float = column("the same in round trips of the link")\n'
+    '    round_trips: float = column("the same time in round trips of the link")\n',
+    '    round_trips: float = column("the same time in round trips of the link")\n'
     '    bytes: int = column("the body", unit="bytes", predicted_by="body")\n'
     '    ended: str = column("how it ended")\n'
     '    body: int = column("what was requested", hidden=True)\n',

@@ -28,11 +28,11 @@ CHANGES = (
     ('fetch["before_ns"]', 'fetch["connect_ns"]'),
     ("import column\n", "import Margin, column\n"),
     (
-        'column("from the connection to the last byte", unit="ms", headline=True)',
+        'column("time from connect to the last byte", unit="ms", headline=True)',
         'column("time", unit="ms", predicted_by="slow_ms", headline=True)',
     ),
     (
-        '    round_trips: float = column("the same in round trips of the link")',
+        '    round_trips: float = column("the same time in round trips of the link")',
         '    bytes: int = column("size of the body", unit="bytes")\n'
         '    ended: str = column("complete, or ended by the limit")\n'
         '    slow_ms: float = column("what a kernel that is twice as slow takes", unit="ms")',

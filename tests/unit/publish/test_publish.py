@@ -184,7 +184,7 @@ def test_read_notebook_refuses_another_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("{}")
     (tmp_path / "folder.ipynb").mkdir()
     for name in ("a.txt", "folder.ipynb", "missing.ipynb"):
-        with pytest.raises(BadInput, match="is not a notebook here"):
+        with pytest.raises(BadInput, match="is not a notebook"):
             read_notebook(tmp_path / name)
 
 

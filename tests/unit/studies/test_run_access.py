@@ -148,4 +148,4 @@ def test_flat_table_of_a_folder_without_runs_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["runs", "table", str(tmp_path), "--out", str(tmp_path / "x.csv")]) == 2
-    assert "holds no run" in capsys.readouterr().err
+    assert "contains no run" in capsys.readouterr().err

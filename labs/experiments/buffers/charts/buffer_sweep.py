@@ -124,7 +124,7 @@ def of_series(figure: Figure, rows: DataFrame, name: str, marker: dict[str, Any]
     measured = rows["steady_mib_s"].astype(float)
     texts = [
         f"{size_in_words(row['buffer_bytes'])}: {in_three_digits(row['steady_mib_s'])} MiB/s"
-        f"<br>{row['condition']}{'' if row['settled'] else ', not settled'}"
+        f"<br>{row['condition']}{'' if row['settled'] else ', not in steady state'}"
         for row in rows.to_dict("records")
     ]
     opacity = [1.0 if still else 0.3 for still in settled]

@@ -46,10 +46,10 @@ MEASURES = (
 def by_condition(table: DataFrame) -> Figure:
     """Goodput of each condition: measured mean and last third, the prediction, the article.
 
-    `table` is `study.results()`, or some rows of it; of those with a chart of their own (sweep,
-    shares, loss) and of those without a download none is drawn if there are others. A run that
-    nothing limits has a note in place of its bars; one far beyond the shaped ones is cut at the end
-    of the axis, with its figure.
+    `table` is `study.results()`, or some rows of it. Rows with a chart of their own (sweep, shares,
+    loss) and rows without a download are drawn only if there are no others. A run that nothing
+    limits has a note in place of its bars; one far beyond the shaped ones is cut at the end of the
+    axis, with its figure.
     """
     if table.empty:
         return nothing(TITLE, NO_RUNS)
@@ -82,7 +82,7 @@ def _unlimited(rows: DataFrame) -> pandas.Series[bool]:
 
 
 def _edge(rows: DataFrame) -> float:
-    """The longest figure that is drawn in full: of the shaped runs, or of all if none is."""
+    """The longest figure that is drawn in full: of the shaped runs, or of all if none is shaped."""
     shaped = rows[rows["rate_mbit"].notna()]
     known = rows if shaped.empty else shaped
     longest = known[[name for one in MEASURES for name in _columns(one)]].astype(float).max().max()

@@ -110,7 +110,7 @@ def _since(rows: DataFrame, seen: Download) -> DataFrame:
 def _sender(figure: Figure, rows: DataFrame) -> None:
     mss = rows["snd_mss_bytes"]
     _line(figure, SENDER, rows, rows["snd_cwnd_segments"] * mss, "congestion window (cwnd)", BLUE)
-    _line(figure, SENDER, rows, rows["snd_wnd_bytes"], "offered window (rwnd)", GREEN, "dash")
+    _line(figure, SENDER, rows, rows["snd_wnd_bytes"], "receive window (rwnd)", GREEN, "dash")
     _line(figure, SENDER, rows, rows["wmem_queued_bytes"], "send buffer in use", PURPLE, "dot")
     _line(figure, SENDER, rows, rows["unacked_segments"] * mss, "in flight", VERMILION, width=2.5)
 
@@ -143,7 +143,7 @@ class _Limit:
 
 
 def _limits(run: Run) -> list[_Limit]:
-    """The limits of each end as the theory has them, and the BDP; the smallest one binds."""
+    """The limits of each end in theory, and the BDP; the smallest one binds."""
     theory, bdp = expected(run), bdp_bytes(run)
     bound = None if theory is None else theory.bound
     sends, receives = send_buffer(run).most_bytes, receive_buffer(run).most_bytes
@@ -195,7 +195,7 @@ def _moments(server: DataFrame, client: DataFrame) -> DataFrame:
         {
             "in flight": server["unacked_segments"] * mss,
             "congestion window (cwnd)": server["snd_cwnd_segments"] * mss,
-            "offered window": server["snd_wnd_bytes"] / MIB,
+            "receive window (rwnd)": server["snd_wnd_bytes"] / MIB,
             "send buffer in use": server["wmem_queued_bytes"] / MIB,
         },
         {

@@ -70,7 +70,7 @@ def kernels(table: DataFrame, other: DataFrame) -> Figure:
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{of_table(shown)}<br>dashed: 95 % of the line rate from here on",
+        caption=f"{of_table(shown)}<br>dashed: smallest buffer that reaches 95 % of the line rate",
         height=760,
         tell=_tell(rows, swept),
         table=shown[["condition", "kernel", "steady_mib_s", "predicted_mib_s"]].sort_values(

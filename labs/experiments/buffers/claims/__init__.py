@@ -62,7 +62,7 @@ def explain(run: Run, measured: Mapping[str, float]) -> str:
         return (
             f"the run reaches the rate of the link, {in_digits(theory.goodput_mib_s)} MiB/s "
             "of payload"
-            + ("; on virtual time no machine limits it" if run.testbed == "virtual" else "")
+            + ("; in virtual time no machine limits it" if run.testbed == "virtual" else "")
         )
     return (
         f"as predicted for Linux {run.kernel.release}: "

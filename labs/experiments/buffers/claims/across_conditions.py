@@ -35,13 +35,13 @@ def no_effect(claim: Claim, seen: Evidence) -> Finding:
     rows = [seen.row(name) for name in seen.matching(*claim.conditions) if name != alone]
     plain = seen.row(alone)["goodput_mib_s"]
     if plain is None or any(row["goodput_mib_s"] is None for row in rows):
-        return not_judged("a run gives no goodput")
+        return not_judged("a run has no goodput")
     measured = max(abs(100 * (row["goodput_mib_s"] / plain - 1)) for row in rows)
     sizes = sorted(row["buffer_bytes"] for row in rows if row["buffer_bytes"] is not None)
     tried = ", ".join(map(size_in_words, sizes))
     reason = (
         f"with buffers of {tried} goodput differs by at most {measured:.2g} % from the "
-        f"{in_digits(plain)} MiB/s with the default ones"
+        f"{in_digits(plain)} MiB/s with default buffers"
     )
     if measured > (claim.tolerance_pct or 0):
         return Finding(verdict=WRONG, measured=measured, reason=reason)
@@ -58,7 +58,7 @@ def _small_bdp(run: Run) -> str:
     return (
         f". The reason is the BDP, {below}{size_in_words(bdp)} at an RTT of "
         f"{milliseconds(found.rtt_ms)}; the article's reason, that reading is faster than "
-        "writing, is as true with delay, where the size does matter"
+        "writing, also applies with delay, where the size does matter"
     )
 
 
@@ -74,7 +74,7 @@ def _ratios(claim: Claim, seen: Evidence, over: str, under: str) -> Finding:
     measured = {name: _ratio(seen, COLUMNS[name], over, under) for name in wanted}
     known = {name: ratio for name, ratio in measured.items() if ratio is not None}
     if len(known) < len(wanted):
-        return not_judged(f"{over} or {under} gives no goodput")
+        return not_judged(f"{over} or {under} has no goodput")
     predicted = {
         name: ratio
         for name in wanted
@@ -96,7 +96,7 @@ def twice_as_much(claim: Claim, seen: Evidence) -> Finding:
     measured = {name: _ratio(seen, column, more, less) for name, column in COLUMNS.items()}
     known = {name: ratio for name, ratio in measured.items() if ratio is not None}
     if len(known) < len(measured):
-        return not_judged(f"{more} or {less} gives no goodput")
+        return not_judged(f"{more} or {less} has no goodput")
     gain = max(known.values()) - 1 > claim.allowed
     speeds = " and ".join(
         f"{in_three_digits(seen.row(name)['steady_mib_s'])} MiB/s with {name}"
@@ -124,12 +124,12 @@ def _why_no_gain(seen: Evidence, less: str, more: str) -> str:
     )
     if pauses[1] > pauses[0]:
         said += (
-            ". In theory the room helps a reader that pauses: for "
+            ". In theory the additional room helps a reader that pauses: it may pause for "
             f"{1e3 * pauses[1]:.0f} ms instead of {1e3 * pauses[0]:.0f} ms before the window "
             "limits the sender"
         )
     drops = shaper_drops(seen.run(more))
-    return said + (f". It lets the shaper's queue overflow: {drops} dropped" if drops else "")
+    return said + (f". It overflows the shaper's queue: {drops} packets dropped" if drops else "")
 
 
 def _unread_bytes(run: Run) -> float:

@@ -14,7 +14,7 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, in_three_digits
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.loss import mathis_bytes_s
+from labs.read.theory.mathis import mathis_bytes_s
 
 Speeds = Mapping[float, Mapping[str, list[float]]]
 """Goodput in MiB/s of every draw, by loss in % and congestion control."""
@@ -42,7 +42,7 @@ def bbr_over_cubic(claim: Claim, seen: Evidence) -> Finding:
 
 
 def few_losses(claim: Claim, seen: Evidence) -> Finding:
-    """The fastest control over the slowest at each loss, and the loss at which they part.
+    """The fastest control over the slowest at each loss, and the loss from which they differ.
 
     The claim is judged at the smallest loss that is not 0.
     """
@@ -59,8 +59,9 @@ def few_losses(claim: Claim, seen: Evidence) -> Finding:
     limit = ""
     if apart is not None and below:
         limit = (
-            f"the choice makes at most {claim.tolerance_pct:g} % up to {max(below):g} % loss, and "
-            f"a factor of {in_digits(round(ratios[apart], 2))} at {apart:g} %; "
+            f"the choice changes goodput by at most {claim.tolerance_pct:g} % up to "
+            f"{max(below):g} % loss, and by a factor of "
+            f"{in_digits(round(ratios[apart], 2))} at {apart:g} %; "
         )
     return Finding(
         verdict=HOLDS if fewest in alike else WRONG,
@@ -84,7 +85,7 @@ def _on_the_articles_link(loss_pct: float) -> str:
 
 
 def _speeds(claim: Claim, seen: Evidence) -> Speeds:
-    """Runs without a figure are left out, so that their control is lacking."""
+    """Runs without a figure are omitted, so their congestion control counts as missing."""
     found: dict[float, dict[str, list[float]]] = {}
     for row in map(seen.row, seen.matching(*claim.conditions)):
         if row["goodput_mib_s"] is None:

@@ -33,7 +33,7 @@ def defaults(claim: Claim, seen: Evidence) -> Finding:
     witness = seen.witness([condition for _, condition in found.values()])
     other = [name for name in wanted if measured[name] != wanted[name]]
     kernel = next(seen.run(condition) for _, condition in found.values()).kernel.release
-    said = ", ".join(f"{name} is {measured[name]}" for name in other) or "all are the same"
+    said = ", ".join(f"{name} is {measured[name]}" for name in other) or "all are equal"
     return Finding(
         verdict=WRONG if other else HOLDS,
         measured=measured,
@@ -115,7 +115,7 @@ def cap(claim: Claim, seen: Evidence) -> Finding:
         verdict=DIFFERS,
         measured=max(found),
         factor=max(found) / claim.figure,
-        reason=f"granted are {min(found):g} to {max(found):g} times the core maximum",
+        reason=f"the granted sizes are {min(found):g} to {max(found):g} times the core maximum",
     )
 
 
@@ -144,11 +144,11 @@ def by_hand(claim: Claim, seen: Evidence) -> Finding:
     """The growth of a receive buffer that was set by hand, and of one sized by the kernel."""
     grown = {what: _growth(seen.run(claim.arguments[what])) for what in ("by_hand", "automatic")}
     if any(sizes is None for sizes in grown.values()):
-        return not_judged("a transfer was over before its buffer was sampled")
+        return not_judged("a transfer ended before its buffer was sampled")
     (hand_0, hand_1), (auto_0, auto_1) = (sizes for sizes in grown.values() if sizes is not None)
     measured = {"set by hand": hand_1 / hand_0, "automatic": auto_1 / auto_0}
     if auto_1 <= auto_0:
-        return not_judged("the buffer does not grow here if it is left to the kernel, either")
+        return not_judged("the buffer does not grow here even if the kernel sizes it")
     reason = (
         f"set by hand it stays at {hand_0:,} bytes; left to the kernel it grows from "
         f"{auto_0:,} to {auto_1:,}, {_pressure(seen.run(claim.arguments['automatic']))}"
@@ -158,7 +158,7 @@ def by_hand(claim: Claim, seen: Evidence) -> Finding:
     return Finding(
         verdict=WRONG,
         measured=measured,
-        reason=f"set by hand it goes from {hand_0:,} to {hand_1:,} bytes",
+        reason=f"set by hand it grows from {hand_0:,} to {hand_1:,} bytes",
     )
 
 

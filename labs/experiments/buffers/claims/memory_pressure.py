@@ -1,4 +1,4 @@
-"""Judging function: what moves the size of a socket buffer, and what memory pressure does."""
+"""Judging function: what changes the size of a socket buffer, and the effect of memory pressure."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class _Sizes:
 
 
 def memory_pressure(claim: Claim, seen: Evidence) -> Finding:
-    """How far buffers grow while memory is free, and what becomes of them under pressure."""
+    """How far buffers grow while memory is free, and how far under pressure."""
     free, pressed = (seen.run(claim.arguments[which]) for which in ("free", "pressed"))
     sizes, under = _sizes(free), _sizes(pressed)
     if sizes is None or under is None:
-        return not_judged("a transfer was over before its buffers were sampled")
+        return not_judged("a transfer ended before its buffers were sampled")
     if under_memory_pressure(free):
         return not_judged(f"{free.condition} was under memory pressure")
     if not under_memory_pressure(pressed):
@@ -52,7 +52,7 @@ def memory_pressure(claim: Claim, seen: Evidence) -> Finding:
         measured=measured,
         reason=f"without memory pressure the receive buffer {_moves(sizes, 'receive')} and the "
         f"send buffer {_moves(sizes, 'send')}, by automatic sizing: the first follows what the "
-        "program read in a round trip, the second the congestion window. Under pressure "
+        "program reads per round trip, the second the congestion window. Under pressure "
         f"(condition {pressed.condition}, net.ipv4.tcp_mem {_pages(pressed)}) they "
         f"{_under(under, sizes)}",
     )
@@ -60,12 +60,14 @@ def memory_pressure(claim: Claim, seen: Evidence) -> Finding:
 
 def _moves(sizes: _Sizes, which: str) -> str:
     first, last = getattr(sizes, f"{which}_first"), getattr(sizes, f"{which}_last")
-    word = "grows" if last > first else "shrinks" if last < first else "stays"
+    if last == first:
+        return f"stays at {size_in_words(first)}"
+    word = "grows" if last > first else "shrinks"
     return f"{word} from {size_in_words(first)} to {size_in_words(last)}"
 
 
 def _under(under: _Sizes, free: _Sizes) -> str:
-    """What is less under pressure than without."""
+    """What is smaller under pressure than without."""
     less = [
         f"the {name} reaches only {size_in_words(pressed)} instead of {size_in_words(plain)}"
         for name, pressed, plain in (
@@ -76,8 +78,8 @@ def _under(under: _Sizes, free: _Sizes) -> str:
         if pressed < plain
     ]
     if not less:
-        return "grow as far"
-    return f"are held down: {'; '.join(less)}"
+        return "grow just as far"
+    return f"stay smaller: {'; '.join(less)}"
 
 
 def _pages(run: Run) -> str:

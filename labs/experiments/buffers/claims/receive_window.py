@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SCALE = "net.ipv4.tcp_adv_win_scale"
-# How near a sample must come to the moment of the article's, by the bytes received until then.
+# How close a sample must be to the article's sample, by the bytes received until then.
 NEAR = 0.05
 
 
@@ -41,7 +41,7 @@ def window_share(claim: Claim, seen: Evidence) -> Finding:
         rows = _client(run)
         scale = int(run.sysctls["client"]["after"].get(SCALE, "1"))
         if rows.empty:
-            return not_judged(f"{name} was over before its window was sampled")
+            return not_judged(f"{name} ended before its window was sampled")
         window, buffer = (
             int(rows[column].iloc[-1]) for column in ("rcv_ssthresh_bytes", "rcvbuf_bytes")
         )
@@ -74,11 +74,11 @@ def _of_shares(
     if len(measured) < 2 or (fits and ignored):
         return not_judged("needs two settings of tcp_adv_win_scale that differ in their share")
     if fits:
-        reason = f"on {kernel} each share is what the rule gives"
+        reason = f"on {kernel} each share matches the rule"
         return Finding(verdict=HOLDS, reason=reason, **figures)
     shares = ", ".join(map(in_digits, measured.values()))
     reason = (
-        f"on {kernel} the share is {in_digits(max(measured.values()))} whatever is set"
+        f"on {kernel} the share is {in_digits(max(measured.values()))}, whatever the setting"
         if ignored
         else f"on {kernel} the shares are {shares}"
     )
@@ -91,7 +91,7 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
     run = seen.run(name)
     rows = _client(run)
     if rows.empty:
-        return not_judged(f"{name} was over before its window was sampled")
+        return not_judged(f"{name} ended before its window was sampled")
     wanted = claim.figures
     measured: dict[str, float] = {}
     for look, received in enumerate(claim.arguments["received_bytes"], start=1):
@@ -99,7 +99,7 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
     judged = [what for what in wanted if what not in claim.shown]
     missing = [what for what in judged if what not in measured]
     if missing:
-        return not_judged(f"no sample of {name} is near enough to say {', '.join(missing)}")
+        return not_judged(f"no sample of {name} is close enough to measure {', '.join(missing)}")
     buffer = int(rows["rcvbuf_bytes"].iloc[-1])
     window = receive_window_bytes(buffer, run.kernel.release)
     settled = float(rows["rcv_ssthresh_bytes"].max())
@@ -110,7 +110,7 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
     farthest = max(
         (measured[what] / wanted[what] for what in judged), key=lambda ratio: abs(ratio - 1)
     )
-    reason = f"rcv_ssthresh settles at {settled:,.0f}; predicted {window:,}. {_only_shown(claim)}"
+    reason = f"rcv_ssthresh reaches {settled:,.0f}; predicted {window:,}. {_only_shown(claim)}"
     if abs(farthest - 1) <= claim.allowed:
         return Finding(verdict=HOLDS, reason=reason, **figures)
     return Finding(verdict=DIFFERS, factor=farthest, reason=reason, **figures)
@@ -119,13 +119,13 @@ def growth(claim: Claim, seen: Evidence) -> Finding:
 def _only_shown(claim: Claim) -> str:
     """Why some of the figures are not judged."""
     return (
-        f"{', '.join(claim.shown)}: not judged, because what is read in one round trip follows the "
-        "speed of the author's machine"
+        f"{', '.join(claim.shown)}: not judged, because the amount read per round trip depends on "
+        "the speed of the author's machine"
     )
 
 
 def _client(run: Run) -> DataFrame:
-    """The samples of the client's socket that say its window."""
+    """The samples of the client's socket that contain its window."""
     rows = own_socket(run.samples("client"), "bytes_received")
     if not {"rcv_ssthresh_bytes", "rcv_space_bytes", "rcvbuf_bytes"} <= set(rows):
         return rows.iloc[:0]

@@ -44,7 +44,7 @@ def round_trip(claim: Claim, seen: Evidence) -> Finding:
     trips = said.mean_ms / rtt_ms
     reason = (
         f"a handshake through the same class takes {rtt_ms:.1f} ms; httping's "
-        f"{said.mean_ms:.1f} ms are {trips:.2f} of them"
+        f"{said.mean_ms:.1f} ms is {trips:.2f} times that"
     )
     if abs(trips / TRIPS - 1) <= NEAR:
         reason += ", because it times the handshake and then the request: two round trips"

@@ -27,7 +27,7 @@ def shaper_ceiling(claim: Claim, seen: Evidence) -> Finding:
     virtual = any(seen.run(one).testbed == "virtual" for one in seen.matching(*claim.conditions))
     with_short, with_large = _speed(seen, short), _speed(seen, large)
     if with_short is None or with_large is None:
-        effect = f"conditions {short} and {large} on two machines measure how much"
+        effect = f"the conditions {short} and {large} measure how much on two machines"
     elif virtual:
         effect = (
             f"in virtual time no timer is late: {short} reaches {in_three_digits(with_short)} "
@@ -43,7 +43,7 @@ def shaper_ceiling(claim: Claim, seen: Evidence) -> Finding:
     if virtual:
         levels = [100 * level / line for level in _levels(claim)]
         reason += (
-            f". The article's three downloads that fill the link end at one ceiling, "
+            f". The article's three downloads that fill the link reach the same ceiling, "
             f"{min(levels):.0f} to {max(levels):.0f} % of the {in_three_digits(line)} MiB/s of "
             f"payload that {rate_mbit:g} Mbit/s carry"
         )

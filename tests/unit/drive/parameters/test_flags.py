@@ -81,7 +81,7 @@ def test_testbed_defaults_do_not_change_an_instance() -> None:
         (["--size", "smal"], ["did you mean small?"]),
         (["--rate-mbit"], ["--rate-mbit", "expected one argument"]),
         (["--capture=yes"], ["--capture"]),
-        (["both"], ["both is one argument too many"]),
+        (["both"], ["both is an unexpected argument"]),
     ],
 )
 def test_from_flags_refuses_a_wrong_flag_in_one_line(words: list[str], parts: list[str]) -> None:

@@ -99,7 +99,7 @@ def test_remarks_have_the_size_its_share_and_the_one_below() -> None:
     assert "the sender decides" in new
     (alone,) = remarks(swept((25, 60.0), (50, 114.0), series="setsockopt"))
     assert alone.endswith("reaches 53 %.")
-    assert tell_smallest(swept((25, 60.0)).iloc[:0]) == "No run here is a point of a sweep."
+    assert tell_smallest(swept((25, 60.0)).iloc[:0]) == "None of these runs belongs to a sweep."
 
 
 def test_points_are_ordered_and_know_their_line() -> None:

@@ -93,7 +93,7 @@ def test_timeline_shows_both_ends_and_the_goodput() -> None:
     assert {
         "congestion window (cwnd)",
         "in flight",
-        "offered window (rwnd)",
+        "receive window (rwnd)",
         "send buffer in use",
         "receive buffer",
         "rcv_ssthresh",

@@ -87,7 +87,7 @@ def test_ratios_every_condition_has_its_words() -> None:
     said = texts(drawn(*ROWS))
     assert "<b>shaped</b> <b>0.99</b> (0.98 to 1), 5 runs, 2 disturbed" in said
     assert any("not compared" in text for text in said)
-    assert any("undecided: 3 runs count" in text for text in said)
+    assert any("undecided: 3 runs counted" in text for text in said)
 
 
 def test_ratios_axis_holds_all_intervals() -> None:

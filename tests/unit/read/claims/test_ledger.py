@@ -80,7 +80,7 @@ def test_article_1_rows() -> None:
 def test_articles_are_cited() -> None:
     assert LEDGER.citation == (
         "article 1: How socket buffers affect TCP throughput (author not named; its shell prompts "
-        "show the user zorro; measured on 13 April 2020, by the output of its wget)"
+        "show the user zorro; measured on 13 April 2020, according to its wget output)"
     )
 
 
@@ -224,9 +224,9 @@ def test_read_of_a_right_claim(tmp_path: Path) -> None:
         (with_(measured="13.5"), "measured is computed from runs"),
         (with_(colum='"x"'), "colum is not a field; did you mean column?"),
         (with_(zork="1"), "zork is not a field; allowed: id, statement"),
-        (with_(expected="0.0"), "expected is 0, of which no tolerance in % allows anything"),
-        (with_(expected="nan"), "claim.0.expected is no finite number"),
-        (with_(expected="9" * 400), "claim.0.expected is no finite number"),
+        (with_(expected="0.0"), "expected is 0, for which no tolerance in % is possible"),
+        (with_(expected="nan"), "claim.0.expected is not a finite number"),
+        (with_(expected="9" * 400), "claim.0.expected is not a finite number"),
         (with_(statement='"a\\u001b[31m"'), "claim.0.statement has a control character"),
         (with_(conditions='["a\\nb"]'), "claim.0.conditions.0 has a control character"),
         (with_(unit="3"), "unit = 3 is not possible; allowed: a text"),
@@ -334,7 +334,7 @@ def test_read_refuses_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")
     (tmp_path / "zero.toml").symlink_to("/dev/zero")
     for path in (tmp_path, tmp_path / "pipe.toml", tmp_path / "zero.toml"):
-        with pytest.raises(BadInput, match=f"{path.name} is no ledger"):
+        with pytest.raises(BadInput, match=f"{path.name} is not a ledger"):
             read(path)
 
 

@@ -1,4 +1,4 @@
-"""Guesses beside predictions and measurements."""
+"""Guesses next to predictions and measurements."""
 
 from __future__ import annotations
 

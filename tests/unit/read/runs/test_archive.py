@@ -99,7 +99,7 @@ def test_unpacked_folder_is_listed_and_compared(tmp_path: Path, temporary: Path)
     assert labs.runs.compare(packed, study.path).grade == "identical"
     with pytest.raises(BadInput, match="holds 2 runs"):
         open_run(packed)
-    with pytest.raises(BadInput, match="is packed already"):
+    with pytest.raises(BadInput, match="is already packed"):
         pack(packed, tmp_path / "again.tar.gz")
 
 
@@ -119,15 +119,15 @@ def test_pack_refuses_what_holds_no_whole_run(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     out = tmp_path / "out.tar.gz"
     for what, said in (
-        (planned.path, "is not finished: buffers-both-000000000000 is not made"),
-        (tmp_path / "empty", "holds no runs"),
-        (tmp_path / "nothing", "is no folder of runs"),
+        (planned.path, "is not complete: buffers-both-000000000000 is missing"),
+        (tmp_path / "empty", "contains no runs"),
+        (tmp_path / "nothing", "not a folder of runs"),
     ):
         with pytest.raises(BadInput, match=said):
             pack(what, out)
-    with pytest.raises(BadInput, match="does not end in"):
+    with pytest.raises(BadInput, match="must end in"):
         pack(run, tmp_path / "out.zip")
-    with pytest.raises(BadInput, match="lies inside a run"):
+    with pytest.raises(BadInput, match="is inside a run"):
         pack(run, run / "server" / "out.tar.gz")
     (run / "server/nginx.conf").write_bytes(b"")
     for what in (run, tmp_path / "runs"):
@@ -222,7 +222,7 @@ def test_unpacked_refuses_double_names_and_other_content(tmp_path: Path, tempora
             open_run(packed)
     for names in (["x"], ["a/x", "b/x"], []):
         packed = parcel(tmp_path / f"{len(names)}.tgz", *((name, None, b"") for name in names))
-        with pytest.raises(BadInput, match="holds no run"):
+        with pytest.raises(BadInput, match="contains no run"):
             open_run(packed)
 
 
@@ -255,7 +255,7 @@ def test_unpacked_refuses_what_grows_too_much(
     plain += b"" if where == "in a member" else zeros
     packed = tmp_path / f"bomb{ending}"
     packed.write_bytes((gzip if ending == ".tar.gz" else lzma).compress(plain))
-    with pytest.raises(Damaged, match="holds more than packed runs can"):
+    with pytest.raises(Damaged, match="exceeds the limits of packed files"):
         unpacked(packed)
     assert not list(temporary.iterdir())
 

@@ -210,9 +210,9 @@ def test_compare_refuses_sides_without_common_runs(tmp_path: Path) -> None:
         compare(one, other, never)
     planned = tmp_path / "planned"
     for side in (tmp_path / "empty", planned, planned / "studies/buffers.json"):
-        with pytest.raises(BadInput, match="holds no run yet"):
+        with pytest.raises(BadInput, match="contains no run"):
             compare(one, side, never)
-    with pytest.raises(BadInput, match="is no folder of runs"):
+    with pytest.raises(BadInput, match="not a folder of runs"):
         compare(tmp_path / "nothing", one, never)
     with pytest.raises(Damaged):
         compare(one, tmp_path / "file.txt", never)

@@ -57,7 +57,7 @@ def test_index_leaves_other_files_out(tmp_path: Path) -> None:
     assert [entry.name for entry in index(tmp_path)] == [run.name]
     (tmp_path / "empty").mkdir()
     assert index(tmp_path / "empty") == []
-    with pytest.raises(BadInput, match="is no folder of runs"):
+    with pytest.raises(BadInput, match="not a folder of runs"):
         index(tmp_path / "nothing")
 
 

@@ -81,14 +81,14 @@ def test_keep_replaces_the_runs_of_the_lab(tmp_path: Path, data: Path) -> None:
 def test_check_finds_changed_data(data: Path) -> None:
     packed = data / "buffers.tar.xz"
     packed.write_bytes(packed.read_bytes() + b"more")
-    with pytest.raises(Damaged, match=r"buffers\.tar\.xz is not as SHA256SUMS says"):
+    with pytest.raises(Damaged, match=r"buffers\.tar\.xz does not match SHA256SUMS"):
         recorded.check(data)
     packed.unlink()
     with pytest.raises(Damaged, match=r"buffers\.tar\.xz is missing"):
         recorded.check(data)
     recorded.write_sums(data)
     (data / "more.txt").write_bytes(b"")
-    with pytest.raises(Damaged, match=r"more\.txt is not as SHA256SUMS says"):
+    with pytest.raises(Damaged, match=r"more\.txt does not match SHA256SUMS"):
         recorded.check(data)
 
 
@@ -163,7 +163,7 @@ def test_folder_of_a_clone_and_of_an_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorded, "__file__", str(tmp_path / "site/labs/read/runs/recorded.py"))
-    with pytest.raises(Missing, match="there is no recorded data beside"):
+    with pytest.raises(Missing, match="there is no recorded data next to"):
         recorded.folder()
     for place in (tmp_path / "site/labs/recorded", tmp_path / "site/data"):
         place.mkdir(parents=True)

@@ -79,11 +79,11 @@ def test_open_run_reads_schema_1(tmp_path: Path, verdict: str, problems: tuple[s
 def test_run_lacks_a_file(tmp_path: Path) -> None:
     run = open_run(make_run(tmp_path))
     assert run.capture("client") is None and run.wget() is None
-    with pytest.raises(BadInput, match=r"has no server/samples\.bin; it has none called samples"):
+    with pytest.raises(BadInput, match=r"has no server/samples\.bin; it has none named samples"):
         run.samples("server")
     with pytest.raises(BadInput, match=r"has no router/nstat-after\.txt; it has client/nstat-"):
         run.nstat("router", "after")
-    with pytest.raises(BadInput, match="'during' is no moment"):
+    with pytest.raises(BadInput, match="'during' is not a moment"):
         run.nstat("server", "during")
 
 
@@ -149,7 +149,7 @@ def test_open_run_refuses_other_folders(tmp_path: Path) -> None:
         (tmp_path / "nothing", "is not a folder"),
         (study.path, "is not a folder"),
         (tmp_path / "studies", "is not a run"),
-        (tmp_path, "holds runs and is none itself"),
+        (tmp_path, "contains runs, but is not a run"),
     ):
         with pytest.raises(BadInput, match=what):
             open_run(path)

@@ -88,8 +88,8 @@ def test_compare_testbeds_side_by_side(tmp_path: Path) -> None:
     because = {one.condition: one.because for one in found}
     assert because["default"] == ""
     assert because["wmem"] == "the interval crosses an edge of the margin, 0.9 to 1.1"
-    assert because["both"] == "CPU: one of the client's was 97 % busy (vagrant)"
-    assert because["setsockopt"] == "virtual has no figure of it to compare"
+    assert because["both"] == "CPU: one of the client's CPUs was 97 % busy (vagrant)"
+    assert because["setsockopt"] == "virtual has no figure to compare"
     assert grade(found) == DISAGREE
     assert lines(found)[-1] == ("4 conditions: 1 disagree, 1 undecided, 1 agree, 1 not compared")
 
@@ -116,7 +116,7 @@ def test_compare_testbeds_with_too_few_runs_is_undecided(tmp_path: Path) -> None
     (row,) = compare_testbeds(LAB, [run], runs)
     assert (row.verdict, row.ratio) == (UNDECIDED, None)
     assert row.because == (
-        "4 of 5 runs (vagrant) count, an interval takes 5: client: load 3.2 "
+        "4 of 5 runs (vagrant) are usable, and an interval needs 5: client: load 3.2 "
         "before the run (allowed 1.5)"
     )
 
@@ -139,7 +139,8 @@ def test_compare_testbeds_either_side_first(tmp_path: Path) -> None:
     ratio = row.ratio
     assert ratio is not None and row.verdict == DISAGREE
     assert (ratio.low, ratio.high) == pytest.approx((1 / 0.72, 1 / 0.68), abs=1e-3)
-    assert (row.because, ratio.count) == ("CPU: one of the client's was 99 % busy (vagrant)", 5)
+    assert row.because == "CPU: one of the client's CPUs was 99 % busy (vagrant)"
+    assert ratio.count == 5
 
 
 def test_compare_testbeds_of_other_settings_is_not_compared(tmp_path: Path) -> None:
@@ -162,7 +163,7 @@ def test_compare_testbeds_refuses_mixed_sides(tmp_path: Path) -> None:
     runs = repetitions(tmp_path, virtual("default"), CLOSE)
     with pytest.raises(BadInput, match=r"one side has runs of virtual and vagrant\. Name a study"):
         compare_testbeds(LAB, [*VIRTUAL.every, *runs], runs)
-    with pytest.raises(BadInput, match="the two have no condition in common"):
+    with pytest.raises(BadInput, match="the two sides have no condition in common"):
         compare_testbeds(LAB, [virtual("both")], runs)
     assert as_table(compare_testbeds(LAB, VIRTUAL.every, [])).empty
 
@@ -179,7 +180,7 @@ def two(**client: Any) -> Facts:
     ("other", "said"),
     [
         (two(), ()),
-        (two(busiest_pct=91.2), ("CPU: one of the client's was 91 % busy (vagrant)",)),
+        (two(busiest_pct=91.2), ("CPU: one of the client's CPUs was 91 % busy (vagrant)",)),
         (
             two(offloads={"tso": False, "gso": True, "gro": True}, driver="virtio_net"),
             ("driver: tso off on the client (virtio_net, vagrant)",),
@@ -187,12 +188,12 @@ def two(**client: Any) -> Facts:
         (dataclasses.replace(two(), hz=1000), ("HZ: a tick is 1 ms (vagrant), 4 ms (virtual)",)),
         (
             dataclasses.replace(two(), release="6.12.1", predicted=15.0),
-            ("kernel: the theory has 15 for Linux 6.12.1 and 10 for 6.1.192, a ratio of 1.50",),
+            ("kernel: the prediction is 15 for Linux 6.12.1 and 10 for 6.1.192, a ratio of 1.50",),
         ),
         (dataclasses.replace(two(), release="6.12.1", predicted=10.5), ()),
         (
             dataclasses.replace(two(), machines={"here": Machine(busy_pct=95.0)}),
-            ("CPU: all of the host's were 95 % busy (vagrant)",),
+            ("CPU: the host's CPUs were 95 % busy (vagrant)",),
         ),
     ],
 )
