@@ -42,10 +42,7 @@ class Results:
     """The figures of one run; None where it has none, as for a run without a download."""
 
     goodput_mib_s: float | None = column(
-        "mean over the whole file",
-        unit="MiB/s",
-        predicted_by="predicted_mean_mib_s",
-        headline=True,
+        "mean over the whole file", unit="MiB/s", predicted_by="predicted_mean_mib_s", headline=True
     )
     steady_mib_s: float | None = column(
         "mean over the last third of the time; none if the timeline is too coarse",

@@ -135,9 +135,7 @@ def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
     most = max([high, *shown["high"].dropna()])
     room = 0.08 * (most - least)
     figure.update_xaxes(
-        title="ratio, second over first",
-        range=[least - room, most + room],
-        showgrid=True,
+        title="ratio, second over first", range=[least - room, most + room], showgrid=True
     )
     if most / max(least, 1e-9) > WIDEST:
         ticks = log_ticks(max(least, 1e-9) / 2, most * 2)
