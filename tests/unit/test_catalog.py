@@ -210,7 +210,7 @@ def test_find_refuses_an_unknown_lab_with_the_nearest_and_the_list(
 def test_find_of_an_own_file(tmp_path: Path) -> None:
     lab = catalog.find(own(tmp_path, new.source("mine")))
     assert (lab.name, lab.source) == ("mine", tmp_path / "mine.py")
-    assert lab.title.startswith("How long")
+    assert lab.title.startswith("The time to transfer")
     p = lab.Parameters(only="far")
     assert catalog.lab_of(p) is lab
     assert [one.name for one in lab.conditions(p)] == ["far"]

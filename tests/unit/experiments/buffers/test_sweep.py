@@ -93,10 +93,10 @@ def test_remarks_have_the_size_its_share_and_the_one_below() -> None:
     assert "41.7 MiB, reaches 92 %" in said
     # As advised for the article's link, below.
     assert "1.91 times the BDP at the receiver, 1.46 at the sender" in said
-    assert "the receiver decides" in said
+    assert "the receiver needs more" in said
     (new,) = remarks(swept((25, 78.0), (37.5, 114.0), kernel="6.12.117"))
     assert "1.28 times the BDP at the receiver, 1.45 at the sender" in new
-    assert "the sender decides" in new
+    assert "the sender needs more" in new
     (alone,) = remarks(swept((25, 60.0), (50, 114.0), series="setsockopt"))
     assert alone.endswith("reaches 53 %.")
     assert tell_smallest(swept((25, 60.0)).iloc[:0]) == "None of these runs belongs to a sweep."
@@ -137,7 +137,7 @@ def test_tell_reckoning_of_a_number_not_right_on_another_kernel() -> None:
     coarse = tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0), (56.25, 114.0))]))
     assert "The sweep has no size near 50 MB" in coarse
     assert "needs a run" in tell_reckoning(swept((25, 60.0)))
-    assert "do not say" in tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0))]))
+    assert "do not show" in tell_reckoning(pandas.concat([table(HTTPING), swept((25, 60.0))]))
 
 
 def kernel_row(kernel: str, speed: float, bound: str = "receive window") -> pandas.DataFrame:

@@ -234,7 +234,7 @@ def test_runs_compare_rows_and_exit_code(
         assert main(["runs", "compare", first, str(file)]) == code
         printed = capsys.readouterr().out
         assert printed.splitlines()[-1].startswith(f"2 conditions: {word}")
-        assert "margin 0.9 to 1.1: at rates that both machines carry" in printed
+        assert "margin 0.9 to 1.1: at rates that both machines can carry" in printed
         assert "\nonly in the first: " in printed and "httping" in printed
         assert main(["runs", "compare", first, str(file), "--json"]) == code
         said = json.loads(capsys.readouterr().out)
