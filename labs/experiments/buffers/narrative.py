@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from labs.experiments.buffers.conditions import ARTICLE, SENDER_RAISED
-from labs.experiments.buffers.results import NO_RATE, article
+from labs.experiments.buffers.results import NO_RATE, article, results
 from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, settings_of, window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, in_words, remarks, smallest
 from labs.read.display.format import (
@@ -127,7 +127,7 @@ def describe_run(run: Run) -> str:
         share = found.usually_in_flight_bytes / (bdp * theory.payload_share())
         said.append(
             f"This is {100 * share:.2g} % of the payload that fills the link."
-            if share < FULL
+            if share < FULL or not _fills(run)
             else "This fills the link."
             if share < QUEUED
             else "This fills the link, and most of it waited in the queue in front of the link."
@@ -136,11 +136,26 @@ def describe_run(run: Run) -> str:
     if again:
         said.append(f"{again} segments were retransmitted.")
     said += _held_back(found)
-    if bdp is not None and share >= FULL and found.limited_pct.get(WINDOW, 0.0) >= MOST_PCT:
+    if (
+        bdp is not None
+        and share >= FULL
+        and _fills(run)
+        and found.limited_pct.get(WINDOW, 0.0) >= MOST_PCT
+    ):
         said.append(
             "The window exceeds the BDP, so the excess waits in the queue and costs no goodput."
         )
     return " ".join(said)
+
+
+def _fills(run: Run) -> bool:
+    """Whether the payload reached the rate of the link in the steady state, if that is known."""
+    steady, rate_mbit = results(run).steady_bytes_s, run.link.measured.rate_mbit
+    return (
+        steady is None
+        or rate_mbit is None
+        or 100 * steady >= FULL_PCT * theory.line_goodput_bytes_s(rate_mbit)
+    )
 
 
 def _bdp_in_words(run: Run, bdp: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
 from labs.errors import Missing
 from labs.read.display.format import milliseconds
-from labs.read.runs.recorded import runs_of
+from labs.read.runs.recorded import places
 from labs.read.runs.run import Run
 
 LIVE, RECORDED = "live", "recorded"
@@ -20,10 +20,10 @@ NOT_SHAPED = "not shaped"
 def source(run: Run) -> str:
     """`recorded` for a run that came with the project, else `live`."""
     try:
-        data = runs_of(run.lab).resolve()
+        recorded = [place.resolve() for place in places(run.lab)]
     except Missing:
         return LIVE
-    return RECORDED if run.path.resolve().is_relative_to(data) else LIVE
+    return RECORDED if any(map(run.path.resolve().is_relative_to, recorded)) else LIVE
 
 
 def asked(link: Link) -> str:

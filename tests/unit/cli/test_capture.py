@@ -62,7 +62,7 @@ def test_main_graph_draws_the_longest_connection_or_the_one_named(
     assert "data of the server on connection" in out.read_text()
     told(capsys, *asked, "--connection", 3, "--sender", "client", "--to-s", 0.1)
     page = out.read_text()
-    assert "what the client sends on connection 3" in page and 'src="http' not in page
+    assert "data of the client on connection 3" in page and 'src="http' not in page
     assert "connections 0 to 19" in refused(capsys, *asked, "--connection", 20)
     for words in (("--from-s", 2, "--to-s", 1), ("--from-s", -1), ("--to-s", "nan")):
         assert "--from-s less than --to-s" in refused(capsys, *asked, *words)

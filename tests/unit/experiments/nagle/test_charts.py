@@ -216,7 +216,7 @@ def test_ladder_of_a_long_response_has_its_first_packets() -> None:
     segments, requests = own_table(path), own_requests(path)
     figure = nagle.ladder_of_request(segments, typical(requests), path)
     assert figure.layout.title.text == (
-        "One request, of 263 packets the first: 120 packets of connection 0"
+        "One request, the first of 263 packets: 120 packets of connection 0"
     )
     assert "from the file loss.pcap" in texts(figure)
 
