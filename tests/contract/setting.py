@@ -82,9 +82,9 @@ def refused(kind: type[Exception], *words: str) -> Iterator[None]:
         raise AssertionError(f"no {kind.__name__}")
 
 
-def equal(found: Any, wished: Any) -> None:
+def equal(found: Any, requested: Any) -> None:
     """Assert equality; inside a booted kernel there is no pytest that would show both."""
-    assert found == wished, f"{found!r} is not {wished!r}"
+    assert found == requested, f"{found!r} is not {requested!r}"
 
 
 def path(host: Host, name: str) -> str:

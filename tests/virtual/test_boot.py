@@ -371,7 +371,7 @@ def test_boot_by_an_ordinary_user_captures_every_packet(kernel: Path, shared: Pa
 SPIN = "echo about to spin; while :; do :; done"
 # `test -e` makes bash read the clock.
 POLL = "echo about to poll; while [ ! -e /nonsuch ]; do :; done"
-TICKS = "while sleep 0.01; do echo about to tick; done & while [ ! -e /nonsuch ]; do :; done"
+TICKS = "while sleep 0.001; do echo about to tick; done & while [ ! -e /nonsuch ]; do :; done"
 SHORT = Limits(spin_cpu_s=2.0, silent_virtual_s=600.0, still_s=2.0)
 PANIC = (
     "echo about to panic; echo 1 >/proc/sys/vm/panic_on_oom; "
@@ -394,7 +394,7 @@ NO_ENDINGS = {
         "about to spin",
     ),
     "a poll": (POLL, "polls: in 2 s of CPU time the virtual clock advanced by 0.", "about to poll"),
-    "a poll beside a line per 10 ms": (TICKS, "polls: in 2 s of CPU time", "about to tick"),
+    "a poll beside a line per ms": (TICKS, "polls: in 2 s of CPU time", "about to tick"),
     "a sleep": (
         "echo asleep; sleep infinity",
         "nothing was printed for 600 s of virtual time",

@@ -255,8 +255,8 @@ def test_sweep_is_predicted_and_twice_the_bdp_is_enough(kernel: str, tmp_path: P
 
 
 def test_advise_gives_buffers_that_fill_the_link(kernel: str, tmp_path: Path) -> None:
-    wished = advise(1000, 100, kernel)
-    needed_mib = max(wished.receive_bytes, wished.send_bytes) / MIB
+    advised = advise(1000, 100, kernel)
+    needed_mib = max(advised.receive_bytes, advised.send_bytes) / MIB
     study = labs.study(
         Buffers(
             kernel=kernel,

@@ -31,8 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def runs(folder: Path, kernel: str = "6.1", **given: Any) -> dict[str, Run]:
     """The runs of a study by condition."""
-    wished = {"only": CONDITIONS, **given}
-    study = make(find("nagle"), Nagle(runs=str(folder), kernel=kernel, **wished))
+    requested = {"only": CONDITIONS, **given}
+    study = make(find("nagle"), Nagle(runs=str(folder), kernel=kernel, **requested))
     return {run.condition: run for run in study.runs}
 
 
@@ -120,9 +120,14 @@ def test_timeout_of_nagle_and_bulk_data_on_fresh_runs(folder: Path, kernel: str)
 
 
 def test_nagle_runs_repeat_to_the_byte(tmp_path: Path) -> None:
-    wished: dict[str, Any] = {"only": "off,pieces-quickack,ask", "requests": 200, "concurrency": 20}
+    requested: dict[str, Any] = {
+        "only": "off,pieces-quickack,ask",
+        "requests": 200,
+        "concurrency": 20,
+    }
     one, other = (
-        make(find("nagle"), Nagle(runs=str(tmp_path / name), **wished)) for name in ("one", "other")
+        make(find("nagle"), Nagle(runs=str(tmp_path / name), **requested))
+        for name in ("one", "other")
     )
     for a, b in zip(one.file.folders(), other.file.folders(), strict=True):
         assert open_run(a).digest == open_run(b).digest

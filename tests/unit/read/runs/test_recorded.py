@@ -23,12 +23,16 @@ def wish(condition: str = "both", **changed: Any) -> dict[str, Any]:
 
 
 def match(
-    data: Path, *wished: dict[str, Any], kernel: str = "6.1", seed: int = 1, memory_mib: int = 4096
+    data: Path,
+    *requested: dict[str, Any],
+    kernel: str = "6.1",
+    seed: int = 1,
+    memory_mib: int = 4096,
 ) -> list[str]:
     return [
         run.name
         for run in recorded.matching(
-            "buffers", wished, kernel=kernel, seed=seed, memory_mib=memory_mib, data=data
+            "buffers", requested, kernel=kernel, seed=seed, memory_mib=memory_mib, data=data
         )
     ]
 
@@ -102,11 +106,11 @@ def test_matching_a_kernel_by_any_version(data: Path, kernel: str) -> None:
 def test_matching_a_kernel_by_digest_or_without_revision(tmp_path: Path) -> None:
     kernel = {"version": "6.1.192", "digest": inputs()["kernel"]["digest"]}
     name = make_run(tmp_path, inputs(kernel=kernel)).name
-    for wished in (kernel["digest"][:8], "6.1.192-2", "6.1.192"):
-        assert match(tmp_path, wish(), kernel=wished) == [name]
-    for wished in ("6.1.19", "6.1.193-1", "6.12", "0123456789"):
-        with pytest.raises(BadInput, match=rf"with kernel = {wished} \(recorded: 6.1.192\)\. "):
-            match(tmp_path, wish(), kernel=wished)
+    for requested in (kernel["digest"][:8], "6.1.192-2", "6.1.192"):
+        assert match(tmp_path, wish(), kernel=requested) == [name]
+    for requested in ("6.1.19", "6.1.193-1", "6.12", "0123456789"):
+        with pytest.raises(BadInput, match=rf"with kernel = {requested} \(recorded: 6.1.192\)\. "):
+            match(tmp_path, wish(), kernel=requested)
 
 
 def test_matching_keeps_the_requested_order(data: Path) -> None:
