@@ -1,0 +1,104 @@
+"""What a notebook calls as `labs.windows.NAME`, besides the study and the charts: tables of packets,
+of the parts of a buffer, of round trips, and one row per kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from labs.errors import BadInput
+from labs.experiments.windows.charts.budget import PARTS
+from labs.experiments.windows.packets import budget, packets
+from labs.experiments.windows.round_trips import round_trips
+from labs.read.display.rich_output import Table
+from labs.read.theory.windows import granted_bytes, series
+
+if TYPE_CHECKING:
+    from labs.read.lab import Study
+    from labs.read.runs.run import Run
+
+__all__ = ["budget_at", "by_kernel", "granted_bytes", "packets", "rounds", "same_packets"]
+
+KERNEL_COLUMNS = {
+    "condition": "Condition",
+    "kernel": "Linux",
+    "skmem_rb": "Buffer (bytes)",
+    "skmem_r_max": "Memory in use, at most (bytes)",
+    "overshoot_bytes": "Above the buffer (bytes)",
+    "recv_q": "Data queued (bytes)",
+    "payload_pct": "Payload share of the buffer (%)",
+    "metadata_bytes": "Metadata per packet (bytes)",
+    "window_max_bytes": "Largest window (bytes)",
+    "collapsed": "Collapsed",
+    "rcv_q_drop": "Dropped",
+    "dropped_in_window": "Dropped with an open window",
+}
+
+
+def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
+    """One row per condition and kernel: what a packet costs, what becomes payload, and what is lost.
+
+    Studies without runs are left out.
+    """
+    rows = [
+        {KERNEL_COLUMNS[name]: row[name] for name in KERNEL_COLUMNS}
+        for study in studies
+        if study.runs
+        for row in study.results().to_dict("records")
+        if not conditions or row["condition"] in conditions
+    ]
+    rows.sort(key=lambda row: (row["Condition"], series(str(row["Linux"]))))
+    return Table(rows, columns=list(KERNEL_COLUMNS.values()))
+
+
+def budget_at(run: Run, *numbers: int) -> Table:
+    """The parts of the receive buffer after packets with these numbers, in bytes; a packet below 1
+    counts from the end. BadInput for a number that no packet has."""
+    table = budget(run)
+    count = len(table)
+    for number in numbers:
+        if not (-count <= number < 0 or 1 <= number <= count):
+            raise BadInput(f"there is no packet {number}. Allowed: 1 to {count}, or -{count} to -1")
+    chosen = table.iloc[[number - 1 if number > 0 else count + number for number in numbers]]
+    return Table(
+        {
+            "Packet": chosen["packet"].tolist(),
+            **{f"{name}, bytes": chosen[column].tolist() for column, (name, _) in PARTS.items()},
+            "buffer (skmem_rb), bytes": chosen["rcvbuf_bytes"].tolist(),
+        }
+    )
+
+
+def rounds(run: Run) -> Table:
+    """One row per round trip: packets, payload, the largest window offered, and its updates."""
+    found = round_trips(run)
+    return Table(
+        {
+            "Round trip": found["round_trip"].tolist(),
+            "Packets": found["packets"].tolist(),
+            "Payload accepted (bytes)": found["payload_bytes"].tolist(),
+            "Largest window (bytes)": found["window_bytes"].tolist(),
+            "rcv_ssthresh (bytes)": found["rcv_ssthresh_bytes"].tolist(),
+            "Window updates": found["updates"].tolist(),
+        }
+    )
+
+
+SAME = ("time_s", "seq", "payload_bytes", "window_left_bytes", "acked_bytes")
+
+
+def same_packets(one: Run, other: Run) -> Table:
+    """Whether two runs have the same packets on the wire: by column, the packets that differ."""
+    first, second = packets(one), packets(other)
+    shorter = min(len(first), len(second))
+    return Table(
+        {
+            "Packets": [len(first)],
+            "Packets of the other": [len(second)],
+            **{
+                f"Different {name}": [
+                    int((first[name].iloc[:shorter] != second[name].iloc[:shorter]).sum())
+                ]
+                for name in SAME
+            },
+        }
+    )
