@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 import pandas
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.windows.packets import RECEIVER, packets
+from labs.experiments.windows.packets import RECEIVER, packets, samples, settings_of
 from labs.experiments.windows.prediction import agreement
-from labs.experiments.windows.round_trips import accepted, round_trips
-from labs.experiments.windows.settings import NEVER, Settings, settings_of
-from labs.read import capture
-from labs.read.capture.segment_table import SYN
+from labs.experiments.windows.round_trips import accepted, right_edge, round_trips, syn_ack
+from labs.experiments.windows.settings import NEVER, Settings
 from labs.read.claims.ledger import Article, read
 from labs.read.readings.instruments import capture_losses
-from labs.read.runs.raw_files import RECEIVER_SAMPLES
 from labs.read.theory.windows import RATIO_SINCE, series
 
 if TYPE_CHECKING:
@@ -58,7 +55,7 @@ class Results:
     prunes: int | None = column("times the queue was pruned (PruneCalled)", hidden=True)
     first_window_bytes: int | None = column("window of the SYN-ACK", unit="bytes")
     second_window_bytes: int | None = column(
-        "largest window in the second round trip", unit="bytes", hidden=True
+        "window of the first ACK of data", unit="bytes", hidden=True
     )
     window_max_bytes: int | None = column("largest window that was offered", unit="bytes")
     window_updates: int | None = column("times the window's right edge moved")
@@ -87,36 +84,35 @@ NO_LIMIT_SINCE = (6, 10)
 
 def results(run: Run) -> Results:
     """The figures of one run: from the samples of the receiver's socket and from the capture."""
-    settings, table = settings_of(run), packets(run)
-    samples = pandas.DataFrame(run.read(f"{RECEIVER}/samples.csv", RECEIVER_SAMPLES))
-    seen, rounds, last = agreement(table), round_trips(run), samples.iloc[-1]
+    settings, table, sampled = settings_of(run), packets(run), samples(run)
+    seen, rounds, last = agreement(table), round_trips(run), sampled.iloc[-1]
     dropped = table[table["dropped"].fillna(0) > 0]
-    synack = opened(run)
+    offered = syn_ack(run)
     return Results(
         skmem_rb=int(last["rcvbuf"]),
         skmem_r=int(last["rmem_alloc"]),
-        skmem_r_max=int(samples["rmem_alloc"].max()),
-        overshoot_bytes=max(0, int((samples["rmem_alloc"] - samples["rcvbuf"]).max())),
+        skmem_r_max=int(sampled["rmem_alloc"].max()),
+        overshoot_bytes=max(0, int((sampled["rmem_alloc"] - sampled["rcvbuf"]).max())),
         recv_q=int(last["rcvq_bytes"]),
-        payload_pct=100 * float((samples["rcvq_bytes"] / samples["rcvbuf"]).max()),
+        payload_pct=100 * float((sampled["rcvq_bytes"] / sampled["rcvbuf"]).max()),
         metadata_bytes=metadata_bytes(table, settings),
         first_metadata_bytes=first_metadata_bytes(table),
         packets=len(table),
         first_flight_packets=new_packets(table),
         unsampled_packets=int(table["rmem_bytes"].isna().sum()) if settings.sampled else None,
-        rcv_q_drop=counted(samples, "TCPRcvQDrop"),
+        rcv_q_drop=counted(sampled, "TCPRcvQDrop"),
         dropped_in_window=int((dropped["window_left_bytes"] >= 0).sum()),
-        coalesced=counted(samples, "TCPRcvCoalesce"),
-        collapsed=counted(samples, "TCPRcvCollapsed"),
-        prunes=counted(samples, "PruneCalled"),
-        first_window_bytes=synack.window_bytes,
-        second_window_bytes=second_window_bytes(rounds),
+        coalesced=counted(sampled, "TCPRcvCoalesce"),
+        collapsed=counted(sampled, "TCPRcvCollapsed"),
+        prunes=counted(sampled, "PruneCalled"),
+        first_window_bytes=offered.window_bytes,
+        second_window_bytes=second_window_bytes(table),
         window_max_bytes=int(rounds["window_bytes"].max()),
         window_updates=int(rounds["updates"].sum()),
         acks=int((table["acked_bytes"].diff() > 0).sum()),
         round_trips=int((rounds["payload_bytes"] > 0).sum()),
         rcv_ssthresh=int(last["rcv_ssthresh"]),
-        wscale=synack.wscale,
+        wscale=offered.wscale,
         requested_kib=settings.rcvbuf_kib,
         adv_win_scale=settings.adv_win_scale,
         mss_bytes=settings.mss_bytes,
@@ -133,25 +129,6 @@ def results(run: Run) -> Results:
 def article() -> Article:
     """The claims of article 4."""
     return read(Path(__file__).with_name("article4.toml"))
-
-
-@dataclass(frozen=True)
-class SynAck:
-    """What the receiver's SYN-ACK offered; None if it was not captured."""
-
-    window_bytes: int | None = None
-    wscale: int | None = None
-
-
-def opened(run: Run) -> SynAck:
-    """The window and the window scale of the receiver's SYN-ACK."""
-    path = run.file(f"{RECEIVER}/capture.pcap")
-    segments = capture.read(path)
-    syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
-    if syn.empty:
-        return SynAck()
-    wscale = int(capture.connections(path)["server_wscale"].iloc[0])
-    return SynAck(int(syn["window_bytes"].iloc[0]), max(0, wscale))
 
 
 def counted(samples: DataFrame, counter: str) -> int | None:
@@ -184,10 +161,11 @@ def first_metadata_bytes(table: DataFrame) -> int | None:
     return int(first["rmem_bytes"] - first["recv_q_bytes"])
 
 
-def second_window_bytes(rounds: DataFrame) -> int | None:
-    """The largest window that was offered while the data of the first round trip arrived, which is
-    what the sender may use in the second one; None if everything arrived in the first."""
-    return int(rounds["window_bytes"].iloc[1]) if len(rounds) > 1 else None
+def second_window_bytes(table: DataFrame) -> int:
+    """The window of the receiver's first ACK of data: what the sender may use in the second round
+    trip, and the first window that is scaled."""
+    first = table.iloc[0]
+    return int(right_edge(table).iloc[0] - first["acked_bytes"])
 
 
 def notes(run: Run) -> Iterator[Note]:

@@ -1,10 +1,14 @@
-"""How a receive window opens: packets, payload and window by round trip."""
+"""How a receive window opens: what the SYN-ACK offers, then packets, payload and window by round
+trip."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labs.experiments.windows.packets import packets
+from labs.experiments.windows.packets import RECEIVER, packets
+from labs.read import capture
+from labs.read.capture.segment_table import SYN
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -15,22 +19,45 @@ EARLY = 0.05
 """Of a round trip: a packet that is this early belongs to the next one."""
 
 
+@dataclass(frozen=True)
+class SynAck:
+    """What the receiver's SYN-ACK offered."""
+
+    window_bytes: int
+    wscale: int
+
+
+def syn_ack(run: Run) -> SynAck:
+    """The window and the window scale of the receiver's SYN-ACK; without that option the scale
+    is 0."""
+    path = run.file(f"{RECEIVER}/capture.pcap")
+    segments = capture.read(path)
+    syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
+    wscale = int(capture.connections(path)["server_wscale"].iloc[0])
+    return SynAck(int(syn["window_bytes"].iloc[0]), max(0, wscale))
+
+
 def round_trips(run: Run) -> DataFrame:
     """One row per round trip in which a packet arrived.
 
     Columns: `round_trip` (from 1), `packets`, `payload_bytes` of the accepted packets,
-    `window_bytes` (the largest that the receiver offered: from the last acknowledged byte to the
-    right edge), `rcv_ssthresh_bytes` and `window_left_bytes` at the end, and `updates`, the number
-    of times that the right edge moved.
+    `window_bytes` (the largest that the receiver offered until its end: from the last acknowledged
+    byte to the right edge), `rcv_ssthresh_bytes` and `window_left_bytes` at the end, and `updates`,
+    the number of times that the right edge moved.
     """
-    return by_round_trip(packets(run), run.link.asked.delay_ms)
+    found = by_round_trip(packets(run), run.link.asked.delay_ms)
+    first = found.index[0]
+    found.loc[first, "window_bytes"] = max(
+        syn_ack(run).window_bytes, int(found.loc[first, "window_bytes"])
+    )
+    return found
 
 
 def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
-    """The same of a table of packets."""
+    """The same of a table of packets, without what the SYN-ACK offered."""
     edge = right_edge(table)
     seen = table.assign(
-        round_trip=1 + (table["time_s"] / (rtt_ms / 1e3) + EARLY).astype(int),
+        round_trip=1 + (table["time_s"] / (rtt_ms / 1e3) + EARLY).astype(int) if rtt_ms else 1,
         accepted_bytes=accepted(table),
         window_bytes=edge - table["acked_bytes"],
         moved=edge.diff().fillna(0) > 0,

@@ -23,8 +23,7 @@ from labs.experiments.windows.charts.packet_lines import (
     marks,
     top,
 )
-from labs.experiments.windows.packets import packets
-from labs.experiments.windows.settings import settings_of
+from labs.experiments.windows.packets import packets, settings_of
 from labs.read.charts.style import NO_RUNS, dressed, nothing
 from labs.read.display.provenance import of_table
 from labs.read.theory.windows import series
