@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from labs.drive.result_columns import Note, column
 from labs.read.parse.socket_samples import samples
@@ -28,7 +29,7 @@ def results(run: Run) -> Results:
     """The figures of one run."""
     found = run.read("server/samples.csv", as_text(samples))
     last = found[-1]
-    steps = [b.data_segs_in - a.data_segs_in for a, b in zip(found, found[1:], strict=False)]
+    steps = [other.data_segs_in - one.data_segs_in for one, other in pairwise(found)]
     return Results(
         recv_q=last.rcvq_bytes,
         skmem_r=last.rmem_alloc,
