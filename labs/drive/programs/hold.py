@@ -21,6 +21,7 @@ SIGTERM ends the program, which then writes FILE. Source: include/uapi/linux/tcp
 include/uapi/linux/sock_diag.h, SK_MEMINFO_*; net/ipv4/proc.c, snmp4_net_list.
 """
 
+import contextlib
 import fcntl
 import os
 import select
@@ -145,10 +146,8 @@ class Receiver:
 
     def read(self, most_bytes: int) -> None:
         """Read up to so many bytes, if there are any."""
-        try:
+        with contextlib.suppress(BlockingIOError):
             self.read_bytes += len(self.connection.recv(most_bytes, socket.MSG_DONTWAIT))
-        except BlockingIOError:
-            pass
 
     def write(self, path: str) -> None:
         """Write the rows; a counter that the kernel lacks is empty."""

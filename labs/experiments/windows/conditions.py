@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from labs.drive.condition import Condition, Group, as_settings, read_settings
+from labs.drive.condition import Condition, Group, as_settings
 from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MIB
 from labs.experiments.windows import paths

@@ -32,6 +32,9 @@ from labs.experiments.windows.settings import LOOPBACK, Settings
 HOLD = PROGRAMS / "hold.py"
 FILL = PROGRAMS / "fill.py"
 SAMPLES = "samples.csv"
+FOLLOW = 1.25
+"""The socket is examined this many intervals after an arrival: after the next arrival, and before
+the one after it."""
 CONNECT_TO_WRITE_MS = 1000
 """The article's pause between connecting and the first write."""
 
@@ -111,7 +114,7 @@ def hold(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
             *("--read-bytes", str(reads.read_bytes), "--read-every-us", str(reads.every_us)),
             *("--read-after-ms", str(reads.after_ms)),
             *("--sampled", "1" if settings.sampled else "0"),
-            *("--follow-us", str(round(1.5 * spacing_us(settings.mss_bytes)))),
+            *("--follow-us", str(round(FOLLOW * spacing_us(settings.mss_bytes)))),
             *("--out", bench.path(ends.receiver, SAMPLES)),
         ),
         stdout=said,

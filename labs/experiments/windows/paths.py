@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from labs.drive.condition import Condition, read_settings
-from labs.drive.testbed.link import FRAME_BYTES, Argv, Link, layout, number, offloads_off
+from labs.drive.testbed.link import Argv, Link, layout, number, offloads_off
 from labs.experiments.windows.settings import DIRECT, LOOPBACK, ROUTER, Settings
 
 LOOPBACK_SENDER, LOOPBACK_RECEIVER = "127.0.0.2", "127.0.0.3"
@@ -20,9 +20,14 @@ LOOPBACK_ROUTE = ("local", "127.0.0.0/8", "dev", "lo")
 ARRIVALS = "ifb0"
 """The device through which the packets of the loopback device arrive, one by one."""
 SPACING_MBIT = 1000
+SPACING_BYTES = 2500
+"""Added to the size of each packet: small packets arrive nearly as far apart as full segments."""
 QUEUE_PACKETS = 100_000
 HEADERS_BYTES = 54
 """Ethernet, IPv4, and TCP without timestamps."""
+
+SPACING = ("rate", f"{SPACING_MBIT}mbit", str(SPACING_BYTES))
+"""netem's options that deliver packets one by one."""
 
 Line = tuple[str, Argv]
 """A host and the words of a command."""
@@ -54,8 +59,10 @@ def arranging(settings: Settings, link: Link, server: End, client: End) -> Itera
             yield "server", argv
         return
     if settings.path == ROUTER:
-        device = next(port.device for port in layout(link).ports if port.host == "router")
-        yield "router", queue(device, "rate", f"{SPACING_MBIT}mbit")
+        to_server, to_client = (port.device for port in layout(link).ports if port.host == "router")
+        half = ("delay", f"{number(link.delay_ms / 2)}ms")
+        yield "router", queue(to_server, *half, *SPACING)
+        yield "router", ("tc", "qdisc", "change", "dev", to_client, "root", "netem", *half)
     if settings.path == DIRECT:
         yield "server", offloads_off(server.device)
         yield "client", offloads_off(client.device)
@@ -79,7 +86,7 @@ def loopback(settings: Settings, delay_ms: float) -> Iterator[Argv]:
     yield ("ip", "link", "add", ARRIVALS, "type", "ifb")
     yield ("ip", "link", "set", ARRIVALS, "up")
     yield queue("lo", "delay", f"{number(delay_ms / 2)}ms")
-    yield queue(ARRIVALS, "rate", f"{SPACING_MBIT}mbit")
+    yield queue(ARRIVALS, *SPACING)
     yield ("tc", "qdisc", "add", "dev", "lo", "handle", "ffff:", "ingress")
     redirect = ("action", "mirred", "egress", "redirect", "dev", ARRIVALS)
     yield ("tc", "filter", "add", "dev", "lo", "parent", "ffff:", "matchall", *redirect)
@@ -118,4 +125,4 @@ def routes(verb: str, settings: Settings, server: End, client: End) -> Iterator[
 
 def spacing_us(mss_bytes: int) -> float:
     """The time between two full segments that are sent at once."""
-    return 8 * min(mss_bytes + HEADERS_BYTES, FRAME_BYTES) / SPACING_MBIT
+    return 8 * (mss_bytes + HEADERS_BYTES + SPACING_BYTES) / SPACING_MBIT
