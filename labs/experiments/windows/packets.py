@@ -19,7 +19,8 @@ from labs.errors import Damaged
 from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, Settings
 from labs.read import capture
 from labs.read.capture.segment_table import ACK, PSH, SYN
-from labs.read.runs.raw_files import RECEIVER_SAMPLES
+from labs.read.parse.socket_samples import Sample, samples
+from labs.read.runs.raw_files import as_text
 from labs.read.theory.receive_window import Setup
 from labs.read.theory.receive_window_kernels import rules
 from labs.read.theory.receive_window_steps import Segment, steps
@@ -81,6 +82,11 @@ def settings_of(run: Run) -> Settings:
     return read_settings(Settings, run.condition_asked.settings)
 
 
+def samples_of(run: Run) -> list[Sample]:
+    """The samples that the receiver took of its socket."""
+    return run.read(f"{RECEIVER}/samples.csv", as_text(samples))
+
+
 def arrivals(segments: DataFrame) -> DataFrame:
     """The data segments that arrived, in their order."""
     data = segments[(segments["direction"] == 0) & (segments["payload_bytes"] > 0)]
@@ -132,15 +138,15 @@ def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) ->
 
 def sampled(run: Run, count: int) -> DataFrame:
     """The receiver's sample after each of `count` segments, and the counters' rises."""
-    rows = pandas.DataFrame(run.read(f"{RECEIVER}/samples.csv", RECEIVER_SAMPLES))
-    memory = rows[list(MEMORY)].rename(columns=MEMORY)
+    found = samples_of(run)
+    memory = pandas.DataFrame({"packet": [one.data_segs_in for one in found]})
+    for name, column in MEMORY.items():
+        memory[column] = [getattr(one, name) for one in found]
     for mark, counters in MARKS.items():
-        total = rows.reindex(columns=list(counters)).fillna(0).sum(axis="columns")
-        memory[mark] = total.diff().fillna(0)
-    memory["packet"] = rows["data_segs_in"]
+        totals = [sum(one.counters.get(name) or 0 for name in counters) for one in found]
+        memory[mark] = numpy.diff(totals, prepend=totals[:1])
     memory = memory[memory["packet"] > 0].drop_duplicates("packet").set_index("packet")
-    found = memory.reindex(range(1, count + 1)).reset_index(drop=True)
-    return found.astype("Int64")
+    return memory.reindex(range(1, count + 1)).reset_index(drop=True).astype("Int64")
 
 
 def setup_of(run: Run, segments: DataFrame) -> Setup:
@@ -149,8 +155,7 @@ def setup_of(run: Run, segments: DataFrame) -> Setup:
     syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
     if syn.empty:
         raise Damaged("the capture has no SYN of the receiver")
-    first = run.read(f"{RECEIVER}/samples.csv", RECEIVER_SAMPLES)[0]
-    granted = int(first["rcvbuf"] or 0)
+    granted = samples_of(run)[0].rcvbuf
     rmem = [int(word) for word in run.sysctl(RECEIVER, "net.ipv4.tcp_rmem").split()]
     on_listener = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == LISTEN
     on_accepted = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == ACCEPT

@@ -16,7 +16,7 @@ from labs.drive import tc
 from labs.drive.host_load import FILE
 from labs.drive.record.stored_files import AGAIN, MOST_RAW_JSON_BYTES, parse, read_bytes
 from labs.errors import Damaged
-from labs.read.parse import http_clients, inet_diag, proc, receiver_samples, ss
+from labs.read.parse import http_clients, inet_diag, proc, socket_samples, ss
 
 T = TypeVar("T")
 Reader = Callable[[bytes], T]
@@ -57,7 +57,6 @@ AB_REPORT: Reader[http_clients.Ab] = as_text(http_clients.ab)
 FETCH: Reader[dict[str, Any]] = as_json(http_clients.fetch)
 ASK: Reader[tuple[float, ...]] = as_json(http_clients.ask)
 MACHINES: Reader[dict[str, dict[str, Any]]] = as_json(proc.machines)
-RECEIVER_SAMPLES: Reader[list[dict[str, int | None]]] = as_text(receiver_samples.rows)
 SAMPLING: Reader[proc.Sampling] = last_line(as_json(proc.sampling))
 READERS: Mapping[str, Reader[object]] = {
     "ab.txt": AB_REPORT,
@@ -69,7 +68,7 @@ READERS: Mapping[str, Reader[object]] = {
     "nstat-before.txt": as_text(proc.counters),
     "sampler.json": SAMPLING,
     "samples.bin": inet_diag.samples,
-    "samples.csv": RECEIVER_SAMPLES,
+    "samples.csv": as_text(socket_samples.samples),
     "ss.txt": as_text(ss.blocks),
     "tc-after.txt": as_text(tc.queues),
     "tc-before.txt": as_text(tc.queues),

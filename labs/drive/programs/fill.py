@@ -1,0 +1,61 @@
+"""Connect, and write as much as the peer's receive window admits; a program for the sender.
+
+    fill.py --from 127.0.0.2 --to 127.0.0.3 --port 1234 --mss 1024 --after-ms 1000
+            --write-bytes 1048576 --writes 0 --every-us 0
+
+TCP_MAXSEG is set before connecting, TCP_NODELAY on the connection. The first write begins
+--after-ms after connecting. Each write has --write-bytes; there are --writes of them (0: until the
+program is ended), --every-us apart. When the send buffer is full, a write sleeps in the kernel.
+"""
+
+import signal
+import socket
+import sys
+import time
+
+TIMER_SLACK = "/proc/self/timerslack_ns"
+
+
+def options(argv: list[str]) -> dict[str, str]:
+    return {name.lstrip("-"): value for name, value in zip(argv[::2], argv[1::2], strict=True)}
+
+
+def precise_timers() -> None:
+    """Make sleeps as short as requested; by default the kernel may add 50 microseconds."""
+    with open(TIMER_SLACK, "w", encoding="ascii") as file:
+        file.write("1")
+
+
+def connected(given: dict[str, str]) -> socket.socket:
+    """A connection with the requested segment size, without Nagle's algorithm."""
+    connection = socket.socket()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, int(given["mss"]))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.bind((given["from"], 0))
+    connection.connect((given["to"], int(given["port"])))
+    return connection
+
+
+def write(connection: socket.socket, block: bytes, writes: int, every_s: float) -> None:
+    """Write the block `writes` times, or for ever if that is 0."""
+    written = 0
+    while not writes or written < writes:
+        connection.sendall(block)
+        written += 1
+        if every_s:
+            time.sleep(every_s)
+
+
+def main(argv: list[str]) -> int:
+    given = options(argv)
+    precise_timers()
+    connection = connected(given)
+    time.sleep(int(given["after-ms"]) / 1e3)
+    block = b"a" * int(given["write-bytes"])
+    write(connection, block, int(given["writes"]), int(given["every-us"]) / 1e6)
+    signal.pause()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
