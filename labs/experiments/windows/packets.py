@@ -19,7 +19,7 @@ from labs.errors import Damaged
 from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, Settings
 from labs.read import capture
 from labs.read.capture.segment_table import ACK, PSH, SYN
-from labs.read.parse.socket_samples import Sample, samples
+from labs.read.parse.socket_samples import SocketSample, samples
 from labs.read.runs.raw_files import as_text
 from labs.read.theory.receive_window import Setup
 from labs.read.theory.receive_window_kernels import rules
@@ -82,7 +82,7 @@ def settings_of(run: Run) -> Settings:
     return read_settings(Settings, run.condition_asked.settings)
 
 
-def samples_of(run: Run) -> list[Sample]:
+def samples_of(run: Run) -> tuple[SocketSample, ...]:
     """The samples that the receiver took of its socket."""
     return run.read(f"{RECEIVER}/samples.csv", as_text(samples))
 
@@ -177,10 +177,12 @@ def setup_of(run: Run, segments: DataFrame) -> Setup:
 
 def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
     """The simulation's rows for the same arrivals."""
-    fed = (
-        Segment(int(one.time_ns), int(one.seq), int(one.payload_bytes), bool(one.push))
-        for one in table.itertuples()
-    )
+    fed = [
+        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push))
+        for time_ns, seq, payload_bytes, push in zip(
+            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")), strict=True
+        )
+    ]
     highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
     found = list(steps(setup_of(run, segments), fed))
     return pandas.DataFrame(
