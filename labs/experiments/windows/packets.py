@@ -1,0 +1,223 @@
+"""One row per data segment of a run: the receiver's memory, the window on the wire, the prediction.
+
+Three sources meet here: the receiver's samples of its own socket, one after each segment; the
+capture; and the simulation of labs/read/theory/receive_window_steps.py, which is fed with the
+arrivals and knows nothing of what the receiver did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy
+import pandas
+
+from labs.drive.condition import read_settings
+from labs.drive.units import SECOND_NS
+from labs.errors import Damaged
+from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, Settings
+from labs.read import capture
+from labs.read.capture.segment_table import ACK, PSH, SYN
+from labs.read.parse.socket_samples import SocketSample, samples
+from labs.read.runs.raw_files import as_text
+from labs.read.theory.receive_window import Setup
+from labs.read.theory.receive_window_kernels import rules
+from labs.read.theory.receive_window_steps import Segment, steps
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from labs.read.runs.run import Run
+
+RECEIVER = "server"
+DEFAULT_SCALE = 1
+"""net.ipv4.tcp_adv_win_scale."""
+HZ = 250
+"""Of Debian's kernels; used if a run does not say it."""
+MEMORY = {
+    "rcvbuf": "rcvbuf_bytes",
+    "rmem_alloc": "rmem_bytes",
+    "rcvq_bytes": "recv_q_bytes",
+    "rcv_ssthresh": "rcv_ssthresh_bytes",
+    "rcv_wnd": "rcv_wnd_bytes",
+    "read_bytes": "read_bytes",
+}
+"""Columns of the samples, and their names here."""
+MARKS = {
+    "coalesced": ("TCPRcvCoalesce",),
+    "collapsed": ("TCPRcvCollapsed",),
+    "dropped": ("TCPRcvQDrop", "TCPOFODrop", "TCPZeroWindowDrop", "BeyondWindow"),
+}
+"""Marks, and the counters whose rise they are."""
+
+
+def packets(run: Run) -> DataFrame:
+    """One row per data segment that arrived.
+
+    packet                        its number, from 1
+    time_s                        since the first of them arrived
+    seq, payload_bytes            its first byte, relative to the connection, and its length
+    push                          it has the flag PSH
+    window_left_bytes             what the sender may still send: the right edge that the last ACK
+                                  before the next segment offers, less the highest byte received
+    acked_bytes                   how much that ACK acknowledges
+    rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, read_bytes
+                                  the receiver's sample after the segment; missing if there was none
+                                  before the next segment
+    coalesced, collapsed, dropped rises of the counters in MARKS since the last sample
+    predicted_...                 the same columns by the simulation
+    predicted_skbs, predicted_out_of_order_bytes
+                                  skbs in the queues, and the payload that waits out of order
+    """
+    segments = capture.read(run.file(f"{RECEIVER}/capture.pcap"))
+    table = arrivals(segments)
+    table = table.join(window_on_the_wire(segments, table, return_ns(run)))
+    table = table.join(sampled(run, len(table)))
+    return table.join(predicted(run, segments, table))
+
+
+def settings_of(run: Run) -> Settings:
+    """The settings of a run's condition."""
+    return read_settings(Settings, run.condition_asked.settings)
+
+
+def samples_of(run: Run) -> tuple[SocketSample, ...]:
+    """The samples that the receiver took of its socket."""
+    return run.read(f"{RECEIVER}/samples.csv", as_text(samples))
+
+
+def arrivals(segments: DataFrame) -> DataFrame:
+    """The data segments that arrived, in their order."""
+    data = segments[(segments["direction"] == 0) & (segments["payload_bytes"] > 0)]
+    if data.empty:
+        raise Damaged("the capture has no data segment")
+    time_ns = data["time_ns"].to_numpy()
+    return pandas.DataFrame(
+        {
+            "packet": numpy.arange(1, len(data) + 1),
+            "time_ns": time_ns,
+            "time_s": (time_ns - time_ns[0]) / SECOND_NS,
+            "seq": data["seq_rel"].to_numpy(),
+            "payload_bytes": data["payload_bytes"].to_numpy(),
+            "push": (data["flags"].to_numpy() & PSH) != 0,
+        }
+    )
+
+
+def return_ns(run: Run) -> int:
+    """How much later the capture has the receiver's ACKs than the receiver sent them.
+
+    Packets of the loopback device are captured where they arrive, after netem.
+    """
+    if settings_of(run).path != LOOPBACK:
+        return 0
+    return round(run.condition_asked.link.delay_ms / 2 * 1e6)
+
+
+def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) -> DataFrame:
+    """The last window that the receiver offered before each next segment, and what it
+    acknowledged."""
+    back = segments[(segments["direction"] == 1) & ((segments["flags"] & ACK) != 0)]
+    sent_ns = back["time_ns"].to_numpy() - return_ns
+    ack = back["ack_rel"].to_numpy()
+    edge = ack + back["window_bytes"].to_numpy()
+    after_ns = table["time_ns"].to_numpy()
+    until_ns = numpy.append(after_ns[1:], numpy.iinfo(numpy.int64).max)
+    last = numpy.searchsorted(sent_ns, until_ns, side="left") - 1
+    if (last < 0).any():
+        raise Damaged("the capture has data before the first segment of the receiver")
+    end = (table["seq"] + table["payload_bytes"]).to_numpy()
+    return pandas.DataFrame(
+        {
+            "window_left_bytes": edge[last] - numpy.maximum.accumulate(end),
+            "acked_bytes": ack[last] - 1,
+        }
+    )
+
+
+def sampled(run: Run, count: int) -> DataFrame:
+    """The receiver's sample after each of `count` segments, and the counters' rises."""
+    found = samples_of(run)
+    memory = pandas.DataFrame({"packet": [one.data_segs_in for one in found]})
+    for name, column in MEMORY.items():
+        memory[column] = [getattr(one, name) for one in found]
+    for mark, counters in MARKS.items():
+        totals = [sum(one.counters.get(name) or 0 for name in counters) for one in found]
+        memory[mark] = numpy.diff(totals, prepend=totals[:1])
+    memory = memory[memory["packet"] > 0].drop_duplicates("packet").set_index("packet")
+    return memory.reindex(range(1, count + 1)).reset_index(drop=True).astype("Int64")
+
+
+def setup_of(run: Run, segments: DataFrame) -> Setup:
+    """The receiver before data arrives: its settings, and what its SYN-ACK announced."""
+    settings = settings_of(run)
+    syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
+    if syn.empty:
+        raise Damaged("the capture has no SYN of the receiver")
+    granted = samples_of(run)[0].rcvbuf
+    rmem = [int(word) for word in run.sysctl(RECEIVER, "net.ipv4.tcp_rmem").split()]
+    on_listener = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == LISTEN
+    on_accepted = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == ACCEPT
+    return Setup(
+        rules=rules(run.kernel.release),
+        listen_rcvbuf_bytes=granted if on_listener else rmem[1],
+        listen_locked=on_listener,
+        accept_rcvbuf_bytes=granted if on_accepted else None,
+        mss_bytes=int(syn["mss"].iloc[0]),
+        timestamps=bool((syn["tsval"] >= 0).iloc[0]),
+        adv_win_scale=DEFAULT_SCALE if settings.adv_win_scale is None else settings.adv_win_scale,
+        rmem_max_bytes=rmem[2],
+        initrwnd_segments=settings.initrwnd,
+        quickack=settings.quickack,
+        rtt_ms=run.condition_asked.link.delay_ms,
+        hz=run.kernel.hz or HZ,
+    )
+
+
+def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
+    """The simulation's rows for the same arrivals."""
+    fed = [
+        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push))
+        for time_ns, seq, payload_bytes, push in zip(
+            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")), strict=True
+        )
+    ]
+    highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
+    found = list(steps(setup_of(run, segments), fed))
+    return pandas.DataFrame(
+        {
+            "predicted_window_left_bytes": [
+                one.right_edge - end for one, end in zip(found, highest, strict=True)
+            ],
+            "predicted_acked_bytes": [one.ack - 1 for one in found],
+            "predicted_rmem_bytes": [one.rmem_bytes for one in found],
+            "predicted_recv_q_bytes": [one.recv_q_bytes for one in found],
+            "predicted_rcvbuf_bytes": [one.rcvbuf_bytes for one in found],
+            "predicted_rcv_ssthresh_bytes": [one.rcv_ssthresh_bytes for one in found],
+            "predicted_coalesced": [one.coalesced for one in found],
+            "predicted_collapsed": [one.collapsed for one in found],
+            "predicted_fate": [one.fate.name for one in found],
+            "predicted_skbs": [one.skbs for one in found],
+            "predicted_out_of_order_bytes": [one.out_of_order_bytes for one in found],
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How often the predicted window equals the one on the wire, and how far it is off at most."""
+
+    packets: int
+    equal: int
+    largest_bytes: int
+
+    @property
+    def equal_pct(self) -> float:
+        return 100 * self.equal / self.packets
+
+
+def agreement(table: DataFrame) -> Agreement:
+    """The prediction of a run's packets against the wire."""
+    off = (table["predicted_window_left_bytes"] - table["window_left_bytes"]).abs()
+    return Agreement(len(table), int((off == 0).sum()), int(off.max()))
