@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pandas
+
 from labs.experiments.windows.packets import packets
 from labs.experiments.windows.results import results
 from labs.experiments.windows.round_trips import round_trips
@@ -74,9 +76,9 @@ def findings(runs: Mapping[str, Run], parameters: Windows) -> dict[str, Any]:
     return {"round_trips": {name: _opened(run) for name, run in runs.items()}}
 
 
-def _opened(run: Run) -> list[dict[str, int]]:
+def _opened(run: Run) -> list[dict[str, int | None]]:
     return [
-        {str(name): int(value) for name, value in row.items()}
+        {str(name): None if pandas.isna(value) else int(value) for name, value in row.items()}
         for row in round_trips(run).to_dict("records")
     ]
 

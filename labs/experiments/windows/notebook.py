@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from labs.errors import BadInput
 from labs.experiments.windows.charts.budget import PARTS
+from labs.experiments.windows.memory_budget import budget
 from labs.experiments.windows.packets import packets
 from labs.experiments.windows.round_trips import round_trips
 from labs.read.display.rich_output import Table

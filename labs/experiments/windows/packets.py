@@ -8,6 +8,7 @@ arrivals and knows nothing of what the receiver did.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 RECEIVER = "server"
+KEPT_TABLES = 64
 DEFAULT_SCALE = 1
 """net.ipv4.tcp_adv_win_scale."""
 HZ = 250
@@ -52,6 +54,7 @@ MARKS = {
 """Marks, and the counters whose rise they are."""
 
 
+@lru_cache(maxsize=KEPT_TABLES)
 def packets(run: Run) -> DataFrame:
     """One row per data segment that arrived.
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pandas
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.windows.packets import RECEIVER, packets, samples, settings_of
-from labs.experiments.windows.prediction import agreement
+from labs.experiments.windows.packets import agreement, packets, samples_of, settings_of
 from labs.experiments.windows.round_trips import accepted, right_edge, round_trips, syn_ack
 from labs.experiments.windows.settings import NEVER, Settings
 from labs.read.claims.ledger import Article, read
@@ -84,34 +83,34 @@ NO_LIMIT_SINCE = (6, 10)
 
 def results(run: Run) -> Results:
     """The figures of one run: from the samples of the receiver's socket and from the capture."""
-    settings, table, sampled = settings_of(run), packets(run), samples(run)
-    seen, rounds, last = agreement(table), round_trips(run), sampled.iloc[-1]
+    settings, table, sampled = settings_of(run), packets(run), samples_of(run)
+    seen, rounds, last = agreement(table), round_trips(run), sampled[-1]
     dropped = table[table["dropped"].fillna(0) > 0]
     offered = syn_ack(run)
     return Results(
-        skmem_rb=int(last["rcvbuf"]),
-        skmem_r=int(last["rmem_alloc"]),
-        skmem_r_max=int(sampled["rmem_alloc"].max()),
-        overshoot_bytes=max(0, int((sampled["rmem_alloc"] - sampled["rcvbuf"]).max())),
-        recv_q=int(last["rcvq_bytes"]),
-        payload_pct=100 * float((sampled["rcvq_bytes"] / sampled["rcvbuf"]).max()),
+        skmem_rb=last.rcvbuf,
+        skmem_r=last.rmem_alloc,
+        skmem_r_max=max(one.rmem_alloc for one in sampled),
+        overshoot_bytes=max(0, *(one.rmem_alloc - one.rcvbuf for one in sampled)),
+        recv_q=last.rcvq_bytes,
+        payload_pct=100 * max(one.rcvq_bytes / one.rcvbuf for one in sampled),
         metadata_bytes=metadata_bytes(table, settings),
         first_metadata_bytes=first_metadata_bytes(table),
         packets=len(table),
         first_flight_packets=new_packets(table),
         unsampled_packets=int(table["rmem_bytes"].isna().sum()) if settings.sampled else None,
-        rcv_q_drop=counted(sampled, "TCPRcvQDrop"),
+        rcv_q_drop=last.counters.get("TCPRcvQDrop"),
         dropped_in_window=int((dropped["window_left_bytes"] >= 0).sum()),
-        coalesced=counted(sampled, "TCPRcvCoalesce"),
-        collapsed=counted(sampled, "TCPRcvCollapsed"),
-        prunes=counted(sampled, "PruneCalled"),
+        coalesced=last.counters.get("TCPRcvCoalesce"),
+        collapsed=last.counters.get("TCPRcvCollapsed"),
+        prunes=last.counters.get("PruneCalled"),
         first_window_bytes=offered.window_bytes,
         second_window_bytes=second_window_bytes(table),
         window_max_bytes=int(rounds["window_bytes"].max()),
         window_updates=int(rounds["updates"].sum()),
         acks=int((table["acked_bytes"].diff() > 0).sum()),
         round_trips=int((rounds["payload_bytes"] > 0).sum()),
-        rcv_ssthresh=int(last["rcv_ssthresh"]),
+        rcv_ssthresh=last.rcv_ssthresh,
         wscale=offered.wscale,
         requested_kib=settings.rcvbuf_kib,
         adv_win_scale=settings.adv_win_scale,
@@ -120,7 +119,7 @@ def results(run: Run) -> Results:
         reader=settings.reader,
         fill=settings.fill,
         predicted_equal_pct=seen.equal_pct,
-        deviation_bytes=seen.deviation_bytes,
+        deviation_bytes=seen.largest_bytes,
         notes=tuple(notes(run)),
     )
 
@@ -129,12 +128,6 @@ def results(run: Run) -> Results:
 def article() -> Article:
     """The claims of article 4."""
     return read(Path(__file__).with_name("article4.toml"))
-
-
-def counted(samples: DataFrame, counter: str) -> int | None:
-    """A counter at the end, since the first sample; None if the kernel lacks it."""
-    value = samples[counter].iloc[-1] if counter in samples else None
-    return None if pandas.isna(value) else int(value)
 
 
 def new_packets(table: DataFrame) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plotly.graph_objects import Figure, Scatter
 
 from labs.experiments.windows.charts.packet_lines import BUFFER, BY_PACKET, line, spread
-from labs.experiments.windows.packets import budget
+from labs.experiments.windows.memory_budget import budget
 from labs.read.charts.style import BLUE, GREEN, GRID, ORANGE, SKY, dressed, nothing
 from labs.read.display.format import in_digits
 from labs.read.display.provenance import of_run
