@@ -1,4 +1,4 @@
-"""What a receive buffer is divided into at each packet: payload, metadata, promised window, free."""
+"""What a receive buffer is divided into at each packet: payload, metadata, window, free."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def budget(run: Run) -> DataFrame:
     """One row per packet that has a sample of its own; the parts are sizes in bytes.
 
     payload_bytes      data that waits for the application (Recv-Q)
-    structures_bytes   struct sk_buff and struct skb_shared_info of the packets in the queue, as many
-                       as the simulation has there
+    structures_bytes   struct sk_buff and struct skb_shared_info of the packets in the queue, of
+                       which the simulation knows the number
     unused_bytes       the rest of the memory in use: head room, and what is left of the buffers
                        into which the packets were written
     promised_bytes     the window that is left on the wire

@@ -88,7 +88,7 @@ def remarks(table: DataFrame) -> list[str]:
     known = table[table["predicted_equal_pct"].notna()]
     if known.empty:
         return []
-    worst = known.loc[known["deviation_bytes"].idxmax()]
+    worst = max(known.to_dict("records"), key=lambda row: row["deviation_bytes"])
     return [
         f"predicted window: equal at {known['predicted_equal_pct'].min():.3g} to "
         f"{known['predicted_equal_pct'].max():.3g} % of the packets; largest deviation "

@@ -1,5 +1,5 @@
-"""What a notebook calls as `labs.windows.NAME`, besides the study and the charts: tables of packets,
-of the parts of a buffer, of round trips, and one row per kernel."""
+"""What a notebook calls as `labs.windows.NAME`, besides the study and the charts: tables of
+packets, of the parts of a buffer, of round trips, and one row per kernel."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KERNEL_COLUMNS = {
 
 
 def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
-    """One row per condition and kernel: what a packet costs, what becomes payload, and what is lost.
+    """One row per condition and kernel: the memory of packets, what becomes payload, what is lost.
 
     Studies without runs are left out.
     """

@@ -106,7 +106,7 @@ def results(run: Run) -> Results:
         prunes=last.counters.get("PruneCalled"),
         first_window_bytes=offered.window_bytes,
         second_window_bytes=second_window_bytes(table),
-        window_max_bytes=int(rounds["window_bytes"].max()),
+        window_max_bytes=max(offered.window_bytes, int(rounds["window_bytes"].max())),
         window_updates=int(rounds["updates"].sum()),
         acks=int((table["acked_bytes"].diff() > 0).sum()),
         round_trips=int((rounds["payload_bytes"] > 0).sum()),
@@ -182,11 +182,14 @@ def notes(run: Run) -> Iterator[Note]:
 def granted(run: Run, settings: Settings) -> Iterator[Note]:
     """A note if the buffer is not twice the requested one, with the reason."""
     for one in run.buffers:
-        if one.requested_bytes is None or one.granted_bytes == 2 * one.requested_bytes:
+        if one.requested_bytes is None or one.granted_bytes is None:
+            continue
+        if one.granted_bytes == 2 * one.requested_bytes:
             continue
         smaller = one.granted_bytes < 2 * one.requested_bytes
         why = "net.core.rmem_max" if smaller else "the kernel's minimum, one packet"
         yield Note(
             "granted",
-            f"SO_RCVBUF of {one.requested_bytes:,} bytes gave {one.granted_bytes:,}, because of {why}",
+            f"SO_RCVBUF of {one.requested_bytes:,} bytes gave {one.granted_bytes:,}, because of "
+            f"{why}",
         )

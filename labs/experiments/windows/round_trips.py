@@ -41,20 +41,15 @@ def round_trips(run: Run) -> DataFrame:
     """One row per round trip in which a packet arrived.
 
     Columns: `round_trip` (from 1), `packets`, `payload_bytes` of the accepted packets,
-    `window_bytes` (the largest that the receiver offered until its end: from the last acknowledged
+    `window_bytes` (the largest that the receiver offered in it: from the last acknowledged
     byte to the right edge), `rcv_ssthresh_bytes` and `window_left_bytes` at the end, and `updates`,
     the number of times that the right edge moved.
     """
-    found = by_round_trip(packets(run), run.link.asked.delay_ms)
-    first = found.index[0]
-    found.loc[first, "window_bytes"] = max(
-        syn_ack(run).window_bytes, int(found.loc[first, "window_bytes"])
-    )
-    return found
+    return by_round_trip(packets(run), run.link.asked.delay_ms)
 
 
 def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
-    """The same of a table of packets, without what the SYN-ACK offered."""
+    """The same of a table of packets."""
     edge = right_edge(table)
     seen = table.assign(
         round_trip=1 + (table["time_s"] / (rtt_ms / 1e3) + EARLY).astype(int) if rtt_ms else 1,

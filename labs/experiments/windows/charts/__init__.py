@@ -7,11 +7,4 @@ from labs.experiments.windows.charts.by_packet import by_packet
 from labs.experiments.windows.charts.opening import opening, opening_by_kernel
 from labs.experiments.windows.charts.small_multiples import over_kernels, over_scales
 
-__all__ = [
-    "by_packet",
-    "by_part",
-    "opening",
-    "opening_by_kernel",
-    "over_kernels",
-    "over_scales",
-]
+__all__ = ["by_packet", "by_part", "opening", "opening_by_kernel", "over_kernels", "over_scales"]

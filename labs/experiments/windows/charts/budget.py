@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PARTS = {
     "payload_bytes": ("payload (Recv-Q)", GREEN),
     "structures_bytes": ("sk_buff and skb_shared_info", BLUE),
-    "unused_bytes": ("unused rest of the driver's buffer", SKY),
+    "unused_bytes": ("unused rest of the packets' buffers", SKY),
     "promised_bytes": ("promised window", ORANGE),
     "free_bytes": ("free", GRID),
 }

@@ -54,7 +54,9 @@ def by_packet(run: Run, over: str = "packet") -> Figure:
         tell=describe_run(run),
         table=_table(table),
     )
-    return figure.update_layout(updatemenus=[_switch(figure, table, axis)], margin_t=100)
+    return figure.update_layout(
+        updatemenus=[_switch(figure, table, axis)], margin_t=100, legend_tracegroupgap=0
+    )
 
 
 def _table(table: DataFrame) -> DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas
 from plotly.graph_objects import Figure, Scatter
 
-from labs.experiments.windows.round_trips import round_trips
+from labs.experiments.windows.round_trips import round_trips, syn_ack
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 TITLE = "The window by round trip"
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)
+DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "star")
 
 
@@ -56,7 +57,7 @@ def opening_by_kernel(condition: str, *studies: Study) -> Figure:
 
 def _opening(runs: Mapping[str, Run], rows: DataFrame) -> Figure:
     """A line per run; a point per round trip in which a packet arrived."""
-    tables = {name: round_trips(run) for name, run in runs.items()}
+    tables = {name: _from_handshake(run) for name, run in runs.items()}
     if not tables:
         return nothing(TITLE, NO_RUNS)
     figure = Figure(
@@ -66,7 +67,11 @@ def _opening(runs: Mapping[str, Run], rows: DataFrame) -> Figure:
                 y=table["window_bytes"].tolist(),
                 mode="lines+markers",
                 name=name,
-                line={"color": COLOURS[place % len(COLOURS)], "width": 2},
+                line={
+                    "color": COLOURS[place % len(COLOURS)],
+                    "width": 2,
+                    "dash": DASHES[place % len(DASHES)],
+                },
                 marker={"size": 8, "symbol": SYMBOLS[place % len(SYMBOLS)]},
                 customdata=table["payload_bytes"].tolist(),
                 hovertemplate="%{y:,} bytes in round trip %{x}; %{customdata:,} bytes arrived"
@@ -75,7 +80,7 @@ def _opening(runs: Mapping[str, Run], rows: DataFrame) -> Figure:
             for place, (name, table) in enumerate(tables.items())
         ]
     )
-    figure.update_xaxes(title="round trip", rangemode="tozero")
+    figure.update_xaxes(title="round trip (0: the handshake)", dtick=1)
     figure.update_yaxes(title="largest window offered, bytes", rangemode="tozero", tickformat=",")
     whole = pandas.concat([table.assign(run=name) for name, table in tables.items()])
     return dressed(
@@ -88,11 +93,18 @@ def _opening(runs: Mapping[str, Run], rows: DataFrame) -> Figure:
     ).update_layout(showlegend=True)
 
 
+def _from_handshake(run: Run) -> DataFrame:
+    """The round trips of a run, after a row for the SYN-ACK, which is round trip 0."""
+    offered = {"round_trip": 0, "packets": 0, "payload_bytes": 0}
+    offered["window_bytes"] = syn_ack(run).window_bytes
+    return pandas.concat([pandas.DataFrame([offered]), round_trips(run)], ignore_index=True)
+
+
 def _tell(tables: Mapping[str, DataFrame]) -> str:
     """The text alternative: where each line begins, and its highest point."""
     said = [
         f"{name}: from {size_in_words(table['window_bytes'].iloc[0])} to at most "
-        f"{size_in_words(table['window_bytes'].max())}, in {len(table)} round trips"
+        f"{size_in_words(table['window_bytes'].max())}, in {len(table) - 1} round trips"
         for name, table in tables.items()
     ]
     return f"Largest window offered in each round trip. {'; '.join(said)}."

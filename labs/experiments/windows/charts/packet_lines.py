@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas
 from plotly.graph_objects import Scatter
 
-from labs.read.charts.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from labs.read.charts.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 from labs.read.display.format import in_digits
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ WINDOW = Line("window left, on the wire", "window_left_bytes", ORANGE, width=2.5
 PREDICTED = Line("window left, predicted", "predicted_window_left_bytes", BLACK, "dot", 1.5)
 LINES = (BUFFER, IN_USE, QUEUED, ACKNOWLEDGED, SSTHRESH, WINDOW, PREDICTED)
 
-COALESCED = Mark("coalesced", "coalesced", PURPLE, "line-ns-open", 8, below_axis=True)
-COLLAPSED = Mark("collapsed", "collapsed", VERMILION, "circle-open", 10)
-DROPPED = Mark("dropped", "dropped", VERMILION, "x", 9)
+COALESCED = Mark("coalesced", "coalesced", GREY, "line-ns-open", 8, below_axis=True)
+COLLAPSED = Mark("collapsed", "collapsed", VERMILION, "circle-open", 13)
+DROPPED = Mark("dropped", "dropped", BLACK, "x-thin", 9)
 MARKS = (COALESCED, COLLAPSED, DROPPED)
 
 BY_PACKET = Axis("packet", "packet number", "by packet")
@@ -69,7 +69,7 @@ BY_TIME = Axis("time_s", "seconds since the first packet", "by time")
 
 BELOW_AXIS = -0.025
 """Where the marks below the axis are, as a share of the largest size."""
-HEADROOM = 1.05
+HEADROOM = 1.07
 
 
 def known(table: DataFrame, lines: tuple[Line, ...] = LINES) -> list[Line]:

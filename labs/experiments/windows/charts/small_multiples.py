@@ -10,7 +10,6 @@ import pandas
 from plotly.subplots import make_subplots
 
 from labs.experiments.windows.charts.packet_lines import (
-    BELOW_AXIS,
     BUFFER,
     BY_PACKET,
     IN_USE,
@@ -23,7 +22,7 @@ from labs.experiments.windows.charts.packet_lines import (
     marks,
     top,
 )
-from labs.experiments.windows.packets import packets, settings_of
+from labs.experiments.windows.packets import DEFAULT_SCALE, packets, settings_of
 from labs.read.charts.style import NO_RUNS, dressed, nothing
 from labs.read.display.provenance import of_table
 from labs.read.theory.windows import series
@@ -36,8 +35,10 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 LINES = (BUFFER, IN_USE, QUEUED, SSTHRESH, WINDOW)
-ACROSS, CELL_PX, FRAME_PX, LEGEND_PX = 2, 240, 150, 140
+ACROSS, CELL_PX, FRAME_PX = 2, 240, 150
 THINNER = 0.75
+BELOW_AXIS = -0.07
+"""Where the marks below the axis are, as a share of the largest size: cells are low."""
 
 
 def over_kernels(condition: str, *studies: Study) -> Figure:
@@ -53,11 +54,16 @@ def over_kernels(condition: str, *studies: Study) -> Figure:
 def over_scales(study: Study, *conditions: str) -> Figure:
     """These conditions of a study in the order of their tcp_adv_win_scale."""
     runs = sorted(
-        (study.run(name) for name in conditions if name in study.conditions),
-        key=lambda run: settings_of(run).adv_win_scale,
+        (study.run(name) for name in conditions if name in study.conditions), key=scale_of
     )
-    cells = {f"tcp_adv_win_scale = {settings_of(run).adv_win_scale}": run for run in runs}
+    cells = {f"tcp_adv_win_scale = {scale_of(run)}": run for run in runs}
     return _multiples("The receive buffer by tcp_adv_win_scale", cells, _rows([study], conditions))
+
+
+def scale_of(run: Run) -> int:
+    """The tcp_adv_win_scale of a run; the kernel's default if the condition does not set it."""
+    scale = settings_of(run).adv_win_scale
+    return DEFAULT_SCALE if scale is None else scale
 
 
 def _rows(studies: list[Study], conditions: tuple[str, ...]) -> DataFrame:
@@ -87,7 +93,9 @@ def _multiples(title: str, runs: Mapping[str, Run], rows: DataFrame) -> Figure:
     highest = max(top(table, LINES) for table in tables.values())
     seen: set[str] = set()
     for place, (name, table) in enumerate(tables.items()):
-        _cell(figure, divmod(place, ACROSS), f"<b>{name}</b><br>{ending(table)}", table, highest, seen)
+        _cell(
+            figure, divmod(place, ACROSS), f"<b>{name}</b><br>{ending(table)}", table, highest, seen
+        )
     figure.update_yaxes(range=[2 * BELOW_AXIS * highest, highest], tickformat=",")
     figure.update_xaxes(showticklabels=True)
     figure.update_xaxes(title=BY_PACKET.title, row=down)
@@ -99,17 +107,7 @@ def _multiples(title: str, runs: Mapping[str, Run], rows: DataFrame) -> Figure:
         height=FRAME_PX + CELL_PX * down,
         tell=f"{title}. " + "; ".join(f"{name}: {ending(one)}" for name, one in tables.items()),
         table=_endings(tables),
-    ).update_layout(
-        margin_t=LEGEND_PX,
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 1,
-            "yref": "container",
-            "yanchor": "top",
-        },
-    )
+    ).update_layout(margin_t=120, legend_tracegroupgap=0)
 
 
 def _cell(

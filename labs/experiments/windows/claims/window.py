@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from labs.experiments.windows.packets import packets
@@ -93,10 +94,12 @@ def _off(claim: Claim, measured: Mapping[str, float], which: str) -> float:
 
 
 def longest_pause(table: DataFrame) -> tuple[int, int]:
-    """The two packets between which the right edge of the window rests longest, the end apart."""
+    """The first packet without an update of the window in the longest row of such packets, and the
+    packet with the next update; zeros without any."""
     moved = table["packet"][right_edge(table).diff() > 0].astype(int).tolist()
     places = [int(table["packet"].iloc[0]), *moved]
-    return max(zip(places, places[1:], strict=False), key=lambda two: two[1] - two[0])
+    rests = [(one + 1, other) for one, other in pairwise(places)]
+    return max(rests, key=lambda two: two[1] - two[0], default=(0, 0))
 
 
 def saw_tooth(claim: Claim, seen: Evidence) -> Finding:
@@ -121,7 +124,7 @@ def linear_opening(claim: Claim, seen: Evidence) -> Finding:
     row, table = seen.row(name), packets(seen.run(name))
     rounds = round_trips(seen.run(name))
     measured = {
-        "first window": float(rounds["window_bytes"].iloc[0]),
+        "first window": float(row["second_window_bytes"]),
         "growth per packet": growth_segments(table, float(row["mss_bytes"])),
         "largest window": float(row["window_max_bytes"]),
         "packets": float(row["first_flight_packets"]),
@@ -168,10 +171,9 @@ def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
     """The payload that arrives in each round trip, until the buffer is full."""
     rounds = round_trips(seen.run(claim.conditions[0]))
     batches = [int(value) for value in rounds["payload_bytes"] if value > 0]
-    updates = int(rounds["updates"].sum())
     measured = {
         "round trips": float(len(batches)),
-        "window updates": float(updates),
+        "window updates": float(len(batches) - 1),
         "first batch": float(batches[0]),
     }
     found = compared(claim, measured, None, seen)
@@ -179,6 +181,7 @@ def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
         verdict=found.verdict,
         factor=found.factor,
         measured=measured,
-        reason=f"{len(batches)} batches of {', '.join(map(in_digits, batches))} bytes, with "
-        f"{updates} window updates. {found.reason}",
+        reason=f"{len(batches)} batches of {', '.join(map(in_digits, batches))} bytes; all but the "
+        f"first need a window update (the right edge moves {int(rounds['updates'].sum())} times, "
+        f"most of them while a batch arrives). {found.reason}",
     )
