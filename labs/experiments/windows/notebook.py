@@ -22,16 +22,12 @@ __all__ = ["budget_at", "by_kernel", "granted_bytes", "packets", "rounds", "same
 KERNEL_COLUMNS = {
     "condition": "Condition",
     "kernel": "Linux",
-    "skmem_rb": "Buffer (bytes)",
-    "skmem_r_max": "Memory in use, at most (bytes)",
-    "overshoot_bytes": "Above the buffer (bytes)",
     "recv_q": "Data queued (bytes)",
     "payload_pct": "Payload share of the buffer (%)",
     "metadata_bytes": "Metadata per packet (bytes)",
-    "window_max_bytes": "Largest window (bytes)",
-    "collapsed": "Collapsed",
-    "rcv_q_drop": "Dropped",
+    "overshoot_bytes": "Above the buffer (bytes)",
     "dropped_in_window": "Dropped with an open window",
+    "window_max_bytes": "Largest window (bytes)",
 }
 
 

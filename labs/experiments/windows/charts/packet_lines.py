@@ -138,7 +138,7 @@ def spread(table: DataFrame, rows: int = ROWS_OF_TABLE) -> DataFrame:
 
 
 def ending(table: DataFrame) -> str:
-    """The last packet in words: `73,984 of 65,536 bytes in use, 13 packets dropped`."""
+    """The last packet in words: `73,984 of 65,536 bytes, 13 dropped`."""
     last, dropped = sampled(table).iloc[-1], int((table["dropped"] > 0).sum())
-    said = f"{in_digits(last['rmem_bytes'])} of {in_digits(last['rcvbuf_bytes'])} bytes in use"
-    return f"{said}, {dropped:,} packet{'' if dropped == 1 else 's'} dropped" if dropped else said
+    said = f"{in_digits(last['rmem_bytes'])} of {in_digits(last['rcvbuf_bytes'])} bytes"
+    return f"{said}, {dropped:,} dropped" if dropped else said

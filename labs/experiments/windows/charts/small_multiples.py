@@ -88,13 +88,18 @@ def _multiples(title: str, runs: Mapping[str, Run], rows: DataFrame) -> Figure:
         shared_xaxes="all",
         shared_yaxes="all",
         horizontal_spacing=0.05,
-        vertical_spacing=0.3 / down,
+        vertical_spacing=0.34 / down,
     )
     highest = max(top(table, LINES) for table in tables.values())
     seen: set[str] = set()
     for place, (name, table) in enumerate(tables.items()):
         _cell(
-            figure, divmod(place, ACROSS), f"<b>{name}</b><br>{ending(table)}", table, highest, seen
+            figure,
+            divmod(place, ACROSS),
+            f"<b>{name}</b><br>{ending(table).replace(', ', '<br>')}",
+            table,
+            highest,
+            seen,
         )
     figure.update_yaxes(range=[2 * BELOW_AXIS * highest, highest], tickformat=",")
     figure.update_xaxes(showticklabels=True)
@@ -105,9 +110,10 @@ def _multiples(title: str, runs: Mapping[str, Run], rows: DataFrame) -> Figure:
         title=title,
         caption=of_table(rows),
         height=FRAME_PX + CELL_PX * down,
-        tell=f"{title}. " + "; ".join(f"{name}: {ending(one)}" for name, one in tables.items()),
+        tell=f"{title}. Memory in use at the end, of the buffer: "
+        + "; ".join(f"{name}: {ending(one)}" for name, one in tables.items()),
         table=_endings(tables),
-    ).update_layout(margin_t=120, legend_tracegroupgap=0)
+    ).update_layout(margin_t=130, legend_tracegroupgap=0)
 
 
 def _cell(

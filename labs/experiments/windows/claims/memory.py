@@ -61,7 +61,8 @@ def _backoff(dropped: DataFrame) -> str:
     doubled = sum(DOUBLED[0] <= ratio <= DOUBLED[1] for ratio in ratios)
     return (
         f"the first of them is retransmitted {len(again) - 1} times in "
-        f"{times[-1] - times[0]:.1f} s; {doubled} of {len(ratios)} intervals are twice the one before"
+        f"{times[-1] - times[0]:.1f} s; {doubled} of {len(ratios)} intervals are twice the "
+        "one before"
     )
 
 
@@ -118,7 +119,8 @@ def collapsed_by_small_packets(claim: Claim, seen: Evidence) -> Finding:
     falls = sum(new < old for old, new in zip(before, after, strict=True))
     reason = (
         f"the first packet needs {in_digits(row['first_metadata_bytes'])} bytes besides its "
-        f"{in_digits(float(table['payload_bytes'].iloc[0]))} bytes of payload; the queue is collapsed {len(at)} times (TCPRcvCollapsed: "
+        f"{in_digits(float(table['payload_bytes'].iloc[0]))} bytes of payload; the "
+        f"queue is collapsed {len(at)} times (TCPRcvCollapsed: "
         f"{row['collapsed']}), {row['coalesced']} packets are coalesced; rcv_ssthresh falls at "
         f"{falls} of the collapses"
     )
