@@ -33,7 +33,7 @@ def by_part(run: Run) -> Figure:
     Where the promised window ends above the buffer, the receiver has promised memory that it does
     not have, even if the packets to come needed no memory besides their payload.
     """
-    title = f"What the receive buffer holds, condition “{run.condition}”"
+    title = f"What the receive buffer holds: {run.condition}"
     table = budget(run)
     if table.empty:
         return nothing(title, "no data packet arrived in this run", of_run(run))
@@ -45,7 +45,7 @@ def by_part(run: Run) -> Figure:
                 mode="lines",
                 stackgroup="parts",
                 name=name,
-                line={"width": 0.5, "color": colour},
+                line={"width": 2, "color": colour},
                 fillcolor=colour,
                 hovertemplate="%{y:,} bytes<extra>" + name + "</extra>",
             )

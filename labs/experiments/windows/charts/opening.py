@@ -40,7 +40,8 @@ def opening(study: Study, *conditions: str) -> Figure:
     """The largest window that the receiver offered in each round trip, for these conditions."""
     names = [name for name in conditions or study.conditions if name in study.conditions]
     rows = study.results()
-    return _opening({name: study.run(name) for name in names}, rows[rows["condition"].isin(names)])
+    runs = {name: study.run(name) for name in names}
+    return _opening(TITLE, runs, rows[rows["condition"].isin(names)])
 
 
 def opening_by_kernel(condition: str, *studies: Study) -> Figure:
@@ -50,16 +51,15 @@ def opening_by_kernel(condition: str, *studies: Study) -> Figure:
         return nothing(TITLE, NO_RUNS)
     rows = pandas.concat([one.results() for one in with_it])
     runs = [one.run(condition) for one in with_it]
-    return _opening(
-        {f"Linux {run.kernel.release}": run for run in runs}, rows[rows["condition"] == condition]
-    )
+    cells = {f"Linux {run.kernel.release}": run for run in runs}
+    return _opening(f"{TITLE}: {condition}", cells, rows[rows["condition"] == condition])
 
 
-def _opening(runs: Mapping[str, Run], rows: DataFrame) -> Figure:
+def _opening(title: str, runs: Mapping[str, Run], rows: DataFrame) -> Figure:
     """A line per run; a point per round trip in which a packet arrived."""
     tables = {name: _from_handshake(run) for name, run in runs.items()}
     if not tables:
-        return nothing(TITLE, NO_RUNS)
+        return nothing(title, NO_RUNS)
     figure = Figure(
         [
             Scatter(
@@ -72,7 +72,11 @@ def _opening(runs: Mapping[str, Run], rows: DataFrame) -> Figure:
                     "width": 2,
                     "dash": DASHES[place % len(DASHES)],
                 },
-                marker={"size": 8, "symbol": SYMBOLS[place % len(SYMBOLS)]},
+                marker={
+                    "size": 8,
+                    "color": COLOURS[place % len(COLOURS)],
+                    "symbol": SYMBOLS[place % len(SYMBOLS)],
+                },
                 customdata=table["payload_bytes"].tolist(),
                 hovertemplate="%{y:,} bytes in round trip %{x}; %{customdata:,} bytes arrived"
                 "<extra>" + name + "</extra>",
@@ -85,7 +89,7 @@ def _opening(runs: Mapping[str, Run], rows: DataFrame) -> Figure:
     whole = pandas.concat([table.assign(run=name) for name, table in tables.items()])
     return dressed(
         figure,
-        title=TITLE,
+        title=title,
         caption=of_table(rows),
         height=460,
         tell=_tell(tables),
