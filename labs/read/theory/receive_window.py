@@ -125,6 +125,7 @@ class Receiver:
     pushed: bool = False
     no_memory: bool = False
     timer_at: int | None = None
+    timer_ns: int = 0
     last_arrival: int = 0
     duplicate_acks: int = 0
     sender_una: int = 0
@@ -176,10 +177,9 @@ def tcp_select_initial_window(r: Receiver) -> None:
     space = min(clamp, max(space, wanted))
     if space > mss:
         space -= space % mss
-    limit = r.rules.initial_limit_bytes
+    r.rcv_wnd = min(space, r.rules.initial_limit_bytes)
     if setup.initrwnd_segments:
-        limit = setup.initrwnd_segments * mss
-    r.rcv_wnd = space if limit is None else min(space, limit)
+        r.rcv_wnd = min(r.rcv_wnd, setup.initrwnd_segments * mss)
     largest = min(max(space, setup.rmem_max_bytes, setup.core_rmem_max_bytes), clamp)
     r.rcv_wscale = min(max(largest.bit_length() - 1 - 15, 0), LARGEST_SCALE)
     r.window_clamp = min(LARGEST_UNSCALED_BYTES << r.rcv_wscale, clamp)
@@ -244,7 +244,7 @@ def _measure_ratio(r: Receiver, skb: Skb) -> None:
     ratio = max(1, (skb.length << 8) // skb.truesize)
     changed, r.scaling_ratio = ratio != r.scaling_ratio, ratio
     if changed and r.rules.clamp_follows_ratio:
-        tcp_set_window_clamp(r, tcp_full_space(r))
+        r.window_clamp = tcp_full_space(r)
         r.space = min(r.space, r.window_clamp)
 
 

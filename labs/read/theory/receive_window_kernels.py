@@ -57,9 +57,10 @@ class Rules:
         return self.series >= (6, 11)
 
     @property
-    def initial_limit_bytes(self) -> int | None:
+    def initial_limit_bytes(self) -> int:
         """tcp_select_initial_window() offers at most 64 KiB, until 6.9."""
-        return LARGEST_UNSCALED_BYTES if self.series < (6, 10) else None
+        scale = 0 if self.series < (6, 10) else LARGEST_SCALE
+        return LARGEST_UNSCALED_BYTES << scale
 
     @property
     def head_is_free(self) -> bool:

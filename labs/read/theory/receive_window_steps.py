@@ -219,7 +219,7 @@ def between(r: Receiver, until_ns: int, reads: deque[Read]) -> list[Ack]:
     """The ACKs between two segments: of the timer, and of reads."""
     sent: list[Ack | None] = []
     while True:
-        timer_ns = until_ns if r.timer_at is None else r.timer_at * SECOND_NS // r.setup.hz
+        timer_ns = until_ns if r.timer_at is None else r.timer_ns
         read_ns = reads[0].time_ns if reads else until_ns
         if min(timer_ns, read_ns) >= until_ns:
             return [ack for ack in sent if ack is not None]
