@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
 RECEIVER = "server"
+TOGETHER_NS = 100_000
+"""Segments that arrive at smaller intervals were sent at once."""
 DEFAULT_SCALE = 1
 """net.ipv4.tcp_adv_win_scale."""
 HZ = 250
@@ -210,24 +212,34 @@ def reads_of(run: Run) -> Iterator[Read]:
         at_ns += reads.every_us * 1000
 
 
+def sent_alone(table: DataFrame, full_bytes: int) -> Array:
+    """Which segments were packets of their own, and not parts of a large one (GSO), as far as
+    their arrival tells: those without a neighbour, and small ones that do not end a large one."""
+    length, seq, time_ns = (
+        table[name].to_numpy() for name in ("payload_bytes", "seq", "time_ns")
+    )
+    follows = (seq[1:] == (seq + length)[:-1]) & (numpy.diff(time_ns) < TOGETHER_NS)
+    ends_large = numpy.append(False, follows & (length[:-1] == full_bytes))
+    begins_large = numpy.append(follows, False) & (length == full_bytes)
+    found: Array = ~(ends_large | begins_large)
+    return found
+
+
 def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
     """The simulation's rows for the same arrivals."""
     setup = setup_of(run, segments)
-    full = setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0)
     fed = [
-        Segment(
-            int(time_ns),
-            int(seq),
-            int(payload_bytes),
-            push=bool(push),
-            alone=bool(payload_bytes < full),
-        )
-        for time_ns, seq, payload_bytes, push in zip(
-            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")), strict=True
+        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push), alone=bool(alone))
+        for time_ns, seq, payload_bytes, push, alone in zip(
+            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")),
+            sent_alone(table, setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0))
+            & (settings_of(run).path == LOOPBACK),
+            strict=True,
         )
     ]
     highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
-    found = list(steps(setup, fed, reads_of(run)))
+    until_ns = int(segments["time_ns"].max()) - return_ns(run)
+    found = list(steps(setup, fed, reads_of(run), until_ns=until_ns))
     return pandas.DataFrame(
         {
             "predicted_window_left_bytes": [

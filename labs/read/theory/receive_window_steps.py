@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from labs.drive.units import SECOND_NS
 from labs.read.theory.receive_window import (
@@ -182,23 +183,23 @@ class _Line:
         return before
 
 
-def steps(setup: Setup, segments: Sequence[Segment], reads: Iterable[Read] = ()) -> Iterator[Step]:
-    """One step per segment; `reads` in their order."""
+def steps(
+    setup: Setup, segments: Sequence[Segment], reads: Iterable[Read] = (), *, until_ns: int
+) -> Iterator[Step]:
+    """One step per segment; `reads` in their order. The last step ends at `until_ns`."""
     r = accepted(setup)
     line, waiting = _Line(round(setup.rtt_ms / 2 * 1e6), deque()), deque(reads)
     ack, edge = r.rcv_wup, r.rcv_wup + r.rcv_wnd
-    for place, segment in enumerate(segments):
-        last = place + 1 == len(segments)
-        until_ns = segment.time_ns + SECOND_NS if last else segments[place + 1].time_ns
+    if segments:
+        between(r, segments[0].time_ns, waiting)
+    for segment, end_ns in zip(
+        segments, (*(one.time_ns for one in segments[1:]), until_ns), strict=True
+    ):
         r.sender_una = line.acknowledged(segment.time_ns, r.sender_una)
         before = r.counters.copy()
         fate, at_once = tcp_rcv_established(r, segment)
-        sent = [] if at_once is None else [at_once]
-        sent += between(r, until_ns, waiting)
-        line.acks.extend(sent)
-        if sent:
-            ack, edge = sent[-1].ack, sent[-1].right_edge
-        yield Step(
+        found = partial(
+            Step,
             segment,
             fate,
             rmem_bytes=r.rmem_alloc,
@@ -209,10 +210,13 @@ def steps(setup: Setup, segments: Sequence[Segment], reads: Iterable[Read] = ())
             collapsed=r.counters["TCPRcvCollapsed"] - before["TCPRcvCollapsed"],
             skbs=len(r.queue) + len(r.out_of_order),
             out_of_order_bytes=sum(skb.length for skb in r.out_of_order),
-            acks=tuple(sent),
-            ack=ack,
-            right_edge=edge,
         )
+        sent = [] if at_once is None else [at_once]
+        sent += between(r, end_ns, waiting)
+        line.acks.extend(sent)
+        if sent:
+            ack, edge = sent[-1].ack, sent[-1].right_edge
+        yield found(acks=tuple(sent), ack=ack, right_edge=edge)
 
 
 def between(r: Receiver, until_ns: int, reads: deque[Read]) -> list[Ack]:
