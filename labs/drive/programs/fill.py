@@ -4,7 +4,9 @@
             --write-bytes 1048576 --writes 0 --every-us 0
 
 TCP_MAXSEG is set before connecting, TCP_NODELAY on the connection. The first write begins
---after-ms after connecting. Each write has --write-bytes; there are --writes of them (0: until the
+--after-ms after connecting, half a millisecond after a tick of the kernel (250 Hz): in virtual time
+a tick delays an event that follows within 500 ns (TIMER_MIN_DELTA), and it depends on other
+programs whether an idle kernel ticks. Each write has --write-bytes; there are --writes of them (0: until the
 program is ended), --every-us apart. When the send buffer is full, a write sleeps in the kernel.
 """
 
@@ -13,6 +15,7 @@ import socket
 import sys
 import time
 
+TICK_NS, AFTER_TICK_NS = 4_000_000, 500_000
 TIMER_SLACK = "/proc/self/timerslack_ns"
 
 
@@ -36,6 +39,14 @@ def connected(given: dict[str, str]) -> socket.socket:
     return connection
 
 
+def await_first_write(after_ms: int) -> None:
+    """Sleep for `after_ms`, and then until half a millisecond after the next tick."""
+    now_ns = time.time_ns()
+    at_ns = now_ns + 1_000_000 * after_ms
+    at_ns += (AFTER_TICK_NS - at_ns) % TICK_NS
+    time.sleep((at_ns - now_ns) / 1e9)
+
+
 def write(connection: socket.socket, block: bytes, writes: int, every_s: float) -> None:
     """Write the block `writes` times, or for ever if that is 0."""
     written = 0
@@ -50,7 +61,7 @@ def main(argv: list[str]) -> int:
     given = options(argv)
     precise_timers()
     connection = connected(given)
-    time.sleep(int(given["after-ms"]) / 1e3)
+    await_first_write(int(given["after-ms"]))
     block = b"a" * int(given["write-bytes"])
     write(connection, block, int(given["writes"]), int(given["every-us"]) / 1e6)
     signal.pause()

@@ -1,8 +1,7 @@
 """Accept one connection, leave its data unread or read slowly, and sample the socket's memory.
 
     hold.py --listen 127.0.0.3 --port 1234 --mss 1024 --rcvbuf 32768 --set listen|accept
-            --read-bytes 0 --read-every-us 1000 --read-after-ms 0 --sampled 1 --follow-us 13
-            --out FILE
+            --read-bytes 0 --read-every-us 1000 --read-after-ms 0 --sampled 1 --out FILE
 
 SO_RCVBUF (--rcvbuf 0: automatic) is set on the listening socket or on the accepted one. From
 --read-after-ms after accepting, --read-bytes are read every --read-every-us, as far as there are
@@ -12,10 +11,10 @@ Sampling: one row per data segment that arrives, in FILE (CSV, whole numbers; CO
 row is taken after accepting. The socket wakes the program when a segment is queued, or dropped at
 the head of the sequence (sk_data_ready in net/ipv4/tcp_input.c, tcp_data_queue; edge-triggered,
 because the data stay unread). A segment out of order does not wake it. Therefore the socket is also
-examined --follow-us after each arrival, then after twice that time, and so on: this sees
-segments that follow each other by more than that. A segment that was not seen on its own shows as a
-step of data_segs_in by more than 1. Nothing polls: in virtual time the clock advances only while
-everything sleeps. With --sampled 0 only the first and last row are written.
+examined 48 us after each arrival, then after twice that time, and so on, which sees segments that
+arrive 32 us apart. A segment that was not seen on its own shows as a step of data_segs_in by more
+than 1. Nothing polls: in virtual time the clock advances only while everything sleeps. With
+--sampled 0 the program sleeps to the end, and only the first and the last row are written.
 
 SIGTERM ends the program, which then writes FILE. Source: include/uapi/linux/tcp.h, struct tcp_info;
 include/uapi/linux/sock_diag.h, SK_MEMINFO_*; net/ipv4/proc.c, snmp4_net_list.
@@ -73,8 +72,8 @@ SAMPLED = (
     "read_bytes",
 )
 COLUMNS = (*SAMPLED, *COUNTERS)
-# Between arrivals a socket is examined at least this often.
-LONGEST_US = 50_000
+# The times between an arrival and an examination of the socket.
+FIRST_US, LONGEST_US = 48, 50_000
 
 
 def options(argv: list[str]) -> dict[str, str]:
@@ -177,13 +176,13 @@ def accepted(given: dict[str, str]) -> socket.socket:
 def hold(receiver: Receiver, ended: int, given: dict[str, str]) -> None:
     """Sample and read until the descriptor `ended` is readable."""
     arrivals = select.epoll()
-    if given["sampled"] == "1":
+    sampled, follow_us = given["sampled"] == "1", FIRST_US
+    if sampled:
         arrivals.register(receiver.connection, select.EPOLLIN | select.EPOLLET)
-    follow_us = first_us = int(given["follow-us"])
     read_bytes, every_ns = int(given["read-bytes"]), 1000 * int(given["read-every-us"])
     read_at_ns = time.time_ns() + 1_000_000 * int(given["read-after-ms"]) if read_bytes else 0
     while True:
-        wait_us = follow_us if given["sampled"] == "1" else None
+        wait_us = follow_us if sampled else None
         if read_bytes:
             left_us = max(0, read_at_ns - time.time_ns()) / 1000
             wait_us = left_us if wait_us is None else min(wait_us, left_us)
@@ -193,8 +192,8 @@ def hold(receiver: Receiver, ended: int, given: dict[str, str]) -> None:
             return
         if arrivals in ready:
             arrivals.poll(0)
-        if given["sampled"] == "1":
-            follow_us = first_us if receiver.sample() else min(2 * follow_us, LONGEST_US)
+        if sampled:
+            follow_us = FIRST_US if receiver.sample() else min(2 * follow_us, LONGEST_US)
         if read_bytes and time.time_ns() >= read_at_ns:
             receiver.read(read_bytes)
             read_at_ns += every_ns

@@ -24,7 +24,6 @@ from labs.experiments.windows.paths import (
     End,
     Line,
     arranging,
-    spacing_us,
     undoing,
 )
 from labs.experiments.windows.settings import LOOPBACK, Settings
@@ -32,9 +31,6 @@ from labs.experiments.windows.settings import LOOPBACK, Settings
 HOLD = PROGRAMS / "hold.py"
 FILL = PROGRAMS / "fill.py"
 SAMPLES = "samples.csv"
-FOLLOW = 1.25
-"""The socket is examined this many intervals after an arrival: after the next arrival, and before
-the one after it."""
 CONNECT_TO_WRITE_MS = 1000
 """The article's pause between connecting and the first write."""
 
@@ -114,7 +110,6 @@ def hold(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
             *("--read-bytes", str(reads.read_bytes), "--read-every-us", str(reads.every_us)),
             *("--read-after-ms", str(reads.after_ms)),
             *("--sampled", "1" if settings.sampled else "0"),
-            *("--follow-us", str(round(FOLLOW * spacing_us(settings.mss_bytes)))),
             *("--out", bench.path(ends.receiver, SAMPLES)),
         ),
         stdout=said,
@@ -159,10 +154,15 @@ def finish(bench: Bench, settings: Settings, ends: Ends, receiver: Process) -> N
 
 @contextlib.contextmanager
 def capturing(bench: Bench, ends: Ends, port: int) -> Iterator[None]:
-    """Capture on the device through which loopback packets arrive."""
+    """Capture on the device through which loopback packets arrive.
+
+    Times are in microseconds. One timer in 256 fires 256 ns late in virtual time, because
+    itimer_next_event (arch/um/kernel/time.c) adds 1 ns to each; which one, depends on the number of
+    timers of all programs, and so on whether the receiver samples.
+    """
     host = ends.receiver
     said = bench.path(host, "tcpdump.txt")
-    options = ("-n", "-s", "128", "-B", "65536", "-Z", "root", "--time-stamp-precision=nano")
+    options = ("-n", "-s", "128", "-B", "65536", "-Z", "root")
     into = ("-w", bench.path(host, "capture.pcap"))
     process = host.start(
         ("tcpdump", "-i", ends.device, *options, *into, f"tcp port {port}"), stdout=said

@@ -19,15 +19,10 @@ LOOPBACK_SENDER, LOOPBACK_RECEIVER = "127.0.0.2", "127.0.0.3"
 LOOPBACK_ROUTE = ("local", "127.0.0.0/8", "dev", "lo")
 ARRIVALS = "ifb0"
 """The device through which the packets of the loopback device arrive, one by one."""
-SPACING_MBIT = 1000
-SPACING_BYTES = 2500
-"""Added to the size of each packet: small packets arrive nearly as far apart as full segments."""
 QUEUE_PACKETS = 100_000
-HEADERS_BYTES = 54
-"""Ethernet, IPv4, and TCP without timestamps."""
-
-SPACING = ("rate", f"{SPACING_MBIT}mbit", str(SPACING_BYTES))
-"""netem's options that deliver packets one by one."""
+CELL_BYTES = 4000
+SPACING = ("rate", "1000mbit", "0", str(CELL_BYTES))
+"""netem's options that deliver packets of up to CELL_BYTES one by one, 32 us apart."""
 
 Line = tuple[str, Argv]
 """A host and the words of a command."""
@@ -121,8 +116,3 @@ def routes(verb: str, settings: Settings, server: End, client: End) -> Iterator[
         if options:
             where = (f"{peer.address}/32", *via, "dev", end.device)
             yield host, ("ip", "route", verb, *where, *options)
-
-
-def spacing_us(mss_bytes: int) -> float:
-    """The time between two full segments that are sent at once."""
-    return 8 * (mss_bytes + HEADERS_BYTES + SPACING_BYTES) / SPACING_MBIT
