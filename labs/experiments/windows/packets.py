@@ -215,9 +215,7 @@ def reads_of(run: Run) -> Iterator[Read]:
 def sent_alone(table: DataFrame, full_bytes: int) -> Array:
     """Which segments were packets of their own, and not parts of a large one (GSO), as far as
     their arrival tells: those without a neighbour, and small ones that do not end a large one."""
-    length, seq, time_ns = (
-        table[name].to_numpy() for name in ("payload_bytes", "seq", "time_ns")
-    )
+    length, seq, time_ns = (table[name].to_numpy() for name in ("payload_bytes", "seq", "time_ns"))
     follows = (seq[1:] == (seq + length)[:-1]) & (numpy.diff(time_ns) < TOGETHER_NS)
     ends_large = numpy.append(False, follows & (length[:-1] == full_bytes))
     begins_large = numpy.append(follows, False) & (length == full_bytes)

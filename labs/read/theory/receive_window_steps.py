@@ -11,14 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from labs.drive.units import SECOND_NS
-from labs.read.theory.receive_window import (
-    Receiver,
-    Setup,
-    Skb,
-    accepted,
-    tcp_receive_window,
-)
+from labs.read.theory.receive_window import Receiver, Setup, Skb, accepted, tcp_receive_window
 from labs.read.theory.receive_window_acks import (
     Ack,
     tcp_ack_snd_check,
@@ -114,15 +107,21 @@ def arriving(r: Receiver, segment: Segment) -> Skb:
 
 
 def tcp_sequence(r: Receiver, skb: Skb) -> bool:
-    """Whether any of the segment can be in the window."""
-    return skb.end_seq >= r.rcv_wup and skb.seq <= r.rcv_nxt + tcp_receive_window(r)
+    """Whether the segment is in the window: some of it, and since 6.17 all of it if anything is
+    queued."""
+    if not r.rules.drops_beyond_window:
+        return skb.end_seq >= r.rcv_wup and skb.seq <= r.rcv_nxt + tcp_receive_window(r)
+    limit = max(r.largest_edge, r.rcv_nxt)
+    return skb.end_seq >= r.rcv_wup and (skb.end_seq <= limit or (skb.seq <= limit and not r.queue))
 
 
 def tcp_rcv_established(r: Receiver, segment: Segment) -> tuple[Fate, Ack | None]:
     """A segment arrives. The fast path has no check of the buffer's limit: while memory is reserved
     for the socket, a segment in sequence is queued."""
     skb, now = arriving(r, segment), segment.time_ns
-    if r.fast_path and skb.seq == r.rcv_nxt and skb.truesize <= r.forward_alloc:
+    beyond = r.rules.drops_beyond_window and skb.end_seq > r.rcv_nxt + tcp_receive_window(r)
+    fast = r.fast_path and skb.seq == r.rcv_nxt and skb.truesize <= r.forward_alloc
+    if fast and not beyond:
         fate = tcp_queue_rcv(r, skb)
         tcp_event_data_recv(r, skb, now, push=segment.push)
         return fate, tcp_ack_snd_check(r, now, out_of_order_too=False)
@@ -142,7 +141,7 @@ def tcp_data_queue(r: Receiver, skb: Skb, now_ns: int, *, push: bool) -> Fate:
             return Fate.OLD
         if skb.seq >= r.rcv_nxt + tcp_receive_window(r):
             return _refused(r)
-        return tcp_data_queue_ofo(r, skb)
+        return tcp_data_queue_ofo(r, skb, push=push)
     if not tcp_receive_window(r):
         r.counters["TCPZeroWindowDrop"] += 1
         return _refused(r)
