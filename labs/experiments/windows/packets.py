@@ -136,6 +136,7 @@ def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) ->
     first = numpy.searchsorted(expected, ack, "left")
     last = numpy.searchsorted(expected, ack, "right") - 1
     place = numpy.where(ack > 1, numpy.clip(place, first, numpy.maximum(first, last)), -1)
+    place = numpy.maximum.accumulate(place)
     last_ack = numpy.searchsorted(place, numpy.arange(len(table)), "right") - 1
     if (last_ack < 0).any():
         raise Damaged("the capture has data before the first segment of the receiver")
@@ -151,8 +152,8 @@ def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) ->
 def expected_next(table: DataFrame) -> Array:
     """The number that the receiver expects after each segment: by its samples, or, without them, if
     it dropped none."""
-    if table["received_bytes"].notna().all():
-        return (table["received_bytes"] + 1).to_numpy(numpy.int64)
+    if pandas.notna(table["received_bytes"].iloc[0]):
+        return (table["received_bytes"].ffill() + 1).to_numpy(numpy.int64)
     found, expected = [], 1
     for seq, length in zip(table["seq"], table["payload_bytes"], strict=True):
         if seq <= expected:
