@@ -7,9 +7,10 @@ arrivals and knows nothing of what the receiver did.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
 import pandas
@@ -22,17 +23,20 @@ from labs.read import capture
 from labs.read.capture.segment_table import ACK, PSH, SYN
 from labs.read.parse.socket_samples import SocketSample, samples
 from labs.read.runs.raw_files import as_text
-from labs.read.theory.receive_window import Setup
+from labs.read.theory.receive_window import TIMESTAMP_BYTES, Setup
 from labs.read.theory.receive_window_kernels import rules
-from labs.read.theory.receive_window_steps import Segment, steps
+from labs.read.theory.receive_window_steps import Read, Segment, steps
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from labs.read.runs.run import Run
 
+Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
 RECEIVER = "server"
 KEPT_TABLES = 64
+TOGETHER_NS = 100_000
+"""Segments that arrive at smaller intervals were sent at once."""
 DEFAULT_SCALE = 1
 """net.ipv4.tcp_adv_win_scale."""
 HZ = 250
@@ -40,6 +44,7 @@ HZ = 250
 MEMORY = {
     "rcvbuf": "rcvbuf_bytes",
     "rmem_alloc": "rmem_bytes",
+    "bytes_received": "received_bytes",
     "rcvq_bytes": "recv_q_bytes",
     "rcv_ssthresh": "rcv_ssthresh_bytes",
     "rcv_wnd": "rcv_wnd_bytes",
@@ -65,8 +70,8 @@ def packets(run: Run) -> DataFrame:
     window_left_bytes             what the sender may still send: the right edge that the last ACK
                                   before the next segment offers, less the highest byte received
     acked_bytes                   how much that ACK acknowledges
-    rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, read_bytes
-                                  the receiver's sample after the segment; missing if there was none
+    rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, received_bytes,
+    read_bytes                    the receiver's sample after the segment; missing if there was none
                                   before the next segment
     coalesced, collapsed, dropped rises of the counters in MARKS since the last sample
     predicted_...                 the same columns by the simulation
@@ -75,8 +80,8 @@ def packets(run: Run) -> DataFrame:
     """
     segments = capture.read(run.file(f"{RECEIVER}/capture.pcap"))
     table = arrivals(segments)
-    table = table.join(window_on_the_wire(segments, table, return_ns(run)))
     table = table.join(sampled(run, len(table)))
+    table = table.join(window_on_the_wire(segments, table, return_ns(run)))
     return table.join(predicted(run, segments, table))
 
 
@@ -120,23 +125,44 @@ def return_ns(run: Run) -> int:
 
 def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) -> DataFrame:
     """The last window that the receiver offered before each next segment, and what it
-    acknowledged."""
+    acknowledged.
+
+    An ACK belongs to the last segment that arrived before it was sent. On its way it may have
+    waited for other packets; so its number decides, if the segment after would have raised it.
+    """
     back = segments[(segments["direction"] == 1) & ((segments["flags"] & ACK) != 0)]
-    sent_ns = back["time_ns"].to_numpy() - return_ns
     ack = back["ack_rel"].to_numpy()
     edge = ack + back["window_bytes"].to_numpy()
-    after_ns = table["time_ns"].to_numpy()
-    until_ns = numpy.append(after_ns[1:], numpy.iinfo(numpy.int64).max)
-    last = numpy.searchsorted(sent_ns, until_ns, side="left") - 1
-    if (last < 0).any():
+    arrived_ns = table["time_ns"].to_numpy()
+    expected = expected_next(table)
+    place = numpy.searchsorted(arrived_ns, back["time_ns"].to_numpy() - return_ns, "right") - 1
+    first = numpy.searchsorted(expected, ack, "left")
+    last = numpy.searchsorted(expected, ack, "right") - 1
+    place = numpy.where(ack > 1, numpy.clip(place, first, numpy.maximum(first, last)), -1)
+    place = numpy.maximum.accumulate(place)
+    last_ack = numpy.searchsorted(place, numpy.arange(len(table)), "right") - 1
+    if (last_ack < 0).any():
         raise Damaged("the capture has data before the first segment of the receiver")
     end = (table["seq"] + table["payload_bytes"]).to_numpy()
     return pandas.DataFrame(
         {
-            "window_left_bytes": edge[last] - numpy.maximum.accumulate(end),
-            "acked_bytes": ack[last] - 1,
+            "window_left_bytes": edge[last_ack] - numpy.maximum.accumulate(end),
+            "acked_bytes": ack[last_ack] - 1,
         }
     )
+
+
+def expected_next(table: DataFrame) -> Array:
+    """The number that the receiver expects after each segment: by its samples, or, without them, if
+    it dropped none."""
+    if pandas.notna(table["received_bytes"].iloc[0]):
+        return (table["received_bytes"].ffill() + 1).to_numpy(numpy.int64)
+    found, expected = [], 1
+    for seq, length in zip(table["seq"], table["payload_bytes"], strict=True):
+        if seq <= expected:
+            expected = max(expected, seq + length)
+        found.append(expected)
+    return numpy.array(found)
 
 
 def sampled(run: Run, count: int) -> DataFrame:
@@ -178,16 +204,44 @@ def setup_of(run: Run, segments: DataFrame) -> Setup:
     )
 
 
+def reads_of(run: Run) -> Iterator[Read]:
+    """The program's reads: from its first sample on, which it takes right after accepting."""
+    settings = settings_of(run)
+    reads, found = settings.reads, samples_of(run)
+    if not reads.read_bytes:
+        return
+    at_ns = found[0].time_ns + reads.after_ms * 1_000_000
+    while at_ns <= found[-1].time_ns + SECOND_NS:
+        yield Read(at_ns, reads.read_bytes)
+        at_ns += reads.every_us * 1000
+
+
+def sent_alone(table: DataFrame, full_bytes: int) -> Array:
+    """Which segments were packets of their own, and not parts of a large one (GSO), as far as
+    their arrival tells: those without a neighbour, and small ones that do not end a large one."""
+    length, seq, time_ns = (table[name].to_numpy() for name in ("payload_bytes", "seq", "time_ns"))
+    follows = (seq[1:] == (seq + length)[:-1]) & (numpy.diff(time_ns) < TOGETHER_NS)
+    ends_large = numpy.append(False, follows & (length[:-1] == full_bytes))
+    begins_large = numpy.append(follows, False) & (length == full_bytes)
+    found: Array = ~(ends_large | begins_large)
+    return found
+
+
 def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
     """The simulation's rows for the same arrivals."""
+    setup = setup_of(run, segments)
     fed = [
-        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push))
-        for time_ns, seq, payload_bytes, push in zip(
-            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")), strict=True
+        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push), alone=bool(alone))
+        for time_ns, seq, payload_bytes, push, alone in zip(
+            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")),
+            sent_alone(table, setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0))
+            & (settings_of(run).path == LOOPBACK),
+            strict=True,
         )
     ]
     highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
-    found = list(steps(setup_of(run, segments), fed))
+    until_ns = int(segments["time_ns"].max()) - return_ns(run)
+    found = list(steps(setup, fed, reads_of(run), until_ns=until_ns))
     return pandas.DataFrame(
         {
             "predicted_window_left_bytes": [

@@ -104,6 +104,7 @@ class Receiver:
     rcv_wup: int = 1
     copied_seq: int = 1
     rcv_wnd: int = 0
+    largest_edge: int = 0
     rcv_wscale: int = 0
     rcv_ssthresh: int = 0
     window_clamp: int = 0
@@ -125,6 +126,7 @@ class Receiver:
     pushed: bool = False
     no_memory: bool = False
     timer_at: int | None = None
+    timer_ns: int = 0
     last_arrival: int = 0
     duplicate_acks: int = 0
     sender_una: int = 0
@@ -176,14 +178,14 @@ def tcp_select_initial_window(r: Receiver) -> None:
     space = min(clamp, max(space, wanted))
     if space > mss:
         space -= space % mss
-    limit = r.rules.initial_limit_bytes
+    r.rcv_wnd = min(space, r.rules.initial_limit_bytes)
     if setup.initrwnd_segments:
-        limit = setup.initrwnd_segments * mss
-    r.rcv_wnd = space if limit is None else min(space, limit)
+        r.rcv_wnd = min(r.rcv_wnd, setup.initrwnd_segments * mss)
     largest = min(max(space, setup.rmem_max_bytes, setup.core_rmem_max_bytes), clamp)
     r.rcv_wscale = min(max(largest.bit_length() - 1 - 15, 0), LARGEST_SCALE)
     r.window_clamp = min(LARGEST_UNSCALED_BYTES << r.rcv_wscale, clamp)
     r.rcv_ssthresh = r.rcv_wnd
+    r.largest_edge = r.rcv_wup + r.rcv_wnd
 
 
 def tcp_init_buffer_space(r: Receiver) -> None:
@@ -229,7 +231,8 @@ def tcp_measure_rcv_mss(r: Receiver, skb: Skb, *, push: bool) -> None:
     if length >= r.rcv_mss:
         if length != r.rcv_mss and r.rules.has_ratio:
             _measure_ratio(r, skb)
-        r.rcv_mss = min(length, r.advmss) if r.rules.caps_rcv_mss else length
+        r.rcv_mss = min(length, r.advmss)
+        r.pushed = r.pushed or push
         return
     # A smaller segment is taken for a full one if its like came twice, and if it is not too small.
     if length >= FIRST_RCV_MSS_BYTES or (length >= SMALLEST_MSS_BYTES and not push):
@@ -244,7 +247,7 @@ def _measure_ratio(r: Receiver, skb: Skb) -> None:
     ratio = max(1, (skb.length << 8) // skb.truesize)
     changed, r.scaling_ratio = ratio != r.scaling_ratio, ratio
     if changed and r.rules.clamp_follows_ratio:
-        tcp_set_window_clamp(r, tcp_full_space(r))
+        r.window_clamp = tcp_full_space(r)
         r.space = min(r.space, r.window_clamp)
 
 
@@ -254,7 +257,7 @@ def tcp_grow_window(r: Receiver, skb: Skb) -> None:
     if room <= 0:
         return
     truesize = skb.truesize
-    if r.rules.head_is_free and not skb.head_bytes:
+    if not skb.head_bytes:
         truesize -= skb.end_offset + OVERHEAD_BYTES
         if truesize < skb.length:
             truesize = skb.truesize
@@ -317,6 +320,7 @@ def tcp_select_window(r: Receiver) -> int:
             r.counters["TCPWantZeroWindowAdv"] += 1
         window = aligned(current, r.rcv_wscale)
     r.rcv_wnd, r.rcv_wup = window, r.rcv_nxt
+    r.largest_edge = max(r.largest_edge, r.rcv_wup + r.rcv_wnd)
     sent = min(window, LARGEST_UNSCALED_BYTES << r.rcv_wscale) >> r.rcv_wscale << r.rcv_wscale
     if sent == 0:
         r.fast_path = False

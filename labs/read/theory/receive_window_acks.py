@@ -1,7 +1,8 @@
 """When a receiver sends an ACK: a window is visible only then.
 
 One function per kernel function, as in receive_window. Times are nanoseconds of the clock of the
-arrivals; the kernel counts them in ticks of 1/HZ.
+arrivals; the kernel counts them in ticks of 1/HZ. In virtual time a tick begins at a whole multiple
+of them since 1970; on a machine it begins up to one tick later, and so do delayed ACKs.
 Source: net/ipv4/tcp_input.c, net/ipv4/tcp_output.c, net/ipv4/tcp_timer.c.
 """
 
@@ -24,6 +25,7 @@ from labs.read.theory.receive_window_kernels import MAX_QUICKACKS, SMALLEST_GROW
 DELACK_MIN_MS = 40
 DELACK_MAX_MS = 200
 """TCP_DELACK_MIN (and TCP_ATO_MIN) and TCP_DELACK_MAX."""
+SECOND_LEVEL_TICKS, SECOND_LEVEL_STEP_TICKS = 63, 8
 RCVLOWAT_BYTES = 1
 """SO_RCVLOWAT, which no program here sets."""
 FAST_RETRANSMIT_ACKS = 3
@@ -50,6 +52,13 @@ def ticks(r: Receiver, ms: int) -> int:
 
 def jiffies(r: Receiver, now_ns: int) -> int:
     return now_ns * r.setup.hz // SECOND_NS
+
+
+def expiry_ns(r: Receiver, due: int, now_ns: int) -> int:
+    """When a timer that is due at tick `due` expires: at the next tick, or with the coarser steps
+    of the timer wheel's second level (kernel/time/timer.c calc_index())."""
+    step = 1 if due - jiffies(r, now_ns) < SECOND_LEVEL_TICKS else SECOND_LEVEL_STEP_TICKS
+    return (due // step + 1) * step * SECOND_NS // r.setup.hz
 
 
 def tcp_incr_quickack(r: Receiver) -> None:
@@ -135,12 +144,12 @@ def tcp_send_delayed_ack(r: Receiver, now_ns: int) -> Ack | None:
         if r.timer_at <= now + (ato >> 2):
             return tcp_send_ack(r, now_ns)
         due = min(due, r.timer_at)
-    r.timer_at = due
+    r.timer_at, r.timer_ns = due, expiry_ns(r, due, now_ns)
     return None
 
 
 def tcp_delack_timer(r: Receiver, now_ns: int) -> Ack | None:
-    """The timer of a delayed ACK expired."""
+    """The timer of a delayed ACK expired: one segment was too few."""
     r.timer_at = None
     if not r.ack_due:
         return None

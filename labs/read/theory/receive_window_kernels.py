@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labs.read.theory.windows import RATIO_SINCE, SMALL_HEADS_SINCE, first_ratio, series
+from labs.read.theory.windows import (
+    CLAMP_FOLLOWS_SINCE,
+    RATIO_SINCE,
+    SMALL_HEADS_SINCE,
+    first_ratio,
+    series,
+)
 
 SK_BUFF_BYTES = 256
 """SKB_DATA_ALIGN(sizeof(struct sk_buff)), x86-64."""
@@ -54,22 +60,13 @@ class Rules:
     @property
     def clamp_follows_ratio(self) -> bool:
         """tcp_measure_rcv_mss() sets window_clamp with the ratio, 6.11."""
-        return self.series >= (6, 11)
+        return self.series >= CLAMP_FOLLOWS_SINCE
 
     @property
-    def initial_limit_bytes(self) -> int | None:
+    def initial_limit_bytes(self) -> int:
         """tcp_select_initial_window() offers at most 64 KiB, until 6.9."""
-        return LARGEST_UNSCALED_BYTES if self.series < (6, 10) else None
-
-    @property
-    def head_is_free(self) -> bool:
-        """tcp_grow_window() leaves out the head of an skb whose payload is in pages, 5.17."""
-        return self.series >= (5, 17)
-
-    @property
-    def caps_rcv_mss(self) -> bool:
-        """tcp_measure_rcv_mss() believes no segment to be larger than the MSS, 4.20."""
-        return self.series >= (4, 20)
+        scale = 0 if self.series < (6, 10) else LARGEST_SCALE
+        return LARGEST_UNSCALED_BYTES << scale
 
     def head_bytes(self, length: int) -> int:
         """The memory of an skb's linear part that holds `length` bytes, with its shared info:
@@ -80,24 +77,29 @@ class Rules:
         return next(size for size in KMALLOC_BYTES if size >= wanted)
 
     @property
-    def charges_difference(self) -> bool:
-        """sk_rmem_schedule() reserves only what is missing, 5.19: before, the whole size."""
-        return self.series >= (5, 19)
-
-    @property
     def keeps_reserve(self) -> bool:
         """sk_mem_uncharge() keeps up to 2 MiB reserved for the socket, until 5.19."""
         return self.series < (6, 0)
 
     @property
     def zero_window_at_once(self) -> bool:
-        """tcp_select_window() offers nothing when a segment was dropped for lack of memory, 6.7."""
-        return self.series >= (6, 7)
+        """tcp_select_window() offers nothing when a segment was dropped for lack of memory, 6.6."""
+        return self.series >= (6, 6)
+
+    @property
+    def measures_out_of_order(self) -> bool:
+        """tcp_data_queue_ofo() measures the MSS too: in 6.12 by an update of the series."""
+        return self.series >= (6, 12)
+
+    @property
+    def drops_beyond_window(self) -> bool:
+        """tcp_sequence() refuses a segment of which a part is beyond the window, 6.17."""
+        return self.series >= (6, 17)
 
     @property
     def set_rcvbuf_follows(self) -> bool:
-        """SO_RCVBUF moves window_clamp: tcp_set_rcvbuf(), 7.1."""
-        return self.series >= (7, 1)
+        """SO_RCVBUF moves window_clamp: tcp_set_rcvbuf(), in 7.2 and not in 6.18."""
+        return self.series >= (7, 0)
 
 
 def rules(kernel: str) -> Rules:

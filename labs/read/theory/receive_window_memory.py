@@ -14,6 +14,7 @@ from labs.read.theory.receive_window import (
     Skb,
     tcp_clamp_window,
     tcp_grow_window,
+    tcp_measure_rcv_mss,
     tcp_win_from_space,
 )
 from labs.read.theory.receive_window_kernels import (
@@ -45,14 +46,7 @@ def alloc_skb(rules: Rules, seq: int, length: int) -> Skb:
     """A new linear skb that has room for `length` bytes."""
     head = rules.head_bytes(length)
     end_offset = head - SHARED_INFO_BYTES
-    return Skb(
-        seq,
-        seq,
-        head + SK_BUFF_BYTES,
-        end_offset,
-        fragments=0,
-        tail_bytes=end_offset,
-    )
+    return Skb(seq, seq, head + SK_BUFF_BYTES, end_offset, fragments=0, tail_bytes=end_offset)
 
 
 def sk_mem_charge(r: Receiver, size: int) -> None:
@@ -82,8 +76,7 @@ def sk_rmem_schedule(r: Receiver, size: int) -> None:
     system is not short of memory; a run in which it is fails its own checks."""
     missing = size - r.forward_alloc
     if missing > 0:
-        wanted = missing if r.rules.charges_difference else size
-        r.forward_alloc += -(-wanted // PAGE_BYTES) * PAGE_BYTES
+        r.forward_alloc += -(-missing // PAGE_BYTES) * PAGE_BYTES
 
 
 def skb_try_coalesce(r: Receiver, to: Skb, skb: Skb) -> int | None:
@@ -229,12 +222,15 @@ def tcp_prune_ofo_queue(r: Receiver) -> None:
             goal = r.rcvbuf >> 3
 
 
-def tcp_data_queue_ofo(r: Receiver, skb: Skb) -> Fate:
+def tcp_data_queue_ofo(r: Receiver, skb: Skb, *, push: bool) -> Fate:
     """A segment beyond the next expected one waits in its own queue."""
     if not tcp_try_rmem_schedule(r, skb):
         r.counters["TCPOFODrop"] += 1
         return Fate.DROPPED
     r.fast_path = False
+    if r.rules.measures_out_of_order:
+        tcp_measure_rcv_mss(r, skb, push=push)
+    r.ack_due = True
     r.counters["TCPOFOQueue"] += 1
     place = len(r.out_of_order)
     while place and r.out_of_order[place - 1].seq > skb.seq:

@@ -9,15 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from labs.drive.units import SECOND_NS
-from labs.read.theory.receive_window import (
-    Receiver,
-    Setup,
-    Skb,
-    accepted,
-    tcp_receive_window,
-)
+from labs.read.theory.receive_window import Receiver, Setup, Skb, accepted, tcp_receive_window
 from labs.read.theory.receive_window_acks import (
     Ack,
     tcp_ack_snd_check,
@@ -113,15 +107,21 @@ def arriving(r: Receiver, segment: Segment) -> Skb:
 
 
 def tcp_sequence(r: Receiver, skb: Skb) -> bool:
-    """Whether any of the segment can be in the window."""
-    return skb.end_seq >= r.rcv_wup and skb.seq <= r.rcv_nxt + tcp_receive_window(r)
+    """Whether the segment is in the window: some of it, and since 6.17 all of it if anything is
+    queued."""
+    if not r.rules.drops_beyond_window:
+        return skb.end_seq >= r.rcv_wup and skb.seq <= r.rcv_nxt + tcp_receive_window(r)
+    limit = max(r.largest_edge, r.rcv_nxt)
+    return skb.end_seq >= r.rcv_wup and (skb.end_seq <= limit or (skb.seq <= limit and not r.queue))
 
 
 def tcp_rcv_established(r: Receiver, segment: Segment) -> tuple[Fate, Ack | None]:
     """A segment arrives. The fast path has no check of the buffer's limit: while memory is reserved
     for the socket, a segment in sequence is queued."""
     skb, now = arriving(r, segment), segment.time_ns
-    if r.fast_path and skb.seq == r.rcv_nxt and skb.truesize <= r.forward_alloc:
+    beyond = r.rules.drops_beyond_window and skb.end_seq > r.rcv_nxt + tcp_receive_window(r)
+    fast = r.fast_path and skb.seq == r.rcv_nxt and skb.truesize <= r.forward_alloc
+    if fast and not beyond:
         fate = tcp_queue_rcv(r, skb)
         tcp_event_data_recv(r, skb, now, push=segment.push)
         return fate, tcp_ack_snd_check(r, now, out_of_order_too=False)
@@ -141,7 +141,7 @@ def tcp_data_queue(r: Receiver, skb: Skb, now_ns: int, *, push: bool) -> Fate:
             return Fate.OLD
         if skb.seq >= r.rcv_nxt + tcp_receive_window(r):
             return _refused(r)
-        return tcp_data_queue_ofo(r, skb)
+        return tcp_data_queue_ofo(r, skb, push=push)
     if not tcp_receive_window(r):
         r.counters["TCPZeroWindowDrop"] += 1
         return _refused(r)
@@ -182,23 +182,23 @@ class _Line:
         return before
 
 
-def steps(setup: Setup, segments: Sequence[Segment], reads: Iterable[Read] = ()) -> Iterator[Step]:
-    """One step per segment; `reads` in their order."""
+def steps(
+    setup: Setup, segments: Sequence[Segment], reads: Iterable[Read] = (), *, until_ns: int
+) -> Iterator[Step]:
+    """One step per segment; `reads` in their order. The last step ends at `until_ns`."""
     r = accepted(setup)
     line, waiting = _Line(round(setup.rtt_ms / 2 * 1e6), deque()), deque(reads)
     ack, edge = r.rcv_wup, r.rcv_wup + r.rcv_wnd
-    for place, segment in enumerate(segments):
-        last = place + 1 == len(segments)
-        until_ns = segment.time_ns + SECOND_NS if last else segments[place + 1].time_ns
+    if segments:
+        between(r, segments[0].time_ns, waiting)
+    for segment, end_ns in zip(
+        segments, (*(one.time_ns for one in segments[1:]), until_ns), strict=True
+    ):
         r.sender_una = line.acknowledged(segment.time_ns, r.sender_una)
         before = r.counters.copy()
         fate, at_once = tcp_rcv_established(r, segment)
-        sent = [] if at_once is None else [at_once]
-        sent += between(r, until_ns, waiting)
-        line.acks.extend(sent)
-        if sent:
-            ack, edge = sent[-1].ack, sent[-1].right_edge
-        yield Step(
+        found = partial(
+            Step,
             segment,
             fate,
             rmem_bytes=r.rmem_alloc,
@@ -209,17 +209,20 @@ def steps(setup: Setup, segments: Sequence[Segment], reads: Iterable[Read] = ())
             collapsed=r.counters["TCPRcvCollapsed"] - before["TCPRcvCollapsed"],
             skbs=len(r.queue) + len(r.out_of_order),
             out_of_order_bytes=sum(skb.length for skb in r.out_of_order),
-            acks=tuple(sent),
-            ack=ack,
-            right_edge=edge,
         )
+        sent = [] if at_once is None else [at_once]
+        sent += between(r, end_ns, waiting)
+        line.acks.extend(sent)
+        if sent:
+            ack, edge = sent[-1].ack, sent[-1].right_edge
+        yield found(acks=tuple(sent), ack=ack, right_edge=edge)
 
 
 def between(r: Receiver, until_ns: int, reads: deque[Read]) -> list[Ack]:
     """The ACKs between two segments: of the timer, and of reads."""
     sent: list[Ack | None] = []
     while True:
-        timer_ns = until_ns if r.timer_at is None else r.timer_at * SECOND_NS // r.setup.hz
+        timer_ns = until_ns if r.timer_at is None else r.timer_ns
         read_ns = reads[0].time_ns if reads else until_ns
         if min(timer_ns, read_ns) >= until_ns:
             return [ack for ack in sent if ack is not None]
