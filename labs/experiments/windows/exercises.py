@@ -4,17 +4,19 @@ the theory and, where they exist, from runs."""
 from __future__ import annotations
 
 from labs.drive.units import KIB
-from labs.experiments.windows.results import results
+from labs.experiments.windows.packets import packets
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
-from labs.read.theory.windows import RATIO_SINCE, before, granted_bytes, series
+from labs.read.theory.windows import granted_bytes
 
 NOTEBOOK = "04-receive-window"
 REQUESTED_BYTES, CORE_MAX_BYTES = 100_000, 212_992
 BUFFER_BYTES, PAYLOAD_BYTES, TRUESIZE_BYTES = 64 * KIB, 1024, 2304
-SCALE = 2
-"""The tcp_adv_win_scale of the third question."""
-OLD, NEW, ALL, NONE = (f"up to {before(RATIO_SINCE)}", "from 6.6 on", "all", "none")
-KERNELS = (OLD, NEW, ALL, NONE)
+SMALL_REQUEST_BYTES, SCALE = 24 * KIB, 3
+"""SO_RCVBUF and tcp_adv_win_scale of the third question."""
+FIRST_RETRANSMISSION_S, LATER_S = 1.3, 60.0
+"""Given in the fourth question; TCPRcvQDrop is asked for that many seconds after the drop."""
+OUT_OF_ORDER = 3
+"""Drops of the packets behind the first one, which are counted as TCPOFODrop."""
 
 
 def granted(runs: Evidence) -> Expected:
@@ -26,7 +28,7 @@ def granted(runs: Evidence) -> Expected:
         "the kernel's rule for SO_RCVBUF",
         Mistake(REQUESTED_BYTES, "The kernel doubles the requested size."),
         Mistake(CORE_MAX_BYTES, "The limit applies to the requested size, which is below it."),
-        Mistake(2 * CORE_MAX_BYTES, "The request is below the limit, so that is not used."),
+        Mistake(2 * CORE_MAX_BYTES, "The request is below the limit, which has no effect."),
     )
 
 
@@ -44,32 +46,39 @@ def accepted(runs: Evidence) -> Expected:
 
 def scaled_window(runs: Evidence) -> Expected:
     """The window that an empty buffer offers on a kernel that heeds tcp_adv_win_scale."""
-    share = BUFFER_BYTES - (BUFFER_BYTES >> SCALE)
+    buffer = granted_bytes(SMALL_REQUEST_BYTES, CORE_MAX_BYTES, "receive")
+    requested = SMALL_REQUEST_BYTES
     return around(
-        (share,),
-        2.0,
+        (buffer - (buffer >> SCALE),),
+        0.0,
         "the rule of kernels up to 6.5",
-        Mistake(BUFFER_BYTES >> SCALE, "This is the reserved share. The rest is window."),
-        Mistake(BUFFER_BYTES / 2, "This is the window with the default value, 1."),
-        Mistake(BUFFER_BYTES, "This is the window with the value 0."),
+        Mistake(buffer >> SCALE, "This is the reserved share. The rest is window."),
+        Mistake(requested - (requested >> SCALE), "The kernel doubles the requested size."),
+        Mistake(buffer / 2, "This is the window with the default value, 1."),
+        Mistake(buffer, "This is the window with the value 0."),
     )
 
 
-def dropping(runs: Evidence) -> Expected:
-    """On which kernels the article's rig drops packets, from the run of the kernel in question."""
-    run = runs.run("article-scale0")
-    checked = "the rules of the kernels"
-    if run is not None and (drops := results(run).rcv_q_drop) is not None:
-        old = series(run.kernel.release) < RATIO_SINCE
-        if bool(drops) == old:
-            checked += f"; the run {run.name} with {drops} dropped packets"
-    return Expected(
+def drops(runs: Evidence) -> Expected:
+    """TCPRcvQDrop some time after the first drop: the timeouts double."""
+    after_s, count = FIRST_RETRANSMISSION_S, 1
+    while after_s <= LATER_S:
+        count, after_s = count + 1, 2 * after_s
+    run, checked = runs.run("article-scale0"), "doubling timeouts"
+    if run is not None:
+        table = packets(run)
+        dropped = table[table["dropped"].fillna(0) > 0]
+        if len(dropped):
+            first = dropped[dropped["seq"] == dropped["seq"].min()]
+            checked += f"; the run {run.name}, with {len(first)} drops of that packet"
+    return around(
+        (count,),
+        0.0,
         checked,
-        choice=OLD,
-        mistakes=(
-            Mistake(NEW, "From 6.6 on tcp_adv_win_scale has no effect."),
-            Mistake(ALL, "From 6.6 on tcp_adv_win_scale has no effect."),
-            Mistake(NONE, "Look at TCPRcvQDrop on Linux 6.1."),
+        Mistake(count - 1, "This counts the retransmissions. The first drop counts, too."),
+        Mistake(
+            count + OUT_OF_ORDER,
+            "This counts the packets behind the first one, too. They are counted as TCPOFODrop.",
         ),
     )
 
@@ -78,7 +87,7 @@ EXERCISES = (
     Exercise("granted_bytes", NOTEBOOK, "SO_RCVBUF of 100,000 bytes", granted, "bytes"),
     Exercise("accepted_packets", NOTEBOOK, "packets that fit into 64 KiB", accepted, "packets"),
     Exercise(
-        "scale2_window_bytes", NOTEBOOK, "window with tcp_adv_win_scale 2", scaled_window, "bytes"
+        "scaled_window_bytes", NOTEBOOK, "window with tcp_adv_win_scale 3", scaled_window, "bytes"
     ),
-    Exercise("dropping_kernels", NOTEBOOK, "kernels that drop", dropping, choices=KERNELS),
+    Exercise("dropped_packets", NOTEBOOK, "TCPRcvQDrop after 60 s", drops, "packets"),
 )

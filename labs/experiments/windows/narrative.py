@@ -89,8 +89,8 @@ def remarks(table: DataFrame) -> list[str]:
     if known.empty:
         return []
     worst = max(known.to_dict("records"), key=lambda row: row["deviation_bytes"])
+    least = known["predicted_equal_pct"].min()
     return [
-        f"predicted window: equal at {known['predicted_equal_pct'].min():.3g} to "
-        f"{known['predicted_equal_pct'].max():.3g} % of the packets; largest deviation "
-        f"{in_digits(worst['deviation_bytes'])} bytes ({worst['condition']})"
+        f"predicted window: equal to the one on the wire at {least:.3g} % of the packets or more; "
+        f"largest deviation {in_digits(worst['deviation_bytes'])} bytes ({worst['condition']})"
     ]

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from labs.errors import BadInput
 from labs.experiments.windows.charts.budget import PARTS
 from labs.experiments.windows.memory_budget import budget
-from labs.experiments.windows.packets import packets
+from labs.experiments.windows.packets import RECEIVER, packets
 from labs.experiments.windows.round_trips import round_trips
+from labs.read import capture
+from labs.read.display.format import SHOWN_DIGITS
 from labs.read.display.rich_output import Table
 from labs.read.theory.windows import granted_bytes, series
 
@@ -80,22 +82,21 @@ def rounds(run: Run) -> Table:
     )
 
 
-SAME = ("time_s", "seq", "payload_bytes", "window_left_bytes", "acked_bytes")
+ON_THE_WIRE = ("time_ns", "direction", "flags", "seq_rel", "ack_rel", "window", "payload_bytes")
 
 
 def same_packets(one: Run, other: Run) -> Table:
-    """Whether two runs have the same packets on the wire: by column, the packets that differ."""
-    first, second = packets(one), packets(other)
+    """Whether two runs have the same packets on the wire: their numbers, those that differ in
+    anything, and whether the captures are the same file."""
+    name = f"{RECEIVER}/capture.pcap"
+    first, second = (capture.read(run.file(name))[list(ON_THE_WIRE)] for run in (one, other))
     shorter = min(len(first), len(second))
+    differ = (first[:shorter].to_numpy() != second[:shorter].to_numpy()).any(axis=1)
     return Table(
         {
-            "Packets": [len(first)],
-            "Packets of the other": [len(second)],
-            **{
-                f"Different {name}": [
-                    int((first[name].iloc[:shorter] != second[name].iloc[:shorter]).sum())
-                ]
-                for name in SAME
-            },
+            "Condition": [one.condition, other.condition],
+            "Packets": [len(first), len(second)],
+            "Different packets": [int(differ.sum())] * 2,
+            "Capture, sha256": [run.seal.files[name][:SHOWN_DIGITS] for run in (one, other)],
         }
     )

@@ -98,7 +98,7 @@ def results(run: Run) -> Results:
         first_metadata_bytes=first_metadata_bytes(table),
         packets=len(table),
         first_flight_packets=new_packets(table),
-        unsampled_packets=int(table["rmem_bytes"].isna().sum()) if settings.sampled else None,
+        unsampled_packets=int(table["rmem_bytes"].isna().sum()),
         rcv_q_drop=last.counters.get("TCPRcvQDrop"),
         dropped_in_window=int((dropped["window_left_bytes"] >= 0).sum()),
         coalesced=last.counters.get("TCPRcvCoalesce"),

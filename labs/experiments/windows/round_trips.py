@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from labs.experiments.windows.packets import RECEIVER, packets
 from labs.read import capture
 from labs.read.capture.segment_table import SYN
+from labs.read.theory.receive_window_memory import Fate
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -68,8 +69,10 @@ def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
 
 
 def accepted(table: DataFrame) -> Series[int]:
-    """The payload of each packet; 0 of one that was dropped."""
-    return table["payload_bytes"].where(table["dropped"].fillna(0) == 0, 0)
+    """The payload of each packet; 0 of one that was dropped, by the simulation if there is no
+    sample."""
+    predicted = (table["predicted_fate"] == Fate.DROPPED.name).astype(int)
+    return table["payload_bytes"].where(table["dropped"].fillna(predicted) == 0, 0)
 
 
 def right_edge(table: DataFrame) -> Series[int]:
