@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 
-TICK_NS, AFTER_TICK_NS = 4_000_000, 500_000
+TICK_NS, AFTER_TICK_NS = 4_000_000, 501_504
 TIMER_SLACK = "/proc/self/timerslack_ns"
 
 
