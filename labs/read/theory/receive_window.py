@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from math import ceil
 
 from labs.read.theory.receive_window_kernels import (
     FIRST_RCV_MSS_BYTES,
@@ -61,7 +62,7 @@ class Setup:
     @property
     def rtt_ticks(self) -> int:
         """The RTT of the handshake, as the delayed ACK counts it."""
-        return int(self.rtt_ms * self.hz / 1000)
+        return ceil(self.rtt_ms * self.hz / 1000)
 
     @property
     def rto_ticks(self) -> int:
