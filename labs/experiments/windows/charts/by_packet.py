@@ -63,7 +63,8 @@ def _table(table: DataFrame) -> DataFrame:
     """Some packets of the table, with headings for people."""
     names = {one.column: f"{one.name}, bytes" for one in known(table)}
     events = {one.column: one.name for one in MARKS}
-    return spread(table)[["packet", *names, *events]].rename(columns={**names, **events})
+    rows = spread(table)[["packet", *names, *events]].astype(object)
+    return rows.where(rows.notna(), None).rename(columns={**names, **events})
 
 
 def _switch(figure: Figure, table: DataFrame, axis: Axis) -> dict[str, object]:

@@ -43,10 +43,8 @@ BELOW_AXIS = -0.07
 
 def over_kernels(condition: str, *studies: Study) -> Figure:
     """One condition on the kernel of each study, from the oldest to the newest."""
-    with_it = [one for one in studies if condition in one.conditions]
-    runs = sorted(
-        (one.run(condition) for one in with_it), key=lambda run: series(run.kernel.release)
-    )
+    with_it = sorted((one for one in studies if condition in one.conditions), key=_series)
+    runs = [one.run(condition) for one in with_it]
     cells = {f"Linux {run.kernel.release}": run for run in runs}
     return _multiples(f"Condition {condition} by kernel", cells, _rows(with_it, (condition,)))
 
@@ -58,6 +56,10 @@ def over_scales(study: Study, *conditions: str) -> Figure:
     )
     cells = {f"tcp_adv_win_scale = {scale_of(run)}": run for run in runs}
     return _multiples("The receive buffer by tcp_adv_win_scale", cells, _rows([study], conditions))
+
+
+def _series(study: Study) -> tuple[int, int]:
+    return series(study.runs[0].kernel.release)
 
 
 def scale_of(run: Run) -> int:
