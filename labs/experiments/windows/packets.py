@@ -24,16 +24,17 @@ from labs.read.capture.segment_table import ACK, PSH, SYN
 from labs.read.parse.socket_samples import SocketSample, samples
 from labs.read.runs.raw_files import as_text
 from labs.read.theory.receive_window import TIMESTAMP_BYTES, Setup
-from labs.read.theory.receive_window_kernels import rules
+from labs.read.theory.receive_window_kernels import SK_BUFF_BYTES, rules
 from labs.read.theory.receive_window_steps import Read, Segment, steps
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
     from labs.read.runs.run import Run
 
 Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
 RECEIVER = "server"
+VIRTUAL = "virtual"
 KEPT_TABLES = 64
 TOGETHER_NS = 100_000
 """Segments that arrive at smaller intervals were sent at once."""
@@ -73,7 +74,9 @@ def packets(run: Run) -> DataFrame:
     rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, received_bytes,
     read_bytes                    the receiver's sample after the segment; missing if there was none
                                   before the next segment
-    coalesced, collapsed, dropped rises of the counters in MARKS since the last sample
+    coalesced, collapsed, dropped rises of the counters in MARKS since the last sample; a segment
+                                  that was not kept is dropped, also where no counter tells (beyond
+                                  the window, until 6.16)
     predicted_...                 the same columns by the simulation
     predicted_skbs, predicted_out_of_order_bytes
                                   skbs in the queues, and the payload that waits out of order
@@ -81,6 +84,7 @@ def packets(run: Run) -> DataFrame:
     segments = capture.read(run.file(f"{RECEIVER}/capture.pcap"))
     table = arrivals(segments)
     table = table.join(sampled(run, len(table)))
+    table["dropped"] = table["dropped"].mask(unkept(table) & (table["dropped"] == 0), 1)
     table = table.join(window_on_the_wire(segments, table, return_ns(run)))
     return table.join(predicted(run, segments, table))
 
@@ -178,8 +182,21 @@ def sampled(run: Run, count: int) -> DataFrame:
     return memory.reindex(range(1, count + 1)).reset_index(drop=True).astype("Int64")
 
 
-def setup_of(run: Run, segments: DataFrame) -> Setup:
-    """The receiver before data arrives: its settings, and what its SYN-ACK announced."""
+def unkept(table: DataFrame) -> Series[bool]:
+    """Segments of new data that the receiver did not keep: neither its data nor its memory grew."""
+    end = (table["seq"] + table["payload_bytes"]).to_numpy()
+    new = end > numpy.append(1, expected_next(table)[:-1])
+    grown = table[["received_bytes", "rmem_bytes"]].ffill().diff().fillna(1) > 0
+    found: Series[bool] = ~grown.any(axis="columns") & new & table["rmem_bytes"].notna()
+    return found
+
+
+def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
+    """The receiver before data arrives: its settings, and what its SYN-ACK announced.
+
+    On machines the device's driver decides how much memory a segment takes: there the first sample
+    says it. In virtual time it is the kernel's own rule.
+    """
     settings = settings_of(run)
     syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
     if syn.empty:
@@ -199,6 +216,7 @@ def setup_of(run: Run, segments: DataFrame) -> Setup:
         rmem_max_bytes=rmem[2],
         initrwnd_segments=settings.initrwnd,
         quickack=settings.quickack,
+        head_bytes=None if run.testbed == VIRTUAL else head_bytes(table),
         rtt_ms=run.condition_asked.link.delay_ms,
         hz=run.kernel.hz or HZ,
     )
@@ -227,9 +245,17 @@ def sent_alone(table: DataFrame, full_bytes: int) -> Array:
     return found
 
 
+def head_bytes(table: DataFrame) -> int | None:
+    """The head of the first segment's skb: its memory without payload and struct sk_buff."""
+    memory = table["rmem_bytes"].iloc[0]
+    if pandas.isna(memory):
+        return None
+    return int(memory) - int(table["payload_bytes"].iloc[0]) - SK_BUFF_BYTES
+
+
 def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
     """The simulation's rows for the same arrivals."""
-    setup = setup_of(run, segments)
+    setup = setup_of(run, segments, table)
     fed = [
         Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push), alone=bool(alone))
         for time_ns, seq, payload_bytes, push, alone in zip(

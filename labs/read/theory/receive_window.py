@@ -56,6 +56,7 @@ class Setup:
     core_rmem_max_bytes: int = 212992
     initrwnd_segments: int = 0
     quickack: bool = False
+    head_bytes: int | None = None
     rtt_ms: float = 0.0
     hz: int = 250
 

@@ -94,7 +94,7 @@ def fragments(seq: int, length: int) -> int:
 
 def arriving(r: Receiver, segment: Segment) -> Skb:
     """The skb of a segment: its head as the sender allocated it, its payload in pages."""
-    head = r.rules.head_bytes(SENT_HEADER_BYTES)
+    head = r.setup.head_bytes or r.rules.head_bytes(SENT_HEADER_BYTES)
     end = segment.seq + segment.payload_bytes
     return Skb(
         segment.seq,
