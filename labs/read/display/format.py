@@ -155,7 +155,7 @@ def notebook_cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, Integral):
         return f"{int(value):,}"
-    if isinstance(value, Real) and abs(float(value)) >= WHOLE:
+    if isinstance(value, Real) and round(abs(float(value))) >= WHOLE:
         return f"{float(value):,.0f}"
     if isinstance(value, Real):
         return "<0.001" if 0 < abs(float(value)) < SMALLEST else f"{float(value):.4g}"

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from plotly.graph_objects import Bar, Figure, Scatter
 
 from labs.publish.figures import figure_html

@@ -42,7 +42,7 @@ def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
         f"the first drop is packet {int(dropped['packet'].iloc[0])}, with a window of "
         f"{in_digits(before['window_left_bytes'])} bytes; {row['dropped_in_window']} of "
         f"{len(dropped)} dropped packets fit the window; {_backoff(dropped)}. "
-        f"{_counted(claim, row)}"
+        f"{_counted(claim, row, dropped)}"
     )
     return Finding(
         verdict=found.verdict,
@@ -53,26 +53,32 @@ def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
 
 
 def _backoff(dropped: DataFrame) -> str:
-    """Whether the intervals between the retransmissions of the first dropped packet double."""
-    again = dropped[dropped["seq"] == dropped["seq"].min()]
-    times = again["time_s"].tolist()
+    """How often the packet that was dropped first is retransmitted, and whether the intervals
+    double, up to the 120 s at which they stay (TCP_RTO_MAX)."""
+    times = _times(dropped)
     waits = [later - one for one, later in pairwise(times)]
     ratios = [later / one for one, later in pairwise(waits) if one > 0]
     doubled = sum(DOUBLED[0] <= ratio <= DOUBLED[1] for ratio in ratios)
     return (
-        f"the first of them is retransmitted {len(again) - 1} times in "
+        f"the first of them is retransmitted {len(times) - 1} times in "
         f"{times[-1] - times[0]:.1f} s; {doubled} of {len(ratios)} intervals are twice the "
         "one before"
     )
 
 
-def _counted(claim: Claim, row: Mapping[str, Any]) -> str:
-    """How long the sender has to retransmit until TCPRcvQDrop is the article's."""
-    wanted, counted = int(claim.figures["dropped"]), int(row["rcv_q_drop"])
-    said = f"TCPRcvQDrop is {counted} at the end; each retransmission of that packet adds 1"
-    if counted < wanted:
-        said += f", and {wanted} is reached if the run is longer (duration_s)"
-    return said
+def _counted(claim: Claim, row: Mapping[str, Any], dropped: DataFrame) -> str:
+    """How long it takes until TCPRcvQDrop is the article's."""
+    wanted, times = int(claim.figures["dropped"]), _times(dropped)
+    said = f"TCPRcvQDrop is {row['rcv_q_drop']} at the end: each retransmission of it adds 1"
+    if len(times) < wanted:
+        return f"{said}, so that {wanted} takes a longer run"
+    return f"{said}, so that {wanted} is reached after {times[wanted - 1] - times[0]:.0f} s"
+
+
+def _times(dropped: DataFrame) -> list[float]:
+    """When the packet that was dropped first was dropped, each time."""
+    found: list[float] = dropped[dropped["seq"] == dropped["seq"].min()]["time_s"].tolist()
+    return found
 
 
 def _use(row: Mapping[str, Any]) -> str:

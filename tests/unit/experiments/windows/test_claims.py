@@ -95,10 +95,12 @@ def test_columns_equal_the_article_to_the_byte() -> None:
 
 def test_drops_in_open_window_judge_the_window_and_show_the_count() -> None:
     found = judged()["A4.4"]
-    assert measured("A4.4")["window left"] == 3072
+    assert measured("A4.4") == {"dropped": 13, "window left": 3072}
     assert (found.judged, found.figures) == (1, 2)
     assert "the first drop is packet 62" in found.reason
-    assert "13 is reached if the run is longer" in found.reason
+    assert "so that 13 is reached after 646 s" in found.reason
+    short = one("A4.4", {"article-scale0-700s": windows_run("article-scale0")})
+    assert short.verdict == HOLDS and "so that 13 takes a longer run" in short.reason
     assert "nothing is dropped: at most 62,208 of 65,536 bytes are in use" in (
         judged("6.12")["A4.4"].reason
     )

@@ -81,7 +81,7 @@ def test_notebook_cell_has_four_digits_and_large_numbers_in_full() -> None:
     assert [notebook_cell(value) for value in (62464.0, 1878400.0, 9999.9, 0.0001, 13.41)] == [
         "62,464",
         "1,878,400",
-        "1e+04",
+        "10,000",
         "<0.001",
         "13.41",
     ]
