@@ -155,6 +155,15 @@ def test_matching_requires_seed_and_memory(data: Path) -> None:
         match(data, wish(), seed=2, memory_mib=8192)
 
 
+def test_matching_expects_the_memory_that_a_kernel_gets(tmp_path: Path) -> None:
+    """A kernel since 6.16 gets more than was requested, for its largest buffers."""
+    kernel = {"version": "7.2.13-1", "digest": "0" * 64}
+    name = make_run(tmp_path, inputs(kernel=kernel, memory_mib=5120)).name
+    assert match(tmp_path, wish(), kernel="7.2") == [name]
+    with pytest.raises(BadInput, match=r"memory_mib = 8192 \(recorded: 5120\)"):
+        match(tmp_path, wish(), kernel="7.2", memory_mib=8192)
+
+
 def test_matching_takes_the_newest_kernel(tmp_path: Path) -> None:
     for version in ("6.1.99-1", "6.1.192-2", "6.1.191-1"):
         make_run(tmp_path, inputs(kernel={"version": version, "digest": "0" * 64}))
