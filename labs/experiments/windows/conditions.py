@@ -41,6 +41,9 @@ LARGE_KIB = 1024
 SCALE_VALUES = (-2, -1, 0, 1, 2, 3)
 MSS_VALUES = (1448, 536, 100)
 FEW_SEGMENTS = 10
+LONG_S = 700
+"""Long enough for the article's 13 drops: the 12 retransmissions of the first one back off to two
+minutes each (TCP_RTO_MAX), so that the last of them arrives 647 s after connecting."""
 RMEM_MAX_BYTES = 212_992
 """The default of net.core.rmem_max until 6.17: SO_RCVBUF grants no more."""
 RAISED_RMEM_MAX = {"net.core.rmem_max": str(4 * MIB)}
@@ -51,6 +54,7 @@ ON_MACHINES = ("hosts-scale0", "hosts-scale1")
 """The conditions of size small on two machines, where each run takes real time."""
 SMALL = (
     "article-scale0",
+    f"article-scale0-{LONG_S}s",
     "article-scale1",
     "article-1m",
     "hosts-scale0",
@@ -117,11 +121,13 @@ def _condition(name: str, settings: Settings, delay_ms: float, group: Group) -> 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
     """The article's conditions, and one whose receiver does not sample."""
-    yield "article-scale0", replace(base, adv_win_scale=0)
+    scale0 = replace(base, adv_win_scale=0)
+    yield "article-scale0", scale0
+    yield f"article-scale0-{LONG_S}s", replace(scale0, duration_s=float(LONG_S))
     yield "article-scale1", base
     yield "article-1m", replace(base, rcvbuf_kib=LARGE_KIB)
     yield "automatic", replace(base, rcvbuf_kib=0)
-    yield "unsampled", replace(base, adv_win_scale=0, sampled=False)
+    yield "unsampled", replace(scale0, sampled=False)
 
 
 def _hosts(base: Settings) -> Iterator[tuple[str, Settings]]:

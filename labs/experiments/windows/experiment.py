@@ -6,11 +6,10 @@ One TCP connection. The sender fills the window; the receiver samples its own so
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from labs.drive.bench import CAPTURE_FILES, CAPTURE_FLUSH_S, PROGRAMS, Bench
+from labs.drive.bench import CAPTURE_FILES, PROGRAMS, Bench
 from labs.drive.condition import Condition, read_settings
 from labs.drive.outcome import Buffer
 from labs.drive.testbed.contract import Host, Process
@@ -37,13 +36,12 @@ CONNECT_TO_WRITE_MS = 1000
 
 @dataclass(frozen=True)
 class Ends:
-    """The hosts of sender and receiver, their addresses, and the device to capture on."""
+    """The hosts of sender and receiver, and their addresses."""
 
     sender: Host
     receiver: Host
     sender_address: str
     receiver_address: str
-    device: str
 
 
 def measure(bench: Bench, condition: Condition) -> None:
@@ -52,24 +50,39 @@ def measure(bench: Bench, condition: Condition) -> None:
     ends = ends_of(bench, settings)
     with arranged(bench, settings, condition):
         receiver = hold(bench, settings, ends, port)
-        on_loopback = settings.path == LOOPBACK
-        hosts = (bench.server, bench.client) if settings.capture_client else (bench.server,)
-        with capturing(bench, ends, port) if on_loopback else contextlib.nullcontext():
-            bench.watch(port, settings.sample_ms, capture=() if on_loopback else hosts)
-            sender = fill(bench, settings, ends, port)
-            if bench.finish(sender, settings.duration_s) is not None:
-                raise RunFailed(f"the sender ended: {bench.last_word(ends.sender, 'fill.txt')}")
-            bench.unwatch()
-        finish(bench, settings, ends, receiver)
+        captures = [
+            (host, capture(bench, host, device, port)) for host, device in taps(bench, settings)
+        ]
+        bench.watch(port, settings.sample_ms, capture=())
+        sender = fill(bench, settings, ends, port)
+        if bench.finish(sender, settings.duration_s) is not None:
+            raise RunFailed(f"the sender ended: {bench.last_word(ends.sender, 'fill.txt')}")
+        bench.unwatch()
+        # At the same time: the capture and the samples have the same packets.
+        for host, tcpdump in captures:
+            end(bench, host, tcpdump, "tcpdump")
+        end(bench, ends.receiver, receiver, "hold")
         sender.stop()
+        for host, _ in captures:
+            for name in CAPTURE_FILES:
+                bench.keep(host, bench.path(host, name), name)
+        keep_samples(bench, settings, ends)
 
 
 def ends_of(bench: Bench, settings: Settings) -> Ends:
     """Both ends on the server over loopback, else one on each host."""
     server, client = bench.server, bench.client
     if settings.path == LOOPBACK:
-        return Ends(server, server, LOOPBACK_SENDER, LOOPBACK_RECEIVER, ARRIVALS)
-    return Ends(client, server, client.address, server.address, server.device)
+        return Ends(server, server, LOOPBACK_SENDER, LOOPBACK_RECEIVER)
+    return Ends(client, server, client.address, server.address)
+
+
+def taps(bench: Bench, settings: Settings) -> Iterator[tuple[Host, str]]:
+    """The hosts and devices on which packets are captured."""
+    on_loopback = settings.path == LOOPBACK
+    yield bench.server, ARRIVALS if on_loopback else bench.server.device
+    if settings.capture_client and not on_loopback:
+        yield bench.client, bench.client.device
 
 
 @contextlib.contextmanager
@@ -139,10 +152,14 @@ def fill(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
     )
 
 
-def finish(bench: Bench, settings: Settings, ends: Ends, receiver: Process) -> None:
-    """End the receiver, keep its samples, and record the buffer that it was granted."""
-    if receiver.stop() != 0:
-        raise RunFailed(f"the receiver failed: {bench.last_word(ends.receiver, 'hold.txt')}")
+def end(bench: Bench, host: Host, process: Process, name: str) -> None:
+    """End a program that writes its file when it is ended."""
+    if process.stop(5):
+        raise RunFailed(f"{name} on {host.name} failed: {bench.last_word(host, f'{name}.txt')}")
+
+
+def keep_samples(bench: Bench, settings: Settings, ends: Ends) -> None:
+    """Keep the receiver's samples, and record the buffer that it was granted."""
     path = bench.path(ends.receiver, SAMPLES)
     bench.keep(ends.receiver, path, SAMPLES)
     text = ends.receiver.read(path).decode("ascii")
@@ -152,25 +169,18 @@ def finish(bench: Bench, settings: Settings, ends: Ends, receiver: Process) -> N
     bench.buffers.append(Buffer(ends.receiver.name, "receive", requested, granted))
 
 
-@contextlib.contextmanager
-def capturing(bench: Bench, ends: Ends, port: int) -> Iterator[None]:
-    """Capture on the device through which loopback packets arrive.
+def capture(bench: Bench, host: Host, device: str, port: int) -> Process:
+    """Start tcpdump, which reads each packet at once; return when it captures.
 
     Times are in microseconds. One timer in 256 fires 256 ns late in virtual time, because
     itimer_next_event (arch/um/kernel/time.c) adds 1 ns to each; which one, depends on the number of
     timers of all programs, and so on whether the receiver samples.
     """
-    host = ends.receiver
     said = bench.path(host, "tcpdump.txt")
-    options = ("-n", "-s", "128", "-B", "65536", "-Z", "root")
+    options = ("-n", "-s", "128", "-B", "65536", "-Z", "root", "--immediate-mode")
     into = ("-w", bench.path(host, "capture.pcap"))
     process = host.start(
-        ("tcpdump", "-i", ends.device, *options, *into, f"tcp port {port}"), stdout=said
+        ("tcpdump", "-i", device, *options, *into, f"tcp port {port}"), stdout=said
     )
     bench.until(lambda: b"listening on" in host.read(said), f"tcpdump on {host.name}")
-    yield
-    time.sleep(CAPTURE_FLUSH_S)
-    if process.stop(5):
-        raise RunFailed(f"tcpdump failed: {bench.last_word(host, 'tcpdump.txt')}")
-    for name in CAPTURE_FILES:
-        bench.keep(host, bench.path(host, name), name)
+    return process

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
 RECEIVER = "server"
 VIRTUAL = "virtual"
+KEPT_TABLES = 64
 TOGETHER_NS = 100_000
 """Segments that arrive at smaller intervals were sent at once."""
 DEFAULT_SCALE = 1
@@ -58,6 +60,7 @@ MARKS = {
 """Marks, and the counters whose rise they are."""
 
 
+@lru_cache(maxsize=KEPT_TABLES)
 def packets(run: Run) -> DataFrame:
     """One row per data segment that arrived.
 

@@ -83,7 +83,8 @@ def test_hold_samples_a_buffer_until_it_is_full(tmp_path: Path) -> None:
     assert {one.rcvbuf for one in found} == {65536}
     assert last.rcvq_bytes == last.bytes_received > 16_384
     assert last.rmem_alloc > last.rcvq_bytes
-    assert last.advmss == MSS
+    # Without the option for timestamps, if this machine sends them.
+    assert last.advmss in (MSS, MSS - 12)
     assert set(first.counters.values()) <= {0, None}
     for name in ("time_ns", "data_segs_in", "bytes_received"):
         values = [getattr(one, name) for one in found]
@@ -106,7 +107,7 @@ def test_hold_reads_at_its_rate(tmp_path: Path) -> None:
     """100 bytes every 10 ms for at most 1.2 s, of which the first 0.3 s do not read."""
     found = filled(tmp_path, read_bytes=100, read_every_us=10_000, read_after_ms=300)
     last = found[-1]
-    assert 0 < last.read_bytes <= 9_500
+    assert 0 < last.read_bytes <= 9_500 and last.read_bytes % 100 == 0
     assert last.bytes_received - last.read_bytes == last.rcvq_bytes
 
 

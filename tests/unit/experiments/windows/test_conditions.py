@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from labs.catalog import find
-from labs.drive.condition import Condition
+from labs.drive.condition import Condition, read_settings
 from labs.drive.preview import preview
 from labs.errors import BadInput
 from labs.experiments.windows import conditions as windows
 from labs.experiments.windows import paths
 from labs.experiments.windows.parameters import Windows
+from labs.experiments.windows.settings import Settings
 
 
 def every(**given: object) -> dict[str, Condition]:
@@ -41,7 +42,7 @@ def test_conditions_differ_as_their_names_say() -> None:
     assert (article["rcvbuf_kib"], article["mss_bytes"], article["set_rcvbuf"]) == (
         32,
         1024,
-        "accept",
+        "listen",
     )
     changes: dict[str, tuple[dict[str, object], dict[str, object]]] = {
         "article-scale0": (article, {"adv_win_scale": 0}),
@@ -51,8 +52,9 @@ def test_conditions_differ_as_their_names_say() -> None:
         "quickack": (article, {"quickack": True}),
         "initrwnd": (article, {"rcvbuf_kib": 1024, "initrwnd": 1000}),
         "initcwnd-10": (article, {"initcwnd": 10}),
-        "rcvbuf-2m": (hosts, {"rcvbuf_kib": 2048}),
-        "listen-16k": (hosts, {"rcvbuf_kib": 16, "set_rcvbuf": "listen"}),
+        "article-scale0-700s": (article, {"adv_win_scale": 0, "duration_s": 700}),
+        "rcvbuf-2m": (hosts, {"rcvbuf_kib": 2048, "set_rcvbuf": "accept"}),
+        "listen-16k": (hosts, {"rcvbuf_kib": 16}),
         "scale-minus2": (hosts, {"adv_win_scale": -2}),
         "reader-late": (hosts, {"reader": "late"}),
         "mss-536": (hosts, {"mss_bytes": 536}),
@@ -74,7 +76,7 @@ def test_conditions_have_a_group() -> None:
     for one in every().values():
         counts[one.group] = counts.get(one.group, 0) + 1
     assert list(counts) == [group.name for group in windows.GROUPS]
-    assert (counts["article"], counts["buffers"], counts["scales"]) == (5, 8, 6)
+    assert (counts["article"], counts["buffers"], counts["scales"]) == (6, 8, 6)
 
 
 def test_lines_of_loopback_are_the_articles_and_those_that_space_arrivals() -> None:
@@ -86,7 +88,7 @@ def test_lines_of_loopback_are_the_articles_and_those_that_space_arrivals() -> N
         "ip link set ifb0 up",
         "tc qdisc add dev lo root netem limit 100000 delay 100ms",
     ]
-    assert found[5] == "tc qdisc add dev ifb0 root netem limit 100000 rate 1000mbit"
+    assert found[5] == "tc qdisc add dev ifb0 root netem limit 100000 rate 1000mbit 0 4000"
     assert found[7].endswith("matchall action mirred egress redirect dev ifb0")
     assert {host for host, _ in windows.lines(every()["article-scale0"])} == {"server"}
 
@@ -95,7 +97,11 @@ def test_lines_of_two_hosts_have_the_routes_options() -> None:
     found = every()
     scale1 = [(host, " ".join(argv)) for host, argv in windows.lines(found["hosts-scale1"])]
     assert scale1 == [
-        ("router", "tc qdisc add dev eth0 root netem limit 100000 rate 1000mbit"),
+        (
+            "router",
+            "tc qdisc add dev eth0 root netem limit 100000 delay 100ms rate 1000mbit 0 4000",
+        ),
+        ("router", "tc qdisc change dev eth1 root netem delay 100ms"),
         ("client", "ip route add 10.77.1.1/32 via 10.77.2.254 dev eth0 initcwnd 10000"),
     ]
     shown = preview(found["hosts-scale1"], windows.lines(found["hosts-scale1"]))
@@ -111,7 +117,17 @@ def test_lines_of_loopback_have_the_receivers_options() -> None:
         assert route.endswith(f"dev lo initcwnd 10000 {options}")
 
 
-def test_spacing_us_is_the_time_of_a_frame() -> None:
-    """1,078 bytes at 1 Gbit/s, and at most a full frame of 1,514."""
-    assert paths.spacing_us(1024) == pytest.approx(8.624)
-    assert paths.spacing_us(32_767) == pytest.approx(12.112)
+def test_lines_of_machines_are_undone() -> None:
+    """Machines outlive a run: their routes and offloads are as before."""
+    (one,) = windows.conditions(Windows(testbed="vagrant", only="hosts-scale1"))
+    settings = read_settings(Settings, one.settings)
+    ends = paths.End("192.0.2.1", "lab0"), paths.End("192.0.2.2", "lab0")
+    done = [(host, " ".join(argv)) for host, argv in paths.undoing(settings, *ends)]
+    assert done == [
+        ("client", "ip route del 192.0.2.1/32 dev lab0 initcwnd 10000"),
+        ("server", "ethtool -K lab0 tso on gso on gro on"),
+        ("client", "ethtool -K lab0 tso on gso on gro on"),
+    ]
+    for name in ("article-scale0", "hosts-scale0"):
+        settings = read_settings(Settings, every()[name].settings)
+        assert not list(paths.undoing(settings, *ends))
