@@ -178,6 +178,9 @@ def sampled(run: Run, count: int) -> DataFrame:
     for mark, counters in MARKS.items():
         totals = [sum(one.counters.get(name) or 0 for name in counters) for one in found]
         memory[mark] = numpy.diff(totals, prepend=totals[:1])
+    # A rise over several packets belongs to none of them.
+    marks = memory[list(MARKS)].astype("Int64")
+    memory[list(MARKS)] = marks.mask(memory["packet"].diff() > 1)
     memory = memory[memory["packet"] > 0].drop_duplicates("packet").set_index("packet")
     return memory.reindex(range(1, count + 1)).reset_index(drop=True).astype("Int64")
 

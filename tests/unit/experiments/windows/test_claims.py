@@ -98,7 +98,7 @@ def test_drops_in_open_window_judge_the_window_and_show_the_count() -> None:
     assert measured("A4.4") == {"dropped": 13, "window left": 3072}
     assert (found.judged, found.figures) == (1, 2)
     assert "the first drop is packet 62" in found.reason
-    assert "so that 13 is reached after 646 s" in found.reason
+    assert "so that 13 is reached after 645 s" in found.reason
     short = one("A4.4", {"article-scale0-700s": windows_run("article-scale0")})
     assert short.verdict == HOLDS and "so that 13 takes a longer run" in short.reason
     assert "nothing is dropped: at most 62,208 of 65,536 bytes are in use" in (
