@@ -24,13 +24,13 @@ from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, 
 from labs.read.runs.run import Run
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
 from labs.read.theory.bounds import (
-    DEFAULT_RMEM,
     DEFAULT_WMEM,
     LINE,
     RECEIVE_WINDOW,
     SEND_BUFFER,
     Prediction,
     advise,
+    default_rmem,
     predict,
 )
 from labs.read.theory.mathis import mathis_bytes_s
@@ -76,13 +76,13 @@ def bdp_mib(runs: Evidence) -> Expected:
 
 def default_limit(runs: Evidence) -> Expected:
     """What limits the run `default`."""
-    return _limit(runs, DEFAULT, _predicted(runs, DEFAULT_RMEM, DEFAULT_WMEM))
+    return _limit(runs, DEFAULT, _predicted(runs, default_rmem(runs.kernel), DEFAULT_WMEM))
 
 
 def longest_rtt_ms(runs: Evidence) -> Expected:
     """The longest RTT at which default buffers fill the link: the payload that the smaller one
     admits, divided by the rate of the link, narrowed by the runs at other delays."""
-    theory = _predicted(runs, DEFAULT_RMEM, DEFAULT_WMEM)
+    theory = _predicted(runs, default_rmem(runs.kernel), DEFAULT_WMEM)
     full_bytes_s = line_goodput_bytes_s(LINK.rate_mbit)
     admitted = min(theory.window_bytes, theory.send_bytes)
     longest = 1e3 * admitted / full_bytes_s
@@ -126,7 +126,7 @@ def httping_ms(runs: Evidence) -> Expected:
 def wmem_limit(runs: Evidence) -> Expected:
     """What limits the run with a larger buffer at the sender alone."""
     raised = (*DEFAULT_WMEM[:2], round(LINK.buffer_mib * MIB))
-    return _limit(runs, SENDER_RAISED, _predicted(runs, DEFAULT_RMEM, raised))
+    return _limit(runs, SENDER_RAISED, _predicted(runs, default_rmem(runs.kernel), raised))
 
 
 def smallest_buffer_mib(runs: Evidence) -> Expected:
@@ -229,7 +229,7 @@ def granted_kib(runs: Evidence) -> Expected:
 def lowest_rate_mbit(runs: Evidence) -> Expected:
     """The rate of a link that default buffers just fill: what they admit per round trip, with the
     headers on the link."""
-    theory = _predicted(runs, DEFAULT_RMEM, DEFAULT_WMEM)
+    theory = _predicted(runs, default_rmem(runs.kernel), DEFAULT_WMEM)
     seconds = LINK.delay_ms / 1e3
     per_mbit = line_goodput_bytes_s(1.0)
     admitted = min(theory.window_bytes, theory.send_bytes) / seconds
