@@ -13,12 +13,12 @@ from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.notebook_cell import from_globals
 from labs.errors import BadInput, LabError
 from labs.grading.answers import ANSWER, Given, answers, usable
-from labs.grading.notebook_file import NotebookFile, parameters, read_notebook
 from labs.grading.run_evidence import RunEvidence
 from labs.read.display.rich_output import Table
 from labs.read.exercises.exercise import Exercise
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, judge
 from labs.read.lab import Lab
+from labs.read.notebook_file import NotebookFile, parameters, read_notebook
 
 NO_ANSWER = Given(None)
 RECORDED = "recorded"

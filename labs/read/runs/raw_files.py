@@ -16,7 +16,7 @@ from labs.drive import tc
 from labs.drive.host_load import FILE
 from labs.drive.record.stored_files import AGAIN, MOST_RAW_JSON_BYTES, parse, read_bytes
 from labs.errors import Damaged
-from labs.read.parse import http_clients, inet_diag, proc, ss
+from labs.read.parse import http_clients, inet_diag, proc, socket_samples, ss
 
 T = TypeVar("T")
 Reader = Callable[[bytes], T]
@@ -68,6 +68,7 @@ READERS: Mapping[str, Reader[object]] = {
     "nstat-before.txt": as_text(proc.counters),
     "sampler.json": SAMPLING,
     "samples.bin": inet_diag.samples,
+    "samples.csv": as_text(socket_samples.samples),
     "ss.txt": as_text(ss.blocks),
     "tc-after.txt": as_text(tc.queues),
     "tc-before.txt": as_text(tc.queues),

@@ -28,7 +28,7 @@ from labs.read.runs.run import Run, open_run
 
 SUMS = "SHA256SUMS"
 PROSE = "DATASETS.md"
-LIVE = 'Set TESTBED = "virtual" to run it.'
+LIVE = 'To run it, set TESTBED = "virtual" (on Linux).'
 SHOWN = 3
 LISTED = 8
 """A line names at most this many conditions; `labs runs list` has them all."""

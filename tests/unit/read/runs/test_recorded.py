@@ -146,7 +146,7 @@ def test_matching_says_what_is_recorded_instead(
 ) -> None:
     with pytest.raises(BadInput, match=said) as caught:
         match(data, wish("default"), wish("both", **changed))
-    assert str(caught.value).endswith('Set TESTBED = "virtual" to run it.')
+    assert str(caught.value).endswith('To run it, set TESTBED = "virtual" (on Linux).')
     assert "\n" not in str(caught.value)
 
 

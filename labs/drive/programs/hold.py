@@ -1,0 +1,219 @@
+"""Accept one connection, leave its data unread or read slowly, and sample the socket's memory.
+
+    hold.py --listen 127.0.0.3 --port 1234 --mss 1024 --rcvbuf 32768 --set listen|accept
+            --read-bytes 0 --read-every-us 1000 --read-after-ms 0 --sampled 1 --out FILE
+
+SO_RCVBUF (--rcvbuf 0: automatic) is set on the listening socket or on the accepted one. From
+--read-after-ms after accepting, --read-bytes are read every --read-every-us, as far as there are
+so many; 0 never reads.
+
+Sampling: one row per data segment that arrives, in FILE (CSV, whole numbers; COLUMNS). The first
+row is taken after accepting, the last one at the end. The socket wakes the program when a segment
+is queued, or dropped at the head of the sequence (sk_data_ready in net/ipv4/tcp_input.c,
+tcp_data_queue; edge-triggered, because the data stay unread). A segment out of order does not wake
+it. Therefore the socket is also examined 48 us after each arrival, then after twice that time, and
+so on, which sees segments that arrive 32 us apart. A segment that was not seen on its own shows as
+a step of data_segs_in by more than 1. Nothing polls: in virtual time the clock advances only while
+everything sleeps. With --sampled 0 the program sleeps to the end, and only the first and the last
+row are written.
+
+SIGTERM ends the program, which then writes FILE. Source: include/uapi/linux/tcp.h, struct tcp_info;
+include/uapi/linux/sock_diag.h, SK_MEMINFO_*; net/ipv4/proc.c, snmp4_net_list.
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import termios
+import time
+
+SO_MEMINFO = 55  # include/uapi/asm-generic/socket.h
+MEMINFO = struct.Struct("=2I20x2I")  # rmem_alloc, rcvbuf, backlog, drops, by SK_MEMINFO_*
+TCP_INFO_BYTES = 512
+# rcv_mss, rcv_ssthresh, advmss, rcv_space, bytes_received, segs_in, data_segs_in
+TCP_INFO = struct.Struct("=20xI40xI16xI8xI28xQ4xI8xI")
+RCV_WND = struct.Struct("=232xI")
+TIMER_SLACK = "/proc/self/timerslack_ns"
+COUNTER_FILE = "/proc/self/net/netstat"
+COUNTERS = (
+    "TCPRcvCoalesce",
+    "TCPRcvCollapsed",
+    "TCPRcvQDrop",
+    "TCPOFODrop",
+    "TCPBacklogCoalesce",
+    "TCPWantZeroWindowAdv",
+    "TCPToZeroWindowAdv",
+    "TCPFromZeroWindowAdv",
+    "PruneCalled",
+    "RcvPruned",
+    "OfoPruned",
+    "TCPZeroWindowDrop",
+    "BeyondWindow",
+)
+SAMPLED = (
+    "time_ns",
+    "data_segs_in",
+    "segs_in",
+    "bytes_received",
+    "rcvq_bytes",
+    "rmem_alloc",
+    "rcvbuf",
+    "backlog",
+    "drops",
+    "rcv_ssthresh",
+    "rcv_space",
+    "rcv_mss",
+    "advmss",
+    "rcv_wnd",
+    "read_bytes",
+)
+COLUMNS = (*SAMPLED, *COUNTERS)
+# The times between an arrival and an examination of the socket.
+FIRST_US, LONGEST_US = 48, 100_000
+
+
+def options(argv: list[str]) -> dict[str, str]:
+    return {name.lstrip("-"): value for name, value in zip(argv[::2], argv[1::2], strict=True)}
+
+
+def precise_timers() -> None:
+    """Make sleeps as short as requested; by default the kernel may add 50 microseconds."""
+    with open(TIMER_SLACK, "w", encoding="ascii") as file:
+        file.write("1")
+
+
+class Counters:
+    """The TcpExt counters of this network namespace, as changes since the first reading; None for
+    a counter that the kernel lacks."""
+
+    def __init__(self) -> None:
+        self.file = os.open(COUNTER_FILE, os.O_RDONLY | os.O_CLOEXEC)
+        names, _ = self.lines()
+        self.places = [names.index(name) if name in names else None for name in COUNTERS]
+        self.first = [0] * len(COUNTERS)
+        self.first = [value or 0 for value in self.read()]
+
+    def lines(self) -> tuple[list[str], list[str]]:
+        """The words of the line with names, and of the line with values."""
+        text = os.pread(self.file, 1 << 16, 0).decode("ascii")
+        names, values = (line.split() for line in text.splitlines()[:2])
+        return names, values
+
+    def read(self) -> list[int | None]:
+        _, values = self.lines()
+        return [
+            None if place is None else int(values[place]) - first
+            for place, first in zip(self.places, self.first, strict=True)
+        ]
+
+
+class Receiver:
+    """The accepted connection, what was read from it, and the rows of its samples."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.counters = Counters()
+        self.read_bytes = 0
+        self.segments = -1
+        self.rows: list[tuple[int | None, ...]] = []
+
+    def sample(self, always: bool = False) -> bool:
+        """Append a row if data segments have arrived since the last one; whether they have."""
+        info = self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        mss, ssthresh, advmss, space, received, segs, data_segs = TCP_INFO.unpack_from(info)
+        arrived = data_segs != self.segments
+        if not arrived and not always:
+            return False
+        memory = self.connection.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36)
+        rmem_alloc, rcvbuf, backlog, drops = MEMINFO.unpack_from(memory)
+        queued = fcntl.ioctl(self.connection, termios.FIONREAD, bytes(4))
+        window = RCV_WND.unpack_from(info)[0] if len(info) >= RCV_WND.size else -1
+        self.segments = data_segs
+        self.rows.append(
+            (
+                *(time.time_ns(), data_segs, segs, received),
+                *(int.from_bytes(queued, sys.byteorder), rmem_alloc, rcvbuf, backlog, drops),
+                *(ssthresh, space, mss, advmss, window, self.read_bytes),
+                *self.counters.read(),
+            )
+        )
+        return arrived
+
+    def read(self, most_bytes: int) -> None:
+        """Read up to so many bytes, if there are any."""
+        with contextlib.suppress(BlockingIOError):
+            self.read_bytes += len(self.connection.recv(most_bytes, socket.MSG_DONTWAIT))
+
+    def write(self, path: str) -> None:
+        """Write the rows; a counter that the kernel lacks is empty."""
+        with open(path, "w", encoding="ascii") as out:
+            out.write(",".join(COLUMNS) + "\n")
+            for row in self.rows:
+                out.write(",".join("" if one is None else str(one) for one in row) + "\n")
+
+
+def accepted(given: dict[str, str]) -> socket.socket:
+    """The one connection, with the requested receive buffer."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, int(given["mss"]))
+    rcvbuf_bytes = int(given["rcvbuf"])
+    if rcvbuf_bytes and given["set"] == "listen":
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf_bytes)
+    listener.bind((given["listen"], int(given["port"])))
+    listener.listen(1)
+    connection, _ = listener.accept()
+    listener.close()
+    if rcvbuf_bytes and given["set"] == "accept":
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf_bytes)
+    return connection
+
+
+def hold(receiver: Receiver, ended: int, given: dict[str, str]) -> None:
+    """Sample and read until the descriptor `ended` is readable."""
+    arrivals = select.epoll()
+    sampled, follow_us = given["sampled"] == "1", FIRST_US
+    if sampled:
+        arrivals.register(receiver.connection, select.EPOLLIN | select.EPOLLET)
+    read_bytes, every_ns = int(given["read-bytes"]), 1000 * int(given["read-every-us"])
+    read_at_ns = time.time_ns() + 1_000_000 * int(given["read-after-ms"]) if read_bytes else 0
+    while True:
+        wait_us = follow_us if sampled else None
+        if read_bytes:
+            left_us = max(0, read_at_ns - time.time_ns()) / 1000
+            wait_us = left_us if wait_us is None else min(wait_us, left_us)
+        timeout_s = None if wait_us is None else wait_us / 1e6
+        ready, _, _ = select.select((arrivals, ended), (), (), timeout_s)
+        if ended in ready:
+            return
+        if arrivals in ready:
+            arrivals.poll(0)
+        if sampled:
+            follow_us = FIRST_US if receiver.sample() else min(2 * follow_us, LONGEST_US)
+        if read_bytes and time.time_ns() >= read_at_ns:
+            receiver.read(read_bytes)
+            read_at_ns += every_ns
+
+
+def main(argv: list[str]) -> int:
+    given = options(argv)
+    precise_timers()
+    receiver = Receiver(accepted(given))
+    ended, ending = os.pipe()
+    os.set_blocking(ending, False)
+    signal.set_wakeup_fd(ending)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    receiver.sample()
+    hold(receiver, ended, given)
+    receiver.sample(always=True)
+    receiver.write(given["out"])
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

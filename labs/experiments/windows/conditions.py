@@ -1,0 +1,188 @@
+"""The conditions of the lab `windows`, computed from its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from labs.drive.condition import Condition, Group, as_settings
+from labs.drive.testbed.link import Link
+from labs.drive.units import KIB, MIB
+from labs.experiments.windows import paths
+from labs.experiments.windows.parameters import Windows
+from labs.experiments.windows.settings import (
+    ACCEPT,
+    BYTES,
+    CHUNKS,
+    DIRECT,
+    LATE,
+    LISTEN,
+    LOOPBACK,
+    PIECES,
+    RATE,
+    ROUTER,
+    Settings,
+)
+
+ARTICLE = Group("article", "The article's rig: the loopback device")
+HOSTS = Group("hosts", "The same between two hosts")
+ROUTES = Group("routes", "Options of the routes")
+SENDERS = Group("senders", "A sender of small packets")
+BUFFERS = Group("buffers", "Receive buffers, set on the accepted socket")
+LISTENERS = Group("listeners", "Receive buffers, set on the listening socket")
+SCALES = Group("scales", "tcp_adv_win_scale")
+READERS = Group("readers", "A receiver that reads slowly")
+SEGMENT_SIZES = Group("segment_sizes", "Segment sizes")
+GROUPS = (*(ARTICLE, HOSTS, ROUTES, SENDERS), *(BUFFERS, LISTENERS, SCALES, READERS, SEGMENT_SIZES))
+
+PORT = 1234
+SIZES_KIB = (16, 32, 64, 128, 256, 512, 1024, 2048)
+LARGE_KIB = 1024
+SCALE_VALUES = (-2, -1, 0, 1, 2, 3)
+MSS_VALUES = (1448, 536, 100)
+FEW_SEGMENTS = 10
+LONG_S = 700
+"""Long enough for the article's 13 drops: the 12 retransmissions of the first one back off to two
+minutes each (TCP_RTO_MAX), so that the last of them arrives 647 s after connecting."""
+RMEM_MAX_BYTES = 212_992
+"""The default of net.core.rmem_max until 6.17: SO_RCVBUF grants no more."""
+RAISED_RMEM_MAX = {"net.core.rmem_max": str(4 * MIB)}
+"""The default from 6.18 on; below tcp_rmem[2], so that the window scale stays as it is."""
+NO_TIMESTAMPS = {"net.ipv4.tcp_timestamps": "0"}
+
+ON_MACHINES = ("hosts-scale0", "hosts-scale1")
+"""The conditions of size small on two machines, where each run takes real time."""
+SMALL = (
+    "article-scale0",
+    f"article-scale0-{LONG_S}s",
+    "article-scale1",
+    "article-1m",
+    "hosts-scale0",
+    "hosts-scale1",
+    "automatic",
+    "quickack",
+    "initrwnd",
+    "chunks",
+    "unsampled",
+)
+
+
+def conditions(p: Windows) -> tuple[Condition, ...]:
+    """The conditions that the parameters request: those of `only`, or those of the size.
+
+    Machines have no router and keep their loopback device, so that only conditions between the two
+    hosts exist there.
+    """
+    every = {one.name: one for one in _every(p)}
+    if p.only or p.size == "full":
+        return tuple(every[name] for name in p.chosen(tuple(every)))
+    small = ON_MACHINES if p.testbed == "vagrant" else SMALL
+    return tuple(every[name] for name in small)
+
+
+def _every(p: Windows) -> Iterator[Condition]:
+    article = Settings(
+        rcvbuf_kib=p.rcvbuf_kib,
+        set_rcvbuf=LISTEN,
+        adv_win_scale=1,
+        mss_bytes=p.mss_bytes,
+        initcwnd=p.initcwnd,
+        duration_s=p.duration_s,
+    )
+    machines = p.testbed == "vagrant"
+    hosts = replace(article, path=DIRECT if machines else ROUTER, capture_client=p.capture)
+    for group, settings in (
+        (ARTICLE, _article(article)),
+        (HOSTS, _hosts(hosts)),
+        (ROUTES, _routes(article, p.initrwnd)),
+        (SENDERS, _senders(article)),
+        (BUFFERS, _buffers(replace(hosts, set_rcvbuf=ACCEPT))),
+        (LISTENERS, _listeners(hosts)),
+        (SCALES, _scales(hosts)),
+        (READERS, _readers(hosts)),
+        (SEGMENT_SIZES, _segment_sizes(hosts)),
+    ):
+        for name, one in settings:
+            if not (machines and one.path == LOOPBACK):
+                yield _condition(name, one, p.delay_ms, group)
+
+
+def _condition(name: str, settings: Settings, delay_ms: float, group: Group) -> Condition:
+    shaped_at = "router" if settings.path == ROUTER else "server"
+    link = Link(delay_ms=delay_ms, shaped_at=shaped_at, port=PORT)
+    server = dict(NO_TIMESTAMPS)
+    if settings.adv_win_scale is not None:
+        server["net.ipv4.tcp_adv_win_scale"] = str(settings.adv_win_scale)
+    if settings.rcvbuf_kib * KIB > RMEM_MAX_BYTES:
+        server |= RAISED_RMEM_MAX
+    sysctls = {"server": server, "client": NO_TIMESTAMPS}
+    return Condition(name, link, sysctls, as_settings(settings), group.name)
+
+
+def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
+    """The article's conditions, and one whose receiver does not sample."""
+    scale0 = replace(base, adv_win_scale=0)
+    yield "article-scale0", scale0
+    yield f"article-scale0-{LONG_S}s", replace(scale0, duration_s=float(LONG_S))
+    yield "article-scale1", base
+    yield "article-1m", replace(base, rcvbuf_kib=LARGE_KIB)
+    yield "automatic", replace(base, rcvbuf_kib=0)
+    yield "unsampled", replace(scale0, sampled=False)
+
+
+def _hosts(base: Settings) -> Iterator[tuple[str, Settings]]:
+    yield "hosts-scale0", replace(base, adv_win_scale=0)
+    yield "hosts-scale1", base
+    yield "hosts-1m", replace(base, rcvbuf_kib=LARGE_KIB)
+
+
+def _routes(base: Settings, initrwnd: int) -> Iterator[tuple[str, Settings]]:
+    """Route options: of the receiver's route, and a sender with the kernel's initial window."""
+    yield "quickack", replace(base, quickack=True)
+    yield "initrwnd", replace(base, rcvbuf_kib=LARGE_KIB, initrwnd=initrwnd)
+    yield "initcwnd-10", replace(base, initcwnd=FEW_SEGMENTS)
+
+
+def _senders(base: Settings) -> Iterator[tuple[str, Settings]]:
+    for fill in (CHUNKS, BYTES):
+        yield fill, replace(base, fill=fill)
+
+
+def _buffers(base: Settings) -> Iterator[tuple[str, Settings]]:
+    for kib in SIZES_KIB:
+        yield f"rcvbuf-{_size(kib)}", replace(base, rcvbuf_kib=kib)
+
+
+def _listeners(base: Settings) -> Iterator[tuple[str, Settings]]:
+    for kib in SIZES_KIB:
+        yield f"listen-{_size(kib)}", replace(base, rcvbuf_kib=kib)
+
+
+def _size(kib: int) -> str:
+    return f"{kib // 1024}m" if kib >= 1024 else f"{kib}k"
+
+
+def _scales(base: Settings) -> Iterator[tuple[str, Settings]]:
+    for value in SCALE_VALUES:
+        name = f"minus{-value}" if value < 0 else str(value)
+        yield f"scale-{name}", replace(base, adv_win_scale=value)
+
+
+def _readers(base: Settings) -> Iterator[tuple[str, Settings]]:
+    for reader in (RATE, LATE, PIECES):
+        yield f"reader-{reader}", replace(base, reader=reader)
+
+
+def _segment_sizes(base: Settings) -> Iterator[tuple[str, Settings]]:
+    for mss_bytes in MSS_VALUES:
+        yield f"mss-{mss_bytes}", replace(base, mss_bytes=mss_bytes)
+
+
+def tools(condition: Condition) -> tuple[str, ...]:
+    """The programs that a condition needs."""
+    return ("tcpdump", "ethtool")
+
+
+def lines(condition: Condition) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The lines that a condition adds to those of its link: host and words."""
+    return paths.lines(condition)

@@ -1,0 +1,186 @@
+"""Article 4: a receive buffer fills, because the receiver reads nothing, or reads slowly.
+
+One TCP connection. The sender fills the window; the receiver samples its own socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from labs.drive.bench import CAPTURE_FILES, PROGRAMS, Bench
+from labs.drive.condition import Condition, read_settings
+from labs.drive.outcome import Buffer
+from labs.drive.testbed.contract import Host, Process
+from labs.drive.testbed.link import layout
+from labs.drive.units import KIB
+from labs.errors import RunFailed
+from labs.experiments.windows.paths import (
+    ARRIVALS,
+    LOOPBACK_RECEIVER,
+    LOOPBACK_SENDER,
+    End,
+    Line,
+    arranging,
+    undoing,
+)
+from labs.experiments.windows.settings import LOOPBACK, Settings
+
+HOLD = PROGRAMS / "hold.py"
+FILL = PROGRAMS / "fill.py"
+SAMPLES = "samples.csv"
+CONNECT_TO_WRITE_MS = 1000
+"""The article's pause between connecting and the first write."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The hosts of sender and receiver, and their addresses."""
+
+    sender: Host
+    receiver: Host
+    sender_address: str
+    receiver_address: str
+
+
+def measure(bench: Bench, condition: Condition) -> None:
+    """Arrange the path, accept, watch, fill."""
+    settings, port = read_settings(Settings, condition.settings), condition.link.port
+    ends = ends_of(bench, settings)
+    with arranged(bench, settings, condition):
+        receiver = hold(bench, settings, ends, port)
+        captures = [
+            (host, capture(bench, host, device, port)) for host, device in taps(bench, settings)
+        ]
+        bench.watch(port, settings.sample_ms, capture=())
+        sender = fill(bench, settings, ends, port)
+        if bench.finish(sender, settings.duration_s) is not None:
+            raise RunFailed(f"the sender ended: {bench.last_word(ends.sender, 'fill.txt')}")
+        bench.unwatch()
+        # At the same time: the capture and the samples have the same packets.
+        for host, tcpdump in captures:
+            end(bench, host, tcpdump, "tcpdump")
+        end(bench, ends.receiver, receiver, "hold")
+        sender.stop()
+        for host, _ in captures:
+            for name in CAPTURE_FILES:
+                bench.keep(host, bench.path(host, name), name)
+        keep_samples(bench, settings, ends)
+
+
+def ends_of(bench: Bench, settings: Settings) -> Ends:
+    """Both ends on the server over loopback, else one on each host."""
+    server, client = bench.server, bench.client
+    if settings.path == LOOPBACK:
+        return Ends(server, server, LOOPBACK_SENDER, LOOPBACK_RECEIVER)
+    return Ends(client, server, client.address, server.address)
+
+
+def taps(bench: Bench, settings: Settings) -> Iterator[tuple[Host, str]]:
+    """The hosts and devices on which packets are captured."""
+    on_loopback = settings.path == LOOPBACK
+    yield bench.server, ARRIVALS if on_loopback else bench.server.device
+    if settings.capture_client and not on_loopback:
+        yield bench.client, bench.client.device
+
+
+@contextlib.contextmanager
+def arranged(bench: Bench, settings: Settings, condition: Condition) -> Iterator[None]:
+    """The path of a condition; what remains on machines is undone."""
+    plan = layout(condition.link)
+    server, client = (
+        End(host.address, host.device, plan.port(host.name).gateway)
+        for host in (bench.server, bench.client)
+    )
+    try:
+        run_lines(bench, arranging(settings, condition.link, server, client))
+        yield
+    finally:
+        # Not kept among the commands: pasted, they are to leave the path in place.
+        for host, argv in undoing(settings, server, client):
+            bench.testbed.hosts()[host].run(argv, log=False, check=False)
+
+
+def run_lines(bench: Bench, lines: Iterator[Line]) -> None:
+    """Run lines in order, those of one host in batches."""
+    by_host: dict[str, list[tuple[str, ...]]] = {}
+    for host, argv in lines:
+        by_host.setdefault(host, []).append(argv)
+    for host, argvs in by_host.items():
+        bench.testbed.hosts()[host].batch(argvs)
+
+
+def hold(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
+    """Start the receiver; return once it listens."""
+    reads, said = settings.reads, bench.path(ends.receiver, "hold.txt")
+    process = ends.receiver.program(
+        HOLD,
+        (
+            *("--listen", ends.receiver_address, "--port", str(port)),
+            *("--mss", str(settings.mss_bytes)),
+            *("--rcvbuf", str(settings.rcvbuf_kib * KIB), "--set", settings.set_rcvbuf),
+            *("--read-bytes", str(reads.read_bytes), "--read-every-us", str(reads.every_us)),
+            *("--read-after-ms", str(reads.after_ms)),
+            *("--sampled", "1" if settings.sampled else "0"),
+            *("--out", bench.path(ends.receiver, SAMPLES)),
+        ),
+        stdout=said,
+    )
+
+    def ready() -> bool:
+        if process.wait(0) is not None:
+            raise RunFailed(f"the receiver ended: {bench.last_word(ends.receiver, 'hold.txt')}")
+        return bench.listening(ends.receiver, port)
+
+    bench.until(ready, "the receiver")
+    return process
+
+
+def fill(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
+    """Start the sender."""
+    writes = settings.writes
+    return ends.sender.program(
+        FILL,
+        (
+            *("--from", ends.sender_address, "--to", ends.receiver_address, "--port", str(port)),
+            *("--mss", str(settings.mss_bytes), "--after-ms", str(CONNECT_TO_WRITE_MS)),
+            *("--write-bytes", str(writes.write_bytes), "--writes", str(writes.writes)),
+            *("--every-us", str(writes.every_us)),
+        ),
+        stdout=bench.path(ends.sender, "fill.txt"),
+    )
+
+
+def end(bench: Bench, host: Host, process: Process, name: str) -> None:
+    """End a program that writes its file when it is ended."""
+    if process.stop(5):
+        raise RunFailed(f"{name} on {host.name} failed: {bench.last_word(host, f'{name}.txt')}")
+
+
+def keep_samples(bench: Bench, settings: Settings, ends: Ends) -> None:
+    """Keep the receiver's samples, and record the buffer that it was granted."""
+    path = bench.path(ends.receiver, SAMPLES)
+    bench.keep(ends.receiver, path, SAMPLES)
+    text = ends.receiver.read(path).decode("ascii")
+    names, first = (line.split(",") for line in text.splitlines()[:2])
+    requested = settings.rcvbuf_kib * KIB or None
+    granted = int(first[names.index("rcvbuf")])
+    bench.buffers.append(Buffer(ends.receiver.name, "receive", requested, granted))
+
+
+def capture(bench: Bench, host: Host, device: str, port: int) -> Process:
+    """Start tcpdump, which reads each packet at once; return when it captures.
+
+    Times are in microseconds. One timer in 256 fires 256 ns late in virtual time, because
+    itimer_next_event (arch/um/kernel/time.c) adds 1 ns to each; which one, depends on the number of
+    timers of all programs, and so on whether the receiver samples.
+    """
+    said = bench.path(host, "tcpdump.txt")
+    options = ("-n", "-s", "128", "-B", "65536", "-Z", "root", "--immediate-mode")
+    into = ("-w", bench.path(host, "capture.pcap"))
+    process = host.start(
+        ("tcpdump", "-i", device, *options, *into, f"tcp port {port}"), stdout=said
+    )
+    bench.until(lambda: b"listening on" in host.read(said), f"tcpdump on {host.name}")
+    return process

@@ -1,0 +1,83 @@
+"""The settings of a condition of the lab `windows`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from labs.drive.units import KIB, MIB
+
+LOOPBACK, ROUTER, DIRECT = "loopback", "router", "direct"
+LISTEN, ACCEPT = "listen", "accept"
+NEVER, RATE, LATE, PIECES = "never", "rate", "late", "pieces"
+SEGMENTS, CHUNKS, BYTES = "segments", "chunks", "bytes"
+CHUNK_BYTES = 256
+"""A write of the fill `chunks`: its metadata takes several times its size."""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """How the receiver reads: so many bytes every so often, from some time after accepting."""
+
+    read_bytes: int
+    every_us: int
+    after_ms: int
+
+
+@dataclass(frozen=True)
+class Writes:
+    """How the sender writes: so many bytes, so many times (0: until the end), so often."""
+
+    write_bytes: int
+    writes: int
+    every_us: int
+
+
+# The article's reader takes what a rate allows every 50 ms.
+READS = {
+    NEVER: Reads(0, 0, 0),
+    RATE: Reads(4 * KIB, 50_000, 0),
+    LATE: Reads(64 * KIB, 1_000, 3_000),
+    PIECES: Reads(200, 5_000, 0),
+}
+WRITES = {
+    SEGMENTS: Writes(MIB, 0, 0),
+    CHUNKS: Writes(CHUNK_BYTES, 2_000, 20),
+    BYTES: Writes(1, 2_000, 20),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of a condition: a receiver that never reads, and a sender of full segments.
+
+    `rcvbuf_kib` is requested by setsockopt on the listening or on the accepted socket
+    (`set_rcvbuf`); 0 requests nothing, and the kernel sizes the buffer. `adv_win_scale` None is the
+    kernel's default. `path` is the loopback device of the server, or the two hosts: with a router
+    between them, or on one wire. `initcwnd` is an option of the sender's route; `initrwnd` (0:
+    none) and `quickack` are options of the receiver's. Without `sampled` the receiver takes only
+    the first and the last sample. `capture_client` also captures at the sender, if it is a host of
+    its own.
+    """
+
+    path: str = LOOPBACK
+    rcvbuf_kib: int = 32
+    set_rcvbuf: str = ACCEPT
+    adv_win_scale: int | None = None
+    mss_bytes: int = 1024
+    reader: str = NEVER
+    fill: str = SEGMENTS
+    initcwnd: int = 10_000
+    initrwnd: int = 0
+    quickack: bool = False
+    sampled: bool = True
+    duration_s: float = 10.0
+    sample_ms: int = 1000
+    capture_client: bool = False
+
+    @property
+    def reads(self) -> Reads:
+        return READS[self.reader]
+
+    @property
+    def writes(self) -> Writes:
+        return WRITES[self.fill]

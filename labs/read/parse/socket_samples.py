@@ -1,0 +1,78 @@
+"""A parser of the samples that a receiver takes of its own socket.
+
+Source: `labs/drive/programs/hold.py`, which writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from labs.errors import Damaged
+
+
+@dataclass(frozen=True)
+class SocketSample:
+    """A receiving socket after the arrival of a data segment.
+
+    Sizes are in bytes. `rcv_wnd` is None for a kernel whose tcp_info has none. `read_bytes` is what
+    the program has read so far. `counters` are changes since the first sample; None for a counter
+    that the kernel lacks.
+    """
+
+    time_ns: int
+    data_segs_in: int
+    segs_in: int
+    bytes_received: int
+    rcvq_bytes: int
+    rmem_alloc: int
+    rcvbuf: int
+    backlog: int
+    drops: int
+    rcv_ssthresh: int
+    rcv_space: int
+    rcv_mss: int
+    advmss: int
+    rcv_wnd: int | None
+    read_bytes: int
+    counters: Mapping[str, int | None]
+
+
+SAMPLED = tuple(one.name for one in fields(SocketSample) if one.name != "counters")
+NO_WINDOW = -1
+
+
+def samples(text: str) -> tuple[SocketSample, ...]:
+    """The samples in order of time; at least one. Raises Damaged for anything else."""
+    rows = [line.split(",") for line in text.splitlines()]
+    names = rows[0] if rows else []
+    if tuple(names[: len(SAMPLED)]) != SAMPLED or len(set(names)) != len(names):
+        raise Damaged(f"samples of a socket begin with the columns {', '.join(SAMPLED)}")
+    if len(rows) < 2:
+        raise Damaged("no sample of the socket")
+    return tuple(_sample(names, row, line) for line, row in enumerate(rows[1:], start=2))
+
+
+def _sample(names: list[str], row: list[str], line: int) -> SocketSample:
+    try:
+        values = [_number(word) for word in row]
+        found = dict(zip(names, values, strict=True))
+    except ValueError:
+        raise Damaged(f"line {line}: whole numbers expected: {','.join(row)[:60]!r}") from None
+    own = {name: found.pop(name) for name in SAMPLED}
+    window = own.pop("rcv_wnd")
+    known = {name: value for name, value in own.items() if value is not None}
+    if len(known) < len(own) or window is None:
+        raise Damaged(f"line {line}: a column of the socket is empty")
+    return SocketSample(**known, rcv_wnd=None if window == NO_WINDOW else window, counters=found)
+
+
+def _number(word: str) -> int | None:
+    if not word:
+        return None
+    if len(word) > 20 or not (word.isascii() and word.removeprefix("-").isdecimal()):
+        raise ValueError(word)
+    number = int(word)
+    if abs(number) >= 2**63:
+        raise ValueError(word)
+    return number

@@ -1,0 +1,133 @@
+"""The conditions of the lab `windows`, and the lines that arrange their paths."""
+
+from __future__ import annotations
+
+import pytest
+
+from labs.catalog import find
+from labs.drive.condition import Condition, read_settings
+from labs.drive.preview import preview
+from labs.errors import BadInput
+from labs.experiments.windows import conditions as windows
+from labs.experiments.windows import paths
+from labs.experiments.windows.parameters import Windows
+from labs.experiments.windows.settings import Settings
+
+
+def every(**given: object) -> dict[str, Condition]:
+    found = find("windows").conditions(Windows(size="full", **given))  # type: ignore[arg-type]
+    return {one.name: one for one in found}
+
+
+def test_conditions_by_size_and_testbed() -> None:
+    small = [one.name for one in windows.conditions(Windows())]
+    assert set(small) < set(every())
+    on_machines = [one.name for one in windows.conditions(Windows(testbed="vagrant"))]
+    assert on_machines == list(windows.ON_MACHINES) == ["hosts-scale0", "hosts-scale1"]
+
+
+def test_conditions_on_machines_have_no_router_and_no_loopback() -> None:
+    found = every(testbed="vagrant").values()
+    assert {one.settings["path"] for one in found} == {"direct"}
+    assert {one.link.shaped_at for one in found} == {"server"}
+    with pytest.raises(BadInput, match="article-scale0 is not a condition"):
+        windows.conditions(Windows(testbed="vagrant", only="article-scale0"))
+
+
+def test_conditions_differ_as_their_names_say() -> None:
+    found = every()
+    article = dict(found["article-scale1"].settings)
+    hosts = dict(found["hosts-scale1"].settings)
+    assert hosts == {**article, "path": "router"}
+    assert (article["rcvbuf_kib"], article["mss_bytes"], article["set_rcvbuf"]) == (
+        32,
+        1024,
+        "listen",
+    )
+    changes: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+        "article-scale0": (article, {"adv_win_scale": 0}),
+        "article-1m": (article, {"rcvbuf_kib": 1024}),
+        "automatic": (article, {"rcvbuf_kib": 0}),
+        "unsampled": (article, {"adv_win_scale": 0, "sampled": False}),
+        "quickack": (article, {"quickack": True}),
+        "initrwnd": (article, {"rcvbuf_kib": 1024, "initrwnd": 1000}),
+        "initcwnd-10": (article, {"initcwnd": 10}),
+        "article-scale0-700s": (article, {"adv_win_scale": 0, "duration_s": 700}),
+        "rcvbuf-2m": (hosts, {"rcvbuf_kib": 2048, "set_rcvbuf": "accept"}),
+        "listen-16k": (hosts, {"rcvbuf_kib": 16}),
+        "scale-minus2": (hosts, {"adv_win_scale": -2}),
+        "reader-late": (hosts, {"reader": "late"}),
+        "mss-536": (hosts, {"mss_bytes": 536}),
+    }
+    for name, (base, change) in changes.items():
+        assert dict(found[name].settings) == {**base, **change}, name
+
+
+def test_conditions_raise_rmem_max_only_above_its_default() -> None:
+    raised = {name for name, one in every().items() if "net.core.rmem_max" in one.sysctls["server"]}
+    assert raised == {
+        *("article-1m", "hosts-1m", "initrwnd"),
+        *(f"{how}-{size}" for how in ("rcvbuf", "listen") for size in ("256k", "512k", "1m", "2m")),
+    }
+
+
+def test_conditions_have_a_group() -> None:
+    counts: dict[str, int] = {}
+    for one in every().values():
+        counts[one.group] = counts.get(one.group, 0) + 1
+    assert list(counts) == [group.name for group in windows.GROUPS]
+    assert (counts["article"], counts["buffers"], counts["scales"]) == (6, 8, 6)
+
+
+def test_lines_of_loopback_are_the_articles_and_those_that_space_arrivals() -> None:
+    found = [" ".join(argv) for host, argv in windows.lines(every()["article-scale0"])]
+    assert found[:5] == [
+        "ethtool -K lo tso off gso off gro off",
+        "ip route change local 127.0.0.0/8 dev lo initcwnd 10000",
+        "ip link add ifb0 type ifb",
+        "ip link set ifb0 up",
+        "tc qdisc add dev lo root netem limit 100000 delay 100ms",
+    ]
+    assert found[5] == "tc qdisc add dev ifb0 root netem limit 100000 rate 1000mbit 0 4000"
+    assert found[7].endswith("matchall action mirred egress redirect dev ifb0")
+    assert {host for host, _ in windows.lines(every()["article-scale0"])} == {"server"}
+
+
+def test_lines_of_two_hosts_have_the_routes_options() -> None:
+    found = every()
+    scale1 = [(host, " ".join(argv)) for host, argv in windows.lines(found["hosts-scale1"])]
+    assert scale1 == [
+        (
+            "router",
+            "tc qdisc add dev eth0 root netem limit 100000 delay 100ms rate 1000mbit 0 4000",
+        ),
+        ("router", "tc qdisc change dev eth1 root netem delay 100ms"),
+        ("client", "ip route add 10.77.1.1/32 via 10.77.2.254 dev eth0 initcwnd 10000"),
+    ]
+    shown = preview(found["hosts-scale1"], windows.lines(found["hosts-scale1"]))
+    assert "tc qdisc add dev eth1 root handle 10: netem delay 200ms" in [
+        " ".join(one.argv) for one in shown
+    ]
+
+
+def test_lines_of_loopback_have_the_receivers_options() -> None:
+    found = every()
+    for name, options in (("quickack", "quickack 1"), ("initrwnd", "initrwnd 1000")):
+        route = [" ".join(argv) for _, argv in windows.lines(found[name])][1]
+        assert route.endswith(f"dev lo initcwnd 10000 {options}")
+
+
+def test_lines_of_machines_are_undone() -> None:
+    """Machines outlive a run: their routes and offloads are as before."""
+    (one,) = windows.conditions(Windows(testbed="vagrant", only="hosts-scale1"))
+    settings = read_settings(Settings, one.settings)
+    ends = paths.End("192.0.2.1", "lab0"), paths.End("192.0.2.2", "lab0")
+    done = [(host, " ".join(argv)) for host, argv in paths.undoing(settings, *ends)]
+    assert done == [
+        ("client", "ip route del 192.0.2.1/32 dev lab0 initcwnd 10000"),
+        ("server", "ethtool -K lab0 tso on gso on gro on"),
+        ("client", "ethtool -K lab0 tso on gso on gro on"),
+    ]
+    for name in ("article-scale0", "hosts-scale0"):
+        settings = read_settings(Settings, every()[name].settings)
+        assert not list(paths.undoing(settings, *ends))
