@@ -33,8 +33,7 @@ test: ready             ## style, types, import rules, and all tests that can ru
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@setup/kernels.sh
-	$(BIN)/pytest tests/unit --numprocesses auto --dist loadfile
-	$(BIN)/pytest tests --ignore tests/unit
+	@setup/tests.sh
 
 box: FOR = vm
 box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVIDER=virtualbox)

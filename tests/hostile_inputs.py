@@ -30,10 +30,11 @@ from labs.errors import BadInput, Damaged, LabError
 from labs.experiments.buffers.buffer_sizes import buffer_rows
 from labs.experiments.buffers.charts.timeline import timeline
 from labs.experiments.nagle.charts import ladder
-from labs.publish.execute import read_notebook
+from labs.publish.execute import open_notebook
 from labs.publish.page_parameters import declared, settle
 from labs.read.claims.judge import verdicts
 from labs.read.claims.ledger import read as read_ledger
+from labs.read.notebook_file import notebook_file
 from labs.read.runs import archive, raw_files
 from labs.read.runs.archive import pack, unpacked
 from labs.read.runs.compare import compare, side
@@ -215,7 +216,7 @@ class Sources:
             read_ledger(self.work / "article1.toml")
         elif kind == "notebook":
             (self.work / "one.ipynb").write_bytes(content)
-            notebook = read_notebook(self.work / "one.ipynb")
+            notebook = notebook_file(open_notebook(self.work / "one.ipynb"), self.work)
             declared(notebook)
             settle(["RUNS=elsewhere"], notebook)
         else:

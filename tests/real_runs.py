@@ -12,7 +12,7 @@ from typing import Any
 
 from labs.catalog import find
 from labs.experiments.nagle.parameters import Nagle
-from labs.read.runs.archive import unpacked
+from labs.read.runs.archive import study_files, unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 from labs.studies.study import Study, study
@@ -105,3 +105,20 @@ def recorded_nagle(kernel: str = "6.1", only: str = "", size: str = "small") -> 
 def nagle_run(condition: str) -> Run:
     """The recorded run of a condition of the lab `nagle`."""
     return recorded_nagle().run(condition)
+
+
+@cache
+def windows_study(kernel: str = "6.1") -> Study:
+    """The study of the lab `windows` in tests/fixtures/studies on that kernel."""
+    lab = find("windows")
+    folder = unpacked(STUDIES / "windows.tar.xz")
+    files = [open_study(path) for path in study_files(folder)]
+    file = next(one for one in files if one.parameters["kernel"] == kernel)
+    given: dict[str, Any] = {**file.parameters, "runs": str(folder)}
+    runs = tuple(open_run(path) for path in file.folders())
+    return Study(lab.Parameters(**given), runs, folder, file.path, True, lab=lab)
+
+
+def windows_run(condition: str, kernel: str = "6.1") -> Run:
+    """The run of a condition in that study."""
+    return windows_study(kernel).run(condition)

@@ -170,5 +170,10 @@ def _lines(found: Verdict, source: Source) -> str:
 
 def _indented(line: str) -> str:
     return textwrap.fill(
-        line, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False
+        line,
+        WIDTH,
+        initial_indent=INDENT,
+        subsequent_indent=INDENT,
+        break_long_words=False,  # a path stays whole
+        break_on_hyphens=False,
     )

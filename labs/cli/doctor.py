@@ -39,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     )
     found = [
         with_places(one)
-        for one in examine(parameters.kernel)
+        for one in examine(parameters.kernels[0])
         if args.testbed in (None, one.testbed)
     ]
     if args.json:

@@ -79,8 +79,8 @@ def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
         "build",
         "build a kernel, check it and store it",
         "The source is your own TARBALL, or the package linux-source-VERSION. If the package is\n"
-        "not installed, apt downloads it from the release of Debian that has it (6.1: Debian 12;\n"
-        "6.12: Debian 13), which needs no root and installs nothing.\n\n"
+        "not installed, apt downloads it from the release of Debian that has it (5.10: Debian 11;\n"
+        "6.1: 12; 6.12: 13; 7.2: testing), which needs no root and installs nothing.\n\n"
         "  labs kernel build                   the default version\n"
         "  labs kernel build 6.12 --dry-run    print what would be done\n"
         "  labs kernel build 6.1.190-1         one version of the source package",

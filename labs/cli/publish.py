@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.errors import BadInput
+from labs.read.notebook_file import NotebookFile, read_notebook
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,15 +39,15 @@ def main(args: argparse.Namespace) -> int:
     """Run the notebook, write the page, and print its path. Raises LabError."""
     if args.out.suffix not in (".html", ".htm"):
         raise BadInput(f"--out {args.out}: the name of the page must end in .html")
-    from labs.publish.page_parameters import checked_lab, read_cells, settle
+    from labs.publish.page_parameters import checked_lab, settle
 
-    cells = read_cells(args.notebook)
-    values = settle(args.given, cells)
-    if (lab := checked_lab(cells)) is not None:
-        _check(lab, cells, values)
-    from labs.publish.execute import execute, read_notebook
+    notebook = read_notebook(args.notebook)
+    values = settle(args.given, notebook)
+    if (lab := checked_lab(notebook)) is not None:
+        _check(lab, notebook, values)
+    from labs.publish.execute import execute, open_notebook
 
-    read_notebook(args.notebook)
+    open_notebook(args.notebook)
     said = {"notebook": str(args.notebook), "parameters": values, "out": str(args.out)}
     if args.dry_run:
         words = " ".join(f"{name}={value!r}" for name, value in values.items()) or "its defaults"
@@ -67,7 +68,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(lab: str, cells: Any, values: Mapping[str, Any]) -> None:
+def _check(lab: str, notebook: NotebookFile, values: Mapping[str, Any]) -> None:
     """Refuse what the notebook's own check would refuse, before a kernel starts for it.
 
     A default that is computed is known only to the notebook; then its check alone checks values.
@@ -79,7 +80,7 @@ def _check(lab: str, cells: Any, values: Mapping[str, Any]) -> None:
     from labs.publish.page_parameters import declared
 
     known = [one.notebook_name for one in parameters_of(find(lab).Parameters).values()]
-    defaults = declared(cells)
+    defaults = declared(notebook)
     for name in values:
         if name not in known and name not in defaults:
             raise BadInput(unknown(name, known))

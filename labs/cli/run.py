@@ -3,7 +3,8 @@
 LAB is a lab's name or a file of your own (./mylab.py). Existing runs are reused unless --fresh is
 given; an interrupted study resumes where it stopped. With --testbed vagrant, --size small is
 reduced to what virtual machines can carry. Parameters that you give are never changed; --dry-run
-shows the result.
+shows the result. With several kernels (--kernel 6.1,6.12) there is one study per kernel. If one of
+them is not built, the others run, and the exit code is 3.
 """
 
 from __future__ import annotations
@@ -81,18 +82,16 @@ def main(args: argparse.Namespace) -> int:
     study = study_of(parameters, fresh=args.fresh, jobs=args.jobs)
     said = as_json(lab, parameters, study)
     print(json.dumps(said) if args.json else as_text(lab, said))
+    if lacking := [one.lacks for one in study.kernels if one.lacks]:
+        raise Missing("; ".join(lacking))
     return 0
 
 
 def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
-    """What would be done, per condition: the name of the run, and every command in order."""
+    """What would be done, per condition: the names of the runs, and every command in order."""
     from labs.drive.preview import preview as commands_of
-    from labs.launch.plan import plan
 
-    try:
-        names = {one.condition.name: one.name for one in plan(lab, parameters)}
-    except Missing:  # without a kernel the commands can still be shown
-        names = {}
+    names = [run_names(lab, one) for one in on_each_kernel(parameters)]
     return {
         "lab": lab.name,
         "testbed": parameters.testbed,
@@ -108,7 +107,7 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
             {
                 "condition": condition.name,
                 "group": condition.group,
-                "run": names.get(condition.name),
+                "runs": [one.get(condition.name) for one in names],
                 "commands": [
                     {"host": line.host, "argv": list(line.argv)}
                     for line in commands_of(condition, lab.lines(condition), parameters.testbed)
@@ -117,6 +116,21 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
             for condition in lab.conditions(parameters)
         ],
     }
+
+
+def on_each_kernel(parameters: LabParameters) -> list[LabParameters]:
+    """The parameters once per kernel that they name."""
+    return [dataclasses.replace(parameters, kernel=name) for name in parameters.kernels]
+
+
+def run_names(lab: Lab, parameters: LabParameters) -> dict[str, str]:
+    """The names of the runs by condition; empty if the kernel is not built."""
+    from labs.launch.plan import plan
+
+    try:
+        return {one.condition.name: one.name for one in plan(lab, parameters)}
+    except Missing:  # without a kernel the commands can still be shown
+        return {}
 
 
 def as_script(steps: Mapping[str, Any]) -> str:
@@ -133,7 +147,7 @@ def as_script(steps: Mapping[str, Any]) -> str:
             f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}{often}",
         ]
         first = "machines" if steps["testbed"] == "vagrant" else "kernel"
-        lines.append(f"# run: {one['run'] or f'needs the {first} first'}")
+        lines += [f"# run: {name or f'needs the {first} first'}" for name in one["runs"]]
         for host, group in groupby(one["commands"], key=lambda line: line["host"]):
             lines.append(f"# on the {host}" if host else "# on the machine that runs both hosts")
             lines += [shlex.join(line["argv"]) for line in group]
@@ -141,7 +155,30 @@ def as_script(steps: Mapping[str, Any]) -> str:
 
 
 def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]:
-    """The study and its results as plain data; missing numbers are null."""
+    """The study and its results as plain data; missing numbers are null.
+
+    The results are those of every kernel, condition by condition. `kernel` and what the lab finds
+    in all runs together are of the first kernel; `other_kernels` has the same per further kernel.
+    """
+    on_kernels = [of_one_kernel(lab, one) for one in study.kernels if one.runs]
+    places = {name: place for place, name in enumerate(study.conditions)}
+    rows = [row for one in on_kernels for row in one.pop("results")]
+    rows.sort(key=lambda row: places[row["condition"]])
+    first, *others = on_kernels
+    return {
+        "lab": lab.name,
+        "testbed": parameters.testbed,
+        "into": parameters.runs,
+        "results": rows,
+        "repeated": [one.as_json() for one in study.repeated],
+        "lacking": [one.lacks for one in study.kernels if one.lacks],
+        "other_kernels": others,
+        **first,
+    }
+
+
+def of_one_kernel(lab: Lab, study: Study) -> dict[str, Any]:
+    """The results of a study on one kernel, and what the lab finds in its runs together."""
     results = study.results()
     rows = [
         {str(name): plain(value) for name, value in row.items()}
@@ -151,12 +188,8 @@ def as_json(lab: Lab, parameters: LabParameters, study: Study) -> dict[str, Any]
         row["link"] = study.run(str(row["condition"])).link.as_json()
     found = beyond(lab, study)
     return {
-        "lab": lab.name,
-        "testbed": parameters.testbed,
         "kernel": next((row["kernel"] for row in rows if row.get("kernel")), None),
-        "into": parameters.runs,
         "results": rows,
-        "repeated": [one.as_json() for one in study.repeated],
         "remarks": [*remarks(lab, results), *found.pop("remarks", [])],
         **found,
     }
@@ -189,16 +222,18 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
     """The results as a table, group by group, without hidden columns; below it the origin of the
     runs, and any problems."""
     rows: list[dict[str, Any]] = said["results"]
+    others = said["other_kernels"]
     hidden = {name for name, one in lab.columns.items() if one.hidden}
     columns = [
         name
         for name in rows[0]
-        if name not in OF_EVERY_STUDY
+        if name not in (OF_EVERY_STUDY - {"kernel"} if others else OF_EVERY_STUDY)
         and name not in hidden
         and any(row[name] is not None for row in rows)
     ]
-    columns.sort(key="notes".__eq__)  # notes may be long: last
-    kernel = f", Linux {said['kernel']}" if said["kernel"] else ""
+    columns.sort(key=lambda name: (name == "notes", name not in ("condition", "kernel")))
+    names = [one["kernel"] for one in (said, *others) if one["kernel"]]
+    kernel = f", Linux {', '.join(names)}" if names else ""
     lines = [
         terminal_table(rows, columns, [lab.title_of(row["group"]) for row in rows]),
         "",
@@ -220,4 +255,6 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
             for one in said["repeated"]
             for what in one["disturbances"]
         ]
-    return "\n".join([*lines, *said["remarks"]])
+    lines += said["remarks"]
+    lines += [f"Linux {one['kernel']}: {remark}" for one in others for remark in one["remarks"]]
+    return "\n".join(lines)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from labs.errors import BadInput
-from labs.grading.notebook_file import NotebookFile, assignments
 from labs.read.display.format import printable
 from labs.read.exercises.exercise import Answer
+from labs.read.notebook_file import NotebookFile, assignments
 
 ANSWER = "answer"
 """The tag of a cell for answers."""

@@ -13,12 +13,12 @@ from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.notebook_cell import from_globals
 from labs.errors import BadInput, LabError
 from labs.grading.answers import ANSWER, Given, answers, usable
-from labs.grading.notebook_file import NotebookFile, parameters, read_notebook
 from labs.grading.run_evidence import RunEvidence
 from labs.read.display.rich_output import Table
 from labs.read.exercises.exercise import Exercise
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, judge
 from labs.read.lab import Lab
+from labs.read.notebook_file import NotebookFile, parameters, read_notebook
 
 NO_ANSWER = Given(None)
 RECORDED = "recorded"
@@ -82,7 +82,7 @@ def grade(notebook: str, names: Mapping[str, Any]) -> Table:
     p = from_globals(lab.Parameters, names)
     folders = () if p.testbed == RECORDED else (Path(p.runs),)
     given = {one.name: usable(names.get(one.name)) for one in exercises}
-    grades = _judged(exercises, given, RunEvidence(lab, p.kernel, folders))
+    grades = _judged(exercises, given, RunEvidence(lab, p.kernels[0], folders))
     return Table(
         {
             "Question": [one.exercise.asks for one in grades],
@@ -116,7 +116,7 @@ def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
 def _grades(notebook: NotebookFile, lab: Lab, exercises: Sequence[Exercise]) -> tuple[Graded, ...]:
     p = _parameters(notebook, lab)
     folders = () if p.testbed == RECORDED else _folders(notebook.path, p.runs)
-    return _judged(exercises, answers(notebook), RunEvidence(lab, p.kernel, folders))
+    return _judged(exercises, answers(notebook), RunEvidence(lab, p.kernels[0], folders))
 
 
 def _parameters(notebook: NotebookFile, lab: Lab) -> LabParameters:

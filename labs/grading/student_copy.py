@@ -12,7 +12,7 @@ from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import key
 from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput, LabError
-from labs.grading.notebook_file import MOST_BYTES, NEXT_STEP, read_notebook
+from labs.read.notebook_file import MOST_BYTES, NEXT_STEP, notebook_file, notebook_json
 
 SOLUTION = "solution"
 WRITTEN, UPDATED, UNCHANGED, KEPT = "written", "updated", "unchanged", "kept"
@@ -37,8 +37,8 @@ class Copied:
 
 def copy_for_students(notebook: Path, into: Path, *, dry_run: bool = False) -> Copied:
     """Write the student's copy of a notebook into a folder, unless an edited one exists."""
-    read_notebook(notebook)
-    source = read_json(notebook, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
+    source = notebook_json(notebook)
+    notebook_file(source, notebook)
     target = into / notebook.name
     if target.resolve() == notebook.resolve():
         raise BadInput(f"{into} is the folder of {notebook.name}. Name another folder with --into")

@@ -258,7 +258,7 @@ def run(
             if one not in missing:
                 tell(one.title, "there already")
         if missing and p.testbed == "virtual":
-            check_limits(p.memory_mib)
+            check_limits(missing[0].inputs["memory_mib"])
         if missing:
             side_by_side = _jobs(p.testbed, jobs, len(missing))
             _make_all(missing, opened, fresh, side_by_side, tell)

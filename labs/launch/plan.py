@@ -11,7 +11,9 @@ from typing import Any
 
 from labs.drive.condition import Condition, seed_of
 from labs.drive.kernel.guest_root import GuestRoot, guest_root, look_again
+from labs.drive.kernel.memory_size import guest_memory_mib
 from labs.drive.kernel.store import Kernel, find
+from labs.drive.kernel.versions import series_of
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.record.run_folder import run_name
 from labs.drive.record.seal import key
@@ -75,6 +77,7 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
     machines = _inspect(lab, conditions) if p.testbed == "vagrant" else None
     if p.testbed == "namespaces" and any(condition.link.shaped for condition in conditions):
         shaper_of_this_machine()
+    memory_mib = guest_memory_mib(p.memory_mib, series_of(kernel.version) if kernel else "")
     interpreter = inventory.python()
     driving = code.digest(code_of(lab, p.testbed))
     runs = []
@@ -98,7 +101,7 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
             "testbed": p.testbed,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
             # The memory of machines is fixed, and is part of their digests.
-            "memory_mib": None if machines else p.memory_mib,
+            "memory_mib": None if machines else memory_mib,
             "seed": seed_of(condition.settings, p.seed),
             **used,
             "code": driving,

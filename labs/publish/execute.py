@@ -18,21 +18,19 @@ from nbclient.exceptions import DeadKernelError
 from traitlets.config import Config
 
 from labs.errors import BRANCHES, Damaged, Missing, RunFailed
-from labs.grading.notebook_file import NEXT_STEP
-from labs.publish.page_parameters import Scalar, read_cells
+from labs.publish.page_parameters import Scalar
+from labs.read.notebook_file import NEXT_STEP, notebook_file, notebook_json
 from labs.read.runs.raw_files import UNEXPECTED
 
 # The figure itself goes into the notebook, 50 KB; other renderers add plotly.js to each.
 RENDERER = "plotly_mimetype"
-FORMATS = (1, 2, 3, 4)
 
 
-def read_notebook(path: Path) -> Any:
+def open_notebook(path: Path) -> Any:
     """The notebook as nbformat reads it. BadInput if there is none, Damaged if it is not one."""
-    found = read_cells(path)
+    found = notebook_json(path)
+    notebook_file(found, path)  # nbformat would import the module of any other format
     try:
-        if found.get("nbformat") not in FORMATS or type(found["nbformat"]) is not int:
-            raise ValueError(f"its format is not one of {FORMATS}")  # nbformat would import it
         with warnings.catch_warnings(action="ignore"):  # such as cells without an id
             nbformat.validate(found)
             return nbformat.reads(json.dumps(found), as_version=4)

@@ -167,6 +167,8 @@ def _marker(marker: Mapping[str, Any]) -> str:
         "square": '<rect x="9" y="2" width="8" height="8" {}/>',
         "x": '<path d="M9 2L17 10M17 2L9 10" stroke-width="2" {}/>',
         "triangle-up": '<path d="M13 1L18 10L8 10Z" {}/>',
+        "x-thin": '<path d="M9 2L17 10M17 2L9 10" stroke-width="1.5" {}/>',
+        "line-ns": '<path d="M13 2V10" stroke-width="1.5" {}/>',
         "line-ew": '<path d="M8 6H18" stroke-width="2" {}/>',
         "arrow": '<path d="M18 6L10 2L10 10Z" {}/>',
     }

@@ -1,50 +1,29 @@
 """The parameters of a notebook and the values given for them, without starting a kernel.
 
-Standard library only, so that a misspelt name is refused at once. Names that the notebook does not
-have are refused, and a value keeps the type of its default ("6.10" is not 6.1).
+Nothing slow is imported, so that a misspelt name is refused at once. Names that the notebook does
+not have are refused, and a value keeps the type of its default ("6.10" is not 6.1).
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from labs.drive.parameters.declare import unknown
-from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput
-from labs.grading.notebook_file import MOST_BYTES, NEXT_STEP, NOT_PYTHON
+from labs.read.notebook_file import NOT_PYTHON, NotebookFile, assignments
 
 Scalar = str | int | float | bool | None
+CHECK = "check"
+"""The tag of the cell that checks the parameters."""
 
 
-def read_cells(path: Path) -> Any:
-    """The JSON of a notebook's file. BadInput if there is none, Damaged if it is not JSON."""
-    if path.suffix != ".ipynb" or not path.is_file():
-        raise BadInput(f"{path} is not a notebook. Name an .ipynb file")
-    return read_json(path, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
-
-
-def _sources(notebook: Any, tag: str) -> list[str]:
-    """The sources of the code cells with this tag; none if the file is not a notebook."""
-    cells = notebook.get("cells") if isinstance(notebook, Mapping) else None
-    found = []
-    for cell in cells if isinstance(cells, list) else ():
-        if not isinstance(cell, Mapping) or cell.get("cell_type") != "code":
-            continue
-        tags, source = (cell.get("metadata") or {}).get("tags") or [], cell.get("source") or ""
-        if tag in tags:
-            found.append(source if isinstance(source, str) else "".join(map(str, source)))
-    return found
-
-
-def checked_lab(notebook: Any) -> str | None:
+def checked_lab(notebook: NotebookFile) -> str | None:
     """The lab whose parameters the cell tagged `check` checks: "buffers" for
     `labs.check("buffers", globals())`. None for a notebook without such a cell."""
-    for source in _sources(notebook, "check"):
+    for cell in notebook.tagged(CHECK):
         try:
-            tree = ast.parse(source)
+            tree = ast.parse(cell.source)
         except NOT_PYTHON:  # the notebook itself will say so
             continue
         for call in ast.walk(tree):
@@ -59,25 +38,14 @@ def checked_lab(notebook: Any) -> str | None:
     return None
 
 
-def declared(notebook: Any) -> dict[str, Scalar]:
+def declared(notebook: NotebookFile) -> dict[str, Scalar]:
     """The parameters of a notebook with their defaults: the literals of its tagged cell; None for
-    a default that is computed."""
-    found: dict[str, Scalar] = {}
-    for source in _sources(notebook, "parameters"):
-        for line in _lines(source):
-            if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
-                found[line.targets[0].id] = _default(line.value)
-    return found
-
-
-def _lines(source: str) -> Sequence[ast.stmt]:
-    try:
-        return ast.parse(source).body
-    except NOT_PYTHON as error:
-        raise BadInput(
-            f"the cell tagged parameters is not Python ({str(error) or type(error).__name__}). "
-            "Write one NAME = VALUE per line"
-        ) from error
+    a default that is computed. BadInput if that cell is not Python."""
+    return {
+        name: _default(value)
+        for cell in notebook.tagged("parameters")
+        for name, value in assignments(cell)
+    }
 
 
 def _default(value: ast.expr) -> Scalar:
@@ -88,14 +56,14 @@ def _default(value: ast.expr) -> Scalar:
     return found if isinstance(found, str | int | float | bool) else None
 
 
-def settle(given: Sequence[str], notebook: Any) -> dict[str, Scalar]:
+def settle(given: Sequence[str], notebook: NotebookFile) -> dict[str, Scalar]:
     """`NAME=VALUE` words as values of the type that the notebook's own default has.
 
     A name that the notebook does not list is passed on only if a cell of it checks parameters.
     BadInput for a word without '=' and for an unknown name.
     """
     defaults = declared(notebook)
-    checked = bool(_sources(notebook, "check"))
+    checked = bool(notebook.tagged(CHECK))
     settled: dict[str, Scalar] = {}
     for word in given:
         name, equals, text = word.partition("=")

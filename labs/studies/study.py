@@ -27,6 +27,9 @@ from labs.studies.progress import Bar
 from labs.studies.recorded_parameters import refusal
 from labs.studies.testbeds import command_for, newest_with, parameters_of
 
+# Testbeds whose kernel a user chooses.
+ON_ANY_KERNEL = ("virtual", RECORDED)
+
 # How many conditions the summary of a study names.
 NAMED = 20
 
@@ -38,7 +41,8 @@ class Study:
     `runs` has one run per condition; for repeated conditions it is the median of the runs that
     count. `every` has all runs. `folder` contains the runs; `file` is the study's own file, if it
     has one; `live` is false for the recorded runs that come with the project. `lacks` says what is
-    missing in a study without runs.
+    missing in a study without runs. All runs in virtual time are of one kernel; `others` are the
+    studies of the further kernels that the parameters named.
     """
 
     parameters: LabParameters
@@ -49,6 +53,7 @@ class Study:
     lab: Lab = field(kw_only=True)
     lacks: str = field(default="", kw_only=True)
     every: tuple[Run, ...] = field(default=(), kw_only=True)
+    others: tuple[Study, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "every", self.every or self.runs)
@@ -56,6 +61,12 @@ class Study:
     @property
     def source(self) -> str:
         return LIVE if self.live else RECORDED
+
+    @property
+    def kernels(self) -> tuple[Study, ...]:
+        """One study per kernel that the parameters named, beginning with this one. Those that have
+        no runs say in `lacks` what to do."""
+        return (self, *self.others)
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -261,20 +272,45 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
 
     `fresh` repeats existing runs, too; `jobs` limits the number of concurrent runs.
 
+    If the parameters name several kernels, `kernels` of the study has one study per kernel. A
+    kernel without runs (it is not built, or has no recorded runs) does not prevent the others.
+
     With the testbed "recorded" nothing is run; the runs are those that come with the project.
     Raises BadInput, Missing or RunFailed with a one-line message, as `labs run` does.
     """
-    return _recorded(p) if p.testbed == RECORDED else _made(p, fresh, jobs)
+    first, *others = (replace(p, kernel=name) for name in p.kernels)
+    if p.testbed not in ON_ANY_KERNEL or not others:
+        return _on_one_kernel(first, fresh, jobs)
+    found: list[Study | Missing | BadInput] = []
+    # In reverse order: the study of the first kernel is then the newest one of its folder.
+    for one in (*reversed(others), first):
+        try:
+            found.insert(0, _on_one_kernel(one, fresh, jobs, f", Linux {one.kernel}"))
+        except (Missing, BadInput) as error:
+            found.insert(0, error)
+    with_runs = [one for one in found if isinstance(one, Study)]
+    if not with_runs:
+        raise found[0]
+    lacking = [
+        replace(with_runs[0], parameters=one, runs=(), every=(), file=None, lacks=str(error))
+        for one, error in zip((first, *others), found, strict=True)
+        if not isinstance(error, Study)
+    ]
+    return replace(with_runs[0], others=(*with_runs[1:], *lacking))
 
 
-def _made(p: LabParameters, fresh: bool, jobs: int | None) -> Study:
+def _on_one_kernel(p: LabParameters, fresh: bool, jobs: int | None, title: str = "") -> Study:
+    return _recorded(p) if p.testbed == RECORDED else _made(p, fresh, jobs, title)
+
+
+def _made(p: LabParameters, fresh: bool, jobs: int | None, title: str) -> Study:
     # Performing runs needs a Unix system; reading recorded ones does not.
     from labs.launch import launch  # noqa: PLC0415
     from labs.launch.plan import titles  # noqa: PLC0415
 
     lab = lab_of(p)
     groups = [lab.title_of(one.group) for one in lab.conditions(p)]
-    with Bar(lab.name, titles(lab, p), groups) as bar:
+    with Bar(f"{lab.name}{title}", titles(lab, p), groups) as bar:
         made = launch.run(lab, p, fresh=fresh, jobs=jobs, progress=bar.tell)
     return _of_runs(made.file, made.runs, p, lab, live=True)
 

@@ -29,9 +29,9 @@ NOT_TOLD = frozenset({"testbed", "kernel", "runs", "size", "only"})
 def testbeds(p: LabParameters) -> Table:
     """One row per testbed: what it is, whether it can run here, and if not, what to do first.
 
-    The virtual testbed is checked for the kernel that the parameters name.
+    The virtual testbed is checked for the first kernel that the parameters name.
     """
-    found = examine(p.kernel)
+    found = examine(p.kernels[0])
     return Table(
         {
             "Testbed": [one.testbed for one in found],

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from labs.cli.__main__ import main
-from labs.publish.page_parameters import declared, read_cells
+from labs.publish.page_parameters import declared
+from labs.read.notebook_file import read_notebook
 from tests.chromium import chromium, open_file
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     notebook: Path = request.param
     page = tmp_path_factory.mktemp("pages") / f"{notebook.stem}.html"
     given = ["--set", "TESTBED=recorded", "--set", f"RUNS={page.parent / 'runs'}"]
-    if "SIZE" in declared(read_cells(notebook)):
+    if "SIZE" in declared(read_notebook(notebook)):
         given += ["--set", "SIZE=full"]
     assert main(["publish", str(notebook), *given, "--out", str(page)]) == 0
     return page

@@ -10,7 +10,10 @@ import pytest
 from labs.drive.kernel import build, check, store
 from labs.errors import Damaged, RunFailed
 
-VERSIONS = ["6.1", pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
+VERSIONS = [
+    "6.1",
+    *(pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("5.10", "6.12", "7.2")),
+]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

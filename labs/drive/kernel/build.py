@@ -37,7 +37,7 @@ PATCHES = HERE / "patches"
 # A user's own compiler in PATH would produce other bytes than the system's.
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # The number of objects that are compiled; used only for the length of the progress bar.
-OBJECTS = {"6.1": 607, "6.12": 636}
+OBJECTS = {"5.10": 629, "6.1": 607, "6.12": 636, "7.2": 680}
 
 _TOOLS = {
     "gcc": "gcc",
@@ -82,7 +82,7 @@ def plan(
         "package": found.package or None,
         "release": found.release or None,
         "hz": HZ,
-        "patches": sorted(_patches()),
+        "patches": sorted(patches(series)),
         "options": len(options_of(fragment_text(series))),
         "into": str(into or store.own_store()),
         "built": there.sha256 if there else None,
@@ -144,7 +144,7 @@ def build(
             tree = work / "tree"
             release = source.unpack(source.fetch(found, work), tree)
             version = source.named(found, release, spec)
-            _apply(tree)
+            _apply(tree, series_of(release))
             show.step(f"configuring Linux {release}")
             config = _configure(tree, release)
             show.step(f"compiling Linux {release}")
@@ -162,7 +162,9 @@ def build(
             **_recipe(series_of(release)),
             "checked": checked,
         }
-        kept = store.keep(program, content, config=config, patches=_patches(), work=work)
+        kept = store.keep(
+            program, content, config=config, patches=patches(series_of(release)), work=work
+        )
     return Built(kept, True, checked)
 
 
@@ -212,7 +214,9 @@ def _recipe(series: str) -> dict[str, Any]:
     """Everything other than the source that determines the bytes of a kernel."""
     return {
         "hz": HZ,
-        "patches": {name: hashlib.sha256(text).hexdigest() for name, text in _patches().items()},
+        "patches": {
+            name: hashlib.sha256(text).hexdigest() for name, text in patches(series).items()
+        },
         "fragment": hashlib.sha256(fragment_text(series).encode()).hexdigest(),
         "compiler": _first_line(("gcc", "--version")),
         "linker": _first_line(("ld", "--version")),
@@ -231,8 +235,17 @@ def _there(version: str, series: str, into: Path | None) -> store.Kernel | None:
     return None
 
 
-def _patches() -> dict[str, bytes]:
-    return {patch.name: patch.read_bytes() for patch in sorted(PATCHES.glob("*.patch"))}
+def patches(series: str, folder: Path = PATCHES) -> dict[str, bytes]:
+    """The patches for one series by name, in the order in which they are applied.
+
+    A file in the folder of the series replaces the patch of that name for all series.
+    """
+    common, own = (
+        {patch.name: patch.read_bytes() for patch in place.glob("*.patch")}
+        for place in (folder, folder / series)
+    )
+    found = common | own
+    return {name: found[name] for name in sorted(found)}
 
 
 def _first_line(argv: tuple[str, ...]) -> str:
@@ -242,22 +255,15 @@ def _first_line(argv: tuple[str, ...]) -> str:
     return (answer.splitlines() or [""])[0]
 
 
-def _apply(tree: Path) -> None:
-    for patch in sorted(PATCHES.glob("*.patch")):
-        words = (
-            "patch",
-            "--strip=1",
-            "--batch",
-            "--forward",
-            "--no-backup-if-mismatch",
-            f"--input={patch}",
-        )
-        done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
+def _apply(tree: Path, series: str) -> None:
+    words = ("patch", "--strip=1", "--batch", "--forward", "--no-backup-if-mismatch")
+    for name, patch in patches(series).items():
+        done = subprocess.run(words, cwd=tree, input=patch, capture_output=True, check=False)
         if done.returncode:
-            said = done.stdout.splitlines() or ["patch printed nothing"]
+            said = done.stdout.decode("utf-8", "replace").splitlines() or ["patch printed nothing"]
             lines = [line for line in said if "FAILED" in line or "can't" in line]
             raise RunFailed(
-                f"{patch.name} does not apply to this source: {(lines or said)[0]}. Build "
+                f"{name} does not apply to this source: {(lines or said)[0]}. Build "
                 f"a supported series ({', '.join(SERIES)}), or fix the patch"
             )
 

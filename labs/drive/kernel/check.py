@@ -57,13 +57,19 @@ MEASURED = "measured.json"
 
 # Figures by series, in bytes; keys as the self-test returns them, a figure of a row as
 # "row.figure".
-# 6.1: article 4's own figures: skmem_r 73,984 and Recv-Q 62,464 at scale 0, 56 KiB queued at
-# scale 1.
-# 6.12: tcp_adv_win_scale has no effect since 6.6 (net/ipv4/tcp_input.c:tcp_measure_rcv_mss takes
-# the ratio from a packet), so both rows are equal; measured with the distribution's options.
-# packet_overhead: sk_buff (256) plus its head: a kmalloc of 1,024 on 6.1; on 6.12
+# 5.10 and 6.1: article 4's own figures: skmem_r 73,984 and Recv-Q 62,464 at scale 0, 56 KiB queued
+# at scale 1.
+# 6.12 and 7.2: tcp_adv_win_scale has no effect since 6.6 (net/ipv4/tcp_input.c:tcp_measure_rcv_mss
+# takes the ratio from a packet), so both rows are equal; measured with the distribution's options.
+# packet_overhead: sk_buff (256) plus its head: a kmalloc of 1,024 until 6.2; since 6.3
 # net/core/skbuff.c SKB_SMALL_HEAD_SIZE, 704 with the MAX_HEADER of a distribution's kernel.
 EXPECTED: dict[str, dict[str, int]] = {
+    "5.10": {
+        "packet_overhead": 1_280,
+        "adv_win_scale_0.skmem_r": 73_984,
+        "adv_win_scale_0.recv_q": 62_464,
+        "adv_win_scale_1.recv_q": 57_344,
+    },
     "6.1": {
         "packet_overhead": 1_280,
         "adv_win_scale_0.skmem_r": 73_984,
@@ -71,6 +77,12 @@ EXPECTED: dict[str, dict[str, int]] = {
         "adv_win_scale_1.recv_q": 57_344,
     },
     "6.12": {
+        "packet_overhead": 960,
+        "adv_win_scale_0.skmem_r": 62_208,
+        "adv_win_scale_0.recv_q": 58_368,
+        "adv_win_scale_1.recv_q": 58_368,
+    },
+    "7.2": {
         "packet_overhead": 960,
         "adv_win_scale_0.skmem_r": 62_208,
         "adv_win_scale_0.recv_q": 58_368,

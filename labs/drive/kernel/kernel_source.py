@@ -1,7 +1,7 @@
 """Where a kernel's source comes from: an installed package, the package archive, or a tarball.
 
 Nothing here needs root: a package from the archive is downloaded and unpacked, not installed. A
-series that this machine's release of Debian lacks is taken from the release that has it.
+series that this machine's release of Debian lacks is taken from a release that has it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.kernel.versions import (
+    SERIES,
     KernelSpec,
     age,
     check_supported,
     is_source_version,
     release_of,
+    series_of,
 )
 from labs.errors import BadInput, Missing, RunFailed
 
 INSTALLED = Path("/usr/src")
-# The release of Debian that ships each series.
-RELEASES = {"6.1": "bookworm", "6.12": "trixie"}
+# The releases of Debian that ship each series, in the order in which they are searched.
+RELEASES = {
+    "5.10": ("bullseye",),
+    "6.1": ("bookworm",),
+    "6.12": ("trixie",),
+    "7.2": ("sid", "forky"),
+}
 # Never compiled for User-Mode Linux on x86, and two thirds of the tree. The Kconfig files in these
 # folders are kept, because every configuration reads all of them. Wildcards match slashes, too.
 _LEFT_OUT = (
@@ -86,7 +93,7 @@ def locate(spec: KernelSpec, tarball: Path | None = None) -> Source:
             raise BadInput(f"{tarball} is not a file. --source takes a tarball of kernel sources")
         return Source(spec.text if spec.form == "source" else "", "tarball", "", tarball)
     check_supported(spec)
-    package = f"linux-source-{spec.series}"
+    package = package_of(spec.series)
     installed = _installed(package)
     if installed and spec.matches(installed, ""):
         return Source(installed, "installed", package, INSTALLED / f"{package}.tar.xz")
@@ -104,45 +111,49 @@ def _installed(package: str) -> str:
 
 def _archived(package: str, spec: KernelSpec) -> Source:
     """The newest source package that matches `spec`: from this machine's release of Debian, or
-    from the release that ships its series."""
+    from a release that ships its series."""
     if not shutil.which("apt-get"):
         raise Missing(
             f"this machine has neither the source of Linux {spec.text} nor apt to fetch it. "
             "Give a tarball of kernel sources: labs kernel build --source TARBALL"
         )
-    release, offered = "", _offered(package)
-    if not offered:
-        release = RELEASES[spec.series]
-        offered = _offered_by(release, package)
-    fitting = [version for version in offered if spec.matches(version, "")]
-    if fitting:
-        return Source(max(fitting, key=age), "archive", package, None, release)
-    if offered:
-        raise Missing(
-            f"Linux {spec.text} is not in the package lists of {release or 'this machine'}. "
-            f"Available: {', '.join(offered)}, or a tarball of your own with --source"
-        )
+    available: list[str] = []
+    for release in ("", *RELEASES[spec.series]):
+        offered = _offered_by(release) if release else _offered()
+        fitting = [version for version in offered if spec.matches(version, "")]
+        if fitting:
+            return Source(max(fitting, key=age), "archive", package, None, release)
+        available += offered
+    newest = {series_of(version): version for version in sorted(available, key=age)}
+    same = [version for version in available if series_of(version) == spec.series]
     raise Missing(
-        f"{package} is neither in this machine's package lists nor in those of {release} on its "
-        "mirrors. Run `apt-get update` as root, or give a tarball of kernel sources: "
+        f"the source of Linux {spec.text} is neither in this machine's package lists nor in those "
+        f"of {' and '.join(RELEASES[spec.series])} on its mirrors. Available: "
+        f"{', '.join(dict.fromkeys(same or newest.values())) or 'none'}. Build one of these, run "
+        "`apt-get update` as root, or give a tarball of kernel sources: "
         "labs kernel build --source TARBALL"
     )
 
 
-def _offered(package: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The versions of a package that apt offers, newest first."""
-    words = ("apt-cache", *options, "madison", package)
+def package_of(series: str) -> str:
+    """The name of the package with the source of a series."""
+    return f"linux-source-{series}"
+
+
+def _offered(options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The versions of the supported series that apt offers."""
+    words = ("apt-cache", *options, "madison", *map(package_of, SERIES))
     return offers(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
 
 
-def _offered_by(release: str, package: str) -> tuple[str, ...]:
-    """The versions of a package in a release of Debian, newest first."""
+def _offered_by(release: str) -> tuple[str, ...]:
+    """The versions of the supported series in a release of Debian."""
     with lists_of(release) as options:
-        return _offered(package, options)
+        return _offered(options)
 
 
 def offers(madison: str) -> tuple[str, ...]:
-    """The versions in the output of `apt-cache madison` that can be built, newest first, once each.
+    """The versions in the output of `apt-cache madison` that can be built, once each.
 
     Release candidates (7.3~rc7-1~exp1) cannot be built.
     """

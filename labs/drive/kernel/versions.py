@@ -15,7 +15,7 @@ from labs.errors import BadInput
 
 DEFAULT = "6.1"
 # The series to which the patches apply, and for which the figures of the check are known.
-SERIES = ("6.1", "6.12")
+SERIES = ("5.10", "6.1", "6.12", "7.2")
 
 _FORMS = (
     ("series", re.compile(r"\d+\.\d+")),
@@ -65,7 +65,7 @@ def check_supported(spec: KernelSpec) -> None:
     """BadInput, naming the supported series, if the series of `spec` is not supported."""
     if spec.form != "digest" and spec.series not in SERIES:
         raise BadInput(
-            f"cannot build Linux {spec.text}: the patches apply to {' and '.join(SERIES)} only. "
+            f"cannot build Linux {spec.text}: there are patches for {', '.join(SERIES)} only. "
             f"Run labs kernel build {DEFAULT}"
         )
 

@@ -291,6 +291,7 @@ def sort_of(value: object) -> str:
 
 
 SIZES = ("small", "full")
+_KERNEL = r"(?:[0-9]+\.[0-9]+(?:\.[0-9]+(?:-[0-9A-Za-z.+~]+)?)?|[0-9a-f]{8,64})"
 TESTBEDS = ("virtual", "namespaces", "vagrant", "recorded")
 
 
@@ -310,8 +311,9 @@ class LabParameters:
     testbed: str = parameter("virtual", choices=TESTBEDS, help="where the hosts are")
     kernel: str = parameter(
         "6.1",
-        pattern=r"[0-9]+\.[0-9]+(\.[0-9]+(-[0-9A-Za-z.+~]+)?)?|[0-9a-f]{8,64}",
-        form='a version such as "6.1" or "6.1.192-2", or 8 digits or more of a kernel\'s digest',
+        pattern=rf"{_KERNEL}(?: *, *{_KERNEL})*",
+        form='a version such as "6.1" or "6.1.192-2", or 8 digits or more of a kernel\'s digest; '
+        "several are separated by commas",
         help="the kernel that the virtual testbed boots",
     )
     runs: str = parameter(
@@ -323,7 +325,11 @@ class LabParameters:
     )
     seed: int = parameter(1, low=0, high=2**31 - 1, help="seed for all random choices")
     memory_mib: int = parameter(
-        4096, unit="MiB", low=1024, high=65536, help="memory of the virtual testbed's kernel"
+        4096,
+        unit="MiB",
+        low=1024,
+        high=65536,
+        help="memory of the virtual testbed's kernel; at least 5120 since Linux 6.16",
     )
     capture: bool = parameter(False, help="also keep the client's packets")
     repetitions_min: int = parameter(
@@ -354,6 +360,11 @@ class LabParameters:
         """The defaults of the command line for a testbed and a size, as far as they differ from
         those of the class."""
         return {}
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels that `kernel` names."""
+        return tuple(dict.fromkeys(name.strip() for name in self.kernel.split(",")))
 
     def chosen(self, conditions: Sequence[str]) -> tuple[str, ...]:
         """The names of `only` in the order of `conditions`, or all of them; BadInput if unknown."""

@@ -13,7 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from labs.drive.kernel.memory import memory_folder
+from labs.drive.kernel.memory_size import guest_memory_mib
 from labs.drive.kernel.store import find
+from labs.drive.kernel.versions import read_kernel_spec
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.packages import install_line
 from labs.drive.units import MIB
@@ -122,8 +124,9 @@ def virtual(kernel: str) -> Iterator[Check]:
     yield from tools((*DRIVING_TOOLS, "taskset"))
     yield guest_python()
     yield ptrace()
-    yield guest_memory(GUEST_MEMORY_MIB)
-    yield process_limits(GUEST_MEMORY_MIB)
+    memory_mib = guest_memory_mib(GUEST_MEMORY_MIB, read_kernel_spec(kernel).series)
+    yield guest_memory(memory_mib)
+    yield process_limits(memory_mib)
 
 
 def namespaces() -> Iterator[Check]:

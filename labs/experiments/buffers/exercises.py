@@ -65,18 +65,22 @@ DRAWS_PCT = 10.0
 
 
 def bdp_mib(runs: Evidence) -> Expected:
-    """The BDP of the link as requested, and as measured before the run `default`."""
-    found = [bdp_bytes(LINK.rate_mbit, LINK.delay_ms) / MIB]
-    run = runs.run(DEFAULT)
+    """The BDP of the link with a short delay, as requested, and as measured before `default`."""
+    found = [bdp_bytes(LINK.rate_mbit, DELAYS_MS[0]) / MIB]
+    run = runs.run(DEFAULT, delay_ms=DELAYS_MS[0])
     measured = None if run is None else measured_bdp_bytes(run)
     if measured is not None:
         found.append(measured / MIB)
-    return around(tuple(found), EXACT_PCT, _checked("rate x RTT", run))
+    long_mib = bdp_bytes(LINK.rate_mbit, LINK.delay_ms) / MIB
+    hint = f"This is the BDP at {LINK.delay_ms:g} ms."
+    return around(tuple(found), EXACT_PCT, _checked("rate x RTT", run), Mistake(long_mib, hint))
 
 
 def default_limit(runs: Evidence) -> Expected:
-    """What limits the run `default`."""
-    return _limit(runs, DEFAULT, _predicted(runs, DEFAULT_RMEM, DEFAULT_WMEM))
+    """What limits the run `default` with a short delay."""
+    rmem, wmem = DEFAULT_RMEM, DEFAULT_WMEM
+    theory = _predicted(runs, rmem, wmem, delay_ms=DELAYS_MS[0])
+    return _limit(runs.run(DEFAULT, delay_ms=DELAYS_MS[0]), theory)
 
 
 def longest_rtt_ms(runs: Evidence) -> Expected:
@@ -126,7 +130,7 @@ def httping_ms(runs: Evidence) -> Expected:
 def wmem_limit(runs: Evidence) -> Expected:
     """What limits the run with a larger buffer at the sender alone."""
     raised = (*DEFAULT_WMEM[:2], round(LINK.buffer_mib * MIB))
-    return _limit(runs, SENDER_RAISED, _predicted(runs, DEFAULT_RMEM, raised))
+    return _limit(runs.run(SENDER_RAISED), _predicted(runs, DEFAULT_RMEM, raised))
 
 
 def smallest_buffer_mib(runs: Evidence) -> Expected:
@@ -252,8 +256,14 @@ def lowest_rate_mbit(runs: Evidence) -> Expected:
 
 
 EXERCISES = (
-    Exercise("bdp_mib", START, "the BDP of the link", bdp_mib, "MiB"),
-    Exercise("limit", START, "what limits default", default_limit, choices=tuple(LIMITS.values())),
+    Exercise("bdp_mib", START, "the BDP at 22 ms", bdp_mib, "MiB"),
+    Exercise(
+        "limit",
+        START,
+        "what limits default at 22 ms",
+        default_limit,
+        choices=tuple(LIMITS.values()),
+    ),
     Exercise("longest_rtt_ms", START, "the longest RTT for default", longest_rtt_ms, "ms"),
     Exercise("httping_ms", BUFFERS, "what httping reports", httping_ms, "ms"),
     Exercise("wmem_limit", BUFFERS, "what limits wmem", wmem_limit, choices=tuple(LIMITS.values())),
@@ -273,12 +283,13 @@ def _predicted(
     tcp_rmem: tuple[int, int, int],
     tcp_wmem: tuple[int, ...],
     adv_win_scale: int = 1,
+    delay_ms: float = LINK.delay_ms,
 ) -> Prediction:
     """The theory's prediction for the default link, the exercise's kernel and these buffers."""
     smallest, first, largest = tcp_wmem
     found = predict(
         rate_mbit=LINK.rate_mbit,
-        rtt_ms=LINK.delay_ms,
+        rtt_ms=delay_ms,
         tcp_rmem=tcp_rmem,
         tcp_wmem=(smallest, first, largest),
         kernel=runs.kernel,
@@ -288,9 +299,8 @@ def _predicted(
     return found
 
 
-def _limit(runs: Evidence, condition: str, theory: Prediction) -> Expected:
-    """What limits a condition: of its run, or without one in theory."""
-    run = runs.run(condition)
+def _limit(run: Run | None, theory: Prediction) -> Expected:
+    """What limits a run, or in theory if there is none."""
     found = theory if run is None else predicted_for(run)
     bound = theory.bound if found is None else found.bound
     return Expected(_checked("the smallest of the limits", run), choice=LIMITS[bound])

@@ -41,7 +41,7 @@ LOOKS = (
 )
 MOST_POINTS = 1000
 DELAYED_ACK_MS = {
-    "40 ms: shortest delay of an ACK (TCP_DELACK_MIN)": 40.0,
+    "40 ms: shortest delay of an ACK (TCP_ATO_MIN)": 40.0,
     "200 ms: longest (TCP_DELACK_MAX)": 200.0,
 }
 LEAST_MS = 1e-3

@@ -28,14 +28,15 @@ OTHER_UNITS: dict[str, dict[str, float]] = {
     "ms": {"s": 1e-3, "us": 1e3},
     "%": {"fractions of 1": 1e-2},
 }
-FACTORS = {
-    2.0: "twice the right value",
-    0.5: "half the right value",
+FACTORS = {2.0: "twice the right value", 0.5: "half the right value"}
+DATA_FACTORS = {
     8.0: "8 times the right value: bits instead of bytes?",
     0.125: "an eighth of the right value: bytes instead of bits?",
-    1e3: "1000 times the right value: ms instead of s?",
-    1e-3: "a thousandth of the right value: s instead of ms?",
+    1e3: "1000 times the right value: a time in ms instead of s?",
+    1e-3: "a thousandth of the right value: a time in s instead of ms?",
 }
+"""Slips in the product or quotient of a rate and a time, for answers in one of DATA_UNITS."""
+DATA_UNITS = frozenset({"MiB", "MiB/s", "KiB", "bytes"})
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def _on_number(exercise: Exercise, answer: float, expected: Expected) -> str:
     for unit, times in OTHER_UNITS.get(exercise.unit, {}).items():
         if low <= answer / times <= high:
             return f"This is right in {unit}. Give the answer in {exercise.unit}."
-    for factor, words in FACTORS.items():
+    factors = FACTORS | (DATA_FACTORS if exercise.unit in DATA_UNITS else {})
+    for factor, words in factors.items():
         if low <= answer / factor <= high:
             return f"This is {words}."
     return "This is too large." if answer > high else "This is too small."

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.condition import seed_of
-from labs.drive.kernel.versions import age, read_kernel_spec, release_of
+from labs.drive.kernel.memory_size import guest_memory_mib
+from labs.drive.kernel.versions import age, read_kernel_spec, release_of, series_of
 from labs.drive.parameters.declare import did_you_mean
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import canonical, digest
@@ -27,7 +28,7 @@ from labs.read.runs.run import Run, open_run
 
 SUMS = "SHA256SUMS"
 PROSE = "DATASETS.md"
-LIVE = 'Set TESTBED = "virtual" to run it.'
+LIVE = 'To run it, set TESTBED = "virtual" (on Linux).'
 SHOWN = 3
 LISTED = 8
 """A line names at most this many conditions; `labs runs list` has them all."""
@@ -82,7 +83,8 @@ def matching(
 ) -> list[Run]:
     """Find a recorded run for each condition, which is given in the form of a run's inputs.
 
-    Name, link, sysctls, settings, seed (of the draw) and memory must be equal; the kernel is named
+    Name, link, sysctls, settings, seed (of the draw) and memory (`memory_mib`, or what the kernel
+    needs at least) must be equal; the kernel is named
     as a user names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded
     run are its own. NotRecorded, in one line with what is recorded, for a condition that is not.
     """
@@ -139,10 +141,11 @@ def _differences(requested: Mapping[str, Any], run: Run) -> list[str]:
     """What was requested and is different in a recorded run, in words."""
     inputs = run.inputs
     found = _unequal(requested["condition"], run.condition_asked.as_json())
-    for name in ("seed", "memory_mib"):
-        if requested[name] != inputs[name]:
-            found.append(f"{name} = {requested[name]} (recorded: {inputs[name]})")
     kernel = inputs["kernel"]
+    memory_mib = guest_memory_mib(requested["memory_mib"], series_of(kernel["version"]))
+    for name, wanted in (("seed", requested["seed"]), ("memory_mib", memory_mib)):
+        if wanted != inputs[name]:
+            found.append(f"{name} = {wanted} (recorded: {inputs[name]})")
     if not _is_meant(requested["kernel"], kernel):
         found.append(f"kernel = {requested['kernel']} (recorded: {kernel['version']})")
     return found

@@ -8,7 +8,7 @@ sends it, because the probe ignores Nagle's algorithm (net/ipv4/tcp_output.c tcp
 
 Delayed ACKs: at least every second full-sized segment is acknowledged, and every segment within
 500 ms (RFC 1122 4.2.3.2, RFC 5681 4.2). Linux acknowledges at once when more than one full-sized
-segment is waiting (`acknowledged_at_once`); otherwise it waits for 40 to 200 ms (TCP_DELACK_MIN,
+segment is waiting (`acknowledged_at_once`); otherwise it waits for 40 to 200 ms (TCP_ATO_MIN,
 TCP_DELACK_MAX in include/net/tcp.h). The delay follows the intervals at which data arrives, but
 does not exceed the RTT. It is the shortest one, 40 ms, in requests and responses: data arrives back
 to back or at least an RTT apart (net/ipv4/tcp_input.c tcp_event_data_recv()), and a timer that

@@ -10,7 +10,7 @@ import pytest
 from labs.cli.__main__ import main
 from tests.student_work import with_answers
 
-ANSWERS = {"bdp_mib": "25", "limit": '"send buffer"', "longest_rtt_ms": "24"}
+ANSWERS = {"bdp_mib": "2.75", "limit": '"link"', "longest_rtt_ms": "24"}
 
 
 def test_grade_prints_points_and_one_line_per_answer(
@@ -29,7 +29,7 @@ def test_grade_json_has_all_there_is(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["grade", "--json", str(tmp_path / "00-start-here.ipynb")]) == 0
     (sheet,) = json.loads(capsys.readouterr().out)
     assert (sheet["notebook"], sheet["points"], sheet["of"]) == ("00-start-here", 2, 3)
-    assert [one["answer"] for one in sheet["answers"]] == [25.0, "send buffer", 24.0]
+    assert [one["answer"] for one in sheet["answers"]] == [2.75, "link", 24.0]
 
 
 def test_grade_of_a_class_grades_the_others(

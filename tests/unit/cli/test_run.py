@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -62,6 +63,28 @@ def test_as_text_of_an_own_lab_with_column_names_of_other_labs() -> None:
     assert (row[0], row[3:5]) == ("far", ["1234", "early"])
     assert found.results()["body"].tolist() == [1234]
     assert not {"testbed", "kernel", "source", "link", "key", "digest"} & set(head)
+
+
+def test_as_text_of_several_kernels_has_their_rows_side_by_side() -> None:
+    first = own_study()
+    kernel = {"version": "7.2.13-1", "digest": "0" * 64}
+    run = open_run(make_run(Path("runs"), inputs("far", lab="mine", kernel=kernel)))
+    second = dataclasses.replace(first, runs=(run,), every=(run,))
+    third = dataclasses.replace(first, runs=(), every=(), lacks="no kernel 5.10 is built")
+    found = dataclasses.replace(first, others=(second, third))
+    said = as_json(found.lab, found.parameters, found)
+    assert [row["kernel"] for row in said["results"]] == ["6.1.192", "7.2.13"]
+    assert (said["kernel"], said["other_kernels"][0]["kernel"]) == ("6.1.192", "7.2.13")
+    assert said["lacking"] == ["no kernel 5.10 is built"]
+    lines = [line.split() for line in as_text(found.lab, said).splitlines()]
+    assert [line[:2] for line in lines[:3]] == [
+        ["condition", "kernel"],
+        ["far", "6.1.192"],
+        ["far", "7.2.13"],
+    ]
+    assert "testbed virtual, Linux 6.1.192, 7.2.13; the runs are in runs" in as_text(
+        found.lab, said
+    )
 
 
 @pytest.mark.parametrize("name", LABS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labs.grading.answers import answers, given, usable
-from labs.grading.notebook_file import Cell, NotebookFile
+from labs.read.notebook_file import Cell, NotebookFile
 
 
 def notebook(*sources: str, tag: str = "answer") -> NotebookFile:

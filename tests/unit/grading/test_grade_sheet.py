@@ -18,7 +18,7 @@ from tests.student_work import with_answers, write
 # are window (A1.11): 0.75 x 25 MB / 0.2 s; twice 128 KiB (A1.14); the article's 13.4 MiB/s (A1.6)
 # with 66 bytes of headers per 1448; 40 ms, and one round trip more than without Nagle's algorithm.
 RIGHT_ANSWERS = {
-    "00-start-here": {"bdp_mib": "25e6 / 2**20", "limit": '"send buffer"', "longest_rtt_ms": "24"},
+    "00-start-here": {"bdp_mib": "2.75e6 / 2**20", "limit": '"link"', "longest_rtt_ms": "24"},
     "01-buffers-and-bdp": {
         "httping_ms": "404.2",
         "wmem_limit": '"receive window"',
@@ -32,16 +32,16 @@ RIGHT_ANSWERS = {
     },
     "07-two-witnesses": {"lowest_rate_mbit": "13.4 * 2**20 * 8 / 1e6 * 1514 / 1448"},
     "03-nagle-and-delayed-ack": {
-        "longest_wait_ms": "44",
+        "longest_wait_ms": "50",
         "far_off_ms": "20 + 44 + 20",
         "far_on_ms": "20",
         "far_quickack_ms": "20 + 20",
     },
 }
 WRONG_ANSWERS = [
-    ("00-start-here", "bdp_mib", "25", "right in MB"),
-    ("00-start-here", "bdp_mib", "47.7", "twice"),
-    ("00-start-here", "bdp_mib", "190.7", "bits instead of bytes"),
+    ("00-start-here", "bdp_mib", "2.75", "right in MB"),
+    ("00-start-here", "bdp_mib", "5.245", "twice"),
+    ("00-start-here", "bdp_mib", "20.98", "bits instead of bytes"),
     ("00-start-here", "longest_rtt_ms", "0.024", "right in s"),
     ("00-start-here", "longest_rtt_ms", "35", "send_bytes"),
     ("01-buffers-and-bdp", "httping_ms", "200", "handshake"),
@@ -93,7 +93,7 @@ def test_grade_file_without_its_answer_cell_still_counts_all_exercises(tmp_path:
     notebook = json.loads(path.read_text("utf-8"))
     for cell in notebook["cells"]:
         if "answer" in cell["metadata"].get("tags", []):
-            cell["source"] = "bdp_mib = 23.8"
+            cell["source"] = "bdp_mib = 2.62"
     write(path, notebook)
     assert [one.verdict for one in grade_file(path).grades] == [RIGHT, MISSING, MISSING]
 
@@ -180,7 +180,7 @@ def test_notebooks_in_a_folder_omits_checkpoints(tmp_path: Path) -> None:
 
 
 def test_grade_in_a_notebook_has_one_row_per_exercise() -> None:
-    names = {"TESTBED": "recorded", "bdp_mib": 23.8, "limit": "link", "longest_rtt_ms": None}
+    names = {"TESTBED": "recorded", "bdp_mib": 2.62, "limit": "send buffer", "longest_rtt_ms": None}
     table = labs.grade("00-start-here", names)
     assert list(table["Result"]) == ["right", "wrong", "no answer yet"]
     assert [bool(hint) for hint in table["Hint"]] == [False, True, True]

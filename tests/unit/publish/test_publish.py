@@ -17,8 +17,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from labs.cli import publish
 from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
-from labs.publish.execute import read_notebook
+from labs.publish.execute import open_notebook
 from labs.publish.page_parameters import checked_lab, declared, settle
+from labs.read.notebook_file import NotebookFile, notebook_file
 
 PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False  # packets'
 
@@ -30,6 +31,10 @@ def notebook(*cells: str, check: bool = False) -> Any:
         new_markdown_cell(it[3:]) if it.startswith("md:") else new_code_cell(it) for it in cells
     ]
     return new_notebook(cells=[first, second, *rest])
+
+
+def as_file(book: Any) -> NotebookFile:
+    return notebook_file(book, Path("book.ipynb"))
 
 
 def run(folder: Path, book: Any, *words: str) -> int:
@@ -100,9 +105,9 @@ def test_page_folds_the_answer_of_a_solution(tmp_path: Path) -> None:
 
 
 def test_settle_gives_values_the_type_of_the_default() -> None:
-    settled = settle(["RATE_MBIT=0.5", "KERNEL=6.10", "CAPTURE=true"], notebook())
+    settled = settle(["RATE_MBIT=0.5", "KERNEL=6.10", "CAPTURE=true"], as_file(notebook()))
     assert settled == {"RATE_MBIT": 0.5, "KERNEL": "6.10", "CAPTURE": True}
-    assert declared(notebook()) == {"RATE_MBIT": 10, "KERNEL": "6.1", "CAPTURE": False}
+    assert declared(as_file(notebook())) == {"RATE_MBIT": 10, "KERNEL": "6.1", "CAPTURE": False}
 
 
 @pytest.mark.parametrize(
@@ -146,17 +151,16 @@ def test_publish_refuses_what_the_check_would_before_it_loads_anything(
 
 
 def test_checked_lab_is_the_one_that_the_notebook_checks() -> None:
-    assert checked_lab(notebook()) is None
+    assert checked_lab(as_file(notebook())) is None
     book = notebook(check=True)
     book.cells[1].source = 'import labs\n\np = labs.check("./mylab.py", globals())'
-    assert checked_lab(book) == "./mylab.py"
-    others: list[Any] = [[], {}, {"cells": 3}, {"cells": [3]}, {"cells": [{"cell_type": "code"}]}]
-    for other in others:
-        assert checked_lab(other) is None
+    assert checked_lab(as_file(book)) == "./mylab.py"
+    book.cells[1].source = "labs.check("
+    assert checked_lab(as_file(book)) is None
 
 
 def test_settle_leaves_an_unlisted_name_to_the_notebook_s_check() -> None:
-    assert settle(["LOSS_PCT=1"], notebook(check=True)) == {"LOSS_PCT": 1}
+    assert settle(["LOSS_PCT=1"], as_file(notebook(check=True))) == {"LOSS_PCT": 1}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +189,7 @@ def test_read_notebook_refuses_another_file(tmp_path: Path) -> None:
     (tmp_path / "folder.ipynb").mkdir()
     for name in ("a.txt", "folder.ipynb", "missing.ipynb"):
         with pytest.raises(BadInput, match="is not a notebook"):
-            read_notebook(tmp_path / name)
+            open_notebook(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +214,7 @@ def test_read_notebook_refuses_another_file(tmp_path: Path) -> None:
 def test_read_notebook_refuses_other_content(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.ipynb").write_bytes(content)
     with pytest.raises(Damaged) as caught:
-        read_notebook(tmp_path / "a.ipynb")
+        open_notebook(tmp_path / "a.ipynb")
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 
 
@@ -218,12 +222,12 @@ def test_declared_skips_what_is_computed_and_refuses_other_languages() -> None:
     book = notebook()
     cell = next(one for one in book.cells if "parameters" in one.metadata.get("tags", []))
     cell.source += "\nTODAY = date.today()\nPAIR = (1, 2)\n"
-    found = declared(book)
+    found = declared(as_file(book))
     assert (found["TODAY"], found["PAIR"], found["KERNEL"]) == (None, None, "6.1")
     for source in ("%matplotlib inline", "X = 1\0", "X = " + "-" * 100_000 + "1"):
         cell.source = source
-        with pytest.raises(BadInput, match="the cell tagged parameters is not Python"):
-            declared(book)
+        with pytest.raises(BadInput, match="a cell cannot be read"):
+            declared(as_file(book))
 
 
 def test_publish_dry_run_says_what_would_be_done(

@@ -22,7 +22,7 @@ def refused(**changed: object) -> str:
 def test_refusal_names_the_parameter_and_the_recorded_values() -> None:
     assert refused(delay_ms=24) == (
         "no recorded run of `default` with DELAY_MS = 24 (recorded: 22, 26, 30, 200). "
-        'Set TESTBED = "virtual" to run it.'
+        'To run it, set TESTBED = "virtual" (on Linux).'
     )
 
 

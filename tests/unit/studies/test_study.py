@@ -124,6 +124,21 @@ def test_study_refuses_recorded_runs_with_another_link() -> None:
         labs.study(dataclasses.replace(RECORDED, rate_mbit=100))
 
 
+@pytest.mark.usefixtures("kept")
+def test_study_of_several_kernels_has_one_study_each() -> None:
+    found = labs.study(dataclasses.replace(RECORDED, kernel="6.12, 6.1"))
+    assert [one.conditions for one in found.kernels] == [("both",), ()]
+    assert [one.parameters.kernel for one in found.kernels] == ["6.1", "6.12"]
+    assert "kernel = 6.12 (recorded: 6.1.192" in found.kernels[1].lacks.lower()
+    assert found.lacks == ""
+
+
+@pytest.mark.usefixtures("kept")
+def test_study_of_several_kernels_refuses_if_none_has_runs() -> None:
+    with pytest.raises(BadInput, match=r"(?i)kernel = 5\.10 \(recorded: 6\.1\.192"):
+        labs.study(dataclasses.replace(RECORDED, kernel="5.10,7.2"))
+
+
 def test_bar_is_shown_for_runs_that_are_performed(capsys: pytest.CaptureFixture[str]) -> None:
     with Bar("buffers", ["default", "both"]) as bar:
         bar.tell("default", "there already")

@@ -51,6 +51,9 @@ HEADINGS = {
     RECEIVER: "the receiver: the client",
     GOODPUT: "goodput",
 }
+BDP = "BDP"
+LIMITS, LINK_LIMITS = " <b>limits</b>", ": <b>the link limits</b>"
+"""What is written behind the limit that holds."""
 SHORTEST_STEP_S = 0.1
 MOMENTS = 12
 """Rows of the table behind the timeline."""
@@ -65,7 +68,7 @@ def timeline(run: Run) -> Figure:
     The axes of sizes are logarithmic, so slow start is a straight line; zero (an empty receive
     buffer) is not drawn. Lines are the sampler's. Rings mark what `ss` printed at the same moments,
     crosses where it disagrees. The largest size of each buffer and the BDP are dashed lines; the
-    limit that binds in theory is bold. A run without samples, or without a download, gives a figure
+    limit that holds in theory is bold. A run without samples, or without a download, gives a figure
     that says so.
     """
     if not settings_of(run).is_download:
@@ -137,22 +140,30 @@ class _Limit:
     row: int
     name: str
     size: float
-    binds: bool
+    holds: bool
+    said: str
+    """Behind the name of the limit that holds; empty for the others."""
     above: bool
     """Where its words are: above the line, or below."""
 
 
 def _limits(run: Run) -> list[_Limit]:
-    """The limits of each end in theory, and the BDP; the smallest one binds."""
+    """The limits of each end in theory, and the BDP; one of them holds."""
     theory, bdp = expected(run), bdp_bytes(run)
     bound = None if theory is None else theory.bound
+
+    def limit(row: int, name: str, size: float, holds: bool) -> _Limit:
+        is_link = name == BDP
+        said = (LINK_LIMITS if is_link else LIMITS) if holds else ""
+        return _Limit(row, name, size, holds, said, above=not is_link)
+
     sends, receives = send_buffer(run).most_bytes, receive_buffer(run).most_bytes
     found = [
-        _Limit(SENDER, "largest send buffer", sends, bound == SEND_BUFFER, above=True),
-        _Limit(RECEIVER, "largest receive buffer", receives, bound == RECEIVE_WINDOW, above=True),
+        limit(SENDER, "largest send buffer", sends, bound == SEND_BUFFER),
+        limit(RECEIVER, "largest receive buffer", receives, bound == RECEIVE_WINDOW),
     ]
     if bdp:
-        found += [_Limit(row, "BDP", bdp, bound == LINE, above=False) for row in (SENDER, RECEIVER)]
+        found += [limit(row, BDP, bdp, bound == LINE) for row in (SENDER, RECEIVER)]
     return found
 
 
@@ -167,8 +178,8 @@ def _limit(figure: Figure, limit: _Limit, length_s: float) -> None:
             hoverinfo="skip",
             line={
                 "color": BLACK,
-                "dash": "longdash" if limit.name == "BDP" else "dashdot",
-                "width": 2.5 if limit.binds else 1.2,
+                "dash": "longdash" if limit.name == BDP else "dashdot",
+                "width": 2.5 if limit.holds else 1.2,
             },
         ),
         row=limit.row,
@@ -179,7 +190,7 @@ def _limit(figure: Figure, limit: _Limit, length_s: float) -> None:
         xref="paper",
         y=log10(limit.size),
         yref="y" if limit.row == SENDER else f"y{limit.row}",
-        text=f"{limit.name} {size_in_words(limit.size)}" + (" <b>binds</b>" if limit.binds else ""),
+        text=f"{limit.name} {size_in_words(limit.size)}" + limit.said,
         showarrow=False,
         xanchor="right",
         yanchor="bottom" if limit.above else "top",

@@ -48,7 +48,7 @@ def test_judge_names_each_fault_with_its_figure(changes: dict[str, object], says
 
 
 def test_judge_holds_an_unpublished_series_to_no_figure() -> None:
-    odd = measured(release="7.2.13", adv_win_scale_0={"skmem_r": 1, "skmem_rb": 2, "recv_q": 3})
-    assert check.judge(odd, "7.2.13") == ()
-    assert not check.judged("7.2.13")
+    odd = measured(release="6.18.5", adv_win_scale_0={"skmem_r": 1, "skmem_rb": 2, "recv_q": 3})
+    assert check.judge(odd, "6.18.5") == ()
+    assert not check.judged("6.18.5")
     assert [row["expected"] for row in check.compared(odd)] == [200, *[None] * 7]

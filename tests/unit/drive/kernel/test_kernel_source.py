@@ -104,7 +104,7 @@ def test_named_refuses_another_source(tarball: Path, spec: str) -> None:
         named(locate(wanted, tarball), "6.1.192", wanted)
 
 
-def test_offers_are_the_versions_of_madison_newest_first() -> None:
+def test_offers_are_the_versions_of_madison() -> None:
     text = (FIXTURES / "madison-linux-source-6.1.txt").read_text()
     assert offers(text) == (
         "6.1.192-2",
@@ -119,10 +119,10 @@ def test_offers_are_the_versions_of_madison_newest_first() -> None:
 
 def test_offers_leave_out_what_cannot_be_built() -> None:
     candidates = "".join(
-        f"linux-source-6.12 | {version} | mirror trixie/main Sources\n"
-        for version in ("6.12~rc6-1~exp1", "6.12.94-1", "6.12-1~exp1")
+        f"linux-source-7.2 | {version} | mirror sid/main Sources\n"
+        for version in ("7.2~rc7-1~exp1", "7.2.13-1", "7.2-1~exp1")
     )
-    assert offers(candidates) == ("6.12.94-1",)
+    assert offers(candidates) == ("7.2.13-1",)
 
 
 def test_locate_takes_a_tarball_under_the_requested_version(tarball: Path) -> None:
@@ -131,18 +131,19 @@ def test_locate_takes_a_tarball_under_the_requested_version(tarball: Path) -> No
     )
 
 
-def test_locate_takes_a_series_from_the_release_that_has_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_locate_takes_a_series_from_a_release_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(source, "INSTALLED", FIXTURES)
-    own: dict[str, tuple[str, ...]] = {"linux-source-6.12": ("6.12.117-1", "6.12.94-1")}
-    monkeypatch.setattr(source, "_offered", lambda package: own.get(package, ()))
+    monkeypatch.setattr(source, "_offered", lambda: ("6.12.117-1", "6.12.94-1"))
     asked = []
 
-    def offered_by(release: str, package: str) -> tuple[str, ...]:
-        asked.append((release, package))
-        return ("6.1.192-2", "6.1.190-1", "6.1.170-3")
+    def offered_by(release: str) -> tuple[str, ...]:
+        asked.append(release)
+        return {
+            "bookworm": ("6.1.192-2", "6.1.190-1", "6.1.170-3"),
+            "sid": ("6.12.94-1",),
+            "forky": ("7.2.13-1",),
+        }[release]
 
     monkeypatch.setattr(source, "_offered_by", offered_by)
     assert locate(read_kernel_spec("6.12")) == Source(
@@ -152,12 +153,35 @@ def test_locate_takes_a_series_from_the_release_that_has_it(
     assert locate(read_kernel_spec("6.1.170")) == Source(
         "6.1.170-3", "archive", "linux-source-6.1", None, "bookworm"
     )
-    assert asked == [("bookworm", "linux-source-6.1")]
-    with pytest.raises(Missing, match=r"6\.1\.99 is not in the package lists of bookworm\. .*190"):
-        locate(read_kernel_spec("6.1.99"))
+    assert asked == ["bookworm"]
+    asked.clear()
+    assert locate(read_kernel_spec("7.2")).release == "forky"
+    assert asked == ["sid", "forky"]
 
 
-@pytest.mark.parametrize("spec", ["5.10", "7.2", "7.3", "6.2.1-1", "6.13"])
+def test_locate_names_the_versions_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(source, "INSTALLED", FIXTURES)
+    monkeypatch.setattr(source, "_offered", lambda: ("6.12.117-1", "6.1.190-1", "6.1.192-2"))
+    monkeypatch.setattr(source, "_offered_by", lambda release: ("6.12.94-1",))
+    missing = {
+        "6.1.99": (
+            "the source of Linux 6.1.99 is neither in this machine's package lists nor in those of "
+            "bookworm on its mirrors. Available: 6.1.190-1, 6.1.192-2. Build one of these, "
+        ),
+        "7.2": (
+            "the source of Linux 7.2 is neither in this machine's package lists nor in those of "
+            "sid and forky on its mirrors. Available: 6.1.192-2, 6.12.117-1. Build one of these, "
+        ),
+    }
+    for spec, begin in missing.items():
+        with pytest.raises(Missing) as refused:
+            locate(read_kernel_spec(spec))
+        assert str(refused.value).startswith(begin)
+        assert str(refused.value).endswith("labs kernel build --source TARBALL")
+
+
+@pytest.mark.parametrize("spec", ["5.15", "7.3", "6.2.1-1", "6.13"])
 def test_locate_refuses_a_series_that_no_patches_fit_before_apt_is_asked(
     spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +191,7 @@ def test_locate_refuses_a_series_that_no_patches_fit_before_apt_is_asked(
 
 
 def test_locate_takes_a_tarball_of_any_series(tarball: Path) -> None:
-    assert locate(read_kernel_spec("5.10"), tarball).tarball == tarball
+    assert locate(read_kernel_spec("5.15"), tarball).tarball == tarball
 
 
 class Archive(SimpleHTTPRequestHandler):
@@ -201,7 +225,7 @@ def test_lists_of_uses_the_own_mirror_and_refuses_an_unsigned_archive(
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         monkeypatch.setattr(source, "targets", lambda: f"{mirror} trixie main Debian\n")
         with source.lists_of("bookworm") as options:
-            assert source._offered("linux-source-6.1", options) == ()
+            assert source._offered(options) == ()
             folder = Path(next(word for word in options if "lists=" in word).partition("=")[2])
         server.shutdown()
     assert not folder.exists()

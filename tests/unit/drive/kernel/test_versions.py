@@ -96,9 +96,9 @@ def test_check_supported_names_the_series_that_are() -> None:
     for text in (*SERIES, "6.1.192", "6.12.94-1", DIGEST):
         check_supported(read_kernel_spec(text))
     with pytest.raises(BadInput) as refused:
-        check_supported(read_kernel_spec("5.10.1-1"))
+        check_supported(read_kernel_spec("5.15.1-1"))
     assert str(refused.value) == (
-        "cannot build Linux 5.10.1-1: the patches apply to 6.1 and 6.12 only. "
+        "cannot build Linux 5.15.1-1: there are patches for 5.10, 6.1, 6.12, 7.2 only. "
         "Run labs kernel build 6.1"
     )
 

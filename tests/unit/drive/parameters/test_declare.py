@@ -154,6 +154,15 @@ def test_lab_parameters_accept_the_kernel_names_of_the_store(text: str) -> None:
     assert read_kernel_spec(text).text == text
 
 
+def test_kernels_are_the_names_between_commas() -> None:
+    assert LabParameters(kernel="6.1").kernels == ("6.1",)
+    named = LabParameters(kernel="5.10, 6.1.192-2,8a2551657a66 ,6.1.192-2")
+    assert named.kernels == ("5.10", "6.1.192-2", "8a2551657a66")
+    for text in ("6.1,", ",6.1", "6.1,,7.2", "6.1 7.2", "6.1,six"):
+        with pytest.raises(BadInput, match="separated by commas"):
+            LabParameters(kernel=text)
+
+
 @pytest.mark.parametrize("text", ["", "6", "six", "6.1-2", "v6.1", "8a25516", "6.1 "])
 def test_lab_parameters_refuse_other_kernel_names(text: str) -> None:
     with pytest.raises(BadInput):

@@ -24,7 +24,7 @@ class NoRuns:
 
 # The article's own figures where it has one; else by hand from the rate, the delay and the share.
 BY_HAND = {
-    "bdp_mib": 25e6 / 2**20,
+    "bdp_mib": 125e6 * 0.022 / 2**20,
     "longest_rtt_ms": 24.0,
     "httping_ms": 404.2,
     "buffer_mib": 50e6 / 2**20,

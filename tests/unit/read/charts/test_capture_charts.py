@@ -229,4 +229,6 @@ def test_time_to_ack_beside_the_timers() -> None:
     assert figure.data[0].name.endswith("n = 400")  # both parts of 200 answers
     assert chart_of_acks({"off": acks}, direction=None).data[0].name.endswith("n = 600")
     assert [line.x[0] for line in figure.data[1:]] == [40, 200]
-    assert {"40 ms", "200 ms"} <= set(texts(figure))  # include/net/tcp.h TCP_DELACK_MIN and _MAX
+    assert {"40 ms", "200 ms"} <= set(
+        texts(figure)
+    )  # include/net/tcp.h TCP_ATO_MIN, TCP_DELACK_MAX

@@ -49,6 +49,11 @@ def test_judge_says_another_unit_of_time(answer: float, said: str) -> None:
     assert said in judge(exercise("ms"), answer, around((400.0,), 2.0, "")).hint
 
 
+@pytest.mark.parametrize("answer", [3200.0, 50.0])
+def test_judge_of_a_time_speaks_of_no_bits(answer: float) -> None:
+    assert "bits" not in judge(exercise("ms"), answer, around((400.0,), 2.0, "")).hint
+
+
 def test_judge_names_a_known_mistake_before_a_factor() -> None:
     expected = around((400.0,), 2.0, "", Mistake(200.0, "The handshake is missing."))
     assert judge(exercise("ms"), 200.0, expected).hint == "The handshake is missing."

@@ -146,13 +146,22 @@ def test_matching_says_what_is_recorded_instead(
 ) -> None:
     with pytest.raises(BadInput, match=said) as caught:
         match(data, wish("default"), wish("both", **changed))
-    assert str(caught.value).endswith('Set TESTBED = "virtual" to run it.')
+    assert str(caught.value).endswith('To run it, set TESTBED = "virtual" (on Linux).')
     assert "\n" not in str(caught.value)
 
 
 def test_matching_requires_seed_and_memory(data: Path) -> None:
     with pytest.raises(BadInput, match=r"seed = 2 \(recorded: 1\), memory_mib = 8192 "):
         match(data, wish(), seed=2, memory_mib=8192)
+
+
+def test_matching_expects_the_memory_that_a_kernel_gets(tmp_path: Path) -> None:
+    """A kernel since 6.16 gets more than was requested, for its largest buffers."""
+    kernel = {"version": "7.2.13-1", "digest": "0" * 64}
+    name = make_run(tmp_path, inputs(kernel=kernel, memory_mib=5120)).name
+    assert match(tmp_path, wish(), kernel="7.2") == [name]
+    with pytest.raises(BadInput, match=r"memory_mib = 8192 \(recorded: 5120\)"):
+        match(tmp_path, wish(), kernel="7.2", memory_mib=8192)
 
 
 def test_matching_takes_the_newest_kernel(tmp_path: Path) -> None:

@@ -46,11 +46,20 @@ class NotebookFile:
 
 def read_notebook(path: Path) -> NotebookFile:
     """Read a notebook. BadInput if there is no such file, Damaged if it is not a notebook."""
+    return notebook_file(notebook_json(path), path)
+
+
+def notebook_json(path: Path) -> dict[str, Any]:
+    """The JSON of a notebook's file. BadInput if there is none, Damaged if it is no JSON object."""
     if path.suffix != ".ipynb" or not path.is_file():
-        raise BadInput(f"{path} is not a notebook. Name an .ipynb file, or a folder of them")
-    found = read_json(path, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
-    cells = found.get("cells")
-    if not isinstance(cells, list) or found.get("nbformat") != 4:
+        raise BadInput(f"{path} is not a notebook. Name an .ipynb file")
+    return read_json(path, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
+
+
+def notebook_file(found: Mapping[str, Any], path: Path) -> NotebookFile:
+    """The notebook in a JSON object; Damaged if it is not one of format 4."""
+    cells, nbformat = found.get("cells"), found.get("nbformat")
+    if not isinstance(cells, list) or type(nbformat) is not int or nbformat != 4:
         raise Damaged(f"{path} is not a notebook of format 4. {NEXT_STEP}")
     return NotebookFile(path, _handed_out_as(found, path), tuple(_cell(one, path) for one in cells))
 

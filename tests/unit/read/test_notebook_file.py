@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from labs.errors import BadInput, Damaged
-from labs.grading.notebook_file import parameters, read_notebook
+from labs.read.notebook_file import parameters, read_notebook
 from tests.student_work import NOTEBOOKS
 
 CELL: dict[str, Any] = {"cell_type": "code", "source": "a = 1", "metadata": {"tags": ["answer"]}}

@@ -1,0 +1,74 @@
+"""What a receive buffer is divided into at each packet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plotly.graph_objects import Figure, Scatter
+
+from labs.experiments.windows.charts.packet_lines import BUFFER, BY_PACKET, line, spread
+from labs.experiments.windows.memory_budget import budget
+from labs.read.charts.style import BLUE, GREEN, GRID, ORANGE, SKY, dressed, nothing
+from labs.read.display.format import in_digits
+from labs.read.display.provenance import of_run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from labs.read.runs.run import Run
+
+PARTS = {
+    "payload_bytes": ("payload (Recv-Q)", GREEN),
+    "structures_bytes": ("sk_buff and skb_shared_info", BLUE),
+    "unused_bytes": ("unused rest of the packets' buffers", SKY),
+    "promised_bytes": ("promised window", ORANGE),
+    "free_bytes": ("free", GRID),
+}
+"""The parts of a buffer from the bottom: column, name and colour."""
+
+
+def by_part(run: Run) -> Figure:
+    """The parts of a receive buffer at each packet, one on top of the other.
+
+    Where the promised window ends above the buffer, the receiver has promised memory that it does
+    not have, even if the packets to come needed no memory besides their payload.
+    """
+    title = f"What the receive buffer holds: {run.condition}"
+    table = budget(run)
+    if table.empty:
+        return nothing(title, "no data packet arrived in this run", of_run(run))
+    figure = Figure(
+        [
+            Scatter(
+                x=table["packet"].tolist(),
+                y=table[column].tolist(),
+                mode="lines",
+                stackgroup="parts",
+                name=name,
+                line={"width": 2, "color": colour},
+                fillcolor=colour,
+                hovertemplate="%{y:,} bytes<extra>" + name + "</extra>",
+            )
+            for column, (name, colour) in PARTS.items()
+        ]
+    )
+    figure.add_trace(line(table, BUFFER))
+    figure.update_xaxes(title=BY_PACKET.title)
+    figure.update_yaxes(title="bytes", rangemode="tozero", tickformat=",")
+    figure.update_layout(hovermode="x unified")
+    names = {column: f"{name}, bytes" for column, (name, _) in PARTS.items()}
+    return dressed(
+        figure,
+        title=title,
+        caption=of_run(run),
+        height=480,
+        tell=_tell(table),
+        table=spread(table)[["packet", *names]].rename(columns=names),
+    )
+
+
+def _tell(table: DataFrame) -> str:
+    """The text alternative: the parts at the last packet."""
+    last = table.iloc[-1]
+    said = ", ".join(f"{name} {in_digits(last[column])}" for column, (name, _) in PARTS.items())
+    return f"At packet {int(last['packet']):,}, in bytes: {said}."

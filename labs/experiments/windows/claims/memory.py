@@ -1,0 +1,169 @@
+"""Claims about the memory of a receive buffer: drops, coalescing, collapsing, metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from labs.experiments.windows.packets import packets
+from labs.read.claims.judge import compared, not_judged
+from labs.read.claims.verdict import HOLDS, WRONG, Finding
+from labs.read.display.format import in_digits
+from labs.read.theory.receive_window_kernels import SHARED_INFO_BYTES, SK_BUFF_BYTES
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from labs.read.claims.evidence import Evidence
+    from labs.read.claims.ledger import Claim
+
+DOUBLED = (1.8, 2.2)
+"""The ratio of two retransmission timeouts that counts as doubled: the timer has ticks."""
+
+
+def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
+    """How many packets are dropped, and the window that is open at the first drop."""
+    name = claim.conditions[0]
+    row, table = seen.row(name), packets(seen.run(name))
+    dropped = table[table["dropped"].fillna(0) > 0]
+    if dropped.empty:
+        return Finding(
+            verdict=WRONG, measured={"dropped": 0}, reason=f"nothing is dropped: {_use(row)}"
+        )
+    before = table.loc[max(0, dropped.index[0] - 1)]
+    measured = {
+        "dropped": float(row["rcv_q_drop"]),
+        "window left": float(before["window_left_bytes"]),
+    }
+    left = claim.without(["dropped"])
+    found = compared(left, {"window left": measured["window left"]}, None, seen)
+    said = (
+        f"the first drop is packet {int(dropped['packet'].iloc[0])}, with a window of "
+        f"{in_digits(before['window_left_bytes'])} bytes; {row['dropped_in_window']} of "
+        f"{len(dropped)} dropped packets fit the window; {_backoff(dropped)}. "
+        f"{_counted(claim, row)}"
+    )
+    return Finding(
+        verdict=found.verdict,
+        factor=found.factor,
+        measured=measured,
+        reason=f"{said}. {found.reason}",
+    )
+
+
+def _backoff(dropped: DataFrame) -> str:
+    """Whether the intervals between the retransmissions of the first dropped packet double."""
+    again = dropped[dropped["seq"] == dropped["seq"].min()]
+    times = again["time_s"].tolist()
+    waits = [later - one for one, later in pairwise(times)]
+    ratios = [later / one for one, later in pairwise(waits) if one > 0]
+    doubled = sum(DOUBLED[0] <= ratio <= DOUBLED[1] for ratio in ratios)
+    return (
+        f"the first of them is retransmitted {len(again) - 1} times in "
+        f"{times[-1] - times[0]:.1f} s; {doubled} of {len(ratios)} intervals are twice the "
+        "one before"
+    )
+
+
+def _counted(claim: Claim, row: Mapping[str, Any]) -> str:
+    """How long the sender has to retransmit until TCPRcvQDrop is the article's."""
+    wanted, counted = int(claim.figures["dropped"]), int(row["rcv_q_drop"])
+    said = f"TCPRcvQDrop is {counted} at the end; each retransmission of that packet adds 1"
+    if counted < wanted:
+        said += f", and {wanted} is reached if the run is longer (duration_s)"
+    return said
+
+
+def _use(row: Mapping[str, Any]) -> str:
+    """The memory in use at most, beside the buffer."""
+    return (
+        f"at most {in_digits(row['skmem_r_max'])} of {in_digits(row['skmem_rb'])} bytes are in use"
+    )
+
+
+def coalesced_then_collapsed(claim: Claim, seen: Evidence) -> Finding:
+    """What coalescing saves, and the packet at which the queue is first collapsed."""
+    name = claim.conditions[0]
+    row, table = seen.row(name), packets(seen.run(name))
+    collapsed = table[table["collapsed"].fillna(0) > 0]
+    saved = (
+        f"{row['coalesced']} packets are coalesced: a packet needs "
+        f"{in_digits(row['metadata_bytes'])} bytes besides its payload on average, instead of "
+        f"{in_digits(row['first_metadata_bytes'])} like the first one"
+    )
+    if collapsed.empty:
+        return Finding(
+            verdict=WRONG,
+            measured={"collapses": 0},
+            reason=f"{saved}. Nothing is collapsed: {_use(row)}",
+        )
+    measured = {"first collapse at": float(collapsed["packet"].iloc[0])}
+    found = compared(claim, measured, None, seen)
+    return Finding(
+        verdict=found.verdict,
+        factor=found.factor,
+        measured=measured,
+        reason=f"{saved}. The queue is collapsed {len(collapsed)} times, {_use(row)}. "
+        f"{found.reason}",
+    )
+
+
+def collapsed_by_small_packets(claim: Claim, seen: Evidence) -> Finding:
+    """How often small packets collapse the queue, and what rcv_ssthresh does each time."""
+    name = claim.conditions[0]
+    row, table = seen.row(name), packets(seen.run(name))
+    at = [int(place) for place in table.index[table["collapsed"].fillna(0) > 0]]
+    before = [float(table["rcv_ssthresh_bytes"].iloc[max(0, place - 1)]) for place in at]
+    after = [float(table["rcv_ssthresh_bytes"].iloc[place]) for place in at]
+    falls = sum(new < old for old, new in zip(before, after, strict=True))
+    reason = (
+        f"the first packet needs {in_digits(row['first_metadata_bytes'])} bytes besides its "
+        f"{in_digits(float(table['payload_bytes'].iloc[0]))} bytes of payload; the "
+        f"queue is collapsed {len(at)} times (TCPRcvCollapsed: "
+        f"{row['collapsed']}), {row['coalesced']} packets are coalesced; rcv_ssthresh falls at "
+        f"{falls} of the collapses"
+    )
+    if at:
+        lowest = min(after)
+        reason += f", from {in_digits(max(before))} to {in_digits(lowest)} bytes"
+    return Finding(
+        verdict=HOLDS if len(at) > 1 and falls else WRONG,
+        measured={"collapses": len(at), "rcv_ssthresh falls": falls},
+        reason=reason,
+    )
+
+
+def metadata_per_packet(claim: Claim, seen: Evidence) -> Finding:
+    """The memory of the first packet besides its payload, and the two structures in it."""
+    row = seen.row(claim.conditions[0])
+    if row["first_metadata_bytes"] is None:
+        return not_judged("no packet was accepted")
+    structures = SK_BUFF_BYTES + SHARED_INFO_BYTES
+    besides = int(row["first_metadata_bytes"])
+    found = compared(claim, {"": float(structures)}, None, seen)
+    return Finding(
+        verdict=found.verdict if besides >= structures else WRONG,
+        factor=found.factor,
+        measured=float(structures),
+        reason=f"the first packet needs {in_digits(besides)} bytes besides its payload: "
+        f"{SK_BUFF_BYTES} for struct sk_buff, {SHARED_INFO_BYTES} for struct skb_shared_info, and "
+        f"{in_digits(besides - structures)} of its buffer that stay unused. {found.reason}",
+    )
+
+
+def whole_buffer_as_window(claim: Claim, seen: Evidence) -> Finding:
+    """Whether the buffer overflows with tcp_adv_win_scale = 0: over budget, collapsed, dropped."""
+    row = seen.row(claim.conditions[0])
+    measured = {
+        "above the budget": float(row["overshoot_bytes"]),
+        "collapsed": float(row["collapsed"]),
+        "dropped": float(row["rcv_q_drop"]),
+    }
+    reason = (
+        f"{_use(row)}; the first window is {in_digits(row['window_max_bytes'])} bytes at most, and "
+        f"{row['payload_pct']:.1f} % of the buffer become payload"
+    )
+    return Finding(
+        verdict=HOLDS if all(measured.values()) else WRONG, measured=measured, reason=reason
+    )

@@ -1,0 +1,96 @@
+"""A study of the lab `windows` in sentences, as Markdown that contains the figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas
+
+from labs.experiments.windows.packets import packets
+from labs.experiments.windows.results import results
+from labs.experiments.windows.round_trips import round_trips
+from labs.read.display.format import in_digits, size_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pandas import DataFrame
+
+    from labs.experiments.windows.parameters import Windows
+    from labs.read.runs.run import Run
+
+
+def describe(table: DataFrame) -> str:
+    """One line per run: memory, data, window and drops."""
+    return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in table.to_dict("records"))
+
+
+def _one(row: Mapping[Any, Any]) -> str:
+    said = (
+        f"{in_digits(row['recv_q'])} bytes of data in {in_digits(row['skmem_r'])} bytes of memory, "
+        f"{_over(row['overshoot_bytes'], row['skmem_rb'])}; the largest window is "
+        f"{size_in_words(row['window_max_bytes'])}"
+    )
+    events = [
+        f"{in_digits(row[name])} {words}"
+        for name, words in (
+            ("coalesced", "coalesced"),
+            ("collapsed", "collapsed"),
+            ("rcv_q_drop", "dropped"),
+        )
+        if row[name]
+    ]
+    if events:
+        said += f"; {', '.join(events)}"
+    if row["dropped_in_window"]:
+        said += f" ({in_digits(row['dropped_in_window'])} although the window was open)"
+    return f"{said}. Note: {row['notes']}." if row.get("notes") else f"{said}."
+
+
+def _over(overshoot: float, buffer: float) -> str:
+    if not overshoot:
+        return f"of a buffer of {in_digits(buffer)}"
+    return f"up to {in_digits(overshoot)} above the buffer of {in_digits(buffer)}"
+
+
+def describe_run(run: Run) -> str:
+    """One run: its end, its events, and how well the window was predicted."""
+    found, table = results(run), packets(run)
+    values = {name: value for name, value in vars(found).items() if name != "notes"}
+    said = f"**{found.packets} packets** with data arrived: {_one(values)}"
+    collapsed = table[table["collapsed"].fillna(0) > 0]
+    if len(collapsed):
+        said += f" The queue is first collapsed at packet {int(collapsed['packet'].iloc[0])}."
+    if found.predicted_equal_pct is not None:
+        said += (
+            f" The predicted window is equal to the one on the wire at "
+            f"{found.predicted_equal_pct:.3g} % of the packets; the largest deviation is "
+            f"{in_digits(found.deviation_bytes or 0)} bytes."
+        )
+    return said
+
+
+def findings(runs: Mapping[str, Run], parameters: Windows) -> dict[str, Any]:
+    """The results of a study beyond one row per run: the window by round trip, by condition.
+    `runs` are those of a study by condition."""
+    return {"round_trips": {name: _opened(run) for name, run in runs.items()}}
+
+
+def _opened(run: Run) -> list[dict[str, int | None]]:
+    return [
+        {str(name): None if pandas.isna(value) else int(value) for name, value in row.items()}
+        for row in round_trips(run).to_dict("records")
+    ]
+
+
+def remarks(table: DataFrame) -> list[str]:
+    """Remarks on the results as a whole: the share of packets with the predicted window."""
+    known = table[table["predicted_equal_pct"].notna()]
+    if known.empty:
+        return []
+    worst = max(known.to_dict("records"), key=lambda row: row["deviation_bytes"])
+    least = known["predicted_equal_pct"].min()
+    return [
+        f"predicted window: equal to the one on the wire at {least:.3g} % of the packets or more; "
+        f"largest deviation {in_digits(worst['deviation_bytes'])} bytes ({worst['condition']})"
+    ]

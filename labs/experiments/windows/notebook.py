@@ -1,0 +1,102 @@
+"""What a notebook calls as `labs.windows.NAME`, besides the study and the charts: tables of
+packets, of the parts of a buffer, of round trips, and one row per kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from labs.errors import BadInput
+from labs.experiments.windows.charts.budget import PARTS
+from labs.experiments.windows.memory_budget import budget
+from labs.experiments.windows.packets import RECEIVER, packets
+from labs.experiments.windows.round_trips import round_trips
+from labs.read import capture
+from labs.read.display.format import SHOWN_DIGITS
+from labs.read.display.rich_output import Table
+from labs.read.theory.windows import granted_bytes, series
+
+if TYPE_CHECKING:
+    from labs.read.lab import Study
+    from labs.read.runs.run import Run
+
+__all__ = ["budget_at", "by_kernel", "granted_bytes", "packets", "rounds", "same_packets"]
+
+KERNEL_COLUMNS = {
+    "condition": "Condition",
+    "kernel": "Linux",
+    "recv_q": "Data queued (bytes)",
+    "payload_pct": "Payload share of the buffer (%)",
+    "metadata_bytes": "Metadata per packet (bytes)",
+    "overshoot_bytes": "Above the buffer (bytes)",
+    "dropped_in_window": "Dropped with an open window",
+    "window_max_bytes": "Largest window (bytes)",
+}
+
+
+def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
+    """One row per condition and kernel: the memory of packets, what becomes payload, what is lost.
+
+    Studies without runs are left out.
+    """
+    rows = [
+        {KERNEL_COLUMNS[name]: row[name] for name in KERNEL_COLUMNS}
+        for study in studies
+        if study.runs
+        for row in study.results().to_dict("records")
+        if not conditions or row["condition"] in conditions
+    ]
+    rows.sort(key=lambda row: (row["Condition"], series(str(row["Linux"]))))
+    return Table(rows, columns=list(KERNEL_COLUMNS.values()))
+
+
+def budget_at(run: Run, *numbers: int) -> Table:
+    """The parts of the receive buffer after packets with these numbers, in bytes; a packet below 1
+    counts from the end. BadInput for a number that no packet has."""
+    table = budget(run)
+    count = len(table)
+    for number in numbers:
+        if not (-count <= number < 0 or 1 <= number <= count):
+            raise BadInput(f"there is no packet {number}. Allowed: 1 to {count}, or -{count} to -1")
+    chosen = table.iloc[[number - 1 if number > 0 else count + number for number in numbers]]
+    return Table(
+        {
+            "Packet": chosen["packet"].tolist(),
+            **{f"{name}, bytes": chosen[column].tolist() for column, (name, _) in PARTS.items()},
+            "buffer (skmem_rb), bytes": chosen["rcvbuf_bytes"].tolist(),
+        }
+    )
+
+
+def rounds(run: Run) -> Table:
+    """One row per round trip: packets, payload, the largest window offered, and its updates."""
+    found = round_trips(run)
+    return Table(
+        {
+            "Round trip": found["round_trip"].tolist(),
+            "Packets": found["packets"].tolist(),
+            "Payload accepted (bytes)": found["payload_bytes"].tolist(),
+            "Largest window (bytes)": found["window_bytes"].tolist(),
+            "rcv_ssthresh (bytes)": found["rcv_ssthresh_bytes"].tolist(),
+            "Window updates": found["updates"].tolist(),
+        }
+    )
+
+
+ON_THE_WIRE = ("time_ns", "direction", "flags", "seq_rel", "ack_rel", "window", "payload_bytes")
+
+
+def same_packets(one: Run, other: Run) -> Table:
+    """Whether two runs have the same packets on the wire: their numbers, those that differ in
+    anything, and whether the captures are the same file."""
+    name = f"{RECEIVER}/capture.pcap"
+    first, second = (capture.read(run.file(name))[list(ON_THE_WIRE)] for run in (one, other))
+    shorter = min(len(first), len(second))
+    differ = (first[:shorter].to_numpy() != second[:shorter].to_numpy()).any(axis=1)
+    return Table(
+        {
+            "Condition": [one.condition, other.condition],
+            "Packets": [len(first), len(second)],
+            "Different packets": [int(differ.sum())] * 2,
+            "Capture, sha256": [run.seal.files[name][:SHOWN_DIGITS] for run in (one, other)],
+        }
+    )

@@ -1,0 +1,306 @@
+"""One row per data segment of a run: the receiver's memory, the window on the wire, the prediction.
+
+Three sources meet here: the receiver's samples of its own socket, one after each segment; the
+capture; and the simulation of labs/read/theory/receive_window_steps.py, which is fed with the
+arrivals and knows nothing of what the receiver did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy
+import pandas
+
+from labs.drive.condition import read_settings
+from labs.drive.units import SECOND_NS
+from labs.errors import Damaged
+from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, Settings
+from labs.read import capture
+from labs.read.capture.segment_table import ACK, PSH, SYN
+from labs.read.parse.socket_samples import SocketSample, samples
+from labs.read.runs.raw_files import as_text
+from labs.read.theory.receive_window import TIMESTAMP_BYTES, Setup
+from labs.read.theory.receive_window_kernels import SK_BUFF_BYTES, rules
+from labs.read.theory.receive_window_steps import Read, Segment, steps
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+    from labs.read.runs.run import Run
+
+Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
+RECEIVER = "server"
+VIRTUAL = "virtual"
+KEPT_TABLES = 64
+TOGETHER_NS = 100_000
+"""Segments that arrive at smaller intervals were sent at once."""
+DEFAULT_SCALE = 1
+"""net.ipv4.tcp_adv_win_scale."""
+HZ = 250
+"""Of Debian's kernels; used if a run does not say it."""
+MEMORY = {
+    "rcvbuf": "rcvbuf_bytes",
+    "rmem_alloc": "rmem_bytes",
+    "bytes_received": "received_bytes",
+    "rcvq_bytes": "recv_q_bytes",
+    "rcv_ssthresh": "rcv_ssthresh_bytes",
+    "rcv_wnd": "rcv_wnd_bytes",
+    "read_bytes": "read_bytes",
+}
+"""Columns of the samples, and their names here."""
+MARKS = {
+    "coalesced": ("TCPRcvCoalesce",),
+    "collapsed": ("TCPRcvCollapsed",),
+    "dropped": ("TCPRcvQDrop", "TCPOFODrop", "TCPZeroWindowDrop", "BeyondWindow"),
+}
+"""Marks, and the counters whose rise they are."""
+
+
+@lru_cache(maxsize=KEPT_TABLES)
+def packets(run: Run) -> DataFrame:
+    """One row per data segment that arrived.
+
+    packet                        its number, from 1
+    time_s                        since the first of them arrived
+    seq, payload_bytes            its first byte, relative to the connection, and its length
+    push                          it has the flag PSH
+    window_left_bytes             what the sender may still send: the right edge that the last ACK
+                                  before the next segment offers, less the highest byte received
+    acked_bytes                   how much that ACK acknowledges
+    rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, received_bytes,
+    read_bytes                    the receiver's sample after the segment; missing if there was none
+                                  before the next segment
+    coalesced, collapsed, dropped rises of the counters in MARKS since the last sample; a segment
+                                  that was not kept is dropped, also where no counter tells (beyond
+                                  the window, until 6.16)
+    predicted_...                 the same columns by the simulation
+    predicted_skbs, predicted_out_of_order_bytes
+                                  skbs in the queues, and the payload that waits out of order
+    """
+    segments = capture.read(run.file(f"{RECEIVER}/capture.pcap"))
+    table = arrivals(segments)
+    table = table.join(sampled(run, len(table)))
+    table["dropped"] = table["dropped"].mask(unkept(table) & (table["dropped"] == 0), 1)
+    table = table.join(window_on_the_wire(segments, table, return_ns(run)))
+    return table.join(predicted(run, segments, table))
+
+
+def settings_of(run: Run) -> Settings:
+    """The settings of a run's condition."""
+    return read_settings(Settings, run.condition_asked.settings)
+
+
+def samples_of(run: Run) -> tuple[SocketSample, ...]:
+    """The samples that the receiver took of its socket."""
+    return run.read(f"{RECEIVER}/samples.csv", as_text(samples))
+
+
+def arrivals(segments: DataFrame) -> DataFrame:
+    """The data segments that arrived, in their order."""
+    data = segments[(segments["direction"] == 0) & (segments["payload_bytes"] > 0)]
+    if data.empty:
+        raise Damaged("the capture has no data segment")
+    time_ns = data["time_ns"].to_numpy()
+    return pandas.DataFrame(
+        {
+            "packet": numpy.arange(1, len(data) + 1),
+            "time_ns": time_ns,
+            "time_s": (time_ns - time_ns[0]) / SECOND_NS,
+            "seq": data["seq_rel"].to_numpy(),
+            "payload_bytes": data["payload_bytes"].to_numpy(),
+            "push": (data["flags"].to_numpy() & PSH) != 0,
+        }
+    )
+
+
+def return_ns(run: Run) -> int:
+    """How much later the capture has the receiver's ACKs than the receiver sent them.
+
+    Packets of the loopback device are captured where they arrive, after netem.
+    """
+    if settings_of(run).path != LOOPBACK:
+        return 0
+    return round(run.condition_asked.link.delay_ms / 2 * 1e6)
+
+
+def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) -> DataFrame:
+    """The last window that the receiver offered before each next segment, and what it
+    acknowledged.
+
+    An ACK belongs to the last segment that arrived before it was sent. On its way it may have
+    waited for other packets; so its number decides, if the segment after would have raised it.
+    """
+    back = segments[(segments["direction"] == 1) & ((segments["flags"] & ACK) != 0)]
+    ack = back["ack_rel"].to_numpy()
+    edge = ack + back["window_bytes"].to_numpy()
+    arrived_ns = table["time_ns"].to_numpy()
+    expected = expected_next(table)
+    place = numpy.searchsorted(arrived_ns, back["time_ns"].to_numpy() - return_ns, "right") - 1
+    first = numpy.searchsorted(expected, ack, "left")
+    last = numpy.searchsorted(expected, ack, "right") - 1
+    place = numpy.where(ack > 1, numpy.clip(place, first, numpy.maximum(first, last)), -1)
+    place = numpy.maximum.accumulate(place)
+    last_ack = numpy.searchsorted(place, numpy.arange(len(table)), "right") - 1
+    if (last_ack < 0).any():
+        raise Damaged("the capture has data before the first segment of the receiver")
+    end = (table["seq"] + table["payload_bytes"]).to_numpy()
+    return pandas.DataFrame(
+        {
+            "window_left_bytes": edge[last_ack] - numpy.maximum.accumulate(end),
+            "acked_bytes": ack[last_ack] - 1,
+        }
+    )
+
+
+def expected_next(table: DataFrame) -> Array:
+    """The number that the receiver expects after each segment: by its samples, or, without them, if
+    it dropped none."""
+    if pandas.notna(table["received_bytes"].iloc[0]):
+        return (table["received_bytes"].ffill() + 1).to_numpy(numpy.int64)
+    found, expected = [], 1
+    for seq, length in zip(table["seq"], table["payload_bytes"], strict=True):
+        if seq <= expected:
+            expected = max(expected, seq + length)
+        found.append(expected)
+    return numpy.array(found)
+
+
+def sampled(run: Run, count: int) -> DataFrame:
+    """The receiver's sample after each of `count` segments, and the counters' rises."""
+    found = samples_of(run)
+    memory = pandas.DataFrame({"packet": [one.data_segs_in for one in found]})
+    for name, column in MEMORY.items():
+        memory[column] = [getattr(one, name) for one in found]
+    for mark, counters in MARKS.items():
+        totals = [sum(one.counters.get(name) or 0 for name in counters) for one in found]
+        memory[mark] = numpy.diff(totals, prepend=totals[:1])
+    memory = memory[memory["packet"] > 0].drop_duplicates("packet").set_index("packet")
+    return memory.reindex(range(1, count + 1)).reset_index(drop=True).astype("Int64")
+
+
+def unkept(table: DataFrame) -> Series[bool]:
+    """Segments of new data that the receiver did not keep: neither its data nor its memory grew."""
+    end = (table["seq"] + table["payload_bytes"]).to_numpy()
+    new = end > numpy.append(1, expected_next(table)[:-1])
+    grown = table[["received_bytes", "rmem_bytes"]].ffill().diff().fillna(1) > 0
+    found: Series[bool] = ~grown.any(axis="columns") & new & table["rmem_bytes"].notna()
+    return found
+
+
+def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
+    """The receiver before data arrives: its settings, and what its SYN-ACK announced.
+
+    On machines the device's driver decides how much memory a segment takes: there the first sample
+    says it. In virtual time it is the kernel's own rule.
+    """
+    settings = settings_of(run)
+    syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
+    if syn.empty:
+        raise Damaged("the capture has no SYN of the receiver")
+    granted = samples_of(run)[0].rcvbuf
+    rmem = [int(word) for word in run.sysctl(RECEIVER, "net.ipv4.tcp_rmem").split()]
+    on_listener = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == LISTEN
+    on_accepted = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == ACCEPT
+    return Setup(
+        rules=rules(run.kernel.release),
+        listen_rcvbuf_bytes=granted if on_listener else rmem[1],
+        listen_locked=on_listener,
+        accept_rcvbuf_bytes=granted if on_accepted else None,
+        mss_bytes=int(syn["mss"].iloc[0]),
+        timestamps=bool((syn["tsval"] >= 0).iloc[0]),
+        adv_win_scale=DEFAULT_SCALE if settings.adv_win_scale is None else settings.adv_win_scale,
+        rmem_max_bytes=rmem[2],
+        initrwnd_segments=settings.initrwnd,
+        quickack=settings.quickack,
+        head_bytes=None if run.testbed == VIRTUAL else head_bytes(table),
+        rtt_ms=run.condition_asked.link.delay_ms,
+        hz=run.kernel.hz or HZ,
+    )
+
+
+def reads_of(run: Run) -> Iterator[Read]:
+    """The program's reads: from its first sample on, which it takes right after accepting."""
+    settings = settings_of(run)
+    reads, found = settings.reads, samples_of(run)
+    if not reads.read_bytes:
+        return
+    at_ns = found[0].time_ns + reads.after_ms * 1_000_000
+    while at_ns <= found[-1].time_ns + SECOND_NS:
+        yield Read(at_ns, reads.read_bytes)
+        at_ns += reads.every_us * 1000
+
+
+def sent_alone(table: DataFrame, full_bytes: int) -> Array:
+    """Which segments were packets of their own, and not parts of a large one (GSO), as far as
+    their arrival tells: those without a neighbour, and small ones that do not end a large one."""
+    length, seq, time_ns = (table[name].to_numpy() for name in ("payload_bytes", "seq", "time_ns"))
+    follows = (seq[1:] == (seq + length)[:-1]) & (numpy.diff(time_ns) < TOGETHER_NS)
+    ends_large = numpy.append(False, follows & (length[:-1] == full_bytes))
+    begins_large = numpy.append(follows, False) & (length == full_bytes)
+    found: Array = ~(ends_large | begins_large)
+    return found
+
+
+def head_bytes(table: DataFrame) -> int | None:
+    """The head of the first segment's skb: its memory without payload and struct sk_buff."""
+    memory = table["rmem_bytes"].iloc[0]
+    if pandas.isna(memory):
+        return None
+    return int(memory) - int(table["payload_bytes"].iloc[0]) - SK_BUFF_BYTES
+
+
+def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
+    """The simulation's rows for the same arrivals."""
+    setup = setup_of(run, segments, table)
+    fed = [
+        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push), alone=bool(alone))
+        for time_ns, seq, payload_bytes, push, alone in zip(
+            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")),
+            sent_alone(table, setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0))
+            & (settings_of(run).path == LOOPBACK),
+            strict=True,
+        )
+    ]
+    highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
+    until_ns = int(segments["time_ns"].max()) - return_ns(run)
+    found = list(steps(setup, fed, reads_of(run), until_ns=until_ns))
+    return pandas.DataFrame(
+        {
+            "predicted_window_left_bytes": [
+                one.right_edge - end for one, end in zip(found, highest, strict=True)
+            ],
+            "predicted_acked_bytes": [one.ack - 1 for one in found],
+            "predicted_rmem_bytes": [one.rmem_bytes for one in found],
+            "predicted_recv_q_bytes": [one.recv_q_bytes for one in found],
+            "predicted_rcvbuf_bytes": [one.rcvbuf_bytes for one in found],
+            "predicted_rcv_ssthresh_bytes": [one.rcv_ssthresh_bytes for one in found],
+            "predicted_coalesced": [one.coalesced for one in found],
+            "predicted_collapsed": [one.collapsed for one in found],
+            "predicted_fate": [one.fate.name for one in found],
+            "predicted_skbs": [one.skbs for one in found],
+            "predicted_out_of_order_bytes": [one.out_of_order_bytes for one in found],
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How often the predicted window equals the one on the wire, and how far it is off at most."""
+
+    packets: int
+    equal: int
+    largest_bytes: int
+
+    @property
+    def equal_pct(self) -> float:
+        return 100 * self.equal / self.packets
+
+
+def agreement(table: DataFrame) -> Agreement:
+    """The prediction of a run's packets against the wire."""
+    off = (table["predicted_window_left_bytes"] - table["window_left_bytes"]).abs()
+    return Agreement(len(table), int((off == 0).sum()), int(off.max()))

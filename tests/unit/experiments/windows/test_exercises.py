@@ -1,0 +1,58 @@
+"""The right answers of the exercises about receive buffers, with runs and without any."""
+
+from __future__ import annotations
+
+import pytest
+
+from labs.catalog import find
+from labs.drive.parameters.declare import Scalar
+from labs.experiments.windows.exercises import EXERCISES
+from labs.grading.run_evidence import RunEvidence
+from labs.read.exercises.exercise import Evidence
+from labs.read.runs.run import Run
+from tests.real_runs import windows_run
+
+
+class NoRuns:
+    """The evidence of somebody who has neither runs nor recorded data."""
+
+    kernel = "6.1"
+
+    def run(self, condition: str, **parameters: Scalar) -> Run | None:
+        return None
+
+
+class OwnRuns(NoRuns):
+    """The evidence of somebody who has the run of the article."""
+
+    def run(self, condition: str, **parameters: Scalar) -> Run | None:
+        return windows_run(condition)
+
+
+# SO_RCVBUF doubles; 28 packets of 2,304 bytes are 64,512 of 65,536, so that a 29th is accepted;
+# 7/8 of 48 KiB; retransmissions after 1.3, 2.6, 5.2, 10.4, 20.8, 41.6 s, and the first drop.
+BY_HAND = {
+    "granted_bytes": 200_000,
+    "accepted_packets": 29,
+    "scaled_window_bytes": 43_008,
+    "dropped_packets": 7,
+}
+
+
+@pytest.mark.parametrize("evidence", [NoRuns(), OwnRuns(), RunEvidence(find("windows"), "6.1", ())])
+def test_expected_is_the_value_by_hand(evidence: Evidence) -> None:
+    for one in EXERCISES:
+        found = one.expected(evidence)
+        assert found.low <= BY_HAND[one.name] <= found.high, one.name
+
+
+def test_no_mistake_is_a_right_answer() -> None:
+    for one in EXERCISES:
+        found = one.expected(NoRuns())
+        for mistake in found.mistakes:
+            assert not found.low <= float(mistake.value) <= found.high, one.name
+
+
+def test_expected_drops_name_the_run_that_shows_them() -> None:
+    (drops,) = [one for one in EXERCISES if one.name == "dropped_packets"]
+    assert windows_run("article-scale0").name in drops.expected(OwnRuns()).checked

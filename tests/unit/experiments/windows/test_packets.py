@@ -1,0 +1,184 @@
+"""The table of packets, on recorded runs of each kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from pathlib import Path
+
+import numpy
+import pytest
+from pandas import DataFrame
+
+from labs.errors import Damaged
+from labs.experiments.windows.budget import PARTS, budget
+from labs.experiments.windows.packets import (
+    agreement,
+    arrivals,
+    packets,
+    samples_of,
+    sent_alone,
+    setup_of,
+    window_on_the_wire,
+)
+from labs.read import capture
+from tests.real_runs import FOLDER, real
+
+RUNS = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("windows-*.tar.xz"))
+COUNTERS = {"coalesced": "TCPRcvCoalesce", "collapsed": "TCPRcvCollapsed"}
+
+
+@cache
+def table(name: str) -> DataFrame:
+    return packets(real(name))
+
+
+def test_recorded_runs_of_each_kernel() -> None:
+    kernels = {name.split("-")[1] for name in RUNS}
+    assert kernels == {"5.10", "6.1", "6.12", "7.2"}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_packets_predicted_window_equals_the_wire(name: str) -> None:
+    """To the byte, for each packet. The prediction is not fed with anything that the receiver
+    sent; what it is fed with, arrivals and reads, is equal by construction."""
+    found = agreement(table(name))
+    assert (found.equal, found.largest_bytes) == (found.packets, 0)
+    assert found.equal_pct == 100
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_packets_predicted_memory_equals_the_samples(name: str) -> None:
+    """The simulation has the memory, the queue and rcv_ssthresh of the kernel as well, wherever the
+    receiver looked after a segment and before the next one."""
+    seen = table(name).dropna(subset=["rmem_bytes"])
+    assert len(seen) > 0.8 * len(table(name))
+    for column in ("rcvbuf", "rmem", "recv_q", "rcv_ssthresh"):
+        assert (seen[f"predicted_{column}_bytes"] == seen[f"{column}_bytes"]).all(), column
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_packets_marks_are_the_counters(name: str) -> None:
+    """All of them up to the last captured segment; the receiver may have seen another one after
+    it. The simulation has each of them at the same packet."""
+    found = table(name)
+    last = [one for one in samples_of(real(name)) if one.data_segs_in <= len(found)][-1]
+    for mark, counter in COUNTERS.items():
+        assert found[mark].sum() == last.counters[counter]
+        if found["rmem_bytes"].notna().all():
+            assert (found[mark] == found[f"predicted_{mark}"]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "rmem_bytes", "recv_q_bytes"),
+    [
+        ("5.10-article-scale0", 73984, 62464),
+        ("6.1-article-scale0", 73984, 62464),
+        ("6.12-article-scale0", 62208, 58368),
+        ("7.2-article-scale0", 62208, 58368),
+        ("6.1-article-scale1", 62464, 57344),
+        ("6.12-article-scale1", 62208, 58368),
+    ],
+)
+def test_packets_end(name: str, rmem_bytes: int, recv_q_bytes: int) -> None:
+    """A4.2, A4.3 and A4.6, and the figures of the kernels' check (labs/drive/kernel/check.py)."""
+    last = table(f"windows-{name}").iloc[-1]
+    assert (last["rmem_bytes"], last["recv_q_bytes"]) == (rmem_bytes, recv_q_bytes)
+
+
+@pytest.mark.parametrize("kernel", ["5.10", "6.1"])
+def test_packets_dropped_inside_the_window(kernel: str) -> None:
+    """A4.4: the first drop is packet 62, with 3,072 bytes of the window left before it. A4.8:
+    collapsing begins there."""
+    found = table(f"windows-{kernel}-article-scale0").set_index("packet")
+    dropped = found.index[found["dropped"] > 0]
+    assert dropped[0] == 62
+    assert found.loc[61, "window_left_bytes"] == 3072
+    assert found.index[found["collapsed"] > 0][0] == 62
+    assert (found.loc[:61, "dropped"] == 0).all()
+    assert len(dropped) == len(found) - 61
+
+
+@pytest.mark.parametrize("kernel", ["6.12", "7.2"])
+def test_packets_none_dropped_since_6_6(kernel: str) -> None:
+    for scale in (0, 1):
+        found = table(f"windows-{kernel}-article-scale{scale}")
+        assert not found["dropped"].any()
+        assert not found["collapsed"].any()
+
+
+def test_packets_beyond_a_retracted_window() -> None:
+    """A buffer that shrinks after accept on 6.12: the window was 64,512 bytes, the memory holds 33
+    segments, and a segment that finds none left makes the receiver take the window back."""
+    found = table("windows-6.12-rcvbuf-16k").set_index("packet")
+    assert found.loc[1, "window_left_bytes"] > 60_000
+    first = int(found.index[found["dropped"] > 0][0])
+    assert found.loc[first, "window_left_bytes"] < 0
+    assert found.loc[first:, "dropped"].dropna().gt(0).all()
+
+
+@pytest.mark.parametrize("kernel", ["6.12", "7.2"])
+def test_window_on_the_wire_is_the_kernels(kernel: str) -> None:
+    """tcp_info has rcv_wnd since 6.2. The first 16 segments are acknowledged at once: there the
+    window on the wire is that one."""
+    found = table(f"windows-{kernel}-article-scale1").iloc[:16]
+    assert (found["acked_bytes"] == found["received_bytes"]).all()
+    assert (found["rcv_wnd_bytes"] == found["window_left_bytes"]).all()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_budget_adds_up_to_the_buffer(name: str) -> None:
+    found = table(name).dropna(subset=["rmem_bytes"])
+    parts = budget(found)
+    assert (parts[list(PARTS)].sum(axis="columns") == found["rcvbuf_bytes"]).all()
+    assert (parts["unused_bytes"] >= 0).all()
+    assert (parts["metadata_bytes"] >= 576).all()
+
+
+def test_packets_prediction_is_of_the_kernel() -> None:
+    """Another kernel's rules, fed with the same arrivals, predict other windows."""
+    run = real("windows-6.12-article-scale1")
+    said = {**run.said, "kernel": {**run.said["kernel"], "release": "6.1.192"}}
+    found = agreement(packets(dataclasses.replace(run, said=said)))
+    assert found.equal_pct < 50
+    assert found.largest_bytes > 1000
+
+
+def test_setup_of_a_run() -> None:
+    run = real("windows-6.1-article-scale0")
+    segments = capture.read(run.file("server/capture.pcap"))
+    found = setup_of(run, segments, table("windows-6.1-article-scale0"))
+    assert (found.mss_bytes, found.timestamps, found.adv_win_scale) == (1024, False, 0)
+    assert (found.rtt_ms, found.hz, found.rmem_max_bytes) == (200, 250, 6291456)
+    assert 65536 in (found.listen_rcvbuf_bytes, found.accept_rcvbuf_bytes)
+
+
+def test_sent_alone() -> None:
+    """Full segments close together are parts of a large packet, and so is a short one that follows
+    them; short ones by themselves are not."""
+    length = [1024, 1024, 500, 1024, 300, 300]
+    rows = DataFrame(
+        {
+            "payload_bytes": length,
+            "seq": 1 + numpy.append(0, numpy.cumsum(length)[:-1]),
+            "time_ns": [0, 32_000, 64_000, 10**9, 2 * 10**9, 2 * 10**9 + 32_000],
+        }
+    )
+    assert sent_alone(rows, 1024).tolist() == [False, False, False, True, True, True]
+
+
+def test_arrivals_without_data() -> None:
+    segments = capture.read(real("windows-6.1-article-scale0").file("server/capture.pcap"))
+    with pytest.raises(Damaged, match="no data segment"):
+        arrivals(segments[segments["payload_bytes"] == 0])
+
+
+def test_window_on_the_wire_without_the_receiver() -> None:
+    segments = capture.read(real("windows-6.1-article-scale0").file("server/capture.pcap"))
+    rows = table("windows-6.1-article-scale0")
+    with pytest.raises(Damaged, match="before the first segment of the receiver"):
+        window_on_the_wire(segments[segments["direction"] == 0], rows, 0)
+
+
+def test_fixtures_are_small() -> None:
+    assert sum((Path(FOLDER) / f"{name}.tar.xz").stat().st_size for name in RUNS) < 200_000

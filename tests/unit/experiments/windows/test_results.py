@@ -1,0 +1,157 @@
+"""What runs of the lab `windows` show: the article's figures, to the byte on Linux 6.1."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.catalog import find
+from labs.cli.run import as_json
+from labs.experiments.windows.narrative import describe_run, findings
+from labs.experiments.windows.packets import packets
+from labs.experiments.windows.results import metadata_bytes, new_packets, results
+from labs.experiments.windows.round_trips import round_trips, syn_ack
+from labs.experiments.windows.settings import PIECES, Settings
+from tests.real_runs import codes, windows_run, windows_study, with_condition, with_file, with_link
+
+
+@cache
+def table(kernel: str = "6.1") -> Any:
+    return windows_study(kernel).results().set_index("condition")
+
+
+def test_results_with_the_whole_buffer_as_window() -> None:
+    """The article's ss: r73984, rb65536, Recv-Q 62464; its first drop has 3,072 bytes of window."""
+    row = table().loc["article-scale0"]
+    assert (row["skmem_rb"], row["skmem_r"], row["recv_q"]) == (65536, 73984, 62464)
+    assert (row["overshoot_bytes"], row["first_flight_packets"]) == (8448, 64)
+    assert row["rcv_q_drop"] >= 4 and row["dropped_in_window"] > row["rcv_q_drop"]
+    assert row["collapsed"] > 0 and row["coalesced"] == 57
+
+
+def test_results_with_half_of_the_buffer_as_window() -> None:
+    """The article's 56 KiB through a window of 32 KiB, without drop or collapse."""
+    row = table().loc["article-scale1"]
+    assert (row["recv_q"], row["window_max_bytes"]) == (56 * 1024, 32 * 1024)
+    assert (row["rcv_q_drop"], row["collapsed"], row["overshoot_bytes"]) == (0, 0, 0)
+
+
+def test_results_on_6_12_stay_below_the_budget() -> None:
+    """Since 6.6 the window is a measured share: 62,208 bytes in use, 58,368 queued, no drop."""
+    for name in ("article-scale0", "article-scale1"):
+        row = table("6.12").loc[name]
+        assert (row["skmem_r"], row["recv_q"], row["rcv_q_drop"]) == (62208, 58368, 0)
+    assert "ignores tcp_adv_win_scale" in table("6.12").loc["article-scale0", "notes"]
+    assert table("6.12").loc["article-scale1", "notes"] == ""
+
+
+def test_results_between_two_hosts_are_those_of_the_loopback_device() -> None:
+    for kernel in ("6.1", "6.12"):
+        rows = table(kernel)
+        for scale in ("scale0", "scale1"):
+            for column in ("recv_q", "skmem_r", "window_max_bytes", "rcv_q_drop"):
+                assert rows.loc[f"hosts-{scale}", column] == rows.loc[f"article-{scale}", column]
+
+
+def test_every_packet_has_a_sample_unless_nothing_samples() -> None:
+    for kernel in ("6.1", "6.12"):
+        for name, row in table(kernel).iterrows():
+            expected = row["packets"] if name == "unsampled" else 0
+            assert abs(row["unsampled_packets"] - expected) <= (name == "unsampled"), name
+
+
+def test_predicted_window_is_the_one_on_the_wire() -> None:
+    """The target of the lab: equal to the byte on at least 95 % of the packets."""
+    for kernel in ("6.1", "6.12"):
+        assert table(kernel)["predicted_equal_pct"].min() >= 95
+
+
+def test_metadata_of_a_packet() -> None:
+    """True size 2,304 with a head of kmalloc-2k until 6.2; 1,984 with a small head since 6.3."""
+    for kernel, besides in (("6.1", 2304 - 1024), ("6.12", 1984 - 1024)):
+        row = table(kernel).loc["article-scale1"]
+        assert row["first_metadata_bytes"] == besides
+        queued = row["recv_q"] / 1024
+        assert row["metadata_bytes"] == pytest.approx((row["skmem_r"] - row["recv_q"]) / queued)
+
+
+def test_metadata_bytes_of_a_queue_that_was_read_are_unknown() -> None:
+    known = packets(windows_run("article-scale1"))
+    assert metadata_bytes(known, Settings()) is not None
+    assert metadata_bytes(known, Settings(reader=PIECES)) is None
+    assert metadata_bytes(known.assign(rmem_bytes=None), Settings()) is None
+
+
+def test_new_packets_are_neither_retransmissions_nor_probes() -> None:
+    seen = packets(windows_run("article-scale0"))
+    assert new_packets(seen) == 64 < len(seen)
+
+
+def test_syn_ack_has_the_first_window_and_its_scale() -> None:
+    """A window of a SYN is not scaled, so it is at most 65,535 bytes."""
+    for kernel in ("6.1", "6.12"):
+        offered = syn_ack(windows_run("article-1m", kernel))
+        assert offered.window_bytes == 65535 and offered.wscale == 5
+    assert syn_ack(windows_run("article-scale1")).window_bytes == 32768
+
+
+def test_round_trips_add_up_to_the_run() -> None:
+    for name in ("article-scale0", "article-scale1", "article-1m", "automatic", "chunks"):
+        rounds, found = round_trips(windows_run(name)), results(windows_run(name))
+        assert rounds["packets"].sum() == found.packets
+        assert rounds["payload_bytes"].sum() == found.recv_q, name
+        assert rounds["window_bytes"].max() <= (found.window_max_bytes or 0)
+
+
+def test_round_trips_of_the_default_buffer_have_smaller_and_smaller_batches() -> None:
+    batches = round_trips(windows_run("automatic"))["payload_bytes"].tolist()
+    assert batches == sorted(batches, reverse=True) and sum(batches) == 113 * 1024
+
+
+def test_notes_of_a_kernel_that_limits_initrwnd() -> None:
+    assert codes(results(windows_run("initrwnd"))) == ["initrwnd_limited"]
+    assert codes(results(windows_run("initrwnd", "6.12"))) == []
+
+
+def test_notes_of_a_link_and_of_a_buffer_that_was_not_granted(tmp_path: Path) -> None:
+    run = windows_run("article-scale1")
+    assert codes(results(run)) == []
+    old = '"granted_bytes": 65536'
+    small = with_file(run, tmp_path, "run.json", old, '"granted_bytes": 60000')
+    assert "SO_RCVBUF of 32,768 bytes gave 60,000, because of net.core.rmem_max" in [
+        note.text for note in results(small).notes
+    ]
+    assert results(with_link(run, rate_mbit=5.0)).skmem_rb == 65536
+
+
+def test_results_of_another_condition_say_its_settings() -> None:
+    run = with_condition(windows_run("article-scale1"), settings={"mss_bytes": 512})
+    assert results(run).mss_bytes == 512
+
+
+def test_describe_has_a_line_per_run() -> None:
+    said = str(windows_study().describe())
+    assert "**article-scale0**: 62,464 bytes of data in 73,984 bytes of memory, up to 8,448" in said
+    assert "although the window was open" in said
+    assert len(said.splitlines()) == len(windows_study().conditions)
+
+
+def test_describe_run_says_where_the_queue_is_first_collapsed() -> None:
+    said = describe_run(windows_run("article-scale0"))
+    assert "first collapsed at packet 62" in said
+    assert "equal to the one on the wire at 100 % of the packets" in said
+    assert "collapsed" not in describe_run(windows_run("article-scale1"))
+
+
+def test_json_has_the_article_s_names_and_the_round_trips() -> None:
+    study = windows_study()
+    said = as_json(find("windows"), study.parameters, study)
+    row = next(one for one in said["results"] if one["condition"] == "article-scale0")
+    assert (row["skmem_rb"], row["skmem_r"], row["recv_q"]) == (65536, 73984, 62464)
+    assert said["round_trips"]["article-1m"][0]["round_trip"] == 1
+    assert said["remarks"][0].startswith("predicted window: equal to the one on the wire at")
+    runs = {run.condition: run for run in study.runs}
+    assert set(findings(runs, study.parameters)["round_trips"]) == set(runs)  # type: ignore[arg-type]
