@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from labs.read.lab import Study
     from labs.read.runs.run import Run
 
-__all__ = ["budget_at", "by_kernel", "granted_bytes", "packets", "rounds", "same_packets"]
+__all__ = ["budget_at", "by_kernel", "drops", "granted_bytes", "rounds", "same_packets"]
 
 KERNEL_COLUMNS = {
     "condition": "Condition",
@@ -71,6 +71,23 @@ def budget_at(run: Run, *numbers: int) -> Table:
             "Packet": chosen["packet"].tolist(),
             **{name: chosen[column].tolist() for column, name in PART_COLUMNS.items()},
             "Buffer (bytes)": chosen["rcvbuf_bytes"].tolist(),
+        }
+    )
+
+
+def drops(run: Run) -> Table:
+    """One row per packet that was dropped: when, its first byte, and the window that was left before
+    it arrived."""
+    table = packets(run)
+    before = table["window_left_bytes"].shift(1)
+    dropped = table[table["dropped"].fillna(0) > 0]
+    since_s = dropped["time_s"] - dropped["time_s"].min()
+    return Table(
+        {
+            "Packet": dropped["packet"].tolist(),
+            "After the first drop (s)": [round(value, 3) for value in since_s],
+            "First byte": dropped["seq"].tolist(),
+            "Window left before (bytes)": before[dropped.index].astype(int).tolist(),
         }
     )
 

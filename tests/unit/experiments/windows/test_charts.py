@@ -10,7 +10,7 @@ from plotly.graph_objects import Figure
 from labs.errors import BadInput
 from labs.experiments.windows import charts
 from labs.experiments.windows.memory_budget import PARTS, budget
-from labs.experiments.windows.notebook import budget_at, by_kernel, rounds, same_packets
+from labs.experiments.windows.notebook import budget_at, by_kernel, drops, rounds, same_packets
 from labs.experiments.windows.packets import packets
 from tests.real_runs import windows_run, windows_study
 
@@ -133,6 +133,15 @@ def test_budget_at_counts_from_either_end() -> None:
     assert found["Packet"].tolist() == [1, 68]
     with pytest.raises(BadInput, match="there is no packet 0"):
         budget_at(run, 0)
+
+
+def test_drops_begin_at_the_article_s_packet_and_back_off() -> None:
+    found = drops(windows_run("article-scale0"))
+    assert (found["Packet"].iloc[0], found["Window left before (bytes)"].iloc[0]) == (62, 3072)
+    first = found[found["First byte"] == found["First byte"].min()]
+    times = first["After the first drop (s)"].tolist()
+    assert times[1:] == sorted(times[1:]) and times[-1] / times[-2] == pytest.approx(2, abs=0.1)
+    assert drops(windows_run("article-scale1")).empty
 
 
 def test_rounds_have_headings_for_people() -> None:
