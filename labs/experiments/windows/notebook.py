@@ -76,8 +76,7 @@ def budget_at(run: Run, *numbers: int) -> Table:
 
 
 def drops(run: Run) -> Table:
-    """One row per packet that was dropped: when, its first byte, and the window that was left before
-    it arrived."""
+    """One row per packet that was dropped: when, its first byte, and the window left before it."""
     table = packets(run)
     before = table["window_left_bytes"].shift(1)
     dropped = table[table["dropped"].fillna(0) > 0]

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from plotly.graph_objects import Figure
 
+from labs.drive.parameters.declare import unknown
+from labs.errors import BadInput
 from labs.experiments.windows.charts.packet_lines import (
     BELOW_AXIS,
     BY_PACKET,
@@ -34,10 +36,13 @@ AXES = {"packet": BY_PACKET, "time": BY_TIME}
 def by_packet(run: Run, over: str = "packet") -> Figure:
     """The sizes of a receive buffer at each packet that arrived, in bytes on one axis.
 
-    `over` is "packet" or "time"; the buttons above the plot switch between them. What the socket
-    says was read after it had processed the packet. Marks: the packet was joined with the one
-    before it (coalesced), the queue was rewritten (collapsed), or the packet was dropped.
+    `over` is "packet" or "time" (BadInput for others); the buttons above the plot switch between
+    them. What the socket says was read after it had processed the packet. Marks: the packet was
+    joined with the one before it (coalesced), the queue was rewritten (collapsed), or the packet
+    was dropped.
     """
+    if over not in AXES:
+        raise BadInput(unknown(over, AXES, "axis"))
     table = packets(run)
     title = f"The receive buffer packet by packet: {run.condition}"
     if table.empty:

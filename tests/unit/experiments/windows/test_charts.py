@@ -63,6 +63,11 @@ def test_by_packet_over_time_and_its_buttons() -> None:
     assert title == {"xaxis.title.text": "packet number"}
 
 
+def test_by_packet_over_another_axis_is_refused() -> None:
+    with pytest.raises(BadInput, match="did you mean packet"):
+        charts.by_packet(windows_run("article-scale1"), "packets")
+
+
 def test_by_packet_without_samples_draws_the_wire_alone() -> None:
     drawn = named(charts.by_packet(windows_run("unsampled")))
     assert "window left, on the wire" in drawn and "coalesced" not in drawn
