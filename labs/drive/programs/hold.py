@@ -126,7 +126,7 @@ class Receiver:
         """Append a row if data segments have arrived since the last one; whether they have."""
         info = self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
         mss, ssthresh, advmss, space, received, segs, data_segs = TCP_INFO.unpack_from(info)
-        arrived = data_segs != self.segments
+        arrived: bool = data_segs != self.segments
         if not arrived and not always:
             return False
         memory = self.connection.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36)
@@ -183,15 +183,13 @@ def hold(receiver: Receiver, ended: int, given: dict[str, str]) -> None:
     read_bytes, every_ns = int(given["read-bytes"]), 1000 * int(given["read-every-us"])
     read_at_ns = time.time_ns() + 1_000_000 * int(given["read-after-ms"]) if read_bytes else 0
     while True:
-        wait_us = follow_us if sampled else None
+        waits_s = [follow_us / 1e6] if sampled else []
         if read_bytes:
-            left_us = max(0, read_at_ns - time.time_ns()) / 1000
-            wait_us = left_us if wait_us is None else min(wait_us, left_us)
-        timeout_s = None if wait_us is None else wait_us / 1e6
-        ready, _, _ = select.select((arrivals, ended), (), (), timeout_s)
+            waits_s.append(max(0, read_at_ns - time.time_ns()) / 1e9)
+        ready, _, _ = select.select((arrivals.fileno(), ended), (), (), min(waits_s, default=None))
         if ended in ready:
             return
-        if arrivals in ready:
+        if ready:
             arrivals.poll(0)
         if sampled:
             follow_us = FIRST_US if receiver.sample() else min(2 * follow_us, LONGEST_US)

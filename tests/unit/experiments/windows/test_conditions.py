@@ -36,8 +36,8 @@ def test_conditions_on_machines_have_no_router_and_no_loopback() -> None:
 
 def test_conditions_differ_as_their_names_say() -> None:
     found = every()
-    article = dict(found["article-scale1"].settings)
-    hosts = dict(found["hosts-scale1"].settings)
+    article: dict[str, object] = dict(found["article-scale1"].settings)
+    hosts: dict[str, object] = dict(found["hosts-scale1"].settings)
     assert hosts == {**article, "path": "router"}
     assert (article["rcvbuf_kib"], article["mss_bytes"], article["set_rcvbuf"]) == (
         32,
