@@ -1,7 +1,7 @@
 """Build, check and list the kernels that the virtual testbed boots.
 
 VERSION is a series (6.1 means its newest version) or a source version (6.1.192-2); `check` also
-accepts the first 8 digits of a digest. Building a kernel takes a minute and a half on two cores.
+accepts the first 8 digits of a digest. Building a kernel takes about two minutes on two cores.
 Kernels are stored under their digests in the cache. LABS_KERNELS names shared stores, which are
 searched first.
 """

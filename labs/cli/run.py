@@ -256,5 +256,9 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
             for what in one["disturbances"]
         ]
     lines += said["remarks"]
-    lines += [f"Linux {one['kernel']}: {remark}" for one in others for remark in one["remarks"]]
+    lines += [
+        remark if remark.startswith("Linux ") else f"Linux {one['kernel']}: {remark}"
+        for one in others
+        for remark in one["remarks"]
+    ]
     return "\n".join(lines)

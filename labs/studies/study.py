@@ -13,7 +13,7 @@ from labs.catalog import lab_of
 from labs.drive.parameters.declare import LabParameters, did_you_mean, unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
-from labs.errors import BadInput, Missing
+from labs.errors import BadInput, LabError, Missing
 from labs.read.display.guesses import Guess, guesses
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
 from labs.read.display.rich_output import Table, Text, Words
@@ -278,25 +278,26 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
     With the testbed "recorded" nothing is run; the runs are those that come with the project.
     Raises BadInput, Missing or RunFailed with a one-line message, as `labs run` does.
     """
-    first, *others = (replace(p, kernel=name) for name in p.kernels)
-    if p.testbed not in ON_ANY_KERNEL or not others:
-        return _on_one_kernel(first, fresh, jobs)
-    found: list[Study | Missing | BadInput] = []
+    wanted = [replace(p, kernel=name) for name in p.kernels]
+    if p.testbed not in ON_ANY_KERNEL or len(wanted) == 1:
+        return _on_one_kernel(wanted[0], fresh, jobs)
+    found: list[Study] = []
+    lacking: dict[str, LabError] = {}
     # In reverse order: the study of the first kernel is then the newest one of its folder.
-    for one in (*reversed(others), first):
+    for one in reversed(wanted):
         try:
             found.insert(0, _on_one_kernel(one, fresh, jobs, f", Linux {one.kernel}"))
         except (Missing, BadInput) as error:
-            found.insert(0, error)
-    with_runs = [one for one in found if isinstance(one, Study)]
-    if not with_runs:
-        raise found[0]
-    lacking = [
-        replace(with_runs[0], parameters=one, runs=(), every=(), file=None, lacks=str(error))
-        for one, error in zip((first, *others), found, strict=True)
-        if not isinstance(error, Study)
+            lacking[one.kernel] = error
+    if not found:
+        raise lacking[wanted[0].kernel]
+    first, *others = found
+    without_runs = [
+        replace(first, parameters=one, runs=(), every=(), file=None, lacks=str(lacking[one.kernel]))
+        for one in wanted
+        if one.kernel in lacking
     ]
-    return replace(with_runs[0], others=(*with_runs[1:], *lacking))
+    return replace(first, others=(*others, *without_runs))
 
 
 def _on_one_kernel(p: LabParameters, fresh: bool, jobs: int | None, title: str = "") -> Study:

@@ -19,7 +19,10 @@ from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run, open_run
 from tests.real_runs import codes, known
 
-KERNELS = ["6.1", pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
+KERNELS = [
+    "6.1",
+    *(pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("5.10", "6.12", "7.2")),
+]
 CONDITIONS = "off,on,off-no-k,quickack"
 
 

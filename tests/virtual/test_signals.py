@@ -20,7 +20,10 @@ from tests.conftest import DEFAULT_KERNEL
 from tests.virtual.roots import root_with
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = [DEFAULT_KERNEL, pytest.param("6.12", marks=pytest.mark.kernel("6.12"))]
+KERNELS = [
+    DEFAULT_KERNEL,
+    *(pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("5.10", "6.12", "7.2")),
+]
 BUSY = """
 open("busy", "w").close()
 for _ in range(10**8):

@@ -27,6 +27,7 @@ from labs.read.charts.style import (
 )
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
+from labs.read.theory.windows import series
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -40,7 +41,7 @@ BARS = 0.76
 
 
 def kernels(*tables: DataFrame) -> Figure:
-    """Steady goodput on several kernels: three conditions above, the sweep below.
+    """Steady goodput on several kernels: three conditions above, the sweep, if any, below.
 
     Each table is `study.results()` of one kernel. Predictions are short lines on the bars and
     curves through the points; dashed lines mark the smallest buffer that fills the link.
@@ -55,8 +56,10 @@ def kernels(*tables: DataFrame) -> Figure:
     swept = swept[swept["series"] == SYSCTL]
     if rows.empty and swept.empty:
         return nothing(TITLE, f"no table has {', '.join(SHOWN)} or a sweep")
-    figure = make_subplots(rows=2, cols=1, row_heights=[0.4, 0.6], vertical_spacing=0.14)
-    names = list(dict.fromkeys(every["kernel"].astype(str)))
+    only_bars = {"rows": 1}
+    with_sweep = {"rows": 2, "row_heights": [0.4, 0.6], "vertical_spacing": 0.14}
+    figure = make_subplots(cols=1, **(only_bars if swept.empty else with_sweep))
+    names = sorted(every["kernel"].astype(str).unique(), key=series)
     width = BARS / max(2, len(names))
     for place, kernel in enumerate(names):
         colour = COLOURS[place % len(COLOURS)]
@@ -67,16 +70,17 @@ def kernels(*tables: DataFrame) -> Figure:
             width * (place - (len(names) - 1) / 2),
             width,
             colour,
-            legend=place == 0,
+            legend=place == len(names) - 1,
         )
         _points(figure, swept[swept["kernel"] == kernel], kernel, colour, place)
     _lay_out(figure, swept)
     shown = pandas.concat([rows, swept])
+    dashed = "" if swept.empty else "<br>dashed: smallest buffer that reaches 95 % of the line rate"
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{of_table(shown)}<br>dashed: smallest buffer that reaches 95 % of the line rate",
-        height=760,
+        caption=f"{of_table(shown)}{dashed}",
+        height=400 if swept.empty else 760,
         tell=_tell(rows, swept),
         table=shown[["condition", "kernel", "steady_mib_s", "predicted_mib_s"]].sort_values(
             ["condition", "kernel"]

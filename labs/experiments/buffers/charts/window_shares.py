@@ -9,7 +9,7 @@ import pandas
 from labs.drive.units import MIB
 from labs.experiments.buffers.conditions import SHARE
 from labs.read.charts.bars import LEFT_PX, BarSeries, Measured, Row, bars, beside
-from labs.read.charts.style import BLUE, GREY, NO_RUNS, ORANGE, SKY, dressed, nothing
+from labs.read.charts.style import BLUE, GREEN, GREY, NO_RUNS, ORANGE, SKY, dressed, nothing
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 from labs.read.theory.bdp import line_goodput_bytes_s
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 TITLE = "Window share set by tcp_adv_win_scale"
-COLOURS = (BLUE, SKY, ORANGE)
+COLOURS = (BLUE, SKY, ORANGE, GREEN)
 COLUMNS = ("adv_win_scale", "kernel", "steady_mib_s", "predicted_mib_s")
 
 
 def adv_win_scale(table: DataFrame) -> Figure:
     """Steady goodput for each value of the setting, with a bar per kernel.
 
-    `table` is `study.results()`, or two of them one below the other for two kernels. Each value has
+    `table` is `study.results()`, or those of several kernels one below the other. Each value has
     the share of the buffer that the setting makes window up to Linux 6.5; later kernels ignore it.
     """
     if table.empty:
@@ -35,7 +35,7 @@ def adv_win_scale(table: DataFrame) -> Figure:
     rows = table[(table["group"] == SHARE.name) & table["steady_mib_s"].notna()]
     if rows.empty:
         return nothing(TITLE, "none of these runs sets tcp_adv_win_scale")
-    kernels = [str(kernel) for kernel in dict.fromkeys(rows["kernel"])]
+    kernels = sorted(rows["kernel"].astype(str).unique(), key=series)
     kinds = {
         kernel: BarSeries(_kernel_in_words(kernel), COLOURS[place % len(COLOURS)])
         for place, kernel in enumerate(kernels)
@@ -46,7 +46,10 @@ def adv_win_scale(table: DataFrame) -> Figure:
             f"{scale}: {promised(scale)}",
             tuple(
                 _bar(row, kinds[str(row["kernel"])])
-                for row in rows[rows["adv_win_scale"] == scale].to_dict("records")
+                for kernel in kernels
+                for row in rows[
+                    (rows["adv_win_scale"] == scale) & (rows["kernel"] == kernel)
+                ].to_dict("records")
             ),
         )
         for scale in scales
@@ -96,7 +99,8 @@ def _line_rate(figure: Figure, line: float) -> None:
         text=f"line rate {in_three_digits(line)}",
         showarrow=False,
         xanchor="right",
-        yanchor="bottom",
+        yanchor="top",
+        xshift=-4,
         font={"size": 12, "color": GREY},
     )
 
