@@ -130,7 +130,10 @@ class Receiver:
     timer_at: int | None = None
     timer_ns: int = 0
     last_arrival: int = 0
-    duplicate_acks: int = 0
+    repeated_number: int = 0
+    repeated_acks: int = 0
+    held_acks: int = 0
+    compressed_ns: int | None = None
     sender_una: int = 0
     # What the program read: the first estimate is for tcp_rcv_space_adjust().
     space: int = 0

@@ -219,15 +219,19 @@ def steps(
 
 
 def between(r: Receiver, until_ns: int, reads: deque[Read]) -> list[Ack]:
-    """The ACKs between two segments: of the timer, and of reads."""
+    """The ACKs between two segments: of the timers, and of reads."""
     sent: list[Ack | None] = []
     while True:
+        compressed_ns = until_ns if r.compressed_ns is None else r.compressed_ns
         timer_ns = until_ns if r.timer_at is None else r.timer_ns
         read_ns = reads[0].time_ns if reads else until_ns
-        if min(timer_ns, read_ns) >= until_ns:
+        first_ns = min(compressed_ns, timer_ns, read_ns)
+        if first_ns >= until_ns:
             return [ack for ack in sent if ack is not None]
-        if timer_ns <= read_ns:
+        if first_ns == compressed_ns:
+            sent.append(tcp_send_ack(r, compressed_ns))
+        elif first_ns == timer_ns:
             sent.append(tcp_delack_timer(r, timer_ns))
         else:
-            read = reads.popleft()
-            sent.append(tcp_cleanup_rbuf(r, tcp_recvmsg(r, read.most_bytes), read.time_ns))
+            copied = tcp_recvmsg(r, reads.popleft().most_bytes)
+            sent.append(tcp_cleanup_rbuf(r, copied, read_ns))
