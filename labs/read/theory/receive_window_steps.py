@@ -2,6 +2,10 @@
 
 Nothing of what the receiver sent is an input. The arriving segments (their times, sizes and order)
 and the reads of the program are, so a prediction is what the kernel's rules make of them.
+
+Not simulated: automatic sizing of the buffer by what the program reads (tcp_rcv_space_adjust());
+the backlog of a socket that is in use while a segment arrives; a system short of memory; data that
+the receiver sends itself; FIN; and tcp_shrink_window, which is off by default.
 """
 
 from __future__ import annotations
