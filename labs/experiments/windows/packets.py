@@ -36,6 +36,9 @@ Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
 RECEIVER = "server"
 VIRTUAL = "virtual"
 KEPT_TABLES = 64
+SPACING_NS = 32_000
+"""The time that a packet takes on the loopback path (SPACING in
+labs/experiments/windows/paths.py)."""
 TOGETHER_NS = 100_000
 """Segments that arrive at smaller intervals were sent at once."""
 DEFAULT_SCALE = 1
@@ -124,7 +127,7 @@ def return_ns(run: Run) -> int:
     """
     if settings_of(run).path != LOOPBACK:
         return 0
-    return round(run.condition_asked.link.delay_ms / 2 * 1e6)
+    return round(run.condition_asked.link.delay_ms / 2 * 1e6) + SPACING_NS
 
 
 def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) -> DataFrame:
@@ -139,10 +142,14 @@ def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) ->
     edge = ack + back["window_bytes"].to_numpy()
     arrived_ns = table["time_ns"].to_numpy()
     expected = expected_next(table)
+    sampled = pandas.notna(table["received_bytes"].iloc[0])
     place = numpy.searchsorted(arrived_ns, back["time_ns"].to_numpy() - return_ns, "right") - 1
     first = numpy.searchsorted(expected, ack, "left")
     last = numpy.searchsorted(expected, ack, "right") - 1
-    place = numpy.where(ack > 1, numpy.clip(place, first, numpy.maximum(first, last)), -1)
+    place = numpy.maximum(place, first)
+    if sampled:
+        place = numpy.minimum(place, numpy.maximum(first, last))
+    place = numpy.where(ack > 1, place, -1)
     place = numpy.maximum.accumulate(place)
     last_ack = numpy.searchsorted(place, numpy.arange(len(table)), "right") - 1
     if (last_ack < 0).any():
@@ -239,7 +246,11 @@ def reads_of(run: Run) -> Iterator[Read]:
 
 def sent_alone(table: DataFrame, full_bytes: int) -> Array:
     """Which segments were packets of their own, and not parts of a large one (GSO), as far as
-    their arrival tells: those without a neighbour, and small ones that do not end a large one."""
+    their arrival tells: those without a neighbour, and small ones that do not end a large one.
+
+    Arrivals do not tell how retransmissions were sent; they are taken for parts. Where that is
+    wrong, over loopback with losses, the simulated memory is too small from there on.
+    """
     length, seq, time_ns = (table[name].to_numpy() for name in ("payload_bytes", "seq", "time_ns"))
     follows = (seq[1:] == (seq + length)[:-1]) & (numpy.diff(time_ns) < TOGETHER_NS)
     ends_large = numpy.append(False, follows & (length[:-1] == full_bytes))

@@ -28,10 +28,7 @@ from labs.read.theory.windows import SMALLEST_BYTES
 
 TIMESTAMP_BYTES = 12
 """TCPOLEN_TSTAMP_ALIGNED: the option in each segment, subtracted from the MSS."""
-HEADER_BYTES = 20
 RTO_MIN_MS = 200
-INITIAL_SEGMENTS = 10
-"""TCP_INIT_CWND, the first estimate of what a program reads per round trip."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +127,11 @@ class Receiver:
     timer_at: int | None = None
     timer_ns: int = 0
     last_arrival: int = 0
-    duplicate_acks: int = 0
+    repeated_number: int = 0
+    repeated_acks: int = 0
+    held_acks: int = 0
+    compressed_ns: int | None = None
     sender_una: int = 0
-    # What the program read: the first estimate is for tcp_rcv_space_adjust().
-    space: int = 0
     counters: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -197,7 +195,6 @@ def tcp_init_buffer_space(r: Receiver) -> None:
     if r.window_clamp > 2 * r.advmss and r.window_clamp + r.advmss > largest:
         r.window_clamp = max(2 * r.advmss, largest - r.advmss)
     r.rcv_ssthresh = min(r.rcv_ssthresh, r.window_clamp)
-    r.space = min(r.rcv_ssthresh, r.rcv_wnd, INITIAL_SEGMENTS * r.advmss)
 
 
 def tcp_initialize_rcv_mss(r: Receiver) -> None:
@@ -250,7 +247,6 @@ def _measure_ratio(r: Receiver, skb: Skb) -> None:
     changed, r.scaling_ratio = ratio != r.scaling_ratio, ratio
     if changed and r.rules.clamp_follows_ratio:
         r.window_clamp = tcp_full_space(r)
-        r.space = min(r.space, r.window_clamp)
 
 
 def tcp_grow_window(r: Receiver, skb: Skb) -> None:

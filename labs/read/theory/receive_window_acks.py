@@ -29,8 +29,8 @@ SECOND_LEVEL_TICKS, SECOND_LEVEL_STEP_TICKS = 63, 8
 RCVLOWAT_BYTES = 1
 """SO_RCVLOWAT, which no program here sets."""
 FAST_RETRANSMIT_ACKS = 3
-COMPRESSED_ACK_NS = 1_000_000
-"""net.ipv4.tcp_comp_sack_delay_ns: the delay of ACKs of out-of-order segments, after the first."""
+COMPRESSED_ACK_NS, COMPRESSED_ACKS = 1_000_000, 44
+"""net.ipv4.tcp_comp_sack_delay_ns and tcp_comp_sack_nr."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ def tcp_send_ack(r: Receiver, now_ns: int) -> Ack:
         else:
             r.quick -= used
     r.ack_due = r.ack_now = r.pushed = r.no_memory = False
-    r.timer_at = None
+    r.timer_at = r.compressed_ns = None
+    r.held_acks = 0
     return Ack(now_ns, r.rcv_nxt, window)
 
 
@@ -123,9 +124,22 @@ def tcp_ack_snd_check(r: Receiver, now_ns: int, *, out_of_order_too: bool) -> Ac
         return tcp_send_ack(r, now_ns)
     if not out_of_order_too or not r.out_of_order:
         return tcp_send_delayed_ack(r, now_ns)
-    if r.duplicate_acks < FAST_RETRANSMIT_ACKS:
-        r.duplicate_acks += 1
+    return compressed_ack(r, now_ns)
+
+
+def compressed_ack(r: Receiver, now_ns: int) -> Ack | None:
+    """While segments are missing, the first three ACKs for the same number are sent at once, and
+    the others together after a millisecond at most: the last part of __tcp_ack_snd_check()."""
+    if r.repeated_number != r.rcv_nxt:
+        r.repeated_number, r.repeated_acks = r.rcv_nxt, 0
+    if r.repeated_acks < FAST_RETRANSMIT_ACKS or r.held_acks >= COMPRESSED_ACKS:
+        r.repeated_acks += 1
         return tcp_send_ack(r, now_ns)
+    r.held_acks += 1
+    if r.compressed_ns is None:
+        share_pct = r.rules.compressed_ack_rtt_pct
+        delay_ns = min(COMPRESSED_ACK_NS, round(r.setup.rtt_ms * share_pct * 1e4))
+        r.compressed_ns = now_ns + delay_ns
     return None
 
 

@@ -97,6 +97,12 @@ class Rules:
         return self.series >= (6, 17)
 
     @property
+    def compressed_ack_rtt_pct(self) -> int:
+        """The delay of ACKs while segments are missing, as a share of the RTT:
+        net.ipv4.tcp_comp_sack_rtt_percent, 6.19; a constant before."""
+        return 33 if self.series >= (6, 19) else 5
+
+    @property
     def set_rcvbuf_follows(self) -> bool:
         """SO_RCVBUF moves window_clamp: tcp_set_rcvbuf(), in 7.2 and not in 6.18."""
         return self.series >= (7, 0)

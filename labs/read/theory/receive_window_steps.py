@@ -2,6 +2,10 @@
 
 Nothing of what the receiver sent is an input. The arriving segments (their times, sizes and order)
 and the reads of the program are, so a prediction is what the kernel's rules make of them.
+
+Not simulated: automatic sizing of the buffer by what the program reads (tcp_rcv_space_adjust());
+the backlog of a socket that is in use while a segment arrives; a system short of memory; data that
+the receiver sends itself; FIN; and tcp_shrink_window, which is off by default.
 """
 
 from __future__ import annotations
@@ -219,15 +223,19 @@ def steps(
 
 
 def between(r: Receiver, until_ns: int, reads: deque[Read]) -> list[Ack]:
-    """The ACKs between two segments: of the timer, and of reads."""
+    """The ACKs between two segments: of the timers, and of reads."""
     sent: list[Ack | None] = []
     while True:
+        compressed_ns = until_ns if r.compressed_ns is None else r.compressed_ns
         timer_ns = until_ns if r.timer_at is None else r.timer_ns
         read_ns = reads[0].time_ns if reads else until_ns
-        if min(timer_ns, read_ns) >= until_ns:
+        first_ns = min(compressed_ns, timer_ns, read_ns)
+        if first_ns >= until_ns:
             return [ack for ack in sent if ack is not None]
-        if timer_ns <= read_ns:
+        if first_ns == compressed_ns:
+            sent.append(tcp_send_ack(r, compressed_ns))
+        elif first_ns == timer_ns:
             sent.append(tcp_delack_timer(r, timer_ns))
         else:
-            read = reads.popleft()
-            sent.append(tcp_cleanup_rbuf(r, tcp_recvmsg(r, read.most_bytes), read.time_ns))
+            copied = tcp_recvmsg(r, reads.popleft().most_bytes)
+            sent.append(tcp_cleanup_rbuf(r, copied, read_ns))
