@@ -3,7 +3,7 @@ each right answer is computed from the theory and, where they exist, from runs."
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.conditions import (
@@ -24,18 +24,20 @@ from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, 
 from labs.read.runs.run import Run
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
 from labs.read.theory.bounds import (
-    DEFAULT_RMEM,
     DEFAULT_WMEM,
     LINE,
     RECEIVE_WINDOW,
     SEND_BUFFER,
     Prediction,
     advise,
+    default_rmem,
     predict,
 )
 from labs.read.theory.mathis import mathis_bytes_s
+from labs.read.theory.windows import granted_bytes, receive_window_bytes
 
 START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "02-windows-kernels-and-loss"
+COMPARED = "06-kernels-compared"
 WITNESSES = "07-two-witnesses"
 LIMITS = {LINE: "link", RECEIVE_WINDOW: "receive window", SEND_BUFFER: "send buffer"}
 """What may limit a flow, as an answer names it."""
@@ -56,6 +58,8 @@ EXACT_PCT = 2.0
 """Answers with two or three digits, and the deviation of the measured link."""
 BOUND_PCT = 4.0
 """The bound of a send buffer is known to 2 %; an answer has two digits."""
+SHARE_PCT = 3.0
+"""An answer has two digits, and one packet's memory is missing from the window."""
 RATE_PCT = 3.0
 """The same, below the 4.6 % that headers make: they must be counted."""
 HEADERS_PCT = 5.0
@@ -78,7 +82,7 @@ def bdp_mib(runs: Evidence) -> Expected:
 
 def default_limit(runs: Evidence) -> Expected:
     """What limits the run `default` with a short delay."""
-    rmem, wmem = DEFAULT_RMEM, DEFAULT_WMEM
+    rmem, wmem = default_rmem(runs.kernel), DEFAULT_WMEM
     theory = _predicted(runs, rmem, wmem, delay_ms=DELAYS_MS[0])
     return _limit(runs.run(DEFAULT, delay_ms=DELAYS_MS[0]), theory)
 
@@ -86,7 +90,7 @@ def default_limit(runs: Evidence) -> Expected:
 def longest_rtt_ms(runs: Evidence) -> Expected:
     """The longest RTT at which default buffers fill the link: the payload that the smaller one
     admits, divided by the rate of the link, narrowed by the runs at other delays."""
-    theory = _predicted(runs, DEFAULT_RMEM, DEFAULT_WMEM)
+    theory = _predicted(runs, default_rmem(runs.kernel), DEFAULT_WMEM)
     full_bytes_s = line_goodput_bytes_s(LINK.rate_mbit)
     admitted = min(theory.window_bytes, theory.send_bytes)
     longest = 1e3 * admitted / full_bytes_s
@@ -130,7 +134,7 @@ def httping_ms(runs: Evidence) -> Expected:
 def wmem_limit(runs: Evidence) -> Expected:
     """What limits the run with a larger buffer at the sender alone."""
     raised = (*DEFAULT_WMEM[:2], round(LINK.buffer_mib * MIB))
-    return _limit(runs.run(SENDER_RAISED), _predicted(runs, DEFAULT_RMEM, raised))
+    return _limit(runs.run(SENDER_RAISED), _predicted(runs, default_rmem(runs.kernel), raised))
 
 
 def smallest_buffer_mib(runs: Evidence) -> Expected:
@@ -233,7 +237,7 @@ def granted_kib(runs: Evidence) -> Expected:
 def lowest_rate_mbit(runs: Evidence) -> Expected:
     """The rate of a link that default buffers just fill: what they admit per round trip, with the
     headers on the link."""
-    theory = _predicted(runs, DEFAULT_RMEM, DEFAULT_WMEM)
+    theory = _predicted(runs, default_rmem(runs.kernel), DEFAULT_WMEM)
     seconds = LINK.delay_ms / 1e3
     per_mbit = line_goodput_bytes_s(1.0)
     admitted = min(theory.window_bytes, theory.send_bytes) / seconds
@@ -255,6 +259,40 @@ def lowest_rate_mbit(runs: Evidence) -> Expected:
     )
 
 
+NEW = "7.2"
+CORE_MAX_BYTES = {"6.1": 212_992, NEW: 4 * MIB}
+"""The defaults of net.core.rmem_max: net/core/sock.c sysctl_rmem_max, changed in 6.18."""
+
+
+def new_window_mib(runs: Evidence) -> Expected:
+    """The largest window of the default receive buffer of Linux 7.2 on the lab's link."""
+    largest = default_rmem(NEW)[-1]
+    return around(
+        (receive_window_bytes(largest, NEW) / MIB,),
+        SHARE_PCT,
+        "the share that is measured on the first full packets",
+        Mistake(largest / 2 / MIB, "A half was the share until 6.5. Now it is measured."),
+        Mistake(largest / MIB, "This is the whole buffer. Overhead takes a part of it."),
+    )
+
+
+def granted_by(kernel: str) -> Callable[[Evidence], Expected]:
+    """What a request for 1 MiB is granted with the core maximum that the kernel has by default."""
+
+    def found(runs: Evidence) -> Expected:
+        granted = granted_bytes(MIB, CORE_MAX_BYTES[kernel], "receive")
+        hint = "The request is capped by net.core.rmem_max, then doubled."
+        others = {MIB, 2 * MIB, CORE_MAX_BYTES[kernel], 2 * CORE_MAX_BYTES[kernel]} - {granted}
+        return around(
+            (granted / KIB,),
+            EXACT_PCT,
+            f"the core maximum of Linux {kernel}",
+            *(Mistake(one / KIB, hint) for one in sorted(others)),
+        )
+
+    return found
+
+
 EXERCISES = (
     Exercise("bdp_mib", START, "the BDP at 22 ms", bdp_mib, "MiB"),
     Exercise(
@@ -272,6 +310,9 @@ EXERCISES = (
     Exercise("scaled_mib_s", WINDOWS, "goodput with another share", scaled_mib_s, "MiB/s"),
     Exercise("lossy_mib_s", WINDOWS, "goodput with losses", lossy_mib_s, "MiB/s"),
     Exercise("granted_kib", WINDOWS, "what setsockopt grants", granted_kib, "KiB"),
+    Exercise("new_window_mib", COMPARED, "the largest window on 7.2", new_window_mib, "MiB"),
+    Exercise("granted_6_1_kib", COMPARED, "1 MiB requested on 6.1", granted_by("6.1"), "KiB"),
+    Exercise("granted_7_2_kib", COMPARED, "1 MiB requested on 7.2", granted_by(NEW), "KiB"),
     Exercise(
         "lowest_rate_mbit", WITNESSES, "the rate default just fills", lowest_rate_mbit, "Mbit/s"
     ),

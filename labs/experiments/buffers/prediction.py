@@ -12,9 +12,14 @@ from labs.experiments.buffers.socket_buffers import (
 )
 from labs.read.runs.run import Run
 from labs.read.theory.bdp import mean_goodput_bytes_s
-from labs.read.theory.bounds import Prediction, predict
+from labs.read.theory.bounds import LINE, Prediction, predict
+from labs.read.theory.windows import series
 
 TCP_MEM = "net.ipv4.tcp_mem"
+SLOW_START_ROUNDS_SINCE = (5, 15)
+"""Older kernels let HyStart begin rounds in the middle of a train of ACKs, so that it ends slow
+start too early (net/ipv4/tcp_cubic.c hystart_update(); commit 25c1a9ca53db, Linux 6.14, is in the
+stable kernels from 5.15 on)."""
 
 
 def expected(run: Run) -> Prediction | None:
@@ -40,9 +45,14 @@ def expected(run: Run) -> Prediction | None:
 
 
 def expected_mean_bytes_s(run: Run, size: int) -> float | None:
-    """The mean over a body of `size` bytes, from its first byte on: slow start, then steady."""
+    """The mean over a body of `size` bytes, from its first byte on: slow start, then steady.
+
+    None for a full link on a kernel whose slow start ends early: the theory has no value for it.
+    """
     steady = expected(run)
     if steady is None or size <= 0:
+        return None
+    if steady.bound == LINE and series(run.kernel.release) < SLOW_START_ROUNDS_SINCE:
         return None
     rtt_ms = run.link.measured.rtt_ms
     from_request_s = size / mean_goodput_bytes_s(

@@ -9,7 +9,7 @@ import pandas
 from labs.experiments.windows.packets import packets
 from labs.experiments.windows.results import results
 from labs.experiments.windows.round_trips import round_trips
-from labs.read.display.format import in_digits, size_in_words
+from labs.read.display.format import in_digits, is_known, size_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,16 +34,16 @@ def _one(row: Mapping[Any, Any]) -> str:
     events = [
         f"{in_digits(row[name])} {words}"
         for name, words in (
-            ("coalesced", "coalesced"),
-            ("collapsed", "collapsed"),
-            ("rcv_q_drop", "dropped"),
+            ("coalesced", "packets coalesced"),
+            ("collapsed", "buffers collapsed"),
+            ("dropped", "packets dropped"),
         )
-        if row[name]
+        if is_known(row[name]) and row[name]
     ]
     if events:
         said += f"; {', '.join(events)}"
     if row["dropped_in_window"]:
-        said += f" ({in_digits(row['dropped_in_window'])} although the window was open)"
+        said += f", {in_digits(row['dropped_in_window'])} of them although the window was open"
     return f"{said}. Note: {row['notes']}." if row.get("notes") else f"{said}."
 
 

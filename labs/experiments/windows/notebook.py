@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from labs.errors import BadInput
-from labs.experiments.windows.charts.budget import PARTS
 from labs.experiments.windows.memory_budget import budget
 from labs.experiments.windows.packets import RECEIVER, packets
 from labs.experiments.windows.round_trips import round_trips
@@ -30,6 +29,15 @@ KERNEL_COLUMNS = {
     "overshoot_bytes": "Above the buffer (bytes)",
     "dropped_in_window": "Dropped with an open window",
     "window_max_bytes": "Largest window (bytes)",
+}
+
+
+PART_COLUMNS = {
+    "payload_bytes": "Payload (bytes)",
+    "structures_bytes": "Structures (bytes)",
+    "unused_bytes": "Unused (bytes)",
+    "promised_bytes": "Promised window (bytes)",
+    "free_bytes": "Free (bytes)",
 }
 
 
@@ -61,8 +69,8 @@ def budget_at(run: Run, *numbers: int) -> Table:
     return Table(
         {
             "Packet": chosen["packet"].tolist(),
-            **{f"{name}, bytes": chosen[column].tolist() for column, (name, _) in PARTS.items()},
-            "buffer (skmem_rb), bytes": chosen["rcvbuf_bytes"].tolist(),
+            **{name: chosen[column].tolist() for column, name in PART_COLUMNS.items()},
+            "Buffer (bytes)": chosen["rcvbuf_bytes"].tolist(),
         }
     )
 

@@ -48,6 +48,7 @@ class Results:
     )
     unsampled_packets: int | None = column("data packets without a sample of their own")
     rcv_q_drop: int | None = column("packets dropped for lack of memory (TCPRcvQDrop)")
+    dropped: int | None = column("packets dropped, whatever counter says so", hidden=True)
     dropped_in_window: int | None = column("packets dropped although the window had room for them")
     coalesced: int | None = column("packets joined with the one before (TCPRcvCoalesce)")
     collapsed: int | None = column("buffers freed by collapsing (TCPRcvCollapsed)")
@@ -100,6 +101,7 @@ def results(run: Run) -> Results:
         first_flight_packets=new_packets(table),
         unsampled_packets=int(table["rmem_bytes"].isna().sum()),
         rcv_q_drop=last.counters.get("TCPRcvQDrop"),
+        dropped=len(dropped) if settings.sampled else None,
         dropped_in_window=int((dropped["window_left_bytes"] >= 0).sum()),
         coalesced=last.counters.get("TCPRcvCoalesce"),
         collapsed=last.counters.get("TCPRcvCollapsed"),

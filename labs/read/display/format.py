@@ -18,6 +18,8 @@ from labs.drive.units import KIB, MB, MIB
 RTT_BELOW_MS = 0.1
 """A measured round trip below this is only said to be below it."""
 SMALLEST = 0.0005
+WHOLE = 10_000
+"""A number of at least this size is written without decimals in a cell of a notebook."""
 SHA256_DIGITS, SHOWN_DIGITS = 64, 12
 LINES = "\n\t"
 """The control characters of a text of several lines."""
@@ -153,6 +155,8 @@ def notebook_cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, Integral):
         return f"{int(value):,}"
+    if isinstance(value, Real) and abs(float(value)) >= WHOLE:
+        return f"{float(value):,.0f}"
     if isinstance(value, Real):
         return "<0.001" if 0 < abs(float(value)) < SMALLEST else f"{float(value):.4g}"
     return printable(str(value), LINES + NBSP)

@@ -6,11 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
+from labs.drive.kernel.memory_size import LARGE_BUFFERS_SINCE
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import KIB, MIB
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.refills import refilled_bytes_s
-from labs.read.theory.windows import receive_window_bytes, segment_overhead_bytes, send_bound_bytes
+from labs.read.theory.windows import (
+    receive_window_bytes,
+    segment_overhead_bytes,
+    send_bound_bytes,
+    series,
+)
 
 LINE = "line"
 RECEIVE_WINDOW = "receive window"
@@ -32,8 +38,14 @@ WHOLE_WINDOW = 0.98
 FULL_LINE = 0.999
 
 LARGEST_BYTES = 1 << 31
-DEFAULT_RMEM, DEFAULT_WMEM = (4096, 131072, 6291456), (4096, 16384, 4194304)
-"""net.ipv4.tcp_rmem and tcp_wmem of Linux 4.18 to 6.15 with 2 GiB of memory or more."""
+DEFAULT_WMEM = (4096, 16384, 4194304)
+"""net.ipv4.tcp_wmem since Linux 4.18, with 1 GiB of memory or more."""
+
+
+def default_rmem(kernel: str) -> tuple[int, int, int]:
+    """net.ipv4.tcp_rmem of a kernel since 4.18 whose memory does not limit it: 1 GiB or more, and
+    5 GiB or more since 6.16. Source: net/ipv4/tcp.c tcp_init()."""
+    return 4096, 131072, 32 * MIB if series(kernel) >= LARGE_BUFFERS_SINCE else 6 * MIB
 
 
 @dataclass(frozen=True)
@@ -163,17 +175,18 @@ class Advice:
     `receive_bytes` and `send_bytes` are what getsockopt must return: half of each is requested with
     setsockopt. `receive_bytes` is for packets that are coalesced in pairs, `receive_alone_bytes`
     for packets that arrive one by one: up to 6.5 the two are the same. `receive_suffices` and
-    `send_suffices`: the kernel's default maximum is enough.
+    `send_suffices`: the kernel's default maximum is enough (`default_rmem` for the receiver).
     """
 
     bdp_bytes: float
+    default_rmem: tuple[int, int, int]
     receive_bytes: int
     receive_alone_bytes: int
     send_bytes: int
 
     @property
     def receive_suffices(self) -> bool:
-        return self.receive_alone_bytes <= DEFAULT_RMEM[-1]
+        return self.receive_alone_bytes <= self.default_rmem[-1]
 
     @property
     def send_suffices(self) -> bool:
@@ -182,7 +195,7 @@ class Advice:
     def rmem(self) -> str:
         """net.ipv4.tcp_rmem for the receiver: its default, and a maximum that is large enough,
         however packets arrive."""
-        return _three(DEFAULT_RMEM, self.receive_alone_bytes)
+        return _three(self.default_rmem, self.receive_alone_bytes)
 
     def wmem(self) -> str:
         """net.ipv4.tcp_wmem for the sender."""
@@ -210,6 +223,7 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, adv_win_scale: int =
 
     return Advice(
         bdp_bytes=bdp,
+        default_rmem=default_rmem(kernel),
         receive_bytes=receive(offloads=True),
         receive_alone_bytes=receive(offloads=False),
         send_bytes=max(least, _smallest(needed, lambda size: send_bound_bytes(size, kernel))),

@@ -74,6 +74,12 @@ def test_figure_html_legend_has_an_entry_per_group_and_escapes_names() -> None:
     assert "<path" in signs[2] and "fill: none" in signs[2]
 
 
+@pytest.mark.parametrize(("symbol", "path"), [("line-ns-open", "M13 2V10"), ("x-thin", "M9 2L17")])
+def test_figure_html_legend_shows_thin_markers(symbol: str, path: str) -> None:
+    marks = [Scatter(y=[1], mode="markers", name=str(n), marker={"symbol": symbol}) for n in (1, 2)]
+    assert f'<path d="{path}' in html_of(Figure(marks))
+
+
 def test_figure_html_groups_several_legends_by_their_titles() -> None:
     figure = Figure(
         [Scatter(y=[1], name="one"), Scatter(y=[1], name="two", legend="legend2")]

@@ -99,7 +99,8 @@ def test_verdicts_follow_the_runs() -> None:
     verdicts = labs.verdicts(study).set_index("claim")
     assert verdicts.loc["A1.8", "verdict"] == "not judged"
     assert str(verdicts.loc["A1.8", "because"]).startswith("needs the conditions shaped, default:")
-    wmem = dataclasses.replace(study, runs=(with_condition(real("captured"), name="wmem"),))
+    runs = tuple(with_condition(real("captured"), name=name) for name in ("wmem", "default"))
+    wmem = dataclasses.replace(study, runs=runs)
     assert str(labs.verdicts(wmem).set_index("claim").loc["A1.7", "because"]).startswith(
         "other parameters: delay_ms 40, not 200"
     )

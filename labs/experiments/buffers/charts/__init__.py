@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from labs.experiments.buffers.buffer_sizes import buffer_rows, in_kib
 from labs.experiments.buffers.charts.buffer_sweep import against_buffer_size
 from labs.experiments.buffers.charts.goodput_bars import by_condition
+from labs.experiments.buffers.charts.kernels import kernels
 from labs.experiments.buffers.charts.loss import loss
 from labs.experiments.buffers.charts.timeline import timeline
-from labs.experiments.buffers.charts.two_kernels import kernels
 from labs.experiments.buffers.charts.window_shares import adv_win_scale
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from labs.read.charts.style import (
 )
 from labs.read.display.format import size_in_words
 from labs.read.display.provenance import of_table
+from labs.read.theory.windows import series
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,7 +47,10 @@ def opening(study: Study, *conditions: str) -> Figure:
 
 def opening_by_kernel(condition: str, *studies: Study) -> Figure:
     """The same for one condition on the kernel of each study."""
-    with_it = [one for one in studies if condition in one.conditions]
+    with_it = sorted(
+        (one for one in studies if condition in one.conditions),
+        key=lambda one: series(one.runs[0].kernel.release),
+    )
     if not with_it:
         return nothing(TITLE, NO_RUNS)
     rows = pandas.concat([one.results() for one in with_it])

@@ -158,7 +158,7 @@ def whole_buffer_as_window(claim: Claim, seen: Evidence) -> Finding:
     measured = {
         "above the budget": float(row["overshoot_bytes"]),
         "collapsed": float(row["collapsed"]),
-        "dropped": float(row["rcv_q_drop"]),
+        "dropped": float(row["dropped"]),
     }
     reason = (
         f"{_use(row)}; the first window is {in_digits(row['window_max_bytes'])} bytes at most, and "

@@ -31,6 +31,9 @@ BY_HAND = {
     "used_pct": 100 * 10 / 210,
     "scaled_mib_s": 0.75 * 25e6 / 0.2 / 2**20,
     "granted_kib": 256.0,
+    "new_window_mib": 0.75 * 32,
+    "granted_6_1_kib": 2 * 208.0,
+    "granted_7_2_kib": 2048.0,
     "lossy_mib_s": 1448 / 0.04 * 1.31 / 0.001**0.5 / 2**20,
     "lowest_rate_mbit": 13.4 * 2**20 * 8 / 1e6 * 1514 / 1448,
 }

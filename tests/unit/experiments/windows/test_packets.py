@@ -11,7 +11,6 @@ import pytest
 from pandas import DataFrame
 
 from labs.errors import Damaged
-from labs.experiments.windows.budget import PARTS, budget
 from labs.experiments.windows.packets import (
     agreement,
     arrivals,
@@ -124,15 +123,6 @@ def test_window_on_the_wire_is_the_kernels(kernel: str) -> None:
     found = table(f"windows-{kernel}-article-scale1").iloc[:16]
     assert (found["acked_bytes"] == found["received_bytes"]).all()
     assert (found["rcv_wnd_bytes"] == found["window_left_bytes"]).all()
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_budget_adds_up_to_the_buffer(name: str) -> None:
-    found = table(name).dropna(subset=["rmem_bytes"])
-    parts = budget(found)
-    assert (parts[list(PARTS)].sum(axis="columns") == found["rcvbuf_bytes"]).all()
-    assert (parts["unused_bytes"] >= 0).all()
-    assert (parts["metadata_bytes"] >= 576).all()
 
 
 def test_packets_prediction_is_of_the_kernel() -> None:

@@ -77,6 +77,16 @@ def test_cells_and_values_are_printable() -> None:
     assert terminal_table([{"a": HOSTILE}, {"a": "b"}], ["a"]).splitlines() == ["a", SHOWN, "b"]
 
 
+def test_notebook_cell_has_four_digits_and_large_numbers_in_full() -> None:
+    assert [notebook_cell(value) for value in (62464.0, 1878400.0, 9999.9, 0.0001, 13.41)] == [
+        "62,464",
+        "1,878,400",
+        "1e+04",
+        "<0.001",
+        "13.41",
+    ]
+
+
 def test_rich_output_is_printable() -> None:
     for kind in (Text, Words):
         assert str(kind(HOSTILE)) == repr(kind(HOSTILE)) == printable(HOSTILE, LINES)

@@ -1,4 +1,4 @@
-"""Two kernels side by side: a few conditions, and the sweep."""
+"""Kernels side by side: a few conditions, and the sweep."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from labs.experiments.buffers.sweep import curve, points, remarks, smallest
 from labs.read.charts.style import (
     BLACK,
     BLUE,
+    GREEN,
     NO_RUNS,
     ORANGE,
     PURPLE,
@@ -30,37 +31,41 @@ from labs.read.display.provenance import of_table
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TITLE = "The same conditions on two kernels"
+TITLE = "The same conditions on several kernels"
 SHOWN = (DEFAULT, SENDER_RAISED, BOTH_RAISED)
-COLOURS = (BLUE, ORANGE, PURPLE)
+COLOURS = (BLUE, ORANGE, PURPLE, GREEN)
 TOP, BOTTOM = 1, 2
-BAR = 0.38
+BARS = 0.76
+"""The width of all bars of a condition together, at most."""
 
 
-def kernels(table: DataFrame, other: DataFrame) -> Figure:
-    """Steady goodput on two kernels: three conditions above, the sweep below.
+def kernels(*tables: DataFrame) -> Figure:
+    """Steady goodput on several kernels: three conditions above, the sweep below.
 
-    Both tables are `study.results()`. Predictions are short lines on the bars and curves through
-    the points; dashed lines mark the smallest buffer that fills the link.
+    Each table is `study.results()` of one kernel. Predictions are short lines on the bars and
+    curves through the points; dashed lines mark the smallest buffer that fills the link.
     `labs.experiments.buffers.narrative.tell_kernels` says why the kernels differ.
     """
-    if table.empty and other.empty:
+    with_runs = [table for table in tables if not table.empty]
+    if not with_runs:
         return nothing(TITLE, NO_RUNS)
-    both = pandas.concat([one for one in (table, other) if not one.empty])
-    rows = both[both["condition"].isin(SHOWN) & both["steady_mib_s"].notna()]
-    swept = points(both)
+    every = pandas.concat(with_runs)
+    rows = every[every["condition"].isin(SHOWN) & every["steady_mib_s"].notna()]
+    swept = points(every)
     swept = swept[swept["series"] == SYSCTL]
     if rows.empty and swept.empty:
-        return nothing(TITLE, f"neither table has {', '.join(SHOWN)} or a sweep")
+        return nothing(TITLE, f"no table has {', '.join(SHOWN)} or a sweep")
     figure = make_subplots(rows=2, cols=1, row_heights=[0.4, 0.6], vertical_spacing=0.14)
-    names = list(dict.fromkeys(both["kernel"].astype(str)))
+    names = list(dict.fromkeys(every["kernel"].astype(str)))
+    width = BARS / max(2, len(names))
     for place, kernel in enumerate(names):
         colour = COLOURS[place % len(COLOURS)]
         _bars(
             figure,
             rows[rows["kernel"] == kernel],
             kernel,
-            place - (len(names) - 1) / 2,
+            width * (place - (len(names) - 1) / 2),
+            width,
             colour,
             legend=place == 0,
         )
@@ -89,15 +94,22 @@ def _tell(rows: DataFrame, swept: DataFrame) -> str:
 
 
 def _bars(
-    figure: Figure, rows: DataFrame, kernel: str, offset: float, colour: str, *, legend: bool
+    figure: Figure,
+    rows: DataFrame,
+    kernel: str,
+    offset: float,
+    width: float,
+    colour: str,
+    *,
+    legend: bool,
 ) -> None:
-    places = [SHOWN.index(name) + offset * BAR for name in rows["condition"]]
+    places = [SHOWN.index(name) + offset for name in rows["condition"]]
     speeds = rows["steady_mib_s"].astype(float).tolist()
     figure.add_trace(
         Bar(
             x=places,
             y=speeds,
-            width=0.9 * BAR,
+            width=0.9 * width,
             name=f"Linux {kernel}",
             legendgroup=kernel,
             marker={"color": colour},
@@ -113,7 +125,7 @@ def _bars(
     ys: list[float | None] = []
     for place, value in zip(places, rows["predicted_mib_s"].astype(float), strict=True):
         if value == value:
-            xs += [place - 0.45 * BAR, place + 0.45 * BAR, None]
+            xs += [place - 0.45 * width, place + 0.45 * width, None]
             ys += [value, value, None]
     figure.add_trace(
         Scatter(
