@@ -56,6 +56,7 @@ SAMPLES_BYTES = 20_000
 RAW = {
     "ss.txt": "ss-6*.txt",
     "samples.bin": "samples-*.bin",
+    "samples.csv": "socket-samples-*.csv",
     "tc-after.txt": "tc-*.txt",
     "nstat-after.txt": "nstat-*.txt",
     "ab.txt": "ab-*.txt",

@@ -11,11 +11,11 @@ Sampling: one row per data segment that arrives, in FILE (CSV, whole numbers; CO
 row is taken after accepting, the last one at the end. The socket wakes the program when a segment
 is queued, or dropped at the head of the sequence (sk_data_ready in net/ipv4/tcp_input.c,
 tcp_data_queue; edge-triggered, because the data stay unread). A segment out of order does not wake
-it. Therefore the socket is also examined 48 us after each arrival, then after twice that time, and
-so on, which sees segments that arrive 32 us apart. A segment that was not seen on its own shows as
-a step of data_segs_in by more than 1. Nothing polls: in virtual time the clock advances only while
-everything sleeps. With --sampled 0 the program sleeps to the end, and only the first and the last
-row are written.
+it. Therefore the socket is also examined every 32 us after an arrival, halfway between the arrivals
+of a burst with that interval, and less and less often if none follows. A segment that was not seen
+on its own shows as a step of data_segs_in by more than 1. Nothing polls: in virtual time the clock
+advances only while everything sleeps. With --sampled 0 the program sleeps to the end, and only the
+first and the last row are written.
 
 SIGTERM ends the program, which then writes FILE. Source: include/uapi/linux/tcp.h, struct tcp_info;
 include/uapi/linux/sock_diag.h, SK_MEMINFO_*; net/ipv4/proc.c, snmp4_net_list.
@@ -73,8 +73,10 @@ SAMPLED = (
     "read_bytes",
 )
 COLUMNS = (*SAMPLED, *COUNTERS)
-# The times between an arrival and an examination of the socket.
-FIRST_US, LONGEST_US = 48, 100_000
+# When a socket is examined: after a segment that woke the program, between the segments of a burst,
+# and at the longest interval; so often without an arrival before the interval is doubled.
+FIRST_NS, NEXT_NS, LONGEST_NS = 48_000, 32_000, 100_000_000
+QUIET_LOOKS = 16
 
 
 def options(argv: list[str]) -> dict[str, str]:
@@ -174,28 +176,38 @@ def accepted(given: dict[str, str]) -> socket.socket:
     return connection
 
 
+def interval_ns(quiet: int) -> int:
+    """The time between two looks at the socket, after so many that found no arrival."""
+    doublings = max(0, quiet - QUIET_LOOKS)
+    return NEXT_NS << doublings if NEXT_NS << doublings < LONGEST_NS else LONGEST_NS
+
+
 def hold(receiver: Receiver, ended: int, given: dict[str, str]) -> None:
     """Sample and read until the descriptor `ended` is readable."""
     arrivals = select.epoll()
-    sampled, follow_us = given["sampled"] == "1", FIRST_US
+    sampled, quiet = given["sampled"] == "1", QUIET_LOOKS
     if sampled:
         arrivals.register(receiver.connection, select.EPOLLIN | select.EPOLLET)
     read_bytes, every_ns = int(given["read-bytes"]), 1000 * int(given["read-every-us"])
-    read_at_ns = time.time_ns() + 1_000_000 * int(given["read-after-ms"]) if read_bytes else 0
+    now_ns = look_ns = read_ns = time.time_ns()
+    read_ns += 1_000_000 * int(given["read-after-ms"])
     while True:
-        waits_s = [follow_us / 1e6] if sampled else []
-        if read_bytes:
-            waits_s.append(max(0, read_at_ns - time.time_ns()) / 1e9)
-        ready, _, _ = select.select((arrivals.fileno(), ended), (), (), min(waits_s, default=None))
+        due = [look_ns] * sampled + [read_ns] * bool(read_bytes)
+        wait_s = max(0, min(due) - now_ns) / 1e9 if due else None
+        ready, _, _ = select.select((arrivals.fileno(), ended), (), (), wait_s)
+        now_ns = time.time_ns()
         if ended in ready:
             return
         if ready:
             arrivals.poll(0)
-        if sampled:
-            follow_us = FIRST_US if receiver.sample() else min(2 * follow_us, LONGEST_US)
-        if read_bytes and time.time_ns() >= read_at_ns:
+            receiver.sample()
+            quiet, look_ns = 0, now_ns + FIRST_NS
+        elif sampled and now_ns >= look_ns:
+            quiet = 0 if receiver.sample() else quiet + 1
+            look_ns += interval_ns(quiet)
+        if read_bytes and now_ns >= read_ns:
             receiver.read(read_bytes)
-            read_at_ns += every_ns
+            read_ns += every_ns
 
 
 def main(argv: list[str]) -> int:

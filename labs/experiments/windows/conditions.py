@@ -41,6 +41,8 @@ LARGE_KIB = 1024
 SCALE_VALUES = (-2, -1, 0, 1, 2, 3)
 MSS_VALUES = (1448, 536, 100)
 FEW_SEGMENTS = 10
+SLOW_S = 15.0
+"""4 MiB at 64 KiB per round trip of 200 ms."""
 LONG_S = 700
 """Long enough for the article's 13 drops: the 12 retransmissions of the first one back off to two
 minutes each (TCP_RTO_MAX), so that the last of them arrives 647 s after connecting."""
@@ -149,8 +151,11 @@ def _senders(base: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def _buffers(base: Settings) -> Iterator[tuple[str, Settings]]:
+    """Before 6.6 the window stays at what the handshake allowed, so a large buffer fills slowly."""
     for kib in SIZES_KIB:
-        yield f"rcvbuf-{_size(kib)}", replace(base, rcvbuf_kib=kib)
+        longer_s = SLOW_S if kib > LARGE_KIB else 0.0
+        duration_s = max(base.duration_s, longer_s)
+        yield f"rcvbuf-{_size(kib)}", replace(base, rcvbuf_kib=kib, duration_s=duration_s)
 
 
 def _listeners(base: Settings) -> Iterator[tuple[str, Settings]]:

@@ -176,6 +176,12 @@ def notes(run: Run) -> Iterator[Note]:
             f"Linux {kernel} limits the first window to 64 KiB, whatever initrwnd is",
         )
     yield from granted(run, settings)
+    carried = samples_of(run)[0].advmss
+    if carried < settings.mss_bytes:
+        yield Note(
+            "mss_limited",
+            f"the MTU of the path allows segments of {carried:,} bytes, not {settings.mss_bytes:,}",
+        )
     lost = capture_losses(run)
     if lost:
         yield Note("capture_lost", f"tcpdump lost {lost} packets")

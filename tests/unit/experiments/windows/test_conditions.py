@@ -53,7 +53,7 @@ def test_conditions_differ_as_their_names_say() -> None:
         "initrwnd": (article, {"rcvbuf_kib": 1024, "initrwnd": 1000}),
         "initcwnd-10": (article, {"initcwnd": 10}),
         "article-scale0-700s": (article, {"adv_win_scale": 0, "duration_s": 700}),
-        "rcvbuf-2m": (hosts, {"rcvbuf_kib": 2048, "set_rcvbuf": "accept"}),
+        "rcvbuf-1m": (hosts, {"rcvbuf_kib": 1024, "set_rcvbuf": "accept"}),
         "listen-16k": (hosts, {"rcvbuf_kib": 16}),
         "scale-minus2": (hosts, {"adv_win_scale": -2}),
         "reader-late": (hosts, {"reader": "late"}),

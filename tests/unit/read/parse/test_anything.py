@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from labs.drive import tc
 from labs.errors import Damaged
-from labs.read.parse import http_clients, inet_diag, proc, ss
+from labs.read.parse import http_clients, inet_diag, proc, socket_samples, ss
 from labs.read.parse.inet_diag import tcp_info
 from labs.read.parse.ss import GROUPS, LIMITED, PAIRS, RATES, SCALARS
 
@@ -26,6 +26,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "wget": http_clients.wget,
     "httping": http_clients.httping,
     "ab": http_clients.ab,
+    "socket samples": socket_samples.samples,
     "ab -e": partial(http_clients.ab_percentiles, requests=20),
 }
 SAMPLES = {
@@ -36,6 +37,7 @@ SAMPLES = {
     "wget": "wget-stopped.txt",
     "httping": "httping-split.txt",
     "ab": "ab-keepalive.txt",
+    "socket samples": "socket-samples-6.1.csv",
     "ab -e": "ab-keepalive.csv",
 }
 NAMES = sorted({*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS, "timer", "skmem", "users", "uid"})
