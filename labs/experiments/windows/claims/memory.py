@@ -22,6 +22,10 @@ DOUBLED = (1.8, 2.2)
 """The ratio of two retransmission timeouts that counts as doubled: the timer has ticks."""
 
 
+RTO_MAX_S = 120.0
+"""TCP_RTO_MAX, the longest retransmission timeout (include/net/tcp.h)."""
+
+
 def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
     """How many packets are dropped, and the window that is open at the first drop."""
     name = claim.conditions[0]
@@ -63,6 +67,7 @@ def _backoff(dropped: DataFrame) -> str:
         f"the first of them is retransmitted {len(times) - 1} times in "
         f"{times[-1] - times[0]:.1f} s; {doubled} of {len(ratios)} intervals are twice the "
         "one before"
+        + (", until they reach TCP_RTO_MAX" if max(waits, default=0.0) >= RTO_MAX_S else "")
     )
 
 
