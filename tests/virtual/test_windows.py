@@ -30,6 +30,7 @@ BEFORE_6_6, SINCE_6_6 = kernels("5.10", "6.1"), kernels("6.12", "7.2")
 KERNELS = [*BEFORE_6_6, *SINCE_6_6]
 ARTICLE = "article-scale0,article-scale1,article-1m,automatic,unsampled"
 HOSTS = "hosts-scale0,hosts-scale1"
+LOSSY = "rcvbuf-16k"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def runs(folder: Path, kernel: str = "6.1", **given: Any) -> dict[str, Run]:
     """The runs of a study by condition."""
-    requested = {"only": f"{ARTICLE},{HOSTS}", **given}
+    requested = {"only": f"{ARTICLE},{HOSTS},{LOSSY}", **given}
     study = make(find("windows"), Windows(runs=str(folder), kernel=kernel, **requested))
     return {run.condition: run for run in study.runs}
 

@@ -3,11 +3,12 @@
     fill.py --from 127.0.0.2 --to 127.0.0.3 --port 1234 --mss 1024 --after-ms 1000
             --write-bytes 1048576 --writes 0 --every-us 0
 
-TCP_MAXSEG is set before connecting, TCP_NODELAY on the connection. The first write begins --after-
-ms after connecting, half a millisecond after a tick of the kernel (250 Hz): in virtual time a tick
-delays an event that follows within 500 ns (TIMER_MIN_DELTA), and it depends on other programs
-whether an idle kernel ticks. Each write has --write-bytes; there are --writes of them (0: until the
-program is ended), --every-us apart. When the send buffer is full, a write sleeps in the kernel.
+TCP_MAXSEG is set before connecting, TCP_NODELAY on the connection. The first write begins
+--after-ms after connecting, half a millisecond after a tick of the kernel (250 Hz): in virtual time
+a tick delays an event that follows within 500 ns (TIMER_MIN_DELTA), and it depends on other
+programs whether an idle kernel ticks. Each write has --write-bytes; there are --writes of them (0:
+until the program is ended), --every-us apart. When the send buffer is full, a write sleeps in the
+kernel.
 """
 
 import signal

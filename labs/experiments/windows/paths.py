@@ -57,7 +57,7 @@ def arranging(settings: Settings, link: Link, server: End, client: End) -> Itera
         to_server, to_client = (port.device for port in layout(link).ports if port.host == "router")
         half = ("delay", f"{number(link.delay_ms / 2)}ms")
         yield "router", queue(to_server, *half, *SPACING)
-        yield "router", ("tc", "qdisc", "change", "dev", to_client, "root", "netem", *half)
+        yield "router", ("tc", "qdisc", "replace", "dev", to_client, "root", "netem", *half)
     if settings.path == DIRECT:
         yield "server", offloads_off(server.device)
         yield "client", offloads_off(client.device)

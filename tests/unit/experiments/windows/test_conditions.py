@@ -101,7 +101,7 @@ def test_lines_of_two_hosts_have_the_routes_options() -> None:
             "router",
             "tc qdisc add dev eth0 root netem limit 100000 delay 100ms rate 1000mbit 0 4000",
         ),
-        ("router", "tc qdisc change dev eth1 root netem delay 100ms"),
+        ("router", "tc qdisc replace dev eth1 root netem delay 100ms"),
         ("client", "ip route add 10.77.1.1/32 via 10.77.2.254 dev eth0 initcwnd 10000"),
     ]
     shown = preview(found["hosts-scale1"], windows.lines(found["hosts-scale1"]))
