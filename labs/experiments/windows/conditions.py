@@ -17,7 +17,6 @@ from labs.experiments.windows.settings import (
     DIRECT,
     LATE,
     LISTEN,
-    LOOPBACK,
     PIECES,
     RATE,
     ROUTER,
@@ -52,7 +51,7 @@ RAISED_RMEM_MAX = {"net.core.rmem_max": str(4 * MIB)}
 """The default from 6.18 on; below tcp_rmem[2], so that the window scale stays as it is."""
 NO_TIMESTAMPS = {"net.ipv4.tcp_timestamps": "0"}
 
-ON_MACHINES = ("hosts-scale0", "hosts-scale1")
+ON_MACHINES = ("article-scale0", "article-scale1")
 """The conditions of size small on two machines, where each run takes real time."""
 SMALL = (
     "article-scale0",
@@ -72,8 +71,7 @@ SMALL = (
 def conditions(p: Windows) -> tuple[Condition, ...]:
     """The conditions that the parameters request: those of `only`, or those of the size.
 
-    Machines have no router and keep their loopback device, so that only conditions between the two
-    hosts exist there.
+    Machines have no router: there the conditions between hosts use their direct path.
     """
     every = {one.name: one for one in _every(p)}
     if p.only or p.size == "full":
@@ -105,8 +103,7 @@ def _every(p: Windows) -> Iterator[Condition]:
         (SEGMENT_SIZES, _segment_sizes(hosts)),
     ):
         for name, one in settings:
-            if not (machines and one.path == LOOPBACK):
-                yield _condition(name, one, p.delay_ms, group)
+            yield _condition(name, one, p.delay_ms, group)
 
 
 def _condition(name: str, settings: Settings, delay_ms: float, group: Group) -> Condition:

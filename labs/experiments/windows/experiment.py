@@ -6,10 +6,10 @@ One TCP connection. The sender fills the window; the receiver samples its own so
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from labs.drive.bench import CAPTURE_FILES, PROGRAMS, Bench
+from labs.drive.bench import CAPTURE_FILES, MACHINES, PROGRAMS, Bench
 from labs.drive.condition import Condition, read_settings
 from labs.drive.outcome import Buffer
 from labs.drive.testbed.contract import Host, Process
@@ -87,19 +87,27 @@ def taps(bench: Bench, settings: Settings) -> Iterator[tuple[Host, str]]:
 
 @contextlib.contextmanager
 def arranged(bench: Bench, settings: Settings, condition: Condition) -> Iterator[None]:
-    """The path of a condition; what remains on machines is undone."""
+    """The path of a condition; on machines it is undone, also what a run before has left."""
     plan = layout(condition.link)
     server, client = (
         End(host.address, host.device, plan.port(host.name).gateway)
         for host in (bench.server, bench.client)
     )
+    lasting = bench.testbed.kind in MACHINES
+    undo = tuple(undoing(settings, server, client)) if lasting else ()
     try:
+        undone(bench, undo)
         run_lines(bench, arranging(settings, condition.link, server, client))
         yield
     finally:
-        # Not kept among the commands: pasted, they are to leave the path in place.
-        for host, argv in undoing(settings, server, client):
-            bench.testbed.hosts()[host].run(argv, log=False, check=False)
+        undone(bench, undo)
+
+
+def undone(bench: Bench, lines: Iterable[Line]) -> None:
+    """Run lines that undo others, as far as they apply. They are not kept among the commands:
+    pasted, these are to leave the path in place."""
+    for host, argv in lines:
+        bench.testbed.hosts()[host].run(argv, log=False, check=False)
 
 
 def run_lines(bench: Bench, lines: Iterator[Line]) -> None:

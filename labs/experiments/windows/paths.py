@@ -17,8 +17,8 @@ from labs.experiments.windows.settings import DIRECT, LOOPBACK, ROUTER, Settings
 
 LOOPBACK_SENDER, LOOPBACK_RECEIVER = "127.0.0.2", "127.0.0.3"
 LOOPBACK_ROUTE = ("local", "127.0.0.0/8", "dev", "lo")
-ARRIVALS = "ifb0"
-"""The device through which the packets of the loopback device arrive, one by one."""
+ARRIVALS = "arrivals"
+"""The ifb device through which the packets of the loopback device arrive, one by one."""
 QUEUE_PACKETS = 100_000
 CELL_BYTES = 4000
 SPACING = ("rate", "1000mbit", "0", str(CELL_BYTES))
@@ -70,6 +70,12 @@ def undoing(settings: Settings, server: End, client: End) -> Iterator[Line]:
         yield from routes("del", settings, server, client)
         yield "server", offloads_on(server.device)
         yield "client", offloads_on(client.device)
+    if settings.path == LOOPBACK:
+        yield "server", ("tc", "qdisc", "del", "dev", "lo", "ingress")
+        yield "server", ("tc", "qdisc", "del", "dev", "lo", "root")
+        yield "server", ("ip", "link", "del", ARRIVALS)
+        yield "server", ("ip", "route", "change", *LOOPBACK_ROUTE)
+        yield "server", offloads_on("lo")
 
 
 def loopback(settings: Settings, delay_ms: float) -> Iterator[Argv]:
