@@ -349,6 +349,28 @@ def shared() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+def for_ordinary_user(kernel: Path, shared: Path) -> tuple[Path, Path, tuple[str, ...]]:
+    """A kernel and a staging folder for an ordinary user, and the words that turn root into one."""
+    staging = shared / "staging"
+    staging.mkdir()
+    own_kernel = Path(shutil.copy(kernel, shared / "linux"))
+    own_kernel.chmod(0o755)
+    if os.geteuid() != 0:
+        return own_kernel, staging, ()
+    os.chown(staging, UNLISTED, UNLISTED)
+    words = ("setpriv", f"--reuid={UNLISTED}", f"--regid={UNLISTED}", "--clear-groups")
+    return own_kernel, staging, words
+
+
+def test_boot_by_a_user_who_is_root_in_name_only(kernel: Path, shared: Path) -> None:
+    """The home of root, which is this user's without HOME, cannot be read."""
+    own_kernel, staging, prefix = for_ordinary_user(kernel, shared)
+    prefix = (*prefix, "unshare", "--map-root-user")
+    if subprocess.run((*prefix, "true"), capture_output=True).returncode:
+        pytest.skip("this machine lets no user make a namespace")
+    assert "fine" in boot_one(own_kernel, staging, "echo fine", *prefix, code=shared)
+
+
 def records(capture: bytes) -> int:
     """How many packets a pcap file has; it ends where the last one does."""
     order = "<" if capture[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
@@ -365,21 +387,12 @@ def records(capture: bytes) -> int:
 )
 def test_boot_by_an_ordinary_user_captures_every_packet(kernel: Path, shared: Path) -> None:
     """As root this test turns into a user without name, home or rights."""
-    staging = shared / "staging"
-    staging.mkdir()
-    own_kernel = shutil.copy(kernel, shared / "linux")
-    os.chmod(own_kernel, 0o755)
-    prefix: tuple[str, ...] = ()
-    if os.geteuid() == 0:
-        os.chown(staging, UNLISTED, UNLISTED)
-        prefix = ("setpriv", f"--reuid={UNLISTED}", f"--regid={UNLISTED}", "--clear-groups")
+    own_kernel, staging, prefix = for_ordinary_user(kernel, shared)
     program = (
         f"import sys; sys.path.insert(0, '{INSIDE_CODE}'); "
         "from tests.virtual.capturing import main; raise SystemExit(main())"
     )
-    boot_one(
-        Path(own_kernel), staging, f'/usr/bin/python3 -I -S -c "{program}"', *prefix, code=shared
-    )
+    boot_one(own_kernel, staging, f'/usr/bin/python3 -I -S -c "{program}"', *prefix, code=shared)
     counted = json.loads((staging / "counted.json").read_text())
     assert counted > 50
     assert records((staging / "client" / "capture.pcap").read_bytes()) == counted

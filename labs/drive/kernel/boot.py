@@ -217,8 +217,10 @@ def tail(console: Path, lines: int = 6) -> str:
 def _boot_folder(memory_mib: int) -> Iterator[Path]:
     """A folder for one boot (memory, console, UML's own files), deleted afterwards."""
     where = memory_folder(memory_mib)
-    # An earlier boot that was killed may have used another folder than this one.
+    # An earlier boot that was killed may have used another folder than this one, if this user can
+    # read it: without HOME, the user that a container calls root has root's.
     for _, other in candidates():
-        clear_folders(LEFTOVER, other)
+        with contextlib.suppress(OSError):
+            clear_folders(LEFTOVER, other)
     with owned_folder(LEFTOVER, where) as folder:
         yield folder
