@@ -1,4 +1,4 @@
-"""How the receive window opens, round trip by round trip."""
+"""Charts of how the receive window opens, round trip by round trip."""
 
 from __future__ import annotations
 
