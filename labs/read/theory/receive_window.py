@@ -74,8 +74,8 @@ class Skb:
 
     `end_offset` is the size of its linear part (skb_end_offset), `head_bytes` the payload in it,
     and `tail_bytes` the free space in it; `fragments` is the number of pages that hold the rest of
-    the payload. Both ends may share the memory of a segment (skb_cloned): `shared_until` is the number
-    that the sender must see acknowledged before it frees its copy; 0 if nothing is shared.
+    the payload. Both ends may share the memory of a segment (skb_cloned): `shared_until` is the
+    number that the sender must see acknowledged before it frees its copy; 0 if nothing is shared.
     """
 
     seq: int
