@@ -1,14 +1,13 @@
-"""Connect, and write as much as the peer's receive window admits; a program for the sender.
+"""The sender: connect, and write as much as the peer's receive window admits.
 
     fill.py --from 127.0.0.2 --to 127.0.0.3 --port 1234 --mss 1024 --after-ms 1000
             --write-bytes 1048576 --writes 0 --every-us 0
 
-TCP_MAXSEG is set before connecting, TCP_NODELAY on the connection. The first write begins
---after-ms after connecting, half a millisecond after a tick of the kernel (250 Hz): in virtual time
-a tick delays an event that follows within 500 ns (TIMER_MIN_DELTA), and it depends on other
-programs whether an idle kernel ticks. Each write has --write-bytes; there are --writes of them (0:
-until the program is ended), --every-us apart. When the send buffer is full, a write sleeps in the
-kernel.
+TCP_MAXSEG and TCP_NODELAY are set before connecting. The first write begins --after-ms after
+connecting, half a millisecond after a tick of the kernel (250 Hz): in virtual time a tick delays an
+event that follows within 500 ns (TIMER_MIN_DELTA), and whether an idle kernel ticks depends on
+other programs. Each write has --write-bytes. There are --writes writes (0: until the program is
+ended), --every-us apart. When the send buffer is full, a write sleeps in the kernel.
 """
 
 import signal
@@ -18,7 +17,7 @@ import time
 
 TICK_NS = 4_000_000
 # A multiple of 256 ns, the step of the virtual clock. Events are up to three steps late, depending
-# on the number of timers that are set; packets arrive early enough in a microsecond for that.
+# on the number of timers that are set; packets arrive early enough in a microsecond to allow that.
 AFTER_TICK_NS = 501_248
 TIMER_SLACK = "/proc/self/timerslack_ns"
 
@@ -52,7 +51,7 @@ def await_first_write(after_ms: int) -> None:
 
 
 def write(connection: socket.socket, block: bytes, writes: int, every_s: float) -> None:
-    """Write the block `writes` times, or for ever if that is 0."""
+    """Write the block `writes` times; 0 means until the program is ended."""
     written = 0
     while not writes or written < writes:
         connection.sendall(block)

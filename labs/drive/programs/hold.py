@@ -4,18 +4,17 @@
             --read-bytes 0 --read-every-us 1000 --read-after-ms 0 --sampled 1 --out FILE
 
 SO_RCVBUF (--rcvbuf 0: automatic) is set on the listening socket or on the accepted one. From
---read-after-ms after accepting, --read-bytes are read every --read-every-us, as far as there are
-so many; 0 never reads.
+--read-after-ms after accepting, up to --read-bytes are read every --read-every-us; 0 never reads.
 
-Sampling: one row per data segment that arrives, in FILE (CSV, whole numbers; COLUMNS). The first
-row is taken after accepting, the last one at the end. The socket wakes the program when a segment
-is queued, or dropped at the head of the sequence (sk_data_ready in net/ipv4/tcp_input.c,
-tcp_data_queue; edge-triggered, because the data stay unread). A segment out of order does not wake
-it. Therefore the socket is also examined every 32 us after an arrival, halfway between the arrivals
-of a burst with that interval, and less and less often if none follows. A segment that was not seen
-on its own shows as a step of data_segs_in by more than 1. Nothing polls: in virtual time the clock
-advances only while everything sleeps. With --sampled 0 the program sleeps to the end, and only the
-first and the last row are written.
+Sampling: one row per data segment that arrives, in FILE (CSV of whole numbers, with the columns
+COLUMNS). The first row is taken after accepting, the last one at the end. The socket wakes the
+program when a segment is queued, or dropped at the head of the sequence (sk_data_ready in
+net/ipv4/tcp_input.c, tcp_data_queue; edge-triggered, because the data stays unread). A segment out
+of order does not wake it. Therefore the socket is also examined every 32 us after an arrival,
+halfway between the arrivals of a burst with that interval, and less and less often if none follows.
+If a segment has no sample of its own, data_segs_in increases by more than 1. The program sleeps
+between samples, because in virtual time the clock advances only while everything sleeps. With
+--sampled 0 it sleeps until the end, and only the first and the last row are written.
 
 SIGTERM ends the program, which then writes FILE. Source: include/uapi/linux/tcp.h, struct tcp_info;
 include/uapi/linux/sock_diag.h, SK_MEMINFO_*; net/ipv4/proc.c, snmp4_net_list.
@@ -73,8 +72,9 @@ SAMPLED = (
     "read_bytes",
 )
 COLUMNS = (*SAMPLED, *COUNTERS)
-# When a socket is examined: after a segment that woke the program, between the segments of a burst,
-# and at the longest interval; so often without an arrival before the interval is doubled.
+# When the socket is examined: after a segment that woke the program, between the segments of a
+# burst, and at the longest interval. After QUIET_LOOKS times without an arrival the interval is
+# doubled each time.
 FIRST_NS, NEXT_NS, LONGEST_NS = 48_000, 32_000, 100_000_000
 QUIET_LOOKS = 16
 
@@ -101,7 +101,7 @@ class Counters:
         self.first = [value or 0 for value in self.read()]
 
     def lines(self) -> tuple[list[str], list[str]]:
-        """The words of the line with names, and of the line with values."""
+        """The words of the line of names, and of the line of values."""
         text = os.pread(self.file, 1 << 16, 0).decode("ascii")
         names, values = (line.split() for line in text.splitlines()[:2])
         return names, values
@@ -115,7 +115,7 @@ class Counters:
 
 
 class Receiver:
-    """The accepted connection, what was read from it, and the rows of its samples."""
+    """The accepted connection, the number of bytes read from it, and the rows of its samples."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -125,7 +125,7 @@ class Receiver:
         self.rows: list[tuple[int | None, ...]] = []
 
     def sample(self, always: bool = False) -> bool:
-        """Append a row if data segments have arrived since the last one; whether they have."""
+        """Append a row if data segments have arrived since the last row; tell whether any have."""
         info = self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
         mss, ssthresh, advmss, space, received, segs, data_segs = TCP_INFO.unpack_from(info)
         arrived: bool = data_segs != self.segments
@@ -147,7 +147,7 @@ class Receiver:
         return arrived
 
     def read(self, most_bytes: int) -> None:
-        """Read up to so many bytes, if there are any."""
+        """Read up to `most_bytes`, if any data is queued."""
         with contextlib.suppress(BlockingIOError):
             self.read_bytes += len(self.connection.recv(most_bytes, socket.MSG_DONTWAIT))
 
@@ -160,7 +160,7 @@ class Receiver:
 
 
 def accepted(given: dict[str, str]) -> socket.socket:
-    """The one connection, with the requested receive buffer."""
+    """The first connection, with the requested receive buffer."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, int(given["mss"]))
@@ -177,7 +177,7 @@ def accepted(given: dict[str, str]) -> socket.socket:
 
 
 def interval_ns(quiet: int) -> int:
-    """The time between two looks at the socket, after so many that found no arrival."""
+    """The time until the socket is examined again, after `quiet` times without an arrival."""
     doublings = max(0, quiet - QUIET_LOOKS)
     return NEXT_NS << doublings if NEXT_NS << doublings < LONGEST_NS else LONGEST_NS
 

@@ -24,8 +24,8 @@ from labs.experiments.windows.settings import (
 )
 
 ARTICLE = Group("article", "The article's rig: the loopback device")
-HOSTS = Group("hosts", "The same between two hosts")
-ROUTES = Group("routes", "Options of the routes")
+HOSTS = Group("hosts", "The same on two hosts")
+ROUTES = Group("routes", "Route options")
 SENDERS = Group("senders", "A sender of small packets")
 BUFFERS = Group("buffers", "Receive buffers, set on the accepted socket")
 LISTENERS = Group("listeners", "Receive buffers, set on the listening socket")
@@ -43,8 +43,9 @@ FEW_SEGMENTS = 10
 SLOW_S = 15.0
 """4 MiB at 64 KiB per round trip of 200 ms."""
 LONG_S = 700
-"""Long enough for the article's 13 drops: the 12 retransmissions of the first one back off to two
-minutes each (TCP_RTO_MAX), so that the last of them arrives 647 s after connecting."""
+"""Long enough for the article's 13 drops: the 12 retransmissions of the packet that is dropped
+first back off to intervals of two minutes (TCP_RTO_MAX), and the last of them arrives 647 s after
+connecting."""
 RMEM_MAX_BYTES = 212_992
 """The default of net.core.rmem_max until 6.17: SO_RCVBUF grants no more."""
 RAISED_RMEM_MAX = {"net.core.rmem_max": str(4 * MIB)}
@@ -52,7 +53,7 @@ RAISED_RMEM_MAX = {"net.core.rmem_max": str(4 * MIB)}
 NO_TIMESTAMPS = {"net.ipv4.tcp_timestamps": "0"}
 
 ON_MACHINES = ("article-scale0", "article-scale1")
-"""The conditions of size small on two machines, where each run takes real time."""
+"""The conditions of size small on two machines, where runs take real time."""
 SMALL = (
     "article-scale0",
     f"article-scale0-{LONG_S}s",
@@ -69,9 +70,9 @@ SMALL = (
 
 
 def conditions(p: Windows) -> tuple[Condition, ...]:
-    """The conditions that the parameters request: those of `only`, or those of the size.
+    """The conditions that the parameters select: those of `only`, or those of the size.
 
-    Machines have no router: there the conditions between hosts use their direct path.
+    Machines have no router; there the two hosts are connected directly.
     """
     every = {one.name: one for one in _every(p)}
     if p.only or p.size == "full":
@@ -136,7 +137,7 @@ def _hosts(base: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def _routes(base: Settings, initrwnd: int) -> Iterator[tuple[str, Settings]]:
-    """Route options: of the receiver's route, and a sender with the kernel's initial window."""
+    """Options of the receiver's route, and a sender with the kernel's default `initcwnd`."""
     yield "quickack", replace(base, quickack=True)
     yield "initrwnd", replace(base, rcvbuf_kib=LARGE_KIB, initrwnd=initrwnd)
     yield "initcwnd-10", replace(base, initcwnd=FEW_SEGMENTS)
@@ -186,5 +187,5 @@ def tools(condition: Condition) -> tuple[str, ...]:
 
 
 def lines(condition: Condition) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The lines that a condition adds to those of its link: host and words."""
+    """The commands that a condition adds to those of its link: host and words."""
     return paths.lines(condition)

@@ -1,5 +1,5 @@
 """The graded exercises of the notebook about receive buffers; each right answer is computed from
-the theory and, where they exist, from runs."""
+the theory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ BUFFER_BYTES, PAYLOAD_BYTES, TRUESIZE_BYTES = 64 * KIB, 1024, 2304
 SMALL_REQUEST_BYTES, SCALE = 24 * KIB, 3
 """SO_RCVBUF and tcp_adv_win_scale of the third question."""
 FIRST_RETRANSMISSION_S, LATER_S = 1.3, 60.0
-"""Given in the fourth question; TCPRcvQDrop is asked for that many seconds after the drop."""
+"""Given in the fourth question: the time of the first retransmission, and the time at which it asks
+for TCPRcvQDrop, both after the first drop."""
 OUT_OF_ORDER = 3
-"""Drops of the packets behind the first one, which are counted as TCPOFODrop."""
+"""Drops of the packets after the first one, which are counted as TCPOFODrop."""
 
 
 def granted(runs: Evidence) -> Expected:
@@ -28,7 +29,7 @@ def granted(runs: Evidence) -> Expected:
         "the kernel's rule for SO_RCVBUF",
         Mistake(REQUESTED_BYTES, "The kernel doubles the requested size."),
         Mistake(CORE_MAX_BYTES, "The limit applies to the requested size, which is below it."),
-        Mistake(2 * CORE_MAX_BYTES, "The request is below the limit, which has no effect."),
+        Mistake(2 * CORE_MAX_BYTES, "The request is below the limit, so the limit has no effect."),
     )
 
 
@@ -45,7 +46,7 @@ def accepted(runs: Evidence) -> Expected:
 
 
 def scaled_window(runs: Evidence) -> Expected:
-    """The window that an empty buffer offers on a kernel that heeds tcp_adv_win_scale."""
+    """The window of an empty buffer on a kernel that uses tcp_adv_win_scale."""
     buffer = granted_bytes(SMALL_REQUEST_BYTES, CORE_MAX_BYTES, "receive")
     requested = SMALL_REQUEST_BYTES
     return around(
@@ -75,10 +76,10 @@ def drops(runs: Evidence) -> Expected:
         (count,),
         0.0,
         checked,
-        Mistake(count - 1, "This counts the retransmissions. The first drop counts, too."),
+        Mistake(count - 1, "This counts only the retransmissions. The first drop counts, too."),
         Mistake(
             count + OUT_OF_ORDER,
-            "This counts the packets behind the first one, too. They are counted as TCPOFODrop.",
+            "This also counts the packets after the first one. Their counter is TCPOFODrop.",
         ),
     )
 

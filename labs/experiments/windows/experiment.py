@@ -1,4 +1,4 @@
-"""Article 4: a receive buffer fills, because the receiver reads nothing, or reads slowly.
+"""Article 4: a receive buffer fills, because the receiver does not read, or reads slowly.
 
 One TCP connection. The sender fills the window; the receiver samples its own socket.
 """
@@ -45,7 +45,7 @@ class Ends:
 
 
 def measure(bench: Bench, condition: Condition) -> None:
-    """Arrange the path, accept, watch, fill."""
+    """Set up the path, accept the connection, watch it, and fill the receive buffer."""
     settings, port = read_settings(Settings, condition.settings), condition.link.port
     ends = ends_of(bench, settings)
     with arranged(bench, settings, condition):
@@ -58,7 +58,7 @@ def measure(bench: Bench, condition: Condition) -> None:
         if bench.finish(sender, settings.duration_s) is not None:
             raise RunFailed(f"the sender ended: {bench.last_word(ends.sender, 'fill.txt')}")
         bench.unwatch()
-        # At the same time: the capture and the samples have the same packets.
+        # Both end at the same time, so that the capture and the samples have the same packets.
         for host, tcpdump in captures:
             end(bench, host, tcpdump, "tcpdump")
         end(bench, ends.receiver, receiver, "hold")
@@ -70,7 +70,7 @@ def measure(bench: Bench, condition: Condition) -> None:
 
 
 def ends_of(bench: Bench, settings: Settings) -> Ends:
-    """Both ends on the server over loopback, else one on each host."""
+    """Both ends on the server if the path is loopback, otherwise one on each host."""
     server, client = bench.server, bench.client
     if settings.path == LOOPBACK:
         return Ends(server, server, LOOPBACK_SENDER, LOOPBACK_RECEIVER)
@@ -87,7 +87,8 @@ def taps(bench: Bench, settings: Settings) -> Iterator[tuple[Host, str]]:
 
 @contextlib.contextmanager
 def arranged(bench: Bench, settings: Settings, condition: Condition) -> Iterator[None]:
-    """The path of a condition; on machines it is undone, also what a run before has left."""
+    """Set up the path of a condition; on machines it is undone afterwards, and what an earlier run
+    left behind is undone first."""
     plan = layout(condition.link)
     server, client = (
         End(host.address, host.device, plan.port(host.name).gateway)
@@ -104,8 +105,8 @@ def arranged(bench: Bench, settings: Settings, condition: Condition) -> Iterator
 
 
 def undone(bench: Bench, lines: Iterable[Line]) -> None:
-    """Run lines that undo others, as far as they apply. They are not kept among the commands:
-    pasted, these are to leave the path in place."""
+    """Run the commands that undo others; those that do not apply may fail. They are not recorded
+    with the commands of the run, which leave the path in place when they are pasted."""
     for host, argv in lines:
         bench.testbed.hosts()[host].run(argv, log=False, check=False)
 
@@ -161,13 +162,13 @@ def fill(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
 
 
 def end(bench: Bench, host: Host, process: Process, name: str) -> None:
-    """End a program that writes its file when it is ended."""
+    """End a program that writes its file when it ends."""
     if process.stop(5):
         raise RunFailed(f"{name} on {host.name} failed: {bench.last_word(host, f'{name}.txt')}")
 
 
 def keep_samples(bench: Bench, settings: Settings, ends: Ends) -> None:
-    """Keep the receiver's samples, and record the buffer that it was granted."""
+    """Keep the receiver's samples, and record the granted buffer."""
     path = bench.path(ends.receiver, SAMPLES)
     bench.keep(ends.receiver, path, SAMPLES)
     text = ends.receiver.read(path).decode("ascii")
@@ -178,11 +179,11 @@ def keep_samples(bench: Bench, settings: Settings, ends: Ends) -> None:
 
 
 def capture(bench: Bench, host: Host, device: str, port: int) -> Process:
-    """Start tcpdump, which reads each packet at once; return when it captures.
+    """Start tcpdump in immediate mode; return when it captures.
 
     Times are in microseconds. One timer in 256 fires 256 ns late in virtual time, because
-    itimer_next_event (arch/um/kernel/time.c) adds 1 ns to each; which one, depends on the number of
-    timers of all programs, and so on whether the receiver samples.
+    itimer_next_event (arch/um/kernel/time.c) adds 1 ns to each. Which timer it is depends on the
+    number of timers of all programs, and therefore on whether the receiver samples.
     """
     said = bench.path(host, "tcpdump.txt")
     options = ("-n", "-s", "128", "-B", "65536", "-Z", "root", "--immediate-mode")

@@ -1,4 +1,4 @@
-"""The lab `windows`: what a receive buffer holds, and how far its window opens."""
+"""The lab `windows`: the contents of a receive buffer, and the growth of its window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a receive buffer is divided into at each packet: payload, metadata, window, free."""
+"""The parts of a receive buffer at each packet: payload, metadata, promised window, free."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 STRUCTURES_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
-"""What the kernel needs per packet in a queue that was not coalesced."""
+"""The size of the structures of each packet in a queue without coalescing."""
 
 
 def budget(run: Run) -> DataFrame:
     """One row per packet that has a sample of its own; the parts are sizes in bytes.
 
-    payload_bytes      data that waits for the application (Recv-Q)
-    structures_bytes   struct sk_buff and struct skb_shared_info of the packets in the queue, of
-                       which the simulation knows the number
-    unused_bytes       the rest of the memory in use: head room, and what is left of the buffers
-                       into which the packets were written
+    payload_bytes      data queued for the application (Recv-Q)
+    structures_bytes   struct sk_buff and struct skb_shared_info of the skbs in the queue; the
+                       simulation provides their number
+    unused_bytes       the rest of the memory in use: head room, and the unused rest of the
+                       buffers into which the packets were written
     promised_bytes     the window that is left on the wire
-    free_bytes         the rest of the buffer; 0 if more is promised than there is
+    free_bytes         the rest of the buffer; 0 if more is promised than is free
     """
     table = packets(run)
     seen = table[table["rmem_bytes"].notna()]

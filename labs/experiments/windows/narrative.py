@@ -1,4 +1,4 @@
-"""A study of the lab `windows` in sentences, as Markdown that contains the figures."""
+"""A study of the lab `windows` described in sentences, as Markdown with figures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _over(overshoot: float, buffer: float) -> str:
 
 
 def describe_run(run: Run) -> str:
-    """One run: its end, its events, and how well the window was predicted."""
+    """One run: its state at the end, its events, and the accuracy of the predicted window."""
     found, table = results(run), packets(run)
     values = {name: value for name, value in vars(found).items() if name != "notes"}
     said = f"**{found.packets} packets** with data arrived: {_one(values)}"
@@ -71,8 +71,8 @@ def describe_run(run: Run) -> str:
 
 
 def findings(runs: Mapping[str, Run], parameters: Windows) -> dict[str, Any]:
-    """The results of a study beyond one row per run: the window by round trip, by condition.
-    `runs` are those of a study by condition."""
+    """The results of a study besides one row per run: the window by round trip for each
+    condition. `runs` are the runs of a study by condition."""
     return {"round_trips": {name: _opened(run) for name, run in runs.items()}}
 
 

@@ -1,5 +1,5 @@
-"""What a notebook calls as `labs.windows.NAME`, besides the study and the charts: tables of
-packets, of the parts of a buffer, of round trips, and one row per kernel."""
+"""The functions that a notebook calls as `labs.windows.NAME`: tables of dropped packets, of the
+parts of a buffer, of round trips, and of kernels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PART_COLUMNS = {
 
 
 def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
-    """One row per condition and kernel: the memory of packets, what becomes payload, what is lost.
+    """One row per condition and kernel: memory per packet, payload share, window and drops.
 
     Studies without runs are left out.
     """
@@ -58,8 +58,8 @@ def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
 
 
 def budget_at(run: Run, *numbers: int) -> Table:
-    """The parts of the receive buffer after packets with these numbers, in bytes; a packet below 1
-    counts from the end. BadInput for a number that no packet has."""
+    """The parts of the receive buffer after the packets with these numbers, in bytes; negative
+    numbers count from the end. BadInput for a number that no packet has."""
     table = budget(run)
     count = len(table)
     for number in numbers:
@@ -76,7 +76,7 @@ def budget_at(run: Run, *numbers: int) -> Table:
 
 
 def drops(run: Run) -> Table:
-    """One row per packet that was dropped: when, its first byte, and the window left before it."""
+    """One row per dropped packet: its time, its first byte, and the window left before it."""
     table = packets(run)
     before = table["window_left_bytes"].shift(1)
     dropped = table[table["dropped"].fillna(0) > 0]
@@ -92,7 +92,7 @@ def drops(run: Run) -> Table:
 
 
 def rounds(run: Run) -> Table:
-    """One row per round trip: packets, payload, the largest window offered, and its updates."""
+    """One row per round trip: packets, payload, the largest window offered, and window updates."""
     found = round_trips(run)
     return Table(
         {
@@ -110,8 +110,8 @@ ON_THE_WIRE = ("time_ns", "direction", "flags", "seq_rel", "ack_rel", "window", 
 
 
 def same_packets(one: Run, other: Run) -> Table:
-    """Whether two runs have the same packets on the wire: their numbers, those that differ in
-    anything, and whether the captures are the same file."""
+    """Whether two runs have the same packets on the wire: how many packets each has, how many of
+    them differ, and the digest of each capture."""
     name = f"{RECEIVER}/capture.pcap"
     first, second = (capture.read(run.file(name))[list(ON_THE_WIRE)] for run in (one, other))
     shorter = min(len(first), len(second))

@@ -1,8 +1,8 @@
 """One row per data segment of a run: the receiver's memory, the window on the wire, the prediction.
 
 Three sources meet here: the receiver's samples of its own socket, one after each segment; the
-capture; and the simulation of labs/read/theory/receive_window_steps.py, which is fed with the
-arrivals and knows nothing of what the receiver did.
+capture; and the simulation of labs/read/theory/receive_window_steps.py, whose input
+after the handshake is the arrivals, and nothing that the receiver did.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ SPACING_NS = 32_000
 """The time that a packet takes on the loopback path (SPACING in
 labs/experiments/windows/paths.py)."""
 TOGETHER_NS = 100_000
-"""Segments that arrive at smaller intervals were sent at once."""
+"""Segments that arrive at smaller intervals were sent at the same time."""
 DEFAULT_SCALE = 1
 """net.ipv4.tcp_adv_win_scale."""
 HZ = 250
-"""Of Debian's kernels; used if a run does not say it."""
+"""The tick rate of Debian's kernels; used if a run does not record its own."""
 MEMORY = {
     "rcvbuf": "rcvbuf_bytes",
     "rmem_alloc": "rmem_bytes",
@@ -60,7 +60,7 @@ MARKS = {
     "collapsed": ("TCPRcvCollapsed",),
     "dropped": ("TCPRcvQDrop", "TCPOFODrop", "TCPZeroWindowDrop", "BeyondWindow"),
 }
-"""Marks, and the counters whose rise they are."""
+"""Marks, and the counters whose increase they show."""
 
 
 @lru_cache(maxsize=KEPT_TABLES)
@@ -68,21 +68,21 @@ def packets(run: Run) -> DataFrame:
     """One row per data segment that arrived.
 
     packet                        its number, from 1
-    time_s                        since the first of them arrived
+    time_s                        time since the first of them arrived
     seq, payload_bytes            its first byte, relative to the connection, and its length
-    push                          it has the flag PSH
+    push                          whether it has the flag PSH
     window_left_bytes             what the sender may still send: the right edge that the last ACK
                                   before the next segment offers, less the highest byte received
     acked_bytes                   how much that ACK acknowledges
     rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, received_bytes,
     read_bytes                    the receiver's sample after the segment; missing if there was none
                                   before the next segment
-    coalesced, collapsed, dropped rises of the counters in MARKS since the last sample; a segment
-                                  that was not kept is dropped, also where no counter tells (beyond
-                                  the window, until 6.16)
-    predicted_...                 the same columns by the simulation
+    coalesced, collapsed, dropped increases of the counters in MARKS since the last sample; a
+                                  segment that was not kept counts as dropped, even if no
+                                  counter shows it (beyond the window, until 6.16)
+    predicted_...                 the same columns from the simulation
     predicted_skbs, predicted_out_of_order_bytes
-                                  skbs in the queues, and the payload that waits out of order
+                                  skbs in the queues, and the payload in the out-of-order queue
     """
     segments = capture.read(run.file(f"{RECEIVER}/capture.pcap"))
     table = arrivals(segments)
@@ -103,7 +103,7 @@ def samples_of(run: Run) -> tuple[SocketSample, ...]:
 
 
 def arrivals(segments: DataFrame) -> DataFrame:
-    """The data segments that arrived, in their order."""
+    """The data segments that arrived, in the order of arrival."""
     data = segments[(segments["direction"] == 0) & (segments["payload_bytes"] > 0)]
     if data.empty:
         raise Damaged("the capture has no data segment")
@@ -121,7 +121,7 @@ def arrivals(segments: DataFrame) -> DataFrame:
 
 
 def return_ns(run: Run) -> int:
-    """How much later the capture has the receiver's ACKs than the receiver sent them.
+    """How much later the receiver's ACKs appear in the capture than the receiver sent them.
 
     Packets of the loopback device are captured where they arrive, after netem.
     """
@@ -134,8 +134,9 @@ def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) ->
     """The last window that the receiver offered before each next segment, and what it
     acknowledged.
 
-    An ACK belongs to the last segment that arrived before it was sent. On its way it may have
-    waited for other packets; so its number decides, if the segment after would have raised it.
+    An ACK belongs to the last segment that arrived before it was sent. It may have waited for
+    other packets before it was captured. Its acknowledgement number therefore decides, if the next
+    segment would have raised it.
     """
     back = segments[(segments["direction"] == 1) & ((segments["flags"] & ACK) != 0)]
     ack = back["ack_rel"].to_numpy()
@@ -164,8 +165,8 @@ def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) ->
 
 
 def expected_next(table: DataFrame) -> Array:
-    """The number that the receiver expects after each segment: by its samples, or, without them, if
-    it dropped none."""
+    """The next sequence number that the receiver expects after each segment: from its samples, or,
+    without samples, under the assumption that it dropped nothing."""
     if pandas.notna(table["received_bytes"].iloc[0]):
         return (table["received_bytes"].ffill() + 1).to_numpy(numpy.int64)
     found, expected = [], 1
@@ -177,7 +178,7 @@ def expected_next(table: DataFrame) -> Array:
 
 
 def sampled(run: Run, count: int) -> DataFrame:
-    """The receiver's sample after each of `count` segments, and the counters' rises."""
+    """The receiver's sample after each of `count` segments, and the increases of the counters."""
     found = samples_of(run)
     memory = pandas.DataFrame({"packet": [one.data_segs_in for one in found]})
     for name, column in MEMORY.items():
@@ -185,7 +186,7 @@ def sampled(run: Run, count: int) -> DataFrame:
     for mark, counters in MARKS.items():
         totals = [sum(one.counters.get(name) or 0 for name in counters) for one in found]
         memory[mark] = numpy.diff(totals, prepend=totals[:1])
-    # A rise over several packets belongs to none of them.
+    # An increase over several packets is assigned to none of them.
     marks = memory[list(MARKS)].astype("Int64")
     memory[list(MARKS)] = marks.mask(memory["packet"].diff() > 1)
     memory = memory[memory["packet"] > 0].drop_duplicates("packet").set_index("packet")
@@ -193,7 +194,8 @@ def sampled(run: Run, count: int) -> DataFrame:
 
 
 def unkept(table: DataFrame) -> Series[bool]:
-    """Segments of new data that the receiver did not keep: neither its data nor its memory grew."""
+    """Segments of new data that the receiver did not keep: neither the data received nor the memory
+    in use grew."""
     end = (table["seq"] + table["payload_bytes"]).to_numpy()
     new = end > numpy.append(1, expected_next(table)[:-1])
     grown = table[["received_bytes", "rmem_bytes"]].ffill().diff().fillna(1) > 0
@@ -204,8 +206,8 @@ def unkept(table: DataFrame) -> Series[bool]:
 def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
     """The receiver before data arrives: its settings, and what its SYN-ACK announced.
 
-    On machines the device's driver decides how much memory a segment takes: there the first sample
-    says it. In virtual time it is the kernel's own rule.
+    On machines the device's driver determines the memory of a segment, which is taken from the
+    first sample. In virtual time the kernel's own rule determines it.
     """
     settings = settings_of(run)
     syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
@@ -233,7 +235,7 @@ def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
 
 
 def reads_of(run: Run) -> Iterator[Read]:
-    """The program's reads: from its first sample on, which it takes right after accepting."""
+    """The program's reads, which begin at its first sample, right after accepting."""
     settings = settings_of(run)
     reads, found = settings.reads, samples_of(run)
     if not reads.read_bytes:
@@ -245,11 +247,11 @@ def reads_of(run: Run) -> Iterator[Read]:
 
 
 def sent_alone(table: DataFrame, full_bytes: int) -> Array:
-    """Which segments were packets of their own, and not parts of a large one (GSO), as far as
-    their arrival tells: those without a neighbour, and small ones that do not end a large one.
+    """Which segments were packets of their own, and not parts of a large one (GSO), judged by their
+    arrival: those without a neighbour, and small ones that do not end a large one.
 
-    Arrivals do not tell how retransmissions were sent; they are taken for parts. Where that is
-    wrong, over loopback with losses, the simulated memory is too small from there on.
+    Arrivals do not show how retransmissions were sent; they are treated as parts. Where that is
+    wrong (over loopback with losses), the simulated memory is too small from there on.
     """
     length, seq, time_ns = (table[name].to_numpy() for name in ("payload_bytes", "seq", "time_ns"))
     follows = (seq[1:] == (seq + length)[:-1]) & (numpy.diff(time_ns) < TOGETHER_NS)
@@ -260,7 +262,7 @@ def sent_alone(table: DataFrame, full_bytes: int) -> Array:
 
 
 def head_bytes(table: DataFrame) -> int | None:
-    """The head of the first segment's skb: its memory without payload and struct sk_buff."""
+    """The head of the first segment's skb: its true size without payload and struct sk_buff."""
     memory = table["rmem_bytes"].iloc[0]
     if pandas.isna(memory):
         return None
@@ -268,7 +270,7 @@ def head_bytes(table: DataFrame) -> int | None:
 
 
 def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
-    """The simulation's rows for the same arrivals."""
+    """The rows of the simulation for the same arrivals."""
     setup = setup_of(run, segments, table)
     fed = [
         Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push), alone=bool(alone))
@@ -303,7 +305,7 @@ def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often the predicted window equals the one on the wire, and how far it is off at most."""
+    """How often the predicted window equals the one on the wire, and its largest deviation."""
 
     packets: int
     equal: int
@@ -315,6 +317,6 @@ class Agreement:
 
 
 def agreement(table: DataFrame) -> Agreement:
-    """The prediction of a run's packets against the wire."""
+    """The predicted window compared with the one on the wire, for the packets of a run."""
     off = (table["predicted_window_left_bytes"] - table["window_left_bytes"]).abs()
     return Agreement(len(table), int((off == 0).sum()), int(off.max()))

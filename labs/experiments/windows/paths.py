@@ -1,7 +1,8 @@
-"""The lines that a condition of the lab `windows` adds to those of its link.
+"""The commands that a condition of the lab `windows` adds to those of its link.
 
-On loopback they are the article's. Both paths deliver one segment at a time to the receiver, which
-thus sees each arrival: the segments of one large buffer would otherwise arrive at the same instant.
+On loopback they include the article's. Both paths deliver one segment at a time to the receiver, so
+it can sample after each arrival: the segments of one large buffer would otherwise arrive at the
+same instant.
 Loopback needs an ifb device for this. The queue of `lo` holds whole buffers, which are segmented
 only after it.
 """
@@ -18,7 +19,7 @@ from labs.experiments.windows.settings import DIRECT, LOOPBACK, ROUTER, Settings
 LOOPBACK_SENDER, LOOPBACK_RECEIVER = "127.0.0.2", "127.0.0.3"
 LOOPBACK_ROUTE = ("local", "127.0.0.0/8", "dev", "lo")
 ARRIVALS = "arrivals"
-"""The ifb device through which the packets of the loopback device arrive, one by one."""
+"""The ifb device through which the packets of the loopback device arrive one by one."""
 QUEUE_PACKETS = 100_000
 CELL_BYTES = 4000
 SPACING = ("rate", "1000mbit", "0", str(CELL_BYTES))
@@ -38,7 +39,7 @@ class End:
 
 
 def lines(condition: Condition) -> tuple[Line, ...]:
-    """The lines in order, each with its host."""
+    """The commands in order, each with its host."""
     settings, plan = read_settings(Settings, condition.settings), layout(condition.link)
     server, client = (
         End(port.address, port.device, port.gateway)
@@ -48,7 +49,7 @@ def lines(condition: Condition) -> tuple[Line, ...]:
 
 
 def arranging(settings: Settings, link: Link, server: End, client: End) -> Iterator[Line]:
-    """The lines that arrange a path."""
+    """The commands that set up a path."""
     if settings.path == LOOPBACK:
         for argv in loopback(settings, link.delay_ms):
             yield "server", argv
@@ -65,7 +66,7 @@ def arranging(settings: Settings, link: Link, server: End, client: End) -> Itera
 
 
 def undoing(settings: Settings, server: End, client: End) -> Iterator[Line]:
-    """The lines that undo what `arranging` changed on hosts that outlive the run."""
+    """The commands that undo `arranging` on hosts that outlive the run."""
     if settings.path == DIRECT:
         yield from routes("del", settings, server, client)
         yield "server", offloads_on(server.device)
@@ -79,7 +80,7 @@ def undoing(settings: Settings, server: End, client: End) -> Iterator[Line]:
 
 
 def loopback(settings: Settings, delay_ms: float) -> Iterator[Argv]:
-    """The article's lines for the loopback device, which delays a packet by half the RTT, and
+    """The article's commands for the loopback device, which delays a packet by half the RTT, and
     those that deliver its packets one by one."""
     options = ("initcwnd", str(settings.initcwnd), *receiver_options(settings))
     yield offloads_off("lo")
@@ -94,12 +95,12 @@ def loopback(settings: Settings, delay_ms: float) -> Iterator[Argv]:
 
 
 def offloads_on(device: str) -> Argv:
-    """The line that reverts `offloads_off`."""
+    """The command that reverts `offloads_off`."""
     return tuple("on" if word == "off" else word for word in offloads_off(device))
 
 
 def queue(device: str, *options: str) -> Argv:
-    """The line that makes netem the queue of a device."""
+    """The command that makes netem the queue of a device."""
     words = ("tc", "qdisc", "add", "dev", device, "root", "netem")
     return (*words, "limit", str(QUEUE_PACKETS), *options)
 
@@ -113,7 +114,7 @@ def receiver_options(settings: Settings) -> tuple[str, ...]:
 
 
 def routes(verb: str, settings: Settings, server: End, client: End) -> Iterator[Line]:
-    """The lines that add or delete the routes of sender and receiver with their options."""
+    """The commands that add or delete the routes of sender and receiver with their options."""
     for host, end, peer, options in (
         ("client", client, server, ("initcwnd", str(settings.initcwnd))),
         ("server", server, client, receiver_options(settings)),

@@ -1,4 +1,4 @@
-"""The results of a run of the lab `windows`: memory, queue, window, drops, and the prediction."""
+"""The results of a run of the lab `windows`: memory, queue, window, drops, and prediction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Results:
     recv_q: int | None = column(
         "data queued for the application at the end", unit="bytes", headline=True
     )
-    payload_pct: float | None = column("share of the buffer that is payload, at most", unit="%")
+    payload_pct: float | None = column("largest share of the buffer that is payload", unit="%")
     metadata_bytes: float | None = column(
         "memory besides payload per queued packet, at the end", unit="bytes"
     )
@@ -44,13 +44,13 @@ class Results:
     )
     packets: int | None = column("data packets that arrived")
     first_flight_packets: int | None = column(
-        "data packets before the first drop was retransmitted", hidden=True
+        "packets with new data: no retransmissions, no probes", hidden=True
     )
     unsampled_packets: int | None = column("data packets without a sample of their own")
     rcv_q_drop: int | None = column("packets dropped for lack of memory (TCPRcvQDrop)")
-    dropped: int | None = column("packets dropped, whatever counter says so", hidden=True)
+    dropped: int | None = column("packets dropped, by any counter", hidden=True)
     dropped_in_window: int | None = column("packets dropped although the window had room for them")
-    coalesced: int | None = column("packets joined with the one before (TCPRcvCoalesce)")
+    coalesced: int | None = column("packets coalesced with the one before (TCPRcvCoalesce)")
     collapsed: int | None = column("buffers freed by collapsing (TCPRcvCollapsed)")
     prunes: int | None = column("times the queue was pruned (PruneCalled)", hidden=True)
     first_window_bytes: int | None = column("window of the SYN-ACK", unit="bytes")
@@ -70,7 +70,7 @@ class Results:
     reader: str | None = column("how the application reads", hidden=True)
     fill: str | None = column("how the sender writes", hidden=True)
     predicted_equal_pct: float | None = column(
-        "packets at which the predicted window is the one on the wire", unit="%"
+        "packets at which the predicted window equals the one on the wire", unit="%"
     )
     deviation_bytes: int | None = column(
         "largest deviation of the predicted window", unit="bytes", hidden=True
@@ -157,14 +157,15 @@ def first_metadata_bytes(table: DataFrame) -> int | None:
 
 
 def second_window_bytes(table: DataFrame) -> int:
-    """The window of the receiver's first ACK of data: what the sender may use in the second round
-    trip, and the first window that is scaled."""
+    """The window of the receiver's first ACK of data: the one that the sender uses in the second
+    round trip, and the first one that is scaled."""
     first = table.iloc[0]
     return int(right_edge(table).iloc[0] - first["acked_bytes"])
 
 
 def notes(run: Run) -> Iterator[Note]:
-    """Notes on a run: the link, settings that the kernel ignores, packets without a sample."""
+    """Notes on a run: the link, settings that the kernel ignores or limits, packets that tcpdump
+    lost."""
     settings, kernel = settings_of(run), run.kernel.release
     if not run.link.ok:
         yield Note("link", "link not as asked")
@@ -188,7 +189,7 @@ def notes(run: Run) -> Iterator[Note]:
 
 
 def granted(run: Run, settings: Settings) -> Iterator[Note]:
-    """A note if the buffer is not twice the requested one, with the reason."""
+    """A note with the reason if the buffer is not twice the requested size."""
     for one in run.buffers:
         if one.requested_bytes is None or one.granted_bytes is None:
             continue

@@ -1,4 +1,4 @@
-"""How a receive window opens: what the SYN-ACK offers, then packets, payload and window by round
+"""How a receive window opens: the window of the SYN-ACK, then packets, payload and window by round
 trip."""
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 EARLY = 0.05
-"""Of a round trip: a packet that is this early belongs to the next one."""
+"""A share of a round trip: a packet that is at most this early belongs to the next round trip."""
 
 
 @dataclass(frozen=True)
 class SynAck:
-    """What the receiver's SYN-ACK offered."""
+    """The window that the receiver's SYN-ACK offered, and its scale."""
 
     window_bytes: int
     wscale: int
 
 
 def syn_ack(run: Run) -> SynAck:
-    """The window and the window scale of the receiver's SYN-ACK; without that option the scale
-    is 0."""
+    """The window and the window scale of the receiver's SYN-ACK; the scale is 0 without that
+    option."""
     path = run.file(f"{RECEIVER}/capture.pcap")
     segments = capture.read(path)
     syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
@@ -50,7 +50,7 @@ def round_trips(run: Run) -> DataFrame:
 
 
 def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
-    """The same of a table of packets."""
+    """The same for a table of packets."""
     edge = right_edge(table)
     seen = table.assign(
         round_trip=1 + (table["time_s"] / (rtt_ms / 1e3) + EARLY).astype(int) if rtt_ms else 1,
@@ -69,13 +69,13 @@ def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
 
 
 def accepted(table: DataFrame) -> Series[int]:
-    """The payload of each packet; 0 of one that was dropped, by the simulation if there is no
-    sample."""
+    """The payload of each packet; 0 if it was dropped (according to the simulation if there is no
+    sample)."""
     predicted = (table["predicted_fate"] == Fate.DROPPED.name).astype(int)
     return table["payload_bytes"].where(table["dropped"].fillna(predicted) == 0, 0)
 
 
 def right_edge(table: DataFrame) -> Series[int]:
-    """The right edge of the window after each packet: the highest byte received, and what is left
-    of the window."""
+    """The right edge of the window after each packet: the highest byte received plus the window
+    left."""
     return (table["seq"] + table["payload_bytes"] - 1).cummax() + table["window_left_bytes"]

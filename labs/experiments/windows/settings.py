@@ -11,12 +11,12 @@ LISTEN, ACCEPT = "listen", "accept"
 NEVER, RATE, LATE, PIECES = "never", "rate", "late", "pieces"
 SEGMENTS, CHUNKS, BYTES = "segments", "chunks", "bytes"
 CHUNK_BYTES = 256
-"""A write of the fill `chunks`: its metadata takes several times its size."""
+"""The size of a write of the fill `chunks`: its metadata is several times larger."""
 
 
 @dataclass(frozen=True)
 class Reads:
-    """How the receiver reads: so many bytes every so often, from some time after accepting."""
+    """How the receiver reads: `read_bytes` every `every_us`, from `after_ms` after accepting."""
 
     read_bytes: int
     every_us: int
@@ -25,14 +25,14 @@ class Reads:
 
 @dataclass(frozen=True)
 class Writes:
-    """How the sender writes: so many bytes, so many times (0: until the end), so often."""
+    """How the sender writes: `write_bytes` every `every_us`, `writes` times (0: until the end)."""
 
     write_bytes: int
     writes: int
     every_us: int
 
 
-# The article's reader takes what a rate allows every 50 ms.
+# The article's reader reads every 50 ms as much as a rate allows.
 READS = {
     NEVER: Reads(0, 0, 0),
     RATE: Reads(4 * KIB, 50_000, 0),
@@ -48,15 +48,15 @@ WRITES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a condition: a receiver that never reads, and a sender of full segments.
+    """The settings of a condition; by default a receiver that never reads, and full segments.
 
     `rcvbuf_kib` is requested by setsockopt on the listening or on the accepted socket
     (`set_rcvbuf`); 0 requests nothing, and the kernel sizes the buffer. `adv_win_scale` None is the
     kernel's default. `path` is the loopback device of the server, or the two hosts: with a router
-    between them, or on one wire. `initcwnd` is an option of the sender's route; `initrwnd` (0:
-    none) and `quickack` are options of the receiver's. Without `sampled` the receiver takes only
-    the first and the last sample. `capture_client` also captures at the sender, if it is a host of
-    its own.
+    between them, or connected directly. `initcwnd` is an option of the sender's route; `initrwnd`
+    (0: none) and `quickack` are options of the receiver's route. Without `sampled` the receiver
+    takes only the first and the last sample. `capture_client` also captures at the sender, if it
+    is another host.
     """
 
     path: str = LOOPBACK

@@ -1,9 +1,9 @@
-"""The window that a Linux receiver offers: the rules, each named after its kernel function.
+"""The rules for the window that a Linux receiver offers, each named after its kernel function.
 
-A `Receiver` is the part of a kernel's socket that decides the window. Each function below is one
+A `Receiver` is the part of a kernel's socket that determines the window. Each function below is one
 rule, and changes the receiver as the kernel function of the same name does. receive_window_memory
-has the rules of the receive buffer, receive_window_acks the ones that decide when an ACK, and so a
-window, is sent, and receive_window_steps feeds all of them with the segments that arrived.
+has the rules of the receive buffer, receive_window_acks those that determine when an ACK, and with
+it a window, is sent, and receive_window_steps feeds all of them with the segments that arrived.
 
 Sequence numbers are relative: the first byte of data has number 1. Sizes are bytes.
 Source: net/ipv4/tcp_input.c, net/ipv4/tcp_output.c and include/net/tcp.h of the series 5.10, 6.1,
@@ -72,10 +72,10 @@ class Setup:
 class Skb:
     """A segment, or several, in the receive queue.
 
-    `end_offset` is the size of its linear part (skb_end_offset), `head_bytes` the payload in it and
-    `tail_bytes` what is still free there; `fragments` the number of pages that hold the rest of the
-    payload. `shared_until` is the number whose ACK, once it reached the sender, frees the other
-    copy of a segment that both ends share (skb_cloned); 0 for a segment of its own.
+    `end_offset` is the size of its linear part (skb_end_offset), `head_bytes` the payload in it,
+    and `tail_bytes` the free space in it; `fragments` is the number of pages that hold the rest of
+    the payload. Both ends may share the memory of a segment (skb_cloned): `shared_until` is the
+    number that the sender must see acknowledged before it frees its copy; 0 if nothing is shared.
     """
 
     seq: int
@@ -94,7 +94,7 @@ class Skb:
 
 @dataclass
 class Receiver:
-    """The fields of struct tcp_sock, struct sock and struct inet_connection_sock that matter."""
+    """The fields of struct tcp_sock, sock and inet_connection_sock that affect the window."""
 
     setup: Setup
     rcvbuf: int
@@ -140,7 +140,7 @@ class Receiver:
 
 
 def aligned(value: int, scale: int) -> int:
-    """Up to a multiple of 2**scale, as ALIGN()."""
+    """Round up to a multiple of 2**scale, as ALIGN() does."""
     return -(-value >> scale) << scale if scale else value
 
 
@@ -154,8 +154,8 @@ def tcp_win_from_space(r: Receiver, space: int) -> int:
 
 
 def tcp_space(r: Receiver) -> int:
-    """The window that the free memory permits. The backlog is empty: a reader that holds the socket
-    never meets an arriving segment on one processor without preemption."""
+    """The window that the free memory permits. The backlog is empty: on one processor without
+    preemption no segment arrives while a reader holds the socket."""
     return tcp_win_from_space(r, r.rcvbuf - r.rmem_alloc)
 
 
@@ -164,12 +164,12 @@ def tcp_full_space(r: Receiver) -> int:
 
 
 def tcp_receive_window(r: Receiver) -> int:
-    """What is left of the window that was last offered."""
+    """The window left, of the one last offered."""
     return max(0, r.rcv_wup + r.rcv_wnd - r.rcv_nxt)
 
 
 def tcp_select_initial_window(r: Receiver) -> None:
-    """The scale and the first window, when the SYN arrives (with tcp_openreq_init_rwin())."""
+    """The scale and the first window, when the SYN arrives (includes tcp_openreq_init_rwin())."""
     setup = r.setup
     mss = setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0)
     full = space = tcp_full_space(r)
@@ -205,7 +205,7 @@ def tcp_initialize_rcv_mss(r: Receiver) -> None:
 
 def sock_set_rcvbuf(r: Receiver, granted_bytes: int) -> None:
     """SO_RCVBUF on the accepted socket: the buffer changes and automatic sizing ends; the window's
-    clamp and scale stay, except for the clamp since 7.1 (tcp_set_rcvbuf())."""
+    clamp and scale do not change, except for the clamp since 7.1 (tcp_set_rcvbuf())."""
     r.rcvbuf = granted_bytes
     r.locked = True
     if r.rules.set_rcvbuf_follows:
@@ -233,7 +233,7 @@ def tcp_measure_rcv_mss(r: Receiver, skb: Skb, *, push: bool) -> None:
         r.rcv_mss = min(length, r.advmss)
         r.pushed = r.pushed or push
         return
-    # A smaller segment is taken for a full one if its like came twice, and if it is not too small.
+    # A smaller segment counts as full-sized if its size came twice in a row and is not too small.
     if length >= FIRST_RCV_MSS_BYTES or (length >= SMALLEST_MSS_BYTES and not push):
         r.last_seg_size = length
         if length == before:
@@ -250,7 +250,7 @@ def _measure_ratio(r: Receiver, skb: Skb) -> None:
 
 
 def tcp_grow_window(r: Receiver, skb: Skb) -> None:
-    """rcv_ssthresh, the limit of the window, grows with each segment that the buffer can hold."""
+    """rcv_ssthresh, the limit of the window, grows with each segment if the buffer has room."""
     room = min(r.window_clamp, tcp_space(r)) - r.rcv_ssthresh
     if room <= 0:
         return

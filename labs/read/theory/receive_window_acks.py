@@ -1,8 +1,8 @@
 """When a receiver sends an ACK: a window is visible only then.
 
 One function per kernel function, as in receive_window. Times are nanoseconds of the clock of the
-arrivals; the kernel counts them in ticks of 1/HZ. In virtual time a tick begins at a whole multiple
-of them since 1970; on a machine it begins up to one tick later, and so do delayed ACKs.
+arrivals; the kernel counts them in ticks of 1/HZ. In virtual time ticks begin at whole multiples of
+1/HZ since 1970. On a machine they begin up to one tick later, and delayed ACKs do as well.
 Source: net/ipv4/tcp_input.c, net/ipv4/tcp_output.c, net/ipv4/tcp_timer.c.
 """
 
@@ -62,7 +62,7 @@ def expiry_ns(r: Receiver, due: int, now_ns: int) -> int:
 
 
 def tcp_incr_quickack(r: Receiver) -> None:
-    """Acknowledge the next segments at once: as many as half the window holds, at most 16."""
+    """Acknowledge the next segments at once: as many as fit into half of the window, at most 16."""
     wanted = r.rcv_wnd // (2 * r.rcv_mss) or 2
     r.quick = max(r.quick, min(wanted, MAX_QUICKACKS))
 
@@ -78,7 +78,7 @@ def tcp_in_quickack_mode(r: Receiver) -> bool:
 
 
 def tcp_event_data_recv(r: Receiver, skb: Skb, now_ns: int, *, push: bool) -> None:
-    """Bookkeeping of a segment that was queued: the MSS, the delayed ACK's interval, the window."""
+    """Updates after a segment was queued: the MSS, the interval of delayed ACKs, and the window."""
     r.ack_due = True
     tcp_measure_rcv_mss(r, skb, push=push)
     now, smallest = jiffies(r, now_ns), ticks(r, DELACK_MIN_MS)
@@ -99,7 +99,7 @@ def tcp_event_data_recv(r: Receiver, skb: Skb, now_ns: int, *, push: bool) -> No
 
 
 def tcp_send_ack(r: Receiver, now_ns: int) -> Ack:
-    """Send an ACK with the window of this moment (with tcp_event_ack_sent())."""
+    """Send an ACK with the current window (includes tcp_event_ack_sent())."""
     window = tcp_select_window(r)
     if r.quick:
         used = 1 if r.ack_due else 0
@@ -114,7 +114,7 @@ def tcp_send_ack(r: Receiver, now_ns: int) -> Ack:
 
 
 def tcp_ack_snd_check(r: Receiver, now_ns: int, *, out_of_order_too: bool) -> Ack | None:
-    """After a segment: an ACK at once, or the timer of a delayed one."""
+    """After a segment: send an ACK at once, or start the timer of a delayed one."""
     if not r.ack_due:
         return None
     full = r.rcv_nxt - r.rcv_wup > r.rcv_mss and (
@@ -129,7 +129,8 @@ def tcp_ack_snd_check(r: Receiver, now_ns: int, *, out_of_order_too: bool) -> Ac
 
 def compressed_ack(r: Receiver, now_ns: int) -> Ack | None:
     """While segments are missing, the first three ACKs for the same number are sent at once, and
-    the others together after a millisecond at most: the last part of __tcp_ack_snd_check()."""
+    the others are combined into one after at most a millisecond: the last part of
+    __tcp_ack_snd_check()."""
     if r.repeated_number != r.rcv_nxt:
         r.repeated_number, r.repeated_acks = r.rcv_nxt, 0
     if r.repeated_acks < FAST_RETRANSMIT_ACKS or r.held_acks >= COMPRESSED_ACKS:
@@ -163,7 +164,7 @@ def tcp_send_delayed_ack(r: Receiver, now_ns: int) -> Ack | None:
 
 
 def tcp_delack_timer(r: Receiver, now_ns: int) -> Ack | None:
-    """The timer of a delayed ACK expired: one segment was too few."""
+    """The timer of a delayed ACK expired before enough data for an ACK had arrived."""
     r.timer_at = None
     if not r.ack_due:
         return None
@@ -172,7 +173,7 @@ def tcp_delack_timer(r: Receiver, now_ns: int) -> Ack | None:
 
 
 def tcp_cleanup_rbuf(r: Receiver, copied: int, now_ns: int) -> Ack | None:
-    """After a read: an ACK that was held back, or a window that is at least twice as large."""
+    """After a read: send a delayed ACK, or a window that is at least twice as large."""
     if r.ack_due:
         emptied = copied > 0 and r.pushed and not r.rmem_alloc
         if r.rcv_nxt - r.rcv_wup > r.rcv_mss or emptied:

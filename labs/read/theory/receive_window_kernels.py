@@ -1,6 +1,7 @@
-"""What of the receive path differs between kernel versions: constants and rules, by series.
+"""The constants and rules of the receive path, and how they differ between kernel series.
 
-Each property of `Rules` names the kernel function that it is about and the release that changed it.
+Each property of `Rules` names the kernel function that it describes, and the release that changed
+it.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Rules:
 
     @property
     def scaling_ratio(self) -> int | None:
-        """256ths of the buffer that are window before data arrived; None where tcp_adv_win_scale
-        decides: tcp_win_from_space(), 6.6."""
+        """The share of the buffer, in 256ths, that is window before data has arrived; None if
+        tcp_adv_win_scale determines it: tcp_win_from_space(), 6.6."""
         return first_ratio(f"{self.series[0]}.{self.series[1]}") if self.has_ratio else None
 
     @property
@@ -69,7 +70,7 @@ class Rules:
         return LARGEST_UNSCALED_BYTES << scale
 
     def head_bytes(self, length: int) -> int:
-        """The memory of an skb's linear part that holds `length` bytes, with its shared info:
+        """The memory of an skb's linear part that holds `length` bytes, including its shared info:
         kmalloc_reserve(), since 6.3 with a cache of small heads."""
         wanted = -(-length // ALIGNED_BYTES) * ALIGNED_BYTES + SHARED_INFO_BYTES
         if self.series >= SMALL_HEADS_SINCE and wanted <= SMALL_HEAD_BYTES:
@@ -83,17 +84,17 @@ class Rules:
 
     @property
     def zero_window_at_once(self) -> bool:
-        """tcp_select_window() offers nothing when a segment was dropped for lack of memory, 6.6."""
+        """tcp_select_window() offers a zero window after a drop for lack of memory, 6.6."""
         return self.series >= (6, 6)
 
     @property
     def measures_out_of_order(self) -> bool:
-        """tcp_data_queue_ofo() measures the MSS too: in 6.12 by an update of the series."""
+        """tcp_data_queue_ofo() also measures the MSS: in 6.12 since an update of the series."""
         return self.series >= (6, 12)
 
     @property
     def drops_beyond_window(self) -> bool:
-        """tcp_sequence() refuses a segment of which a part is beyond the window, 6.17."""
+        """tcp_sequence() rejects a segment that ends beyond the window, 6.17."""
         return self.series >= (6, 17)
 
     @property

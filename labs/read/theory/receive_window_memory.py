@@ -1,7 +1,7 @@
-"""The receive buffer: what a segment costs, what is joined, collapsed and dropped.
+"""The receive buffer: the true size of segments, coalescing, collapsing and drops.
 
 One function per kernel function, as in receive_window. Memory is counted in true size: the payload,
-its struct sk_buff, and the part of the buffer around it that nothing else can use.
+its struct sk_buff, and the rest of its buffer, which nothing else can use.
 Source: net/ipv4/tcp_input.c, net/core/skbuff.c, net/core/sock.c, include/net/sock.h.
 """
 
@@ -55,7 +55,7 @@ def sk_mem_charge(r: Receiver, size: int) -> None:
 
 
 def sk_mem_uncharge(r: Receiver, size: int) -> None:
-    """Memory is given back: to the socket's reserve, and above a limit to the system."""
+    """Return memory to the socket's reserve, and above a limit to the system."""
     r.rmem_alloc -= size
     r.forward_alloc += size
     if r.rules.keeps_reserve:
@@ -66,22 +66,22 @@ def sk_mem_uncharge(r: Receiver, size: int) -> None:
 
 
 def sk_mem_reclaim(r: Receiver) -> None:
-    """What is reserved and not used goes back, in whole pages."""
+    """Return reserved but unused memory to the system, in whole pages."""
     if r.forward_alloc >= PAGE_BYTES:
         r.forward_alloc %= PAGE_BYTES
 
 
 def sk_rmem_schedule(r: Receiver, size: int) -> None:
-    """Reserve pages for `size` bytes, unless they are reserved already. It succeeds while the
-    system is not short of memory; a run in which it is fails its own checks."""
+    """Reserve pages for `size` bytes, unless they are reserved already. It succeeds unless the
+    system is short of memory; a run in which that happens fails its own checks."""
     missing = size - r.forward_alloc
     if missing > 0:
         r.forward_alloc += -(-missing // PAGE_BYTES) * PAGE_BYTES
 
 
 def skb_try_coalesce(r: Receiver, to: Skb, skb: Skb) -> int | None:
-    """Move the payload of `skb` into `to`; the memory that this adds to it, or None if they stay
-    apart. Pages are moved, not copied, and only the head of `skb` is freed."""
+    """Move the payload of `skb` into `to`. Return the memory that this adds to `to`, or None if it
+    is not possible. Pages are moved, not copied, and only the head of `skb` is freed."""
     if to.shared_until > r.sender_una:
         return None
     if to.fragments == 0 and skb.length <= to.tail_bytes:
@@ -150,8 +150,8 @@ def tcp_prune_queue(r: Receiver) -> bool:
 
 
 def tcp_collapse(r: Receiver, queued: list[Skb], start: int, end: int) -> list[Skb]:
-    """Copy the queue into linear skbs of a page each, from the first one on that is bloated: whose
-    window's worth of memory exceeds its payload."""
+    """Copy the queue into linear skbs of a page each, beginning with the first skb that is bloated
+    (the window for its true size exceeds its payload)."""
     first = 0
     for first, skb in enumerate(queued):
         if start >= skb.end_seq:
@@ -166,7 +166,8 @@ def tcp_collapse(r: Receiver, queued: list[Skb], start: int, end: int) -> list[S
         return queued
     kept, collapsed = queued[:first], queued[first:]
     for skb in collapsed:
-        # Each is freed after its copy; the reserve does not matter, it is given back afterwards.
+        # The kernel frees each after copying it. The order does not affect the reserve, which is
+        # returned afterwards.
         sk_mem_uncharge(r, skb.truesize)
         r.counters["TCPRcvCollapsed"] += 1
     end = min(end, collapsed[-1].end_seq)
@@ -183,7 +184,7 @@ def tcp_collapse(r: Receiver, queued: list[Skb], start: int, end: int) -> list[S
 
 
 def tcp_collapse_ofo_queue(r: Receiver) -> None:
-    """The same for each contiguous range of the out-of-order queue; single small ones are left."""
+    """The same for each contiguous range of the out-of-order queue, except small single skbs."""
     ranges: list[list[Skb]] = []
     for skb in r.out_of_order:
         if ranges and skb.seq <= ranges[-1][-1].end_seq:
@@ -248,7 +249,7 @@ def tcp_data_queue_ofo(r: Receiver, skb: Skb, *, push: bool) -> Fate:
 
 
 def tcp_ofo_queue(r: Receiver) -> None:
-    """A gap was filled: what follows without a gap moves to the receive queue."""
+    """A gap was filled: move the segments that follow without a gap to the receive queue."""
     while r.out_of_order and r.out_of_order[0].seq <= r.rcv_nxt:
         skb = r.out_of_order.pop(0)
         sk_mem_uncharge(r, skb.truesize)
@@ -257,13 +258,13 @@ def tcp_ofo_queue(r: Receiver) -> None:
 
 
 def tcp_fast_path_check(r: Receiver) -> None:
-    """Whether the next segment may skip the checks of the slow path, and so of the buffer."""
+    """Whether the next segment may skip the slow path, and with it the check of the buffer."""
     if not r.out_of_order and r.rcv_wnd and r.rmem_alloc < r.rcvbuf:
         r.fast_path = True
 
 
 def tcp_recvmsg(r: Receiver, most_bytes: int) -> int:
-    """A program reads: what it read whole is freed. The number of bytes."""
+    """A program reads: free the skbs that were read completely. Return the number of bytes."""
     copied = min(most_bytes, r.rcv_nxt - r.copied_seq)
     r.copied_seq += copied
     while r.queue and r.queue[0].end_seq <= r.copied_seq:

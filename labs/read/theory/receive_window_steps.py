@@ -1,7 +1,8 @@
 """The simulation: a receiver fed with the segments that arrived, and the window after each.
 
-Nothing of what the receiver sent is an input. The arriving segments (their times, sizes and order)
-and the reads of the program are, so a prediction is what the kernel's rules make of them.
+The inputs after the handshake are the arriving segments (their times, sizes and order) and the
+reads of the program, but nothing that the receiver sent. A prediction therefore follows from these
+inputs and the kernel's rules alone.
 
 Not simulated: automatic sizing of the buffer by what the program reads (tcp_rcv_space_adjust());
 the backlog of a socket that is in use while a segment arrives; a system short of memory; data that
@@ -47,9 +48,9 @@ SENT_HEADER_BYTES = 320
 class Segment:
     """A data segment that arrived: `seq` of its first byte (1 is the first of all).
 
-    `alone`: the sender sent it as a packet of its own, and not as a part of a large one that the
-    device split (GSO). Over a device without hardware both ends then share its memory until the
-    sender has its ACK.
+    `alone`: the sender sent it as a packet of its own, and not as a part of a large one that was
+    split (GSO). Over a virtual device both ends then share its memory until the sender has
+    received its ACK.
     """
 
     time_ns: int
@@ -61,7 +62,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Read:
-    """The program reads up to so many bytes."""
+    """The program reads up to `most_bytes`."""
 
     time_ns: int
     most_bytes: int
@@ -69,10 +70,10 @@ class Read:
 
 @dataclass(frozen=True)
 class Step:
-    """The receiver after a segment, and the ACKs it sent before the next one.
+    """The receiver after a segment, and the ACKs that it sent before the next segment.
 
     `ack` and `right_edge` are those of its last ACK: what it acknowledged, and the first number
-    that the sender may not send.
+    that the sender may not yet send.
     """
 
     segment: Segment
@@ -91,13 +92,13 @@ class Step:
 
 
 def fragments(seq: int, length: int) -> int:
-    """The number of pieces of memory that the payload of a segment is in."""
+    """The number of pieces of memory that hold the payload of a segment."""
     first, last = (seq - 1) // PAGE_FRAGMENT_BYTES, (seq - 2 + length) // PAGE_FRAGMENT_BYTES
     return last - first + 1
 
 
 def arriving(r: Receiver, segment: Segment) -> Skb:
-    """The skb of a segment: its head as the sender allocated it, its payload in pages."""
+    """The skb of a segment: a head as the sender allocated it, and the payload in pages."""
     head = r.setup.head_bytes or r.rules.head_bytes(SENT_HEADER_BYTES)
     end = segment.seq + segment.payload_bytes
     return Skb(
@@ -111,8 +112,8 @@ def arriving(r: Receiver, segment: Segment) -> Skb:
 
 
 def tcp_sequence(r: Receiver, skb: Skb) -> bool:
-    """Whether the segment is in the window: some of it, and since 6.17 all of it if anything is
-    queued."""
+    """Whether the segment is in the window: a part of it, or, since 6.17, all of it if the queue is
+    not empty."""
     if not r.rules.drops_beyond_window:
         return skb.end_seq >= r.rcv_wup and skb.seq <= r.rcv_nxt + tcp_receive_window(r)
     limit = max(r.largest_edge, r.rcv_nxt)
@@ -120,8 +121,8 @@ def tcp_sequence(r: Receiver, skb: Skb) -> bool:
 
 
 def tcp_rcv_established(r: Receiver, segment: Segment) -> tuple[Fate, Ack | None]:
-    """A segment arrives. The fast path has no check of the buffer's limit: while memory is reserved
-    for the socket, a segment in sequence is queued."""
+    """A segment arrives. The fast path does not check the limit of the buffer: a segment in
+    sequence is queued as long as memory is reserved for the socket."""
     skb, now = arriving(r, segment), segment.time_ns
     beyond = r.rules.drops_beyond_window and skb.end_seq > r.rcv_nxt + tcp_receive_window(r)
     fast = r.fast_path and skb.seq == r.rcv_nxt and skb.truesize <= r.forward_alloc
@@ -166,7 +167,7 @@ def tcp_data_queue(r: Receiver, skb: Skb, now_ns: int, *, push: bool) -> Fate:
 
 
 def _refused(r: Receiver) -> Fate:
-    """Out of the window, or old: an ACK at once tells the sender what is expected."""
+    """Out of the window, or old: an immediate ACK tells the sender which number is expected."""
     tcp_enter_quickack_mode(r)
     r.ack_due = True
     return Fate.OUT_OF_WINDOW
@@ -174,13 +175,13 @@ def _refused(r: Receiver) -> Fate:
 
 @dataclass
 class _Line:
-    """The path back: ACKs that the sender does not have yet."""
+    """The path back to the sender: ACKs that have not yet arrived there."""
 
     delay_ns: int
     acks: deque[Ack]
 
     def acknowledged(self, now_ns: int, before: int) -> int:
-        """What the sender knows to be acknowledged."""
+        """The highest number that the sender knows to be acknowledged."""
         while self.acks and self.acks[0].time_ns + self.delay_ns <= now_ns:
             before = max(before, self.acks.popleft().ack)
         return before
@@ -189,7 +190,7 @@ class _Line:
 def steps(
     setup: Setup, segments: Sequence[Segment], reads: Iterable[Read] = (), *, until_ns: int
 ) -> Iterator[Step]:
-    """One step per segment; `reads` in their order. The last step ends at `until_ns`."""
+    """One step per segment; `reads` are in order of time. The last step ends at `until_ns`."""
     r = accepted(setup)
     line, waiting = _Line(round(setup.rtt_ms / 2 * 1e6), deque()), deque(reads)
     ack, edge = r.rcv_wup, r.rcv_wup + r.rcv_wnd
@@ -223,7 +224,7 @@ def steps(
 
 
 def between(r: Receiver, until_ns: int, reads: deque[Read]) -> list[Ack]:
-    """The ACKs between two segments: of the timers, and of reads."""
+    """The ACKs between two segments, caused by timers and by reads."""
     sent: list[Ack | None] = []
     while True:
         compressed_ns = until_ns if r.compressed_ns is None else r.compressed_ns

@@ -1,4 +1,4 @@
-"""What a receive buffer is divided into at each packet."""
+"""The chart of the parts of a receive buffer at each packet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def by_part(run: Run) -> Figure:
     """The parts of a receive buffer at each packet, one on top of the other.
 
     Where the promised window ends above the buffer, the receiver has promised memory that it does
-    not have, even if the packets to come needed no memory besides their payload.
+    not have, even if the packets still to come needed no memory besides their payload.
     """
     title = f"What the receive buffer holds: {run.condition}"
     table = budget(run)

@@ -1,4 +1,4 @@
-"""A receive buffer packet by packet: its size, what is in it, and the window that is left."""
+"""A receive buffer packet by packet: its size, its contents, and the window left."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ def by_packet(run: Run, over: str = "packet") -> Figure:
     """The sizes of a receive buffer at each packet that arrived, in bytes on one axis.
 
     `over` is "packet" or "time" (BadInput for others); the buttons above the plot switch between
-    them. What the socket says was read after it had processed the packet. Marks: the packet was
-    joined with the one before it (coalesced), the queue was rewritten (collapsed), or the packet
-    was dropped.
+    them. The values of the socket were sampled after it had processed the packet. Marks: the packet
+    was coalesced with the one before it, the queue was collapsed, or the packet was dropped.
     """
     if over not in AXES:
         raise BadInput(unknown(over, AXES, "axis"))
@@ -65,7 +64,7 @@ def by_packet(run: Run, over: str = "packet") -> Figure:
 
 
 def _table(table: DataFrame) -> DataFrame:
-    """Some packets of the table, with headings for people."""
+    """Some rows of the table, with readable headings."""
     names = {one.column: f"{one.name}, bytes" for one in known(table)}
     events = {one.column: one.name for one in MARKS}
     rows = spread(table)[["packet", *names, *events]].astype(object)
@@ -73,7 +72,7 @@ def _table(table: DataFrame) -> DataFrame:
 
 
 def _switch(figure: Figure, table: DataFrame, axis: Axis) -> dict[str, object]:
-    """Two buttons that draw the packets by number or by time."""
+    """Two buttons that plot the packets by number or by time."""
     choices = list(AXES.values())
     return {
         "type": "buttons",
@@ -98,6 +97,6 @@ def _switch(figure: Figure, table: DataFrame, axis: Axis) -> dict[str, object]:
 
 
 def _places(figure: Figure, table: DataFrame, axis: Axis) -> list[list[float]]:
-    """The places of the packets of each trace on an axis."""
+    """The positions of the packets of each trace on an axis."""
     where = dict(zip(table["packet"].tolist(), table[axis.column].tolist(), strict=True))
     return [[where[packet] for packet in trace.customdata] for trace in figure.data]

@@ -1,4 +1,4 @@
-"""How the receive window opens, round trip by round trip."""
+"""Charts of how the receive window opens, round trip by round trip."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 TITLE = "The window by round trip"
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 DASHES = ("solid", "dash", "dot", "dashdot")
+TABLE_COLUMNS = {
+    "run": "run",
+    "round_trip": "round trip",
+    "packets": "packets",
+    "payload_bytes": "payload accepted, bytes",
+    "window_bytes": "largest window, bytes",
+}
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "star")
 
 
@@ -97,7 +104,7 @@ def _opening(title: str, runs: Mapping[str, Run], rows: DataFrame) -> Figure:
         caption=of_table(rows),
         height=460,
         tell=_tell(tables),
-        table=whole[["run", "round_trip", "packets", "payload_bytes", "window_bytes"]],
+        table=whole[list(TABLE_COLUMNS)].rename(columns=TABLE_COLUMNS),
     ).update_layout(showlegend=True)
 
 

@@ -31,7 +31,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """An event of a packet that is drawn as a sign: on the memory in use, or below the axis."""
+    """An event of a packet that is drawn as a symbol: on the line of the memory in use, or below
+    the axis."""
 
     name: str
     column: str
@@ -43,7 +44,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Axis:
-    """What packets are drawn against; `button` is the words of the switch."""
+    """The axis against which packets are drawn; `button` is the label of its button."""
 
     column: str
     title: str

@@ -38,7 +38,8 @@ LINES = (BUFFER, IN_USE, QUEUED, SSTHRESH, WINDOW)
 ACROSS, CELL_PX, FRAME_PX = 2, 240, 150
 THINNER = 0.75
 BELOW_AXIS = -0.07
-"""Where the marks below the axis are, as a share of the largest size: cells are low."""
+"""The position of the marks below the axis, as a share of the largest size; more than in a large
+chart, because the cells are low."""
 
 
 def over_kernels(condition: str, *studies: Study) -> Figure:
@@ -126,7 +127,7 @@ def _cell(
     highest: float,
     seen: set[str],
 ) -> None:
-    """The lines and marks of one run; each name is in the legend once."""
+    """The lines and marks of one run; each name appears in the legend once."""
     where = {"row": place[0] + 1, "col": place[1] + 1}
     lines = [replace(one, width=THINNER * one.width) for one in known(table, LINES)]
     for trace in [*(line(table, one) for one in lines), *marks(table, lowest=BELOW_AXIS * highest)]:

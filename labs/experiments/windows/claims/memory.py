@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from labs.read.claims.ledger import Claim
 
 DOUBLED = (1.8, 2.2)
-"""The ratio of two retransmission timeouts that counts as doubled: the timer has ticks."""
+"""A ratio of two retransmission intervals in this range counts as doubled: the timer has ticks."""
 
 
 RTO_MAX_S = 120.0
@@ -58,23 +58,25 @@ def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
 
 def _backoff(dropped: DataFrame) -> str:
     """How often the packet that was dropped first is retransmitted, and whether the intervals
-    double, up to the 120 s at which they stay (TCP_RTO_MAX)."""
+    double until they reach their maximum of 120 s (TCP_RTO_MAX)."""
     times = _times(dropped)
     waits = [later - one for one, later in pairwise(times)]
     ratios = [later / one for one, later in pairwise(waits) if one > 0]
     doubled = sum(DOUBLED[0] <= ratio <= DOUBLED[1] for ratio in ratios)
     return (
         f"the first of them is retransmitted {len(times) - 1} times in "
-        f"{times[-1] - times[0]:.1f} s; {doubled} of {len(ratios)} intervals are twice the "
-        "one before"
+        f"{times[-1] - times[0]:.1f} s; {doubled} of {len(ratios)} intervals are twice "
+        "the previous one"
         + (", until they reach TCP_RTO_MAX" if max(waits, default=0.0) >= RTO_MAX_S else "")
     )
 
 
 def _counted(claim: Claim, row: Mapping[str, Any], dropped: DataFrame) -> str:
-    """How long it takes until TCPRcvQDrop is the article's."""
+    """How long it takes until TCPRcvQDrop has the article's value."""
     wanted, times = int(claim.figures["dropped"]), _times(dropped)
-    said = f"TCPRcvQDrop is {row['rcv_q_drop']} at the end: each retransmission of it adds 1"
+    said = (
+        f"TCPRcvQDrop is {row['rcv_q_drop']} at the end: each retransmission of that packet adds 1"
+    )
     if len(times) < wanted:
         return f"{said}, so that {wanted} takes a longer run"
     return f"{said}, so that {wanted} is reached after {times[wanted - 1] - times[0]:.0f} s"
@@ -87,14 +89,14 @@ def _times(dropped: DataFrame) -> list[float]:
 
 
 def _use(row: Mapping[str, Any]) -> str:
-    """The memory in use at most, beside the buffer."""
+    """The largest memory in use, and the buffer."""
     return (
         f"at most {in_digits(row['skmem_r_max'])} of {in_digits(row['skmem_rb'])} bytes are in use"
     )
 
 
 def coalesced_then_collapsed(claim: Claim, seen: Evidence) -> Finding:
-    """What coalescing saves, and the packet at which the queue is first collapsed."""
+    """The memory that coalescing saves, and the packet at which the queue is first collapsed."""
     name = claim.conditions[0]
     row, table = seen.row(name), packets(seen.run(name))
     collapsed = table[table["collapsed"].fillna(0) > 0]
@@ -172,8 +174,8 @@ def whole_buffer_as_window(claim: Claim, seen: Evidence) -> Finding:
         "dropped": float(row["dropped"]),
     }
     reason = (
-        f"{_use(row)}; the first window is {in_digits(row['window_max_bytes'])} bytes at most, and "
-        f"{row['payload_pct']:.1f} % of the buffer become payload"
+        f"{_use(row)}; the largest window is {in_digits(row['window_max_bytes'])} bytes, and at "
+        f"most {row['payload_pct']:.1f} % of the buffer is payload"
     )
     return Finding(
         verdict=HOLDS if all(measured.values()) else WRONG, measured=measured, reason=reason

@@ -1,4 +1,4 @@
-"""Claims about the window of a receiver: its share of the buffer, its shape, how it opens."""
+"""Claims about the window of a receiver: its share of the buffer, its shape, its growth."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def half_of_the_free_buffer(claim: Claim, seen: Evidence) -> Finding:
     reason = (
         f"the largest window is {in_digits(row['window_max_bytes'])} bytes of a buffer of "
         f"{in_digits(row['skmem_rb'])}; an ACK promises {shares.min():.1f} to {shares.max():.1f} % "
-        "of the buffer that is free before its packet"
+        "of the buffer that was free before its packet"
     )
     if not over:
         return Finding(verdict=HOLDS, measured=measured, reason=reason)
@@ -51,7 +51,7 @@ def half_of_the_free_buffer(claim: Claim, seen: Evidence) -> Finding:
 
 
 def filled_through_half(claim: Claim, seen: Evidence) -> Finding:
-    """The queue at the end, the largest window, and where updates of the window pause."""
+    """The queue at the end, the largest window, and the pause between window updates."""
     name = claim.conditions[0]
     row, table = seen.row(name), packets(seen.run(name))
     pause, resume = longest_pause(table)
@@ -94,8 +94,8 @@ def _off(claim: Claim, measured: Mapping[str, float], which: str) -> float:
 
 
 def longest_pause(table: DataFrame) -> tuple[int, int]:
-    """The first packet without an update of the window in the longest row of such packets, and the
-    packet with the next update; zeros without any."""
+    """The first of the longest series of packets without a window update, and the packet with the
+    next update; zeros if there is no update."""
     moved = table["packet"][right_edge(table).diff() > 0].astype(int).tolist()
     places = [int(table["packet"].iloc[0]), *moved]
     rests = [(one + 1, other) for one, other in pairwise(places)]
@@ -103,12 +103,12 @@ def longest_pause(table: DataFrame) -> tuple[int, int]:
 
 
 def saw_tooth(claim: Claim, seen: Evidence) -> Finding:
-    """How many packets an ACK acknowledges, with delayed ACKs and with the route option."""
+    """Packets per ACK, with delayed ACKs and with the route option."""
     delayed, quick = (_packets_per_ack(seen.row(name)) for name in claim.conditions)
     measured = {"delayed ACKs": delayed, "quickack 1": quick}
     reason = (
-        f"with delayed ACKs the window is updated every {delayed:.2f} packets on average, with the "
-        f"route option every {quick:.2f}"
+        f"with delayed ACKs there are {delayed:.2f} packets per ACK on average, with the route "
+        f"option {quick:.2f}"
     )
     holds = quick <= ONE_EACH < delayed
     return Finding(verdict=HOLDS if holds else WRONG, measured=measured, reason=reason)
@@ -119,7 +119,7 @@ def _packets_per_ack(row: Mapping[str, Any]) -> float:
 
 
 def linear_opening(claim: Claim, seen: Evidence) -> Finding:
-    """The first window, its growth per packet, the largest window, and the packets to fill it."""
+    """The first window, its growth per packet, the largest window, and the packets that fit."""
     name = claim.conditions[0]
     row, table = seen.row(name), packets(seen.run(name))
     rounds = round_trips(seen.run(name))
@@ -139,7 +139,7 @@ def linear_opening(claim: Claim, seen: Evidence) -> Finding:
 
 
 def growth_segments(table: DataFrame, mss_bytes: float) -> float:
-    """By how many full segments rcv_ssthresh grows per packet, from its first value to its largest;
+    """The growth of rcv_ssthresh per packet, in full segments, from its first value to its largest;
     0 if it does not grow."""
     values = table["rcv_ssthresh_bytes"].astype(float)
     highest = int(values.argmax())
