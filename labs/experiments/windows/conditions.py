@@ -30,7 +30,7 @@ SENDERS = Group("senders", "A sender of small packets")
 BUFFERS = Group("buffers", "Receive buffers, set on the accepted socket")
 LISTENERS = Group("listeners", "Receive buffers, set on the listening socket")
 SCALES = Group("scales", "tcp_adv_win_scale")
-READERS = Group("readers", "A receiver that reads slowly")
+READERS = Group("readers", "A receiver that reads late or slowly")
 SEGMENT_SIZES = Group("segment_sizes", "Segment sizes")
 GROUPS = (*(ARTICLE, HOSTS, ROUTES, SENDERS), *(BUFFERS, LISTENERS, SCALES, READERS, SEGMENT_SIZES))
 

@@ -9,11 +9,11 @@ from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, 
 from labs.read.theory.windows import granted_bytes
 
 NOTEBOOK = "04-receive-window"
-REQUESTED_BYTES, CORE_MAX_BYTES = 100_000, 212_992
+REQUESTED_BYTES, CORE_MAX_BYTES = 98 * KIB, 212_992
 BUFFER_BYTES, PAYLOAD_BYTES, TRUESIZE_BYTES = 64 * KIB, 1024, 2304
 SMALL_REQUEST_BYTES, SCALE = 24 * KIB, 3
 """SO_RCVBUF and tcp_adv_win_scale of the third question."""
-FIRST_RETRANSMISSION_S, LATER_S = 1.3, 60.0
+FIRST_RETRANSMISSION_S, LATER_S = 1.3, 120.0
 """Given in the fourth question: the time of the first retransmission, and the time at which it asks
 for TCPRcvQDrop, both after the first drop."""
 OUT_OF_ORDER = 3
@@ -85,10 +85,10 @@ def drops(runs: Evidence) -> Expected:
 
 
 EXERCISES = (
-    Exercise("granted_bytes", NOTEBOOK, "SO_RCVBUF of 100,000 bytes", granted, "bytes"),
+    Exercise("granted_bytes", NOTEBOOK, "SO_RCVBUF of 98 KiB", granted, "bytes"),
     Exercise("accepted_packets", NOTEBOOK, "packets that fit into 64 KiB", accepted, "packets"),
     Exercise(
         "scaled_window_bytes", NOTEBOOK, "window with tcp_adv_win_scale 3", scaled_window, "bytes"
     ),
-    Exercise("dropped_packets", NOTEBOOK, "TCPRcvQDrop after 60 s", drops, "packets"),
+    Exercise("dropped_packets", NOTEBOOK, "TCPRcvQDrop after 120 s", drops, "packets"),
 )

@@ -38,10 +38,10 @@ RIGHT_ANSWERS = {
         "far_quickack_ms": "20 + 20",
     },
     "04-receive-window": {
-        "granted_bytes": "2 * 100_000",
+        "granted_bytes": "2 * 98 * 1024",
         "accepted_packets": "28 + 1",
         "scaled_window_bytes": "7 / 8 * 48 * 1024",
-        "dropped_packets": "7",
+        "dropped_packets": "8",
     },
 }
 WRONG_ANSWERS = [
@@ -63,13 +63,13 @@ WRONG_ANSWERS = [
     ("03-nagle-and-delayed-ack", "far_off_ms", "64", "round trip is missing"),
     ("03-nagle-and-delayed-ack", "far_off_ms", "44", "timer alone"),
     ("03-nagle-and-delayed-ack", "far_quickack_ms", "60", "no handshake"),
-    ("04-receive-window", "granted_bytes", "100_000", "doubles"),
+    ("04-receive-window", "granted_bytes", "98 * 1024", "doubles"),
     ("04-receive-window", "accepted_packets", "28", "One more"),
     ("04-receive-window", "accepted_packets", "64", "true size"),
     ("04-receive-window", "scaled_window_bytes", "48 * 1024 / 8", "reserved share"),
     ("04-receive-window", "scaled_window_bytes", "24 * 1024 * 7 / 8", "doubles"),
-    ("04-receive-window", "dropped_packets", "6", "The first drop"),
-    ("04-receive-window", "dropped_packets", "10", "TCPOFODrop"),
+    ("04-receive-window", "dropped_packets", "7", "The first drop"),
+    ("04-receive-window", "dropped_packets", "11", "TCPOFODrop"),
 ]
 
 
