@@ -16,6 +16,7 @@ from labs.experiments.windows.round_trips import accepted, right_edge, round_tri
 from labs.experiments.windows.settings import NEVER, Settings
 from labs.read.claims.ledger import Article, read
 from labs.read.readings.instruments import capture_losses
+from labs.read.theory.receive_window_kernels import rules
 from labs.read.theory.windows import RATIO_SINCE, series
 
 if TYPE_CHECKING:
@@ -77,10 +78,6 @@ class Results:
         "largest deviation of the predicted window", unit="bytes", hidden=True
     )
     notes: tuple[Note, ...] = field(default=())
-
-
-NO_LIMIT_SINCE = (6, 10)
-"""Since this series the first window may exceed 64 KiB (kernel commit 378979e94e95)."""
 
 
 def results(run: Run) -> Results:
@@ -202,10 +199,10 @@ def notes(run: Run) -> Iterator[Note]:
         yield Note("link", "link not as asked")
     if settings.adv_win_scale not in (None, 1) and series(kernel) >= RATIO_SINCE:
         yield Note("scale_ignored", f"Linux {kernel} ignores tcp_adv_win_scale")
-    if settings.initrwnd and series(kernel) < NO_LIMIT_SINCE:
+    if settings.initrwnd * settings.mss_bytes > rules(kernel).initial_limit_bytes:
         yield Note(
             "initrwnd_limited",
-            f"Linux {kernel} limits the first window to 64 KiB, whatever initrwnd is",
+            f"Linux {kernel} limits the first window to 64 KiB: initrwnd can only reduce it",
         )
     yield from granted(run, settings)
     carried = samples_of(run)[0].advmss

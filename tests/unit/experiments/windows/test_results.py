@@ -152,6 +152,8 @@ def test_round_trips_of_the_default_buffer_have_smaller_and_smaller_batches() ->
 def test_notes_of_a_kernel_that_limits_initrwnd() -> None:
     assert codes(results(windows_run("initrwnd"))) == ["initrwnd_limited"]
     assert codes(results(windows_run("initrwnd", "6.12"))) == []
+    smaller = with_condition(windows_run("initrwnd"), settings={"initrwnd": 10})
+    assert codes(results(smaller)) == []
 
 
 def test_notes_of_a_link_and_of_a_buffer_that_was_not_granted(tmp_path: Path) -> None:
