@@ -255,10 +255,11 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
             for one in said["repeated"]
             for what in one["disturbances"]
         ]
-    lines += said["remarks"]
+    if not others:
+        return "\n".join([*lines, *said["remarks"]])
     lines += [
         remark if remark.startswith("Linux ") else f"Linux {one['kernel']}: {remark}"
-        for one in others
+        for one in (said, *others)
         for remark in one["remarks"]
     ]
     return "\n".join(lines)

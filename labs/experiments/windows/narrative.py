@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor
 from typing import TYPE_CHECKING, Any
 
 import pandas
@@ -42,13 +43,13 @@ def _one(row: Mapping[Any, Any]) -> str:
     ]
     if events:
         said += f"; {', '.join(events)}"
-    if row["dropped_in_window"]:
+    if is_known(row["dropped_in_window"]) and row["dropped_in_window"]:
         said += f", {in_digits(row['dropped_in_window'])} of them although the window was open"
     return f"{said}. Note: {row['notes']}." if row.get("notes") else f"{said}."
 
 
-def _over(overshoot: float, buffer: float) -> str:
-    if not overshoot:
+def _over(overshoot: float | None, buffer: float) -> str:
+    if overshoot is None or not is_known(overshoot) or not overshoot:
         return f"of a buffer of {in_digits(buffer)}"
     return f"up to {in_digits(overshoot)} above the buffer of {in_digits(buffer)}"
 
@@ -62,12 +63,18 @@ def describe_run(run: Run) -> str:
     if len(collapsed):
         said += f" The queue is first collapsed at packet {int(collapsed['packet'].iloc[0])}."
     if found.predicted_equal_pct is not None:
-        said += (
-            f" The predicted window is equal to the one on the wire at "
-            f"{found.predicted_equal_pct:.3g} % of the packets; the largest deviation is "
-            f"{in_digits(found.deviation_bytes or 0)} bytes."
-        )
+        said += f" The predicted window is {_equal(found.predicted_equal_pct, 'at')}"
+        if found.deviation_bytes:
+            said += f"; the largest deviation is {in_digits(found.deviation_bytes)} bytes"
+        said += "."
     return said
+
+
+def _equal(share_pct: float, at: str) -> str:
+    """The share of packets with the predicted window; one below 100 % is not rounded up to it."""
+    if share_pct == 100:
+        return "equal to the one on the wire at every packet"
+    return f"equal to the one on the wire {at} {floor(10 * share_pct) / 10:g} % of the packets"
 
 
 def findings(runs: Mapping[str, Run], parameters: Windows) -> dict[str, Any]:
@@ -89,8 +96,8 @@ def remarks(table: DataFrame) -> list[str]:
     if known.empty:
         return []
     worst = max(known.to_dict("records"), key=lambda row: row["deviation_bytes"])
-    least = known["predicted_equal_pct"].min()
-    return [
-        f"predicted window: equal to the one on the wire at {least:.3g} % of the packets or more; "
-        f"largest deviation {in_digits(worst['deviation_bytes'])} bytes ({worst['condition']})"
-    ]
+    said = f"predicted window: {_equal(known['predicted_equal_pct'].min(), 'at no less than')}"
+    if worst["deviation_bytes"]:
+        off = in_digits(worst["deviation_bytes"])
+        said += f" of each run; largest deviation {off} bytes ({worst['condition']})"
+    return [said]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,11 +16,13 @@ from labs.experiments.windows.round_trips import accepted, right_edge, round_tri
 from labs.experiments.windows.settings import NEVER, Settings
 from labs.read.claims.ledger import Article, read
 from labs.read.readings.instruments import capture_losses
+from labs.read.theory.receive_window_kernels import rules
 from labs.read.theory.windows import RATIO_SINCE, series
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from labs.read.parse.socket_samples import SocketSample
     from labs.read.runs.run import Run
 
 
@@ -78,31 +80,28 @@ class Results:
     notes: tuple[Note, ...] = field(default=())
 
 
-NO_LIMIT_SINCE = (6, 10)
-"""Since this series the first window may exceed 64 KiB (kernel commit 378979e94e95)."""
-
-
 def results(run: Run) -> Results:
     """The figures of one run: from the samples of the receiver's socket and from the capture."""
-    settings, table, sampled = settings_of(run), packets(run), samples_of(run)
-    seen, rounds, last = agreement(table), round_trips(run), sampled[-1]
-    dropped = table[table["dropped"].fillna(0) > 0]
-    offered = syn_ack(run)
+    settings, table, samples = settings_of(run), packets(run), samples_of(run)
+    seen, rounds, last = agreement(table), round_trips(run), samples[-1]
+    offered, inside = syn_ack(run), Inside()
+    if settings.sampled:
+        inside = inside_of(samples, table)
     return Results(
         skmem_rb=last.rcvbuf,
         skmem_r=last.rmem_alloc,
-        skmem_r_max=max(one.rmem_alloc for one in sampled),
-        overshoot_bytes=max(0, *(one.rmem_alloc - one.rcvbuf for one in sampled)),
+        skmem_r_max=inside.skmem_r_max,
+        overshoot_bytes=inside.overshoot_bytes,
         recv_q=last.rcvq_bytes,
-        payload_pct=100 * max(one.rcvq_bytes / one.rcvbuf for one in sampled),
+        payload_pct=inside.payload_pct,
         metadata_bytes=metadata_bytes(table, settings),
         first_metadata_bytes=first_metadata_bytes(table),
         packets=len(table),
         first_flight_packets=new_packets(table),
         unsampled_packets=int(table["rmem_bytes"].isna().sum()),
         rcv_q_drop=last.counters.get("TCPRcvQDrop"),
-        dropped=len(dropped) if settings.sampled else None,
-        dropped_in_window=int((dropped["window_left_bytes"] >= 0).sum()),
+        dropped=inside.dropped,
+        dropped_in_window=inside.dropped_in_window,
         coalesced=last.counters.get("TCPRcvCoalesce"),
         collapsed=last.counters.get("TCPRcvCollapsed"),
         prunes=last.counters.get("PruneCalled"),
@@ -124,6 +123,36 @@ def results(run: Run) -> Results:
         deviation_bytes=seen.largest_bytes,
         notes=tuple(notes(run)),
     )
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What only samples after each packet show; None for a receiver that does not sample."""
+
+    skmem_r_max: int | None = None
+    overshoot_bytes: int | None = None
+    payload_pct: float | None = None
+    dropped: int | None = None
+    dropped_in_window: int | None = None
+
+
+def inside_of(samples: Sequence[SocketSample], table: DataFrame) -> Inside:
+    """The largest memory and payload of the samples, and the packets that were dropped."""
+    return Inside(
+        skmem_r_max=max(one.rmem_alloc for one in samples),
+        overshoot_bytes=max(0, *(one.rmem_alloc - one.rcvbuf for one in samples)),
+        payload_pct=100 * max(one.rcvq_bytes / one.rcvbuf for one in samples),
+        dropped=int((table["dropped"].fillna(0) > 0).sum()),
+        dropped_in_window=dropped_in_window(table),
+    )
+
+
+def dropped_in_window(table: DataFrame) -> int:
+    """The dropped packets that ended within the window that was offered when they arrived. Since
+    6.6 the ACK of a drop takes that window back."""
+    end = table["seq"] + table["payload_bytes"] - 1
+    fits = end <= right_edge(table).shift(1)
+    return int((fits & (table["dropped"].fillna(0) > 0)).sum())
 
 
 @cache
@@ -171,10 +200,10 @@ def notes(run: Run) -> Iterator[Note]:
         yield Note("link", "link not as asked")
     if settings.adv_win_scale not in (None, 1) and series(kernel) >= RATIO_SINCE:
         yield Note("scale_ignored", f"Linux {kernel} ignores tcp_adv_win_scale")
-    if settings.initrwnd and series(kernel) < NO_LIMIT_SINCE:
+    if settings.initrwnd * settings.mss_bytes > rules(kernel).initial_limit_bytes:
         yield Note(
             "initrwnd_limited",
-            f"Linux {kernel} limits the first window to 64 KiB, whatever initrwnd is",
+            f"Linux {kernel} limits the first window to 64 KiB: initrwnd can only reduce it",
         )
     yield from granted(run, settings)
     carried = samples_of(run)[0].advmss

@@ -43,7 +43,7 @@ DEFAULT_WMEM = (4096, 16384, 4194304)
 
 
 def default_rmem(kernel: str) -> tuple[int, int, int]:
-    """net.ipv4.tcp_rmem of a kernel since 4.18 whose memory does not limit it: 1 GiB or more, and
+    """net.ipv4.tcp_rmem of a kernel since 4.20 whose memory does not limit it: 1 GiB or more, and
     5 GiB or more since 6.16. Source: net/ipv4/tcp.c tcp_init()."""
     return 4096, 131072, 32 * MIB if series(kernel) >= LARGE_BUFFERS_SINCE else 6 * MIB
 

@@ -105,8 +105,8 @@ class Rules:
 
     @property
     def set_rcvbuf_follows(self) -> bool:
-        """SO_RCVBUF moves window_clamp: tcp_set_rcvbuf(), in 7.2 and not in 6.18."""
-        return self.series >= (7, 0)
+        """SO_RCVBUF moves window_clamp: tcp_set_rcvbuf(), 7.1 (commit b025461303d8)."""
+        return self.series >= (7, 1)
 
 
 def rules(kernel: str) -> Rules:

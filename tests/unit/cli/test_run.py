@@ -16,6 +16,7 @@ from labs.read.runs.archive import run_folders
 from labs.read.runs.recorded import runs_of
 from labs.read.runs.run import open_run
 from labs.studies.study import Study, study
+from tests.real_runs import windows_study
 from tests.run_folders import inputs, make_run
 
 # Columns that other labs have too, and hide.
@@ -85,6 +86,20 @@ def test_as_text_of_several_kernels_has_their_rows_side_by_side() -> None:
     assert "testbed virtual, Linux 6.1.192, 7.2.13; the runs are in runs" in as_text(
         found.lab, said
     )
+
+
+def test_as_text_of_several_kernels_says_of_which_a_remark_is() -> None:
+    one, other = windows_study("6.1"), windows_study("6.12")
+    remark = "predicted window: equal to the one on the wire at every packet"
+    for found, expected in (
+        (one, [remark]),
+        (
+            dataclasses.replace(one, others=(other,)),
+            [f"Linux 6.1.192: {remark}", f"Linux 6.12.117: {remark}"],
+        ),
+    ):
+        text = as_text(found.lab, as_json(found.lab, found.parameters, found))
+        assert [line for line in text.splitlines() if remark in line] == expected
 
 
 @pytest.mark.parametrize("name", LABS)

@@ -160,7 +160,8 @@ def metadata_per_packet(claim: Claim, seen: Evidence) -> Finding:
         factor=found.factor,
         measured=float(structures),
         reason=f"the first packet needs {in_digits(besides)} bytes besides its payload: "
-        f"{SK_BUFF_BYTES} for struct sk_buff, {SHARED_INFO_BYTES} for struct skb_shared_info, and "
+        f"{SK_BUFF_BYTES} for struct sk_buff and {SHARED_INFO_BYTES} for struct skb_shared_info "
+        "(their sizes on x86-64 by the source, which no run shows), and "
         f"{in_digits(besides - structures)} of its buffer that stay unused. {found.reason}",
     )
 

@@ -51,7 +51,6 @@ def filled(folder: Path, **given: object) -> tuple[SocketSample, ...]:
             "read_every_us": 1000,
             "read_after_ms": 0,
             "sampled": 1,
-            "follow_us": 13,
             "out": str(out),
             **{name: value for name, value in given.items() if name != "write_bytes"},
         },

@@ -172,6 +172,7 @@ def test_metadata_per_packet_has_the_two_structures() -> None:
     """sizeof(struct sk_buff), rounded up to 256, and of skb_shared_info, 320, on x86-64."""
     assert measured("A4.14") == 576
     assert "1,280 bytes besides its payload" in judged()["A4.14"].reason
+    assert "by the source, which no run shows" in judged()["A4.14"].reason
     assert "704 of its buffer that stay unused" in judged()["A4.14"].reason
 
 

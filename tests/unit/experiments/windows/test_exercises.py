@@ -6,7 +6,7 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.parameters.declare import Scalar
-from labs.experiments.windows.exercises import EXERCISES
+from labs.experiments.windows.exercises import DROPPED_LONG, EXERCISES, counted_drops
 from labs.grading.run_evidence import RunEvidence
 from labs.read.exercises.exercise import Evidence
 from labs.read.runs.run import Run
@@ -30,7 +30,7 @@ class OwnRuns(NoRuns):
 
 
 # SO_RCVBUF doubles; 28 packets of 2,304 bytes are 64,512 of 65,536, so that a 29th is accepted;
-# 7/8 of 48 KiB; retransmissions after 1.3, 2.6, 5.2, 10.4, 20.8, 41.6 s, and the first drop.
+# 7/8 of 48 KiB; retransmissions after 1.3, 2.55, 5.05, 10.05, 20.05, 40.05 s, and the first drop.
 BY_HAND = {
     "granted_bytes": 200_704,
     "accepted_packets": 29,
@@ -53,6 +53,12 @@ def test_no_mistake_is_a_right_answer() -> None:
             assert not found.low <= float(mistake.value) <= found.high, one.name
 
 
+def test_counted_drops_of_a_long_run_are_those_by_hand() -> None:
+    """Its retransmissions are 1.31, 2.55, 5.05, 10.17, 20.15, 41.15 and 82.11 s after the drop."""
+    assert counted_drops(windows_run(DROPPED_LONG)) == BY_HAND["dropped_packets"]
+    assert counted_drops(windows_run("article-scale1")) == 0
+
+
 def test_expected_drops_name_the_run_that_shows_them() -> None:
     (drops,) = [one for one in EXERCISES if one.name == "dropped_packets"]
-    assert windows_run("article-scale0").name in drops.expected(OwnRuns()).checked
+    assert windows_run(DROPPED_LONG).name in drops.expected(OwnRuns()).checked

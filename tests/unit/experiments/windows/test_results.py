@@ -10,12 +10,20 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.run import as_json
-from labs.experiments.windows.narrative import describe_run, findings
+from labs.experiments.windows.narrative import describe, describe_run, findings, remarks
 from labs.experiments.windows.packets import packets
-from labs.experiments.windows.results import metadata_bytes, new_packets, results
+from labs.experiments.windows.results import dropped_in_window, metadata_bytes, new_packets, results
 from labs.experiments.windows.round_trips import round_trips, syn_ack
 from labs.experiments.windows.settings import PIECES, Settings
-from tests.real_runs import codes, windows_run, windows_study, with_condition, with_file, with_link
+from tests.real_runs import (
+    codes,
+    real,
+    windows_run,
+    windows_study,
+    with_condition,
+    with_file,
+    with_link,
+)
 
 
 @cache
@@ -69,6 +77,36 @@ def test_predicted_window_is_the_one_on_the_wire() -> None:
         assert table(kernel)["predicted_equal_pct"].min() >= 95
 
 
+def test_results_without_samples_leave_out_what_only_samples_show() -> None:
+    row = windows_study().results().set_index("condition").loc["unsampled"]
+    for name in ("skmem_r_max", "overshoot_bytes", "payload_pct", "dropped", "dropped_in_window"):
+        assert row[name] is None or row[name] != row[name], name
+    assert (row["skmem_r"], row["recv_q"], row["rcv_q_drop"]) == (73984, 62464, 4)
+    (said,) = describe(windows_study().results().query("condition == 'unsampled'")).splitlines()
+    assert "73,984 bytes of memory, of a buffer of 65,536" in said
+    assert "dropped" not in said and "although" not in said
+
+
+def test_dropped_in_window_is_judged_by_the_window_before_the_drop() -> None:
+    """On 6.12 the ACK of the first drop takes back a window of 31,744 bytes; the 24 that follow do
+    not fit what is left. On 6.1 the window stays, and each of 7 fits it."""
+    assert dropped_in_window(packets(real("windows-6.12-rcvbuf-16k"))) == 1
+    assert dropped_in_window(packets(real("windows-6.1-article-scale0"))) == 7
+    assert dropped_in_window(packets(real("windows-6.1-article-scale1"))) == 0
+
+
+def test_remarks_name_the_run_with_the_largest_deviation() -> None:
+    rows = windows_study().results()
+    off = rows.assign(
+        predicted_equal_pct=[99.97, *[100.0] * (len(rows) - 1)],
+        deviation_bytes=[32, *[0] * (len(rows) - 1)],
+    )
+    assert remarks(off) == [
+        "predicted window: equal to the one on the wire at no less than 99.9 % of the packets of "
+        f"each run; largest deviation 32 bytes ({rows['condition'].iloc[0]})"
+    ]
+
+
 def test_metadata_of_a_packet() -> None:
     """True size 2,304 with a head of kmalloc-2k until 6.2; 1,984 with a small head since 6.3."""
     for kernel, besides in (("6.1", 2304 - 1024), ("6.12", 1984 - 1024)):
@@ -114,6 +152,8 @@ def test_round_trips_of_the_default_buffer_have_smaller_and_smaller_batches() ->
 def test_notes_of_a_kernel_that_limits_initrwnd() -> None:
     assert codes(results(windows_run("initrwnd"))) == ["initrwnd_limited"]
     assert codes(results(windows_run("initrwnd", "6.12"))) == []
+    smaller = with_condition(windows_run("initrwnd"), settings={"initrwnd": 10})
+    assert codes(results(smaller)) == []
 
 
 def test_notes_of_a_link_and_of_a_buffer_that_was_not_granted(tmp_path: Path) -> None:
@@ -142,7 +182,7 @@ def test_describe_has_a_line_per_run() -> None:
 def test_describe_run_says_where_the_queue_is_first_collapsed() -> None:
     said = describe_run(windows_run("article-scale0"))
     assert "first collapsed at packet 62" in said
-    assert "equal to the one on the wire at 100 % of the packets" in said
+    assert said.endswith("The predicted window is equal to the one on the wire at every packet.")
     assert "collapsed" not in describe_run(windows_run("article-scale1"))
 
 
@@ -152,6 +192,6 @@ def test_json_has_the_article_s_names_and_the_round_trips() -> None:
     row = next(one for one in said["results"] if one["condition"] == "article-scale0")
     assert (row["skmem_rb"], row["skmem_r"], row["recv_q"]) == (65536, 73984, 62464)
     assert said["round_trips"]["article-1m"][0]["round_trip"] == 1
-    assert said["remarks"][0].startswith("predicted window: equal to the one on the wire at")
+    assert said["remarks"] == ["predicted window: equal to the one on the wire at every packet"]
     runs = {run.condition: run for run in study.runs}
     assert set(findings(runs, study.parameters)["round_trips"]) == set(runs)  # type: ignore[arg-type]

@@ -100,7 +100,7 @@ def test_tcp_win_from_space() -> None:
         assert tcp_win_from_space(new, 65536) == 32768  # the setting is ignored since 6.6
 
 
-def test_sock_set_rcvbuf_moves_the_clamp_since_7() -> None:
+def test_sock_set_rcvbuf_moves_the_clamp_since_7_1() -> None:
     """A buffer that is set to 32 KiB after accept: measured by this laboratory on each kernel (the
     recorded runs of `article-scale0`)."""
     older, newer = (
@@ -108,6 +108,8 @@ def test_sock_set_rcvbuf_moves_the_clamp_since_7() -> None:
     )
     assert (older.window_clamp, older.rcv_ssthresh) == (64512, 64512)
     assert (newer.window_clamp, newer.rcv_ssthresh) == (32768, 32768)
+    assert not rules("7.0").set_rcvbuf_follows
+    assert rules("7.1").set_rcvbuf_follows
 
 
 @pytest.mark.parametrize(

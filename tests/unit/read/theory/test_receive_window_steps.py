@@ -144,7 +144,7 @@ def test_steps_out_of_order_segment() -> None:
 
 def test_steps_old_segment_is_acknowledged_again() -> None:
     found = fed(article("6.1", 0), [*burst(3), *burst(1, at_ns=MS)])
-    assert found[3].fate is Fate.OUT_OF_WINDOW or found[3].fate is Fate.OLD
+    assert found[3].fate is Fate.OUT_OF_WINDOW
     assert found[3].acks[0].ack == 1 + 3 * MSS
 
 
@@ -156,8 +156,9 @@ def test_steps_beyond_the_window_is_refused_since_6_17() -> None:
         )
         for kernel in ("6.12", "7.2")
     }
-    fates = {kernel: fed(setup, burst(60))[-1].recv_q_bytes for kernel, setup in setups.items()}
-    assert fates["7.2"] <= fates["6.12"]
+    queued = {kernel: fed(setup, burst(60))[-1].recv_q_bytes for kernel, setup in setups.items()}
+    # The window ends after 20 segments: the fast path of 6.12, which has no check, queues another.
+    assert queued == {"6.12": 21 * MSS, "7.2": 20 * MSS}
 
 
 def test_steps_closed_window_refuses() -> None:
