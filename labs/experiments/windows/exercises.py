@@ -1,5 +1,5 @@
 """The graded exercises of the notebook about receive buffers; each right answer is computed from
-the theory."""
+the theory and, where they exist, from runs."""
 
 from __future__ import annotations
 
