@@ -47,7 +47,7 @@ LONG_S = 700
 first back off to intervals of two minutes (TCP_RTO_MAX), and the last of them arrives 647 s after
 connecting."""
 RMEM_MAX_BYTES = 212_992
-"""The default of net.core.rmem_max until 6.17: SO_RCVBUF grants no more."""
+"""The default of net.core.rmem_max until 6.17: the largest size that SO_RCVBUF may request."""
 RAISED_RMEM_MAX = {"net.core.rmem_max": str(4 * MIB)}
 """The default from 6.18 on; below tcp_rmem[2], so that the window scale stays as it is."""
 NO_TIMESTAMPS = {"net.ipv4.tcp_timestamps": "0"}

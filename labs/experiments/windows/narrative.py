@@ -33,12 +33,8 @@ def _one(row: Mapping[Any, Any]) -> str:
         f"{size_in_words(row['window_max_bytes'])}"
     )
     events = [
-        f"{in_digits(row[name])} {words}"
-        for name, words in (
-            ("coalesced", "packets coalesced"),
-            ("collapsed", "buffers collapsed"),
-            ("dropped", "packets dropped"),
-        )
+        f"{in_digits(row[name])} {what}{'' if row[name] == 1 else 's'} {name}"
+        for name, what in (("coalesced", "packet"), ("collapsed", "buffer"), ("dropped", "packet"))
         if is_known(row[name]) and row[name]
     ]
     if events:
