@@ -151,7 +151,7 @@ def metadata_per_packet(claim: Claim, seen: Evidence) -> Finding:
     """The memory of the first packet besides its payload, and the two structures in it."""
     row = seen.row(claim.conditions[0])
     if row["first_metadata_bytes"] is None:
-        return not_judged("no packet was accepted")
+        return not_judged("the first packet has no sample of its own")
     structures = SK_BUFF_BYTES + SHARED_INFO_BYTES
     besides = int(row["first_metadata_bytes"])
     found = compared(claim, {"": float(structures)}, None, seen)

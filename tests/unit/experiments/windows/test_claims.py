@@ -18,7 +18,9 @@ from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge, verdicts
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, RIGHT_NUMBER, WRONG, Verdict
-from labs.read.runs.run import Run
+from labs.read.runs.archive import run_folders, unpacked
+from labs.read.runs.recorded import folder as data_folder
+from labs.read.runs.run import Run, open_run
 from labs.studies.verdicts import verdicts as verdict_table
 from tests.real_runs import windows_run, windows_study, with_condition
 
@@ -55,6 +57,16 @@ def measured(id_: str, kernel: str = "6.1") -> Any:
 @pytest.mark.parametrize(("kernel", "expected"), [("6.1", ON_6_1), ("6.12", ON_6_12)])
 def test_verdicts_on_a_kernel(kernel: str, expected: Mapping[str, str]) -> None:
     assert {id_: found.verdict for id_, found in judged(kernel).items()} == expected
+
+
+def test_verdicts_on_a_machine_need_no_sample_of_each_packet() -> None:
+    """In real time packets arrive together: what is queued is judged, each packet is not."""
+    folder = unpacked(data_folder() / "windows-witnesses.tar.xz")
+    runs = {run.condition: run for run in map(open_run, run_folders(folder))}
+    found = {id_: one(id_, runs) for id_ in ON_6_1}
+    holding = {id_ for id_, verdict in found.items() if verdict.verdict == HOLDS}
+    assert holding == {"A4.1", "A4.2", "A4.3", "A4.15"}
+    assert "have no sample of their own" in found["A4.8"].reason
 
 
 def test_verdicts_have_a_reason_and_a_witness() -> None:
