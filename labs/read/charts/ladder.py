@@ -117,13 +117,12 @@ def ladder(
     Raises BadInput for a range without packets, or with more than fit.
     """
     own, chosen = _stretch(segments, connection, rows, seconds)
-    begin_ns = int(chosen["time_ns"].iloc[0])
     state = connection_state(own)
     found = find_stalls(state)
     stalls = found.table[found.table["after"].isin(chosen.index[1:])].set_index("after")
     marked = named_marks(state.marks, state.rows).loc[chosen.index]
     figure = Figure()
-    arrows, bars, height = _laid_out(chosen, marked, stalls, begin_ns)
+    arrows, bars, height = _laid_out(chosen, marked, stalls, int(chosen["time_ns"].iloc[0]))
     _draw(figure, arrows, names)
     # All at once: added one by one, each addition would check all existing ones.
     figure.update_layout(
