@@ -30,7 +30,10 @@ from labs.launch.plan import Planned, code_of, plan
 SMALL: dict[str, dict[str, Any]] = {
     "buffers": {"only": "both", "transfer_mib": 1},
     "nagle": {"only": "on", "requests": 100, "concurrency": 10, "capture": True},
+    "windows": {"only": "article-scale0"},
 }
+PROGRAM = {"buffers": "nginx", "nagle": "nginx", "windows": "tcpdump"}
+"""A program that each of these runs starts."""
 # -DDD: strace is a grandchild in a session of its own. So the kernel keeps its process id and its
 # children, and strace finishes its output although the boot kills the kernel's process group.
 TRACED = """\
@@ -179,7 +182,8 @@ def test_guest_opens_only_inputs_of_the_run(name: str, tmp_path: Path) -> None:
     opened = {access.path for access in found if access.error is None}
     base = "/proc/self/cwd"
     assert opened >= {
-        *(f"{base}/guest/{name}" for name in ("init.py", "usr/bin/nginx", "usr/lib/libc.so.6")),
+        *(f"{base}/guest/{file}" for file in ("init.py", "usr/lib/libc.so.6")),
+        f"{base}/guest/usr/bin/{PROGRAM[name]}",
         *(f"{base}/code/labs/drive/bench.py", f"{base}/boot/argv", f"{base}/run/run.json"),
     }
 
