@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# All tests that can run here. Those on namespaces mostly wait in real time: they run beside the
-# others, and what they print follows at the end. The code is 0 only if all passed.
+# All tests that can run here. Those on namespaces mostly wait in real time: with those in a browser
+# they run beside the others, and what they print follows at the end. The code is 0 only if all
+# passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pytest=.venv/bin/pytest
 
 printed=$(mktemp)
 set -m      # a process group of their own, so that they can be ended together
-$pytest tests/namespaces >"$printed" 2>&1 &
+$pytest tests/namespaces tests/browser >"$printed" 2>&1 &
 beside=$!
 set +m
 
@@ -20,8 +21,8 @@ leave() {
 trap leave EXIT
 
 $pytest tests/unit --numprocesses auto --dist loadfile
-$pytest tests --ignore tests/unit --ignore tests/namespaces
-echo "the tests on namespaces:"
+$pytest tests --ignore tests/unit --ignore tests/namespaces --ignore tests/browser
+echo "the tests on namespaces and in a browser:"
 code=0
 wait "$beside" || code=$?
 cat "$printed"
