@@ -6,6 +6,7 @@ The shaped direction is from the server to the client, so the client starts iper
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 from labs.drive.bench import Bench
@@ -19,6 +20,9 @@ IPERF3 = "iperf3"
 REPORT = "iperf3.json"
 REFUSED = ("socket buffer size not set correctly", "TCP window size")
 """What iperf3 says of a size that it, or the kernel, does not grant."""
+INTERRUPTED = "the client has terminated"
+ENDING_S = 10.0
+"""How long both ends of iperf3 may take to exchange their results."""
 
 
 def measure(bench: Bench, condition: Condition) -> None:
@@ -31,18 +35,45 @@ def measure(bench: Bench, condition: Condition) -> None:
         stdout=bench.path(bench.client, REPORT),
         stderr=bench.path(bench.client, "iperf3.txt"),
     )
-    exit_code = bench.finish(client, settings.limit_s)
+    exit_code = transfer(bench, client, settings)
     if exit_code is None:
         bench.ended = "limit"
-    elif exit_code == 0:
-        server.wait(10)
+        client.signal(signal.SIGINT)
+    for process in (client, server):
+        process.wait(ENDING_S)
     bench.unwatch()
     for process in (client, server):
         process.stop()
-    if exit_code is not None:
-        keep_report(bench, bench.client, settings)
-    if exit_code == 0:
+    keep_report(bench, bench.client, settings)
+    if not exit_code:
         keep_report(bench, bench.server, settings)
+
+
+def transfer(bench: Bench, client: Process, settings: Settings) -> int | None:
+    """Wait for the end of the transfer; None if it is not finished at the limit, otherwise the exit
+    code of iperf3, which is 0 for a transfer that was to be interrupted."""
+    if not settings.until_stopped:
+        return bench.finish(client, settings.limit_s)
+    # Headers of all packets, even the smallest, are less than an eighth of their payload.
+    wanted = received_bytes(bench.client) + settings.transfer_bytes * 9 // 8
+    for _ in range(round(settings.limit_s * 1e3 / settings.sample_ms)):
+        exit_code = client.wait(settings.sample_ms / 1e3)
+        if exit_code is not None:
+            return exit_code
+        if received_bytes(bench.client) >= wanted:
+            client.signal(signal.SIGINT)
+            return 0
+    return None
+
+
+def received_bytes(host: Host) -> int:
+    """The bytes that the device of a host has received."""
+    lines = host.read("/proc/net/dev").decode("ascii").splitlines()
+    return next(
+        int(words.split()[0])
+        for device, _, words in (line.partition(":") for line in lines)
+        if device.strip() == host.device
+    )
 
 
 def serve(bench: Bench, port: int) -> Process:
@@ -55,8 +86,9 @@ def serve(bench: Bench, port: int) -> Process:
 def arguments(settings: Settings, port: int) -> tuple[str, ...]:
     """The arguments of the client of iperf3 after the server's address."""
     window, mss = settings.requested_bytes, settings.mss_bytes
+    amount = ("-t", "0") if settings.until_stopped else ("-n", str(settings.transfer_bytes))
     return (
-        *("-4", "-p", str(port), "-R", "-n", str(settings.transfer_bytes)),
+        *("-4", "-p", str(port), "-R", *amount),
         *("-l", str(settings.write_bytes)),
         *(("-w", str(window)) if window else ()),
         *(("-M", str(mss)) if mss else ()),
@@ -73,7 +105,8 @@ def keep_report(bench: Bench, host: Host, settings: Settings) -> None:
     except ValueError:
         raise RunFailed(f"iperf3 on {host.name} failed: {bench.last_word(host, REPORT)}") from None
     error = str(report.get("error", ""))
-    if error and not (settings.may_be_refused and any(one in error for one in REFUSED)):
+    refused = settings.may_be_refused and any(one in error for one in REFUSED)
+    if error and not refused and INTERRUPTED not in error:
         raise RunFailed(f"iperf3 on {host.name} failed: {error}")
     bench.keep(host, path, REPORT)
     requested = settings.requested_bytes
