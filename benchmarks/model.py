@@ -25,6 +25,7 @@ from statistics import median, quantiles
 if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.model_chart import errors
 from benchmarks.points import AUTOMATIC_BYTES, LARGE_WRITE_BYTES, SETS, Point, read
 from labs.catalog import find
 from labs.drive.condition import Condition
@@ -367,6 +368,8 @@ def main(words: Sequence[str] | None = None) -> int:
     compared = [compare(point, measured[point.name]) for point in points]
     listed = json.dumps([asdict(one) for one in compared], indent=1)
     (Path(args.into) / f"model-{args.set}.json").write_text(listed + "\n")
+    chart = errors(compared, args.set, GOAL_WORST_PCT)
+    chart.write_html(Path(args.into) / f"model-{args.set}.html")
     print(listed if args.json else as_text(compared))
     return 0
 

@@ -25,7 +25,8 @@ class Settings:
     returns at once, because the socket is writable, and nothing is left to write (iperf_send,
     iperf_run_server). In virtual time that is slow if it takes long.
 
-    With `may_be_refused` the run is complete even if iperf3 refuses the sizes.
+    With `may_be_refused` the run is complete even if iperf3 refuses the sizes. With `grants` there
+    is no transfer: the client requests buffers of many sizes.
     """
 
     write_bytes: int = 131_072
@@ -37,6 +38,7 @@ class Settings:
     rcvbuf_kib: int = 0
     until_stopped: bool = False
     may_be_refused: bool = False
+    grants: bool = False
     limit_s: float = 60.0
     sample_ms: int = 20
 
