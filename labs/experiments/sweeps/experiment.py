@@ -27,8 +27,10 @@ ENDING_S = 10.0
 """How long both ends of iperf3 may take to exchange their results."""
 GRANTS_PROGRAM = PROGRAMS / "setsockopt_sizes.py"
 # The kernel's minima, its doubling, its maxima, and the sizes at which twice the request overflows.
-REQUESTS = (1, KIB, 1152, 2 * KIB, 2304, 4 * KIB, 64 * KIB, 212_992, 212_993, MIB, 4 * MIB)
-REQUESTS += (4 * MIB + 1, 512 * MIB, 1024 * MIB - 1, 1024 * MIB, 2048 * MIB - 1)
+REQUESTS = (
+    *(1, KIB, 1152, 2 * KIB, 2304, 4 * KIB, 64 * KIB, 212_992, 212_993, MIB, 4 * MIB),
+    *(4 * MIB + 1, 512 * MIB, 1024 * MIB - 1, 1024 * MIB, 2048 * MIB - 1),
+)
 
 
 def measure(bench: Bench, condition: Condition) -> None:
