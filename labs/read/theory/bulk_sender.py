@@ -71,7 +71,6 @@ class Sender:
         write_bytes: int,
         writes_per_wake: int,
         nodelay: bool,
-        transfer_bytes: int,
         transmit: Callable[[int, Sent, bool], None],
     ) -> None:
         self.mss = mss_bytes
@@ -98,7 +97,6 @@ class Sender:
         self.cwnd_stamp_us = 0
         self.nagle = NAGLE_OFF if nodelay else NAGLE
         self.write_bytes, self.writes_per_wake = write_bytes, writes_per_wake
-        self.left = transfer_bytes
         self.begun = 0
         per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
         self.per_segment = (1 << (per_mss - 1).bit_length()) + SK_BUFF_BYTES
@@ -111,16 +109,11 @@ class Sender:
         """Write until no room is left: up to `writes_per_wake` writes whenever poll() says that
         there is room, or one write after the other (0)."""
         self.woken = False
-        while self.left > 0:
+        while True:
             for _ in range(self.writes_per_wake or 1):
-                if self.left <= 0:
-                    return
                 self.begun = self.begun or self.write_bytes
-                while copied := self._sendmsg(now_ns, self.begun):
-                    self.left -= copied
+                while self.begun and (copied := self._sendmsg(now_ns, self.begun)):
                     self.begun -= copied
-                    if not self.begun:
-                        break
                 if self.begun:
                     break
             if self.begun and not self.writes_per_wake:
