@@ -12,7 +12,7 @@ from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.rich_output import Table, Text
 from labs.read.readings.goodput import download, own_socket
 from labs.read.runs.run import Run
-from labs.read.theory.bounds import Advice, advise
+from labs.read.theory.advice import Advice, advise
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

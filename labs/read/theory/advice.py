@@ -1,0 +1,179 @@
+"""The buffers with which one flow fills a path, and what limits a flow with other buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+from labs.drive.testbed.link import MSS_BYTES
+from labs.drive.units import KIB
+from labs.errors import BadInput
+from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
+from labs.read.theory.bounds import DEFAULT_WMEM, default_core_max_bytes, default_rmem
+from labs.read.theory.windows import receive_window_bytes, send_bound_bytes, series
+
+LARGEST_BYTES = 1 << 31
+SMALLEST_MSS_BYTES = 536
+"""What every host accepts (RFC 9293 section 3.7.1)."""
+OLDEST = (4, 20)
+"""The first series with the default of tcp_rmem that the theory knows."""
+PRESSURE_SHARE = 16
+"""tcp_mem[1], from which on buffers stop growing, is a 16th of memory: net/ipv4/tcp.c
+tcp_init_mem()."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """The buffers with which one flow fills a path; sizes in bytes, whole KiB, at least one BDP.
+
+    The sizes are those that getsockopt must return. `receive_bytes` is for packets that are
+    coalesced in pairs (GRO), `receive_alone_bytes` for packets that arrive one by one: up to 6.5
+    the two are the same. `receive_locked_bytes` is for a buffer that a program sets, however
+    packets arrive. `receive_suffices` and `send_suffices`: the kernel's default maximum is enough
+    (`default_rmem` for the receiver).
+    """
+
+    rate_mbit: float
+    rtt_ms: float
+    kernel: str
+    mss_bytes: int
+    bdp_bytes: float
+    line_bytes_s: float
+    default_rmem: tuple[int, int, int]
+    receive_bytes: int
+    receive_alone_bytes: int
+    receive_locked_bytes: int
+    send_bytes: int
+
+    @property
+    def receive_suffices(self) -> bool:
+        return self.receive_alone_bytes <= self.default_rmem[-1]
+
+    @property
+    def send_suffices(self) -> bool:
+        return self.send_bytes <= DEFAULT_WMEM[-1]
+
+    def rmem(self) -> str:
+        """net.ipv4.tcp_rmem for the receiver: its default, and a maximum that is large enough,
+        however packets arrive."""
+        return _three(self.default_rmem, self.receive_alone_bytes)
+
+    def wmem(self) -> str:
+        """net.ipv4.tcp_wmem for the sender."""
+        return _three(DEFAULT_WMEM, self.send_bytes)
+
+    @property
+    def receive_request_bytes(self) -> int:
+        """What a program passes to SO_RCVBUF: half of the size that is granted."""
+        return self.receive_locked_bytes // 2
+
+    @property
+    def send_request_bytes(self) -> int:
+        """What a program passes to SO_SNDBUF."""
+        return self.send_bytes // 2
+
+    @property
+    def core_max_bytes(self) -> int:
+        """The default of net.core.rmem_max and wmem_max, which cap these requests."""
+        return default_core_max_bytes(self.kernel)
+
+
+def advise(
+    rate_mbit: float,
+    rtt_ms: float,
+    kernel: str,
+    *,
+    adv_win_scale: int = 1,
+    mss_bytes: int = MSS_BYTES,
+) -> Advice:
+    """The smallest buffers that let one flow fill a line of this rate over this round trip.
+
+    The receiver's window and the sender's bound must each hold a round trip's worth of payload,
+    and each buffer one BDP: below that the bounds of single packets mean nothing. One kernel for
+    both ends; LARGEST_BYTES where no buffer is enough.
+    """
+    line = line_goodput_bytes_s(rate_mbit, mss_bytes)
+    needed = line * rtt_ms / 1e3
+    bdp = bdp_bytes(rate_mbit, rtt_ms)
+    least = ceil(bdp / KIB) * KIB
+
+    def receive(*, offloads: bool, locked: bool = False) -> int:
+        def window(size: int) -> int:
+            return receive_window_bytes(
+                size,
+                kernel,
+                adv_win_scale=adv_win_scale,
+                offloads=offloads,
+                locked=locked,
+                mss_bytes=mss_bytes,
+            )
+
+        return max(least, _smallest(needed, window))
+
+    def send(size: int) -> int:
+        return send_bound_bytes(size, kernel, mss_bytes=mss_bytes)
+
+    return Advice(
+        rate_mbit=rate_mbit,
+        rtt_ms=rtt_ms,
+        kernel=kernel,
+        mss_bytes=mss_bytes,
+        bdp_bytes=bdp,
+        line_bytes_s=line,
+        default_rmem=default_rmem(kernel),
+        receive_bytes=receive(offloads=True),
+        receive_alone_bytes=receive(offloads=False),
+        receive_locked_bytes=receive(offloads=False, locked=True),
+        send_bytes=max(least, _smallest(needed, send)),
+    )
+
+
+def checked_path(
+    rate_mbit: float, rtt_ms: float, kernel: str, mss_bytes: int, loss_pct: float = 0.0
+) -> None:
+    """BadInput, in one line, for a path for which no buffer can be advised."""
+    if not 0 < rate_mbit <= 1e6:
+        raise BadInput(f"a rate of {rate_mbit:g} Mbit/s is out of range; allowed: above 0, to 1e6")
+    if rtt_ms == 0:
+        raise BadInput(
+            "nothing can be advised for an RTT of 0: every buffer fills such a path, and only the "
+            "machine limits a flow. Measure the RTT (ping), and give it in ms"
+        )
+    if not 0 < rtt_ms <= 1e5:
+        raise BadInput(f"an RTT of {rtt_ms:g} ms is out of range; allowed: above 0, to 100,000")
+    if not 0 <= loss_pct <= 100:
+        raise BadInput(f"a loss of {loss_pct:g} % is out of range; allowed: 0 to 100")
+    if loss_pct:
+        raise BadInput(
+            f"nothing can be advised for a path that loses {loss_pct:g} % of its packets: the "
+            "congestion control limits a flow there, not a buffer. See notebook "
+            "02-windows-kernels-and-loss"
+        )
+    if not SMALLEST_MSS_BYTES <= mss_bytes <= MSS_BYTES:
+        raise BadInput(
+            f"an MSS of {mss_bytes} is out of range; allowed: {SMALLEST_MSS_BYTES} to {MSS_BYTES}, "
+            "the payload of one segment without its headers and options"
+        )
+    if series(kernel) < OLDEST:
+        raise BadInput(
+            f"nothing can be advised for Linux {kernel}: its default sizes are not known. "
+            f"Allowed: {'.'.join(map(str, OLDEST))} and later"
+        )
+
+
+def _smallest(needed: float, held: Callable[[int], int]) -> int:
+    """The smallest size in whole KiB with which `held` reaches what is needed, by bisection."""
+    low, high = 1, LARGEST_BYTES // KIB
+    while low < high:
+        middle = (low + high) // 2
+        if held(middle * KIB) >= needed:
+            high = middle
+        else:
+            low = middle + 1
+    return low * KIB
+
+
+def _three(default: tuple[int, int, int], needed: int) -> str:
+    smallest, first, largest = default
+    return f"{smallest} {first} {max(largest, needed)}"
