@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "publish": "run a notebook and write it as a single HTML page that works offline",
     "student": "write the students' copies of notebooks, without solutions",
     "grade": "grade the answers in notebooks, with hints",
+    "advise": "compute the socket buffers that fill a path, and predict a flow with others",
     "capture": "read a packet capture: segments, connections, stalls with reasons, diagrams",
     "kernel": "build, check and list the kernels that the virtual testbed boots",
 }

@@ -10,7 +10,15 @@ from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import KIB
 from labs.errors import BadInput
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.bounds import DEFAULT_WMEM, default_core_max_bytes, default_rmem
+from labs.read.theory.bounds import (
+    DEFAULT_WMEM,
+    LINE,
+    RECEIVE_WINDOW,
+    SEND_BUFFER,
+    default_core_max_bytes,
+    default_rmem,
+    predict,
+)
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes, series
 
 LARGEST_BYTES = 1 << 31
@@ -54,14 +62,26 @@ class Advice:
     def send_suffices(self) -> bool:
         return self.send_bytes <= DEFAULT_WMEM[-1]
 
+    @property
+    def receive_set_bytes(self) -> int:
+        """The advised maximum of tcp_rmem, which is not below the default."""
+        return max(self.default_rmem[-1], self.receive_alone_bytes)
+
+    @property
+    def send_set_bytes(self) -> int:
+        """The advised maximum of tcp_wmem."""
+        return max(DEFAULT_WMEM[-1], self.send_bytes)
+
     def rmem(self) -> str:
         """net.ipv4.tcp_rmem for the receiver: its default, and a maximum that is large enough,
         however packets arrive."""
-        return _three(self.default_rmem, self.receive_alone_bytes)
+        smallest, first, _ = self.default_rmem
+        return f"{smallest} {first} {self.receive_set_bytes}"
 
     def wmem(self) -> str:
         """net.ipv4.tcp_wmem for the sender."""
-        return _three(DEFAULT_WMEM, self.send_bytes)
+        smallest, first, _ = DEFAULT_WMEM
+        return f"{smallest} {first} {self.send_set_bytes}"
 
     @property
     def receive_request_bytes(self) -> int:
@@ -129,6 +149,67 @@ def advise(
     )
 
 
+@dataclass(frozen=True)
+class Limit:
+    """A goodput that a flow cannot exceed, and the kernel function that sets it."""
+
+    name: str
+    bytes_s: float
+    function: str
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The steady goodput of a flow with certain buffers, and its limits, the lowest first.
+
+    `sndbuf_bytes` and `rcvbuf_bytes` are the largest sizes that the buffers may have.
+    """
+
+    sndbuf_bytes: int
+    rcvbuf_bytes: int
+    goodput_bytes_s: float
+    limits: tuple[Limit, ...]
+
+    @property
+    def bound(self) -> str:
+        return self.limits[0].name
+
+
+FUNCTIONS = {
+    LINE: "net/sched/sch_htb.c htb_dequeue()",
+    RECEIVE_WINDOW: "net/ipv4/tcp_output.c __tcp_select_window()",
+    SEND_BUFFER: "net/core/stream.c sk_stream_write_space()",
+}
+
+
+def reached(
+    advice: Advice, *, sndbuf_bytes: int | None = None, rcvbuf_bytes: int | None = None
+) -> Reached:
+    """What one flow reaches on the path of an advice with these buffers, as maxima of tcp_wmem and
+    tcp_rmem; None is the kernel's default."""
+    sndbuf = DEFAULT_WMEM[-1] if sndbuf_bytes is None else sndbuf_bytes
+    rcvbuf = advice.default_rmem[-1] if rcvbuf_bytes is None else rcvbuf_bytes
+    found = predict(
+        rate_mbit=advice.rate_mbit,
+        rtt_ms=advice.rtt_ms,
+        kernel=advice.kernel,
+        tcp_rmem=(4096, min(advice.default_rmem[1], rcvbuf), rcvbuf),
+        tcp_wmem=(4096, min(DEFAULT_WMEM[1], sndbuf), sndbuf),
+        mss_bytes=advice.mss_bytes,
+    )
+    assert found is not None
+    rtt_s = advice.rtt_ms / 1e3
+    speeds = {
+        LINE: advice.line_bytes_s,
+        RECEIVE_WINDOW: found.window_bytes / rtt_s,
+        SEND_BUFFER: found.send_bytes / rtt_s,
+        found.bound: found.goodput_bytes_s,
+    }
+    limits = [Limit(name, speed, FUNCTIONS[name]) for name, speed in speeds.items()]
+    limits.sort(key=lambda one: (one.name != found.bound, one.bytes_s))
+    return Reached(sndbuf, rcvbuf, found.goodput_bytes_s, tuple(limits))
+
+
 def checked_path(
     rate_mbit: float, rtt_ms: float, kernel: str, mss_bytes: int, loss_pct: float = 0.0
 ) -> None:
@@ -147,8 +228,8 @@ def checked_path(
     if loss_pct:
         raise BadInput(
             f"nothing can be advised for a path that loses {loss_pct:g} % of its packets: the "
-            "congestion control limits a flow there, not a buffer. See notebook "
-            "02-windows-kernels-and-loss"
+            "congestion control limits a flow there, not a buffer. Measure: "
+            "labs run buffers --only 'loss-*' --size full"
         )
     if not SMALLEST_MSS_BYTES <= mss_bytes <= MSS_BYTES:
         raise BadInput(
@@ -172,8 +253,3 @@ def _smallest(needed: float, held: Callable[[int], int]) -> int:
         else:
             low = middle + 1
     return low * KIB
-
-
-def _three(default: tuple[int, int, int], needed: int) -> str:
-    smallest, first, largest = default
-    return f"{smallest} {first} {max(largest, needed)}"
