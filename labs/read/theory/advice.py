@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from labs.drive.testbed.link import MSS_BYTES
@@ -19,9 +20,14 @@ from labs.read.theory.bounds import (
     default_rmem,
     predict,
 )
-from labs.read.theory.windows import receive_window_bytes, send_bound_bytes, series
+from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series
 
 LARGEST_BYTES = 1 << 31
+STEP_BYTES = 2 * KIB
+"""Half of a size, the request of a program, is whole KiB."""
+FULL = 0.99
+"""The share of the line's payload rate from which on a link counts as filled."""
+FACTOR_STEPS, LARGEST_FACTOR = 32, 4
 SMALLEST_MSS_BYTES = 536
 """What every host accepts (RFC 9293 section 3.7.1)."""
 OLDEST = (4, 20)
@@ -33,7 +39,7 @@ tcp_init_mem()."""
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """The buffers with which one flow fills a path; sizes in bytes, whole KiB, at least one BDP.
+    """The buffers with which one flow fills a path; sizes in bytes, at least one BDP.
 
     The sizes are those that getsockopt must return. `receive_bytes` is for packets that are
     coalesced in pairs (GRO), `receive_alone_bytes` for packets that arrive one by one: up to 6.5
@@ -99,34 +105,25 @@ class Advice:
         return default_core_max_bytes(self.kernel)
 
 
-def advise(
-    rate_mbit: float,
-    rtt_ms: float,
-    kernel: str,
-    *,
-    adv_win_scale: int = 1,
-    mss_bytes: int = MSS_BYTES,
-) -> Advice:
+def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS_BYTES) -> Advice:
     """The smallest buffers that let one flow fill a line of this rate over this round trip.
 
     The receiver's window and the sender's bound must each hold a round trip's worth of payload,
-    and each buffer one BDP: below that the bounds of single packets mean nothing. One kernel for
-    both ends; LARGEST_BYTES where no buffer is enough.
+    and each buffer one BDP and what a kernel grants at least: below that the bounds of single
+    packets mean nothing. Two such buffers
+    together may still fall short, where a buffer holds few packets: then all sizes are enlarged
+    by the same factor until the prediction for both together is FULL. One kernel for both ends;
+    LARGEST_BYTES where no buffer is enough.
     """
     line = line_goodput_bytes_s(rate_mbit, mss_bytes)
     needed = line * rtt_ms / 1e3
     bdp = bdp_bytes(rate_mbit, rtt_ms)
-    least = ceil(bdp / KIB) * KIB
+    least = ceil(max(bdp, SMALLEST_BYTES["send"]) / STEP_BYTES) * STEP_BYTES
 
     def receive(*, offloads: bool, locked: bool = False) -> int:
         def window(size: int) -> int:
             return receive_window_bytes(
-                size,
-                kernel,
-                adv_win_scale=adv_win_scale,
-                offloads=offloads,
-                locked=locked,
-                mss_bytes=mss_bytes,
+                size, kernel, offloads=offloads, locked=locked, mss_bytes=mss_bytes
             )
 
         return max(least, _smallest(needed, window))
@@ -134,7 +131,7 @@ def advise(
     def send(size: int) -> int:
         return send_bound_bytes(size, kernel, mss_bytes=mss_bytes)
 
-    return Advice(
+    alone = Advice(
         rate_mbit=rate_mbit,
         rtt_ms=rtt_ms,
         kernel=kernel,
@@ -147,6 +144,30 @@ def advise(
         receive_locked_bytes=receive(offloads=False, locked=True),
         send_bytes=max(least, _smallest(needed, send)),
     )
+    steps = range(FACTOR_STEPS, LARGEST_FACTOR * FACTOR_STEPS + 1)
+    return _enlarged(alone, steps[bisect_left(steps, True, key=lambda one: _fills(alone, one))])
+
+
+def _enlarged(advice: Advice, steps: int) -> Advice:
+    """An advice with all sizes enlarged by the factor steps / FACTOR_STEPS."""
+
+    def size(of: int) -> int:
+        return ceil(of * steps / (FACTOR_STEPS * STEP_BYTES)) * STEP_BYTES
+
+    return replace(
+        advice,
+        receive_bytes=size(advice.receive_bytes),
+        receive_alone_bytes=size(advice.receive_alone_bytes),
+        receive_locked_bytes=size(advice.receive_locked_bytes),
+        send_bytes=size(advice.send_bytes),
+    )
+
+
+def _fills(advice: Advice, steps: int) -> bool:
+    """Whether a flow with the smallest sizes at both ends, enlarged, fills the line."""
+    tried = _enlarged(advice, steps)
+    found = reached(tried, sndbuf_bytes=tried.send_bytes, rcvbuf_bytes=tried.receive_bytes)
+    return found.goodput_bytes_s >= FULL * advice.line_bytes_s
 
 
 @dataclass(frozen=True)
@@ -198,13 +219,11 @@ def reached(
         mss_bytes=advice.mss_bytes,
     )
     assert found is not None
-    rtt_s = advice.rtt_ms / 1e3
-    speeds = {
-        LINE: advice.line_bytes_s,
-        RECEIVE_WINDOW: found.window_bytes / rtt_s,
-        SEND_BUFFER: found.send_bytes / rtt_s,
-        found.bound: found.goodput_bytes_s,
-    }
+    speeds = {LINE: advice.line_bytes_s}
+    if rtt_s := advice.rtt_ms / 1e3:
+        speeds[RECEIVE_WINDOW] = found.window_bytes / rtt_s
+        speeds[SEND_BUFFER] = found.send_bytes / rtt_s
+        speeds[found.bound] = found.goodput_bytes_s
     limits = [Limit(name, speed, FUNCTIONS[name]) for name, speed in speeds.items()]
     limits.sort(key=lambda one: (one.name != found.bound, one.bytes_s))
     return Reached(sndbuf, rcvbuf, found.goodput_bytes_s, tuple(limits))
@@ -244,12 +263,12 @@ def checked_path(
 
 
 def _smallest(needed: float, held: Callable[[int], int]) -> int:
-    """The smallest size in whole KiB with which `held` reaches what is needed, by bisection."""
-    low, high = 1, LARGEST_BYTES // KIB
+    """The smallest size in whole steps with which `held` reaches what is needed, by bisection."""
+    low, high = 1, LARGEST_BYTES // STEP_BYTES
     while low < high:
         middle = (low + high) // 2
-        if held(middle * KIB) >= needed:
+        if held(middle * STEP_BYTES) >= needed:
             high = middle
         else:
             low = middle + 1
-    return low * KIB
+    return low * STEP_BYTES
