@@ -247,8 +247,7 @@ def checked_path(
     if loss_pct:
         raise BadInput(
             f"nothing can be advised for a path that loses {loss_pct:g} % of its packets: the "
-            "congestion control limits a flow there, not a buffer. Measure: "
-            "labs run buffers --only 'loss-*' --size full"
+            "congestion control limits a flow there, not a buffer. Find the cause of the loss"
         )
     if not SMALLEST_MSS_BYTES <= mss_bytes <= MSS_BYTES:
         raise BadInput(
