@@ -37,7 +37,7 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands that load no libraries for reading runs.
-LIGHT = frozenset({"advise", "doctor", "kernel", "new", "parameters"})
+LIGHT = frozenset({"doctor", "kernel", "new", "parameters"})
 ADDRESS_SPACE_MIB = 1024
 """OpenBLAS, numba and their threads map 780 MiB on two CPUs, and abort the process without it."""
 EXIT_CODES = """exit codes: 0 success; 2 bad input; 3 something is missing on this machine;

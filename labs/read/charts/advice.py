@@ -77,7 +77,7 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
     return dressed(
         figure,
         title=TITLE,
-        caption=f"computed · {path_in_words(advice)}",
+        caption=f"{here.method} · {path_in_words(advice)}",
         height=HEIGHT_PX,
         tell=_tell(advice, here),
         table=_table(sizes, curves),

@@ -9,7 +9,9 @@ from typing import Any
 from labs.drive.units import GIB, MIB
 from labs.read.display.format import in_three_digits, size_in_words, terminal_table
 from labs.read.theory.advice import PRESSURE_SHARE, Advice, Reached, reached
-from labs.read.theory.bounds import DEFAULT_WMEM, LINE, RECEIVE_WINDOW, SEND_BUFFER
+from labs.read.theory.bounds import DEFAULT_WMEM
+from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
 from labs.read.theory.windows import RATIO_SINCE, series
 
 ENOUGH = "the default is enough"
@@ -89,7 +91,7 @@ def as_json(advice: Advice, connections: int, given: Reached | None) -> dict[str
 
 
 def _reached_json(found: Reached) -> dict[str, Any]:
-    return {**asdict(found), "bound": found.bound}
+    return asdict(found)
 
 
 def path_in_words(advice: Advice) -> str:
@@ -134,18 +136,17 @@ def sizes_in_words(found: Reached) -> str:
 def reached_in_words(found: Reached, advice: Advice) -> str:
     """`14.1 MiB/s, 12 % of the link, limited by the send buffer`."""
     share = 100 * found.goodput_bytes_s / advice.line_bytes_s
-    name = "link" if found.bound == LINE else found.bound
     return (
         f"{in_three_digits(found.goodput_bytes_s / MIB)} MiB/s, {share:.0f} % of the link, "
-        f"limited by the {name}"
+        f"limited by the {found.bound}"
     )
 
 
 def _limits(found: Reached) -> list[str]:
     rows = [
         {
-            "  limit": "  " + ("link" if one.name == LINE else one.name),
-            "MiB/s": in_three_digits(one.bytes_s / MIB),
+            "  limit": f"  {one.name}",
+            "alone, MiB/s": "" if one.bytes_s is None else in_three_digits(one.bytes_s / MIB),
             "set by": one.function,
         }
         for one in found.limits
@@ -155,22 +156,22 @@ def _limits(found: Reached) -> list[str]:
 
 def reason(advice: Advice, bound: str) -> str:
     """Why a limit lies where it does."""
-    if bound == SEND_BUFFER:
-        return (
-            "A writer that found the send buffer full is woken when at most two thirds of it are "
-            "in use. Therefore about two thirds of it are in flight."
-        )
     if bound == RECEIVE_WINDOW and series(advice.kernel) < RATIO_SINCE:
         return (
             "With tcp_adv_win_scale = 1, half of the receive buffer is reserved for overhead. "
             "Only the other half becomes window."
         )
-    if bound == RECEIVE_WINDOW:
-        return (
-            "The share of the receive buffer that becomes window is the share of payload in the "
-            "memory of the first full-sized packet."
-        )
-    return "Larger buffers do not help."
+    return REASONS.get(bound, "")
+
+
+REASONS = {
+    LINK: "Larger buffers do not help.",
+    WAKE_UP: "A writer that found the send buffer full is woken when at most two thirds of it are "
+    "in use. Therefore about two thirds of a large send buffer are in flight.",
+    SEND_BUFFER: "Data stays in the send buffer until it is acknowledged, one RTT later.",
+    RECEIVE_WINDOW: "The share of the receive buffer that becomes window is the share of payload "
+    "in the memory of the first full-sized packet.",
+}
 
 
 def memory_in_words(advice: Advice, connections: int) -> str:

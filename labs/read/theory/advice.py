@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
 
 from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import KIB
+from labs.drive.units import KIB, MB
 from labs.errors import BadInput
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.bounds import (
@@ -20,12 +21,14 @@ from labs.read.theory.bounds import (
     default_rmem,
     predict,
 )
+from labs.read.theory.bulk import FUNCTIONS, LINK, Flow, Limit, endless
+from labs.read.theory.bulk_sender import WAKE_UP
 from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series
 
 LARGEST_BYTES = 1 << 31
 STEP_BYTES = 2 * KIB
 """Half of a size, the request of a program, is whole KiB."""
-FULL = 0.99
+FULL = 0.98
 """The share of the line's payload rate from which on a link counts as filled."""
 FACTOR_STEPS, LARGEST_FACTOR = 32, 4
 SMALLEST_MSS_BYTES = 536
@@ -171,62 +174,86 @@ def _fills(advice: Advice, steps: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Limit:
-    """A goodput that a flow cannot exceed, and the kernel function that sets it."""
-
-    name: str
-    bytes_s: float
-    function: str
-
-
-@dataclass(frozen=True)
 class Reached:
     """The steady goodput of a flow with certain buffers, and its limits, the lowest first.
 
-    `sndbuf_bytes` and `rcvbuf_bytes` are the largest sizes that the buffers may have.
+    `sndbuf_bytes` and `rcvbuf_bytes` are the largest sizes that the buffers may have. `method` says
+    how the goodput was computed.
     """
 
     sndbuf_bytes: int
     rcvbuf_bytes: int
     goodput_bytes_s: float
+    bound: str
     limits: tuple[Limit, ...]
-
-    @property
-    def bound(self) -> str:
-        return self.limits[0].name
+    method: str
 
 
-FUNCTIONS = {
-    LINE: "net/sched/sch_htb.c htb_dequeue()",
-    RECEIVE_WINDOW: "net/ipv4/tcp_output.c __tcp_select_window()",
-    SEND_BUFFER: "net/core/stream.c sk_stream_write_space()",
-}
+SIMULATED, BY_FORMULA = "simulated", "computed from the sizes"
+LARGEST_SIMULATED_BYTES = 32 * MB
+"""Simulating a larger BDP takes seconds, and its buffers hold so many packets that the formulas of
+`bounds` are as accurate."""
 
 
+@lru_cache(maxsize=1024)
 def reached(
     advice: Advice, *, sndbuf_bytes: int | None = None, rcvbuf_bytes: int | None = None
 ) -> Reached:
     """What one flow reaches on the path of an advice with these buffers, as maxima of tcp_wmem and
-    tcp_rmem; None is the kernel's default."""
+    tcp_rmem; None is the kernel's default.
+
+    The flow is that of iperf3 with blocks of 128 KiB. It is simulated, unless the path is too large
+    or the kernel too old for that (`bulk.cannot_say`).
+    """
     sndbuf = DEFAULT_WMEM[-1] if sndbuf_bytes is None else sndbuf_bytes
     rcvbuf = advice.default_rmem[-1] if rcvbuf_bytes is None else rcvbuf_bytes
+    rmem = (4096, min(advice.default_rmem[1], rcvbuf), rcvbuf)
+    wmem = (4096, min(DEFAULT_WMEM[1], sndbuf), sndbuf)
+    if 0 < min(advice.bdp_bytes, sndbuf, rcvbuf) <= LARGEST_SIMULATED_BYTES:
+        found = endless(
+            Flow(
+                rate_mbit=advice.rate_mbit,
+                rtt_ms=advice.rtt_ms,
+                kernel=advice.kernel,
+                mss_bytes=advice.mss_bytes,
+                tcp_rmem=rmem,
+                tcp_wmem=wmem,
+            )
+        )
+        if not found.cannot_say:
+            full = found.steady_bytes_s >= FULL * advice.line_bytes_s
+            bound = LINK if full else found.bound
+            limits = _ordered(found.bounds, bound)
+            return Reached(sndbuf, rcvbuf, found.steady_bytes_s, bound, limits, SIMULATED)
+    return _by_formula(advice, rmem, wmem)
+
+
+def _by_formula(advice: Advice, rmem: tuple[int, int, int], wmem: tuple[int, int, int]) -> Reached:
     found = predict(
         rate_mbit=advice.rate_mbit,
         rtt_ms=advice.rtt_ms,
         kernel=advice.kernel,
-        tcp_rmem=(4096, min(advice.default_rmem[1], rcvbuf), rcvbuf),
-        tcp_wmem=(4096, min(DEFAULT_WMEM[1], sndbuf), sndbuf),
+        tcp_rmem=rmem,
+        tcp_wmem=wmem,
         mss_bytes=advice.mss_bytes,
     )
     assert found is not None
-    speeds = {LINE: advice.line_bytes_s}
+    names = {LINE: LINK, RECEIVE_WINDOW: RECEIVE_WINDOW, SEND_BUFFER: WAKE_UP}
+    bound = names[found.bound]
+    speeds = {LINK: advice.line_bytes_s}
     if rtt_s := advice.rtt_ms / 1e3:
-        speeds[RECEIVE_WINDOW] = found.window_bytes / rtt_s
-        speeds[SEND_BUFFER] = found.send_bytes / rtt_s
-        speeds[found.bound] = found.goodput_bytes_s
-    limits = [Limit(name, speed, FUNCTIONS[name]) for name, speed in speeds.items()]
-    limits.sort(key=lambda one: (one.name != found.bound, one.bytes_s))
-    return Reached(sndbuf, rcvbuf, found.goodput_bytes_s, tuple(limits))
+        speeds |= {RECEIVE_WINDOW: found.window_bytes / rtt_s, WAKE_UP: found.send_bytes / rtt_s}
+        speeds[bound] = found.goodput_bytes_s
+    limits = tuple(Limit(name, speed, FUNCTIONS[name]) for name, speed in speeds.items())
+    return Reached(
+        wmem[2], rmem[2], found.goodput_bytes_s, bound, _ordered(limits, bound), BY_FORMULA
+    )
+
+
+def _ordered(limits: Iterable[Limit], bound: str) -> tuple[Limit, ...]:
+    """The limit that holds first, then those that are known as a number, the lowest first."""
+    known = [one for one in limits if one.bytes_s is not None or one.name == bound]
+    return tuple(sorted(known, key=lambda one: (one.name != bound, one.bytes_s or 0.0)))
 
 
 def checked_path(

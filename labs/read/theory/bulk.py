@@ -8,11 +8,12 @@ The simulation takes milliseconds where a run takes seconds.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from labs.drive.units import bytes_per_second
+from labs.drive.units import bytes_carried, bytes_per_second
 from labs.errors import BadInput
 from labs.read.stats.arrivals import of_arrivals
 from labs.read.theory.bdp import HEADER_BYTES, line_goodput_bytes_s
@@ -54,6 +55,8 @@ FIRST_SERIES = (5, 18)
 FULL_LINK_IDLE = 0.005
 """The share of the time that a full link may be idle."""
 STEADY_SHARE = 1 / 3
+LEAST_SEGMENTS = 500
+"""A transfer of fewer segments is all start and end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,12 +216,39 @@ class Simulation:
 def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
     """Goodput and time of one transfer, and what limits it. Raises BadInput for values without
     meaning."""
+    return _simulated(flow, transfer_bytes, without_end_rtts=0)
+
+
+def endless(flow: Flow, round_trips: int = 40) -> Transfer:
+    """What a transfer without an end reaches: `transfer` without its last two round trips, in which
+    Nagle's algorithm may hold the last partial segment.
+
+    So many bytes are simulated as the link, or the smaller buffer, holds in `round_trips`.
+    """
+    held = bytes_carried(flow.rate_mbit, flow.rtt_ms)
+    fixed = [size for size in (flow.sndbuf_bytes, flow.rcvbuf_bytes) if size is not None]
+    rmem, wmem = _buffers(flow)
+    automatic = (
+        max(rmem) if flow.rcvbuf_bytes is None else held,
+        max(wmem) if flow.sndbuf_bytes is None else held,
+    )
+    least = min(held, *fixed, *automatic)
+    size = max(LEAST_SEGMENTS * flow.mss_bytes, round(round_trips * least))
+    return _simulated(flow, size, without_end_rtts=2)
+
+
+def _simulated(flow: Flow, transfer_bytes: int, *, without_end_rtts: int) -> Transfer:
     checked(flow, transfer_bytes)
     if reason := cannot_say(flow):
         return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
     simulation = Simulation(flow, transfer_bytes)
     simulation.run()
-    found = of_arrivals(simulation.times_ns, list(accumulate(simulation.lengths)))
+    times_ns, had_bytes = simulation.times_ns, list(accumulate(simulation.lengths))
+    end_ns = times_ns[-1] - without_end_rtts * simulation.rtt_ns
+    end = bisect_right(times_ns, end_ns)
+    if not end:
+        return Transfer(0.0, 0.0, 0.0, "", (), {}, "all of it arrives within two round trips")
+    found = of_arrivals(times_ns[:end], had_bytes[:end])
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:
         return Transfer(0.0, 0.0, 0.0, "", (), {}, "all of it arrives at once")
     waits = _waits(simulation, found.first_ns, found.last_ns)
@@ -267,7 +297,7 @@ def _waits(simulation: Simulation, first_ns: int, last_ns: int) -> dict[str, flo
     span_ns = (last_ns - first_ns) * STEADY_SHARE
     idle: dict[str, float] = defaultdict(float)
     for at_ns, idle_ns, reason in simulation.link.idle:
-        if at_ns > last_ns - span_ns:
+        if last_ns - span_ns < at_ns <= last_ns:
             idle[reason] += min(idle_ns, at_ns - last_ns + span_ns)
     return {reason: value / span_ns for reason, value in idle.items()}
 
