@@ -29,12 +29,16 @@ class Arrivals:
         return (self.last_ns - self.first_ns) / SECOND_NS
 
 
-def of_arrivals(times_ns: Any, had_bytes: Any) -> Arrivals:
+def of_arrivals(times_ns: Any, had_bytes: Any, transfer_bytes: int | None = None) -> Arrivals:
     """The figures of a transfer from the times of its arrivals and the payload received by then.
 
-    Between two arrivals the payload is interpolated, because the last third of the time rarely
-    begins at an arrival.
+    With `transfer_bytes` the transfer ends with the first arrival after which the receiver has that
+    much. Between two arrivals the payload is interpolated, because the last third of the time
+    rarely begins at an arrival.
     """
+    if transfer_bytes is not None:
+        count = int(numpy.searchsorted(had_bytes, transfer_bytes)) + 1
+        times_ns, had_bytes = times_ns[:count], had_bytes[:count]
     first_ns, last_ns = int(times_ns[0]), int(times_ns[-1])
     payload_bytes, took_s = int(had_bytes[-1]), (last_ns - first_ns) / SECOND_NS
     if took_s <= 0:

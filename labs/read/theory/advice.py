@@ -21,7 +21,7 @@ from labs.read.theory.bounds import (
     default_rmem,
     predict,
 )
-from labs.read.theory.bulk import FUNCTIONS, LINK, Flow, Limit, endless
+from labs.read.theory.bulk import FUNCTIONS, LINK, Flow, Limit, transfer
 from labs.read.theory.bulk_sender import WAKE_UP
 from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series
 
@@ -190,6 +190,7 @@ class Reached:
 
 
 SIMULATED, BY_FORMULA = "simulated", "computed from the sizes"
+ROUND_TRIPS, LEAST_SEGMENTS = 40, 500
 LARGEST_SIMULATED_BYTES = 32 * MB
 """Simulating a larger BDP takes seconds, and its buffers hold so many packets that the formulas of
 `bounds` are as accurate."""
@@ -210,22 +211,28 @@ def reached(
     rmem = (4096, min(advice.default_rmem[1], rcvbuf), rcvbuf)
     wmem = (4096, min(DEFAULT_WMEM[1], sndbuf), sndbuf)
     if 0 < min(advice.bdp_bytes, sndbuf, rcvbuf) <= LARGEST_SIMULATED_BYTES:
-        found = endless(
-            Flow(
-                rate_mbit=advice.rate_mbit,
-                rtt_ms=advice.rtt_ms,
-                kernel=advice.kernel,
-                mss_bytes=advice.mss_bytes,
-                tcp_rmem=rmem,
-                tcp_wmem=wmem,
-            )
+        flow = Flow(
+            rate_mbit=advice.rate_mbit,
+            rtt_ms=advice.rtt_ms,
+            kernel=advice.kernel,
+            mss_bytes=advice.mss_bytes,
+            tcp_rmem=rmem,
+            tcp_wmem=wmem,
         )
+        found = transfer(flow, transfer_bytes(advice, sndbuf, rcvbuf))
         if not found.cannot_say:
             full = found.steady_bytes_s >= FULL * advice.line_bytes_s
             bound = LINK if full else found.bound
             limits = _ordered(found.bounds, bound)
             return Reached(sndbuf, rcvbuf, found.steady_bytes_s, bound, limits, SIMULATED)
     return _by_formula(advice, rmem, wmem)
+
+
+def transfer_bytes(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> int:
+    """What a flow transfers in 40 round trips: enough to reach its steady state, in whole KiB."""
+    held = min(advice.bdp_bytes, sndbuf_bytes, rcvbuf_bytes)
+    least = LEAST_SEGMENTS * advice.mss_bytes
+    return max(least, round(ROUND_TRIPS * held)) // KIB * KIB
 
 
 def _by_formula(advice: Advice, rmem: tuple[int, int, int], wmem: tuple[int, int, int]) -> Reached:
