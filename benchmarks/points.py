@@ -1,12 +1,12 @@
-"""The points at which the model of a bulk transfer is tested: two fixed sets, each from its own seed.
+"""The points at which the model of a bulk transfer is tested: two fixed sets, a seed each.
 
     python3 benchmarks/points.py --check      # the files are those of this program
     python3 benchmarks/points.py --write
 
-A point is a link, a kernel, two socket buffers, a segment size and a size of a write. The points are
-those of a Sobol sequence, which covers the space more evenly than random points do, with a random
-digital shift per dimension. They are generated once and stored (`points-a.csv`, `points-b.csv`).
-Set b is measured only after the model is finished.
+A point is a link, a kernel, two socket buffers, a segment size and a size of a write. The points
+are those of a Sobol sequence, which covers the space more evenly than random points do, with a
+random digital shift per dimension. They are generated once and stored (`points-a.csv`,
+`points-b.csv`). Set b is measured only after the model is finished.
 
 Source of the direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
 two-dimensional projections, SIAM J. Sci. Comput. 30, 2008 (new-joe-kuo-6.21201).
@@ -96,9 +96,7 @@ def sobol(count: int, shift: tuple[int, ...]) -> Iterator[tuple[float, ...]]:
     by_dimension += [directions(*one) for one in DIRECTIONS]
     state = [0] * len(by_dimension)
     for index in range(count):
-        yield tuple(
-            (value ^ moved) / 2**BITS for value, moved in zip(state, shift, strict=True)
-        )
+        yield tuple((value ^ moved) / 2**BITS for value, moved in zip(state, shift, strict=True))
         lowest_zero = (~index & (index + 1)).bit_length() - 1
         for dimension, numbers in enumerate(by_dimension):
             state[dimension] ^= numbers[lowest_zero]

@@ -58,9 +58,7 @@ def condition(name: str, link: Link, settings: Settings, group: str = "") -> Con
     if requested > CORE_MAX_BYTES and not settings.may_be_refused:
         for host in (server, client):
             host |= dict.fromkeys(CORE_MAX, str(requested))
-    sysctls = {
-        host: values for host, values in (("server", server), ("client", client)) if values
-    }
+    sysctls = {host: values for host, values in (("server", server), ("client", client)) if values}
     return Condition(name, link, sysctls, as_settings(settings), group)
 
 
