@@ -16,6 +16,7 @@ from labs.experiments.sweeps.settings import Settings
 from labs.experiments.sweeps.socket_buffers import (
     RECEIVER,
     Buffer,
+    advertised_bytes,
     after_connecting_bytes,
     receive_buffer,
     send_buffer,
@@ -25,7 +26,7 @@ from labs.experiments.sweeps.socket_buffers import (
 from labs.read.claims.ledger import Article, read
 from labs.read.readings.arrivals import Arrivals, arrivals
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
-from labs.read.runs.raw_files import JSON_OBJECT
+from labs.read.runs.raw_files import IPERF3
 from labs.read.runs.run import Run
 
 
@@ -104,12 +105,12 @@ def results(run: Run) -> Results:
 
 def refusal(run: Run) -> str | None:
     """What iperf3 said of a size that it refused; None if it transferred."""
-    return run.read(f"{RECEIVER}/{REPORT}", JSON_OBJECT).get("error")
+    return run.read(f"{RECEIVER}/{REPORT}", IPERF3).error
 
 
 def _of_the_transfer(run: Run, seen: Arrivals, theory: Expected) -> dict[str, Any]:
     return {
-        "advertised_kib": _kib(seen.window_bytes),
+        "advertised_kib": _kib(advertised_bytes(run)),
         "in_flight_kib": _kib(usual_in_flight_bytes(run)),
         "goodput_mib_s": _mib(seen.goodput_bytes_s),
         "steady_mib_s": _mib(seen.steady_bytes_s),

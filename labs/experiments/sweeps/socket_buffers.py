@@ -77,6 +77,11 @@ def after_connecting_bytes(run: Run) -> int | None:
     return _largest(others, "sndbuf_bytes")
 
 
+def advertised_bytes(run: Run) -> int | None:
+    """The largest window that the sender had been offered at a sample; None without samples."""
+    return _largest(own_socket(run.samples(SENDER), "bytes_acked"), "snd_wnd_bytes")
+
+
 def usual_in_flight_bytes(run: Run) -> int | None:
     """The median of the payload in flight over the samples; None without samples."""
     rows = own_socket(run.samples(SENDER), "bytes_acked")
