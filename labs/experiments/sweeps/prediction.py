@@ -2,50 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
 
+from labs.drive.testbed.link import MSS_BYTES
 from labs.experiments.sweeps.conditions import RMEM, WMEM
 from labs.experiments.sweeps.socket_buffers import (
     RECEIVER,
     SENDER,
     SETSOCKOPT,
+    Buffer,
     receive_buffer,
     send_buffer,
     settings_of,
 )
 from labs.read.runs.run import Run
-from labs.read.theory.bounds import predict
+from labs.read.theory.bulk import Flow, Transfer, transfer
+from labs.read.theory.receive_window import TIMESTAMP_BYTES
+
+KEPT_PREDICTIONS = 512
+ADV_WIN_SCALE = "net.ipv4.tcp_adv_win_scale"
 
 
-@dataclass(frozen=True)
-class Expected:
-    """The predicted goodput, and what limits it; `cannot_say` is the reason for no prediction."""
-
-    goodput_bytes_s: float | None = None
-    steady_bytes_s: float | None = None
-    bound: str | None = None
-    cannot_say: str = ""
+def expected(run: Run) -> Transfer:
+    """The predicted transfer, from the link as measured, both buffers and the kernel."""
+    return _transfer(flow_of(run), settings_of(run).transfer_bytes)
 
 
-def expected(run: Run) -> Expected:
-    """The prediction for a run, from its link as measured, its buffers and its kernel."""
-    link, found = run.link.asked, run.link.measured
-    if link.rate_mbit is None or link.loss_pct or link.jitter_ms:
-        return Expected(cannot_say="the model has a rate, and neither losses nor jitter")
+def flow_of(run: Run) -> Flow:
+    """The transfer of a run as the model takes it. BadInput for a link without a rate."""
+    settings, found = settings_of(run), run.link.measured
     sends, receives = send_buffer(run), receive_buffer(run)
-    said = predict(
-        rate_mbit=link.rate_mbit if found.rate_mbit is None else found.rate_mbit,
+    return Flow(
+        rate_mbit=found.rate_mbit or run.link.asked.rate_mbit or 0.0,
         rtt_ms=found.rtt_ms,
         kernel=run.kernel.release,
+        mss_bytes=settings.mss_bytes - TIMESTAMP_BYTES if settings.mss_bytes else MSS_BYTES,
+        sndbuf_bytes=_fixed(sends),
+        rcvbuf_bytes=_fixed(receives),
+        sndbuf_locked=sends.fixed_by == SETSOCKOPT,
+        rcvbuf_locked=receives.fixed_by == SETSOCKOPT,
         tcp_rmem=_three(run.sysctl(RECEIVER, RMEM)),
         tcp_wmem=_three(run.sysctl(SENDER, WMEM)),
-        rcvbuf_bytes=receives.granted_bytes if receives.fixed_by == SETSOCKOPT else None,
-        sndbuf_bytes=sends.granted_bytes if sends.fixed_by == SETSOCKOPT else None,
-        mss_bytes=settings_of(run).mss_bytes or 1448,
+        write_bytes=settings.write_bytes,
+        nodelay=settings.nodelay,
+        adv_win_scale=int(run.sysctls[RECEIVER]["after"].get(ADV_WIN_SCALE, "1")),
     )
-    if said is None:
-        return Expected(cannot_say="nothing limits this transfer")
-    return Expected(None, said.goodput_bytes_s, said.bound)
+
+
+@lru_cache(maxsize=KEPT_PREDICTIONS)
+def _transfer(flow: Flow, transfer_bytes: int) -> Transfer:
+    return transfer(flow, transfer_bytes)
+
+
+def _fixed(buffer: Buffer) -> int | None:
+    """The size of a buffer that does not grow."""
+    return None if buffer.requested_bytes is None else buffer.granted_bytes
 
 
 def _three(words: str) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from labs.drive.result_columns import Note, column
 from labs.drive.units import KIB, MIB
 from labs.experiments.sweeps.experiment import REPORT
-from labs.experiments.sweeps.prediction import Expected, expected
+from labs.experiments.sweeps.prediction import expected
 from labs.experiments.sweeps.settings import Settings
 from labs.experiments.sweeps.socket_buffers import (
     RECEIVER,
@@ -24,10 +24,12 @@ from labs.experiments.sweeps.socket_buffers import (
     usual_in_flight_bytes,
 )
 from labs.read.claims.ledger import Article, read
-from labs.read.readings.arrivals import Arrivals, arrivals
+from labs.read.readings.arrivals import arrivals
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
 from labs.read.runs.raw_files import IPERF3
 from labs.read.runs.run import Run
+from labs.read.stats.arrivals import Arrivals
+from labs.read.theory.bulk import Transfer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ class Results:
         "predicted goodput of the whole transfer", unit="MiB/s", hidden=True
     )
     predicted_mib_s: float | None = column("predicted steady goodput", unit="MiB/s")
-    bound: str | None = column("what limits the steady goodput in theory")
+    bound: str | None = column("what keeps the link idle in steady state, in theory")
     cannot_say: str | None = column("why there is no prediction", hidden=True)
     fixed_by: str | None = column(
         "what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True
@@ -108,21 +110,28 @@ def refusal(run: Run) -> str | None:
     return run.read(f"{RECEIVER}/{REPORT}", IPERF3).error
 
 
-def _of_the_transfer(run: Run, seen: Arrivals, theory: Expected) -> dict[str, Any]:
+def _of_the_transfer(run: Run, seen: Arrivals, theory: Transfer) -> dict[str, Any]:
     return {
         "advertised_kib": _kib(advertised_bytes(run)),
         "in_flight_kib": _kib(usual_in_flight_bytes(run)),
         "goodput_mib_s": _mib(seen.goodput_bytes_s),
         "steady_mib_s": _mib(seen.steady_bytes_s),
-        "predicted_goodput_mib_s": _mib(theory.goodput_bytes_s),
-        "predicted_mib_s": _mib(theory.steady_bytes_s),
-        "bound": theory.bound,
-        "cannot_say": theory.cannot_say or None,
+        **_of_the_theory(theory),
         "connected_send_kib": _kib(after_connecting_bytes(run)),
         "goodput_bytes_s": seen.goodput_bytes_s,
         "steady_bytes_s": seen.steady_bytes_s,
         "transfer_bytes": seen.payload_bytes,
         "took_s": seen.took_s,
+    }
+
+
+def _of_the_theory(theory: Transfer) -> dict[str, Any]:
+    if theory.cannot_say:
+        return {"cannot_say": theory.cannot_say}
+    return {
+        "predicted_goodput_mib_s": _mib(theory.goodput_bytes_s),
+        "predicted_mib_s": _mib(theory.steady_bytes_s),
+        "bound": theory.bound,
     }
 
 
