@@ -59,9 +59,7 @@ def _buffer(run: Run, host: str, socket: str, fixed_kib: int, used_bytes: int | 
     if requested is None and fixed_kib:
         name = WMEM if socket == "send" else RMEM
         return Buffer(SYSCTL, fixed_kib * KIB, int(run.sysctl(host, name).split()[-1]), used_bytes)
-    granted = [
-        one.granted_bytes for one in run.buffers if (one.host, one.socket) == (host, socket)
-    ]
+    granted = [one.granted_bytes for one in run.buffers if (one.host, one.socket) == (host, socket)]
     fixed_by = AUTOMATIC if requested is None else SETSOCKOPT
     return Buffer(fixed_by, requested, granted[0] if granted else None, used_bytes)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 from labs.errors import Damaged
@@ -48,6 +47,6 @@ def _object(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _number(said: Mapping[str, Any], name: str) -> float:
     found = said.get(name)
-    if type(found) not in (int, float) or not isfinite(found) or not 0 <= found < 1 << 63:
+    if not isinstance(found, int | float) or isinstance(found, bool) or not 0 <= found < 1 << 63:
         raise Damaged(f"{name} is not a number from 0 to 2^63 - 1")
     return float(found)
