@@ -21,11 +21,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
 
 if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.model_chart import errors
 from benchmarks.points import AUTOMATIC_BYTES, LARGE_WRITE_BYTES, SETS, Point, read
 from labs.catalog import find
 from labs.drive.condition import Condition
@@ -37,6 +37,7 @@ from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run
 from labs.read.readings.arrivals import arrivals
 from labs.read.runs.run import Run
+from labs.read.theory.bulk import Flow, Transfer, transfer
 from labs.studies.progress import Bar
 
 INTO = "runs/model"
@@ -98,15 +99,15 @@ def condition_of(point: Point) -> Condition:
         transfer_bytes=point.transfer_bytes,
         sndbuf_kib=point.sndbuf_kib,
         rcvbuf_kib=point.rcvbuf_kib,
+        until_stopped=True,
         limit_s=LIMIT_S,
         sample_ms=max(1, round(least_ms / SAMPLES)),
     )
     return condition(point.name, link, settings)
 
 
-def flow_of(point: Point) -> Any:
+def flow_of(point: Point) -> Flow:
     """The same point as the model takes it."""
-    from labs.read.theory.bulk import Flow
 
     def granted(kib: int) -> int | None:
         return 2 * kib * KIB or None
@@ -166,14 +167,10 @@ def named(message: str, points: Iterable[Point]) -> Point | None:
 
 def compare(point: Point, measured: Run | str) -> Compared:
     """Compare the measurement of a point with its prediction."""
-    predicted: Any = None
+    predicted: Transfer | None = None
     try:
-        from labs.read.theory.bulk import transfer
-
         predicted = transfer(flow_of(point), point.transfer_bytes)
         reason = predicted.cannot_say
-    except ImportError:
-        reason = "the model is not there yet"
     except LabError as error:
         reason = str(error)
     if isinstance(measured, str):
@@ -181,7 +178,7 @@ def compare(point: Point, measured: Run | str) -> Compared:
     return _compared(point, measured, predicted, reason)
 
 
-def _compared(point: Point, run: Run | None, predicted: Any, reason: str) -> Compared:
+def _compared(point: Point, run: Run | None, predicted: Transfer | None, reason: str) -> Compared:
     seen = arrivals(run) if run else None
     said = predicted if predicted and not predicted.cannot_say else None
     measured_s = seen.took_s if seen else None
@@ -371,6 +368,8 @@ def main(words: Sequence[str] | None = None) -> int:
     compared = [compare(point, measured[point.name]) for point in points]
     listed = json.dumps([asdict(one) for one in compared], indent=1)
     (Path(args.into) / f"model-{args.set}.json").write_text(listed + "\n")
+    chart = errors(compared, args.set, GOAL_WORST_PCT)
+    chart.write_html(Path(args.into) / f"model-{args.set}.html")
     print(listed if args.json else as_text(compared))
     return 0
 

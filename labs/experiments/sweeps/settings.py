@@ -20,7 +20,13 @@ class Settings:
     receiver's receive buffer on their own, by the sysctls tcp_wmem and tcp_rmem, to the size that
     the kernel grants for such a request: twice as much. 0 leaves the buffer to the kernel.
 
-    With `may_be_refused` the run is complete even if iperf3 refuses the sizes.
+    With `until_stopped`, iperf3 sends without end (-t 0) and is interrupted once `transfer_bytes`
+    have arrived. With -n its sender polls from its last write until the last arrival: select()
+    returns at once, because the socket is writable, and nothing is left to write (iperf_send,
+    iperf_run_server). In virtual time that is slow if it takes long.
+
+    With `may_be_refused` the run is complete even if iperf3 refuses the sizes. With `grants` there
+    is no transfer: the client requests buffers of many sizes.
     """
 
     write_bytes: int = 131_072
@@ -30,7 +36,9 @@ class Settings:
     window_kib: int = 0
     sndbuf_kib: int = 0
     rcvbuf_kib: int = 0
+    until_stopped: bool = False
     may_be_refused: bool = False
+    grants: bool = False
     limit_s: float = 60.0
     sample_ms: int = 20
 

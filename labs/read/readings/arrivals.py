@@ -1,4 +1,4 @@
-"""A bulk transfer as its receiver saw it: when payload arrived, and how fast."""
+"""When the payload of a bulk transfer arrived, from the client's capture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from labs.read.stats.arrivals import Arrivals, of_arrivals
 
 
 def arrivals(run: Run) -> Arrivals:
-    """The transfer in the client's capture: the data of the connection with the most of it.
+    """The transfer in the client's capture: the data of the connection with the most of it, up to
+    the bytes that the condition transfers.
 
     Payload that arrives twice counts once. Damaged if the capture has no payload.
     """
@@ -23,4 +24,7 @@ def arrivals(run: Run) -> Arrivals:
     most = data.groupby("connection")["payload_bytes"].sum().idxmax()
     own = data[data["connection"] == most]
     had_bytes = (own["seq_rel"] + own["payload_bytes"]).cummax() - 1
-    return of_arrivals(own["time_ns"].to_numpy(), had_bytes.to_numpy())
+    wanted = run.condition_asked.settings.get("transfer_bytes")
+    return of_arrivals(
+        own["time_ns"].to_numpy(), had_bytes.to_numpy(), wanted if isinstance(wanted, int) else None
+    )
