@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from labs.drive.testbed.link import MSS_BYTES
+from labs.drive.units import KIB
 from labs.experiments.sweeps.conditions import RMEM, WMEM
 from labs.experiments.sweeps.socket_buffers import (
     RECEIVER,
@@ -20,12 +21,20 @@ from labs.read.theory.bulk import Flow, Transfer, transfer
 from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
 KEPT_PREDICTIONS = 512
+SMALLEST_BYTES = 16 * KIB
+"""The smallest granted buffer of the points at which the model was tested."""
 ADV_WIN_SCALE = "net.ipv4.tcp_adv_win_scale"
 
 
 def expected(run: Run) -> Transfer:
     """The predicted transfer, from the link as measured, both buffers and the kernel."""
-    return _transfer(flow_of(run), settings_of(run).transfer_bytes)
+    flow = flow_of(run)
+    if not run.link.ok:
+        return _cannot_say("the link is not as requested")
+    fixed = [size for size in (flow.sndbuf_bytes, flow.rcvbuf_bytes) if size is not None]
+    if min(fixed, default=SMALLEST_BYTES) < SMALLEST_BYTES:
+        return _cannot_say(f"a buffer below {SMALLEST_BYTES // KIB} KiB holds a few packets")
+    return _transfer(flow, settings_of(run).transfer_bytes)
 
 
 def flow_of(run: Run) -> Flow:
@@ -47,6 +56,10 @@ def flow_of(run: Run) -> Flow:
         nodelay=settings.nodelay,
         adv_win_scale=int(run.sysctls[RECEIVER]["after"].get(ADV_WIN_SCALE, "1")),
     )
+
+
+def _cannot_say(reason: str) -> Transfer:
+    return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
 
 
 @lru_cache(maxsize=KEPT_PREDICTIONS)

@@ -10,23 +10,22 @@ from typing import Any
 
 from labs.drive.result_columns import Note, column
 from labs.drive.units import KIB, MIB
-from labs.experiments.sweeps.experiment import REPORT
 from labs.experiments.sweeps.prediction import expected
 from labs.experiments.sweeps.settings import Settings
 from labs.experiments.sweeps.socket_buffers import (
-    RECEIVER,
     Buffer,
     advertised_bytes,
     after_connecting_bytes,
     receive_buffer,
+    refusal,
     send_buffer,
     settings_of,
+    transferred,
     usual_in_flight_bytes,
 )
 from labs.read.claims.ledger import Article, read
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
-from labs.read.runs.raw_files import IPERF3
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bulk import Transfer
@@ -85,9 +84,12 @@ class Results:
 
 
 def results(run: Run) -> Results:
-    """The figures of one run; of a size that was refused only the request."""
-    settings, sends, receives = settings_of(run), send_buffer(run), receive_buffer(run)
-    refused = refusal(run)
+    """The figures of one run; of a size that was refused only the request. A run that only
+    requests buffers has none: see `socket_buffers.grants`."""
+    settings, refused = settings_of(run), refusal(run)
+    if settings.grants:
+        return Results(notes=tuple(notes(run, settings, (), None)))
+    sends, receives = send_buffer(run), receive_buffer(run)
     return Results(
         requested_send_kib=_kib(sends.requested_bytes),
         granted_send_kib=_kib(sends.granted_bytes),
@@ -100,14 +102,9 @@ def results(run: Run) -> Results:
         nodelay=settings.nodelay,
         mss_bytes=settings.mss_bytes,
         refused=refused,
-        **({} if refused else _of_the_transfer(run, arrivals(run), expected(run))),
+        **(_of_the_transfer(run, arrivals(run), expected(run)) if transferred(run) else {}),
         notes=tuple(notes(run, settings, (sends, receives), refused)),
     )
-
-
-def refusal(run: Run) -> str | None:
-    """What iperf3 said of a size that it refused; None if it transferred."""
-    return run.read(f"{RECEIVER}/{REPORT}", IPERF3).error
 
 
 def _of_the_transfer(run: Run, seen: Arrivals, theory: Transfer) -> dict[str, Any]:
@@ -147,15 +144,14 @@ def article() -> Article:
 
 
 def notes(
-    run: Run, settings: Settings, buffers: tuple[Buffer, Buffer], refused: str | None
+    run: Run, settings: Settings, buffers: tuple[Buffer, ...], refused: str | None
 ) -> Iterator[Note]:
     """What a reader of the figures must know; nothing for a regular run."""
     if not run.link.ok:
         yield Note("link", "link not as asked")
     if refused:
         yield Note("refused", f"iperf3 refused {settings.window_kib:,} KiB: {refused}")
-        return
-    for words, one in zip(("send", "receive"), buffers, strict=True):
+    for words, one in zip(("send", "receive"), buffers, strict=False):
         if one.requested_bytes is None or one.granted_bytes in (None, 2 * one.requested_bytes):
             continue
         yield Note(
@@ -163,6 +159,8 @@ def notes(
             f"a request of {one.requested_bytes:,} bytes gave a {words} buffer of "
             f"{one.granted_bytes:,}",
         )
+    if not transferred(run):
+        return
     if run.ended == "limit":
         yield Note("limit", "ended by the time limit")
     if drops := shaper_drops(run):

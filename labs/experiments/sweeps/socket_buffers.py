@@ -1,4 +1,4 @@
-"""The two socket buffers of a transfer: requested, granted, and the largest size that was used."""
+"""The socket buffers of a transfer: requested, granted or refused, and the largest size used."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from labs.drive.condition import read_settings
 from labs.drive.units import KIB
 from labs.experiments.sweeps.conditions import RMEM, WMEM
+from labs.experiments.sweeps.experiment import IPERF3, REFUSED, REPORT, SAID
 from labs.experiments.sweeps.settings import Settings
 from labs.read.readings.goodput import own_socket
+from labs.read.runs import raw_files
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
@@ -41,17 +43,48 @@ def settings_of(run: Run) -> Settings:
     return read_settings(Settings, run.inputs["condition"]["settings"])
 
 
+def refusal(run: Run) -> str | None:
+    """What iperf3 said of a size that it refused; None for a run that was not refused."""
+    if f"{RECEIVER}/{REPORT}" in run.seal.files:
+        error = run.read(f"{RECEIVER}/{REPORT}", raw_files.IPERF3).error
+        return error if error and REFUSED in error else None
+    if f"{RECEIVER}/{SAID}" not in run.seal.files:
+        return None
+    said = [line for line in run.text(f"{RECEIVER}/{SAID}").splitlines() if REFUSED in line]
+    return said[0].removeprefix(f"{IPERF3}: ").removeprefix("parameter error - ") if said else None
+
+
+def grants(run: Run) -> dict[int, dict[str, int]]:
+    """The sizes that getsockopt returned after each request of a run that only requests buffers:
+    by request and by `send` and `receive`, in bytes."""
+    found: dict[int, dict[str, int]] = {}
+    for one in run.buffers:
+        if one.requested_bytes is not None and one.granted_bytes is not None:
+            found.setdefault(one.requested_bytes, {})[one.socket] = one.granted_bytes
+    return dict(sorted(found.items()))
+
+
+def transferred(run: Run) -> bool:
+    """Whether a run has a transfer: iperf3 was started, and did not refuse the size."""
+    return run.capture(RECEIVER) is not None and refusal(run) is None
+
+
 def send_buffer(run: Run) -> Buffer:
     """The sender's send buffer."""
-    rows = own_socket(run.samples(SENDER), "bytes_acked")
-    return _buffer(run, SENDER, "send", settings_of(run).sndbuf_kib, _largest(rows, "sndbuf_bytes"))
+    used_bytes = _largest(sender_rows(run), "sndbuf_bytes")
+    return _buffer(run, SENDER, "send", settings_of(run).sndbuf_kib, used_bytes)
 
 
 def receive_buffer(run: Run) -> Buffer:
     """The receiver's receive buffer."""
-    rows = own_socket(run.samples(RECEIVER), "bytes_received")
+    rows = own_socket(run.samples(RECEIVER), "bytes_received") if transferred(run) else None
     used_bytes = _largest(rows, "rcvbuf_bytes")
     return _buffer(run, RECEIVER, "receive", settings_of(run).rcvbuf_kib, used_bytes)
+
+
+def sender_rows(run: Run) -> DataFrame | None:
+    """The samples of the socket that sent the data; None for a run without a transfer."""
+    return own_socket(run.samples(SENDER), "bytes_acked") if transferred(run) else None
 
 
 def _buffer(run: Run, host: str, socket: str, fixed_kib: int, used_bytes: int | None) -> Buffer:
@@ -67,26 +100,26 @@ def _buffer(run: Run, host: str, socket: str, fixed_kib: int, used_bytes: int | 
 def after_connecting_bytes(run: Run) -> int | None:
     """The send buffer of a connection that has sent little, which is the size that the kernel sets
     when the connection is established: that of iperf3's own control connection on the sender."""
-    rows = run.samples(SENDER)
-    own = own_socket(rows, "bytes_acked")
-    if own.empty:
+    own = sender_rows(run)
+    if own is None or own.empty:
         return None
+    rows = run.samples(SENDER)
     others = rows[(rows["cookie"] != own["cookie"].iloc[0]) & (rows["state"] == "ESTAB")]
     return _largest(others, "sndbuf_bytes")
 
 
 def advertised_bytes(run: Run) -> int | None:
     """The largest window that the sender had been offered at a sample; None without samples."""
-    return _largest(own_socket(run.samples(SENDER), "bytes_acked"), "snd_wnd_bytes")
+    return _largest(sender_rows(run), "snd_wnd_bytes")
 
 
 def usual_in_flight_bytes(run: Run) -> int | None:
     """The median of the payload in flight over the samples; None without samples."""
-    rows = own_socket(run.samples(SENDER), "bytes_acked")
-    if rows.empty:
+    rows = sender_rows(run)
+    if rows is None or rows.empty:
         return None
     return int((rows["unacked_segments"] * rows["snd_mss_bytes"]).median())
 
 
-def _largest(rows: DataFrame, column: str) -> int | None:
-    return None if rows.empty else int(rows[column].max())
+def _largest(rows: DataFrame | None, column: str) -> int | None:
+    return None if rows is None or rows.empty else int(rows[column].max())

@@ -12,6 +12,7 @@ from labs.experiments.sweeps.old_kernels import (
     connected_send_bytes,
     smallest_bytes,
 )
+from labs.experiments.sweeps.socket_buffers import grants
 from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.verdict import ARITHMETIC, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, is_known, size_in_words
@@ -21,6 +22,9 @@ from labs.read.theory.windows import SMALLEST_BYTES
 if TYPE_CHECKING:
     from labs.read.claims.evidence import Evidence
     from labs.read.claims.ledger import Claim
+
+
+GIB = 1 << 30
 
 
 def default_buffers(claim: Claim, seen: Evidence) -> Finding:
@@ -78,31 +82,36 @@ def smallest_buffers(claim: Claim, seen: Evidence) -> Finding:
         measured={"send": row["granted_send_kib"], "receive": row["granted_receive_kib"]},
         reason=f"the minimum is {SMALLEST_BYTES['send']:,} bytes for sending (SOCK_MIN_SNDBUF, two "
         f"packets) and {SMALLEST_BYTES['receive']:,} for receiving (SOCK_MIN_RCVBUF, one packet: "
-        f"2,048 and a struct sk_buff, aligned to 256). From Linux {MINIMUM[0]} to {MINIMUM[1]} the minimum "
-        f"for receiving was 2,048 and the struct as it is, {old['receive']:,} bytes or "
+        f"2,048 and a struct sk_buff, aligned to 256). From Linux {MINIMUM[0]} to {MINIMUM[1]} the "
+        f"minimum for receiving was 2,048 and the struct, {old['receive']:,} bytes or "
         f"{old['receive'] / KIB:.2f} KiB; for sending it was {old['send']:,}, which is the 2 KB of "
         f"claim A5.4. So 2.23 KiB is a receive buffer. {found.reason}",
     )
 
 
 def largest_buffers(claim: Claim, seen: Evidence) -> Finding:
-    """What a request beyond the core maximum gives."""
-    names = seen.matching(*claim.conditions)
-    said, capped = [], []
-    for name in names:
-        row = seen.row(name)
-        requested, granted = row["requested_send_kib"], row["granted_send_kib"]
-        refused = f"; iperf3 refuses: {row['refused']}" if row["refused"] else ""
-        capped.append(bool(refused) or (granted or 0) < 2 * requested)
-        gives = "an unknown size" if granted is None else size_in_words(granted * KIB)
-        said.append(f"a request of {size_in_words(requested * KIB)} gives {gives}{refused}")
+    """What requests give that are larger than the core maxima."""
+    name, *transfers = claim.conditions
+    granted = grants(seen.run(name))
+    if not granted:
+        return not_judged(f"the run {name} requested no buffers")
+    largest = {end: max(sizes[end] for sizes in granted.values()) for end in ("send", "receive")}
+    beyond = max(granted)
+    said = [f"{one} ({row['refused']})" for one in transfers if (row := seen.row(one))["refused"]]
     reason = (
-        f"{'; '.join(said)}. The kernel limits a request to net.core.wmem_max or rmem_max, and "
-        "since 5.0 to half of the largest int (commit 4057765f2dee), so the buffer never becomes "
-        "smaller. Before, twice 1 GiB became a negative int, and the buffer the minimum of 2,048 "
-        "bytes"
+        f"a request of up to {beyond:,} bytes gives at most {size_in_words(largest['send'])} for "
+        f"sending and {size_in_words(largest['receive'])} for receiving, twice net.core.wmem_max "
+        f"and rmem_max; iperf3 refuses {' and '.join(said) or 'none'}. A larger request never "
+        "gives less: since 5.0 the kernel also limits it to half of the largest int (commit "
+        "4057765f2dee). Before, twice 1 GiB became a negative int, and the send buffer its minimum "
+        "of 2,048 bytes, if the core maximum allowed as much"
     )
-    return Finding(verdict=HOLDS if all(capped) else WRONG, reason=reason)
+    capped = all(sizes["send"] == largest["send"] for size, sizes in granted.items() if size >= GIB)
+    return Finding(
+        verdict=HOLDS if capped else WRONG,
+        measured={end: size / KIB for end, size in largest.items()},
+        reason=reason,
+    )
 
 
 def bdp(claim: Claim, seen: Evidence) -> Finding:
