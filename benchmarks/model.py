@@ -99,7 +99,6 @@ def condition_of(point: Point) -> Condition:
         transfer_bytes=point.transfer_bytes,
         sndbuf_kib=point.sndbuf_kib,
         rcvbuf_kib=point.rcvbuf_kib,
-        until_stopped=True,
         limit_s=LIMIT_S,
         sample_ms=max(1, round(least_ms / SAMPLES)),
     )

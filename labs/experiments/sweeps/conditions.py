@@ -141,7 +141,7 @@ def _capped(base: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def _literal(base: Settings) -> Iterator[tuple[str, Settings]]:
-    short = replace(base, transfer_bytes=LITERAL_MIB * MIB)
+    short = replace(base, transfer_bytes=LITERAL_MIB * MIB, sample_ms=1)
     yield "literal", short
     yield "literal-128k", replace(short, write_bytes=LITERAL_WRITE_BYTES)
 

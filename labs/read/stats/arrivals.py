@@ -30,11 +30,11 @@ class Arrivals:
 
 
 def of_arrivals(times_ns: Any, had_bytes: Any, transfer_bytes: int | None = None) -> Arrivals:
-    """The figures of a transfer from the times of arrivals and the payload received by then.
+    """The figures of a transfer from the times of its arrivals and the payload received by then.
 
     With `transfer_bytes` the transfer ends with the first arrival after which the receiver has that
-    much. Between two arrivals the payload is interpolated, because a third of the time seldom
-    begins at an arrival.
+    much. Between two arrivals the payload is interpolated, because the last third of the time
+    rarely begins at an arrival.
     """
     if transfer_bytes is not None:
         count = int(numpy.searchsorted(had_bytes, transfer_bytes)) + 1
@@ -43,7 +43,7 @@ def of_arrivals(times_ns: Any, had_bytes: Any, transfer_bytes: int | None = None
     payload_bytes, took_s = int(had_bytes[-1]), (last_ns - first_ns) / SECOND_NS
     if took_s <= 0:
         return Arrivals(first_ns, last_ns, payload_bytes, None, None)
-    elapsed = numpy.asarray(times_ns, dtype=numpy.int64) - first_ns
-    before = float(numpy.interp((last_ns - first_ns) * 2 / 3, elapsed, had_bytes))
+    elapsed_ns = numpy.asarray(times_ns, dtype=numpy.int64) - first_ns
+    before = float(numpy.interp((last_ns - first_ns) * 2 / 3, elapsed_ns, had_bytes))
     goodput, steady = payload_bytes / took_s, (payload_bytes - before) / (took_s / 3)
     return Arrivals(first_ns, last_ns, payload_bytes, goodput, steady)

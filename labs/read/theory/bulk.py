@@ -51,6 +51,8 @@ LARGER_CORE_SINCE = (6, 18)
 """net.core.rmem_max and wmem_max by default: commit a6d4f25888b8, Linux 6.18."""
 FIRST_SERIES = (5, 18)
 """Older kernels size packets by pacing alone (net.ipv4.tcp_tso_rtt_log came with 5.18)."""
+WAKING_NS = 1000
+"""A program that waits reads no earlier than the packets of this time have arrived."""
 FULL_LINK_IDLE = 0.005
 """The share of the time that a full link may be idle."""
 STEADY_SHARE = 1 / 3
@@ -136,9 +138,9 @@ class _Link:
 
 
 class Simulation:
-    """Both ends and the link, from the first write to the last arrival."""
+    """Both ends and the link, from the first write on."""
 
-    def __init__(self, flow: Flow, transfer_bytes: int) -> None:
+    def __init__(self, flow: Flow) -> None:
         self.flow = flow
         rmem, wmem = _buffers(flow)
         large = series(flow.kernel) >= LARGER_CORE_SINCE
@@ -167,22 +169,22 @@ class Simulation:
             write_bytes=flow.write_bytes,
             writes_per_wake=flow.writes_per_wake,
             nodelay=flow.nodelay,
-            transfer_bytes=transfer_bytes,
             transmit=self._transmit,
         )
         self.times_ns: list[int] = []
         self.lengths: list[int] = []
 
-    def run(self) -> None:
-        """Until every packet has arrived and is acknowledged."""
+    def run(self, transfer_bytes: int) -> None:
+        """Until the receiver has so much; the writer would go on."""
         link, receiver, sender = self.link, self.receiver, self.sender
         sender.write(self.acknowledged_ns)
-        while link.packets or receiver.delayed_until_ns is not None:
+        while receiver.nxt < transfer_bytes:
             timer_ns = receiver.delayed_until_ns
             if link.packets and (timer_ns is None or link.packets[0][0] <= timer_ns):
                 now_ns = self._arrive()
             else:
-                assert timer_ns is not None
+                if timer_ns is None:
+                    raise RuntimeError("nothing is under way and no timer runs")
                 now_ns = timer_ns
                 self._acknowledge(now_ns)
             if sender.woken:
@@ -193,13 +195,15 @@ class Simulation:
         self.link.send(now_ns, packet, push, echoed_ms, self.sender.stopped_by)
 
     def _arrive(self) -> int:
-        """The next packet arrives, and the program reads it, block by block."""
-        receiver = self.receiver
-        now_ns, packet, push, echoed_ms = self.link.packets.popleft()
-        self.times_ns.append(now_ns)
-        self.lengths.append(packet.length)
-        if receiver.arrives(now_ns, packet.length, self.flow.mss_bytes, push, echoed_ms):
-            self._acknowledge(now_ns)
+        """The next packets arrive, and then the program reads them, block by block."""
+        receiver, packets = self.receiver, self.link.packets
+        now_ns = first_ns = packets[0][0]
+        while packets and packets[0][0] <= first_ns + WAKING_NS:
+            now_ns, packet, push, echoed_ms = packets.popleft()
+            self.times_ns.append(now_ns)
+            self.lengths.append(packet.length)
+            if receiver.arrives(now_ns, packet.length, self.flow.mss_bytes, push, echoed_ms):
+                self._acknowledge(now_ns)
         while receiver.copied < receiver.nxt:
             if receiver.reads(now_ns, self.flow.write_bytes):
                 self._acknowledge(now_ns)
@@ -216,9 +220,10 @@ def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
     checked(flow, transfer_bytes)
     if reason := cannot_say(flow):
         return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
-    simulation = Simulation(flow, transfer_bytes)
-    simulation.run()
-    found = of_arrivals(simulation.times_ns, list(accumulate(simulation.lengths)))
+    simulation = Simulation(flow)
+    simulation.run(transfer_bytes)
+    had_bytes = list(accumulate(simulation.lengths))
+    found = of_arrivals(simulation.times_ns, had_bytes, transfer_bytes)
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:
         return Transfer(0.0, 0.0, 0.0, "", (), {}, "all of it arrives at once")
     waits = _waits(simulation, found.first_ns, found.last_ns)

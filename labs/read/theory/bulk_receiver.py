@@ -123,7 +123,8 @@ class Receiver:
             if length >= self.rcv_mss:
                 self._rtt_sample((now_ms - echoed_ms) * 1000)
         self.nxt += length
-        self.queued_truesize = length + self.overhead
+        # Packets that wait to be read are coalesced: the first one's overhead remains.
+        self.queued_truesize += length if self.queued_truesize else length + self.overhead
         self._measure_mss(length, segment, push)
         self._rtt_by_window(now_ns)
         if not self.started:
@@ -194,7 +195,7 @@ class Receiver:
         before, self.last_length = self.last_length, 0
         if size >= self.rcv_mss:
             if self.series >= RATIO_SINCE and size != self.rcv_mss:
-                old, self.ratio = self.ratio, max(1, (length << 8) // self.queued_truesize)
+                old, self.ratio = self.ratio, max(1, (length << 8) // (length + self.overhead))
                 if old != self.ratio and self.series >= CLAMP_FOLLOWS_SINCE:
                     self.clamp = self.window_of(self.rcvbuf)
                     self.space = min(self.space, self.clamp)

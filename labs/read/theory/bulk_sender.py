@@ -71,7 +71,6 @@ class Sender:
         write_bytes: int,
         writes_per_wake: int,
         nodelay: bool,
-        transfer_bytes: int,
         transmit: Callable[[int, Sent, bool], None],
     ) -> None:
         self.mss = mss_bytes
@@ -82,6 +81,7 @@ class Sender:
         self.sndbuf, self.largest = sndbuf_bytes, tcp_wmem[2]
         self.transmit = transmit
         self.una = self.nxt = self.write_seq = self.pushed_seq = self.small_end = 0
+        self.marks: deque[int] = deque()
         self.edge = self.most_window = edge
         self.unsent: deque[int] = deque()
         self.flight: deque[Sent] = deque()
@@ -98,7 +98,6 @@ class Sender:
         self.cwnd_stamp_us = 0
         self.nagle = NAGLE_OFF if nodelay else NAGLE
         self.write_bytes, self.writes_per_wake = write_bytes, writes_per_wake
-        self.left = transfer_bytes
         self.begun = 0
         per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
         self.per_segment = (1 << (per_mss - 1).bit_length()) + SK_BUFF_BYTES
@@ -111,16 +110,11 @@ class Sender:
         """Write until no room is left: up to `writes_per_wake` writes whenever poll() says that
         there is room, or one write after the other (0)."""
         self.woken = False
-        while self.left > 0:
+        while True:
             for _ in range(self.writes_per_wake or 1):
-                if self.left <= 0:
-                    return
                 self.begun = self.begun or self.write_bytes
-                while copied := self._sendmsg(now_ns, self.begun):
-                    self.left -= copied
+                while self.begun and (copied := self._sendmsg(now_ns, self.begun)):
                     self.begun -= copied
-                    if not self.begun:
-                        break
                 if self.begun:
                     break
             if self.begun and not self.writes_per_wake:
@@ -145,6 +139,8 @@ class Sender:
                 self.queued += self.overhead
                 copy = goal
             copy = min(copy, size - copied)
+            if not copied and self.unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
+                self.marks.pop()
             self.unsent[-1] += copy
             self.queued += copy
             self.write_seq += copy
@@ -166,6 +162,7 @@ class Sender:
     def _push(self, now_ns: int, nagle: int) -> None:
         self.pushed_seq = self.write_seq
         if self.unsent:
+            self.marks.append(self.write_seq)
             self._transmit_some(now_ns, nagle)
 
     def _writeable(self) -> bool:
@@ -218,7 +215,7 @@ class Sender:
             if length < segments * mss:
                 self.small_end = self.nxt
             sent += segments
-            self.transmit(now_ns, packet, self.nxt == self.pushed_seq)
+            self.transmit(now_ns, packet, self._marked())
             self._check_space()
             if one:
                 break
@@ -228,6 +225,13 @@ class Sender:
         limited |= self.packets >= cubic.cwnd
         if sent or limited:
             self._validate(now_ns, limited)
+
+    def _marked(self) -> bool:
+        """Whether the packet that ends here has the flag PSH."""
+        marked = False
+        while self.marks and self.marks[0] <= self.nxt:
+            marked = self.marks.popleft() == self.nxt
+        return marked
 
     def _grow_head(self, wanted: int) -> None:
         """tcp_grow_skb(): a short head takes bytes of the packet behind it."""
