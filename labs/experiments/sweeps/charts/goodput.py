@@ -112,16 +112,20 @@ def _line(curve: Curve) -> Scatter:
 
 def _predicted(found: Mapping[str, Curve]) -> Scatter:
     """The predicted values of all series, as open circles around the measured ones."""
-    known = [one for one in _points(found) if is_known(one.predicted_mib_s)]
+    known = [
+        (one, one.predicted_mib_s)
+        for one in _points(found)
+        if one.predicted_mib_s is not None and is_known(one.predicted_mib_s)
+    ]
     return Scatter(
-        x=[one.size_kib for one in known],
-        y=[one.predicted_mib_s for one in known],
+        x=[one.size_kib for one, _ in known],
+        y=[predicted for _, predicted in known],
         mode="markers",
         name="predicted",
         marker={"symbol": "circle-open", "size": 16, "color": ORANGE, "line": {"width": 2}},
         text=[
-            f"{one.condition}: predicted {in_three_digits(one.predicted_mib_s)} MiB/s"
-            for one in known
+            f"{one.condition}: predicted {in_three_digits(predicted)} MiB/s"
+            for one, predicted in known
         ],
         hovertemplate="%{text}<extra></extra>",
     )
