@@ -32,7 +32,9 @@ def stolen(raw: Raw) -> Finding:
         raise Unknown(str(error)) from None
     if share is None:
         raise Unknown("/proc/stat has counted no time yet")
-    return Finding(round(share, 2), share > MOST_STOLEN_PCT, f"at most {MOST_STOLEN_PCT:g}")
+    return Finding(
+        round(share, 2), share > MOST_STOLEN_PCT, f"at most {MOST_STOLEN_PCT:g}", "the lab"
+    )
 
 
 def tsc(raw: Raw) -> Finding:

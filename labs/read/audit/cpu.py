@@ -71,6 +71,12 @@ def frequency_now(raw: Raw) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
+def switch(raw: Raw, path: str) -> str:
+    """A file that holds 1 for on and 0 for off; another number is shown as it is."""
+    found = raw.text(path)
+    return {"1": ON, "0": OFF}.get(found, found)
+
+
 def float_of(text: str, what: str) -> float:
     try:
         return float(text)
@@ -192,7 +198,7 @@ def boot_mitigations(raw: Raw) -> str:
 def retpoline(raw: Raw) -> Finding:
     found = raw.option("MITIGATION_RETPOLINE")  # the name since 6.9
     built = found if found != "n" else raw.option("RETPOLINE")
-    return wants(built, "n")
+    return wants("yes" if built == "y" else "no", "no")
 
 
 def throttled(raw: Raw) -> Finding:
@@ -207,7 +213,7 @@ def pressure(raw: Raw) -> Finding:
     if found is None:
         raise Unknown("/proc/pressure/cpu has no average")
     share = float(found[1])
-    return Finding(share, share > MOST_PRESSURE_PCT, f"at most {MOST_PRESSURE_PCT:g}")
+    return Finding(share, share > MOST_PRESSURE_PCT, f"at most {MOST_PRESSURE_PCT:g}", "the lab")
 
 
 def preemption(raw: Raw) -> str:
@@ -273,9 +279,9 @@ RULES: dict[str, Rule] = {
     "kernel.retpoline": retpoline,
     "kernel.preemption": preemption,
     "kernel.hz": tick,
-    "kernel.nmi_watchdog": lambda raw: wants(raw.number("/proc/sys/kernel/nmi_watchdog"), 0),
-    "kernel.autogroup": lambda raw: raw.number("/proc/sys/kernel/sched_autogroup_enabled"),
+    "kernel.nmi_watchdog": lambda raw: wants(switch(raw, "/proc/sys/kernel/nmi_watchdog"), OFF),
+    "kernel.autogroup": lambda raw: switch(raw, "/proc/sys/kernel/sched_autogroup_enabled"),
     "kernel.realtime_share": lambda raw: raw.number("/proc/sys/kernel/sched_rt_runtime_us"),
-    "kernel.timer_migration": lambda raw: raw.number("/proc/sys/kernel/timer_migration"),
+    "kernel.timer_migration": lambda raw: switch(raw, "/proc/sys/kernel/timer_migration"),
     "kernel.daemons": daemons,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from labs.read.audit.cpu import OFF, switch
 from labs.read.audit.items import Finding, Rule, wants
 from labs.read.audit.raw import Raw, Unknown, whole
 
@@ -67,11 +68,11 @@ RULES: dict[str, Rule] = {
     "memory.huge_pages": huge_pages,
     "memory.huge_pages_defrag": compaction,
     "memory.huge_pages_reserved": reserved,
-    "memory.same_page_merging": lambda raw: wants(raw.number("/sys/kernel/mm/ksm/run"), 0),
+    "memory.same_page_merging": lambda raw: wants(switch(raw, "/sys/kernel/mm/ksm/run"), OFF),
     "memory.proactive_compaction": lambda raw: raw.number(f"{VM}/compaction_proactiveness"),
     "memory.statistics_interval": lambda raw: raw.number(f"{VM}/stat_interval"),
     "memory.random_addresses": lambda raw: raw.number("/proc/sys/kernel/randomize_va_space"),
     "numa.nodes": nodes,
-    "numa.balancing": lambda raw: wants(raw.number("/proc/sys/kernel/numa_balancing"), 0),
+    "numa.balancing": lambda raw: wants(switch(raw, "/proc/sys/kernel/numa_balancing"), OFF),
     "numa.zone_reclaim": lambda raw: wants(raw.number(f"{VM}/zone_reclaim_mode"), 0),
 }

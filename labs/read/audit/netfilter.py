@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labs.read.audit.cpu import OFF, switch
 from labs.read.audit.items import Finding, Rule, wants
 from labs.read.audit.raw import Raw, Unknown
 
@@ -77,7 +78,7 @@ def tracked(raw: Raw) -> Finding:
 
 
 RULES: dict[str, Rule] = {
-    "netfilter.built": lambda raw: wants(raw.option("NETFILTER"), "n"),
+    "netfilter.built": lambda raw: wants("yes" if raw.option("NETFILTER") == "y" else "no", "no"),
     "netfilter.modules": modules,
     "netfilter.tables": tables,
     "netfilter.chains": chains,
@@ -85,10 +86,10 @@ RULES: dict[str, Rule] = {
     "netfilter.hooks": hooks,
     "netfilter.legacy_tables": old_tables,
     "netfilter.bridge": lambda raw: wants(
-        raw.number("/proc/sys/net/bridge/bridge-nf-call-iptables"), 0
+        switch(raw, "/proc/sys/net/bridge/bridge-nf-call-iptables"), OFF
     ),
     "conntrack.tracked": tracked,
     "conntrack.most": lambda raw: raw.number(f"{CONNTRACK}_max"),
     "conntrack.buckets": lambda raw: raw.number(f"{CONNTRACK}_buckets"),
-    "conntrack.checksum": lambda raw: raw.number(f"{CONNTRACK}_checksum"),
+    "conntrack.checksum": lambda raw: switch(raw, f"{CONNTRACK}_checksum"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from labs.read.audit.cpu import OFF, ON, cpus
+from labs.read.audit.cpu import OFF, ON, cpus, switch
 from labs.read.audit.items import DeviceRule, Finding, wants
 from labs.read.audit.raw import Raw, Unknown, natural, whole
 
@@ -247,7 +247,7 @@ RULES: dict[str, DeviceRule] = {
     "nic.xps": lambda raw, device: mask(raw, device, "tx-*/xps_cpus"),
     "nic.defer_hard_irqs": lambda raw, device: raw.number(f"{NET}/{device}/napi_defer_hard_irqs"),
     "nic.gro_flush_timeout": lambda raw, device: raw.number(f"{NET}/{device}/gro_flush_timeout"),
-    "nic.threaded": lambda raw, device: raw.number(f"{NET}/{device}/threaded"),
+    "nic.threaded": lambda raw, device: switch(raw, f"{NET}/{device}/threaded"),
     "nic.pause": pause,
     "nic.energy_efficient": energy_efficient,
     "nic.numa_node": numa_node,
