@@ -118,7 +118,8 @@ def summary(items: Sequence[Item]) -> str:
     deviate = sum(one.deviates is True for one in items)
     unknown = [one for one in items if one.value is None]
     root = sum("only root" in one.unknown for one in unknown)
+    readable = f" ({root} of them only root can read)" if root else ""
     return (
-        f"{len(items)} items: {deviate} deviate (!), {len(unknown)} are unknown (?), of which "
-        f"{root} because only root can read them. All texts and commands: --html PAGE.html"
+        f"{len(items)} items: {deviate} deviate (!), {len(unknown)} are unknown (?){readable}. "
+        "All texts and commands: --html PAGE.html"
     )

@@ -11,6 +11,13 @@ from labs.read.audit.items import GROUPS, Item
 from labs.read.display.format import printable
 
 STYLES = (TEMPLATES / "report" / "style.css", TEMPLATES / "audit.css")
+TOOLS = frozenset(
+    {
+        "cpupower", "echo", "ethtool", "ip", "iptables-legacy", "modprobe", "nft", "nsenter",
+        "numactl", "setarch", "swapoff", "sysctl", "systemctl", "taskset", "tc",
+    }
+)  # fmt: skip
+"""The first words of what can be typed in a shell."""
 ABOUT = (
     "A measurement means something only if the machine is known. Each item matters for latency, "
     "throughput or repeatability. An item is marked if it is not what its source advises for "
@@ -39,7 +46,7 @@ def page(items: Sequence[Item]) -> str:
     )
     body = "".join(
         f'<section><h2 id="group-{number}">{escape(group)}</h2>'
-        + "".join(_entry(one, several=len(machines) > 1) for one in some)
+        + "".join(_entry(one, machines) for one in some)
         + "</section>"
         for number, (group, some) in enumerate(groups)
         if some
@@ -57,15 +64,18 @@ def page(items: Sequence[Item]) -> str:
 
 
 def entries(items: Iterable[Item]) -> list[Entry]:
-    """The items in order; those that are equal on several machines only once."""
+    """The items by rank; those that are equal on several machines only once, and those that differ
+    between machines one after the other."""
     found: dict[tuple[object, ...], list[Item]] = {}
     for one in items:
         same = (one.key, one.shown, one.unknown, one.deviates, one.wanted)
         found.setdefault(same, []).append(one)
     merged = [Entry(some[0], tuple(one.machine for one in some)) for some in found.values()]
-    return sorted(
-        merged, key=lambda one: 2 if one.item.value is None else 0 if one.item.deviates else 1
-    )
+    places: dict[str, tuple[int, int]] = {}
+    for place, one in enumerate(merged):
+        rank, first = places.get(one.item.key, (one.item.rank, place))
+        places[one.item.key] = (min(rank, one.item.rank), first)
+    return sorted(merged, key=lambda one: places[one.item.key])
 
 
 def _counts(items: Sequence[Item]) -> str:
@@ -74,19 +84,23 @@ def _counts(items: Sequence[Item]) -> str:
         "items": len(items),
         "deviate": sum(one.deviates is True for one in items),
         "unknown": len(unknown),
-        "of these, only root can read": sum("only root" in one.unknown for one in unknown),
+        "only root can read": sum("only root" in one.unknown for one in unknown),
     }
     return (
         '<ul class="counts">'
-        + "".join(f"<li><b>{count}</b>{escape(name)}</li>" for name, count in counts.items())
+        + "".join(
+            f"<li><b>{count}</b>{escape(name)}</li>" for name, count in counts.items() if count
+        )
         + "</ul>"
     )
 
 
-def _entry(entry: Entry, *, several: bool) -> str:
+def _entry(entry: Entry, every: tuple[str, ...]) -> str:
+    """An item; its machines are named unless it is the same on all of them."""
     one = entry.item
     value = f"unknown: {one.unknown}" if one.value is None else one.shown
-    machine = f' <span class="machine">{_text(", ".join(entry.machines))}</span>' * several
+    named = "" if entry.machines == every else ", ".join(entry.machines)
+    machine = f' <span class="machine">{_text(named)}</span>' if named else ""
     device = f' <span class="device">{_text(one.device)}</span>' if one.device else ""
     head = (
         f'<span class="name">{_text(one.title)}{device}{machine}</span> '
@@ -97,7 +111,7 @@ def _entry(entry: Entry, *, several: bool) -> str:
     texts = (
         (f"<p>Wanted: {_text(wanted)}</p>" if wanted else "")
         + f'<p>{_text(one.says)} <span class="source">Source: {_text(one.source)}</span></p>'
-        + f"<p>Change: <code>{_text(one.change)}</code></p>"
+        + f"<p>Change: {_command(one.change)}</p>"
     )
     if one.deviates:
         return f'<article class="item deviates"><div class="head">{head}</div>{texts}</article>'
@@ -106,6 +120,12 @@ def _entry(entry: Entry, *, several: bool) -> str:
         f'<details class="{kind}"><summary><span class="head">{head}</span></summary>'
         f"{texts}</details>"
     )
+
+
+def _command(text: str) -> str:
+    """A command to type as code; other advice as words."""
+    words = _text(text)
+    return f"<code>{words}</code>" if text.split()[0] in TOOLS else words
 
 
 def _text(text: str) -> str:

@@ -79,6 +79,11 @@ class Item:
         """The value with its unit, or `unknown`."""
         return "unknown" if self.value is None else f"{self.value} {self.unit}".rstrip()
 
+    @property
+    def rank(self) -> int:
+        """The place in its group: what deviates first, what is unknown last."""
+        return 2 if self.value is None else 0 if self.deviates else 1
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"matters": list(self.matters)}
 
@@ -141,12 +146,9 @@ def wants(value: str | int | float, wanted: str | int) -> Finding:
 
 
 def in_order(items: Iterable[Item]) -> list[Item]:
-    """By machine and group; in a group what deviates first, then what is unknown last."""
+    """By machine, in the order given, and by group; in a group by rank."""
+    found = list(items)
+    machines = list(dict.fromkeys(one.machine for one in found))
     return sorted(
-        items,
-        key=lambda one: (
-            one.machine,
-            GROUPS.index(one.group),
-            2 if one.value is None else 0 if one.deviates else 1,
-        ),
+        found, key=lambda one: (machines.index(one.machine), GROUPS.index(one.group), one.rank)
     )
