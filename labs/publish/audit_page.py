@@ -72,10 +72,10 @@ def entries(items: Iterable[Item]) -> list[Entry]:
         found.setdefault(same, []).append(one)
     merged = [Entry(some[0], tuple(one.machine for one in some)) for some in found.values()]
     places: dict[str, tuple[int, int]] = {}
-    for place, one in enumerate(merged):
-        rank, first = places.get(one.item.key, (one.item.rank, place))
-        places[one.item.key] = (min(rank, one.item.rank), first)
-    return sorted(merged, key=lambda one: places[one.item.key])
+    for place, entry in enumerate(merged):
+        rank, first = places.get(entry.item.key, (entry.item.rank, place))
+        places[entry.item.key] = (min(rank, entry.item.rank), first)
+    return sorted(merged, key=lambda entry: places[entry.item.key])
 
 
 def _counts(items: Sequence[Item]) -> str:

@@ -12,6 +12,7 @@ rules of a firewall, and words of the kernel's command line that are not about p
 import ctypes
 import glob
 import gzip
+import itertools
 import json
 import os
 import re
@@ -354,8 +355,7 @@ def about_link(out: str) -> str:
 
 def words(text: str, wanted: Iterable[str]) -> str:
     """The wanted words with the word after them, one pair per line."""
-    said = text.replace("\\", " ").split()
-    pairs = zip(said, [*said[1:], ""], strict=True)
+    pairs = itertools.pairwise([*text.replace("\\", " ").split(), ""])
     return "".join(sorted({f"{name} {value}\n" for name, value in pairs if name in wanted}))
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from labs.read.audit.raw import Raw, Unknown
+from labs.read.audit.raw import UNEXPECTED, Raw, Unknown
 
 ABOUT = Path(__file__).with_name("about.toml")
 GROUPS = (
@@ -120,6 +120,8 @@ def _item(name: str, device: str, find: Callable[[], Found], raw: Raw) -> Item:
         unknown = str(error)
         if "not permitted" in unknown and not raw.root:
             unknown = f"only root can read it ({unknown})"
+    except UNEXPECTED as error:
+        unknown = f"what this machine shows has an unknown format ({type(error).__name__})"
     return Item(
         name=name,
         device=device,

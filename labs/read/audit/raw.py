@@ -14,7 +14,20 @@ from labs.errors import BadInput, Damaged
 SCHEMA = 1
 NO_FILE = "No such file or directory"
 SYSCTL = "/proc/sys/"
+PREFIXES = ("net.core.", "net.ipv4.tcp_")
+"""How the names of the sysctls begin that are compared with their defaults."""
 SHOWN_REASON = 120
+FACTS: dict[str, type | tuple[type, ...]] = {
+    "root": bool,
+    "cpus": int,
+    "page_bytes": int,
+    "monotonic_resolution_ns": int,
+    "synchronised": (bool, type(None)),
+    "daemons": list,
+    "devices": list,
+}
+# What code raises that reads text of another format than it knows.
+UNEXPECTED = (ArithmeticError, LookupError, ValueError)
 
 
 class Unknown(Exception):
@@ -108,20 +121,16 @@ class Raw:
 
     @property
     def root(self) -> bool:
-        return self.facts.get("root") is True
+        return bool(self.facts["root"])
 
     @property
     def devices(self) -> tuple[str, ...]:
-        found = self.facts.get("devices")
-        return tuple(str(one) for one in found) if isinstance(found, list) else ()
+        return tuple(self.facts["devices"])
 
     def sysctls(self) -> dict[str, str]:
         """The sysctls of TCP and net.core by name, white space as single blanks."""
-        return {
-            sysctl_name(path): squeezed(text)
-            for path, text in self.files.items()
-            if path.startswith((f"{SYSCTL}net/core/", f"{SYSCTL}net/ipv4/tcp_"))
-        }
+        found = {sysctl_name(path): squeezed(text) for path, text in self.files.items()}
+        return {name: text for name, text in found.items() if name.startswith(PREFIXES)}
 
     @property
     def series(self) -> tuple[int, int]:
@@ -178,13 +187,21 @@ def open_raw(found: object, what: str) -> Raw:
             },
             fresh_read_only=frozenset(sysctl_name(str(path)) for path in fresh["read_only"]),
             fresh_error=str(fresh["error"]),
-            facts=dict(found["facts"]),
+            facts=_facts(found["facts"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Damaged(
             f"{what} is not what labs audit collects ({type(error).__name__}: {error}). "
             "Collect it again with labs audit"
         ) from error
+
+
+def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts, each of its type; ValueError for another."""
+    for name, kinds in FACTS.items():
+        if not isinstance(found[name], kinds):
+            raise ValueError(f"{name} is {found[name]!r}")
+    return {**found, **{name: [str(one) for one in found[name]] for name in ("daemons", "devices")}}
 
 
 def _texts(found: Mapping[str, Any]) -> dict[str, str]:

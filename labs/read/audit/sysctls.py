@@ -23,7 +23,7 @@ from typing import Any
 
 from labs.read.audit.items import Item
 from labs.read.audit.memory import meminfo_kib
-from labs.read.audit.raw import Raw, Unknown, whole
+from labs.read.audit.raw import PREFIXES, UNEXPECTED, Raw, Unknown, sysctl_name, whole
 
 HERE = Path(__file__).parent
 ABOUT, DEFAULTS = HERE / "sysctls.toml", HERE / "sysctl_defaults.json"
@@ -39,6 +39,8 @@ REPORTS = frozenset(
     }
 )
 """What no one sets: they say what the kernel has, or follow from its modules."""
+OF_THE_MACHINE = frozenset({"net.ipv4.tcp_max_syn_backlog", "net.ipv4.tcp_max_tw_buckets"})
+"""Computed from the size of the connection table, so another machine's default says nothing."""
 SHOWN = frozenset(
     {
         QDISC, CONGESTION_CONTROL, "net.core.busy_poll", "net.core.busy_read",
@@ -83,7 +85,7 @@ def items(raw: Raw) -> Iterator[Item]:
         unknown += one.deviates is None
         if one.deviates is not False or name in SHOWN:
             found.append(one)
-    refused = [path for path in raw.refused if path.startswith("/proc/sys/net/")]
+    refused = [path for path in raw.refused if sysctl_name(path).startswith(PREFIXES)]
     compared = len(raw.sysctls()) - len(REPORTS & set(raw.sysctls())) - unknown
     said = about()["summary"]
     yield Item(
@@ -108,6 +110,8 @@ def _compared(raw: Raw, name: str, value: str) -> Item:
         wanted, by, deviates = default.value, default.by, value != default.value
     except Unknown as error:
         by = f"its default is unknown: {error}"
+    except UNEXPECTED as error:
+        by = f"its default is unknown: another format than expected ({type(error).__name__})"
     queueing = name in (QDISC, CONGESTION_CONTROL)
     return Item(
         name=name,
@@ -142,6 +146,8 @@ def default_of(raw: Raw, name: str) -> Default:
 
 def measured(raw: Raw, name: str) -> Default:
     """The default on the virtual kernel of this series, or of its two neighbours."""
+    if name in OF_THE_MACHINE:
+        raise Unknown(f"it follows from tcp_ehash_entries; {raw.fresh_error or 'not measured'}")
     series = raw.series
     every = defaults()
     if series in every:
