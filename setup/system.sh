@@ -25,6 +25,7 @@ nginx                   nginx
 wget                    wget
 httping                 httping
 ab                      apache2-utils
+iperf3                  iperf3
 tcpdump                 tcpdump
 ethtool                 ethtool
 gcc                     gcc
