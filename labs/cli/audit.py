@@ -22,7 +22,6 @@ what differs between the machines of two sides.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import shutil
 import textwrap
@@ -30,7 +29,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from labs.errors import BadInput
-from labs.read.audit.items import Item, in_order
+from labs.read.audit.items import Item
 
 HERE, VAGRANT = "here", "vagrant"
 MARKS = {True: "!", False: " ", None: " "}
@@ -57,6 +56,8 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput(f"--testbed {args.testbed} cannot be audited. Allowed: {HERE}, {VAGRANT}")
     if args.html is not None and args.html.suffix not in (".html", ".htm"):
         raise BadInput(f"--html {args.html}: the name of the page must end in .html")
+    from labs.studies.machine_audit import audited
+
     items = audited(args.testbed)
     if args.html is not None:
         from labs.drive.record.disk import write_whole
@@ -71,21 +72,6 @@ def main(args: argparse.Namespace) -> int:
         width = min(WIDEST, shutil.get_terminal_size().columns)
         print("\n".join(lines(items, width)))
     return 0
-
-
-def audited(testbed: str) -> list[Item]:
-    """The items of all machines of a testbed. Missing if one cannot be reached."""
-    from labs.drive.testbed.vagrant_up import reach
-    from labs.launch import audit
-    from labs.read.audit.machine import audit as items_of_machine
-    from labs.read.audit.raw import open_raw
-
-    collected = audit.vagrant(reach()) if testbed == VAGRANT else audit.here()
-    return in_order(
-        dataclasses.replace(item, machine=name)
-        for name, raw in collected.items()
-        for item in items_of_machine(open_raw(raw, f"the audit of {name}"))
-    )
 
 
 def lines(items: Sequence[Item], width: int) -> Iterator[str]:

@@ -36,6 +36,7 @@ from labs.launch import code_digest as code
 from labs.launch.plan import Planned, code_of, plan
 from labs.read.lab import Lab
 from labs.read.runs import raw_files
+from labs.read.runs.archive import AUDIT
 from labs.read.runs.run import Run, open_run
 
 Progress = Callable[[str, str], None]
@@ -229,7 +230,7 @@ def _processor() -> str | None:
 def _about_this_machine(started: float, audited: audit.Collected | None) -> dict[str, Any]:
     """What may differ between two equal runs."""
     return {
-        **({} if audited is None else {"audit": audited}),
+        **({} if audited is None else {AUDIT: audited}),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "real_s": round(time.time() - started, 3),
         "uname": list(platform.uname()),

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from labs.drive.host_load import HERE
 from labs.drive.record.seal import HOST
-from labs.drive.record.stored_files import read_json
 from labs.errors import Damaged
 from labs.read.audit.items import Item
 from labs.read.audit.machine import items_besides_sysctls
 from labs.read.audit.raw import Raw, open_raw, sysctl_name
+from labs.read.runs.archive import audit_in
 from labs.read.runs.run import Run
 
-IN_HOST_JSON = "audit"
 NOT_THERE = "not there"
+ORDER = (HERE, "server", "client")
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,16 @@ class MachinePair:
 def of_run(run: Run) -> dict[str, Raw]:
     """The machines of a run by name; empty for a run without an audit. Damaged for an audit that
     cannot be read."""
-    try:
-        said = read_json(run.path / HOST).get(IN_HOST_JSON, {})
-    except Damaged:  # host.json is left out of packed runs
+    said = audit_in(run.path)
+    if said is None:
         return {}
     if not isinstance(said, dict):
         raise Damaged(f"the audit in {run.path / HOST} is not an object")
-    return {name: open_raw(one, f"the audit in {run.path / HOST}") for name, one in said.items()}
+    names = [
+        *(name for name in ORDER if name in said),
+        *(name for name in said if name not in ORDER),
+    ]
+    return {name: open_raw(said[name], f"the audit in {run.path / HOST}") for name in names}
 
 
 def of_side(runs: Iterable[Run]) -> dict[str, Raw]:

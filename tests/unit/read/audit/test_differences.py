@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
-from labs.read.audit.differences import MachinePair, as_lines, differences
-from tests.recorded_audits import GUEST, ROOT, USER, recorded, with_files
+import pytest
+
+from labs.drive.record.seal import HOST
+from labs.errors import Damaged
+from labs.read.audit.differences import MachinePair, as_lines, compared, differences, of_run
+from labs.read.runs.archive import AUDIT
+from labs.read.runs.run import Run, open_run
+from tests.recorded_audits import GUEST, ROOT, USER, collected, recorded, with_files
+from tests.run_folders import make_run
 
 
 def test_differences_of_a_machine_with_itself() -> None:
@@ -71,3 +80,46 @@ def test_as_lines_says_if_there_is_no_audit() -> None:
     assert as_lines([MachinePair("here", "server", ())]) == [
         "machines differ in 0 items (here -> server)"
     ]
+
+
+def audited(runs: Path, machines: object) -> Run:
+    """A run with the audits of its machines in host.json, as runs in real time store them."""
+    return open_run(make_run(runs, host={"started": "now", AUDIT: machines}))
+
+
+def changed(name: str, path: str, text: str) -> dict[str, Any]:
+    """A recorded audit with another content of a file."""
+    found = collected(name)
+    return {**found, "files": {**found["files"], path: text}}
+
+
+def test_compared_names_the_machines_that_differ(tmp_path: Path) -> None:
+    first = audited(tmp_path / "a", {"here": collected(USER)})
+    other = changed(USER, "/proc/sys/net/ipv4/tcp_sack", "0\n")
+    second = audited(tmp_path / "b", {"server": collected(USER), "client": other})
+    same, differ = compared([first], [second])
+    assert (same.first, same.second, same.differences) == ("here", "server", ())
+    assert list(differ.lines()) == [
+        "machines differ in 1 item (here -> client)",
+        "  net.ipv4.tcp_sack: 1 -> 0",
+    ]
+
+
+def test_compared_pairs_machines_of_the_same_name(tmp_path: Path) -> None:
+    both = {"server": collected(USER), "client": collected(GUEST)}
+    found = compared([audited(tmp_path / "a", both)], [audited(tmp_path / "b", both)])
+    assert [(one.first, one.second) for one in found] == [("server",) * 2, ("client",) * 2]
+    assert not any(one.differences for one in found)
+
+
+def test_compared_without_an_audit(tmp_path: Path) -> None:
+    without = open_run(make_run(tmp_path / "a"))
+    assert compared([without], [audited(tmp_path / "b", {"here": collected(USER)})]) == []
+    (without.path / HOST).unlink()
+    assert of_run(without) == {}
+
+
+@pytest.mark.parametrize("wrong", [{"here": 3}, "text"])
+def test_of_run_refuses_a_damaged_audit(tmp_path: Path, wrong: object) -> None:
+    with pytest.raises(Damaged, match="the audit in"):
+        of_run(audited(tmp_path, wrong))
