@@ -81,6 +81,7 @@ class Sender:
         self.sndbuf, self.largest = sndbuf_bytes, tcp_wmem[2]
         self.transmit = transmit
         self.una = self.nxt = self.write_seq = self.pushed_seq = self.small_end = 0
+        self.marks: deque[int] = deque()
         self.edge = self.most_window = edge
         self.unsent: deque[int] = deque()
         self.flight: deque[Sent] = deque()
@@ -138,6 +139,8 @@ class Sender:
                 self.queued += self.overhead
                 copy = goal
             copy = min(copy, size - copied)
+            if not copied and self.unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
+                self.marks.pop()
             self.unsent[-1] += copy
             self.queued += copy
             self.write_seq += copy
@@ -159,6 +162,7 @@ class Sender:
     def _push(self, now_ns: int, nagle: int) -> None:
         self.pushed_seq = self.write_seq
         if self.unsent:
+            self.marks.append(self.write_seq)
             self._transmit_some(now_ns, nagle)
 
     def _writeable(self) -> bool:
@@ -211,7 +215,7 @@ class Sender:
             if length < segments * mss:
                 self.small_end = self.nxt
             sent += segments
-            self.transmit(now_ns, packet, self.nxt == self.pushed_seq)
+            self.transmit(now_ns, packet, self._marked())
             self._check_space()
             if one:
                 break
@@ -221,6 +225,13 @@ class Sender:
         limited |= self.packets >= cubic.cwnd
         if sent or limited:
             self._validate(now_ns, limited)
+
+    def _marked(self) -> bool:
+        """Whether the packet that ends here has the flag PSH."""
+        marked = False
+        while self.marks and self.marks[0] <= self.nxt:
+            marked = self.marks.popleft() == self.nxt
+        return marked
 
     def _grow_head(self, wanted: int) -> None:
         """tcp_grow_skb(): a short head takes bytes of the packet behind it."""
