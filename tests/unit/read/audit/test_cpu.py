@@ -6,6 +6,8 @@ given here with the contents that Documentation/admin-guide/pm/cpufreq.rst and c
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from labs.read.audit.cpu import CPU, EACH_CPU, cpus
@@ -109,8 +111,6 @@ def test_smt_that_is_active_deviates() -> None:
     ],
 )
 def test_preemption_models(version: str, config: str, words: str, value: str) -> None:
-    import dataclasses
-
     files = {"/proc/sys/kernel/version": f"#1 {version} today\n", "/proc/cmdline": words}
     raw = dataclasses.replace(with_files(recorded(USER), files), config=config)
     assert items(raw)["kernel.preemption"].value == value

@@ -7,6 +7,8 @@ ethtool.c dump_rss_indirection).
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from labs.read.audit.nic import NET
@@ -59,6 +61,14 @@ def test_queues_of_a_card_that_separates_them() -> None:
     assert (found.value, found.deviates) == ("4 of 4", False)
 
 
+def test_queues_of_a_card_that_cannot_change_them() -> None:
+    raw = recorded(USER)
+    refused = (1, "", "netlink error: Operation not supported\n")
+    fixed = dataclasses.replace(raw, outputs={**raw.outputs, ("ethtool", "-l", "eth0"): refused})
+    found = items(fixed)["nic.queues eth0"]
+    assert (found.value, found.deviates) == ("1 (fixed by the driver)", None)
+
+
 def test_rss_counts_the_entries_of_each_queue() -> None:
     text = (
         "RX flow hash indirection table for eth0 with 2 RX ring(s):\n"
@@ -108,8 +118,6 @@ def test_netfilter_of_the_recorded_machine() -> None:
 
 def test_netfilter_without_the_module_has_no_rules() -> None:
     """A kernel with modules in which nf_tables is not loaded: nft is not even started."""
-    import dataclasses
-
     raw = dataclasses.replace(
         recorded(USER), outputs={}, config="CONFIG_NETFILTER=y\nCONFIG_NF_TABLES=m\n"
     )
