@@ -25,6 +25,8 @@ nginx                   nginx
 wget                    wget
 httping                 httping
 ab                      apache2-utils
+wrk                     wrk
+nft                     nftables
 tcpdump                 tcpdump
 ethtool                 ethtool
 gcc                     gcc

@@ -229,7 +229,7 @@ def test_server_refuses_a_port_in_use(program: Path) -> None:
     ],
 )
 def test_server_refuses_an_option(program: Path, words: tuple[str, ...]) -> None:
-    given = (program, "--address", "127.0.0.1", "--port", "1", *words)
+    given = (str(program), "--address", "127.0.0.1", "--port", "1", *words)
     done = subprocess.run(given, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
