@@ -49,8 +49,8 @@ OPEN_LOOP = (
     "root, with Go 1.22 or later: GOBIN=/usr/bin go install github.com/tsenart/vegeta/v12@v12.12.0"
 )
 FULL_ONLY = (
-    *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-c1", "nginx-c1", "nginx-many"),
-    "open-95",
+    *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-many", "gro-many"),
+    *(f"rx-usecs-{RX_USECS}-many", "nginx-c1", "nginx-many", "open-20", "open-95"),
 )
 
 
@@ -98,6 +98,7 @@ def _every(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
     yield DEVICE, "gro-many", replace(many, offloads=GRO)
     yield DEVICE, "offloads-off-c1", replace(base, offloads=OFF)
     yield DEVICE, f"rx-usecs-{RX_USECS}-c1", replace(base, rx_usecs=RX_USECS)
+    yield DEVICE, f"rx-usecs-{RX_USECS}-many", replace(many, rx_usecs=RX_USECS)
     for name, one in (("c1", base), ("many", many)):
         yield SERVERS, f"nginx-{name}", replace(one, server=NGINX, timeout_ms=BLOCKING_MS)
     yield from _loops(replace(base, timeout_ms=BLOCKING_MS, load=VEGETA), p.work_us)

@@ -95,17 +95,11 @@ def effects(repeated: Iterable[Repeated]) -> tuple[Effect, ...]:
 
 
 def _effect(factor: str, one: Repeated, against: Repeated) -> Effect:
-    ratios = {name: of_ratio(values(one, name), values(against, name)) for name in COLUMNS}
+    ratios = {name: of_ratio(one.column(name), against.column(name)) for name in COLUMNS}
     knob = KNOBS.get(factor, factor)
     found = [each for run in one.runs for each in knobs(run) if each.factor == knob]
     because = next((each.because for each in found if not each.effective), "")
     return Effect(factor, one.condition, against.condition, not because, because, ratios)
-
-
-def values(one: Repeated, column: str) -> list[float]:
-    """A column of the undisturbed runs of a condition."""
-    found = (one.lab.results(run).values[column] for run in one.counted)
-    return [float(value) for value in found if value is not None]
 
 
 def interactions(repeated: Iterable[Repeated]) -> dict[str, float]:
