@@ -50,7 +50,8 @@ OPEN_LOOP = (
 )
 FULL_ONLY = (
     *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-many", "gro-many"),
-    *(f"rx-usecs-{RX_USECS}-many", "nginx-c1", "nginx-many", "open-20", "open-95"),
+    *("blocking-unpinned-c1", "nginx-c1", "blocking-unpinned-many", "nginx-many"),
+    *(f"rx-usecs-{RX_USECS}-many", "open-20", "open-95"),
 )
 
 
@@ -100,7 +101,9 @@ def _every(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
     yield DEVICE, f"rx-usecs-{RX_USECS}-c1", replace(base, rx_usecs=RX_USECS)
     yield DEVICE, f"rx-usecs-{RX_USECS}-many", replace(many, rx_usecs=RX_USECS)
     for name, one in (("c1", base), ("many", many)):
-        yield SERVERS, f"nginx-{name}", replace(one, server=NGINX, timeout_ms=BLOCKING_MS)
+        free = replace(one, timeout_ms=BLOCKING_MS, pinning=FREE)
+        yield SERVERS, f"blocking-unpinned-{name}", free
+        yield SERVERS, f"nginx-{name}", replace(free, server=NGINX)
     yield from _loops(replace(base, timeout_ms=BLOCKING_MS, load=VEGETA), p.work_us)
 
 

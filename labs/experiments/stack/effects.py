@@ -1,7 +1,8 @@
 """What each setting does to the latency: ratios of medians with bootstrap intervals.
 
-Each condition is compared with the one that differs from it in one setting. Settings that act
-together are visible in the factorial plan, whose interactions are ratios of such ratios.
+Each condition is compared with the one that differs from it in one setting (queues and threads, as
+in the article, in two). Settings that act together are visible in the factorial plan, whose
+interactions are ratios of such ratios.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from typing import Any
 from labs.experiments.stack.results import knobs
 from labs.read.stats.repetitions import Interval, Repeated, of_ratio
 
-KNOBS = {"busy polling": "busy_poll_us", "coalescing": "rx_usecs", "blocking": "waiting"}
+KNOBS = {
+    "blocking": "waiting",
+    "busy polling": "busy_poll_us",
+    "coalescing": "rx_usecs",
+    "queues and threads": "queues",
+}
 """The settings that factors change, where the names differ."""
 
 # The factor, the condition, and the one that it is compared with.
@@ -30,15 +36,15 @@ COMPARED = (
     ("busy polling", "busy-poll-c1", "gro-c1"),
     ("threads", "threads-2-c1", "polling-c1"),
     ("threads", "threads-2-many", "polling-many"),
-    ("queues", "queues-2-c1", "gro-c1"),
-    ("queues", "queues-2-many", "gro-many"),
+    ("queues and threads", "queues-2-c1", "gro-c1"),
+    ("queues and threads", "queues-2-many", "gro-many"),
     ("pinning", "same-cpu-c1", "polling-c1"),
     ("pinning", "unpinned-c1", "polling-c1"),
     ("offloads", "gro-c1", "polling-c1"),
     ("offloads", "offloads-off-c1", "polling-c1"),
     ("coalescing", "rx-usecs-100-c1", "polling-c1"),
-    ("server", "nginx-c1", "blocking-c1"),
-    ("server", "nginx-many", "blocking-many"),
+    ("server", "nginx-c1", "blocking-unpinned-c1"),
+    ("server", "nginx-many", "blocking-unpinned-many"),
 )
 # The four conditions of two factors: neither, the first, the second, both.
 INTERACTIONS = {

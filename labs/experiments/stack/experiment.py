@@ -90,7 +90,9 @@ def serve(bench: Bench, settings: Settings, port: int, where: Places) -> Process
     """Start the server; return once it listens."""
     if settings.server == EPOLL:
         return serve_epoll(bench, settings, port, where)
-    bench.server.write(bench.path(bench.server, f"www/{PAGE}"), b"x" * (BODY_BYTES - 1) + b"\n")
+    for name in (PAGE, "index.html"):  # the second one for the warm-up
+        page = bench.path(bench.server, f"www/{name}")
+        bench.server.write(page, b"x" * (BODY_BYTES - 1) + b"\n")
     return serve_nginx(bench, port, NGINX_DIRECTIVES, connections=2048)
 
 

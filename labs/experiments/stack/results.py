@@ -127,8 +127,9 @@ def knobs(run: Run) -> tuple[Setting, ...]:
     own = [Setting("waiting", waiting, "polling" if polled else "blocking", True, "")]
     if settings.threads > 1:
         told = f"{len(said.threads)}, of which {said.serving} answered requests"
-        why = "" if said.serving > 1 else "a connection is served by one thread"
-        own.append(Setting("threads", str(settings.threads), told, said.serving > 1, why))
+        several = said.serving > 1 and settings.connections > 1
+        why = "" if several else "a connection is served by one thread"
+        own.append(Setting("threads", str(settings.threads), told, several, why))
     if settings.busy_poll_us:
         one = said.threads[0]
         told = f"{one.busy_poll_us} (epoll: {one.epoll_busy_poll_us})"

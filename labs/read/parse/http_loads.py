@@ -101,9 +101,11 @@ class Hit:
 
 def vegeta(text: str) -> tuple[Hit, ...]:
     """The requests in the order of their numbers; Damaged for other text, or if one is missing."""
-    hits = sorted(
-        (_hit(row) for row in csv.reader(io.StringIO(text))), key=lambda one: one.sequence
-    )
+    try:
+        rows = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise Damaged(f"the lines of vegeta are not CSV: {error}") from None
+    hits = sorted(map(_hit, rows), key=lambda one: one.sequence)
     if not hits or [one.sequence for one in hits] != list(range(len(hits))):
         raise Damaged("the requests of vegeta are not numbered from 0 without a gap")
     return tuple(hits)
