@@ -50,6 +50,7 @@ OPEN_LOOP = (
 )
 FULL_ONLY = (
     *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-many", "gro-many"),
+    *("unpinned-c1", "offloads-off-c1"),
     *("blocking-unpinned-c1", "nginx-c1", "blocking-unpinned-many", "nginx-many"),
     *(f"rx-usecs-{RX_USECS}-many", "open-20", "open-95"),
 )

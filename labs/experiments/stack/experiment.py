@@ -46,7 +46,7 @@ PAGE = "data"
 """With it the request of wrk to the addresses of the testbed has the article's 44 bytes."""
 NGINX_DIRECTIVES = ("access_log off", "keepalive_requests 1000000000", "tcp_nodelay on")
 BODY_BYTES = 71
-WARM_UP_REQUESTS = 3000
+WARM_UP_REQUESTS = 1000
 COUNTERS = {"interrupts": "/proc/interrupts", "softirqs": "/proc/softirqs", "stat": "/proc/stat"}
 BEYOND_S = 30
 VEGETA_ENCODED = "vegeta.csv"

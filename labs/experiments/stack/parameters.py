@@ -34,4 +34,4 @@ class Stack(LabParameters):
     @classmethod
     def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
         """Few repetitions in size small, which is to end within minutes."""
-        return {"repetitions_max": 6} if size == "small" else {}
+        return {"repetitions_max": 6, "ci_width_pct": 20.0} if size == "small" else {}
