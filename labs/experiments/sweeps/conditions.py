@@ -31,6 +31,7 @@ RAISED = {"client": dict.fromkeys(CORE_MAX, str(2**31 - 1))}
 """The largest value of both maxima."""
 
 SIZES_KIB = (16, 64, 256, 1024, 4096, 16384)
+SURFACE_KIB = (16, 64, 256, 1024, 8192, 16384)
 FIXED_KIB = (256, 8192)
 """The receive buffers of the article's last two series."""
 TINY_KIB = (1, 2, 4)
@@ -50,7 +51,8 @@ LITERAL_MIB = 16
 SMALL = (
     *("default", *(f"both-{size}" for size in ("16k", "64k", "256k", "1m", "4m", "16m"))),
     *(f"{end}-{size}" for end in ("sender", "receiver") for size in ("64k", "256k", "1m", "4m")),
-    *("fixed-256k-1m", "fixed-256k-16m", "fixed-8m-1m", "fixed-8m-16m"),
+    *(f"fixed-256k-{size}" for size in ("64k", "256k", "1m", "16m")),
+    *(f"fixed-8m-{size}" for size in ("256k", "1m", "4m", "16m")),
     *("writes-14480", "writes-16384", "writes-16384-nodelay"),
     *("w-1k", "w-256k", "w-1g", "setsockopt", "literal"),
 )
@@ -107,10 +109,12 @@ def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def _surface(base: Settings) -> Iterator[tuple[str, Settings]]:
-    for sender in SIZES_KIB:
-        for receiver in SIZES_KIB:
-            name = f"surface-{size_name(sender)}-{size_name(receiver)}"
-            yield name, replace(base, sndbuf_kib=sender, rcvbuf_kib=receiver)
+    """Pairs of buffers, the article's best ones included, also with an automatic receive buffer."""
+    for sender in SURFACE_KIB:
+        for receiver in (*SURFACE_KIB[:-1], 0):
+            end = size_name(receiver) if receiver else "auto"
+            one = replace(base, sndbuf_kib=sender, rcvbuf_kib=receiver)
+            yield f"surface-{size_name(sender)}-{end}", one
 
 
 def _writes(base: Settings, sndbuf_kib: int) -> Iterator[tuple[str, Settings]]:

@@ -16,7 +16,7 @@ from labs.drive import tc
 from labs.drive.host_load import FILE
 from labs.drive.record.stored_files import AGAIN, MOST_RAW_JSON_BYTES, parse, read_bytes
 from labs.errors import Damaged
-from labs.read.parse import http_clients, inet_diag, proc, socket_samples, ss
+from labs.read.parse import http_clients, inet_diag, iperf3, proc, socket_samples, ss
 
 T = TypeVar("T")
 Reader = Callable[[bytes], T]
@@ -56,6 +56,7 @@ def last_line(reader: Reader[T]) -> Reader[T]:
 AB_REPORT: Reader[http_clients.Ab] = as_text(http_clients.ab)
 FETCH: Reader[dict[str, Any]] = as_json(http_clients.fetch)
 ASK: Reader[tuple[float, ...]] = as_json(http_clients.ask)
+IPERF3: Reader[iperf3.Report] = as_json(iperf3.report)
 MACHINES: Reader[dict[str, dict[str, Any]]] = as_json(proc.machines)
 SAMPLING: Reader[proc.Sampling] = last_line(as_json(proc.sampling))
 READERS: Mapping[str, Reader[object]] = {
@@ -63,6 +64,7 @@ READERS: Mapping[str, Reader[object]] = {
     "ask.json": ASK,
     "fetch.json": FETCH,
     "httping.txt": as_text(http_clients.httping),
+    "iperf3.json": IPERF3,
     FILE: MACHINES,
     "nstat-after.txt": as_text(proc.counters),
     "nstat-before.txt": as_text(proc.counters),
