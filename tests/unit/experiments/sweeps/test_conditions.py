@@ -57,6 +57,7 @@ def test_conditions_differ_as_their_names_say() -> None:
         "fixed-8m-16m": {"sndbuf_kib": 16384, "rcvbuf_kib": 8192},
         "surface-1m-4m": {"sndbuf_kib": 1024, "rcvbuf_kib": 4096},
         "writes-16384-nodelay": {"write_bytes": 16384, "nodelay": True, "sndbuf_kib": 64},
+        "writes-16384-burst": {"write_bytes": 16384, "writes_per_wake": 1000, "sndbuf_kib": 64},
         "w-1g": {"window_kib": MIB, "may_be_refused": True},
         "setsockopt": {"grants": True},
     }
