@@ -54,8 +54,9 @@ FIRST_SERIES = (5, 18)
 LESS_CREDIT_BYTES, CERTAIN = 200, 0.05
 """A flow whose figures differ by more than 5 % if the shaper may send 200 bytes less at once, less
 than one packet, cannot be predicted."""
-WAKING_NS = 1000
-"""A program that waits reads no earlier than the packets of this time have arrived."""
+READING_NS, WRITING_NS = 1000, 2800
+"""How long after its kernel woke it a program reads or writes: on virtual time some readings of the
+clock, of 256 ns each, and on machines not much more."""
 FULL_LINK_IDLE = 0.005
 """The share of the time that a full link may be idle."""
 STEADY_SHARE = 1 / 3
@@ -132,7 +133,8 @@ class _Link:
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> None:
         """htb lets a packet go as a whole as soon as its class has credit."""
         ready_ns = float(now_ns + self.rtt_ns)
-        goes_ns = max(ready_ns, self.free_ns)
+        last_ns = float(self.packets[-1][0]) if self.packets else 0.0
+        goes_ns = max(ready_ns, self.free_ns, last_ns)
         if ready_ns > self.free_ns:
             self.idle.append((round(goes_ns), ready_ns - self.free_ns, waited))
         size = packet.length + packet.segments * HEADER_BYTES
@@ -192,7 +194,7 @@ class Simulation:
                 now_ns = timer_ns
                 self._acknowledge(now_ns)
             if sender.woken:
-                sender.write(now_ns)
+                sender.write(now_ns + WRITING_NS)
 
     def _transmit(self, now_ns: int, packet: Sent, push: bool) -> None:
         echoed_ms = self.acknowledged_ns // 1_000_000
@@ -202,7 +204,7 @@ class Simulation:
         """The next packets arrive, and then the program reads them, block by block."""
         receiver, packets = self.receiver, self.link.packets
         now_ns = first_ns = packets[0][0]
-        while packets and packets[0][0] <= first_ns + WAKING_NS:
+        while packets and packets[0][0] <= first_ns + READING_NS:
             now_ns, packet, push, echoed_ms = packets.popleft()
             self.times_ns.append(now_ns)
             self.lengths.append(packet.length)
