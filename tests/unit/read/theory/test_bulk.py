@@ -131,7 +131,7 @@ def test_transfer_kernels() -> None:
         kernel: transfer(replace(far, kernel=kernel), 100 * MB).steady_bytes_s
         for kernel in ("6.1", "6.12", "7.2")
     }
-    assert steady["6.1"] < 0.8 * steady["6.12"]
+    assert steady["6.1"] < 0.9 * steady["6.12"]
     assert steady["7.2"] == pytest.approx(steady["6.12"], rel=0.02)
 
 
