@@ -37,7 +37,7 @@ from labs.read.theory.bounds import (
 from labs.read.theory.mathis import mathis_bytes_s
 from labs.read.theory.windows import granted_bytes, receive_window_bytes
 
-START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "02-windows-kernels-and-loss"
+START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "08-windows-kernels-and-loss"
 COMPARED = "06-kernels-compared"
 WITNESSES = "07-two-witnesses"
 LIMITS = {LINE: "link", RECEIVE_WINDOW: "receive window", SEND_BUFFER: "send buffer"}

@@ -15,7 +15,7 @@ from labs.drive.outcome import Buffer
 from labs.drive.testbed.contract import Host, Process
 from labs.drive.units import KIB, MIB
 from labs.errors import RunFailed
-from labs.experiments.sweeps.settings import Settings
+from labs.experiments.sweeps.settings import WRITES_PER_WAKE, Settings
 
 IPERF3 = "iperf3"
 REPORT, SAID = "iperf3.json", "iperf3.txt"
@@ -63,10 +63,8 @@ def measure_transfer(bench: Bench, settings: Settings, port: int) -> None:
         stdout=bench.path(bench.client, REPORT),
         stderr=bench.path(bench.client, SAID),
     )
-    exit_code = transfer(bench, client, settings)
-    if exit_code is None:
+    if not transfer(bench, client, settings):
         bench.ended = "limit"
-        client.signal(signal.SIGINT)
     client.wait(ENDING_S)
     accepted = keep_report(bench, bench.client, settings)
     if accepted:
@@ -78,21 +76,20 @@ def measure_transfer(bench: Bench, settings: Settings, port: int) -> None:
         keep_report(bench, bench.server, settings)
 
 
-def transfer(bench: Bench, client: Process, settings: Settings) -> int | None:
-    """Wait for the end of the transfer; None if it is not finished at the limit, otherwise the exit
-    code of iperf3, which is 0 for a transfer that was to be interrupted."""
-    if not settings.until_stopped:
-        return bench.finish(client, settings.limit_s)
-    # Headers of all packets, even the smallest, are less than an eighth of their payload.
-    wanted = received_bytes(bench.client) + settings.transfer_bytes * 9 // 8
-    for _ in range(round(settings.limit_s * 1e3 / settings.sample_ms)):
-        exit_code = client.wait(settings.sample_ms / 1e3)
-        if exit_code is not None:
-            return exit_code
+def transfer(bench: Bench, client: Process, settings: Settings) -> bool:
+    """Wait until the bytes of the transfer have arrived, and interrupt iperf3, or until it ends.
+    False if neither happens within the limit."""
+    # The device counts headers, too: less than a quarter of the payload.
+    wanted = received_bytes(bench.client) + settings.transfer_bytes * 5 // 4
+    step_s = settings.sample_ms / 1e3
+    for _ in range(round(settings.limit_s / step_s)):
+        if client.wait(step_s) is not None:
+            return True
         if received_bytes(bench.client) >= wanted:
             client.signal(signal.SIGINT)
-            return 0
-    return None
+            return True
+    client.signal(signal.SIGINT)
+    return False
 
 
 def received_bytes(host: Host) -> int:
@@ -114,14 +111,14 @@ def serve(bench: Bench, port: int) -> Process:
 
 def arguments(settings: Settings, port: int) -> tuple[str, ...]:
     """The arguments of the client of iperf3 after the server's address."""
-    window, mss = settings.requested_bytes, settings.mss_bytes
-    amount = ("-t", "0") if settings.until_stopped else ("-n", str(settings.transfer_bytes))
+    window, mss, burst = settings.requested_bytes, settings.mss_bytes, settings.writes_per_wake
     return (
-        *("-4", "-p", str(port), "-R", *amount),
+        *("-4", "-p", str(port), "-R", "-t", "0"),
         *("-l", str(settings.write_bytes)),
         *(("-w", str(window)) if window else ()),
         *(("-M", str(mss)) if mss else ()),
         *(("-N",) if settings.nodelay else ()),
+        *(("-b", f"0/{burst}") if burst != WRITES_PER_WAKE else ()),
         "--json",
     )
 

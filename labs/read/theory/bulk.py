@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from labs.drive.units import bytes_per_second
 from labs.errors import BadInput
-from labs.read.stats.arrivals import of_arrivals
+from labs.read.stats.arrivals import Arrivals, of_arrivals
 from labs.read.theory.bdp import HEADER_BYTES, line_goodput_bytes_s
 from labs.read.theory.bounds import DEFAULT_WMEM, default_rmem
 from labs.read.theory.bulk_receiver import Receiver
@@ -51,8 +51,12 @@ LARGER_CORE_SINCE = (6, 18)
 """net.core.rmem_max and wmem_max by default: commit a6d4f25888b8, Linux 6.18."""
 FIRST_SERIES = (5, 18)
 """Older kernels size packets by pacing alone (net.ipv4.tcp_tso_rtt_log came with 5.18)."""
-WAKING_NS = 1000
-"""A program that waits reads no earlier than the packets of this time have arrived."""
+LESS_CREDIT_BYTES, CERTAIN = 200, 0.05
+"""A flow whose figures differ by more than 5 % if the shaper may send 200 bytes less at once, less
+than one packet, cannot be predicted."""
+READING_NS, WRITING_NS = 1000, 2800
+"""How long after its kernel woke it a program reads or writes: on virtual time some readings of the
+clock, of 256 ns each, and on machines not much more."""
 FULL_LINK_IDLE = 0.005
 """The share of the time that a full link may be idle."""
 STEADY_SHARE = 1 / 3
@@ -121,6 +125,7 @@ class _Link:
 
     rtt_ns: int
     byte_ns: float
+    credit_bytes: int
     free_ns: float = 0.0
     packets: deque[tuple[int, Sent, bool, int]] = field(default_factory=deque)
     idle: list[tuple[int, float, str]] = field(default_factory=list)
@@ -128,11 +133,12 @@ class _Link:
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> None:
         """htb lets a packet go as a whole as soon as its class has credit."""
         ready_ns = float(now_ns + self.rtt_ns)
-        goes_ns = max(ready_ns, self.free_ns)
+        last_ns = float(self.packets[-1][0]) if self.packets else 0.0
+        goes_ns = max(ready_ns, self.free_ns, last_ns)
         if ready_ns > self.free_ns:
             self.idle.append((round(goes_ns), ready_ns - self.free_ns, waited))
         size = packet.length + packet.segments * HEADER_BYTES
-        credit_ns = HTB_CBURST_BYTES * self.byte_ns
+        credit_ns = self.credit_bytes * self.byte_ns
         self.free_ns = max(self.free_ns, goes_ns - credit_ns) + size * self.byte_ns
         self.packets.append((round(goes_ns), packet, push, echoed_ms))
 
@@ -140,13 +146,13 @@ class _Link:
 class Simulation:
     """Both ends and the link, from the first write on."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, credit_bytes: int = HTB_CBURST_BYTES) -> None:
         self.flow = flow
         rmem, wmem = _buffers(flow)
         large = series(flow.kernel) >= LARGER_CORE_SINCE
         self.rtt_ns = round(flow.rtt_ms * 1e6)
         began_ns = 2 * self.rtt_ns
-        self.link = _Link(self.rtt_ns, 1e9 / bytes_per_second(flow.rate_mbit))
+        self.link = _Link(self.rtt_ns, 1e9 / bytes_per_second(flow.rate_mbit), credit_bytes)
         self.acknowledged_ns = began_ns
         self.receiver = Receiver(
             flow.kernel,
@@ -188,7 +194,7 @@ class Simulation:
                 now_ns = timer_ns
                 self._acknowledge(now_ns)
             if sender.woken:
-                sender.write(now_ns)
+                sender.write(now_ns + WRITING_NS)
 
     def _transmit(self, now_ns: int, packet: Sent, push: bool) -> None:
         echoed_ms = self.acknowledged_ns // 1_000_000
@@ -198,7 +204,7 @@ class Simulation:
         """The next packets arrive, and then the program reads them, block by block."""
         receiver, packets = self.receiver, self.link.packets
         now_ns = first_ns = packets[0][0]
-        while packets and packets[0][0] <= first_ns + WAKING_NS:
+        while packets and packets[0][0] <= first_ns + READING_NS:
             now_ns, packet, push, echoed_ms = packets.popleft()
             self.times_ns.append(now_ns)
             self.lengths.append(packet.length)
@@ -219,19 +225,33 @@ def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
     meaning."""
     checked(flow, transfer_bytes)
     if reason := cannot_say(flow):
-        return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
+        return _unknown(reason)
     simulation = Simulation(flow)
-    simulation.run(transfer_bytes)
-    had_bytes = list(accumulate(simulation.lengths))
-    found = of_arrivals(simulation.times_ns, had_bytes, transfer_bytes)
+    found = _figures(simulation, transfer_bytes)
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:
-        return Transfer(0.0, 0.0, 0.0, "", (), {}, "all of it arrives at once")
+        return _unknown("all of it arrives at once")
+    other = _figures(Simulation(flow, HTB_CBURST_BYTES - LESS_CREDIT_BYTES), transfer_bytes)
+    apart = max(
+        abs((other.goodput_bytes_s or 0) / found.goodput_bytes_s - 1),
+        abs((other.steady_bytes_s or 0) / found.steady_bytes_s - 1),
+    )
+    if apart > CERTAIN:
+        return _unknown(f"it depends on single packets: two simulations differ by {apart:.0%}")
     waits = _waits(simulation, found.first_ns, found.last_ns)
     full = sum(waits.values()) <= FULL_LINK_IDLE
     bound = LINK if full else max(waits, key=lambda name: waits[name])
     return Transfer(
         found.goodput_bytes_s, found.steady_bytes_s, found.took_s, bound, _limits(simulation), waits
     )
+
+
+def _unknown(reason: str) -> Transfer:
+    return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
+
+
+def _figures(simulation: Simulation, transfer_bytes: int) -> Arrivals:
+    simulation.run(transfer_bytes)
+    return of_arrivals(simulation.times_ns, list(accumulate(simulation.lengths)), transfer_bytes)
 
 
 def checked(flow: Flow, transfer_bytes: int) -> None:
