@@ -14,14 +14,14 @@ def test_advise_chart_has_the_point_advised_and_the_point_where_you_are() -> Non
     figure = advised.chart
     line = advised.advice.line_bytes_s / MIB
     points = {one.name: (one.x[0], one.y[0]) for one in figure.data if one.mode == "markers"}
-    assert points["advised, receive buffer"] == (advised.advice.receive_set_bytes, line)
-    assert points["advised, send buffer"] == (advised.advice.send_set_bytes, line)
+    assert points["advised at least, receive buffer"] == (advised.advice.receive_bytes, line)
+    assert points["advised at least, send buffer"] == (advised.advice.send_bytes, line)
     assert points["you, send buffer"] == (MIB // 2, advised.here.goodput_bytes_s / MIB)
     assert points["you, receive buffer"][0] == MIB
     curves = {one.name: one for one in figure.data if one.mode == "lines"}
     for curve in curves.values():
         assert curve.y[-1] == pytest.approx(line, rel=0.02) and curve.y[0] < 0.5 * line
-        assert curve.x[0] < MIB // 2 < advised.advice.receive_set_bytes < curve.x[-1]
+        assert curve.x[0] < MIB // 2 < advised.advice.receive_bytes < curve.x[-1]
     assert "6.12" in figure.layout.meta["caption"] and "simulated" in figure.layout.meta["caption"]
     assert len(figure.layout.meta["table"]["rows"]) == len(curves["send buffer varies"].x)
 
