@@ -1,41 +1,45 @@
-"""The figures of a transfer from its arrivals, worked out by hand."""
+"""The figures of a bulk transfer from the arrivals of its payload."""
 
 from __future__ import annotations
 
-import numpy
 import pytest
 
-from labs.drive.units import SECOND_NS
 from labs.read.stats.arrivals import of_arrivals
 
-TIMES_NS = numpy.arange(10) * SECOND_NS
-HAD_BYTES = numpy.cumsum([100] * 6 + [400] * 4)
-"""Ten arrivals, one per second, of 100 bytes at first and of 400 bytes in the last four."""
+SECOND_NS = 10**9
 
 
-def test_goodput_is_all_payload_from_the_first_arrival_to_the_last() -> None:
-    found = of_arrivals(TIMES_NS, HAD_BYTES)
-    assert (found.took_s, found.payload_bytes) == (9, 2200)
-    assert found.goodput_bytes_s == pytest.approx(2200 / 9)
+def test_of_arrivals_counts_from_the_first_to_the_last() -> None:
+    found = of_arrivals([5 * SECOND_NS, 6 * SECOND_NS, 8 * SECOND_NS], [100, 200, 900])
+    assert (found.first_ns, found.last_ns) == (5 * SECOND_NS, 8 * SECOND_NS)
+    assert (found.payload_bytes, found.took_s) == (900, 3.0)
+    assert found.goodput_bytes_s == 300.0
 
 
-def test_steady_is_the_payload_of_the_last_third() -> None:
-    """From 6 s on, when 1,000 bytes had arrived, to 9 s."""
-    assert of_arrivals(TIMES_NS, HAD_BYTES).steady_bytes_s == pytest.approx(1200 / 3)
+def test_of_arrivals_takes_the_last_third_as_steady() -> None:
+    """Twice as fast from the second third on: 2 s at 100 bytes/s, then 4 s at 200."""
+    times = [second * SECOND_NS for second in range(7)]
+    found = of_arrivals(times, [0, 100, 200, 400, 600, 800, 1000])
+    assert found.steady_bytes_s == pytest.approx(200)
+    assert found.goodput_bytes_s == pytest.approx(1000 / 6)
 
 
-def test_payload_between_two_arrivals_is_interpolated() -> None:
-    """The last third begins at 2/3 s, between arrivals at 0 and 1 s."""
-    found = of_arrivals(numpy.array([0, SECOND_NS]), numpy.array([100, 400]))
-    assert found.steady_bytes_s == pytest.approx((400 - (100 + 300 * 2 / 3)) / (1 / 3))
+def test_of_arrivals_interpolates_where_the_last_third_begins() -> None:
+    """The third begins at 2 s, halfway between arrivals at 1 s and 3 s."""
+    found = of_arrivals([0, SECOND_NS, 3 * SECOND_NS], [100, 200, 400])
+    assert found.steady_bytes_s == pytest.approx(100)
 
 
-def test_transfer_ends_with_the_bytes_that_were_wanted() -> None:
-    found = of_arrivals(TIMES_NS, HAD_BYTES, 600)
-    assert (found.took_s, found.payload_bytes) == (5, 600)
-    assert found.goodput_bytes_s == pytest.approx(120)
+@pytest.mark.parametrize(("transfer_bytes", "ends_s"), [(200, 1), (201, 2), (300, 2), (999, 3)])
+def test_of_arrivals_ends_with_the_arrival_that_completes_the_transfer(
+    transfer_bytes: int, ends_s: int
+) -> None:
+    times = [second * SECOND_NS for second in range(4)]
+    found = of_arrivals(times, [100, 200, 300, 400], transfer_bytes)
+    assert found.last_ns == ends_s * SECOND_NS
 
 
-def test_one_arrival_has_no_goodput() -> None:
-    found = of_arrivals([5], [1448])
+def test_of_arrivals_has_no_rate_for_one_arrival() -> None:
+    found = of_arrivals([SECOND_NS], [1448])
     assert (found.goodput_bytes_s, found.steady_bytes_s) == (None, None)
+    assert (found.payload_bytes, found.took_s) == (1448, 0.0)
