@@ -56,7 +56,7 @@ class Sent:
 
 
 class Sender:
-    """`transmit(now_ns, length, segments, push, end)` puts a packet on the link."""
+    """`transmit(now_ns, packet, push)` puts a packet on the link, with or without the flag PSH."""
 
     def __init__(
         self,
