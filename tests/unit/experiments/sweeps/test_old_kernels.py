@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from labs.drive.units import KIB
-from labs.experiments.sweeps.old_kernels import (
-    OLD_RMEM_BYTES,
-    connected_send_bytes,
-    smallest_bytes,
-)
+from labs.experiments.sweeps.old_kernels import OLD_RMEM_BYTES, connected_send_bytes, smallest_bytes
 
 
 def printed(size: float) -> str:

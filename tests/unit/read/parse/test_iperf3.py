@@ -23,7 +23,7 @@ def report(name: str) -> object:
     ("name", "expected"),
     [
         ("iperf3-interrupted.json", "interrupt - the client has terminated"),
-        ("iperf3-refused.json", "unable to set socket buffer size: socket buffer size not set correctly"),
+        ("iperf3-refused.json", "socket buffer size not set correctly"),
     ],
 )
 def test_error_of_a_real_report(name: str, expected: str) -> None:
@@ -35,15 +35,22 @@ def test_error_of_a_report_without_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [None, [], "iperf3", {}, {"start": []}, {"start": {}, "error": 1}, {"start": {}, "error": ""}]
+    "said",
+    [None, [], "iperf3", {}, {"start": []}, {"start": {}, "error": 1}, {"start": {}, "error": ""}],
 )
 def test_error_of_no_report_is_damaged(said: object) -> None:
     with pytest.raises(Damaged, match=r"report|text"):
         error(said)
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda one: st.dictionaries(
-    st.sampled_from(["start", "error", "end"]), one) | st.lists(one)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda one: (
+            st.dictionaries(st.sampled_from(["start", "error", "end"]), one) | st.lists(one)
+        ),
+    )
+)
 def test_error_of_any_json_is_a_text_or_damaged(said: object) -> None:
     try:
         found = error(said)
