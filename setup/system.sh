@@ -26,6 +26,8 @@ wget                    wget
 httping                 httping
 ab                      apache2-utils
 iperf3                  iperf3
+wrk                     wrk
+nft                     nftables
 tcpdump                 tcpdump
 ethtool                 ethtool
 gcc                     gcc

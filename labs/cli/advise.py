@@ -12,11 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from typing import TYPE_CHECKING
 
 from labs.drive.kernel.versions import DEFAULT
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import GIB, KIB, MIB
 from labs.errors import BadInput
+
+if TYPE_CHECKING:
+    from labs.read.theory.advice import Advice, Reached
 
 UNITS = {"": 1, "K": KIB, "M": MIB, "G": GIB}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMG]?)", re.ASCII)
@@ -62,11 +66,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rcvbuf", metavar="SIZE", help="receive buffer (default: the kernel's largest)"
     )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure the same on the virtual kernel: the default and the smallest advised "
+        "buffers, or those to predict",
+    )
+    parser.add_argument("--into", metavar="DIR", help="folder of these runs (default: runs/advise)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def main(args: argparse.Namespace) -> int:
     from labs.read.display.advice import as_json, as_text, prediction_text
+    from labs.read.display.format import terminal_table
     from labs.read.theory.advice import advise, checked_path, reached
 
     checked_path(args.rate_mbit, args.rtt_ms, args.kernel, args.mss, args.loss_pct)
@@ -79,13 +91,36 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput("--sndbuf and --rcvbuf are sizes for a prediction. Add --predict")
     advice = advise(args.rate_mbit, args.rtt_ms, args.kernel, mss_bytes=args.mss)
     given = reached(advice, sndbuf_bytes=sndbuf, rcvbuf_bytes=rcvbuf) if args.predict else None
+    measured = _measured(args, advice, given) if args.measure else []
     if args.json:
-        print(json.dumps(as_json(advice, args.connections, given)))
-    else:
-        print(
-            as_text(advice, args.connections) if given is None else prediction_text(advice, given)
-        )
+        print(json.dumps({**as_json(advice, args.connections, given), "measured": measured}))
+        return 0
+    print(prediction_text(advice, given) if given else as_text(advice, args.connections))
+    if measured:
+        print(f"\nmeasured on the virtual kernel:\n{terminal_table(measured, tuple(measured[0]))}")
     return 0
+
+
+def _measured(
+    args: argparse.Namespace, advice: Advice, given: Reached | None
+) -> list[dict[str, object]]:
+    """Predicted and measured goodput, one row per set of buffers."""
+    from labs.read.display.advice import sizes_in_words
+    from labs.read.theory.advice import reached
+    from labs.studies.advice import INTO, at_least, measure
+
+    wanted = {"given": given} if given else {"default": reached(advice), "least": at_least(advice)}
+    return [
+        {
+            "buffers": one.name,
+            "sizes": sizes_in_words(one.predicted),
+            "predicted_mib_s": one.predicted.goodput_bytes_s / MIB,
+            "measured_mib_s": one.goodput_bytes_s / MIB,
+            "of_the_link_pct": 100 * one.goodput_bytes_s / advice.line_bytes_s,
+            "run": one.run.name,
+        }
+        for one in measure(advice, wanted, into=args.into or INTO)
+    ]
 
 
 def _size(flag: str, text: str | None) -> int | None:

@@ -186,12 +186,14 @@ def of_one_kernel(lab: Lab, study: Study) -> dict[str, Any]:
     ]
     for row in rows:
         row["link"] = study.run(str(row["condition"])).link.as_json()
-    found = beyond(lab, study)
+    found, repeated = beyond(lab, study), of_repetitions(lab, study)
+    told = [*found.pop("remarks", []), *repeated.pop("remarks", [])]
     return {
         "kernel": next((row["kernel"] for row in rows if row.get("kernel")), None),
         "results": rows,
-        "remarks": [*remarks(lab, results), *found.pop("remarks", [])],
+        "remarks": [*remarks(lab, results), *told],
         **found,
+        **repeated,
     }
 
 
@@ -210,6 +212,13 @@ def beyond(lab: Lab, study: Study) -> dict[str, Any]:
         if show is None
         else dict(show({run.condition: run for run in study.runs}, study.parameters))
     )
+
+
+def of_repetitions(lab: Lab, study: Study) -> dict[str, Any]:
+    """What the lab finds in all repetitions of its conditions, by name, if it compares them; in
+    words as `remarks`."""
+    show = getattr(lab.part("narrative"), "compared", None)
+    return {} if show is None or not study.repeated else dict(show(study.repeated))
 
 
 def plain(value: object) -> object:

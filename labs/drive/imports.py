@@ -23,12 +23,13 @@ def imported(tree: ast.AST, *, whole: bool = True) -> Iterator[str]:
         yield from imported(child, whole=whole)
 
 
-def programs(tree: ast.AST) -> Iterator[str]:
+def programs(tree: ast.AST, suffix: str = ".py") -> Iterator[str]:
     """The programs that the code names by their files, such as `probe` for "probe.py"."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
-            and (node.value.endswith(".py") and node.value[:-3].isidentifier())
+            and (name := node.value.removesuffix(suffix)) != node.value
+            and name.isidentifier()
         ):
-            yield node.value[:-3]
+            yield name

@@ -3,7 +3,8 @@
 A run starts at `labs.drive.guest`, which loads a testbed and an experiment. The run can execute
 only what these import, directly or indirectly; the copy contains nothing else, so nothing else can
 be loaded. Programs that a run starts on its hosts are named in the code by their file
-(`"probe.py"`), and are included as well. So is the code that boots a virtual run, although the
+(`"probe.py"`; a program in C by its folder: `"epoll_server.c"` names all sources of the folder
+`epoll_server`), and are included as well. So is the code that boots a virtual run, although the
 guest does not load it.
 """
 
@@ -56,6 +57,8 @@ def code_of(
             continue
         found[name] = path.read_bytes()
         waiting += _used(found[name])
+        for source in _sources(found[name], package):
+            found[str(source.relative_to(package.parent))] = source.read_bytes()
     return dict(sorted(found.items()))
 
 
@@ -83,6 +86,18 @@ def _used(content: bytes) -> tuple[str, ...]:
     names = [name for name in imported(tree) if name.split(".")[0] == "labs"]
     names += [f"{PROGRAMS}.{program}" for program in programs(tree)]
     return tuple(dict.fromkeys(one for name in names for one in _with_packages(name)))
+
+
+def _sources(content: bytes, package: Path) -> tuple[Path, ...]:
+    """The sources of the programs in C that a file may start."""
+    folders = [package / "drive" / "programs" / name for name in _named_sources(content)]
+    return tuple(path for folder in folders for path in sorted(folder.glob("*.[ch]")))
+
+
+@functools.lru_cache(maxsize=512)
+def _named_sources(content: bytes) -> tuple[str, ...]:
+    """The programs in C that a file names."""
+    return tuple(programs(ast.parse(content), ".c"))
 
 
 def _with_packages(module: str) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def verdicts(study: Study, *others: Study) -> Table:
     second testbed, a verdict that both give names both, and one on which they disagree is
     `disputed`.
     """
-    found = judged(study.lab, study.runs)
+    found = judged(study.lab, study.runs, study.every)
     assert study.lab.ledger is not None
     article = read(study.lab.ledger)
     testbeds = {run.testbed for run in study.runs}
@@ -48,10 +48,12 @@ def verdicts(study: Study, *others: Study) -> Table:
         found = by_both(
             article,
             found,
-            judged(study.lab, second.runs),
+            judged(study.lab, second.runs, second.every),
             compare_testbeds(study.lab, study.every, second.every),
         )
-    found = by_kernel(article, found, *(judged(study.lab, one.runs) for one in on_kernels))
+    found = by_kernel(
+        article, found, *(judged(study.lab, one.runs, one.every) for one in on_kernels)
+    )
     return Table([_row(one) for one in found], columns=list(COLUMNS))
 
 

@@ -54,6 +54,7 @@ def flow_of(run: Run) -> Flow:
         tcp_wmem=_three(run.sysctl(SENDER, WMEM)),
         write_bytes=settings.write_bytes,
         nodelay=settings.nodelay,
+        writes_per_wake=settings.writes_per_wake,
         adv_win_scale=int(run.sysctls[RECEIVER]["after"].get(ADV_WIN_SCALE, "1")),
     )
 

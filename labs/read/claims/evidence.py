@@ -10,14 +10,19 @@ from labs.read.claims.ledger import parameter as requested
 from labs.read.claims.verdict import Witness
 from labs.read.lab import Found, Lab
 from labs.read.runs.run import Run
+from labs.read.stats.repetitions import Interval, of_ratio, repeated
 
 
 class Evidence:
-    """Runs of one lab, one per condition; results are computed once per run."""
+    """Runs of one lab, one per condition; results are computed once per run.
 
-    def __init__(self, lab: Lab, runs: Mapping[str, Run]) -> None:
+    `every` has all repetitions of the conditions in real time; without them it is empty.
+    """
+
+    def __init__(self, lab: Lab, runs: Mapping[str, Run], every: Iterable[Run] = ()) -> None:
         self.lab = lab
         self.runs = runs
+        self._every = tuple(every)
 
     def matching(self, *patterns: str) -> tuple[str, ...]:
         """The existing conditions that match any of the patterns, in the order of the runs."""
@@ -36,6 +41,17 @@ class Evidence:
     def found(self, name: str) -> Found:
         """The lab's results of the run of a condition, with notes."""
         return self.lab.results(self.runs[name])
+
+    def ratio(self, over: str, under: str, column: str) -> Interval | None:
+        """The ratio of the medians of a column in two repeated conditions, with its interval; None
+        with too few undisturbed repetitions."""
+        sides = [self._values(name, column) for name in (over, under)]
+        return of_ratio(*sides)
+
+    def _values(self, name: str, column: str) -> list[float]:
+        """A column of the undisturbed repetitions of a condition."""
+        runs = [run for run in self._every if run.condition == name]
+        return [one for found in repeated(self.lab, runs) for one in found.column(column)]
 
     def row(self, name: str) -> Mapping[str, Any]:
         """The results of the run of a condition, with its group, kernel and link."""

@@ -41,18 +41,18 @@ REDUCE: Mapping[str, Callable[[list[float]], float]] = {
 }
 
 
-def verdicts(lab: Lab, runs: Iterable[Run]) -> tuple[Verdict, ...]:
+def verdicts(lab: Lab, runs: Iterable[Run], every: Iterable[Run] = ()) -> tuple[Verdict, ...]:
     """A verdict on each claim of the article that a lab is about, from the runs of one study.
 
-    If a condition has two runs, the last counts. A claim that the runs cannot judge is
-    "not judged", with the reason.
+    `every` are the repetitions of the runs. If a condition has two runs, the last counts. A claim
+    that the runs cannot judge is "not judged", with the reason.
     BadInput for a lab without a ledger.
     """
     if lab.ledger is None:
         raise BadInput(f"the lab {lab.name} has no claims to judge")
     article = read(lab.ledger)
     judges = judges_of(lab)
-    seen = Evidence(lab, {run.condition: run for run in runs})
+    seen = Evidence(lab, {run.condition: run for run in runs}, every)
     return tuple(judge(claim, seen, judges, article.parameters) for claim in article.claims)
 
 

@@ -33,13 +33,14 @@ class Source:
     """Runs that belong together: one per condition, of studies with the same parameters.
 
     `name` is for people: the newest of the studies. `folder` and `parameters` are those of the
-    studies; runs without a study have no parameters.
+    studies; runs without a study have no parameters. `every` has all repetitions of the runs.
     """
 
     name: str
     folder: Path
     runs: tuple[Run, ...]
     parameters: Mapping[str, object] = field(default_factory=dict)
+    every: tuple[Run, ...] = ()
 
     @property
     def testbeds(self) -> frozenset[str]:
@@ -71,7 +72,10 @@ def verdicts_from(lab: Lab, sources: Sequence[Source]) -> tuple[tuple[Verdict, S
         raise BadInput(f"there are no runs of {lab.name} with which to judge its claims")
     article = read(lab.ledger)
     judges = judges_of(lab)
-    seen = [Evidence(lab, {run.condition: run for run in source.runs}) for source in sources]
+    seen = [
+        Evidence(lab, {run.condition: run for run in source.runs}, source.every)
+        for source in sources
+    ]
 
     def on(place: int, claim: Claim) -> Verdict:
         return judge(claim, seen[place], judges, article.parameters)
@@ -134,7 +138,8 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     if found is None:
         runs = [run for run in side(where) if run.lab == lab.name]
         _check_once(runs, where)
-        found = [Source(name or str(where), where, in_the_middle(lab, runs))] if runs else []
+        middle = in_the_middle(lab, runs)
+        found = [Source(name or str(where), where, middle, every=tuple(runs))] if runs else []
     if not found:
         raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
     return tuple(found)
@@ -184,6 +189,7 @@ def _of_studies(lab: Lab, where: Path, name: str) -> list[Source] | None:
             folder,
             in_the_middle(lab, runs),
             how,
+            tuple(runs),
         )
         for how, studies in alike
         if (runs := _runs(studies))

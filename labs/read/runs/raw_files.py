@@ -16,7 +16,16 @@ from labs.drive import tc
 from labs.drive.host_load import FILE
 from labs.drive.record.stored_files import AGAIN, MOST_RAW_JSON_BYTES, parse, read_bytes
 from labs.errors import Damaged
-from labs.read.parse import http_clients, inet_diag, iperf3, proc, socket_samples, ss
+from labs.read.parse import (
+    http_clients,
+    http_loads,
+    inet_diag,
+    iperf3,
+    proc,
+    server_report,
+    socket_samples,
+    ss,
+)
 
 T = TypeVar("T")
 Reader = Callable[[bytes], T]
@@ -58,6 +67,13 @@ FETCH: Reader[dict[str, Any]] = as_json(http_clients.fetch)
 ASK: Reader[tuple[float, ...]] = as_json(http_clients.ask)
 IPERF3: Reader[iperf3.Report] = as_json(iperf3.report)
 MACHINES: Reader[dict[str, dict[str, Any]]] = as_json(proc.machines)
+WRK: Reader[http_loads.Wrk] = as_text(http_loads.wrk)
+VEGETA: Reader[tuple[http_loads.Hit, ...]] = as_text(http_loads.vegeta)
+SERVER: Reader[server_report.ServerReport] = as_json(server_report.server)
+KNOBS: Reader[tuple[server_report.Setting, ...]] = as_json(server_report.settings)
+SOFTIRQS: Reader[dict[str, int]] = as_text(server_report.softirqs)
+INTERRUPTS: Reader[dict[str, int]] = as_text(server_report.interrupts)
+SWITCHES: Reader[Mapping[str, int]] = as_text(server_report.switches)
 SAMPLING: Reader[proc.Sampling] = last_line(as_json(proc.sampling))
 READERS: Mapping[str, Reader[object]] = {
     "ab.txt": AB_REPORT,
@@ -66,15 +82,25 @@ READERS: Mapping[str, Reader[object]] = {
     "httping.txt": as_text(http_clients.httping),
     "iperf3.json": IPERF3,
     FILE: MACHINES,
+    "interrupts-after.txt": INTERRUPTS,
+    "interrupts-before.txt": INTERRUPTS,
+    "knobs.json": KNOBS,
     "nstat-after.txt": as_text(proc.counters),
     "nstat-before.txt": as_text(proc.counters),
     "sampler.json": SAMPLING,
     "samples.bin": inet_diag.samples,
     "samples.csv": as_text(socket_samples.samples),
+    "server.json": SERVER,
+    "softirqs-after.txt": SOFTIRQS,
+    "softirqs-before.txt": SOFTIRQS,
     "ss.txt": as_text(ss.blocks),
+    "stat-after.txt": SWITCHES,
+    "stat-before.txt": SWITCHES,
     "tc-after.txt": as_text(tc.queues),
     "tc-before.txt": as_text(tc.queues),
+    "vegeta.csv": VEGETA,
     "wget.txt": as_text(http_clients.wget),
+    "wrk.txt": WRK,
 }
 """Who reads a file, by the last part of its name."""
 

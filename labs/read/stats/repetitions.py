@@ -115,6 +115,11 @@ class Repeated:
         """The interval of the median; None without a figure or with too few undisturbed runs."""
         return of_median(self.values)
 
+    def column(self, name: str) -> tuple[float, ...]:
+        """A column of the results of the undisturbed runs that have a value in it."""
+        found = (self.lab.results(run).values.get(name) for run in self.counted)
+        return tuple(float(value) for value in found if value is not None)
+
     @property
     def why(self) -> tuple[str, ...]:
         """What disturbed the excluded runs."""

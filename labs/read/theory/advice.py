@@ -84,13 +84,11 @@ class Advice:
     def rmem(self) -> str:
         """net.ipv4.tcp_rmem for the receiver: its default, and a maximum that is large enough,
         however packets arrive."""
-        smallest, first, _ = self.default_rmem
-        return f"{smallest} {first} {self.receive_set_bytes}"
+        return " ".join(map(str, three_rmem(self, self.receive_set_bytes)))
 
     def wmem(self) -> str:
         """net.ipv4.tcp_wmem for the sender."""
-        smallest, first, _ = DEFAULT_WMEM
-        return f"{smallest} {first} {self.send_set_bytes}"
+        return " ".join(map(str, three_wmem(self.send_set_bytes)))
 
     @property
     def receive_request_bytes(self) -> int:
@@ -208,8 +206,7 @@ def reached(
     """
     sndbuf = DEFAULT_WMEM[-1] if sndbuf_bytes is None else sndbuf_bytes
     rcvbuf = advice.default_rmem[-1] if rcvbuf_bytes is None else rcvbuf_bytes
-    rmem = (4096, min(advice.default_rmem[1], rcvbuf), rcvbuf)
-    wmem = (4096, min(DEFAULT_WMEM[1], sndbuf), sndbuf)
+    rmem, wmem = three_rmem(advice, rcvbuf), three_wmem(sndbuf)
     if 0 < min(advice.bdp_bytes, sndbuf, rcvbuf) <= LARGEST_SIMULATED_BYTES:
         flow = Flow(
             rate_mbit=advice.rate_mbit,
@@ -226,6 +223,18 @@ def reached(
             limits = _ordered(found.bounds, bound)
             return Reached(sndbuf, rcvbuf, found.steady_bytes_s, bound, limits, SIMULATED)
     return _by_formula(advice, rmem, wmem)
+
+
+def three_rmem(advice: Advice, largest_bytes: int) -> tuple[int, int, int]:
+    """tcp_rmem with this maximum."""
+    least, first, _ = advice.default_rmem
+    return least, min(first, largest_bytes), largest_bytes
+
+
+def three_wmem(largest_bytes: int) -> tuple[int, int, int]:
+    """tcp_wmem with this maximum."""
+    least, first, _ = DEFAULT_WMEM
+    return least, min(first, largest_bytes), largest_bytes
 
 
 def transfer_bytes(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> int:
@@ -246,7 +255,8 @@ def _by_formula(advice: Advice, rmem: tuple[int, int, int], wmem: tuple[int, int
     )
     assert found is not None
     names = {LINE: LINK, RECEIVE_WINDOW: RECEIVE_WINDOW, SEND_BUFFER: WAKE_UP}
-    bound = names[found.bound]
+    full = found.goodput_bytes_s >= FULL * advice.line_bytes_s
+    bound = LINK if full else names[found.bound]
     speeds = {LINK: advice.line_bytes_s}
     if rtt_s := advice.rtt_ms / 1e3:
         speeds |= {RECEIVE_WINDOW: found.window_bytes / rtt_s, WAKE_UP: found.send_bytes / rtt_s}

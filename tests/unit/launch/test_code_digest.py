@@ -148,3 +148,12 @@ def test_copied_holds_the_code_and_nothing_else(
     files = {str(path.relative_to(copy)) for path in copy.rglob("*.*") if path.suffix != ".pyc"}
     assert {name for name in files if name.endswith(".py")} == set(code)
     assert (copy / "labs/__init__.py").read_bytes() == b""
+
+
+@pytest.mark.parametrize("edited", ["drive/programs/epoll_server/request.h"], indirect=True)
+def test_digest_follows_the_sources_of_a_program_in_c(edited: Path) -> None:
+    stack = "labs.experiments.stack.experiment"
+    found, before = (code_of("namespaces", stack, package=one) for one in (edited, LABS))
+    assert digest(found) != digest(before)
+    assert "labs/drive/programs/epoll_server/epoll_server.c" in found
+    assert of_buffers(edited) == of_buffers(LABS)

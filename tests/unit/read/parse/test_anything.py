@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from labs.drive import tc
 from labs.errors import Damaged
-from labs.read.parse import http_clients, inet_diag, proc, socket_samples, ss
+from labs.read.parse import (
+    http_clients,
+    http_loads,
+    inet_diag,
+    proc,
+    server_report,
+    socket_samples,
+    ss,
+)
 from labs.read.parse.inet_diag import tcp_info
 from labs.read.parse.ss import GROUPS, LIMITED, PAIRS, RATES, SCALARS
 
@@ -27,6 +35,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "httping": http_clients.httping,
     "ab": http_clients.ab,
     "socket samples": socket_samples.samples,
+    "wrk": http_loads.wrk,
+    "vegeta": http_loads.vegeta,
+    "softirqs": server_report.softirqs,
+    "interrupts": server_report.interrupts,
     "ab -e": partial(http_clients.ab_percentiles, requests=20),
 }
 SAMPLES = {
@@ -38,6 +50,10 @@ SAMPLES = {
     "httping": "httping-split.txt",
     "ab": "ab-keepalive.txt",
     "socket samples": "socket-samples-6.1.csv",
+    "wrk": "wrk-1.txt",
+    "vegeta": "vegeta-open.csv",
+    "softirqs": "softirqs.txt",
+    "interrupts": "interrupts.txt",
     "ab -e": "ab-keepalive.csv",
 }
 NAMES = sorted({*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS, "timer", "skmem", "users", "uid"})

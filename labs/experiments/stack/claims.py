@@ -1,0 +1,81 @@
+"""The judging functions of article 2: only ratios of latencies of one machine are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from labs.experiments.stack.results import knobs
+from labs.read.claims.evidence import Evidence
+from labs.read.claims.judge import Judge, not_judged
+from labs.read.claims.ledger import Claim
+from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
+from labs.read.display.format import in_digits
+from labs.read.stats.repetitions import FEWEST, Interval
+
+MEDIAN = "p50_us"
+FEW = f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbs"
+
+
+def ratio(claim: Claim, seen: Evidence) -> Finding:
+    """The ratio of the first condition to the second, with its interval.
+
+    It holds if the interval reaches into the tolerance. `setting` is one that must have an effect
+    on the machine. Medians of the runs are compared, the article has means.
+    """
+    over, under = claim.conditions
+    ignored = _ignored(claim, seen)
+    if ignored:
+        return not_judged(ignored)
+    column = str(claim.arguments.get("column", MEDIAN))
+    known = seen.ratio(over, under, column)
+    if known is None:
+        return not_judged(FEW)
+    factor = known.middle / claim.figure
+    low, high = (claim.figure * (1 + side * claim.allowed) for side in (-1, 1))
+    reason = f"{_words(known)}; {in_digits(low)} to {in_digits(high)} allowed"
+    if known.low <= high and known.high >= low:
+        return Finding(verdict=HOLDS, measured=known.middle, reason=reason)
+    opposite = (known.high < 1 < claim.figure) or (claim.figure < 1 < known.low)
+    if opposite:
+        return Finding(verdict=WRONG, measured=known.middle, reason=reason)
+    return Finding(verdict=DIFFERS, factor=factor, measured=known.middle, reason=reason)
+
+
+def _ignored(claim: Claim, seen: Evidence) -> str:
+    """Why the setting that the claim is about has no effect on this machine; empty if it has."""
+    wanted = claim.arguments.get("setting")
+    for one in knobs(seen.run(claim.conditions[0])):
+        if one.factor == wanted and not one.effective:
+            return f"not possible on this machine: {one.factor} {one.requested} ({one.because})"
+    return ""
+
+
+def _words(known: Interval) -> str:
+    return (
+        f"the ratio of medians is {known.middle:.3g} (95 % bootstrap interval {known.low:.3g} to "
+        f"{known.high:.3g})"
+    )
+
+
+def hooks(claim: Claim, seen: Evidence) -> Finding:
+    """The cost of base chains without rules, beside that of rules."""
+    idle, base = claim.conditions
+    known = seen.ratio(idle, base, MEDIAN)
+    if known is None:
+        return not_judged(FEW)
+    further = {name: seen.ratio(name, base, MEDIAN) for name in claim.arguments["further"]}
+    measured = {"no rules": known.middle}
+    measured |= {name: one.middle for name, one in further.items() if one}
+    beside = "".join(f"; {name}: {_words(one)}" for name, one in further.items() if one)
+    reason = f"base chains without rules: {_words(known)}{beside}"
+    if known.low <= 1 <= known.high:
+        return not_judged(f"the interval includes 1, so these runs cannot decide. {reason}")
+    return Finding(verdict=HOLDS if known.low > 1 else WRONG, measured=measured, reason=reason)
+
+
+def known_before(claim: Claim, seen: Evidence) -> Finding:
+    """A claim about how to measure: what is known of the machine of these runs."""
+    return not_judged("this is advice; it is followed by recording these settings with each run")
+
+
+JUDGES: Mapping[str, Judge] = {"ratio": ratio, "hooks": hooks, "known_before": known_before}

@@ -1,0 +1,137 @@
+"""The conditions of the lab `stack`, computed from its parameters."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+
+from labs.drive.condition import Condition, Group, as_settings, read_settings
+from labs.drive.testbed.link import Link
+from labs.errors import Missing
+from labs.experiments.stack.parameters import Stack
+from labs.experiments.stack.settings import (
+    BLOCKING_MS,
+    CONNTRACK,
+    EPOLL,
+    FREE,
+    GRO,
+    IDLE,
+    NGINX,
+    NONE,
+    OFF,
+    SAME,
+    VEGETA,
+    Settings,
+)
+
+FACTORIAL = Group("factorial", "Polling or blocking, connections, and rules: every combination")
+WAITING = Group("waiting", "Ways of waiting")
+RULES = Group("rules", "netfilter")
+QUEUES = Group("queues", "Threads and queues")
+PLACES = Group("places", "CPUs of server and load")
+DEVICE = Group("device", "The network device")
+SERVERS = Group("servers", "Another server")
+LOOPS = Group("loops", "Closed loop and open loop")
+GROUPS = (FACTORIAL, WAITING, RULES, QUEUES, PLACES, DEVICE, SERVERS, LOOPS)
+
+PORT = 8080
+SECOND_US = 1_000_000
+MANY_RULES = 100
+RX_USECS = 100
+BUSY_POLL_US = 50
+SHARES_PCT = (20, 50, 80, 95, 120)
+"""The rates of the open loop, in per cent of what one thread can serve."""
+LOOP_CONNECTIONS = 16
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+OPEN_LOOP = (
+    "vegeta, the load of the open loop, is not installed, and Debian has no package of it. As "
+    "root, with Go 1.22 or later: GOBIN=/usr/bin go install github.com/tsenart/vegeta/v12@v12.12.0"
+)
+FULL_ONLY = (
+    *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-many", "gro-many"),
+    *("unpinned-c1", "offloads-off-c1"),
+    *("blocking-unpinned-c1", "nginx-c1", "blocking-unpinned-many", "nginx-many"),
+    *(f"rx-usecs-{RX_USECS}-many", "open-20", "open-95"),
+)
+
+
+def conditions(p: Stack) -> tuple[Condition, ...]:
+    """The conditions that the parameters select: those of `only`, or those of the size.
+
+    Without vegeta, size small has no open loop.
+    """
+    every = {name: (group, settings) for group, name, settings in _every(p)}
+    if p.only or p.size == "full":
+        chosen = p.chosen(tuple(every))
+    else:
+        loops = p.testbed == "recorded" or has_vegeta()
+        chosen = tuple(
+            name
+            for name, (group, _) in every.items()
+            if name not in FULL_ONLY and (loops or group != LOOPS)
+        )
+    return tuple(
+        Condition(name, Link(port=PORT), {}, as_settings(settings), group.name)
+        for name, (group, settings) in every.items()
+        if name in chosen
+    )
+
+
+def has_vegeta() -> bool:
+    """Whether the load of the open loop is installed."""
+    return shutil.which(VEGETA, path=SYSTEM_PATH) is not None
+
+
+def _every(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
+    base = Settings(duration_s=p.duration_s)
+    many = replace(base, connections=p.connections)
+    yield from _factorial(base, p.connections)
+    yield WAITING, "busy-poll-c1", replace(base, busy_poll_us=BUSY_POLL_US, offloads=GRO)
+    yield WAITING, "polling-c10", replace(base, connections=10)
+    for rules in (IDLE, "10", CONNTRACK):
+        yield RULES, f"rules-{rules}-c1", replace(base, rules=rules)
+    for name, one in (("c1", base), ("many", many)):
+        yield QUEUES, f"threads-2-{name}", replace(one, threads=2)
+        yield QUEUES, f"queues-2-{name}", replace(one, threads=2, queues=2, offloads=GRO)
+    yield PLACES, "same-cpu-c1", replace(base, pinning=SAME)
+    yield PLACES, "unpinned-c1", replace(base, pinning=FREE)
+    yield DEVICE, "gro-c1", replace(base, offloads=GRO)
+    yield DEVICE, "gro-many", replace(many, offloads=GRO)
+    yield DEVICE, "offloads-off-c1", replace(base, offloads=OFF)
+    yield DEVICE, f"rx-usecs-{RX_USECS}-c1", replace(base, rx_usecs=RX_USECS)
+    yield DEVICE, f"rx-usecs-{RX_USECS}-many", replace(many, rx_usecs=RX_USECS)
+    for name, one in (("c1", base), ("many", many)):
+        free = replace(one, timeout_ms=BLOCKING_MS, pinning=FREE)
+        yield SERVERS, f"blocking-unpinned-{name}", free
+        yield SERVERS, f"nginx-{name}", replace(free, server=NGINX)
+    yield from _loops(replace(base, timeout_ms=BLOCKING_MS, load=VEGETA), p.work_us)
+
+
+def _factorial(base: Settings, many: int) -> Iterator[tuple[Group, str, Settings]]:
+    """Three factors of two levels each: eight conditions."""
+    for rules in (NONE, str(MANY_RULES)):
+        for name, connections in (("c1", 1), ("many", many)):
+            for waiting, timeout_ms in (("polling", 0), ("blocking", BLOCKING_MS)):
+                ruled = f"-rules-{rules}" if rules != NONE else ""
+                one = replace(base, connections=connections, timeout_ms=timeout_ms, rules=rules)
+                yield FACTORIAL, f"{waiting}{ruled}-{name}", one
+
+
+def _loops(base: Settings, work_us: int) -> Iterator[tuple[Group, str, Settings]]:
+    """One load generator with and without a rate; a request takes `work_us` of CPU time."""
+    busy = replace(base, work_us=work_us, connections=LOOP_CONNECTIONS)
+    yield LOOPS, "closed", busy
+    for share in SHARES_PCT:
+        rate = round(share / 100 * SECOND_US / work_us)
+        yield LOOPS, f"open-{share}", replace(busy, rate_per_s=rate)
+
+
+def tools(condition: Condition) -> tuple[str, ...]:
+    """The programs that a condition starts; Missing for the one that no package manager has."""
+    settings = read_settings(Settings, condition.settings)
+    if settings.load == VEGETA and not has_vegeta():
+        raise Missing(OPEN_LOOP)
+    server = "gcc" if settings.server == EPOLL else "nginx"
+    rules = ("nft",) if settings.rules != NONE else ()
+    return (server, settings.load, "taskset", "ethtool", *rules)

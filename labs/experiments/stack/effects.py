@@ -1,0 +1,150 @@
+"""What each setting does to the latency: ratios of medians with bootstrap intervals.
+
+Each condition is compared with the one that differs from it in one setting (queues and threads, as
+in the article, in two). Settings that act together are visible in the factorial plan, whose
+interactions are ratios of such ratios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from labs.experiments.stack.results import knobs
+from labs.read.stats.repetitions import Interval, Repeated, of_ratio
+
+KNOBS = {
+    "blocking": "waiting",
+    "busy polling": "busy_poll_us",
+    "coalescing": "rx_usecs",
+    "queues and threads": "queues",
+}
+"""The settings that factors change, where the names differ."""
+
+# The factor, the condition, and the one that it is compared with.
+COMPARED = (
+    ("blocking", "blocking-c1", "polling-c1"),
+    ("blocking", "blocking-many", "polling-many"),
+    ("connections", "polling-many", "polling-c1"),
+    ("connections", "blocking-many", "blocking-c1"),
+    ("rules", "rules-idle-c1", "polling-c1"),
+    ("rules", "rules-10-c1", "polling-c1"),
+    ("rules", "polling-rules-100-c1", "polling-c1"),
+    ("rules", "polling-rules-100-many", "polling-many"),
+    ("rules", "rules-conntrack-c1", "polling-c1"),
+    ("busy polling", "busy-poll-c1", "gro-c1"),
+    ("threads", "threads-2-c1", "polling-c1"),
+    ("threads", "threads-2-many", "polling-many"),
+    ("queues and threads", "queues-2-c1", "gro-c1"),
+    ("queues and threads", "queues-2-many", "gro-many"),
+    ("pinning", "same-cpu-c1", "polling-c1"),
+    ("pinning", "unpinned-c1", "polling-c1"),
+    ("offloads", "gro-c1", "polling-c1"),
+    ("offloads", "offloads-off-c1", "polling-c1"),
+    ("coalescing", "rx-usecs-100-c1", "polling-c1"),
+    ("server", "nginx-c1", "blocking-unpinned-c1"),
+    ("server", "nginx-many", "blocking-unpinned-many"),
+)
+# The four conditions of two factors: neither, the first, the second, both.
+INTERACTIONS = {
+    "blocking and connections": ("polling-c1", "blocking-c1", "polling-many", "blocking-many"),
+    "blocking and rules": (
+        *("polling-c1", "blocking-c1", "polling-rules-100-c1", "blocking-rules-100-c1"),
+    ),
+    "connections and rules": (
+        *("polling-c1", "polling-many", "polling-rules-100-c1", "polling-rules-100-many"),
+    ),
+}
+LATENCIES = ("p50_us", "p99_us")
+COLUMNS = (*LATENCIES, "requests_s")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The ratio of a condition's figures to those of another one; None without an interval.
+
+    `effective` is False if the setting that the condition changes has no effect on this machine;
+    `because` says why.
+    """
+
+    factor: str
+    condition: str
+    against: str
+    effective: bool
+    because: str
+    ratios: Mapping[str, Interval | None]
+
+    def as_json(self) -> dict[str, Any]:
+        """The effect as plain data."""
+        return {
+            "factor": self.factor,
+            "condition": self.condition,
+            "against": self.against,
+            "effective": self.effective,
+            "because": self.because,
+            **{
+                name: known and {"ratio": known.middle, "low": known.low, "high": known.high}
+                for name, known in self.ratios.items()
+            },
+        }
+
+
+def effects(repeated: Iterable[Repeated]) -> tuple[Effect, ...]:
+    """The effects that the conditions of a study show, in the order of COMPARED."""
+    by_name = {one.condition: one for one in repeated}
+    return tuple(
+        _effect(factor, by_name[name], by_name[against])
+        for factor, name, against in COMPARED
+        if name in by_name and against in by_name
+    )
+
+
+def _effect(factor: str, one: Repeated, against: Repeated) -> Effect:
+    ratios = {name: of_ratio(one.column(name), against.column(name)) for name in COLUMNS}
+    knob = KNOBS.get(factor, factor)
+    found = [each for run in one.runs for each in knobs(run) if each.factor == knob]
+    because = next((each.because for each in found if not each.effective), "")
+    return Effect(factor, one.condition, against.condition, not because, because, ratios)
+
+
+def interactions(repeated: Iterable[Repeated]) -> dict[str, float]:
+    """The effect of a factor on the median with the other one, over the same without it: 1 if they
+    do not act together."""
+    by_name = {one.condition: one for one in repeated}
+    found = {}
+    for name, four in INTERACTIONS.items():
+        if all(condition in by_name for condition in four):
+            medians = [by_name[condition].interval for condition in four]
+            if all(medians):
+                neither, first, second, both = (one.middle for one in medians if one)
+                found[name] = (both / second) / (first / neither)
+    return found
+
+
+def settings_read_back(repeated: Iterable[Repeated]) -> Iterator[dict[str, Any]]:
+    """One row per setting of a condition: requested, found, and whether it has an effect."""
+    for one in repeated:
+        for found in knobs(one.middle):
+            yield {
+                "condition": one.condition,
+                "factor": found.factor,
+                "requested": found.requested,
+                "found": found.found,
+                "effective": found.effective,
+                "because": found.because,
+            }
+
+
+def in_words(one: Effect) -> str:
+    """An effect in one line."""
+    median = one.ratios["p50_us"]
+    told = _words(median) if median else "no interval: too few undisturbed runs"
+    tail = one.ratios["p99_us"]
+    beside = f"; 99th percentile: {_words(tail)}" if tail else ""
+    ignored = "" if one.effective else f" (no effect here: {one.because})"
+    return f"{one.factor}: {one.condition} over {one.against}: median {told}{beside}{ignored}"
+
+
+def _words(known: Interval) -> str:
+    return f"{known.middle:.3g} ({known.low:.3g} to {known.high:.3g})"

@@ -1,0 +1,50 @@
+"""The latencies of runs of the lab `stack` as HDR histograms, which repetitions can share.
+
+An HDR histogram keeps counts in buckets of a fixed relative width (here three digits), so the
+histograms of repetitions add up, and percentiles of the sum are those of all requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from hdrh.histogram import HdrHistogram
+
+from labs.drive.condition import read_settings
+from labs.experiments.stack.settings import WRK, Settings
+from labs.read.parse.http_loads import intended_us
+from labs.read.runs.raw_files import VEGETA
+from labs.read.runs.raw_files import WRK as WRK_REPORT
+from labs.read.runs.run import Run
+
+LEAST_US, MOST_US, DIGITS = 1, 3_600_000_000, 3
+OF_WRK, OF_VEGETA = "client/wrk.txt", "client/vegeta.csv"
+
+
+def settings_of(run: Run) -> Settings:
+    """The settings of a run's condition."""
+    return read_settings(Settings, run.condition_asked.settings)
+
+
+@cache
+def histogram(run: Run) -> HdrHistogram:
+    """Every latency of a run in microseconds: as sent in a closed loop, and from the intended
+    moment in an open loop."""
+    found = HdrHistogram(LEAST_US, MOST_US, DIGITS)
+    settings = settings_of(run)
+    if settings.load == WRK:
+        for value, count in run.read(OF_WRK, WRK_REPORT).latencies_us.items():
+            found.record_value(max(LEAST_US, value), count)
+    else:
+        for value in intended_us(run.read(OF_VEGETA, VEGETA), settings.rate_per_s):
+            found.record_value(max(LEAST_US, value))
+    return found
+
+
+def merged(runs: Iterable[Run]) -> HdrHistogram:
+    """The histogram of the requests of several runs together."""
+    total = HdrHistogram(LEAST_US, MOST_US, DIGITS)
+    for run in runs:
+        total.add(histogram(run))
+    return total

@@ -1,0 +1,39 @@
+"""A study of the lab `stack` in sentences, and its effects as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from labs.experiments.stack.conditions import OPEN_LOOP
+from labs.experiments.stack.effects import effects, in_words, interactions, settings_read_back
+
+if TYPE_CHECKING:
+    from labs.experiments.stack.parameters import Stack
+    from labs.read.runs.run import Run
+    from labs.read.stats.repetitions import Repeated
+
+NO_LOOPS = f"The open loop was left out. {OPEN_LOOP}."
+
+
+def compared(repeated: Sequence[Repeated]) -> dict[str, Any]:
+    """The effects of a study whose conditions were repeated: ratios of medians, interactions, and
+    every setting as read back. `remarks` says the same in lines."""
+    found, together = effects(repeated), interactions(repeated)
+    return {
+        "effects": [one.as_json() for one in found],
+        "interactions": together,
+        "settings": list(settings_read_back(repeated)),
+        "remarks": [
+            "effects on the latency: ratios of medians, with 95 % bootstrap intervals",
+            *(f"  {in_words(one)}" for one in found),
+            *(f"  together, {name}: {ratio:.3g}" for name, ratio in together.items()),
+        ],
+    }
+
+
+def findings(runs: Mapping[str, Run], parameters: Stack) -> dict[str, Any]:
+    """What is missing in a study without the open loop."""
+    looped = any(name.startswith(("open-", "closed")) for name in runs)
+    wanted = not parameters.only and parameters.testbed != "recorded"
+    return {"remarks": [] if looped or not wanted else [NO_LOOPS]}

@@ -1,0 +1,155 @@
+"""The results of a run of the lab `stack`: latency, throughput, and the work of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labs.drive.result_columns import Note, column
+from labs.experiments.stack.latencies import OF_VEGETA, OF_WRK, histogram, settings_of
+from labs.experiments.stack.settings import EPOLL, WRK, Settings
+from labs.read.claims.ledger import Article, read
+from labs.read.parse.server_report import ServerReport, Setting
+from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES, VEGETA
+from labs.read.runs.raw_files import WRK as WRK_REPORT
+
+if TYPE_CHECKING:
+    from labs.read.runs.raw_files import Reader
+    from labs.read.runs.run import Run
+
+NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING_NAPI_ID is 0)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """The figures of one run; None for those that it does not have."""
+
+    p50_us: float | None = column("median latency", unit="us", headline=True)
+    mean_us: float | None = column("mean latency", unit="us")
+    p99_us: float | None = column("99th percentile of the latency", unit="us")
+    p999_us: float | None = column("99.9th percentile", unit="us", hidden=True)
+    p9999_us: float | None = column("99.99th percentile", unit="us", hidden=True)
+    max_us: float | None = column("largest latency", unit="us", hidden=True)
+    requests_s: float | None = column("responses", unit="per s")
+    rate_s: int | None = column("requested rate (0: closed loop)", unit="per s", hidden=True)
+    requests: int | None = column("requests", hidden=True)
+    failed: int | None = column("requests that failed", hidden=True)
+    cpu_us: float | None = column("CPU time of the server per request", unit="us")
+    switches: float | None = column("context switches of the machine per request")
+    interrupts: float | None = column("interrupts of the machine per request")
+    received_softirqs: float | None = column("NET_RX softirqs per request")
+    polls: float | None = column("calls of epoll_wait per request", hidden=True)
+    serving: int | None = column("threads that answered requests", hidden=True)
+    connections: int | None = column("connections", hidden=True)
+    timeout_ms: int | None = column("timeout of epoll_wait (0: polling)", unit="ms", hidden=True)
+    effective: bool | None = column("whether every setting has an effect here", hidden=True)
+    notes: tuple[Note, ...] = field(default=())
+
+
+def results(run: Run) -> Results:
+    """The figures of one run, from its load generator, its server and the kernel's counters."""
+    settings, latencies = settings_of(run), histogram(run)
+    about = load_of(run, settings)
+    done = about["requests"]
+    found = knobs(run)
+    return Results(
+        p50_us=float(latencies.get_value_at_percentile(50)),
+        mean_us=float(latencies.get_mean_value()),
+        p99_us=float(latencies.get_value_at_percentile(99)),
+        p999_us=float(latencies.get_value_at_percentile(99.9)),
+        p9999_us=float(latencies.get_value_at_percentile(99.99)),
+        max_us=float(latencies.get_max_value()),
+        requests_s=1e6 * done / about["took_us"],
+        rate_s=settings.rate_per_s,
+        requests=done,
+        failed=about["failed"],
+        switches=grown(run, "stat", SWITCHES)["ctxt"] / done,
+        interrupts=sum(grown(run, "interrupts", INTERRUPTS).values()) / done,
+        received_softirqs=grown(run, "softirqs", SOFTIRQS)["NET_RX"] / done,
+        connections=settings.connections,
+        timeout_ms=settings.timeout_ms,
+        effective=all(one.effective for one in found),
+        notes=tuple(notes(run, settings, found, about["failed"])),
+        **of_the_server(server_of(run)),
+    )
+
+
+def of_the_server(said: ServerReport | None) -> dict[str, Any]:
+    """The CPU time and the calls of epoll_wait per request, and the threads that served."""
+    if said is None:
+        return {}
+    served = max(1, said.requests)
+    return {
+        "cpu_us": (said.user_us + said.system_us) / served,
+        "polls": sum(one.waits for one in said.threads) / served,
+        "serving": said.serving,
+    }
+
+
+def load_of(run: Run, settings: Settings) -> dict[str, Any]:
+    """The requests of a run, those that failed, and the time that they took."""
+    if settings.load == WRK:
+        said = run.read(OF_WRK, WRK_REPORT)
+        return {"requests": said.requests, "failed": said.failed, "took_us": said.duration_us}
+    hits = run.read(OF_VEGETA, VEGETA)
+    end_ns = max(one.began_ns + one.latency_ns for one in hits)
+    return {
+        "requests": len(hits),
+        "failed": sum(one.status != 200 for one in hits),
+        "took_us": (end_ns - hits[0].began_ns) / 1000,
+    }
+
+
+def server_of(run: Run) -> ServerReport | None:
+    """The report of the server in C; None with another server."""
+    if settings_of(run).server != EPOLL:
+        return None
+    return run.read("server/server.json", SERVER)
+
+
+def grown(run: Run, name: str, reader: Reader[Any]) -> dict[str, int]:
+    """How much counters of the kernel grew during the load."""
+    before, after = (run.read(f"server/{name}-{when}.txt", reader) for when in ("before", "after"))
+    return {key: after[key] - before.get(key, 0) for key in after}
+
+
+@cache
+def knobs(run: Run) -> tuple[Setting, ...]:
+    """The settings of a run as read back: from the machine, and from the server."""
+    found, settings, said = run.read("server/knobs.json", KNOBS), settings_of(run), server_of(run)
+    if said is None:
+        return found
+    waiting = "polling" if settings.timeout_ms == 0 else "blocking"
+    polled = any(one.empty_waits for one in said.threads)
+    own = [Setting("waiting", waiting, "polling" if polled else "blocking", True, "")]
+    if settings.threads > 1:
+        told = f"{len(said.threads)}, of which {said.serving} answered requests"
+        several = said.serving > 1 and settings.connections > 1
+        why = "" if several else "a connection is served by one thread"
+        own.append(Setting("threads", str(settings.threads), told, several, why))
+    if settings.busy_poll_us:
+        one = said.threads[0]
+        told = f"{one.busy_poll_us} (epoll: {one.epoll_busy_poll_us})"
+        why = "" if any(each.napi_id for each in said.threads) else NO_CONTEXT
+        own.append(Setting("busy_poll_us", str(settings.busy_poll_us), told, not why, why))
+    return (*found, *own)
+
+
+def notes(run: Run, settings: Settings, found: tuple[Setting, ...], failed: int) -> Iterator[Note]:
+    """Notes on a run: settings without effect, requests that failed."""
+    if not run.link.ok:
+        yield Note("link", "link not as asked")
+    for one in found:
+        if not one.effective:
+            yield Note("no_effect", f"{one.factor} {one.requested}: no effect here ({one.because})")
+    if failed:
+        yield Note("failed", f"{failed} requests failed")
+
+
+@cache
+def article() -> Article:
+    """The claims of article 2."""
+    return read(Path(__file__).with_name("article2.toml"))

@@ -1,0 +1,114 @@
+"""Conditions of the lab `stack`, and the settings that they change."""
+
+from __future__ import annotations
+
+import pytest
+
+from labs.drive.condition import read_settings
+from labs.errors import BadInput, Missing
+from labs.experiments.stack import conditions as module
+from labs.experiments.stack.conditions import GROUPS, conditions, tools
+from labs.experiments.stack.effects import COMPARED, INTERACTIONS
+from labs.experiments.stack.knobs import places, ruleset
+from labs.experiments.stack.parameters import Stack
+from labs.experiments.stack.settings import APART, CONNTRACK, FREE, IDLE, SAME, VEGETA, Settings
+
+FULL = {one.name: one for one in conditions(Stack(size="full"))}
+
+
+def settings(name: str) -> Settings:
+    return read_settings(Settings, FULL[name].settings)
+
+
+def changed(one: Settings, other: Settings) -> set[str]:
+    names = Settings.__dataclass_fields__
+    return {name for name in names if getattr(one, name) != getattr(other, name)}
+
+
+@pytest.mark.parametrize(("factor", "name", "against"), COMPARED)
+def test_compared_conditions_differ_in_one_setting(factor: str, name: str, against: str) -> None:
+    found = changed(settings(name), settings(against))
+    assert found == {"queues", "threads"} if factor == "queues and threads" else len(found) == 1
+
+
+@pytest.mark.parametrize("four", INTERACTIONS.values(), ids=INTERACTIONS)
+def test_interactions_are_of_two_settings(four: tuple[str, ...]) -> None:
+    neither, first, second, both = map(settings, four)
+    one, other = changed(neither, first), changed(neither, second)
+    assert len(one) == len(other) == 1 and one != other
+    assert changed(neither, both) == one | other
+
+
+def test_factorial_has_every_combination() -> None:
+    found = [
+        read_settings(Settings, one.settings) for one in FULL.values() if one.group == "factorial"
+    ]
+    levels = {(one.timeout_ms, one.connections, one.rules) for one in found}
+    assert levels == {(t, c, r) for t in (0, 1000) for c in (1, 100) for r in ("none", "100")}
+
+
+def test_conditions_of_size_small_without_vegeta_have_no_loops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_loops = {one.name for one in conditions(Stack()) if one.group != "loops"}
+    monkeypatch.setattr(module, "SYSTEM_PATH", "")
+    assert {one.name for one in conditions(Stack())} == with_loops
+    with pytest.raises(Missing, match="go install github") as error:
+        tools(FULL["closed"])
+    assert "\n" not in str(error.value)
+
+
+def test_conditions_of_size_small_have_every_group_but_servers() -> None:
+    small = {one.group for one in conditions(Stack(testbed="recorded"))}
+    assert small == {one.name for one in GROUPS} - {"servers"}
+
+
+def test_tools_are_those_that_a_condition_starts() -> None:
+    assert "nft" not in tools(FULL["polling-c1"]) and "nft" in tools(FULL["rules-idle-c1"])
+    assert tools(FULL["nginx-c1"])[:2] == ("nginx", "wrk")
+
+
+def test_rates_are_shares_of_what_a_thread_can_serve() -> None:
+    rates = {name: settings(name).rate_per_s for name in FULL if name.startswith("open-")}
+    assert rates == {  # 200 us per request: 5,000 per second
+        "open-20": 1000,
+        "open-50": 2500,
+        "open-80": 4000,
+        "open-95": 4750,
+        "open-120": 6000,
+    }
+    assert all(settings(name).load == VEGETA for name in rates)
+
+
+@pytest.mark.parametrize("testbed", ["virtual", "vagrant"])
+def test_parameters_refuse_a_testbed(testbed: str) -> None:
+    with pytest.raises(BadInput, match="allowed: namespaces, recorded"):
+        Stack(testbed=testbed)
+
+
+@pytest.mark.parametrize(
+    ("pinning", "threads", "cpus", "server", "load"),
+    [
+        (APART, 1, (0, 1), (0,), (1,)),
+        (APART, 2, (0, 1, 2, 3), (0, 1), (3,)),
+        (APART, 2, (0, 1), (0, 1), (1,)),
+        (APART, 1, (3,), (3,), (3,)),
+        (SAME, 1, (0, 1), (0,), (0,)),
+        (FREE, 1, (0, 1), (), ()),
+    ],
+)
+def test_places_of_server_and_load(
+    pinning: str,
+    threads: int,
+    cpus: tuple[int, ...],
+    server: tuple[int, ...],
+    load: tuple[int, ...],
+) -> None:
+    found = places(Settings(pinning=pinning, threads=threads), cpus)
+    assert (found.server, found.load) == (server, load)
+
+
+def test_ruleset_has_as_many_rules_as_requested() -> None:
+    found = [ruleset(rules).count("drop") for rules in (IDLE, "10", "100", CONNTRACK)]
+    assert found == [0, 10, 100, 0]
+    assert all(ruleset(rules).count("hook") == 4 for rules in (IDLE, "100", CONNTRACK))

@@ -1,0 +1,252 @@
+"""Results, effects, verdicts and figures of the lab `stack`, from real runs of a busy machine."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from plotly.graph_objects import Figure
+
+from labs.catalog import find
+from labs.experiments.stack import charts
+from labs.experiments.stack.claims import JUDGES
+from labs.experiments.stack.effects import effects, in_words, settings_read_back
+from labs.experiments.stack.latencies import histogram, merged, settings_of
+from labs.experiments.stack.narrative import compared
+from labs.experiments.stack.results import article, knobs, results
+from labs.read.claims.judge import verdicts
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG
+from labs.read.runs.archive import run_folders, unpacked
+from labs.read.runs.raw_files import VEGETA, WRK
+from labs.read.runs.run import Run, open_run
+from labs.read.stats.repetitions import Repeated
+from tests.real_runs import STUDIES, codes
+
+LAB = find("stack")
+
+
+@cache
+def runs() -> dict[str, Run]:
+    folder = unpacked(STUDIES / "stack.tar.xz")
+    return {run.condition: run for run in map(open_run, run_folders(folder))}
+
+
+def times(condition: str, count: int = 5) -> Repeated:
+    """A condition as if its run had been repeated, undisturbed, with the same result."""
+    some = (runs()[condition],) * count
+    value = results(some[0]).p50_us
+    assert value is not None
+    return Repeated(LAB, condition, "p50_us", some, some, (value,) * count)
+
+
+WRK_RUNS = ("polling-c1", "blocking-c1", "polling-many", "nginx-c1", "busy-poll-c1")
+
+
+@pytest.mark.parametrize("condition", WRK_RUNS)
+def test_histogram_has_the_percentiles_of_the_counts(condition: str) -> None:
+    """Three digits: an HDR histogram is within 0.1 % of the value at that rank."""
+    run = runs()[condition]
+    counts = run.read("client/wrk.txt", WRK).latencies_us
+    every = sorted(value for value, count in counts.items() for _ in range(count))
+    found = histogram(run)
+    assert found.get_total_count() == len(every)
+    for percent in (50, 90, 99, 99.9):
+        exact = every[max(0, -(-int(percent * len(every)) // 100) - 1)]
+        near = every[max(0, round(percent * len(every) / 100) - 1)]
+        value = found.get_value_at_percentile(percent)
+        assert min(exact, near) * 0.999 <= value <= max(exact, near) * 1.001
+    mean = sum(every) / len(every)
+    assert results(run).mean_us == pytest.approx(mean, rel=0.001)
+
+
+def test_merged_histogram_is_that_of_all_requests() -> None:
+    first, second = (runs()[name] for name in ("polling-c1", "polling-many"))
+    total = merged((first, second, second))
+    counts = [histogram(run).get_total_count() for run in (first, second)]
+    assert total.get_total_count() == counts[0] + 2 * counts[1]
+    assert total.get_max_value() == max(histogram(run).get_max_value() for run in (first, second))
+
+
+def test_results_of_an_open_loop_beyond_the_capacity() -> None:
+    """2 ms per request: 500 per second. 600 are intended in 1 s, so the last one waits at least
+    100 requests of 2 ms: 0.2 s."""
+    run = runs()["open-120"]
+    found = results(run)
+    assert found.rate_s == 600 and found.requests == 600 and found.failed == 0
+    assert found.requests_s is not None and found.requests_s <= 500
+    assert found.max_us is not None and found.max_us >= 200_000
+
+
+def test_results_of_an_open_loop_count_from_the_intended_moment() -> None:
+    run = runs()["open-120"]
+    sent = sorted(one.latency_ns // 1000 for one in run.read("client/vegeta.csv", VEGETA))
+    found = results(run)
+    assert found.p50_us is not None and found.p50_us >= 0.999 * sent[len(sent) // 2]
+
+
+def test_results_of_a_closed_loop_cannot_wait_longer_than_its_connections() -> None:
+    """16 connections, 2 ms each: none is sent before a response, so the median is near 32 ms, or
+    longer by what the machine did meanwhile."""
+    found, settings = results(runs()["closed"]), settings_of(runs()["closed"])
+    assert (settings.connections, settings.work_us) == (16, 2000)
+    assert found.p50_us is not None and found.p50_us >= 0.9 * 16 * 2000
+
+
+def test_results_show_what_the_server_did() -> None:
+    polling, blocking, nginx = (
+        results(runs()[name]) for name in ("polling-c1", "blocking-c1", "nginx-c1")
+    )
+    assert polling.polls is not None and blocking.polls is not None
+    assert polling.polls > 2 > blocking.polls >= 1
+    assert nginx.polls is None and nginx.cpu_us is None
+    assert polling.received_softirqs == pytest.approx(2, abs=0.1)  # a request, a response
+
+
+@pytest.mark.parametrize(
+    ("condition", "factor", "effective"),
+    [
+        ("polling-rules-100-c1", "rules", True),
+        ("rx-usecs-100-c1", "rx_usecs", False),
+        ("queues-2-c1", "queues", True),
+        ("queues-2-c1", "threads", False),
+        ("queues-2-c1", "pinning", False),
+        ("busy-poll-c1", "busy_poll_us", True),
+    ],
+)
+def test_knobs_say_what_has_an_effect(condition: str, factor: str, effective: bool) -> None:
+    run = runs()[condition]
+    (one,) = (each for each in knobs(run) if each.factor == factor)
+    assert one.effective is effective and bool(one.because) is not effective
+    if not all(each.effective for each in knobs(run)):
+        assert "no_effect" in codes(results(run)) and results(run).effective is False
+
+
+def study() -> tuple[Repeated, ...]:
+    return tuple(times(name) for name in runs())
+
+
+def test_effects_are_ratios_of_medians() -> None:
+    found = {one.condition: one for one in effects(study())}
+    for name, against in (("blocking-c1", "polling-c1"), ("polling-many", "polling-c1")):
+        over, under = (results(runs()[which]) for which in (name, against))
+        known = found[name].ratios["p50_us"]
+        assert known is not None and over.p50_us is not None and under.p50_us is not None
+        # Equal repetitions have an interval without a width.
+        assert known.low == known.high == known.middle == over.p50_us / under.p50_us
+    assert not found["rx-usecs-100-c1"].effective and found["polling-rules-100-c1"].effective
+    assert "Operation not supported" in in_words(found["rx-usecs-100-c1"])
+
+
+def test_effects_of_disturbed_runs_have_no_interval() -> None:
+    disturbed = [Repeated(LAB, name, "p50_us", (run,) * 5, (), ()) for name, run in runs().items()]
+    assert all(ratio is None for one in effects(disturbed) for ratio in one.ratios.values())
+
+
+def test_compared_as_json_names_every_setting() -> None:
+    said = compared(study())
+    assert {one["condition"] for one in said["settings"]} == set(runs())
+    assert all(type(one["effective"]) is bool for one in said["settings"])
+    assert len(list(settings_read_back(study()))) == len(said["settings"])
+
+
+def judged(count: int = 5) -> dict[str, Any]:
+    every = [run for run in runs().values() for _ in range(count)]
+    return {one.id: one for one in verdicts(LAB, runs().values(), every)}
+
+
+def test_verdicts_have_nine_entries_and_judge_no_absolute_time() -> None:
+    found = judged()
+    assert list(found) == [f"A2.{number}" for number in range(1, 10)]
+    assert found["A2.1"].verdict == HARDWARE and found["A2.1"].measured
+    assert all(
+        "ratio" in one.unit or one.verdict in (HARDWARE, NOT_JUDGED) for one in found.values()
+    )
+
+
+def test_verdicts_on_disturbed_runs_are_not_judged() -> None:
+    found = judged()
+    assert {found[name].verdict for name in ("A2.2", "A2.4", "A2.7")} == {NOT_JUDGED}
+    assert "not possible on this machine" in found["A2.2"].reason
+    assert "undisturbed" in found["A2.4"].reason and "undisturbed" in found["A2.7"].reason
+
+
+class Undisturbed:
+    """The runs as evidence in which the rule about disturbed runs does not apply, with a median
+    that is `factor` times that of the run in the condition `name`."""
+
+    def __init__(self, name: str, factor: float) -> None:
+        self.name, self.factor = name, factor
+
+    def run(self, name: str) -> Run:
+        return runs()[name]
+
+    def ratio(self, over: str, under: str, column: str) -> Any:
+        from labs.read.stats.repetitions import of_ratio
+
+        base = 100.0
+        high = [base * self.factor * (1 + step / 1000) for step in range(5)]
+        return of_ratio(high if over == self.name else [base] * 5, [base] * 5)
+
+
+@pytest.mark.parametrize(
+    ("claim", "factor", "verdict"),
+    [
+        ("A2.4", 10.0, HOLDS),  # the article's
+        ("A2.4", 14.9, HOLDS),  # within 50 %
+        ("A2.4", 16.0, DIFFERS),
+        ("A2.4", 0.9, WRONG),
+        ("A2.7", 1.37, HOLDS),
+        ("A2.7", 2.0, DIFFERS),
+        ("A2.9", 1.02, HOLDS),
+        ("A2.9", 0.9, WRONG),
+        ("A2.9", 1.0, NOT_JUDGED),
+        ("A2.2", 1.19, NOT_JUDGED),  # veth ignores the setting
+    ],
+)
+def test_judges_by_the_interval_of_a_ratio(claim: str, factor: float, verdict: str) -> None:
+    (one,) = (each for each in article().claims if each.id == claim)
+    assert one.judge is not None
+    found = JUDGES[one.judge](one, Undisturbed(one.conditions[0], factor))  # type: ignore[arg-type]
+    assert found.verdict == verdict
+
+
+FIGURES = {
+    "effects": lambda: charts.effects(study()),
+    "distribution": lambda: charts.distribution(study(), "polling-c1", "blocking-c1"),
+    "loops": lambda: charts.distribution(study(), "closed", "open-50", "open-120"),
+    "load": lambda: charts.load_and_latency(study()),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_have_a_text_and_a_table(name: str) -> None:
+    figure: Figure = FIGURES[name]()
+    meta = figure.layout.meta
+    assert meta["tell"] and meta["table"]["rows"] and "namespaces" in meta["caption"]
+    assert all(len(trace.x) for trace in figure.data)
+
+
+def test_figures_without_undisturbed_runs_say_so() -> None:
+    disturbed = [Repeated(LAB, name, "p50_us", (run,), (), ()) for name, run in runs().items()]
+    for figure in (
+        charts.effects(disturbed),
+        charts.distribution(disturbed, "polling-c1"),
+        charts.load_and_latency(disturbed),
+    ):
+        assert not figure.data and figure.layout.meta["tell"]
+
+
+def test_effects_draws_settings_without_effect_hollow() -> None:
+    figure = charts.effects(study())
+    names = [label.partition("<br>")[0] for label in figure.layout.yaxis.ticktext]
+    signs = dict(zip(names, figure.data[0].marker.symbol, strict=True))
+    assert signs["rx-usecs-100-c1"] == "circle-open" and signs["blocking-c1"] == "circle"
+
+
+def test_load_and_latency_puts_the_closed_loop_below_the_capacity() -> None:
+    """It cannot send more than the server answers; its open counterpart at 120 % can."""
+    figure = charts.load_and_latency(study())
+    by_name = {trace.name: trace for trace in figure.data}
+    assert max(by_name["open loop, median"].x) == 120
+    assert max(by_name["closed loop, median"].x) <= 100
