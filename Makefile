@@ -9,7 +9,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .PHONY: help ready lab student test box test-vm test-browser test-bare fuzz-capture fuzz-runs
-.PHONY: benchmark benchmark-capture figure host-variants kernel-reproducible lock clean
+.PHONY: benchmark benchmark-capture model figure host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -67,6 +67,9 @@ fuzz-capture: ready     ## read a million mutated captures; crashes are kept as 
 
 fuzz-runs: ready        ## read 200,000 mutated runs, studies and raw files; crashes are kept
 	$(BIN)/python -m tests.fuzz_runs
+
+model: ready            ## the model of a bulk transfer against the kernel, at 208 points
+	$(BIN)/python benchmarks/model.py
 
 figure: ready           ## draw the figures in docs/ again from recorded runs (needs chromium)
 	$(BIN)/python docs/draw.py

@@ -27,6 +27,7 @@ httping                 httping
 ab                      apache2-utils
 wrk                     wrk
 nft                     nftables
+iperf3                  iperf3
 tcpdump                 tcpdump
 ethtool                 ethtool
 gcc                     gcc

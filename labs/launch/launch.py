@@ -137,10 +137,10 @@ def make(
                     staging.folder,
                     on_line,
                 )
-        except RunFailed:
+        except RunFailed as error:
             check_room(staging.folder)
             _raise_failure(planned, staging.folder)
-            raise
+            raise RunFailed(f"{planned.lab.name} {planned.condition.name}: {error}") from error
         _raise_failure(planned, staging.folder)
         check(copied)
         _check_output(planned, staging.folder)

@@ -1,0 +1,377 @@
+"""The model of a bulk transfer, tested against the kernel at the stored points.
+
+    make model
+    python3 benchmarks/model.py [--set a|b] [--only 0..9] [--into RUNS] [--json] [--jobs N]
+
+Measures each point on the virtual testbed with iperf3 (the lab `sweeps`), predicts it with
+`labs.read.theory.bulk.transfer`, and prints the errors per kernel and per bound. Runs are kept, so
+a second call takes seconds. Next to them it writes `model-SET.json` (all points) and
+`model-SET.html` (the chart). Points that were not measured, or that the model cannot predict, are
+counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from statistics import median, quantiles
+
+if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.model_chart import errors
+from benchmarks.points import AUTOMATIC_BYTES, LARGE_WRITE_BYTES, SETS, Point, read
+from labs.catalog import find
+from labs.drive.condition import Condition
+from labs.drive.testbed.link import Link
+from labs.drive.units import KIB, MB, bytes_carried
+from labs.errors import BadInput, LabError, RunFailed
+from labs.experiments.sweeps.conditions import PORT, condition
+from labs.experiments.sweeps.settings import Settings
+from labs.launch.launch import run
+from labs.read.readings.arrivals import arrivals
+from labs.read.runs.run import Run
+from labs.read.theory.bulk import Flow, Transfer, transfer
+from labs.studies.progress import Bar
+
+INTO = "runs/model"
+TIMESTAMPS_BYTES = 12
+PATH_MSS_BYTES = 1448
+LIMIT_S = 3600.0
+SAMPLES = 100
+"""About the number of samples of the sockets per run; at most one per millisecond."""
+GOAL_MEDIAN_PCT, GOAL_WORST_PCT, GOAL_SILENT_PCT = 2.0, 5.0, 5.0
+WORST_SHOWN = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """One point: as measured, as predicted, and the errors in percent of what was measured.
+
+    `steady_error_pct` is that of the goodput in the last third, `time_error_pct` that of the time
+    for the whole transfer. They are None if the point was not measured or not predicted; `reason`
+    says why.
+    """
+
+    point: Point
+    run: str | None
+    measured_goodput_bytes_s: float | None
+    measured_steady_bytes_s: float | None
+    measured_s: float | None
+    predicted_goodput_bytes_s: float | None
+    predicted_steady_bytes_s: float | None
+    predicted_s: float | None
+    steady_error_pct: float | None
+    time_error_pct: float | None
+    bound: str
+    link_ok: bool | None
+    reason: str
+
+    @property
+    def error_pct(self) -> float | None:
+        """The larger of the two errors, without its sign."""
+        if self.steady_error_pct is None or self.time_error_pct is None:
+            return None
+        return max(abs(self.steady_error_pct), abs(self.time_error_pct))
+
+
+def condition_of(point: Point) -> Condition:
+    """The condition of the lab `sweeps` that measures a point."""
+    link = Link(
+        rate_mbit=point.rate_mbit,
+        delay_ms=point.rtt_ms,
+        queue_packets=point.queue_packets,
+        port=PORT,
+    )
+    mss_bytes = 0 if point.mss_bytes == PATH_MSS_BYTES else point.mss_bytes + TIMESTAMPS_BYTES
+    buffers = [2 * kib * KIB or AUTOMATIC_BYTES for kib in (point.sndbuf_kib, point.rcvbuf_kib)]
+    round_trip_bytes = min(bytes_carried(point.rate_mbit, point.rtt_ms), *buffers)
+    least_ms = point.rtt_ms * point.transfer_bytes / round_trip_bytes
+    settings = Settings(
+        write_bytes=point.write_bytes,
+        mss_bytes=mss_bytes,
+        transfer_bytes=point.transfer_bytes,
+        sndbuf_kib=point.sndbuf_kib,
+        rcvbuf_kib=point.rcvbuf_kib,
+        limit_s=LIMIT_S,
+        sample_ms=max(1, round(least_ms / SAMPLES)),
+    )
+    return condition(point.name, link, settings)
+
+
+def flow_of(point: Point) -> Flow:
+    """The same point as the model takes it."""
+
+    def granted(kib: int) -> int | None:
+        return 2 * kib * KIB or None
+
+    return Flow(
+        rate_mbit=point.rate_mbit,
+        rtt_ms=point.rtt_ms,
+        kernel=point.kernel,
+        mss_bytes=point.mss_bytes,
+        sndbuf_bytes=granted(point.sndbuf_kib),
+        rcvbuf_bytes=granted(point.rcvbuf_kib),
+        write_bytes=point.write_bytes,
+    )
+
+
+def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, Run | str]:
+    """The run of each point by name, or why there is none."""
+    found: dict[str, Run | str] = {}
+    ordered = sorted(points, key=lambda point: point.kernel)
+    with Bar("model", [point.name for point in points]) as bar:
+        for kernel, of_kernel in groupby(ordered, lambda point: point.kernel):
+            left = list(of_kernel)
+            while left:
+                try:
+                    runs = perform(
+                        [condition_of(one) for one in left], kernel, into, jobs, bar.tell
+                    )
+                    found |= {one.condition: one for one in runs}
+                    break
+                except RunFailed as error:
+                    failed = named(str(error), left)
+                    if failed is None:
+                        raise
+                    found[failed.name] = str(error)
+                    left.remove(failed)
+    return found
+
+
+def perform(
+    conditions: Sequence[Condition],
+    kernel: str,
+    into: str,
+    jobs: int | None,
+    tell: Callable[[str, str], None],
+) -> tuple[Run, ...]:
+    """The runs of these conditions on one kernel; existing ones are reused."""
+    sweeps = find("sweeps")
+    lab = replace(sweeps, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
+    return run(lab, sweeps.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
+
+
+def named(message: str, points: Iterable[Point]) -> Point | None:
+    """The point that the message of a failed run names."""
+    words = set(re.findall(r"[ab]-\d{3}", message))
+    return next((point for point in points if point.name in words), None)
+
+
+def compare(point: Point, measured: Run | str) -> Compared:
+    """Compare the measurement of a point with its prediction."""
+    predicted: Transfer | None = None
+    try:
+        predicted = transfer(flow_of(point), point.transfer_bytes)
+        reason = predicted.cannot_say
+    except LabError as error:
+        reason = str(error)
+    if isinstance(measured, str):
+        return _compared(point, None, predicted, measured)
+    return _compared(point, measured, predicted, reason)
+
+
+def _compared(point: Point, run: Run | None, predicted: Transfer | None, reason: str) -> Compared:
+    seen = arrivals(run) if run else None
+    said = predicted if predicted and not predicted.cannot_say else None
+    measured_s = seen.took_s if seen else None
+    steady = seen.steady_bytes_s if seen else None
+    goodput = seen.goodput_bytes_s if seen else None
+    predicted_s = said.took_s if said else None
+    return Compared(
+        point=point,
+        run=run.name if run else None,
+        measured_goodput_bytes_s=goodput,
+        measured_steady_bytes_s=steady,
+        measured_s=measured_s,
+        predicted_goodput_bytes_s=said.goodput_bytes_s if said else None,
+        predicted_steady_bytes_s=said.steady_bytes_s if said else None,
+        predicted_s=predicted_s,
+        steady_error_pct=error_pct(said.steady_bytes_s if said else None, steady),
+        # The time for N bytes is N by goodput.
+        time_error_pct=error_pct(goodput, said.goodput_bytes_s if said else None),
+        bound=predicted.bound if predicted else "",
+        link_ok=run.link.ok if run else None,
+        reason=reason,
+    )
+
+
+def error_pct(predicted: float | None, measured: float | None) -> float | None:
+    """How far a prediction differs, in percent of what was measured."""
+    if predicted is None or not measured:
+        return None
+    return 100 * (predicted - measured) / measured
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The errors of some points: how many were predicted of how many, and their distribution."""
+
+    group: str
+    points: int
+    predicted: int
+    median_pct: float | None
+    p95_pct: float | None
+    worst_pct: float | None
+
+    @property
+    def silent_pct(self) -> float:
+        """The share of points without a prediction."""
+        return 100 * (self.points - self.predicted) / self.points
+
+
+def summary(group: str, compared: Sequence[Compared]) -> Summary:
+    """The errors of these points; of each, the larger one counts."""
+    errors = sorted(one.error_pct for one in compared if one.error_pct is not None)
+    if not errors:
+        return Summary(group, len(compared), 0, None, None, None)
+    p95 = quantiles(errors, n=20, method="inclusive")[-1] if len(errors) > 1 else errors[0]
+    return Summary(group, len(compared), len(errors), median(errors), p95, errors[-1])
+
+
+def summaries(compared: Sequence[Compared]) -> list[Summary]:
+    """The errors of all points, per kernel, per bound, per size of a write and per MSS."""
+    made = [summary("all points", compared)]
+    for by in (
+        lambda one: f"Linux {one.point.kernel}",
+        lambda one: f"bound: {one.bound or 'cannot say'}",
+        lambda one: f"writes: {pattern(one.point)}",
+        lambda one: f"MSS {one.point.mss_bytes}",
+    ):
+        ordered = sorted(compared, key=by)
+        made += [summary(group, list(some)) for group, some in groupby(ordered, by)]
+    return made
+
+
+def pattern(point: Point) -> str:
+    """The size of a write in words."""
+    if point.write_bytes == LARGE_WRITE_BYTES:
+        return "128 KiB"
+    return "odd sizes" if point.write_bytes % point.mss_bytes else "whole segments"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as text, columns aligned; the first column to the left."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def as_text(compared: Sequence[Compared]) -> str:
+    """The summaries, the goal, and the points that are furthest off."""
+    head = ("Error of", "Points", "Predicted", "Median (%)", "95 % (%)", "Worst (%)", "Silent (%)")
+    rows = [
+        (
+            one.group,
+            str(one.points),
+            str(one.predicted),
+            *(percent(value) for value in (one.median_pct, one.p95_pct, one.worst_pct)),
+            percent(one.silent_pct),
+        )
+        for one in summaries(compared)
+    ]
+    goal = (
+        f"Goal: median at most {GOAL_MEDIAN_PCT:g} %, worst at most {GOAL_WORST_PCT:g} %, "
+        f"silent at most {GOAL_SILENT_PCT:g} %."
+    )
+    return "\n\n".join([table([head, *rows]), goal, furthest(compared), silent(compared)]).rstrip()
+
+
+def furthest(compared: Sequence[Compared]) -> str:
+    """The points with the largest errors."""
+    head = (
+        *("Point", "Kernel", "Mbit/s", "RTT (ms)", "MSS", "sndbuf", "rcvbuf", "Write"),
+        *("Steady (MB/s)", "Error (%)", "Time (s)", "Error (%)", "Bound"),
+    )
+    known = [one for one in compared if one.error_pct is not None]
+    worst = sorted(known, key=lambda one: one.error_pct or 0, reverse=True)[:WORST_SHOWN]
+    rows = [
+        (
+            *(one.point.name, one.point.kernel, f"{one.point.rate_mbit:g}"),
+            *(f"{one.point.rtt_ms:g}", str(one.point.mss_bytes)),
+            *(size(one.point.sndbuf_kib), size(one.point.rcvbuf_kib), str(one.point.write_bytes)),
+            *(f"{(one.measured_steady_bytes_s or 0) / MB:.3f}", signed(one.steady_error_pct)),
+            *(f"{one.measured_s or 0:.3f}", signed(one.time_error_pct), one.bound),
+        )
+        for one in worst
+    ]
+    return table([head, *rows]) if rows else ""
+
+
+def size(requested_kib: int) -> str:
+    """A buffer as granted."""
+    return f"{2 * requested_kib} KiB" if requested_kib else "automatic"
+
+
+def signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.2f}"
+
+
+def silent(compared: Sequence[Compared]) -> str:
+    """The points without a prediction or a measurement, and why."""
+    rows = [f"{one.point.name}: {one.reason}" for one in compared if one.error_pct is None]
+    return "\n".join(rows)
+
+
+def chosen(points: Sequence[Point], only: str) -> list[Point]:
+    """The points that `only` names by their numbers: 7, 0..9, or several with commas."""
+    if not only:
+        return list(points)
+    numbers: set[int] = set()
+    for part in only.split(","):
+        found = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
+        if found is None:
+            raise BadInput(f"--only {only} cannot be read. Allowed: numbers such as 7 or 0..9")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not first <= last < len(points):
+            raise BadInput(f"--only {part} is out of range. Allowed: 0 to {len(points) - 1}")
+        numbers |= set(range(first, last + 1))
+    return [points[number] for number in sorted(numbers)]
+
+
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make model", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--set", choices=tuple(SETS), default="a", help="the set of points")
+    parser.add_argument("--only", default="", metavar="N..M", help="only these points")
+    parser.add_argument("--into", default=INTO, metavar="RUNS", help=f"keeps the runs ({INTO})")
+    parser.add_argument("--jobs", type=int, metavar="N", help="concurrent runs")
+    parser.add_argument("--json", action="store_true", help="print every point as JSON")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, compare, print, and write the files."""
+    args = arguments(words)
+    try:
+        points = chosen(read(args.set), args.only)
+        measured = measure(points, args.into, args.jobs)
+    except LabError as error:
+        print(f"model: {error}", file=sys.stderr)
+        return error.exit_code
+    compared = [compare(point, measured[point.name]) for point in points]
+    listed = json.dumps([asdict(one) for one in compared], indent=1)
+    (Path(args.into) / f"model-{args.set}.json").write_text(listed + "\n")
+    chart = errors(compared, args.set, GOAL_WORST_PCT)
+    chart.write_html(Path(args.into) / f"model-{args.set}.html")
+    print(listed if args.json else as_text(compared))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""The chart of the model's errors: one panel per figure, one mark per point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import copysign, log10
+from typing import TYPE_CHECKING
+
+import pandas
+from plotly.graph_objects import Scatter
+from plotly.subplots import make_subplots
+
+from labs.drive.units import MB
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    dressed,
+    log_ticks,
+    log_title,
+    nothing,
+)
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from benchmarks.model import Compared
+
+TITLE = "Error of the predicted transfer"
+COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK, GREY)
+SIGNS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star", "triangle-down")
+PANELS = {"Steady goodput": "steady_error_pct", "Time for all bytes": "time_error_pct"}
+HEIGHT_PX = 640
+LINEAR_PCT = 1.0
+"""Errors are drawn to scale up to here, and beyond by their logarithm."""
+
+
+def errors(compared: Sequence[Compared], set_name: str, goal_worst_pct: float) -> Figure:
+    """The errors of all predicted points against their measured steady goodput.
+
+    Colour and sign are the bound. The vertical axis is linear up to 1 % and logarithmic beyond.
+    """
+    known = [one for one in compared if one.error_pct is not None]
+    if not known:
+        return nothing(TITLE, "no point has both a measurement and a prediction")
+    figure = make_subplots(
+        rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09, subplot_titles=list(PANELS)
+    )
+    bounds = sorted({one.bound for one in known})
+    for row, column in enumerate(PANELS.values(), start=1):
+        for place, bound in enumerate(bounds):
+            some = [one for one in known if one.bound == bound]
+            figure.add_trace(
+                Scatter(
+                    x=[(one.measured_steady_bytes_s or 0) / MB for one in some],
+                    y=[bent(getattr(one, column)) for one in some],
+                    mode="markers",
+                    name=bound,
+                    legendgroup=bound,
+                    showlegend=row == 1,
+                    marker={"color": COLOURS[place], "symbol": SIGNS[place], "size": 7},
+                    text=[words(one, getattr(one, column)) for one in some],
+                    hoverinfo="text",
+                ),
+                row=row,
+                col=1,
+            )
+        for edge in (-goal_worst_pct, goal_worst_pct):
+            figure.add_hline(y=bent(edge), line={"color": GREY, "dash": "dot"}, row=row, col=1)
+    return laid_out(figure, known, len(compared), set_name, goal_worst_pct)
+
+
+def bent(error_pct: float) -> float:
+    """An error on the vertical axis."""
+    size = abs(error_pct)
+    return copysign(size if size <= LINEAR_PCT else LINEAR_PCT + log10(size), error_pct)
+
+
+def words(one: Compared, error_pct: float) -> str:
+    """What a mark says of its point."""
+    point = one.point
+    return (
+        f"{point.name}: {error_pct:+.2f} %<br>{point.rate_mbit:g} Mbit/s, {point.rtt_ms:g} ms, "
+        f"Linux {point.kernel}, MSS {point.mss_bytes}<br>sndbuf {2 * point.sndbuf_kib} KiB, rcvbuf "
+        f"{2 * point.rcvbuf_kib} KiB (0: automatic), writes of {point.write_bytes} bytes"
+    )
+
+
+def laid_out(
+    figure: Figure, known: Sequence[Compared], points: int, set_name: str, goal_worst_pct: float
+) -> Figure:
+    """Axes, caption and the table behind the figure."""
+    steady = [(one.measured_steady_bytes_s or 0) / MB for one in known]
+    ticks = log_ticks(min(steady), max(steady))
+    marks = [-100.0, -10.0, -goal_worst_pct, -1.0, 0.0, 1.0, goal_worst_pct, 10.0, 100.0]
+    largest = max(one.error_pct or 0 for one in known)
+    marks = [mark for mark in marks if abs(mark) <= max(10.0, 2 * largest)]
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
+    figure.update_xaxes(title_text=log_title("Measured steady goodput (MB/s)"), row=2, col=1)
+    figure.update_yaxes(
+        tickvals=[bent(mark) for mark in marks],
+        ticktext=[f"{mark:+g} %" if mark else "0" for mark in marks],
+    )
+    table = pandas.DataFrame(
+        {
+            "point": [one.point.name for one in known],
+            "kernel": [one.point.kernel for one in known],
+            "bound": [one.bound for one in known],
+            "steady_error_pct": [one.steady_error_pct for one in known],
+            "time_error_pct": [one.time_error_pct for one in known],
+        }
+    )
+    dressed(
+        figure,
+        title=TITLE,
+        caption=(
+            f"set {set_name}: {len(known)} of {points} points predicted; dotted: the goal, "
+            f"{goal_worst_pct:g} %. The vertical axis is linear up to 1 %, logarithmic beyond"
+        ),
+        height=HEIGHT_PX,
+        tell=f"The error of {len(known)} predicted transfers, by what limits them.",
+        table=table,
+    )
+    return figure.update_layout(legend={"orientation": "h", "y": 1.1, "x": 0}, margin_t=130)

@@ -1,0 +1,205 @@
+"""The points at which the model of a bulk transfer is tested: two fixed sets, a seed each.
+
+    python3 benchmarks/points.py --check      # the files are those of this program
+    python3 benchmarks/points.py --write
+
+A point is a link, a kernel, two socket buffers, a segment size and a size of a write. The points
+are those of a Sobol sequence, which covers the space more evenly than random points do, with a
+random digital shift per dimension. They are generated once and stored (`points-a.csv`,
+`points-b.csv`). Set b is measured only after the model is finished.
+
+Source of the direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
+two-dimensional projections, SIAM J. Sci. Comput. 30, 2008 (new-joe-kuo-6.21201).
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from math import exp, log
+from pathlib import Path
+from random import Random
+from typing import get_type_hints
+
+from labs.drive.units import KIB, MB, MIB, bytes_carried
+
+FOLDER = Path(__file__).resolve().parent
+SETS = {"a": (208, 20261122), "b": (104, 51015)}
+"""The number of points of each set, and its seed."""
+
+RATE_MBIT, RTT_MS = (1.0, 10_000.0), (0.5, 500.0)
+KERNELS = ("6.1", "6.12", "7.2")
+MSS_BYTES = (1448, 1012, 524)
+"""Payload per segment: of the path, and with iperf3 -M 1024 and -M 536, less 12 of timestamps."""
+WHOLE_SEGMENTS = 16
+LARGE_WRITE_BYTES = 128 * KIB
+ODD_WRITE_BYTES = (3_000, 40_000)
+AUTOMATIC_SHARE = 0.375
+"""The share of the points at which a buffer is automatic."""
+BUFFER_LOG2_BDP = (-4.0, 2.0)
+BUFFER_BYTES = (16 * KIB, 64 * MIB)
+AUTOMATIC_BYTES = 4 * MIB
+"""The limit of an automatic send buffer (tcp_wmem[2]); that of a receive buffer is higher."""
+ROUND_TRIPS = 30
+TRANSFER_BYTES = (2 * MB, 128 * MB)
+QUEUE_PACKETS = 1_000_000
+"""The queue of the link: more than any buffer here holds, so that no packet is dropped."""
+
+BITS = 32
+DIRECTIONS: tuple[tuple[int, int, tuple[int, ...]], ...] = (
+    (1, 0, (1,)),
+    (2, 1, (1, 3)),
+    (3, 1, (1, 3, 1)),
+    (3, 2, (1, 1, 1)),
+    (4, 1, (1, 1, 3, 3)),
+    (4, 4, (1, 3, 5, 13)),
+    (5, 2, (1, 1, 5, 5, 17)),
+)
+"""Degree and coefficients of the primitive polynomial, and the first numbers, from the second
+dimension on; the first one is the van der Corput sequence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A point. `sndbuf_kib` and `rcvbuf_kib` are requests: the kernel grants twice as much; 0 is an
+    automatic buffer. `mss_bytes` is payload per segment."""
+
+    name: str
+    rate_mbit: float
+    rtt_ms: float
+    kernel: str
+    mss_bytes: int
+    sndbuf_kib: int
+    rcvbuf_kib: int
+    write_bytes: int
+    transfer_bytes: int
+    queue_packets: int
+
+
+def directions(degree: int, coefficients: int, first: tuple[int, ...]) -> list[int]:
+    """The direction numbers of one dimension, as fractions of 2^BITS."""
+    numbers = [value << (BITS - 1 - index) for index, value in enumerate(first)]
+    for index in range(degree, BITS):
+        value = numbers[index - degree] ^ (numbers[index - degree] >> degree)
+        for term in range(1, degree):
+            if coefficients >> (degree - 1 - term) & 1:
+                value ^= numbers[index - term]
+        numbers.append(value)
+    return numbers
+
+
+def sobol(count: int, shift: tuple[int, ...]) -> Iterator[tuple[float, ...]]:
+    """The first points of the Sobol sequence in [0, 1), each dimension combined with its shift."""
+    by_dimension = [[1 << (BITS - 1 - bit) for bit in range(BITS)]]
+    by_dimension += [directions(*one) for one in DIRECTIONS]
+    state = [0] * len(by_dimension)
+    for index in range(count):
+        yield tuple((value ^ moved) / 2**BITS for value, moved in zip(state, shift, strict=True))
+        lowest_zero = (~index & (index + 1)).bit_length() - 1
+        for dimension, numbers in enumerate(by_dimension):
+            state[dimension] ^= numbers[lowest_zero]
+
+
+def generated(name: str) -> tuple[Point, ...]:
+    """The points of a set."""
+    count, seed = SETS[name]
+    draw = Random(seed)
+    shift = tuple(draw.getrandbits(BITS) for _ in range(len(DIRECTIONS) + 1))
+    return tuple(
+        point(f"{name}-{index:03d}", values) for index, values in enumerate(sobol(count, shift))
+    )
+
+
+def point(name: str, values: tuple[float, ...]) -> Point:
+    """The point of the space that eight numbers from 0 to 1 select."""
+    rate, rtt, sndbuf, rcvbuf, mss, kernel, pattern, odd = values
+    rate_mbit = float(f"{between(rate, RATE_MBIT):.4g}")
+    rtt_ms = round(between(rtt, RTT_MS), 3)
+    mss_bytes = MSS_BYTES[int(mss * len(MSS_BYTES))]
+    bdp_bytes = bytes_carried(rate_mbit, rtt_ms)
+    sndbuf_kib, rcvbuf_kib = requested_kib(sndbuf, bdp_bytes), requested_kib(rcvbuf, bdp_bytes)
+    return Point(
+        name=name,
+        rate_mbit=rate_mbit,
+        rtt_ms=rtt_ms,
+        kernel=KERNELS[int(kernel * len(KERNELS))],
+        mss_bytes=mss_bytes,
+        sndbuf_kib=sndbuf_kib,
+        rcvbuf_kib=rcvbuf_kib,
+        write_bytes=written(pattern, odd, mss_bytes),
+        transfer_bytes=transferred(bdp_bytes, sndbuf_kib, rcvbuf_kib),
+        queue_packets=QUEUE_PACKETS,
+    )
+
+
+def between(share: float, limits: tuple[float, float]) -> float:
+    """A value between two limits, on a logarithmic scale."""
+    low, high = limits
+    return exp(log(low) + share * (log(high) - log(low)))
+
+
+def requested_kib(share: float, bdp_bytes: float) -> int:
+    """The request for a buffer of 2^u BDP in whole KiB; 0 if the buffer is automatic."""
+    if share < AUTOMATIC_SHARE:
+        return 0
+    low, high = BUFFER_LOG2_BDP
+    exponent = low + (share - AUTOMATIC_SHARE) / (1 - AUTOMATIC_SHARE) * (high - low)
+    granted = min(max(bdp_bytes * 2**exponent, BUFFER_BYTES[0]), BUFFER_BYTES[1])
+    return round(granted / 2 / KIB)
+
+
+def written(pattern: float, odd: float, mss_bytes: int) -> int:
+    """The size of a write: whole segments, 128 KiB, or a size that is no multiple of the MSS."""
+    size = round(between(odd, ODD_WRITE_BYTES))
+    sizes = (WHOLE_SEGMENTS * mss_bytes, LARGE_WRITE_BYTES, size + (size % mss_bytes == 0))
+    return sizes[int(pattern * len(sizes))]
+
+
+def transferred(bdp_bytes: float, sndbuf_kib: int, rcvbuf_kib: int) -> int:
+    """The bytes of a transfer that lasts about 30 round trips, within limits."""
+    buffers = [2 * kib * KIB or AUTOMATIC_BYTES for kib in (sndbuf_kib, rcvbuf_kib)]
+    least, most = TRANSFER_BYTES
+    return min(max(round(ROUND_TRIPS * min(bdp_bytes, *buffers)), least), most)
+
+
+def file_of(name: str) -> Path:
+    """The file of a set."""
+    return FOLDER / f"points-{name}.csv"
+
+
+def read(name: str) -> tuple[Point, ...]:
+    """The stored points of a set."""
+    kinds = get_type_hints(Point)
+    with file_of(name).open(newline="") as lines:
+        return tuple(
+            Point(**{column: kinds[column](value) for column, value in row.items()})
+            for row in csv.DictReader(lines)
+        )
+
+
+def write(name: str) -> None:
+    """Store the points of a set."""
+    with file_of(name).open("w", newline="") as out:
+        rows = csv.DictWriter(out, [one.name for one in fields(Point)], lineterminator="\n")
+        rows.writeheader()
+        rows.writerows(asdict(one) for one in generated(name))
+
+
+def main(words: list[str]) -> int:
+    """Write the files, or check them."""
+    if words == ["--write"]:
+        for name in SETS:
+            write(name)
+        return 0
+    if words == ["--check"]:
+        changed = [name for name in SETS if read(name) != generated(name)]
+        print(f"differ: {', '.join(changed)}" if changed else "the files are those of this program")
+        return 1 if changed else 0
+    print("allowed: --check or --write", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,312 @@
+"""One bulk flow without losses, simulated as the kernels run it: goodput, time, and what limits it.
+
+No closed formula describes how a writer, the send buffer, pacing, acknowledgements and two windows
+that grow take turns. Both ends are therefore simulated packet by packet, in the steps that the
+kernel takes (`bulk_sender`, `bulk_receiver`, `cubic`), over a link with a rate and a delay.
+The simulation takes milliseconds where a run takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from labs.drive.units import bytes_per_second
+from labs.errors import BadInput
+from labs.read.stats.arrivals import Arrivals, of_arrivals
+from labs.read.theory.bdp import HEADER_BYTES, line_goodput_bytes_s
+from labs.read.theory.bounds import DEFAULT_WMEM, default_rmem
+from labs.read.theory.bulk_receiver import Receiver
+from labs.read.theory.bulk_sender import (
+    CONGESTION_WINDOW,
+    NAGLE_HOLDS,
+    RECEIVE_WINDOW,
+    SEND_BUFFER,
+    SLOW_START,
+    WAKE_UP,
+    Sender,
+    Sent,
+)
+from labs.read.theory.windows import series
+
+LINK = "link"
+FUNCTIONS = {
+    LINK: "net/sched/sch_htb.c htb_dequeue()",
+    RECEIVE_WINDOW: "net/ipv4/tcp_output.c tcp_select_window()",
+    SEND_BUFFER: "include/net/sock.h sk_stream_memory_free()",
+    WAKE_UP: "net/core/stream.c sk_stream_write_space()",
+    CONGESTION_WINDOW: "net/ipv4/tcp_cubic.c bictcp_update()",
+    SLOW_START: "net/ipv4/tcp_cong.c tcp_slow_start()",
+    NAGLE_HOLDS: "net/ipv4/tcp_output.c tcp_nagle_check()",
+}
+"""What may limit a flow, and the kernel function that does."""
+
+IPERF3_WRITES = 10
+"""iperf3 writes up to ten blocks after each select()."""
+HTB_CBURST_BYTES = 1600
+"""What the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
+CORE_MAX_BYTES, LARGER_CORE_MAX_BYTES = 212_992, 4 << 20
+LARGER_CORE_SINCE = (6, 18)
+"""net.core.rmem_max and wmem_max by default: commit a6d4f25888b8, Linux 6.18."""
+FIRST_SERIES = (5, 18)
+"""Older kernels size packets by pacing alone (net.ipv4.tcp_tso_rtt_log came with 5.18)."""
+LESS_CREDIT_BYTES, CERTAIN = 200, 0.05
+"""A flow whose figures differ by more than 5 % if the shaper may send 200 bytes less at once, less
+than one packet, cannot be predicted."""
+READING_NS, WRITING_NS = 1000, 2800
+"""How long after its kernel woke it a program reads or writes: on virtual time some readings of the
+clock, of 256 ns each, and on machines not much more."""
+FULL_LINK_IDLE = 0.005
+"""The share of the time that a full link may be idle."""
+STEADY_SHARE = 1 / 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """One transfer by a program that writes blocks, to a program that reads at once.
+
+    Buffers are granted sizes (twice the request); None is automatic. `sndbuf_locked` and
+    `rcvbuf_locked`: set by the program with setsockopt, before the connection; otherwise a fixed
+    buffer is set by the sysctls tcp_wmem and tcp_rmem. `tcp_rmem` and `tcp_wmem` None: the kernel's
+    defaults. `mss_bytes` is payload per segment. The writer waits for room with select() after
+    `writes_per_wake` blocks; 0: it blocks in each write.
+    """
+
+    rate_mbit: float
+    rtt_ms: float
+    kernel: str
+    mss_bytes: int = 1448
+    sndbuf_bytes: int | None = None
+    rcvbuf_bytes: int | None = None
+    sndbuf_locked: bool = False
+    rcvbuf_locked: bool = False
+    tcp_rmem: tuple[int, int, int] | None = None
+    tcp_wmem: tuple[int, int, int] | None = None
+    write_bytes: int = 131_072
+    writes_per_wake: int = IPERF3_WRITES
+    nodelay: bool = False
+    offloads: bool = True
+    adv_win_scale: int = 1
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a flow cannot exceed, and the kernel function that sets it; None where no single number
+    describes it."""
+
+    name: str
+    bytes_s: float | None
+    function: str
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The predicted transfer.
+
+    `goodput_bytes_s` is all payload by the time from its first to its last arrival, `took_s`;
+    `steady_bytes_s` that of the last third of this time, in which `bound` is what kept the link
+    idle most of the time, or the link. `waits` are the shares of that third during which the link
+    was idle, by reason. `cannot_say` is empty, or says why there is no prediction.
+    """
+
+    goodput_bytes_s: float
+    steady_bytes_s: float
+    took_s: float
+    bound: str
+    bounds: tuple[Limit, ...]
+    waits: dict[str, float]
+    cannot_say: str = ""
+
+
+@dataclass
+class _Link:
+    """The packets under way, and when the shaper is free again."""
+
+    rtt_ns: int
+    byte_ns: float
+    credit_bytes: int
+    free_ns: float = 0.0
+    packets: deque[tuple[int, Sent, bool, int]] = field(default_factory=deque)
+    idle: list[tuple[int, float, str]] = field(default_factory=list)
+
+    def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> None:
+        """htb lets a packet go as a whole as soon as its class has credit."""
+        ready_ns = float(now_ns + self.rtt_ns)
+        last_ns = float(self.packets[-1][0]) if self.packets else 0.0
+        goes_ns = max(ready_ns, self.free_ns, last_ns)
+        if ready_ns > self.free_ns:
+            self.idle.append((round(goes_ns), ready_ns - self.free_ns, waited))
+        size = packet.length + packet.segments * HEADER_BYTES
+        credit_ns = self.credit_bytes * self.byte_ns
+        self.free_ns = max(self.free_ns, goes_ns - credit_ns) + size * self.byte_ns
+        self.packets.append((round(goes_ns), packet, push, echoed_ms))
+
+
+class Simulation:
+    """Both ends and the link, from the first write on."""
+
+    def __init__(self, flow: Flow, credit_bytes: int = HTB_CBURST_BYTES) -> None:
+        self.flow = flow
+        rmem, wmem = _buffers(flow)
+        large = series(flow.kernel) >= LARGER_CORE_SINCE
+        self.rtt_ns = round(flow.rtt_ms * 1e6)
+        began_ns = 2 * self.rtt_ns
+        self.link = _Link(self.rtt_ns, 1e9 / bytes_per_second(flow.rate_mbit), credit_bytes)
+        self.acknowledged_ns = began_ns
+        self.receiver = Receiver(
+            flow.kernel,
+            mss_bytes=flow.mss_bytes,
+            tcp_rmem=rmem,
+            rcvbuf_bytes=rmem[1] if flow.rcvbuf_bytes is None else flow.rcvbuf_bytes,
+            locked=flow.rcvbuf_locked,
+            core_max_bytes=LARGER_CORE_MAX_BYTES if large else CORE_MAX_BYTES,
+            adv_win_scale=flow.adv_win_scale,
+            now_ns=began_ns,
+        )
+        self.sender = Sender(
+            flow.kernel,
+            mss_bytes=flow.mss_bytes,
+            tcp_wmem=wmem,
+            sndbuf_bytes=wmem[1] if flow.sndbuf_bytes is None else flow.sndbuf_bytes,
+            locked=flow.sndbuf_locked,
+            edge=self.receiver.edge(),
+            rtt_us=self.rtt_ns // 1000,
+            write_bytes=flow.write_bytes,
+            writes_per_wake=flow.writes_per_wake,
+            nodelay=flow.nodelay,
+            transmit=self._transmit,
+        )
+        self.times_ns: list[int] = []
+        self.lengths: list[int] = []
+
+    def run(self, transfer_bytes: int) -> None:
+        """Until the receiver has so much; the writer would go on."""
+        link, receiver, sender = self.link, self.receiver, self.sender
+        sender.write(self.acknowledged_ns)
+        while receiver.nxt < transfer_bytes:
+            timer_ns = receiver.delayed_until_ns
+            if link.packets and (timer_ns is None or link.packets[0][0] <= timer_ns):
+                now_ns = self._arrive()
+            else:
+                if timer_ns is None:
+                    raise RuntimeError("nothing is under way and no timer runs")
+                now_ns = timer_ns
+                self._acknowledge(now_ns)
+            if sender.woken:
+                sender.write(now_ns + WRITING_NS)
+
+    def _transmit(self, now_ns: int, packet: Sent, push: bool) -> None:
+        echoed_ms = self.acknowledged_ns // 1_000_000
+        self.link.send(now_ns, packet, push, echoed_ms, self.sender.stopped_by)
+
+    def _arrive(self) -> int:
+        """The next packets arrive, and then the program reads them, block by block."""
+        receiver, packets = self.receiver, self.link.packets
+        now_ns = first_ns = packets[0][0]
+        while packets and packets[0][0] <= first_ns + READING_NS:
+            now_ns, packet, push, echoed_ms = packets.popleft()
+            self.times_ns.append(now_ns)
+            self.lengths.append(packet.length)
+            if receiver.arrives(now_ns, packet.length, self.flow.mss_bytes, push, echoed_ms):
+                self._acknowledge(now_ns)
+        while receiver.copied < receiver.nxt:
+            if receiver.reads(now_ns, self.flow.write_bytes):
+                self._acknowledge(now_ns)
+        return now_ns
+
+    def _acknowledge(self, now_ns: int) -> None:
+        self.acknowledged_ns = now_ns
+        self.sender.acknowledged(now_ns, *self.receiver.acknowledge())
+
+
+def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
+    """Goodput and time of one transfer, and what limits it. Raises BadInput for values without
+    meaning."""
+    checked(flow, transfer_bytes)
+    if reason := cannot_say(flow):
+        return _unknown(reason)
+    simulation = Simulation(flow)
+    found = _figures(simulation, transfer_bytes)
+    if found.goodput_bytes_s is None or found.steady_bytes_s is None:
+        return _unknown("all of it arrives at once")
+    other = _figures(Simulation(flow, HTB_CBURST_BYTES - LESS_CREDIT_BYTES), transfer_bytes)
+    apart = max(
+        abs((other.goodput_bytes_s or 0) / found.goodput_bytes_s - 1),
+        abs((other.steady_bytes_s or 0) / found.steady_bytes_s - 1),
+    )
+    if apart > CERTAIN:
+        return _unknown(f"it depends on single packets: two simulations differ by {apart:.0%}")
+    waits = _waits(simulation, found.first_ns, found.last_ns)
+    full = sum(waits.values()) <= FULL_LINK_IDLE
+    bound = LINK if full else max(waits, key=lambda name: waits[name])
+    return Transfer(
+        found.goodput_bytes_s, found.steady_bytes_s, found.took_s, bound, _limits(simulation), waits
+    )
+
+
+def _unknown(reason: str) -> Transfer:
+    return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
+
+
+def _figures(simulation: Simulation, transfer_bytes: int) -> Arrivals:
+    simulation.run(transfer_bytes)
+    return of_arrivals(simulation.times_ns, list(accumulate(simulation.lengths)), transfer_bytes)
+
+
+def checked(flow: Flow, transfer_bytes: int) -> None:
+    """BadInput for a link, an MSS, a block or a transfer that cannot be."""
+    for name, value, allowed in (
+        ("rate_mbit", flow.rate_mbit, "more than 0"),
+        ("rtt_ms", flow.rtt_ms, "more than 0: without a round trip no buffer limits a flow"),
+        ("mss_bytes", flow.mss_bytes, "at least 1"),
+        ("write_bytes", flow.write_bytes, "at least 1"),
+        ("transfer_bytes", transfer_bytes, "at least 1"),
+    ):
+        if value <= 0:
+            raise BadInput(f"{name} is {value:g}. Allowed: {allowed}")
+
+
+def cannot_say(flow: Flow) -> str:
+    """Why a flow cannot be predicted, or nothing."""
+    if series(flow.kernel) < FIRST_SERIES:
+        return "before Linux 5.18 packets are sized in another way"
+    if not flow.offloads:
+        return "without segmentation offloads packets are acknowledged in another order"
+    return ""
+
+
+def _buffers(flow: Flow) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """tcp_rmem and tcp_wmem; a buffer that is fixed without setsockopt is fixed by them."""
+    rmem = flow.tcp_rmem or default_rmem(flow.kernel)
+    wmem = flow.tcp_wmem or DEFAULT_WMEM
+    if flow.rcvbuf_bytes is not None and not flow.rcvbuf_locked:
+        rmem = (rmem[0], flow.rcvbuf_bytes, flow.rcvbuf_bytes)
+    if flow.sndbuf_bytes is not None and not flow.sndbuf_locked:
+        wmem = (wmem[0], flow.sndbuf_bytes, flow.sndbuf_bytes)
+    return rmem, wmem
+
+
+def _waits(simulation: Simulation, first_ns: int, last_ns: int) -> dict[str, float]:
+    """The shares of the last third during which the link was idle, by reason."""
+    span_ns = (last_ns - first_ns) * STEADY_SHARE
+    idle: dict[str, float] = defaultdict(float)
+    for at_ns, idle_ns, reason in simulation.link.idle:
+        if at_ns > last_ns - span_ns:
+            idle[reason] += min(idle_ns, at_ns - last_ns + span_ns)
+    return {reason: value / span_ns for reason, value in idle.items()}
+
+
+def _limits(simulation: Simulation) -> tuple[Limit, ...]:
+    """What link, windows and send buffer permit at the end, each on its own."""
+    flow, sender, receiver = simulation.flow, simulation.sender, simulation.receiver
+    rtt_s = flow.rtt_ms / 1e3
+    mean_bytes = sum(simulation.lengths) / len(simulation.lengths)
+    share = mean_bytes / (mean_bytes + sender.overhead)
+    rates = {
+        LINK: line_goodput_bytes_s(flow.rate_mbit, flow.mss_bytes),
+        RECEIVE_WINDOW: (receiver.edge() - receiver.nxt) / rtt_s,
+        SEND_BUFFER: sender.sndbuf * share / rtt_s,
+        CONGESTION_WINDOW: sender.cubic.cwnd * flow.mss_bytes / rtt_s,
+    }
+    return tuple(Limit(name, rates.get(name), FUNCTIONS[name]) for name in FUNCTIONS)

@@ -1,0 +1,278 @@
+"""The receiving end of one bulk flow whose program reads at once: its window and its ACKs.
+
+Source: net/ipv4/tcp_input.c tcp_event_data_recv(), tcp_grow_window(), tcp_measure_rcv_mss(),
+tcp_rcv_space_adjust(), __tcp_ack_snd_check(); net/ipv4/tcp_output.c __tcp_select_window(),
+tcp_select_initial_window(); net/ipv4/tcp.c __tcp_cleanup_rbuf(). Times are in nanoseconds.
+"""
+
+from __future__ import annotations
+
+from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
+from labs.read.theory.windows import (
+    CLAMP_FOLLOWS_SINCE,
+    RATIO_SINCE,
+    first_ratio,
+    segment_overhead_bytes,
+    series,
+)
+
+MILLISECOND, MICROSECOND = 1_000_000, 1_000
+LARGEST_UNSCALED, LARGEST_SHIFT = 65_535, 14
+"""A window has 16 bits, which RFC 7323 lets shift by up to 14."""
+DEFAULT_MSS, LEAST_MSS = 536, 88
+"""TCP_MSS_DEFAULT and TCP_MIN_MSS: bounds of the first estimate rcv_mss."""
+HEADER_BYTES, OPTIONS_BYTES = 20, 12
+"""Of TCP, and of its timestamps, which an announced MSS does not count."""
+MAX_QUICK_ACKS = 16
+DELAYED_ACK_NS = 40 * MILLISECOND
+LEAST_GROWING_BYTES = 128
+"""Shorter packets do not let the window grow."""
+SEGMENT_BUFFER_BYTES = 320 + 576
+"""What older kernels add to a segment when they size a buffer: MAX_TCP_HEADER, sk_buff and
+skb_shared_info (include/linux/skbuff.h SKB_TRUESIZE)."""
+SEGMENT_BUFFER_STEP_BYTES = 128
+
+WHOLE_FIRST_WINDOW_SINCE = (6, 10)
+"""The first window is no longer limited to 64 KiB: commit 378979e94e95."""
+QUEUE_NOT_COPIED_SINCE = (6, 12)
+"""What is still queued does not count as read, and a round trip of less than a millisecond gives
+no sample by timestamps."""
+GROWS_BY_NEW_RULE_SINCE = (6, 18)
+"""tcp_rcvbuf_grow(): commit aa251c84636c."""
+SLOWER_NEARBY_SINCE, NEARBY_US = (6, 19), 1000
+"""net.ipv4.tcp_rcvbuf_low_rtt: commit ecfea98b7d0d."""
+
+
+class Receiver:
+    """The receive buffer, its window, and what it acknowledges. All sizes in bytes."""
+
+    def __init__(
+        self,
+        kernel: str,
+        *,
+        mss_bytes: int,
+        tcp_rmem: tuple[int, int, int],
+        rcvbuf_bytes: int,
+        locked: bool,
+        core_max_bytes: int,
+        adv_win_scale: int,
+        now_ns: int,
+    ) -> None:
+        self.series = series(kernel)
+        self.ratio = first_ratio(kernel) if self.series >= RATIO_SINCE else 0
+        self.adv_win_scale = adv_win_scale
+        self.overhead = segment_overhead_bytes(kernel)
+        self.advmss = mss_bytes
+        self.locked = locked
+        self.rcvbuf, self.largest = rcvbuf_bytes, tcp_rmem[2]
+        self._open(core_max_bytes)
+        self.nxt = self.wup = self.copied = 0
+        self.queued_truesize = 0
+        self.rcv_mss = max(LEAST_MSS, min(self.advmss, self.wnd // 2, DEFAULT_MSS))
+        self.last_length = 0
+        self.quick = 0
+        self.started = False
+        self.pushed = False
+        self.rtt_us8 = 0
+        self.echoed_ms = now_ns // MILLISECOND
+        self.rtt_end = self.rtt_began_ns = 0
+        self.space = min(self.ssthresh, self.wnd, INITIAL_WINDOW_SEGMENTS * self.advmss)
+        self.space_seq, self.space_ns = 0, now_ns
+        self.delayed_until_ns: int | None = None
+
+    def _open(self, core_max_bytes: int) -> None:
+        """The first window, its scale and its clamp."""
+        announced = self.advmss + OPTIONS_BYTES
+        full = self.window_of(self.rcvbuf)
+        clamp = LARGEST_UNSCALED << LARGEST_SHIFT
+        if self.locked:
+            clamp = full
+        space = min(clamp, full)
+        if space > announced:
+            space = space // announced * announced
+        self.wnd = min(space, LARGEST_UNSCALED) if self.series < WHOLE_FIRST_WINDOW_SINCE else space
+        scalable = min(max(space, self.largest, core_max_bytes), clamp)
+        self.shift = min(max(scalable.bit_length() - 1 - 15, 0), LARGEST_SHIFT)
+        self.clamp = min(LARGEST_UNSCALED << self.shift, clamp)
+        if self.clamp >= full:
+            self.clamp = max(full, 4 * self.advmss) if full > 4 * self.advmss else full
+        if self.clamp > 2 * self.advmss and self.clamp + self.advmss > full:
+            self.clamp = max(2 * self.advmss, full - self.advmss)
+        self.ssthresh = min(self.wnd, self.clamp)
+
+    def window_of(self, space: int) -> int:
+        """tcp_win_from_space()."""
+        if self.series >= RATIO_SINCE:
+            return space * self.ratio >> 8
+        scale = self.adv_win_scale
+        return space >> -scale if scale <= 0 else space - (space >> scale)
+
+    def edge(self) -> int:
+        """The highest sequence number that the sender may use."""
+        return self.wup + (
+            min(self.wnd, LARGEST_UNSCALED << self.shift) >> self.shift << self.shift
+        )
+
+    # An arrival, first in the kernel and then in the program that reads.
+
+    def arrives(self, now_ns: int, length: int, segment: int, push: bool, echoed_ms: int) -> bool:
+        """A packet is queued: whether it is acknowledged at once."""
+        now_ms = now_ns // MILLISECOND
+        if echoed_ms != self.echoed_ms:
+            self.echoed_ms = echoed_ms
+            if length >= self.rcv_mss:
+                self._rtt_sample((now_ms - echoed_ms) * 1000)
+        self.nxt += length
+        # Packets that wait to be read are coalesced: the first one's overhead remains.
+        self.queued_truesize += length if self.queued_truesize else length + self.overhead
+        self._measure_mss(length, segment, push)
+        self._rtt_by_window(now_ns)
+        if not self.started:
+            self.started = True
+            self.quick = max(self.quick, min(self.wnd // (2 * self.rcv_mss) or 2, MAX_QUICK_ACKS))
+        if length >= LEAST_GROWING_BYTES:
+            self._grow_window(length)
+        if (self.nxt - self.wup > self.rcv_mss and self._select_window() >= self.wnd) or self.quick:
+            return True
+        if self.delayed_until_ns is None:
+            self.delayed_until_ns = now_ns + DELAYED_ACK_NS
+        return False
+
+    def reads(self, now_ns: int, read_bytes: int) -> bool:
+        """The program reads up to `read_bytes`: whether that is acknowledged at once. A packet
+        takes its memory until its last byte is read."""
+        self.copied = min(self.copied + read_bytes, self.nxt)
+        if self.copied == self.nxt:
+            self.queued_truesize = 0
+        self._adjust_space(now_ns)
+        if self.wup < self.nxt and (
+            self.nxt - self.wup > self.rcv_mss or (self.pushed and not self.queued_truesize)
+        ):
+            return True
+        left = max(0, self.wup + self.wnd - self.nxt)
+        if 2 * left <= self.clamp:
+            new = self._select_window()
+            return bool(new and new >= 2 * left)
+        return False
+
+    def acknowledge(self) -> tuple[int, int]:
+        """An ACK is sent: what it acknowledges, and the edge that it allows."""
+        current = max(0, self.wup + self.wnd - self.nxt)
+        new = self._select_window()
+        if new < current:
+            new = -(-current >> self.shift << self.shift)
+        self.wnd, self.wup = new, self.nxt
+        self.delayed_until_ns, self.pushed = None, False
+        self.quick = max(0, self.quick - 1)
+        return self.nxt, self.edge()
+
+    def _select_window(self) -> int:
+        free = self.window_of(self.rcvbuf - self.queued_truesize)
+        allowed = self.window_of(self.rcvbuf)
+        full = min(self.clamp, allowed)
+        mss = min(self.rcv_mss, full)
+        if mss <= 0:
+            return 0
+        if free < full >> 1:
+            self.quick = 0
+            free = free >> self.shift << self.shift
+            if free < allowed >> 4 or free < mss:
+                return 0
+        free = min(free, self.ssthresh)
+        if self.shift:
+            return -(-free >> self.shift << self.shift)
+        window = self.wnd
+        if window <= free - mss or window > free:
+            return free // mss * mss
+        if mss == full and free > window + (full >> 1):
+            return free
+        return window
+
+    # How buffer and window follow what arrives.
+
+    def _measure_mss(self, length: int, segment: int, push: bool) -> None:
+        size = min(segment, length)
+        before, self.last_length = self.last_length, 0
+        if size >= self.rcv_mss:
+            if self.series >= RATIO_SINCE and size != self.rcv_mss:
+                old, self.ratio = self.ratio, max(1, (length << 8) // (length + self.overhead))
+                if old != self.ratio and self.series >= CLAMP_FOLLOWS_SINCE:
+                    self.clamp = self.window_of(self.rcvbuf)
+                    self.space = min(self.space, self.clamp)
+            self.rcv_mss = min(size, self.advmss)
+            self.pushed |= push
+        else:
+            header = HEADER_BYTES + OPTIONS_BYTES
+            if size + header >= DEFAULT_MSS + HEADER_BYTES or (
+                size + header >= LEAST_MSS + HEADER_BYTES and not push
+            ):
+                self.last_length = size
+                if size == before:
+                    self.rcv_mss = size
+                    return
+            self.pushed = True
+
+    def _grow_window(self, length: int) -> None:
+        room = min(self.clamp, self.window_of(self.rcvbuf - self.queued_truesize)) - self.ssthresh
+        if room <= 0:
+            return
+        # The head holds no payload and is not counted (truesize_adjust()), so that every packet
+        # has room enough for its payload.
+        self.ssthresh += min(room, 2 * max(self.advmss, length))
+        self.quick |= 1
+
+    def _rtt_sample(self, sample_us: int, by_window: bool = False) -> None:
+        """The receiver's estimate of the round trip, by timestamps or by a window's worth."""
+        if sample_us <= 0:
+            if self.series >= QUEUE_NOT_COPIED_SINCE and not by_window:
+                return
+            sample_us = 1 if by_window else 1000
+        if not self.rtt_us8 or sample_us << 3 < self.rtt_us8:
+            self.rtt_us8 = sample_us << 3
+        elif not by_window:
+            if self.series >= GROWS_BY_NEW_RULE_SINCE and self.nxt != self.copied:
+                return
+            self.rtt_us8 += sample_us - (self.rtt_us8 >> 3)
+
+    def _rtt_by_window(self, now_ns: int) -> None:
+        if self.rtt_began_ns and self.nxt < self.rtt_end:
+            return
+        if self.rtt_began_ns:
+            self._rtt_sample((now_ns - self.rtt_began_ns) // MICROSECOND, by_window=True)
+        self.rtt_end, self.rtt_began_ns = self.nxt + self.wnd, now_ns
+
+    def _adjust_space(self, now_ns: int) -> None:
+        """Dynamic right-sizing, once per round trip."""
+        if not self.rtt_us8 or (now_ns - self.space_ns) // MICROSECOND < self.rtt_us8 >> 3:
+            return
+        copied = self.copied - self.space_seq
+        if self.series >= QUEUE_NOT_COPIED_SINCE:
+            copied -= self.nxt - self.copied
+        if copied > self.space:
+            if not self.locked:
+                self._size_buffer(copied)
+            self.space = copied
+        self.space_seq, self.space_ns = self.copied, now_ns
+
+    def _size_buffer(self, copied: int) -> None:
+        """The buffer for twice what was read in the last round trip, and for slow start."""
+        if self.series >= GROWS_BY_NEW_RULE_SINCE:
+            window, rtt_us = 2 * copied, self.rtt_us8 >> 3
+            if self.series >= SLOWER_NEARBY_SINCE and rtt_us < NEARBY_US:
+                window += window * rtt_us // NEARBY_US
+            else:
+                window += 2 * window * (copied - self.space) // self.space
+        else:
+            window = 2 * copied + 16 * self.advmss
+            window += window * (copied - self.space) // self.space << 1
+        if self.series >= RATIO_SINCE:
+            rcvbuf = (window << 8) // self.ratio
+        else:
+            each = self.advmss + SEGMENT_BUFFER_BYTES
+            while self.window_of(each) < self.advmss:
+                each += SEGMENT_BUFFER_STEP_BYTES
+            rcvbuf = window // self.advmss * each
+        rcvbuf = min(rcvbuf, self.largest)
+        if rcvbuf > self.rcvbuf:
+            self.rcvbuf = rcvbuf
+            self.clamp = self.window_of(rcvbuf)

@@ -1,0 +1,375 @@
+"""The sending end of one bulk flow: a writer, the send buffer, and what may leave when.
+
+Source: net/ipv4/tcp.c tcp_sendmsg_locked(), tcp_push(); net/ipv4/tcp_output.c tcp_write_xmit(),
+tcp_tso_autosize(), tcp_tso_should_defer(), tcp_mss_split_point(), tcp_nagle_check(),
+tcp_grow_skb(), tcp_cwnd_validate(); net/ipv4/tcp_input.c tcp_sndbuf_expand(),
+tcp_update_pacing_rate(); net/core/stream.c sk_stream_write_space().
+Times are in nanoseconds, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
+from labs.read.theory.cubic import Cubic
+from labs.read.theory.windows import segment_overhead_bytes, series
+
+GSO_MAX_BYTES = 65_536 - 321
+"""Less the largest header, 320 bytes, and one (net/core/sock.c sk_setup_caps())."""
+PACING_SHIFT, RTT_SHIFT, LARGEST_RTT_SHIFT = 10, 9, 32
+"""A packet is as long as what is sent in 1/1024 s, and longer where the RTT is below 16 ms
+(sk_pacing_shift, net.ipv4.tcp_tso_rtt_log)."""
+SLOW_START_PACE_PCT, LATER_PACE_PCT = 200, 120
+"""net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio: without fq they only size packets."""
+LEAST_TSO_SEGMENTS = 2
+"""net.ipv4.tcp_min_tso_segs."""
+TSO_WIN_DIVISOR, DEFER_NS = 3, 1_000_000
+"""net.ipv4.tcp_tso_win_divisor; a packet waits for an ACK that is due within a millisecond."""
+DEFAULT_MSS, LEAST_GOAL_BYTES = 536, 36
+"""Up to a window of 536 bytes packets may be as long as the window (tcp_bound_to_half_wnd())."""
+GROWS_PACKETS_SINCE = (6, 10)
+"""tcp_grow_skb(): a short packet takes bytes of the one behind it."""
+OPTIONS_BYTES, HEADER_BYTES, SK_BUFF_BYTES = 12, 320 + 320, 256
+"""Of a segment's memory as automatic sizing counts it: timestamps, MAX_TCP_HEADER and
+skb_shared_info, and sk_buff."""
+LEAST_RTO_US = 200_000
+MOST_ACK_DELAY_US = 1000
+
+NAGLE, NAGLE_OFF, PUSH = 0, 1, 4
+
+RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP = "receive window", "send buffer", "sender's wake-up"
+CONGESTION_WINDOW, SLOW_START, NAGLE_HOLDS = "congestion window", "slow start", "Nagle"
+"""Why nothing more was sent."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """A packet in flight."""
+
+    end: int
+    length: int
+    segments: int
+    sent_ns: int
+
+
+class Sender:
+    """`transmit(now_ns, length, segments, push, end)` puts a packet on the link."""
+
+    def __init__(
+        self,
+        kernel: str,
+        *,
+        mss_bytes: int,
+        tcp_wmem: tuple[int, int, int],
+        sndbuf_bytes: int,
+        locked: bool,
+        edge: int,
+        rtt_us: int,
+        write_bytes: int,
+        writes_per_wake: int,
+        nodelay: bool,
+        transmit: Callable[[int, Sent, bool], None],
+    ) -> None:
+        self.mss = mss_bytes
+        self.overhead = segment_overhead_bytes(kernel)
+        self.grows_packets = series(kernel) >= GROWS_PACKETS_SINCE
+        self.cubic = Cubic()
+        self.locked = locked
+        self.sndbuf, self.largest = sndbuf_bytes, tcp_wmem[2]
+        self.transmit = transmit
+        self.una = self.nxt = self.write_seq = self.pushed_seq = self.small_end = 0
+        self.marks: deque[int] = deque()
+        self.edge = self.most_window = edge
+        self.unsent: deque[int] = deque()
+        self.flight: deque[Sent] = deque()
+        self.packets = self.queued = 0
+        self.no_space = self.woken = False
+        self.stopped_by = SLOW_START
+        self.srtt_us8, self.min_rtt_us = rtt_us << 3, max(rtt_us, 1)
+        self.rttvar_us = rtt_us >> 1
+        self.pacing_bytes_s = 0
+        self._pace()
+        self.last_sent_ns = -10 * DEFER_NS
+        self.cwnd_limited = False
+        self.most_packets = self.usage_end = self.cwnd_used = 0
+        self.cwnd_stamp_us = 0
+        self.nagle = NAGLE_OFF if nodelay else NAGLE
+        self.write_bytes, self.writes_per_wake = write_bytes, writes_per_wake
+        self.begun = 0
+        per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
+        self.per_segment = (1 << (per_mss - 1).bit_length()) + SK_BUFF_BYTES
+        if not self.locked:
+            self._expand()
+
+    # The program that writes.
+
+    def write(self, now_ns: int) -> None:
+        """Write until no room is left: up to `writes_per_wake` writes whenever poll() says that
+        there is room, or one write after the other (0)."""
+        self.woken = False
+        while True:
+            for _ in range(self.writes_per_wake or 1):
+                self.begun = self.begun or self.write_bytes
+                while self.begun and (copied := self._sendmsg(now_ns, self.begun)):
+                    self.begun -= copied
+                if self.begun:
+                    break
+            if self.begun and not self.writes_per_wake:
+                return
+            if not self._writeable():
+                self.no_space = True
+                return
+
+    def _sendmsg(self, now_ns: int, size: int) -> int:
+        copied = 0
+        goal = self._size_goal()
+        while True:
+            if self.unsent and self.unsent[-1] < goal:
+                copy = goal - self.unsent[-1]
+            else:
+                if self.queued >= self.sndbuf:
+                    self.no_space = True
+                    if copied:
+                        self._push(now_ns, PUSH)
+                    return copied
+                self.unsent.append(0)
+                self.queued += self.overhead
+                copy = goal
+            copy = min(copy, size - copied)
+            if not copied and self.unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
+                self.marks.pop()
+            self.unsent[-1] += copy
+            self.queued += copy
+            self.write_seq += copy
+            copied += copy
+            if copied == size:
+                self._push(now_ns, self.nagle)
+                return copied
+            if self.unsent[-1] < goal:
+                continue
+            if self.write_seq > self.pushed_seq + (self.most_window >> 1):
+                self._push(now_ns, PUSH)
+            elif len(self.unsent) == 1:
+                self._transmit_some(now_ns, PUSH, one=True)
+
+    def _size_goal(self) -> int:
+        most = self.most_window >> 1 if self.most_window > DEFAULT_MSS else self.most_window
+        return max(self.mss, min(GSO_MAX_BYTES, max(most, LEAST_GOAL_BYTES)) // self.mss * self.mss)
+
+    def _push(self, now_ns: int, nagle: int) -> None:
+        self.pushed_seq = self.write_seq
+        if self.unsent:
+            self.marks.append(self.write_seq)
+            self._transmit_some(now_ns, nagle)
+
+    def _writeable(self) -> bool:
+        return self.sndbuf - self.queued >= self.queued >> 1 and self.queued < self.sndbuf
+
+    # What may leave.
+
+    def _transmit_some(self, now_ns: int, nagle: int, one: bool = False) -> None:
+        most_segments = self._tso_segments()
+        mss, cubic, unsent = self.mss, self.cubic, self.unsent
+        sent, limited = 0, False
+        stopped = ""
+        while unsent:
+            if self.packets >= cubic.cwnd:
+                stopped = SLOW_START if cubic.in_slow_start else CONGESTION_WINDOW
+                break
+            quota = min(max(cubic.cwnd >> 1, 1), cubic.cwnd - self.packets, most_segments)
+            if self.grows_packets and len(unsent) > 1:
+                self._grow_head(quota * mss)
+            length = unsent[0]
+            if self.nxt + min(length, mss) > self.edge:
+                stopped = RECEIVE_WINDOW
+                break
+            if length <= mss:
+                last = len(unsent) == 1
+                if length < mss and last and self._held(nagle):
+                    stopped = NAGLE_HOLDS
+                    break
+            elif not one:
+                defer, by_cwnd = self._defers(now_ns, length, most_segments)
+                if defer:
+                    limited |= by_cwnd
+                    stopped = CONGESTION_WINDOW if by_cwnd else RECEIVE_WINDOW
+                    break
+            limit = mss if length <= mss else self._split_point(length, quota, nagle)
+            if length > limit:
+                unsent[0] = limit
+                unsent.insert(1, length - limit)
+                self.queued += self.overhead
+                length = limit
+            if not length:
+                break
+            unsent.popleft()
+            self.nxt += length
+            segments = -(-length // mss)
+            packet = Sent(self.nxt, length, segments, now_ns)
+            self.flight.append(packet)
+            self.packets += segments
+            self.last_sent_ns = now_ns
+            if length < segments * mss:
+                self.small_end = self.nxt
+            sent += segments
+            self.transmit(now_ns, packet, self._marked())
+            self._check_space()
+            if one:
+                break
+        if not stopped or (stopped == NAGLE_HOLDS and self.no_space):
+            stopped = SEND_BUFFER if self.queued >= self.sndbuf else WAKE_UP
+        self.stopped_by = stopped
+        limited |= self.packets >= cubic.cwnd
+        if sent or limited:
+            self._validate(now_ns, limited)
+
+    def _marked(self) -> bool:
+        """Whether the packet that ends here has the flag PSH."""
+        marked = False
+        while self.marks and self.marks[0] <= self.nxt:
+            marked = self.marks.popleft() == self.nxt
+        return marked
+
+    def _grow_head(self, wanted: int) -> None:
+        """tcp_grow_skb(): a short head takes bytes of the packet behind it."""
+        missing = wanted - self.unsent[0]
+        if missing > 0:
+            moved = min(missing, self.unsent[1])
+            self.unsent[0] += moved
+            self.unsent[1] -= moved
+            if not self.unsent[1]:
+                del self.unsent[1]
+                self.queued -= self.overhead
+
+    def _held(self, nagle: int) -> bool:
+        return nagle == NAGLE and self.packets > 0 and self.una < self.small_end <= self.nxt
+
+    def _split_point(self, length: int, most_segments: int, nagle: int) -> int:
+        window = self.edge - self.nxt
+        most = self.mss * most_segments
+        if most <= window and len(self.unsent) > 1:
+            return most
+        needed = min(length, window)
+        if most <= needed:
+            return most
+        partial = needed % self.mss
+        return needed - partial if partial and self._held(nagle) else needed
+
+    def _defers(self, now_ns: int, length: int, most_segments: int) -> tuple[bool, bool]:
+        """Whether to wait for more, and whether because of the congestion window."""
+        if now_ns - self.last_sent_ns > DEFER_NS or not self.flight:
+            return False, False
+        window = self.edge - self.nxt
+        congestion = (self.cubic.cwnd - self.packets) * self.mss
+        limit = min(window, congestion)
+        if limit >= most_segments * self.mss or (len(self.unsent) > 1 and limit >= length):
+            return False, False
+        usable = min(self.edge - self.una, self.cubic.cwnd * self.mss)
+        if limit >= usable // TSO_WIN_DIVISOR:
+            return False, False
+        srtt_ns = self.srtt_us8 * 125
+        ack_in_ns = self.flight[0].sent_ns + srtt_ns - now_ns
+        if ack_in_ns > min(srtt_ns >> 1, DEFER_NS):
+            return False, False
+        if congestion < window:
+            if congestion <= length:
+                return True, True
+        elif window <= length:
+            return True, False
+        return True, False
+
+    def _tso_segments(self) -> int:
+        size = self.pacing_bytes_s >> PACING_SHIFT
+        shift = self.min_rtt_us >> RTT_SHIFT
+        if shift < LARGEST_RTT_SHIFT:
+            size += GSO_MAX_BYTES >> shift
+        return max(min(size, GSO_MAX_BYTES) // self.mss, LEAST_TSO_SEGMENTS)
+
+    def _validate(self, now_ns: int, limited: bool) -> None:
+        if (
+            self.una >= self.usage_end
+            or limited
+            or (not self.cwnd_limited and self.packets > self.most_packets)
+        ):
+            self.cwnd_limited, self.most_packets = limited, self.packets
+            self.usage_end = self.nxt
+        now_us = now_ns // 1000
+        if self._is_limited():
+            self.cwnd_used, self.cwnd_stamp_us = 0, now_us
+            return
+        self.cwnd_used = max(self.cwnd_used, self.packets)
+        rto_us = (self.srtt_us8 >> 3) + max(self.rttvar_us, LEAST_RTO_US)
+        if now_us - self.cwnd_stamp_us >= rto_us:
+            if not self.no_space:
+                used = max(self.cwnd_used, INITIAL_WINDOW_SEGMENTS)
+                if used < self.cubic.cwnd:
+                    self.cubic.ssthresh = max(self.cubic.ssthresh, self.cubic.cwnd * 3 >> 2)
+                    self.cubic.cwnd = self.cubic.cwnd + used >> 1
+                self.cwnd_used = 0
+            self.cwnd_stamp_us = now_us
+
+    def _is_limited(self) -> bool:
+        return self.cwnd_limited or (
+            self.cubic.in_slow_start and self.cubic.cwnd < 2 * self.most_packets
+        )
+
+    # What acknowledgements change.
+
+    def acknowledged(self, now_ns: int, ack: int, edge: int) -> None:
+        self.most_window = max(self.most_window, edge - ack)
+        self.edge = edge
+        acked, first, last = 0, None, None
+        while self.flight and self.flight[0].end <= ack:
+            last = self.flight.popleft()
+            first = first or last
+            acked += last.segments
+            self.packets -= last.segments
+            self.queued -= last.length + self.overhead
+        self.una = ack
+        if first is not None and last is not None:
+            self._rtt(now_ns, first.sent_ns)
+            delay_us = (
+                min(MOST_ACK_DELAY_US, GSO_MAX_BYTES * 4 * 1_000_000 / self.pacing_bytes_s)
+                if self.pacing_bytes_s
+                else 0
+            )
+            now_us = now_ns // 1000
+            self.cubic.sample(now_us, now_us - last.sent_ns // 1000, ack, self.nxt, delay_us)
+            if self._is_limited():
+                self.cubic.grow(now_us, acked)
+            self._pace()
+        if self.unsent:
+            self._transmit_some(now_ns, self.nagle)
+        self._check_space(now_ns)
+
+    def _rtt(self, now_ns: int, sent_ns: int) -> None:
+        sample = max(1, now_ns // 1000 - sent_ns // 1000)
+        self.min_rtt_us = min(self.min_rtt_us, sample)
+        error = sample - (self.srtt_us8 >> 3)
+        self.srtt_us8 += error
+        self.rttvar_us += (abs(error) - self.rttvar_us) >> 2
+
+    def _pace(self) -> None:
+        ratio = (
+            SLOW_START_PACE_PCT if self.cubic.cwnd < self.cubic.ssthresh // 2 else LATER_PACE_PCT
+        )
+        rate = self.mss * (1_000_000 // 100 << 3) * ratio * max(self.cubic.cwnd, self.packets)
+        self.pacing_bytes_s = rate // max(1, self.srtt_us8)
+
+    def _check_space(self, now_ns: int | None = None) -> None:
+        if not self.no_space:
+            return
+        if not self.locked and self.packets < self.cubic.cwnd:
+            self._expand()
+            if now_ns is not None:
+                self.cwnd_stamp_us = now_ns // 1000
+        if self._writeable():
+            self.no_space, self.woken = False, True
+
+    def _expand(self) -> None:
+        wanted = 2 * max(INITIAL_WINDOW_SEGMENTS, self.cubic.cwnd) * self.per_segment
+        if self.sndbuf < wanted:
+            self.sndbuf = min(wanted, self.largest)
