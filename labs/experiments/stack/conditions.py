@@ -55,6 +55,8 @@ FULL_ONLY = (
     *(f"rx-usecs-{RX_USECS}-many", "open-20", "open-95"),
 )
 
+NFTABLES = "nft is not installed. On Debian: apt-get install nftables"
+
 
 def conditions(p: Stack) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size.
@@ -128,10 +130,12 @@ def _loops(base: Settings, work_us: int) -> Iterator[tuple[Group, str, Settings]
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition starts; Missing for the one that no package manager has."""
+    """The programs that a condition starts; Missing for those whose package has another name."""
     settings = read_settings(Settings, condition.settings)
     if settings.load == VEGETA and not has_vegeta():
         raise Missing(OPEN_LOOP)
+    if settings.rules != NONE and shutil.which("nft", path=SYSTEM_PATH) is None:
+        raise Missing(NFTABLES)
     server = "gcc" if settings.server == EPOLL else "nginx"
     rules = ("nft",) if settings.rules != NONE else ()
     return (server, settings.load, "taskset", "ethtool", *rules)
