@@ -1,11 +1,11 @@
 """Repetition in real time: conditions are repeated in a shuffled order until their intervals are
 narrow enough.
 
-First, every condition is run `repetitions_min` times, in blocks. A block has every condition once, in
-an order of its own, so a disturbance of the machine affects all conditions alike. Then, in shuffled
-rounds, the conditions whose interval is still too wide are run again. Checking the interval after
-each round and stopping once it is narrow makes it slightly too narrow on average; a test says by
-how much.
+First, every condition is run `repetitions_min` times, in blocks. A block has every condition once,
+in an order of its own, so a disturbance of the machine affects all conditions alike. Then, in
+shuffled rounds, the conditions whose interval is still too wide are run again. Checking the
+interval after each round and stopping once it is narrow makes it slightly too narrow on average; a
+test says by how much.
 """
 
 from __future__ import annotations
