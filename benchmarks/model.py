@@ -36,6 +36,7 @@ from labs.experiments.sweeps.conditions import PORT, condition
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run
 from labs.read.readings.arrivals import arrivals
+from labs.read.readings.instruments import capture_losses
 from labs.read.runs.run import Run
 from labs.read.theory.bulk import Flow, Transfer, transfer
 from labs.studies.progress import Bar
@@ -56,7 +57,7 @@ class Compared:
 
     `steady_error_pct` is that of the goodput in the last third, `time_error_pct` that of the time
     for the whole transfer. They are None if the point was not measured or not predicted; `reason`
-    says why.
+    says why. `disturbed` says what was wrong with the run.
     """
 
     point: Point
@@ -70,8 +71,8 @@ class Compared:
     steady_error_pct: float | None
     time_error_pct: float | None
     bound: str
-    link_ok: bool | None
     reason: str
+    disturbed: str
 
     @property
     def error_pct(self) -> float | None:
@@ -197,9 +198,21 @@ def _compared(point: Point, run: Run | None, predicted: Transfer | None, reason:
         # The time for N bytes is N by goodput.
         time_error_pct=error_pct(goodput, said.goodput_bytes_s if said else None),
         bound=predicted.bound if predicted else "",
-        link_ok=run.link.ok if run else None,
         reason=reason,
+        disturbed=disturbed(run) if run else "",
     )
+
+
+def disturbed(run: Run) -> str:
+    """What was wrong with a run: the model knows neither loss nor another link."""
+    lost = run.nstat("server").get("TcpRetransSegs", 0)
+    found = (
+        *run.link.problems,
+        *([f"{lost} retransmissions"] if lost else []),
+        *(["not all bytes arrived"] if run.ended != "complete" else []),
+        *(["tcpdump lost packets"] if capture_losses(run) else []),
+    )
+    return "; ".join(found)
 
 
 def error_pct(predicted: float | None, measured: float | None) -> float | None:
@@ -323,9 +336,10 @@ def signed(value: float | None) -> str:
 
 
 def silent(compared: Sequence[Compared]) -> str:
-    """The points without a prediction or a measurement, and why."""
-    rows = [f"{one.point.name}: {one.reason}" for one in compared if one.error_pct is None]
-    return "\n".join(rows)
+    """The points without a prediction or a measurement, and those whose run was disturbed."""
+    lines = [f"{one.point.name}: {one.reason}" for one in compared if one.error_pct is None]
+    lines += [f"{one.point.name}: {one.disturbed}" for one in compared if one.disturbed]
+    return "\n".join(lines)
 
 
 def chosen(points: Sequence[Point], only: str) -> list[Point]:

@@ -126,4 +126,4 @@ def laid_out(
         tell=f"The error of {len(known)} predicted transfers, by what limits them.",
         table=table,
     )
-    return figure.update_layout(legend={"orientation": "h", "y": 1.1, "x": 0}, margin_t=130)
+    return figure.update_layout(legend={"orientation": "h", "y": 1.14, "x": 0}, margin_t=140)

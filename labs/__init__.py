@@ -5,6 +5,8 @@
     study = labs.study(p)                   # reads the existing runs, performs the missing ones
     labs.charts.buffers.by_condition(study.results())
     labs.buffers.advice(1000, 200, "6.1")   # what the lab has for its notebook
+    labs.advise(1000, 200)                  # the buffers that fill a path, as a chart
+    labs.audit()                            # how this machine is set up for a measurement
     labs.verdicts(study)                    # what an article says, and whether it holds
     labs.grade("00-start-here", globals())  # the answers in the notebook, with hints
 
@@ -27,11 +29,15 @@ if TYPE_CHECKING:
     from labs.read.lab import Lab
     from labs.studies import chart_access as charts
     from labs.studies import run_access as runs
+    from labs.studies.advice import advise
+    from labs.studies.machine_audit import audit
     from labs.studies.study import study
     from labs.studies.testbeds import testbeds
     from labs.studies.verdicts import verdicts
 
 __all__ = [
+    "advise",
+    "audit",
     "capture",
     "charts",
     "check",
@@ -46,6 +52,8 @@ __all__ = [
 ]
 
 _PLACES = {
+    "advise": "labs.studies.advice:advise",
+    "audit": "labs.studies.machine_audit:audit",
     "capture": "labs.read.capture",
     "charts": "labs.studies.chart_access",
     "errors": "labs.errors",

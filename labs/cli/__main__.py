@@ -24,6 +24,7 @@ from labs.errors import BadInput, LabError, Missing, one_line
 COMMANDS: dict[str, str] = {
     "run": "run a lab: perform the missing runs and show the results",
     "doctor": "show which testbeds can run on this machine, and what the others need",
+    "audit": "show how this machine, or both VMs, is set up for a measurement",
     "new": "write a lab of your own, ready to run",
     "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     "runs": "list, show, compare, pack and record runs, and write them as a table",
@@ -31,10 +32,15 @@ COMMANDS: dict[str, str] = {
     "publish": "run a notebook and write it as a single HTML page that works offline",
     "student": "write the students' copies of notebooks, without solutions",
     "grade": "grade the answers in notebooks, with hints",
+    "advise": "compute the socket buffers that fill a path, and predict a flow with others",
     "capture": "read a packet capture: segments, connections, stalls with reasons, diagrams",
     "kernel": "build, check and list the kernels that the virtual testbed boots",
 }
 
+# Commands that load no libraries for reading runs.
+LIGHT = frozenset({"doctor", "kernel", "new", "parameters"})
+ADDRESS_SPACE_MIB = 1024
+"""OpenBLAS, numba and their threads map 780 MiB on two CPUs, and abort the process without it."""
 EXIT_CODES = """exit codes: 0 success; 2 bad input; 3 something is missing on this machine;
             4 a run failed; 5 results differ; 6 damaged data; 130 interrupted by ^C"""
 STOPPED = 130
@@ -146,6 +152,8 @@ def _dispatch(words: list[str]) -> int:
         from labs.drive.parameters.declare import unknown
 
         raise BadInput(unknown(name, COMMANDS, what="command"))
+    if name not in LIGHT and not {"-h", "--help"} & set(rest):
+        _check_address_space()
     command = import_module(f"labs.cli.{name}")
     parser = Arguments(prog=f"labs {name}", description=command.__doc__)
     command.configure(parser)
@@ -157,6 +165,20 @@ def _dispatch(words: list[str]) -> int:
     with redirect_stdout(PrintableOutput(sys.stdout)):
         code: int = command.main(args)
     return code
+
+
+def _check_address_space() -> None:
+    """Missing if `ulimit -v` does not allow the libraries that read runs."""
+    try:
+        import resource
+    except ImportError:  # not on every system
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE_MIB << 20:
+        raise Missing(
+            f"`ulimit -v` allows {limit >> 20} MiB of address space, and reading runs needs "
+            f"{ADDRESS_SPACE_MIB}. Run: ulimit -v unlimited (in a new shell)"
+        )
 
 
 def _help() -> str:

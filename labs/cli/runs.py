@@ -6,7 +6,8 @@ WHAT, A and B are the folder of a run, a study file, a folder given to --into, o
 `compare` reports one of three grades: identical bytes, equal results, or changed (exit code 5). For
 two testbeds it reports each condition's ratio with its 95 % interval: the testbeds agree, disagree,
 or the result is undecided because the interval is too wide. The exit code is then 5 unless all
-conditions that can be compared agree.
+conditions that can be compared agree. Below these are the settings in which the machines of the two
+sides differ, from the audits that runs in real time store in host.json (see labs audit).
 """
 
 from __future__ import annotations
@@ -250,11 +251,13 @@ def _are_two_testbeds(first: Sequence[Run], second: Sequence[Run]) -> bool:
 def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
     """Print each condition's ratio and whether the testbeds agree; their bytes always differ."""
     from labs.catalog import find
+    from labs.read.audit.differences import as_lines, compared
     from labs.read.stats.testbed_comparison import AGREE, compare_testbeds, grade, lines, only_first
 
     lab = find(first[0].lab)
     found = compare_testbeds(lab, first, second)
     alone = {"first": only_first(first, second), "second": only_first(second, first)}
+    machines = compared(first, second)
     if as_json:
         print(
             json.dumps(
@@ -262,6 +265,7 @@ def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool
                     "grade": grade(found),
                     "margin": asdict(lab.margin),
                     "conditions": [one.as_json() for one in found],
+                    "machines": [asdict(one) for one in machines],
                     **{f"only_{side}": names for side, names in alone.items()},
                 }
             )
@@ -273,7 +277,7 @@ def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool
             f"only in the {side}: {', '.join(names)}" for side, names in alone.items() if names
         ]
         table = terminal_table([one.as_json() for one in found], TESTBED_COLUMNS, titles)
-        print("\n".join([table, "", *missing, *lines(found)]))
+        print("\n".join([table, "", *missing, *lines(found), *as_lines(machines)]))
     return 0 if grade(found) == AGREE else DIFFERS
 
 

@@ -31,11 +31,12 @@ from labs.drive.record.run_folder import Staging, clear_stale
 from labs.drive.testbed.diagnosis import process_limits
 from labs.drive.units import MIB
 from labs.errors import BRANCHES, Damaged, LabError, Missing, RunFailed
+from labs.launch import audit, inventory, locks, slots
 from labs.launch import code_digest as code
-from labs.launch import inventory, locks, slots
 from labs.launch.plan import Planned, code_of, plan
 from labs.read.lab import Lab
 from labs.read.runs import raw_files
+from labs.read.runs.archive import AUDIT
 from labs.read.runs.run import Run, open_run
 
 Progress = Callable[[str, str], None]
@@ -88,9 +89,15 @@ class Opened:
 
 
 def make(
-    planned: Planned, driving: code.Code, runs: Path, cpu: int | None, say: Callable[[str], None]
+    planned: Planned,
+    driving: code.Code,
+    runs: Path,
+    cpu: int | None,
+    say: Callable[[str], None],
+    audited: audit.Collected | None = None,
 ) -> Path:
-    """Perform one run and return its folder; a failed run leaves nothing behind."""
+    """Perform one run and return its folder; a failed run leaves nothing behind. `audited` is what
+    its machines are set to; in virtual time that has no influence."""
     interpreter = inventory.python()
     _check_programs(planned, interpreter)
     copied = code.copied(driving, interpreter)
@@ -144,7 +151,7 @@ def make(
         _raise_failure(planned, staging.folder)
         check(copied)
         _check_output(planned, staging.folder)
-        return staging.seal(_about_this_machine(started))
+        return staging.seal(_about_this_machine(started, audited))
 
 
 def _check_programs(planned: Planned, interpreter: Path) -> None:
@@ -220,9 +227,10 @@ def _processor() -> str | None:
         return next(found, None)
 
 
-def _about_this_machine(started: float) -> dict[str, Any]:
+def _about_this_machine(started: float, audited: audit.Collected | None) -> dict[str, Any]:
     """What may differ between two equal runs."""
     return {
+        **({} if audited is None else {AUDIT: audited}),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "real_s": round(time.time() - started, 3),
         "uname": list(platform.uname()),
@@ -295,6 +303,7 @@ def _make_all(
     missing: Sequence[Planned], opened: Opened, fresh: bool, jobs: int, tell: Progress
 ) -> None:
     """Perform the runs in `jobs` threads; this thread reports the lines of all of them."""
+    audited = _audited(missing[0])
     cancelled = threading.Event()
     lines: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 
@@ -304,7 +313,7 @@ def _make_all(
                 raise KeyboardInterrupt
             lines.put((planned.title, line))
 
-        outcome = _make_once(planned, driving, opened, fresh, cancelled.is_set, say)
+        outcome = _make_once(planned, driving, opened, fresh, cancelled.is_set, say, audited)
         lines.put((planned.title, outcome))
 
     driving = code_of(missing[0].lab, missing[0].inputs["testbed"])
@@ -330,6 +339,13 @@ def _make_all(
             tell(*lines.get())
 
 
+def _audited(planned: Planned) -> audit.Collected | None:
+    """What the machines of runs in real time are set to; once per round, before its first run."""
+    if planned.machines:
+        return audit.vagrant(planned.machines.ssh_config)
+    return None if planned.kernel else audit.here()
+
+
 def _make_once(
     planned: Planned,
     driving: code.Code,
@@ -337,6 +353,7 @@ def _make_once(
     fresh: bool,
     cancelled: Callable[[], bool],
     say: Callable[[str], None],
+    audited: audit.Collected | None,
 ) -> str:
     """Perform a run unless another process performs it first; return the outcome."""
     # Per user, because a user cannot lock the file of another user.
@@ -355,7 +372,7 @@ def _make_once(
         with slots.slot(planned.title, cancelled, say) as cpu:
             if cancelled():
                 raise KeyboardInterrupt
-            make(planned, driving, opened.folder, cpu, say)
+            make(planned, driving, opened.folder, cpu, say, audited)
     return "made"
 
 

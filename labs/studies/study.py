@@ -290,7 +290,9 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
         except (Missing, BadInput) as error:
             lacking[one.kernel] = error
     if not found:
-        raise lacking[wanted[0].kernel]
+        said = lacking.pop(wanted[0].kernel)
+        more = f". The same holds for {', '.join(lacking)}" if lacking else ""
+        raise type(said)(f"{said}{more}")
     first, *others = found
     without_runs = [
         replace(first, parameters=one, runs=(), every=(), file=None, lacks=str(lacking[one.kernel]))

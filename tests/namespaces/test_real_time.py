@@ -23,6 +23,8 @@ from labs.experiments.buffers.parameters import Buffers
 from labs.launch.inventory import python, versions
 from labs.launch.launch import Made, run
 from labs.launch.plan import plan
+from labs.read.audit.differences import of_run
+from labs.read.audit.machine import audit
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import repeated
@@ -66,6 +68,12 @@ def test_run_repeats_up_to_the_limit(made: tuple[Made, list[tuple[str, str]]]) -
     (found,) = repeated(LAB, opened)
     assert (found.figure, len(found.runs)) == ("goodput_mib_s", MOST)
     assert found.interval is None if len(found.counted) < 5 else found.interval is not None
+
+
+def test_run_keeps_the_audit_of_its_machine(made: tuple[Made, list[tuple[str, str]]]) -> None:
+    for run_made in made[0].runs:
+        found = of_run(run_made)
+        assert set(found) == {"here"} and len(audit(found["here"])) >= 50
 
 
 def test_run_records_its_machines(made: tuple[Made, list[tuple[str, str]]]) -> None:

@@ -23,7 +23,7 @@ from labs.launch.launch import run as make
 from labs.read.claims.judge import verdicts
 from labs.read.readings.instruments import carried
 from labs.read.runs.run import Run
-from labs.read.theory.bounds import advise
+from labs.read.theory.advice import advise
 from labs.read.theory.windows import RATIO_SINCE, series
 from tests.real_runs import codes, known
 

@@ -21,6 +21,7 @@ from labs.launch.plan import code_of, plan
 SMALL: dict[str, dict[str, Any]] = {
     "buffers": {"only": "default", "transfer_mib": 1},
     "nagle": {"only": "off"},
+    "sweeps": {"only": "default", "transfer_mib": 1},
 }
 LEAVE_MODULES = "open('modules', 'w').write(' '.join(sys.modules))"
 # Loaded by the command line or the machine around the guest, and by no run inside.

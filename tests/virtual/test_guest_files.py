@@ -30,9 +30,10 @@ from labs.launch.plan import Planned, code_of, plan
 SMALL: dict[str, dict[str, Any]] = {
     "buffers": {"only": "both", "transfer_mib": 1},
     "nagle": {"only": "on", "requests": 100, "concurrency": 10, "capture": True},
+    "sweeps": {"only": "both-256k", "transfer_mib": 1},
     "windows": {"only": "article-scale0"},
 }
-PROGRAM = {"buffers": "nginx", "nagle": "nginx", "windows": "tcpdump"}
+PROGRAM = {"buffers": "nginx", "nagle": "nginx", "sweeps": "iperf3", "windows": "tcpdump"}
 """A program that each of these runs starts."""
 # -DDD: strace is a grandchild in a session of its own. So the kernel keeps its process id and its
 # children, and strace finishes its output although the boot kills the kernel's process group.

@@ -23,6 +23,7 @@ _FORMS = (
     ("source", re.compile(r"\d+\.\d+\.\d+-[0-9A-Za-z.+~]+")),
     ("digest", re.compile(r"[0-9a-f]{8,64}")),
 )
+_CANDIDATE = re.compile(r"\d+\.\d+(\.\d+)?[~-]rc\d+.*")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ def read_kernel_spec(text: str) -> KernelSpec:
     for form, pattern in _FORMS:
         if pattern.fullmatch(text):
             return KernelSpec(form, text)
+    if _CANDIDATE.fullmatch(text):
+        raise BadInput(
+            f"{text} is a release candidate, and these cannot be built. Give a released series: "
+            f"{', '.join(SERIES)}"
+        )
     raise BadInput(
         f"{text!r} is not a kernel. Give a series (6.1), a source version (6.1.192-2) or "
         "at least 8 hex digits of a digest. `labs kernel list` shows the built kernels"

@@ -33,8 +33,8 @@ DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "truncate", "touch", "pytho
 OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--shaped-at router"}
 HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
 READING_MODULES = ("numpy", "pandas", "plotly")
-USE_VIRTUAL = "labs run buffers --testbed virtual"
-USE_RECORDED = "labs run buffers --testbed recorded"
+USE_VIRTUAL = "labs run LAB --testbed virtual"
+USE_RECORDED = "labs run LAB --testbed recorded"
 
 NOTES = (
     "ping does not show the delay: only TCP and UDP packets from port 80 of the server pass "
@@ -141,10 +141,7 @@ def namespaces() -> Iterator[Check]:
     yield from tools((*DRIVING_TOOLS, "setpriv", "unshare"))
     if os.geteuid() != 0:
         yield Check(
-            "rights",
-            False,
-            "not root",
-            'sudo env "PATH=$PATH" labs run buffers --testbed namespaces',
+            "rights", False, "not root", 'sudo env "PATH=$PATH" labs run LAB --testbed namespaces'
         )
         return
     failed = _in_a_namespace("true")

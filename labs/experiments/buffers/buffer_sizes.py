@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer, settings_of
+from labs.read.display.advice import ENOUGH
+from labs.read.display.advice import to_paste as lines_to_paste
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.rich_output import Table, Text
 from labs.read.readings.goodput import download, own_socket
 from labs.read.runs.run import Run
-from labs.read.theory.bounds import Advice, advise
+from labs.read.theory.advice import advise
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -34,7 +36,6 @@ EXACT = ("requested", "core maximum", "granted")
 ROUNDED = ("used", "advertised", "usable window")
 WHOSE = {"receive": "receiver", "send": "sender"}
 CAPS = {"receive": "net.core.rmem_max", "send": "net.core.wmem_max"}
-ENOUGH = "the default is enough"
 # A shorter RTT is that of the machine, and says nothing about a buffer.
 SHORTEST_RTT_MS = 0.1
 
@@ -187,33 +188,7 @@ def advice(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:
 
 def to_paste(rate_mbit: float, rtt_ms: float, kernel: str) -> Text:
     """The sysctl lines for both ends; a remark if the defaults are sufficient."""
-    found: Advice = advise(rate_mbit, rtt_ms, kernel)
-    return Text(
-        "\n".join(
-            [
-                "# on the receiver",
-                *_coalesced(found),
-                _line("tcp_rmem", found.rmem(), found.receive_suffices),
-                "",
-                "# on the sender",
-                _line("tcp_wmem", found.wmem(), found.send_suffices),
-            ]
-        )
-    )
-
-
-def _coalesced(found: Advice) -> list[str]:
-    """A remark where the size depends on how packets arrive."""
-    if found.receive_suffices or found.receive_bytes == found.receive_alone_bytes:
-        return []
-    return [
-        f"# if packets are not coalesced; {size_in_words(found.receive_bytes)} is enough if they "
-        "are coalesced in pairs (GRO)"
-    ]
-
-
-def _line(name: str, value: str, suffices: bool) -> str:
-    return f"# {ENOUGH}" if suffices else f"sysctl -w net.ipv4.{name}='{value}'"
+    return Text(lines_to_paste(advise(rate_mbit, rtt_ms, kernel)))
 
 
 def _share(size: int, bdp: float) -> str:

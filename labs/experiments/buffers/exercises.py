@@ -22,6 +22,7 @@ from labs.experiments.buffers.socket_buffers import receive_buffer, settings_of
 from labs.experiments.buffers.sweep import FULL_PCT
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
 from labs.read.runs.run import Run
+from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
 from labs.read.theory.bounds import (
     DEFAULT_WMEM,
@@ -29,14 +30,14 @@ from labs.read.theory.bounds import (
     RECEIVE_WINDOW,
     SEND_BUFFER,
     Prediction,
-    advise,
+    default_core_max_bytes,
     default_rmem,
     predict,
 )
 from labs.read.theory.mathis import mathis_bytes_s
 from labs.read.theory.windows import granted_bytes, receive_window_bytes
 
-START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "02-windows-kernels-and-loss"
+START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "08-windows-kernels-and-loss"
 COMPARED = "06-kernels-compared"
 WITNESSES = "07-two-witnesses"
 LIMITS = {LINE: "link", RECEIVE_WINDOW: "receive window", SEND_BUFFER: "send buffer"}
@@ -260,8 +261,6 @@ def lowest_rate_mbit(runs: Evidence) -> Expected:
 
 
 NEW = "7.2"
-CORE_MAX_BYTES = {"6.1": 212_992, NEW: 4 * MIB}
-"""The defaults of net.core.rmem_max: net/core/sock.c sysctl_rmem_max, changed in 6.18."""
 
 
 def new_window_mib(runs: Evidence) -> Expected:
@@ -280,9 +279,10 @@ def granted_by(kernel: str) -> Callable[[Evidence], Expected]:
     """What a request for 1 MiB is granted with the core maximum that the kernel has by default."""
 
     def found(runs: Evidence) -> Expected:
-        granted = granted_bytes(MIB, CORE_MAX_BYTES[kernel], "receive")
+        core_max = default_core_max_bytes(kernel)
+        granted = granted_bytes(MIB, core_max, "receive")
         hint = "The request is capped by net.core.rmem_max, then doubled."
-        others = {MIB, 2 * MIB, CORE_MAX_BYTES[kernel], 2 * CORE_MAX_BYTES[kernel]} - {granted}
+        others = {MIB, 2 * MIB, core_max, 2 * core_max} - {granted}
         return around(
             (granted / KIB,),
             EXACT_PCT,

@@ -9,8 +9,8 @@ from labs.experiments.buffers.conditions import DEFAULT
 from labs.experiments.buffers.sweep import smallest
 from labs.read.display.guesses import Guess, guesses
 from labs.read.display.rich_output import Table
+from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes
-from labs.read.theory.bounds import advise
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -11,8 +11,9 @@ from labs.experiments.buffers.conditions import SWEEP
 from labs.experiments.buffers.results import SYSCTL
 from labs.read.display.format import size_in_words
 from labs.read.display.rich_output import Words
+from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.bounds import advise, predict
+from labs.read.theory.bounds import predict
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -63,21 +63,17 @@ def conditions(p: Stack) -> tuple[Condition, ...]:
 
     Without vegeta, size small has no open loop.
     """
-    every = {name: (group, settings) for group, name, settings in _every(p)}
+    every = {one.name: one for one in _every(p)}
     if p.only or p.size == "full":
         chosen = p.chosen(tuple(every))
     else:
         loops = p.testbed == "recorded" or has_vegeta()
         chosen = tuple(
             name
-            for name, (group, _) in every.items()
-            if name not in FULL_ONLY and (loops or group != LOOPS)
+            for name, one in every.items()
+            if name not in FULL_ONLY and (loops or one.group != LOOPS.name)
         )
-    return tuple(
-        Condition(name, Link(port=PORT), {}, as_settings(settings), group.name)
-        for name, (group, settings) in every.items()
-        if name in chosen
-    )
+    return tuple(every[name] for name in chosen)
 
 
 def has_vegeta() -> bool:
@@ -85,7 +81,12 @@ def has_vegeta() -> bool:
     return shutil.which(VEGETA, path=SYSTEM_PATH) is not None
 
 
-def _every(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
+def _every(p: Stack) -> Iterator[Condition]:
+    for group, name, settings in _settings(p):
+        yield Condition(name, Link(port=PORT), {}, as_settings(settings), group.name)
+
+
+def _settings(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
     base = Settings(duration_s=p.duration_s)
     many = replace(base, connections=p.connections)
     yield from _factorial(base, p.connections)

@@ -31,6 +31,7 @@ RAISED = {"client": dict.fromkeys(CORE_MAX, str(2**31 - 1))}
 """The largest value of both maxima."""
 
 SIZES_KIB = (16, 64, 256, 1024, 4096, 16384)
+SURFACE_KIB = (16, 64, 256, 1024, 8192, 16384)
 FIXED_KIB = (256, 8192)
 """The receive buffers of the article's last two series."""
 TINY_KIB = (1, 2, 4)
@@ -38,6 +39,9 @@ CAPPED_KIB = (208, 256, 4096, 8192, 524_288, 1_048_576)
 """212,992 bytes, the next size, both about 4 MiB, the largest size that iperf3 takes, and 1 GiB."""
 SEGMENTS_PER_WRITE = (1, 10)
 ODD_WRITE_BYTES = (2000, 16_384, 20_000, 131_072)
+BURST_WRITE_BYTES = (14_480, 16_384)
+WRITES_PER_WAKE_MAX = 1000
+"""The largest burst of iperf3 (MAX_BURST)."""
 ROUND_TRIPS = 300
 """A transfer through a buffer smaller than the BDP takes about so many round trips."""
 SHORT_BYTES = 64 * KIB
@@ -50,8 +54,9 @@ LITERAL_MIB = 16
 SMALL = (
     *("default", *(f"both-{size}" for size in ("16k", "64k", "256k", "1m", "4m", "16m"))),
     *(f"{end}-{size}" for end in ("sender", "receiver") for size in ("64k", "256k", "1m", "4m")),
-    *("fixed-256k-1m", "fixed-256k-16m", "fixed-8m-1m", "fixed-8m-16m"),
-    *("writes-14480", "writes-16384", "writes-16384-nodelay"),
+    *(f"fixed-256k-{size}" for size in ("64k", "256k", "1m", "16m")),
+    *(f"fixed-8m-{size}" for size in ("256k", "1m", "4m", "16m")),
+    *("writes-14480", "writes-16384", "writes-16384-burst", "writes-16384-burst-nodelay"),
     *("w-1k", "w-256k", "w-1g", "setsockopt", "literal"),
 )
 
@@ -107,19 +112,31 @@ def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def _surface(base: Settings) -> Iterator[tuple[str, Settings]]:
-    for sender in SIZES_KIB:
-        for receiver in SIZES_KIB:
-            name = f"surface-{size_name(sender)}-{size_name(receiver)}"
-            yield name, replace(base, sndbuf_kib=sender, rcvbuf_kib=receiver)
+    """Pairs of buffers, the article's best ones included, also with an automatic receive buffer."""
+    for sender in SURFACE_KIB:
+        for receiver in (*SURFACE_KIB[:-1], 0):
+            end = size_name(receiver) if receiver else "auto"
+            one = replace(base, sndbuf_kib=sender, rcvbuf_kib=receiver)
+            yield f"surface-{size_name(sender)}-{end}", one
 
 
 def _writes(base: Settings, sndbuf_kib: int) -> Iterator[tuple[str, Settings]]:
-    """Writes of whole segments and of other sizes, with Nagle's algorithm and without."""
+    """Writes of whole segments and of other sizes, with Nagle's algorithm and without it, ten per
+    wake-up of the sender, and many.
+
+    select() wakes a sender that has much room again. How far the writes after it may exceed the
+    buffer is visible only if there are many of them.
+    """
     whole = (count * MSS_BYTES for count in SEGMENTS_PER_WRITE)
     for write_bytes in sorted({*whole, *ODD_WRITE_BYTES}):
         one = replace(base, write_bytes=write_bytes, sndbuf_kib=sndbuf_kib)
         yield f"writes-{write_bytes}", one
         yield f"writes-{write_bytes}-nodelay", replace(one, nodelay=True)
+    for write_bytes in BURST_WRITE_BYTES:
+        one = replace(base, write_bytes=write_bytes, sndbuf_kib=sndbuf_kib)
+        many = replace(one, writes_per_wake=WRITES_PER_WAKE_MAX)
+        yield f"writes-{write_bytes}-burst", many
+        yield f"writes-{write_bytes}-burst-nodelay", replace(many, nodelay=True)
 
 
 def _tiny(base: Settings) -> Iterator[tuple[str, Settings]]:

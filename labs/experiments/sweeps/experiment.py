@@ -15,7 +15,7 @@ from labs.drive.outcome import Buffer
 from labs.drive.testbed.contract import Host, Process
 from labs.drive.units import KIB, MIB
 from labs.errors import RunFailed
-from labs.experiments.sweeps.settings import Settings
+from labs.experiments.sweeps.settings import WRITES_PER_WAKE, Settings
 
 IPERF3 = "iperf3"
 REPORT, SAID = "iperf3.json", "iperf3.txt"
@@ -111,13 +111,14 @@ def serve(bench: Bench, port: int) -> Process:
 
 def arguments(settings: Settings, port: int) -> tuple[str, ...]:
     """The arguments of the client of iperf3 after the server's address."""
-    window, mss = settings.requested_bytes, settings.mss_bytes
+    window, mss, burst = settings.requested_bytes, settings.mss_bytes, settings.writes_per_wake
     return (
         *("-4", "-p", str(port), "-R", "-t", "0"),
         *("-l", str(settings.write_bytes)),
         *(("-w", str(window)) if window else ()),
         *(("-M", str(mss)) if mss else ()),
         *(("-N",) if settings.nodelay else ()),
+        *(("-b", f"0/{burst}") if burst != WRITES_PER_WAKE else ()),
         "--json",
     )
 

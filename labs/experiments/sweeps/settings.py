@@ -8,6 +8,8 @@ from labs.drive.units import KIB, MIB
 
 WRITE_BYTES_MAX = MIB
 """The largest size of a write that iperf3 accepts (MAX_BLOCKSIZE)."""
+WRITES_PER_WAKE = 10
+"""The number of writes of iperf3 after each select(), unless -b names another (multisend)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +21,8 @@ class Settings:
     because the socket is writable, and nothing is left to write (iperf_send, iperf_run_server).
 
     `write_bytes`, `mss_bytes` (0: the path's MSS) and `window_kib` (0: none) are the arguments of
-    -l, -M and -w; `nodelay` is -N. iperf3 requests `window_kib` of both buffers at both ends.
+    -l, -M and -w; `nodelay` is -N; `writes_per_wake` is the number of writes after each
+    select() (-b 0/N). iperf3 requests `window_kib` of both buffers at both ends.
     `sndbuf_kib` and `rcvbuf_kib` fix the sender's send buffer and the receiver's receive buffer on
     their own, by the sysctls tcp_wmem and tcp_rmem, to the size that the kernel grants for such a
     request: twice as much. 0 leaves the buffer to the kernel.
@@ -30,6 +33,7 @@ class Settings:
 
     write_bytes: int = 131_072
     nodelay: bool = False
+    writes_per_wake: int = WRITES_PER_WAKE
     mss_bytes: int = 0
     transfer_bytes: int = 32 * MIB
     window_kib: int = 0

@@ -226,6 +226,7 @@ def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
         timestamps=bool((syn["tsval"] >= 0).iloc[0]),
         adv_win_scale=DEFAULT_SCALE if settings.adv_win_scale is None else settings.adv_win_scale,
         rmem_max_bytes=rmem[2],
+        core_rmem_max_bytes=int(run.sysctl(RECEIVER, "net.core.rmem_max")),
         initrwnd_segments=settings.initrwnd,
         quickack=settings.quickack,
         head_bytes=None if run.testbed == VIRTUAL else head_bytes(table),

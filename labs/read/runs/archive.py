@@ -35,11 +35,14 @@ from typing import IO, cast
 from labs.drive.record.disk import owned_folder, whole_file, written_to
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import HOST, MOST_FILE_BYTES, RUN, SEAL, digest, pretty, verify
+from labs.drive.record.stored_files import read_json
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Damaged
 from labs.read.runs.schemas import open_study
 
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz")
+AUDIT = "audit"
+"""The entry of host.json with what the machines of a run in real time were set to."""
 PREFIX = "labs-unpacked-"
 HELD = ExitStack()
 atexit.register(HELD.close)
@@ -171,11 +174,24 @@ def _of_study(study: StudyFile, with_host: bool) -> Contents:
 
 
 def _of_run(folder: Path, with_host: bool) -> Contents:
+    """The files of a run. Without host.json its audit is kept: what the machines were set to."""
     names = [*verify(folder).files, SEAL]
-    if with_host and (folder / HOST).is_file():
+    there = (folder / HOST).is_file()
+    if with_host and there:
         names.append(HOST)
     name = folder.resolve().name  # the folder may be named as "."
-    return {f"{name}/{inside}": folder / inside for inside in names}
+    found: dict[str, Path | bytes] = {f"{name}/{inside}": folder / inside for inside in names}
+    if there and not with_host and (audit := audit_in(folder)) is not None:
+        found[f"{name}/{HOST}"] = pretty({AUDIT: audit})
+    return found
+
+
+def audit_in(folder: Path) -> object:
+    """What host.json of a run holds about the settings of its machines; None if nothing."""
+    try:
+        return read_json(folder / HOST).get(AUDIT)
+    except Damaged:  # a run that was packed before there were audits has no such file
+        return None
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from labs.read.parse import (
     http_clients,
     http_loads,
     inet_diag,
+    iperf3,
     proc,
     server_report,
     socket_samples,
@@ -64,6 +65,7 @@ def last_line(reader: Reader[T]) -> Reader[T]:
 AB_REPORT: Reader[http_clients.Ab] = as_text(http_clients.ab)
 FETCH: Reader[dict[str, Any]] = as_json(http_clients.fetch)
 ASK: Reader[tuple[float, ...]] = as_json(http_clients.ask)
+IPERF3: Reader[iperf3.Report] = as_json(iperf3.report)
 MACHINES: Reader[dict[str, dict[str, Any]]] = as_json(proc.machines)
 WRK: Reader[http_loads.Wrk] = as_text(http_loads.wrk)
 VEGETA: Reader[tuple[http_loads.Hit, ...]] = as_text(http_loads.vegeta)
@@ -78,6 +80,7 @@ READERS: Mapping[str, Reader[object]] = {
     "ask.json": ASK,
     "fetch.json": FETCH,
     "httping.txt": as_text(http_clients.httping),
+    "iperf3.json": IPERF3,
     FILE: MACHINES,
     "interrupts-after.txt": INTERRUPTS,
     "interrupts-before.txt": INTERRUPTS,

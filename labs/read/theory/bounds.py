@@ -1,10 +1,8 @@
-"""What limits a flow, and its steady goodput; and the buffers that a path needs for it."""
+"""What limits a flow, and its steady goodput."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil
 
 from labs.drive.kernel.memory_size import LARGE_BUFFERS_SINCE
 from labs.drive.testbed.link import MSS_BYTES
@@ -37,7 +35,7 @@ WHOLE_WINDOW = 0.98
 
 FULL_LINE = 0.999
 
-LARGEST_BYTES = 1 << 31
+LARGE_CORE_MAX_SINCE = (6, 18)
 DEFAULT_WMEM = (4096, 16384, 4194304)
 """net.ipv4.tcp_wmem since Linux 4.18, with 1 GiB of memory or more."""
 
@@ -46,6 +44,12 @@ def default_rmem(kernel: str) -> tuple[int, int, int]:
     """net.ipv4.tcp_rmem of a kernel since 4.20 whose memory does not limit it: 1 GiB or more, and
     5 GiB or more since 6.16. Source: net/ipv4/tcp.c tcp_init()."""
     return 4096, 131072, 32 * MIB if series(kernel) >= LARGE_BUFFERS_SINCE else 6 * MIB
+
+
+def default_core_max_bytes(kernel: str) -> int:
+    """net.core.rmem_max and wmem_max of a kernel. Source: include/net/sock.h SK_RMEM_MAX, and
+    net/core/sock.c sysctl_rmem_max since 6.18."""
+    return 4 * MIB if series(kernel) >= LARGE_CORE_MAX_SINCE else 212_992
 
 
 @dataclass(frozen=True)
@@ -166,82 +170,3 @@ def _of_buffers(
         Bound(window, RECEIVE_WINDOW, TOLERANCE_PCT[RECEIVE_WINDOW]),
         Bound(send, SEND_BUFFER, None if small else TOLERANCE_PCT[SEND_BUFFER]),
     ]
-
-
-@dataclass(frozen=True)
-class Advice:
-    """The buffers with which one flow fills a path; sizes in bytes, whole KiB, at least one BDP.
-
-    `receive_bytes` and `send_bytes` are what getsockopt must return: half of each is requested with
-    setsockopt. `receive_bytes` is for packets that are coalesced in pairs, `receive_alone_bytes`
-    for packets that arrive one by one: up to 6.5 the two are the same. `receive_suffices` and
-    `send_suffices`: the kernel's default maximum is enough (`default_rmem` for the receiver).
-    """
-
-    bdp_bytes: float
-    default_rmem: tuple[int, int, int]
-    receive_bytes: int
-    receive_alone_bytes: int
-    send_bytes: int
-
-    @property
-    def receive_suffices(self) -> bool:
-        return self.receive_alone_bytes <= self.default_rmem[-1]
-
-    @property
-    def send_suffices(self) -> bool:
-        return self.send_bytes <= DEFAULT_WMEM[-1]
-
-    def rmem(self) -> str:
-        """net.ipv4.tcp_rmem for the receiver: its default, and a maximum that is large enough,
-        however packets arrive."""
-        return _three(self.default_rmem, self.receive_alone_bytes)
-
-    def wmem(self) -> str:
-        """net.ipv4.tcp_wmem for the sender."""
-        return _three(DEFAULT_WMEM, self.send_bytes)
-
-
-def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, adv_win_scale: int = 1) -> Advice:
-    """The smallest buffers that let one flow fill a line of this rate over this round trip.
-
-    The receiver's window and the sender's bound must each hold a round trip's worth of payload,
-    and each buffer one BDP: below that the bounds of single packets mean nothing. One kernel for
-    both ends; LARGEST_BYTES where no buffer is enough.
-    """
-    needed = line_goodput_bytes_s(rate_mbit) * rtt_ms / 1e3
-    bdp = bdp_bytes(rate_mbit, rtt_ms)
-    least = ceil(bdp / KIB) * KIB
-
-    def receive(offloads: bool) -> int:
-        def window(size: int) -> int:
-            return receive_window_bytes(
-                size, kernel, adv_win_scale=adv_win_scale, offloads=offloads
-            )
-
-        return max(least, _smallest(needed, window))
-
-    return Advice(
-        bdp_bytes=bdp,
-        default_rmem=default_rmem(kernel),
-        receive_bytes=receive(offloads=True),
-        receive_alone_bytes=receive(offloads=False),
-        send_bytes=max(least, _smallest(needed, lambda size: send_bound_bytes(size, kernel))),
-    )
-
-
-def _smallest(needed: float, held: Callable[[int], int]) -> int:
-    """The smallest size in whole KiB with which `held` reaches what is needed, by bisection."""
-    low, high = 1, LARGEST_BYTES // KIB
-    while low < high:
-        middle = (low + high) // 2
-        if held(middle * KIB) >= needed:
-            high = middle
-        else:
-            low = middle + 1
-    return low * KIB
-
-
-def _three(default: tuple[int, int, int], needed: int) -> str:
-    smallest, first, largest = default
-    return f"{smallest} {first} {max(largest, needed)}"

@@ -56,7 +56,7 @@ class Sent:
 
 
 class Sender:
-    """`transmit(now_ns, length, segments, push, end)` puts a packet on the link."""
+    """`transmit(now_ns, packet, push)` puts a packet on the link, with or without the flag PSH."""
 
     def __init__(
         self,
@@ -117,9 +117,10 @@ class Sender:
                     self.begun -= copied
                 if self.begun:
                     break
-            if self.begun and not self.writes_per_wake:
-                return
-            if not self._writeable():
+            if not self.writes_per_wake:
+                if self.begun:
+                    return
+            elif not self._writeable():
                 self.no_space = True
                 return
 

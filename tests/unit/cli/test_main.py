@@ -94,6 +94,24 @@ def test_commands_have_help(name: str, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.startswith(f"usage: labs {name}")
 
 
+def test_main_names_an_address_space_that_is_too_small() -> None:
+    """OpenBLAS would end the process with a message of its own; other commands work."""
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_AS, (100 << 20,) * 2)\n"
+    code = f"{limited}import sys; from labs.cli.__main__ import main; sys.exit(main(sys.argv[1:]))"
+
+    def done(*words: str) -> tuple[int, str]:
+        found = subprocess.run(
+            [sys.executable, "-c", code, *words], cwd=ROOT, text=True, capture_output=True
+        )
+        return found.returncode, found.stderr
+
+    exit_code, said = done("claims")
+    assert exit_code == 3 and said.count("\n") == 1
+    assert "`ulimit -v` allows 100 MiB of address space" in said
+    assert done("parameters", "buffers") == (0, "")
+    assert done("claims", "--help") == (0, "")
+
+
 def test_version_is_that_of_the_package() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert labs("--version").stdout == f"labs {declared}\n"
@@ -142,6 +160,20 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
         (["parameters", "buffers", "--jsn"], "did you mean --json?"),
         (["doctor", "virtal"], "did you mean virtual?"),
         (["doctor", "--kernel", "six"], '--kernel "six" cannot be read'),
+        (["advise"], "the following arguments are required: --rate-mbit, --rtt-ms"),
+        (["advise", "--rate-mbit", "9", "--rtt-ms", "0"], "nothing can be advised for an RTT of 0"),
+        (["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--loss-pct", "1"], "loses 1 % of its"),
+        (["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--mss", "9"], "allowed: 536 to 1448"),
+        (["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--sndbuf", "4M"], "Add --predict"),
+        (["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--connections", "0"], "out of range"),
+        (
+            ["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--predict", "--sndbuf", "4X"],
+            '--sndbuf "4X" is not a size',
+        ),
+        (
+            ["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--predict", "--rcvbuf", "1K"],
+            "allowed: 2304 bytes",
+        ),
         (["new", "Mine"], "Allowed: a-z"),
         (["new", "buffers"], "buffers is a lab of the package"),
         (["runs", "lst"], "lst is not a command of labs runs; did you mean list?"),

@@ -12,7 +12,12 @@ import pytest
 from labs import catalog as catalogue
 from labs.cli.__main__ import main
 from labs.cli.new import source
+from labs.drive.record.seal import HOST
 from labs.read.runs import recorded
+from labs.read.runs.archive import AUDIT
+from tests.real_runs import real_study
+from tests.recorded_audits import USER, collected
+from tests.repeated_runs import repetitions
 from tests.run_folders import inputs, make_run, make_study
 
 
@@ -96,6 +101,26 @@ def test_compare_of_an_own_lab_computes_with_its_file(
     changed = as_json(capsys, "compare", "a", "c", "--lab", "./mine.py", code=5)
     assert changed["grade"] == "changed"
     assert "took_ms" in told(capsys, "compare", "a", "c", "--lab", "./mine.py", code=5)
+
+
+def test_compare_of_two_machines_names_their_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for side, timeout in (("a", "60"), ("b", "15")):
+        found = collected(USER)
+        found["files"]["/proc/sys/net/ipv4/tcp_fin_timeout"] = f"{timeout}\n"
+        speeds = (0.98, 0.99, 1.0, 1.01, 1.02) if side == "a" else (0.97, 0.98, 0.99, 1.0, 1.01)
+        for run in repetitions(tmp_path / side, real_study("6.1").run("default"), speeds):
+            (run.path / HOST).write_text(json.dumps({AUDIT: {"here": found}}))
+    sides = (str(tmp_path / "a"), str(tmp_path / "b"))
+    assert told(capsys, "compare", *sides).splitlines()[-2:] == [
+        "machines differ in 1 item (here)",
+        "  net.ipv4.tcp_fin_timeout: 60 -> 15",
+    ]
+    (pair,) = as_json(capsys, "compare", *sides)["machines"]
+    assert pair["differences"] == [
+        {"title": "net.ipv4.tcp_fin_timeout", "first": "60", "second": "15"}
+    ]
 
 
 def test_pack_writes_one_file_that_is_read_like_a_folder(

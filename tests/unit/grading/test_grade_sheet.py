@@ -25,7 +25,7 @@ RIGHT_ANSWERS = {
         "buffer_mib": "47.7",
         "used_pct": "100 * 10 / 210",
     },
-    "02-windows-kernels-and-loss": {
+    "08-windows-kernels-and-loss": {
         "scaled_mib_s": "0.75 * 25e6 / 0.2 / 2**20",
         "lossy_mib_s": "1448 / 0.04 * 1.31 / 0.001**0.5 / 2**20",
         "granted_kib": "2 * 128",
@@ -54,10 +54,10 @@ WRONG_ANSWERS = [
     ("01-buffers-and-bdp", "buffer_mib", "23.8", "one BDP"),
     ("01-buffers-and-bdp", "used_pct", "2.44", "400 ms"),
     ("01-buffers-and-bdp", "used_pct", "0.0476", "fractions of 1"),
-    ("02-windows-kernels-and-loss", "scaled_mib_s", "29.8", "reserved share"),
-    ("02-windows-kernels-and-loss", "lossy_mib_s", "0.143", "per cent"),
-    ("02-windows-kernels-and-loss", "lossy_mib_s", "12", "right in Mbit/s"),
-    ("02-windows-kernels-and-loss", "granted_kib", "128", "doubles"),
+    ("08-windows-kernels-and-loss", "scaled_mib_s", "29.8", "reserved share"),
+    ("08-windows-kernels-and-loss", "lossy_mib_s", "0.143", "per cent"),
+    ("08-windows-kernels-and-loss", "lossy_mib_s", "12", "right in Mbit/s"),
+    ("08-windows-kernels-and-loss", "granted_kib", "128", "doubles"),
     ("07-two-witnesses", "lowest_rate_mbit", "114", "the headers, too"),
     ("03-nagle-and-delayed-ack", "longest_wait_ms", "200", "shortest"),
     ("03-nagle-and-delayed-ack", "far_off_ms", "64", "round trip is missing"),

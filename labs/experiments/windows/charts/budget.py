@@ -25,6 +25,9 @@ PARTS = {
     "free_bytes": ("free", GRID),
 }
 """The parts of a buffer from the bottom: column, name and colour."""
+SIMULATED = (
+    "the number of skbs, which divides the metadata into structures and unused rest, is simulated"
+)
 
 
 def by_part(run: Run) -> Figure:
@@ -60,7 +63,7 @@ def by_part(run: Run) -> Figure:
     return dressed(
         figure,
         title=title,
-        caption=of_run(run),
+        caption=f"{of_run(run)}<br>{SIMULATED}",
         height=480,
         tell=_tell(table),
         table=spread(table)[["packet", *names]].rename(columns=names),

@@ -168,7 +168,10 @@ def first_round_trip(claim: Claim, seen: Evidence) -> Finding:
 
 
 def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
-    """The payload that arrives in each round trip, until the buffer is full."""
+    """The payload that arrives in each round trip, until the buffer is full.
+
+    "window updates" is derived, not counted: one for each batch after the first.
+    """
     rounds = round_trips(seen.run(claim.conditions[0]))
     batches = [int(value) for value in rounds["payload_bytes"] if value > 0]
     measured = {
@@ -181,7 +184,8 @@ def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
         verdict=found.verdict,
         factor=found.factor,
         measured=measured,
-        reason=f"{len(batches)} batches of {', '.join(map(in_digits, batches))} bytes; all but the "
-        f"first need a window update (the right edge moves {int(rounds['updates'].sum())} times, "
-        f"most of them while a batch arrives). {found.reason}",
+        reason=f"{len(batches)} batches of {', '.join(map(in_digits, batches))} bytes. Each "
+        "after the first needs a window update, which is how their number is derived (the right "
+        f"edge moves {int(rounds['updates'].sum())} times, most of them while a batch arrives). "
+        f"{found.reason}",
     )

@@ -43,7 +43,6 @@ def test_read_kernel_spec_tells_the_forms_apart(text: str, form: str) -> None:
         "",
         "6",
         "v6.1",
-        "6.1-rc1",
         "latest",
         DIGEST[:7],
         DIGEST + "0",
@@ -55,6 +54,12 @@ def test_read_kernel_spec_tells_the_forms_apart(text: str, form: str) -> None:
 )
 def test_read_kernel_spec_refuses_anything_else(text: str) -> None:
     with pytest.raises(BadInput, match=r"series \(6\.1\).*digest"):
+        read_kernel_spec(text)
+
+
+@pytest.mark.parametrize("text", ["6.1-rc1", "7.3~rc7", "7.3~rc7-1~exp1"])
+def test_read_kernel_spec_refuses_a_release_candidate(text: str) -> None:
+    with pytest.raises(BadInput, match=r"is a release candidate.*6\.12, 7\.2$"):
         read_kernel_spec(text)
 
 

@@ -21,7 +21,7 @@ from tests.real_runs import FOLDER, codes, known, plain, real, with_condition, w
 NAMES = sorted(
     path.name.removesuffix(".tar.xz")
     for path in FOLDER.glob("*.tar.xz")
-    if not path.name.startswith("windows-")  # another lab's
+    if not path.name.startswith(("windows-", "sweeps-"))  # other labs'
 )
 MIB = 1 << 20
 LINE_TOLERANCE = TOLERANCE_PCT[LINE] / 100

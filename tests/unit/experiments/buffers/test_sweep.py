@@ -10,11 +10,13 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.run import as_json, as_text
-from labs.experiments.buffers.buffer_sizes import ENOUGH, advice, to_paste
+from labs.experiments.buffers.buffer_sizes import advice, to_paste
 from labs.experiments.buffers.narrative import tell_httping, tell_kernels, tell_reckoning
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest, tell_smallest
+from labs.read.display.advice import ENOUGH
+from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes
-from labs.read.theory.bounds import LINE, advise, predict
+from labs.read.theory.bounds import LINE, predict
 from tests.real_runs import real_study
 
 MB = 1e6

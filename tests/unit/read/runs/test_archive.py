@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import lzma
 import os
 import shutil
@@ -21,7 +22,7 @@ import labs
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput, Damaged
 from labs.read.runs import archive
-from labs.read.runs.archive import pack, unpacked
+from labs.read.runs.archive import AUDIT, pack, run_folders, unpacked
 from labs.read.runs.listing import index
 from labs.read.runs.run import open_run
 from tests.run_folders import inputs, make_run, make_study
@@ -54,6 +55,14 @@ def test_pack_is_the_same_bytes_anywhere(tmp_path: Path, ending: str) -> None:
     b = pack(tmp_path / "b", tmp_path / f"2{ending}")
     assert a.path.read_bytes() == b.path.read_bytes()
     assert (a.sha256, a.size_bytes, a.runs) == (b.sha256, b.path.stat().st_size, 2)
+
+
+def test_pack_keeps_of_host_json_only_the_audit(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs", host={"started": "now", AUDIT: {"here": {"schema": 1}}})
+    packed = pack(run, tmp_path / "run.tar.gz").path
+    (opened,) = run_folders(unpacked(packed))
+    assert json.loads((opened / "host.json").read_text()) == {AUDIT: {"here": {"schema": 1}}}
+    assert open_run(opened).digest == open_run(run).digest
 
 
 def test_pack_of_a_run_a_study_and_a_folder(tmp_path: Path) -> None:

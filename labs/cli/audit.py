@@ -1,0 +1,111 @@
+"""Show what this machine, or both virtual machines, is set to, as far as it decides how fast its
+network stack is: CPU and power, virtualisation and clock, memory, network cards, netfilter, queues,
+and every TCP and core sysctl that differs from the default of this kernel.
+
+Nothing is changed, and root is not needed. What only root can read is unknown, and marked.
+
+Each item has a value, or the reason why it is unknown; whether it matters for latency, throughput
+or repeatability; what the article or the kernel's documentation says about it; and the command that
+changes it. An item deviates if it is not what its source advises for measurements, or if a sysctl
+is not what this kernel starts with. A deviation is no fault: it must be known before a measurement
+means anything.
+
+  labs audit                            what deviates first, group by group
+  labs audit --html audit.html          all texts and commands, as a page
+  labs audit --json | jq length         one array of items
+  labs audit --json | jq '.[] | select(.deviates) | {title, value, wanted, change}'
+
+In real time every run stores the audit of its machines in host.json, and `labs runs compare` lists
+what differs between the machines of two sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from labs.errors import BadInput
+from labs.read.audit.items import Item
+
+HERE, VAGRANT = "here", "vagrant"
+MARKS = {True: "!", False: " ", None: " "}
+UNKNOWN = "?"
+WIDEST = 120
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON array of items")
+    parser.add_argument(
+        "--testbed",
+        metavar="TESTBED",
+        default=HERE,
+        help="vagrant: both virtual machines, over ssh (default: this machine)",
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="PAGE.html", help="write a page that works offline"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Audit, and print or write the items."""
+    if args.testbed not in (HERE, VAGRANT):
+        raise BadInput(f"--testbed {args.testbed} cannot be audited. Allowed: {HERE}, {VAGRANT}")
+    if args.html is not None and args.html.suffix not in (".html", ".htm"):
+        raise BadInput(f"--html {args.html}: the name of the page must end in .html")
+    from labs.studies.machine_audit import audited
+
+    items = audited(args.testbed)
+    if args.html is not None:
+        from labs.drive.record.disk import write_whole
+        from labs.publish.audit_page import page
+
+        write_whole(args.html, page(items).encode())
+    if args.json:
+        print(json.dumps([one.as_json() for one in items]))
+    elif args.html is not None:
+        print(args.html)
+    else:
+        width = min(WIDEST, shutil.get_terminal_size().columns)
+        print("\n".join(lines(items, width)))
+    return 0
+
+
+def lines(items: Sequence[Item], width: int) -> Iterator[str]:
+    """The audit as text: per group, what deviates with its reason, then the rest in short."""
+    several = len({one.machine for one in items}) > 1
+    heading = ""
+    for one in items:
+        title = f"{one.machine}: {one.group}" if several else one.group
+        if title != heading:
+            yield from ([""] if heading else []) + [title]
+            heading = title
+        mark = UNKNOWN if one.value is None else MARKS[one.deviates]
+        named = f"{one.title} ({one.device})" if one.device else one.title
+        said = f"unknown: {one.unknown}" if one.value is None else one.shown
+        yield textwrap.fill(
+            f"{mark} {named}: {said}", width, initial_indent="  ", subsequent_indent="      "
+        )
+        if one.deviates:
+            wanted = f"{one.wanted} ({one.wanted_by})"
+            for name, text in (("wanted", wanted), ("says", one.says), ("change", one.change)):
+                yield textwrap.fill(
+                    f"{name}: {text}", width, initial_indent=" " * 6, subsequent_indent=" " * 8
+                )
+    yield ""
+    yield summary(items)
+
+
+def summary(items: Sequence[Item]) -> str:
+    """How many items there are, deviate, or are unknown."""
+    deviate = sum(one.deviates is True for one in items)
+    unknown = [one for one in items if one.value is None]
+    root = sum("only root" in one.unknown for one in unknown)
+    readable = f" ({root} of them only root can read)" if root else ""
+    return (
+        f"{len(items)} items: {deviate} deviate (!), {len(unknown)} are unknown (?){readable}. "
+        "All texts and commands: --html PAGE.html"
+    )

@@ -1,0 +1,441 @@
+"""Read the settings of this machine that decide how fast its network stack is, and change nothing.
+
+Prints one JSON object: the text of files and the output of tools as they are, and what could not be
+read, with the reason. It runs where the machine is: on this one, or on another one over ssh with
+its source on standard input. `labs/read/audit` turns the object into items.
+
+Nothing is loaded into the kernel either: `nft list` would load nf_tables, so it is only started
+where that is there already. What identifies people or other machines is left out: addresses, the
+rules of a firewall, and words of the kernel's command line that are not about performance.
+"""
+
+import ctypes
+import glob
+import gzip
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+SCHEMA = 1
+LONGEST_TEXT = 1 << 14
+MOST_DEVICES = 8
+TIMEOUT_S = 10
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+IFF_UP = 1
+
+CPU = "/sys/devices/system/cpu"
+NODE = "/sys/devices/system/node"
+NET = "/sys/class/net"
+FILES = (
+    *(f"{CPU}/{name}" for name in ("online", "present", "isolated", "nohz_full")),
+    *(f"{CPU}/smt/{name}" for name in ("active", "control")),
+    *(f"{CPU}/intel_pstate/{name}" for name in ("no_turbo", "status", "max_perf_pct")),
+    f"{CPU}/amd_pstate/status",
+    f"{CPU}/cpufreq/boost",
+    *(f"{CPU}/cpuidle/{name}" for name in ("current_driver", "current_governor")),
+    *(
+        f"/sys/devices/system/clocksource/clocksource0/{name}_clocksource"
+        for name in ("current", "available")
+    ),
+    "/sys/module/haltpoll/parameters/guest_halt_poll_ns",
+    *(f"/sys/class/dmi/id/{name}" for name in ("sys_vendor", "product_name")),
+    "/sys/hypervisor/type",
+    *(f"/sys/kernel/mm/transparent_hugepage/{name}" for name in ("enabled", "defrag")),
+    "/sys/kernel/mm/ksm/run",
+    f"{NODE}/online",
+    "/proc/loadavg",
+    "/proc/pressure/cpu",
+    *(
+        f"/proc/sys/kernel/{name}"
+        for name in (
+            "osrelease",
+            "version",
+            "nmi_watchdog",
+            "numa_balancing",
+            "randomize_va_space",
+            "sched_autogroup_enabled",
+            "sched_rt_runtime_us",
+            "timer_migration",
+        )
+    ),
+    *(
+        f"/proc/sys/vm/{name}"
+        for name in ("swappiness", "zone_reclaim_mode", "stat_interval", "compaction_proactiveness")
+    ),
+    *(
+        f"/proc/sys/net/netfilter/nf_conntrack_{name}"
+        for name in ("count", "max", "buckets", "checksum")
+    ),
+    *(f"/proc/sys/net/bridge/bridge-nf-call-ip{name}tables" for name in ("", "6")),
+    *(f"/proc/net/ip{name}_tables_names" for name in ("", "6")),
+    "/proc/self/cgroup",
+)
+# Files that each CPU, node or queue has: texts are stored once, with the names that have them.
+EACH = (
+    f"{CPU}/vulnerabilities/*",
+    *(
+        f"{CPU}/cpu[0-9]*/cpufreq/{name}"
+        for name in (
+            "scaling_driver",
+            "scaling_governor",
+            "scaling_min_freq",
+            "scaling_max_freq",
+            "cpuinfo_min_freq",
+            "cpuinfo_max_freq",
+            "scaling_cur_freq",
+            "energy_performance_preference",
+        )
+    ),
+    *(f"{CPU}/cpu[0-9]*/cpuidle/state[0-9]*/{name}" for name in ("name", "latency", "disable")),
+    *(
+        f"{CPU}/cpu[0-9]*/topology/{name}"
+        for name in ("physical_package_id", "core_id", "thread_siblings_list")
+    ),
+    f"{CPU}/cpu[0-9]*/power/pm_qos_resume_latency_us",
+    f"{CPU}/cpu[0-9]*/thermal_throttle/*_throttle_count",
+    f"{NODE}/node[0-9]*/cpulist",
+    "/sys/kernel/mm/hugepages/hugepages-*/nr_hugepages",
+)
+OF_A_DEVICE = (
+    *(f"{name}" for name in ("mtu", "speed", "duplex", "operstate", "tx_queue_len")),
+    *(f"{name}" for name in ("napi_defer_hard_irqs", "gro_flush_timeout", "threaded")),
+    *(f"device/{name}" for name in ("numa_node", "../numa_node")),
+    *(
+        f"statistics/{name}"
+        for name in ("rx_dropped", "rx_missed_errors", "rx_errors", "tx_dropped", "tx_errors")
+    ),
+)
+OF_A_QUEUE = ("rx-*/rps_cpus", "rx-*/rps_flow_cnt", "tx-*/xps_cpus")
+ETHTOOL = (("-i",), ("-c",), ("-g",), ("-l",), ("-k",), ("-a",), ("-x",), ("--show-eee",))
+# The lines of longer files that are kept, by how they begin ("": the whole file).
+LINES = {
+    "/proc/stat": ("cpu",),
+    "/proc/meminfo": ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "HugePages_Total"),
+    "/proc/self/status": ("Cpus_allowed_list",),
+    "/proc/modules": ("nf", "ip_tables", "ip6_tables", "iptable_", "xt_", "ebt", "br_netfilter"),
+}
+# The lines about the first processor that are kept; how many there are is in `facts`.
+OF_A_PROCESSOR = ("vendor_id", "model name", "microcode", "cpu MHz", "flags", "bugs")
+# Options of the kernel's build that decide a default or what may be set.
+OPTIONS = re.compile(
+    r"(?:# )?CONFIG_(?:HZ|NO_HZ_FULL|PREEMPT(?:_(?:NONE|VOLUNTARY|LAZY|DYNAMIC|RT))?|"
+    r"DEFAULT_TCP_CONG|DEFAULT_NET_SCH|NETFILTER|NF_TABLES|NF_CONNTRACK|NETFILTER_NETLINK_HOOK|"
+    r"(?:MITIGATION_)?RETPOLINE|BPF_JIT_(?:DEFAULT|ALWAYS)_ON|NUMA|CPU_FREQ|CPU_IDLE|RPS|XPS|"
+    r"NET_RX_BUSY_POLL)[= ].*"
+)
+BOOT_WORDS = (
+    "mitigations", "isolcpus", "nohz_full", "rcu_nocbs", "intel_idle.max_cstate", "idle", "nosmt",
+    "processor.max_cstate", "intel_pstate", "amd_pstate", "cpufreq.default_governor", "clocksource",
+    "tsc", "irqaffinity", "threadirqs", "preempt", "transparent_hugepage", "numa_balancing",
+    "spectre_v2", "spec_store_bypass_disable", "pti", "nopti", "nospectre_v2", "skew_tick",
+    "nmi_watchdog", "nowatchdog", "cpuidle.off", "cpuidle.governor", "cpuidle_haltpoll.force",
+    "haltpoll.guest_halt_poll_ns", "hugepages",
+)  # fmt: skip
+DAEMONS = (
+    "irqbalance", "tuned", "power-profiles-", "thermald", "firewalld", "numad",
+    "chronyd", "ntpd", "systemd-timesyn",
+)  # fmt: skip
+# Attributes of routes that change what TCP does; the addresses are left out.
+OF_A_ROUTE = ("congctl", "initcwnd", "initrwnd", "quickack", "rto_min", "window", "advmss", "mtu",
+              "features")  # fmt: skip
+# An option of the build and the module that it can be: what `nft` may ask without loading anything.
+ASKED_OF_NFT = (
+    ("NF_TABLES", "nf_tables", ("nft", "--stateless", "list", "ruleset")),
+    ("NETFILTER_NETLINK_HOOK", "nfnetlink_hook", ("nft", "list", "hooks")),
+)
+# Of what nft prints: tables, chains, and the functions at hooks with their priorities.
+SHAPE = re.compile(r"(?:table|chain|type|hook|family)\b|[+-]?\d{10}\b")
+OF_A_LINK = ("gso_max_size", "gso_max_segs", "gro_max_size", "tso_max_size")
+SYSCTLS = ("/proc/sys/net/core/*", "/proc/sys/net/ipv4/tcp_*")
+# Secrets and numbers drawn at random.
+NEVER = ("tcp_fastopen_key", "netdev_rss_key")
+# A namespace of its own starts with the defaults; entries without a write bit are shared with the
+# initial namespace (net/core/sysctl_net_core.c: sysctl_core_net_init).
+FRESH = """
+import glob, json, os, sys
+found = {"files": {}, "read_only": []}
+for path in (one for pattern in sys.argv[2:] for one in glob.glob(pattern)):
+    if not path.endswith(tuple(sys.argv[1].split(","))):
+        try:
+            with open(path) as file:
+                found["files"][path] = file.read()
+        except OSError:
+            continue
+        if not os.stat(path).st_mode & 0o222:
+            found["read_only"].append(path)
+print(json.dumps(found))
+"""
+# include/uapi/linux/timex.h: the place of `status` in struct timex where long has 64 bits.
+STATUS_AT, STA_UNSYNC, TIMEX_BYTES = 40, 0x40, 256
+
+
+class Seen:
+    """What was read: texts by path, refusals by path, and the output of tools."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, str] = {}
+        self.each: dict[str, dict[str, list[str]]] = {}
+        self.refused: dict[str, str] = {}
+        self.commands: list[dict[str, Any]] = []
+
+    def read(self, path: str, begins: tuple[str, ...] = ("",)) -> None:
+        text = self.text(path)
+        if text is not None:
+            lines = (line for line in text.splitlines(True) if line.startswith(begins))
+            self.files[path] = "".join(lines)[:LONGEST_TEXT]
+
+    def text(self, path: str) -> str | None:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError as error:
+            self.refused[path] = error.strerror or type(error).__name__
+            return None
+
+    def read_each(self, pattern: str, base: str = "") -> None:
+        """Read the files that match, and store each text once, with the paths that have it."""
+        found: dict[str, list[str]] = {}
+        for path in sorted(glob.glob(f"{base}{pattern}")):
+            text = self.text(path)
+            if text is not None:
+                found.setdefault(text[:LONGEST_TEXT].strip(), []).append(path)
+        if found:
+            self.each[f"{base}{pattern}"] = found
+
+    def run(self, *argv: str, keep: Callable[[str], str] | None = None) -> None:
+        """Run a tool that only reports. `keep` turns its output into what is stored of it."""
+        try:
+            done = subprocess.run(
+                argv,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=TIMEOUT_S,
+                env={"PATH": SYSTEM_PATH, "LC_ALL": "C"},
+            )
+        except FileNotFoundError:
+            self.commands.append({"argv": argv, "exit": 127, "out": "", "err": "not installed"})
+            return
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.commands.append({"argv": argv, "exit": 126, "out": "", "err": str(error)})
+            return
+        out, err = (part.decode("utf-8", "replace") for part in (done.stdout, done.stderr))
+        out = keep(out) if keep else out
+        self.commands.append(
+            {
+                "argv": argv,
+                "exit": done.returncode,
+                "out": out[:LONGEST_TEXT],
+                "err": err[:LONGEST_TEXT],
+            }
+        )
+
+
+def collect() -> dict[str, Any]:
+    """Everything, as one object that JSON can hold."""
+    seen = Seen()
+    for path in FILES:
+        seen.read(path)
+    for path, begins in LINES.items():
+        seen.read(path, begins)
+    for pattern in EACH:
+        seen.read_each(pattern)
+    for pattern in SYSCTLS:
+        read_sysctls(seen, pattern)
+    read_processor(seen)
+    read_limits(seen)
+    config = kernel_config(seen)
+    for device in devices():
+        read_device(seen, device)
+    read_netfilter(seen, config)
+    seen.run("ip", "route", "show", "table", "all", keep=lambda out: words(out, OF_A_ROUTE))
+    return {
+        "schema": SCHEMA,
+        "files": seen.files,
+        "each": seen.each,
+        "refused": seen.refused,
+        "commands": seen.commands,
+        "config": config,
+        "fresh": fresh_namespace(),
+        "facts": facts(),
+    }
+
+
+def read_sysctls(seen: Seen, pattern: str) -> None:
+    for path in sorted(glob.glob(pattern)):
+        if not path.endswith(NEVER):
+            seen.read(path)
+
+
+def read_processor(seen: Seen) -> None:
+    text = seen.text("/proc/cpuinfo") or ""
+    first = text.partition("\n\n")[0].splitlines(True)
+    seen.files["/proc/cpuinfo"] = "".join(one for one in first if one.startswith(OF_A_PROCESSOR))
+
+
+def read_limits(seen: Seen) -> None:
+    """The CPU quota of this process's control group, and the boot words about performance."""
+    below = (seen.files.get("/proc/self/cgroup") or "").rpartition("0::")[2].strip()
+    seen.read(f"/sys/fs/cgroup{below.rstrip('/')}/cpu.max")
+    seen.files.pop("/proc/self/cgroup", None)
+    boot = (seen.text("/proc/cmdline") or "").split()
+    seen.files["/proc/cmdline"] = " ".join(
+        word for word in boot if word.partition("=")[0] in BOOT_WORDS
+    )
+
+
+def kernel_config(seen: Seen) -> str:
+    """The options of the kernel's build, from the kernel or from /boot; empty if neither has it."""
+    release = os.uname().release
+    for path, opened in (("/proc/config.gz", gzip.open), (f"/boot/config-{release}", open)):
+        try:
+            with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+                return "".join(line for line in file if OPTIONS.match(line))
+        except OSError as error:
+            seen.refused[path] = error.strerror or type(error).__name__
+    return ""
+
+
+def devices() -> list[str]:
+    """Devices that are up: with hardware behind them, or any if none has."""
+    up = []
+    for path in sorted(glob.glob(f"{NET}/*/flags")):
+        try:
+            with open(path, encoding="ascii") as file:
+                flags = int(file.read(), 16)
+        except (OSError, ValueError):
+            continue
+        name = path.split("/")[-2]
+        if flags & IFF_UP and name != "lo":
+            up.append(name)
+    physical = [name for name in up if os.path.exists(f"{NET}/{name}/device")]
+    return (physical or up)[:MOST_DEVICES]
+
+
+def read_device(seen: Seen, name: str) -> None:
+    base = f"{NET}/{name}/"
+    for path in OF_A_DEVICE:
+        seen.read(base + path)
+    for path in OF_A_QUEUE:
+        seen.read_each(f"queues/{path}", base)
+    for flags in ETHTOOL:
+        seen.run("ethtool", *flags, name)
+    seen.run("ethtool", "-n", name, "rx-flow-hash", "tcp4")
+    seen.run("tc", "qdisc", "show", "dev", name)
+    seen.run("ip", "-d", "-o", "link", "show", "dev", name, keep=about_link)
+    numbers = interrupts_of(name)
+    begins = tuple(f"{number}:" for number in numbers)
+    lines = (seen.text("/proc/interrupts") or "").splitlines(True)
+    kept = [line for line in lines if begins and line.strip().startswith(begins)]
+    seen.files[f"/proc/interrupts#{name}"] = "".join(lines[:1] + kept)
+    for number in numbers:
+        for what in ("smp_affinity_list", "effective_affinity_list"):
+            seen.read(f"/proc/irq/{number}/{what}")
+
+
+def interrupts_of(name: str) -> list[int]:
+    """The numbers of a device's interrupts; a virtio device has those of the device above it."""
+    real = os.path.realpath(f"{NET}/{name}/device")
+    for folder in (real, os.path.dirname(real)):
+        found = glob.glob(f"{folder}/msi_irqs/*")
+        if found:
+            return sorted(int(os.path.basename(path)) for path in found)
+    return []
+
+
+def about_link(out: str) -> str:
+    flagged = [word for word in out.split() if word.startswith("xdp")]
+    return words(out, OF_A_LINK) + "".join(f"{word}\n" for word in flagged)
+
+
+def words(text: str, wanted: Iterable[str]) -> str:
+    """The wanted words with the word after them, one pair per line."""
+    pairs = itertools.pairwise([*text.replace("\\", " ").split(), ""])
+    return "".join(sorted({f"{name} {value}\n" for name, value in pairs if name in wanted}))
+
+
+def read_netfilter(seen: Seen, config: str) -> None:
+    """Tables, hooks and the number of rules. Not started where it would load a module."""
+    for option, module, argv in ASKED_OF_NFT:
+        if f"CONFIG_{option}=y" in config or os.path.exists(f"/sys/module/{module}"):
+            seen.run(*argv, keep=shape_of_rules)
+
+
+def shape_of_rules(out: str) -> str:
+    """The lines about tables, chains and hooks; of rules only how many there are."""
+    kept: list[str] = []
+    rules = 0
+    for line in [*(one.strip() for one in out.splitlines()), "table"]:
+        if SHAPE.match(line):
+            kept += [f"rules {rules}"] * bool(rules)
+            kept.append("chain" if line.startswith("chain ") else line)
+            rules = 0
+        else:
+            rules += bool(line and line != "}")
+    return "".join(f"{line}\n" for line in kept[:-1])
+
+
+def fresh_namespace() -> dict[str, Any]:
+    """The sysctls of a new network namespace, which ends with the process that reads them."""
+    how = ("-n",) if os.geteuid() == 0 else ("-rn",)
+    python = (sys.executable, "-I", "-S", "-c", FRESH, ",".join(NEVER), *SYSCTLS)
+    try:
+        done = subprocess.run(
+            ("unshare", *how, *python),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=TIMEOUT_S,
+            env={"PATH": SYSTEM_PATH, "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"files": {}, "read_only": [], "error": str(error)}
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
+        return {"files": {}, "read_only": [], "error": said[-1]}
+    return {**json.loads(done.stdout), "error": ""}
+
+
+def facts() -> dict[str, Any]:
+    """What is no file: the user, the clocks, the programs that adjust settings."""
+    running = set()
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                running.add(file.read().strip())
+        except OSError:
+            continue
+    return {
+        "root": os.geteuid() == 0,
+        "cpus": os.cpu_count(),
+        "page_bytes": os.sysconf("SC_PAGE_SIZE"),
+        "monotonic_resolution_ns": round(time.clock_getres(time.CLOCK_MONOTONIC) * 1e9),
+        "synchronised": synchronised(),
+        "daemons": [name for name in DAEMONS if any(one.startswith(name) for one in running)],
+        "devices": devices(),
+    }
+
+
+def synchronised() -> bool | None:
+    """Whether the kernel considers its clock synchronised; None where it does not say."""
+    library = ctypes.CDLL(None)
+    if sys.maxsize < 1 << 32 or not hasattr(library, "adjtimex"):
+        return None
+    buffer = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: nothing is set
+    if library.adjtimex(buffer) < 0:
+        return None
+    status = int.from_bytes(buffer.raw[STATUS_AT : STATUS_AT + 4], sys.byteorder)
+    return not status & STA_UNSYNC
+
+
+def main() -> int:
+    print(json.dumps(collect()))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,26 @@
+"""Article 5 judged: the sizes that a kernel grants, and goodput against buffers. This module names
+the judging functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from labs.experiments.sweeps.claims import goodput, sizes
+
+if TYPE_CHECKING:
+    from labs.read.claims.judge import Judge
+
+__all__ = ["JUDGES"]
+
+JUDGES: Mapping[str, Judge] = {
+    "default_buffers": sizes.default_buffers,
+    "twice_the_request": sizes.twice_the_request,
+    "smallest_buffers": sizes.smallest_buffers,
+    "largest_buffers": sizes.largest_buffers,
+    "bdp": sizes.bdp,
+    "send_buffer_alone": goodput.send_buffer_alone,
+    "receive_buffer_alone": goodput.receive_buffer_alone,
+    "both_buffers": goodput.both_buffers,
+    "best_pairs": goodput.best_pairs,
+}

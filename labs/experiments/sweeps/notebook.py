@@ -1,0 +1,70 @@
+"""The functions that a notebook calls as `labs.sweeps.NAME`: sizes by condition and by request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from labs.errors import BadInput
+from labs.experiments.sweeps.old_kernels import connected_send_bytes, smallest_bytes
+from labs.experiments.sweeps.socket_buffers import grants
+from labs.read.display.rich_output import Table
+from labs.read.theory.bdp import bdp_bytes
+from labs.read.theory.windows import granted_bytes, series
+
+if TYPE_CHECKING:
+    from labs.read.lab import Study
+
+__all__ = [
+    "bdp_bytes",
+    "connected_send_bytes",
+    "granted",
+    "granted_bytes",
+    "sizes",
+    "smallest_bytes",
+]
+
+SIZE_COLUMNS = {
+    "condition": "Condition",
+    "requested_send_kib": "Requested to send (KiB)",
+    "granted_send_kib": "Granted to send (KiB)",
+    "used_send_kib": "Used to send (KiB)",
+    "requested_receive_kib": "Requested to receive (KiB)",
+    "granted_receive_kib": "Granted to receive (KiB)",
+    "used_receive_kib": "Used to receive (KiB)",
+    "advertised_kib": "Advertised (KiB)",
+    "in_flight_kib": "In flight (KiB)",
+    "steady_mib_s": "Steady goodput (MiB/s)",
+}
+
+
+def sizes(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
+    """One row per run: each buffer as requested, granted and used, the window, and the payload in
+    flight. Empty cells: nothing was requested. A study without runs is left out."""
+    rows = [
+        {name: row[column] for column, name in SIZE_COLUMNS.items()}
+        for study in studies
+        if study.runs
+        for row in study.results().to_dict("records")
+        if not conditions or row["condition"] in conditions
+    ]
+    return Table(rows, columns=list(SIZE_COLUMNS.values()))
+
+
+def granted(condition: str, *studies: Study) -> Table:
+    """One row per request of a condition that only requests buffers: what getsockopt returned, on
+    the kernel of each study. BadInput for a condition that requests none."""
+    by_kernel = {}
+    for study in studies:
+        if condition in study.conditions:
+            run = study.run(condition)
+            by_kernel[run.kernel.release] = grants(run)
+    if not any(by_kernel.values()):
+        raise BadInput(f"{condition} requests no buffers. Use setsockopt or setsockopt-raised")
+    requests = sorted({size for found in by_kernel.values() for size in found})
+    table: dict[str, list[int | None]] = {"Requested (bytes)": list(requests)}
+    for release in sorted(by_kernel, key=series):
+        for socket, what in (("send", "to send"), ("receive", "to receive")):
+            table[f"Linux {release}, {what} (bytes)"] = [
+                by_kernel[release].get(size, {}).get(socket) for size in requests
+            ]
+    return Table(table)

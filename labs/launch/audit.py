@@ -1,0 +1,47 @@
+"""Audit the machines of a testbed: read what they are set to.
+
+This is done outside the runs, so the program that reads, `labs/drive/programs/audit.py`, is no part
+of their code.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from labs.drive.host_load import HERE
+from labs.drive.programs import audit
+from labs.drive.testbed.ssh import SshHost
+from labs.drive.testbed.vagrant import ADDRESSES, Machine, machine
+from labs.errors import RunFailed
+
+ANSWER_S = 120
+Collected = dict[str, dict[str, Any]]
+"""What was read from each machine, by its name: `here`, or `server` and `client`."""
+
+
+def here() -> Collected:
+    """Audit this machine, as the user who runs this."""
+    return {HERE: audit.collect()}
+
+
+def vagrant(ssh_config: Path) -> Collected:
+    """Audit both machines, as root. Missing if one cannot be reached or is in use."""
+    return {name: over_ssh(name, machine(name, ssh_config)) for name in ADDRESSES}
+
+
+def over_ssh(name: str, one: Machine) -> dict[str, Any]:
+    """Audit a machine; the program is sent on standard input, so nothing is stored there."""
+    source = Path(audit.__file__).read_bytes()
+    host = SshHost(name, one.address, one.device, one.login, one.folder, [], [])
+    host.open()
+    try:
+        said = host.run(("python3", "-I", "-S", "-"), stdin=source, timeout_s=ANSWER_S, log=False)
+    finally:
+        host.close()
+    try:
+        found: dict[str, Any] = json.loads(said.text)
+    except ValueError as error:
+        raise RunFailed(f"the audit of {name} printed no JSON ({error}). Run it again") from error
+    return found

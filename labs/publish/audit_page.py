@@ -1,0 +1,132 @@
+"""An audit as one HTML page that needs no network: group by group, what deviates first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from labs.publish.html import TEMPLATES
+from labs.read.audit.items import GROUPS, Item
+from labs.read.display.format import printable
+
+STYLES = (TEMPLATES / "report" / "style.css", TEMPLATES / "audit.css")
+TOOLS = frozenset(
+    {
+        "cpupower", "echo", "ethtool", "ip", "iptables-legacy", "modprobe", "nft", "nsenter",
+        "numactl", "setarch", "swapoff", "sysctl", "systemctl", "taskset", "tc",
+    }
+)  # fmt: skip
+"""The first words of what can be typed in a shell."""
+ABOUT = (
+    "A measurement means something only if the machine is known. Each item matters for latency, "
+    "throughput or repeatability. An item is marked if it is not what its source advises for "
+    "measurements, or if a sysctl is not what this kernel starts with. Nothing was changed."
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An item, and the machines for which it is the same."""
+
+    item: Item
+    machines: tuple[str, ...]
+
+
+def page(items: Sequence[Item]) -> str:
+    """The page of an audit. It has no date, so the same settings give the same bytes."""
+    machines = tuple(dict.fromkeys(one.machine for one in items))
+    groups = [
+        (group, [one for one in entries(items) if one.item.group == group]) for group in GROUPS
+    ]
+    links = "".join(
+        f'<li><a href="#group-{number}">{escape(group)}</a></li>'
+        for number, (group, some) in enumerate(groups)
+        if some
+    )
+    body = "".join(
+        f'<section><h2 id="group-{number}">{escape(group)}</h2>'
+        + "".join(_entry(one, machines) for one in some)
+        + "</section>"
+        for number, (group, some) in enumerate(groups)
+        if some
+    )
+    style = "\n".join(path.read_text(encoding="utf-8") for path in STYLES)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        '<meta name="generator" content="labs audit">\n'
+        f"<title>Audit</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
+        f'<h1>Audit</h1>\n<nav><ol>{links}</ol></nav>\n<p class="text">{ABOUT}</p>\n'
+        f"{_counts(items)}\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def entries(items: Iterable[Item]) -> list[Entry]:
+    """The items by rank; those that are equal on several machines only once, and those that differ
+    between machines one after the other."""
+    found: dict[tuple[object, ...], list[Item]] = {}
+    for one in items:
+        same = (one.key, one.shown, one.unknown, one.deviates, one.wanted)
+        found.setdefault(same, []).append(one)
+    merged = [Entry(some[0], tuple(one.machine for one in some)) for some in found.values()]
+    places: dict[str, tuple[int, int]] = {}
+    for place, entry in enumerate(merged):
+        rank, first = places.get(entry.item.key, (entry.item.rank, place))
+        places[entry.item.key] = (min(rank, entry.item.rank), first)
+    return sorted(merged, key=lambda entry: places[entry.item.key])
+
+
+def _counts(items: Sequence[Item]) -> str:
+    unknown = [one for one in items if one.value is None]
+    counts = {
+        "items": len(items),
+        "deviate": sum(one.deviates is True for one in items),
+        "unknown": len(unknown),
+        "only root can read": sum("only root" in one.unknown for one in unknown),
+    }
+    return (
+        '<ul class="counts">'
+        + "".join(
+            f"<li><b>{count}</b>{escape(name)}</li>" for name, count in counts.items() if count
+        )
+        + "</ul>"
+    )
+
+
+def _entry(entry: Entry, every: tuple[str, ...]) -> str:
+    """An item; its machines are named unless it is the same on all of them."""
+    one = entry.item
+    value = f"unknown: {one.unknown}" if one.value is None else one.shown
+    named = "" if entry.machines == every else ", ".join(entry.machines)
+    machine = f' <span class="machine">{_text(named)}</span>' if named else ""
+    device = f' <span class="device">{_text(one.device)}</span>' if one.device else ""
+    head = (
+        f'<span class="name">{_text(one.title)}{device}{machine}</span> '
+        f'<span class="value">{_text(value)}</span> '
+        f'<span class="matters">{_text(", ".join(one.matters))}</span>'
+    )
+    wanted = f"{one.wanted} ({one.wanted_by})" if one.wanted else one.wanted_by
+    texts = (
+        (f"<p>Wanted: {_text(wanted)}</p>" if wanted else "")
+        + f'<p>{_text(one.says)} <span class="source">Source: {_text(one.source)}</span></p>'
+        + f"<p>Change: {_command(one.change)}</p>"
+    )
+    if one.deviates:
+        return f'<article class="item deviates"><div class="head">{head}</div>{texts}</article>'
+    kind = "item unknown" if one.value is None else "item"
+    return (
+        f'<details class="{kind}"><summary><span class="head">{head}</span></summary>'
+        f"{texts}</details>"
+    )
+
+
+def _command(text: str) -> str:
+    """A command to type as code; other advice as words."""
+    words = _text(text)
+    return f"<code>{words}</code>" if text.split()[0] in TOOLS else words
+
+
+def _text(text: str) -> str:
+    return escape(printable(text), quote=False)

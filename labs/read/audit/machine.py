@@ -1,0 +1,19 @@
+"""All items of one machine."""
+
+from __future__ import annotations
+
+from labs.read.audit import clock, cpu, memory, netfilter, nic, queueing, sysctls
+from labs.read.audit.items import Item, in_order, items_of, items_of_devices
+from labs.read.audit.raw import Raw
+
+RULES = cpu.RULES | clock.RULES | memory.RULES | netfilter.RULES | queueing.RULES
+DEVICE_RULES = nic.RULES | queueing.DEVICE_RULES
+
+
+def audit(raw: Raw) -> list[Item]:
+    """The items of a machine, by group; what deviates is first in each."""
+    return in_order([*items_besides_sysctls(raw), *sysctls.items(raw)])
+
+
+def items_besides_sysctls(raw: Raw) -> list[Item]:
+    return [*items_of(RULES, raw), *items_of_devices(DEVICE_RULES, raw)]

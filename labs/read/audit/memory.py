@@ -1,0 +1,78 @@
+"""Memory and NUMA: what makes an access to memory slow at times, or different on the next boot."""
+
+from __future__ import annotations
+
+import re
+
+from labs.read.audit.cpu import OFF, switch
+from labs.read.audit.items import Finding, Rule, wants
+from labs.read.audit.raw import Raw, Unknown, whole
+
+VM = "/proc/sys/vm"
+HUGE = "/sys/kernel/mm/transparent_hugepage"
+KIB_PER_MIB = 1024
+
+
+def meminfo_kib(raw: Raw, name: str) -> int:
+    """A line of /proc/meminfo, in KiB."""
+    found = re.search(rf"^{name}:\s+(\d+)", raw.text("/proc/meminfo"), re.MULTILINE | re.ASCII)
+    if found is None:
+        raise Unknown(f"/proc/meminfo has no line {name}")
+    return int(found[1])
+
+
+def swapped(raw: Raw) -> Finding:
+    used_kib = meminfo_kib(raw, "SwapTotal") - meminfo_kib(raw, "SwapFree")
+    return wants(used_kib // KIB_PER_MIB, 0)
+
+
+def chosen(raw: Raw, path: str) -> str:
+    """The word in brackets of a file that lists what could be chosen."""
+    found = re.search(r"\[(.+?)\]", raw.text(path))
+    if found is None:
+        raise Unknown(f"{path} marks no choice")
+    return found[1]
+
+
+def huge_pages(raw: Raw) -> Finding:
+    found = chosen(raw, f"{HUGE}/enabled")
+    return Finding(found, found == "always", "madvise or never")
+
+
+def compaction(raw: Raw) -> Finding:
+    found = chosen(raw, f"{HUGE}/defrag")
+    return Finding(found, found == "always", "anything but always")
+
+
+def reserved(raw: Raw) -> str:
+    found = raw.by_name("/sys/kernel/mm/hugepages/hugepages-*/nr_hugepages")
+    some = [
+        f"{size.removeprefix('hugepages-')}: {count}"
+        for size, count in found.items()
+        if whole(count, "nr_hugepages")
+    ]
+    return ", ".join(some) or "none"
+
+
+def nodes(raw: Raw) -> str:
+    found = raw.by_name("/sys/devices/system/node/node[0-9]*/cpulist")
+    return "; ".join(f"{node}: CPUs {cpus or 'none'}" for node, cpus in found.items())
+
+
+RULES: dict[str, Rule] = {
+    "memory.total": lambda raw: meminfo_kib(raw, "MemTotal") // KIB_PER_MIB,
+    "memory.available": lambda raw: meminfo_kib(raw, "MemAvailable") // KIB_PER_MIB,
+    "memory.swap": lambda raw: meminfo_kib(raw, "SwapTotal") // KIB_PER_MIB,
+    "memory.swapped": swapped,
+    "memory.swappiness": lambda raw: raw.number(f"{VM}/swappiness"),
+    "memory.huge_pages": huge_pages,
+    "memory.huge_pages_defrag": compaction,
+    "memory.huge_pages_reserved": reserved,
+    "memory.same_page_merging": lambda raw: wants(switch(raw, "/sys/kernel/mm/ksm/run"), OFF),
+    "memory.proactive_compaction": lambda raw: raw.number(f"{VM}/compaction_proactiveness"),
+    "memory.statistics_interval": lambda raw: raw.number(f"{VM}/stat_interval"),
+    "memory.random_addresses": lambda raw: raw.number("/proc/sys/kernel/randomize_va_space"),
+    "numa.nodes": nodes,
+    "numa.balancing": lambda raw: wants(switch(raw, "/proc/sys/kernel/numa_balancing"), OFF),
+    "numa.zone_reclaim": lambda raw: wants(raw.number(f"{VM}/zone_reclaim_mode"), 0),
+}

@@ -1,0 +1,244 @@
+"""Advice on buffers in words: sizes, limits, memory, and sysctl lines to paste."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from textwrap import fill
+from typing import Any
+
+from labs.drive.units import GIB, MIB
+from labs.read.display.format import in_three_digits, size_in_words, terminal_table
+from labs.read.theory.advice import PRESSURE_SHARE, Advice, Reached, reached
+from labs.read.theory.bounds import DEFAULT_WMEM
+from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
+from labs.read.theory.windows import RATIO_SINCE, series
+
+ENOUGH = "the default is enough"
+WIDTH = 100
+
+
+def as_text(advice: Advice, connections: int = 1) -> str:
+    """The advice for a terminal: the path, the sizes, what limits the defaults, memory, sysctls."""
+    defaults = reached(advice)
+    return "\n".join(
+        [
+            path_in_words(advice),
+            f"BDP {size_in_words(advice.bdp_bytes)}; a full link carries "
+            f"{in_three_digits(advice.line_bytes_s / MIB)} MiB/s of payload",
+            "",
+            terminal_table(size_rows(advice), tuple(size_rows(advice)[0])),
+            "",
+            f"default buffers: {reached_in_words(defaults, advice)}",
+            *_limits(defaults),
+            fill(reason(advice, defaults.bound), WIDTH),
+            "",
+            fill(memory_in_words(advice, connections), WIDTH),
+            "",
+            to_paste(advice),
+            "",
+            core_to_paste(advice),
+        ]
+    )
+
+
+def prediction_text(advice: Advice, found: Reached) -> str:
+    """What a flow reaches with buffers of given sizes, and why."""
+    return "\n".join(
+        [
+            path_in_words(advice),
+            f"{sizes_in_words(found)}: {reached_in_words(found, advice)}",
+            *_limits(found),
+            fill(reason(advice, found.bound), WIDTH),
+        ]
+    )
+
+
+def advice_in_words(advice: Advice, here: Reached, connections: int = 1) -> str:
+    """The advice for a notebook, as Markdown; `here` is what the buffers of today reach."""
+    first = here.limits[0]
+    return "\n\n".join(
+        [
+            f"**{path_in_words(advice)}.** The BDP is {size_in_words(advice.bdp_bytes)}, and a "
+            f"full link carries {in_three_digits(advice.line_bytes_s / MIB)} MiB/s of payload.",
+            f"Today ({sizes_in_words(here)}): {reached_in_words(here, advice)} "
+            f"(`{first.function}`). {reason(advice, here.bound)}",
+            f"One flow fills the link with {size_in_words(advice.receive_set_bytes)} at the "
+            f"receiver and {size_in_words(advice.send_set_bytes)} at the sender.",
+            f"M{memory_in_words(advice, connections)[1:]}",
+        ]
+    )
+
+
+def as_json(advice: Advice, connections: int, given: Reached | None) -> dict[str, Any]:
+    """The same as plain data; sizes in bytes, as getsockopt returns them."""
+    return {
+        **asdict(advice),
+        "tcp_rmem": advice.rmem(),
+        "tcp_wmem": advice.wmem(),
+        "receive_suffices": advice.receive_suffices,
+        "send_suffices": advice.send_suffices,
+        "receive_request_bytes": advice.receive_request_bytes,
+        "send_request_bytes": advice.send_request_bytes,
+        "core_max_bytes": advice.core_max_bytes,
+        "connections": connections,
+        "receivers_memory_bytes": connections * advice.receive_set_bytes,
+        "senders_memory_bytes": connections * advice.send_set_bytes,
+        "default": _reached_json(reached(advice)),
+        "predicted": None if given is None else _reached_json(given),
+        "sysctl": sysctl_lines(advice),
+    }
+
+
+def _reached_json(found: Reached) -> dict[str, Any]:
+    return asdict(found)
+
+
+def path_in_words(advice: Advice) -> str:
+    return (
+        f"{advice.rate_mbit:g} Mbit/s, RTT {advice.rtt_ms:g} ms, MSS {advice.mss_bytes} bytes, no "
+        f"loss; Linux {advice.kernel} at both ends"
+    )
+
+
+def size_rows(advice: Advice) -> list[dict[str, str]]:
+    """One row per end: the default maximum, the advised one, and what a program may request."""
+    return [
+        {
+            "buffer": "receiver, tcp_rmem",
+            "default": size_in_words(advice.default_rmem[-1]),
+            "smallest that fills the link": _coalesced(advice),
+            "advised": size_in_words(advice.receive_set_bytes),
+            "or SO_RCVBUF / SO_SNDBUF": size_in_words(advice.receive_request_bytes),
+        },
+        {
+            "buffer": "sender, tcp_wmem",
+            "default": size_in_words(DEFAULT_WMEM[-1]),
+            "smallest that fills the link": size_in_words(advice.send_bytes),
+            "advised": size_in_words(advice.send_set_bytes),
+            "or SO_RCVBUF / SO_SNDBUF": size_in_words(advice.send_request_bytes),
+        },
+    ]
+
+
+def _coalesced(advice: Advice) -> str:
+    least, alone = size_in_words(advice.receive_bytes), size_in_words(advice.receive_alone_bytes)
+    return least if least == alone else f"{least} with GRO, {alone} without"
+
+
+def sizes_in_words(found: Reached) -> str:
+    return (
+        f"send buffer {size_in_words(found.sndbuf_bytes)}, receive buffer "
+        f"{size_in_words(found.rcvbuf_bytes)}"
+    )
+
+
+def reached_in_words(found: Reached, advice: Advice) -> str:
+    """`14.1 MiB/s, 12 % of the link, limited by the send buffer`."""
+    share = 100 * found.goodput_bytes_s / advice.line_bytes_s
+    return (
+        f"{in_three_digits(found.goodput_bytes_s / MIB)} MiB/s, {share:.0f} % of the link, "
+        f"limited by the {found.bound}"
+    )
+
+
+def _limits(found: Reached) -> list[str]:
+    rows = [
+        {
+            "  limit": f"  {one.name}",
+            "alone, MiB/s": "" if one.bytes_s is None else in_three_digits(one.bytes_s / MIB),
+            "set by": one.function,
+        }
+        for one in found.limits
+    ]
+    return terminal_table(rows, tuple(rows[0])).splitlines()
+
+
+def reason(advice: Advice, bound: str) -> str:
+    """Why a limit lies where it does."""
+    if bound == RECEIVE_WINDOW and series(advice.kernel) < RATIO_SINCE:
+        return (
+            "With tcp_adv_win_scale = 1, half of the receive buffer is reserved for overhead. "
+            "Only the other half becomes window."
+        )
+    return REASONS.get(bound, "")
+
+
+REASONS = {
+    LINK: "Larger buffers do not help.",
+    WAKE_UP: "A writer that found the send buffer full is woken when at most two thirds of it are "
+    "in use. Therefore about two thirds of a large send buffer are in flight.",
+    SEND_BUFFER: "Data stays in the send buffer until it is acknowledged, one RTT later.",
+    RECEIVE_WINDOW: "The share of the receive buffer that becomes window is the share of payload "
+    "in the memory of the first full-sized packet.",
+}
+
+
+def memory_in_words(advice: Advice, connections: int) -> str:
+    """The memory that connections may take at most, and the memory of a machine that has it."""
+    many = f"{connections:,} connections" if connections > 1 else "one connection"
+    ends = {"receiver": advice.receive_set_bytes, "sender": advice.send_set_bytes}
+    taken = " and ".join(
+        f"{memory_size(connections * size)} at the {end}" for end, size in ends.items()
+    )
+    needed = " and ".join(
+        memory_size(PRESSURE_SHARE * connections * size) for size in ends.values()
+    )
+    return (
+        f"memory: {many} may take up to {taken}. Buffers stop growing when all together exceed "
+        f"tcp_mem[1], a 16th of memory (net/ipv4/tcp.c tcp_init_mem()). To stay below it, the "
+        f"machines need {needed} of memory."
+    )
+
+
+def memory_size(size: float) -> str:
+    """An amount of memory: 800 MiB, 71.3 GiB."""
+    return f"{in_three_digits(size / GIB)} GiB" if size >= GIB else size_in_words(size)
+
+
+def to_paste(advice: Advice) -> str:
+    """The sysctl lines for both ends; a remark if the defaults are sufficient."""
+    receiver = _line("net.ipv4.tcp_rmem", advice.rmem(), advice.receive_suffices)
+    sender = _line("net.ipv4.tcp_wmem", advice.wmem(), advice.send_suffices)
+    return "\n".join(
+        ["# on the receiver", *_without_gro(advice), receiver, "", "# on the sender", sender]
+    )
+
+
+def core_to_paste(advice: Advice) -> str:
+    """The sysctl lines for programs that set their buffers with setsockopt."""
+    cap = advice.core_max_bytes
+    receive, send = advice.receive_request_bytes, advice.send_request_bytes
+    return "\n".join(
+        [
+            "# only if a program sets its buffers: the request is capped here, then doubled",
+            _line("net.core.rmem_max", str(receive), receive <= cap) + f"  # SO_RCVBUF {receive}",
+            _line("net.core.wmem_max", str(send), send <= cap) + f"  # SO_SNDBUF {send}",
+        ]
+    )
+
+
+def sysctl_lines(advice: Advice) -> dict[str, list[str]]:
+    """The lines by end, without remarks; none where the default is enough."""
+    ends = {
+        "receiver": [("tcp_rmem", advice.rmem(), advice.receive_suffices)],
+        "sender": [("tcp_wmem", advice.wmem(), advice.send_suffices)],
+    }
+    return {
+        end: [f"net.ipv4.{name} = {value}" for name, value, enough in lines if not enough]
+        for end, lines in ends.items()
+    }
+
+
+def _without_gro(advice: Advice) -> list[str]:
+    """A remark where the size depends on how packets arrive."""
+    if advice.receive_suffices or advice.receive_bytes == advice.receive_alone_bytes:
+        return []
+    return [
+        f"# if packets are not coalesced; {size_in_words(advice.receive_bytes)} is enough if they "
+        "are coalesced in pairs (GRO)"
+    ]
+
+
+def _line(name: str, value: str, suffices: bool) -> str:
+    return f"# {name}: {ENOUGH}" if suffices else f"sysctl -w {name}='{value}'"

@@ -1,0 +1,317 @@
+"""The buffers with which one flow fills a path, and what limits a flow with other buffers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil
+
+from labs.drive.testbed.link import MSS_BYTES
+from labs.drive.units import KIB, MB
+from labs.errors import BadInput
+from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
+from labs.read.theory.bounds import (
+    DEFAULT_WMEM,
+    LINE,
+    RECEIVE_WINDOW,
+    SEND_BUFFER,
+    default_core_max_bytes,
+    default_rmem,
+    predict,
+)
+from labs.read.theory.bulk import FUNCTIONS, LINK, Flow, Limit, transfer
+from labs.read.theory.bulk_sender import WAKE_UP
+from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series
+
+LARGEST_BYTES = 1 << 31
+STEP_BYTES = 2 * KIB
+"""Half of a size, the request of a program, is whole KiB."""
+FULL = 0.98
+"""The share of the line's payload rate from which on a link counts as filled."""
+FACTOR_STEPS, LARGEST_FACTOR = 32, 4
+SMALLEST_MSS_BYTES = 536
+"""What every host accepts (RFC 9293 section 3.7.1)."""
+OLDEST = (4, 20)
+"""The first series with the default of tcp_rmem that the theory knows."""
+PRESSURE_SHARE = 16
+"""tcp_mem[1], from which on buffers stop growing, is a 16th of memory: net/ipv4/tcp.c
+tcp_init_mem()."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """The buffers with which one flow fills a path; sizes in bytes, at least one BDP.
+
+    The sizes are those that getsockopt must return. `receive_bytes` is for packets that are
+    coalesced in pairs (GRO), `receive_alone_bytes` for packets that arrive one by one: up to 6.5
+    the two are the same. `receive_locked_bytes` is for a buffer that a program sets, however
+    packets arrive. `receive_suffices` and `send_suffices`: the kernel's default maximum is enough
+    (`default_rmem` for the receiver).
+    """
+
+    rate_mbit: float
+    rtt_ms: float
+    kernel: str
+    mss_bytes: int
+    bdp_bytes: float
+    line_bytes_s: float
+    default_rmem: tuple[int, int, int]
+    receive_bytes: int
+    receive_alone_bytes: int
+    receive_locked_bytes: int
+    send_bytes: int
+
+    @property
+    def receive_suffices(self) -> bool:
+        return self.receive_alone_bytes <= self.default_rmem[-1]
+
+    @property
+    def send_suffices(self) -> bool:
+        return self.send_bytes <= DEFAULT_WMEM[-1]
+
+    @property
+    def receive_set_bytes(self) -> int:
+        """The advised maximum of tcp_rmem, which is not below the default."""
+        return max(self.default_rmem[-1], self.receive_alone_bytes)
+
+    @property
+    def send_set_bytes(self) -> int:
+        """The advised maximum of tcp_wmem."""
+        return max(DEFAULT_WMEM[-1], self.send_bytes)
+
+    def rmem(self) -> str:
+        """net.ipv4.tcp_rmem for the receiver: its default, and a maximum that is large enough,
+        however packets arrive."""
+        return " ".join(map(str, three_rmem(self, self.receive_set_bytes)))
+
+    def wmem(self) -> str:
+        """net.ipv4.tcp_wmem for the sender."""
+        return " ".join(map(str, three_wmem(self.send_set_bytes)))
+
+    @property
+    def receive_request_bytes(self) -> int:
+        """What a program passes to SO_RCVBUF: half of the size that is granted."""
+        return self.receive_locked_bytes // 2
+
+    @property
+    def send_request_bytes(self) -> int:
+        """What a program passes to SO_SNDBUF."""
+        return self.send_bytes // 2
+
+    @property
+    def core_max_bytes(self) -> int:
+        """The default of net.core.rmem_max and wmem_max, which cap these requests."""
+        return default_core_max_bytes(self.kernel)
+
+
+def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS_BYTES) -> Advice:
+    """The smallest buffers that let one flow fill a line of this rate over this round trip.
+
+    The receiver's window and the sender's bound must each hold a round trip's worth of payload,
+    and each buffer one BDP and what a kernel grants at least: below that the bounds of single
+    packets mean nothing. Two such buffers
+    together may still fall short, where a buffer holds few packets: then all sizes are enlarged
+    by the same factor until the prediction for both together is FULL. One kernel for both ends;
+    LARGEST_BYTES where no buffer is enough.
+    """
+    line = line_goodput_bytes_s(rate_mbit, mss_bytes)
+    needed = line * rtt_ms / 1e3
+    bdp = bdp_bytes(rate_mbit, rtt_ms)
+    least = ceil(max(bdp, SMALLEST_BYTES["send"]) / STEP_BYTES) * STEP_BYTES
+
+    def receive(*, offloads: bool, locked: bool = False) -> int:
+        def window(size: int) -> int:
+            return receive_window_bytes(
+                size, kernel, offloads=offloads, locked=locked, mss_bytes=mss_bytes
+            )
+
+        return max(least, _smallest(needed, window))
+
+    def send(size: int) -> int:
+        return send_bound_bytes(size, kernel, mss_bytes=mss_bytes)
+
+    alone = Advice(
+        rate_mbit=rate_mbit,
+        rtt_ms=rtt_ms,
+        kernel=kernel,
+        mss_bytes=mss_bytes,
+        bdp_bytes=bdp,
+        line_bytes_s=line,
+        default_rmem=default_rmem(kernel),
+        receive_bytes=receive(offloads=True),
+        receive_alone_bytes=receive(offloads=False),
+        receive_locked_bytes=receive(offloads=False, locked=True),
+        send_bytes=max(least, _smallest(needed, send)),
+    )
+    steps = range(FACTOR_STEPS, LARGEST_FACTOR * FACTOR_STEPS + 1)
+    return _enlarged(alone, steps[bisect_left(steps, True, key=lambda one: _fills(alone, one))])
+
+
+def _enlarged(advice: Advice, steps: int) -> Advice:
+    """An advice with all sizes enlarged by the factor steps / FACTOR_STEPS."""
+
+    def size(of: int) -> int:
+        return ceil(of * steps / (FACTOR_STEPS * STEP_BYTES)) * STEP_BYTES
+
+    return replace(
+        advice,
+        receive_bytes=size(advice.receive_bytes),
+        receive_alone_bytes=size(advice.receive_alone_bytes),
+        receive_locked_bytes=size(advice.receive_locked_bytes),
+        send_bytes=size(advice.send_bytes),
+    )
+
+
+def _fills(advice: Advice, steps: int) -> bool:
+    """Whether a flow with the smallest sizes at both ends, enlarged, fills the line."""
+    tried = _enlarged(advice, steps)
+    found = reached(tried, sndbuf_bytes=tried.send_bytes, rcvbuf_bytes=tried.receive_bytes)
+    return found.goodput_bytes_s >= FULL * advice.line_bytes_s
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The steady goodput of a flow with certain buffers, and its limits, the lowest first.
+
+    `sndbuf_bytes` and `rcvbuf_bytes` are the largest sizes that the buffers may have. `method` says
+    how the goodput was computed.
+    """
+
+    sndbuf_bytes: int
+    rcvbuf_bytes: int
+    goodput_bytes_s: float
+    bound: str
+    limits: tuple[Limit, ...]
+    method: str
+
+
+SIMULATED, BY_FORMULA = "simulated", "computed from the sizes"
+ROUND_TRIPS, LEAST_SEGMENTS = 40, 500
+LARGEST_SIMULATED_BYTES = 32 * MB
+"""Simulating a larger BDP takes seconds, and its buffers hold so many packets that the formulas of
+`bounds` are as accurate."""
+
+
+@lru_cache(maxsize=1024)
+def reached(
+    advice: Advice, *, sndbuf_bytes: int | None = None, rcvbuf_bytes: int | None = None
+) -> Reached:
+    """What one flow reaches on the path of an advice with these buffers, as maxima of tcp_wmem and
+    tcp_rmem; None is the kernel's default.
+
+    The flow is that of iperf3 with blocks of 128 KiB. It is simulated, unless the path is too large
+    or the kernel too old for that (`bulk.cannot_say`).
+    """
+    sndbuf = DEFAULT_WMEM[-1] if sndbuf_bytes is None else sndbuf_bytes
+    rcvbuf = advice.default_rmem[-1] if rcvbuf_bytes is None else rcvbuf_bytes
+    rmem, wmem = three_rmem(advice, rcvbuf), three_wmem(sndbuf)
+    if 0 < min(advice.bdp_bytes, sndbuf, rcvbuf) <= LARGEST_SIMULATED_BYTES:
+        flow = Flow(
+            rate_mbit=advice.rate_mbit,
+            rtt_ms=advice.rtt_ms,
+            kernel=advice.kernel,
+            mss_bytes=advice.mss_bytes,
+            tcp_rmem=rmem,
+            tcp_wmem=wmem,
+        )
+        found = transfer(flow, transfer_bytes(advice, sndbuf, rcvbuf))
+        if not found.cannot_say:
+            full = found.steady_bytes_s >= FULL * advice.line_bytes_s
+            bound = LINK if full else found.bound
+            limits = _ordered(found.bounds, bound)
+            return Reached(sndbuf, rcvbuf, found.steady_bytes_s, bound, limits, SIMULATED)
+    return _by_formula(advice, rmem, wmem)
+
+
+def three_rmem(advice: Advice, largest_bytes: int) -> tuple[int, int, int]:
+    """tcp_rmem with this maximum."""
+    least, first, _ = advice.default_rmem
+    return least, min(first, largest_bytes), largest_bytes
+
+
+def three_wmem(largest_bytes: int) -> tuple[int, int, int]:
+    """tcp_wmem with this maximum."""
+    least, first, _ = DEFAULT_WMEM
+    return least, min(first, largest_bytes), largest_bytes
+
+
+def transfer_bytes(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> int:
+    """What a flow transfers in 40 round trips: enough to reach its steady state, in whole KiB."""
+    held = min(advice.bdp_bytes, sndbuf_bytes, rcvbuf_bytes)
+    least = LEAST_SEGMENTS * advice.mss_bytes
+    return max(least, round(ROUND_TRIPS * held)) // KIB * KIB
+
+
+def _by_formula(advice: Advice, rmem: tuple[int, int, int], wmem: tuple[int, int, int]) -> Reached:
+    found = predict(
+        rate_mbit=advice.rate_mbit,
+        rtt_ms=advice.rtt_ms,
+        kernel=advice.kernel,
+        tcp_rmem=rmem,
+        tcp_wmem=wmem,
+        mss_bytes=advice.mss_bytes,
+    )
+    assert found is not None
+    names = {LINE: LINK, RECEIVE_WINDOW: RECEIVE_WINDOW, SEND_BUFFER: WAKE_UP}
+    full = found.goodput_bytes_s >= FULL * advice.line_bytes_s
+    bound = LINK if full else names[found.bound]
+    speeds = {LINK: advice.line_bytes_s}
+    if rtt_s := advice.rtt_ms / 1e3:
+        speeds |= {RECEIVE_WINDOW: found.window_bytes / rtt_s, WAKE_UP: found.send_bytes / rtt_s}
+        speeds[bound] = found.goodput_bytes_s
+    limits = tuple(Limit(name, speed, FUNCTIONS[name]) for name, speed in speeds.items())
+    return Reached(
+        wmem[2], rmem[2], found.goodput_bytes_s, bound, _ordered(limits, bound), BY_FORMULA
+    )
+
+
+def _ordered(limits: Iterable[Limit], bound: str) -> tuple[Limit, ...]:
+    """The limit that holds first, then those that are known as a number, the lowest first."""
+    known = [one for one in limits if one.bytes_s is not None or one.name == bound]
+    return tuple(sorted(known, key=lambda one: (one.name != bound, one.bytes_s or 0.0)))
+
+
+def checked_path(
+    rate_mbit: float, rtt_ms: float, kernel: str, mss_bytes: int, loss_pct: float = 0.0
+) -> None:
+    """BadInput, in one line, for a path for which no buffer can be advised."""
+    if not 0 < rate_mbit <= 1e6:
+        raise BadInput(f"a rate of {rate_mbit:g} Mbit/s is out of range; allowed: above 0, to 1e6")
+    if rtt_ms == 0:
+        raise BadInput(
+            "nothing can be advised for an RTT of 0: every buffer fills such a path, and only the "
+            "machine limits a flow. Measure the RTT (ping), and give it in ms"
+        )
+    if not 0 < rtt_ms <= 1e5:
+        raise BadInput(f"an RTT of {rtt_ms:g} ms is out of range; allowed: above 0, to 100,000")
+    if not 0 <= loss_pct <= 100:
+        raise BadInput(f"a loss of {loss_pct:g} % is out of range; allowed: 0 to 100")
+    if loss_pct:
+        raise BadInput(
+            f"nothing can be advised for a path that loses {loss_pct:g} % of its packets: the "
+            "congestion control limits a flow there, not a buffer. Find the cause of the loss"
+        )
+    if not SMALLEST_MSS_BYTES <= mss_bytes <= MSS_BYTES:
+        raise BadInput(
+            f"an MSS of {mss_bytes} is out of range; allowed: {SMALLEST_MSS_BYTES} to {MSS_BYTES}, "
+            "the payload of one segment without its headers and options"
+        )
+    if series(kernel) < OLDEST:
+        raise BadInput(
+            f"nothing can be advised for Linux {kernel}: its default sizes are not known. "
+            f"Allowed: {'.'.join(map(str, OLDEST))} and later"
+        )
+
+
+def _smallest(needed: float, held: Callable[[int], int]) -> int:
+    """The smallest size in whole steps with which `held` reaches what is needed, by bisection."""
+    low, high = 1, LARGEST_BYTES // STEP_BYTES
+    while low < high:
+        middle = (low + high) // 2
+        if held(middle * STEP_BYTES) >= needed:
+            high = middle
+        else:
+            low = middle + 1
+    return low * STEP_BYTES

@@ -1,0 +1,71 @@
+"""How machines are set up: those of a testbed now, or those of runs as they were then.
+
+Notebooks show it as a table (`labs.audit`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from labs.errors import Missing
+from labs.read.audit.differences import of_side
+from labs.read.audit.items import Item, in_order
+from labs.read.audit.machine import audit as items_of_machine
+from labs.read.audit.raw import Raw, open_raw
+from labs.read.display.rich_output import Table
+from labs.read.runs.run import Run
+
+THIS_MACHINE, VAGRANT = "here", "vagrant"
+COLUMNS = ("machine", "group", "item", "value", "wanted", "deviates", "matters for", "change")
+
+
+def audit(runs: Iterable[Run] | None = None) -> Table:
+    """One row per item, group by group, what deviates first.
+
+    Without runs this machine is audited; nothing is changed. With runs, the machines on which they
+    were performed, as they were then; the table is empty if the runs have no audit, such as runs in
+    virtual time. `value` is empty for an item that is unknown.
+    """
+    items = audited(THIS_MACHINE) if runs is None else of_machines(of_side(runs))
+    return Table([_row(one) for one in items], columns=list(COLUMNS))
+
+
+def audited(testbed: str) -> list[Item]:
+    """The items of this machine or, for `vagrant`, of both virtual machines. Missing if a machine
+    cannot be reached, or if this one is not Linux."""
+    if testbed == THIS_MACHINE and not sys.platform.startswith("linux"):
+        raise Missing(
+            "an audit reads /proc and /sys, which this system does not have. Run it on Linux"
+        )
+    # These need more of the operating system than recorded runs do.
+    from labs.drive.testbed.vagrant_up import reach  # noqa: PLC0415
+    from labs.launch import audit as collecting  # noqa: PLC0415
+
+    collected = collecting.vagrant(reach()) if testbed == VAGRANT else collecting.here()
+    return of_machines(
+        {name: open_raw(one, f"the audit of {name}") for name, one in collected.items()}
+    )
+
+
+def of_machines(machines: Mapping[str, Raw]) -> list[Item]:
+    """The items of several machines, each with the name of its machine."""
+    return in_order(
+        replace(item, machine=name)
+        for name, raw in machines.items()
+        for item in items_of_machine(raw)
+    )
+
+
+def _row(one: Item) -> dict[str, object]:
+    return {
+        "machine": one.machine,
+        "group": one.group,
+        "item": f"{one.title} ({one.device})" if one.device else one.title,
+        "value": None if one.value is None else one.shown,
+        "wanted": one.wanted or None,
+        "deviates": one.deviates,
+        "matters for": ", ".join(one.matters),
+        "change": one.change,
+    }

@@ -1,0 +1,140 @@
+"""The comparison of the model with the kernel: choice of points, conditions, errors, summaries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import model
+from benchmarks.model import Compared, Summary
+from benchmarks.model_chart import bent, errors
+from benchmarks.points import read
+from labs.errors import BadInput
+
+POINT = read("a")[0]
+
+
+def compared(
+    steady_pct: float | None, time_pct: float | None, bound: str = "link", kernel: str = "6.1"
+) -> Compared:
+    known = steady_pct is not None
+    return Compared(
+        point=replace(POINT, kernel=kernel),
+        run="sweeps-a-000-0123456789ab",
+        measured_goodput_bytes_s=1e6,
+        measured_steady_bytes_s=2e6,
+        measured_s=1.0,
+        predicted_goodput_bytes_s=1e6 if known else None,
+        predicted_steady_bytes_s=2e6 if known else None,
+        predicted_s=1.0 if known else None,
+        steady_error_pct=steady_pct,
+        time_error_pct=time_pct,
+        bound=bound,
+        reason="" if known else "too few packets",
+        disturbed="",
+    )
+
+
+@pytest.mark.parametrize(
+    ("only", "numbers"),
+    [("", list(range(208))), ("7", [7]), ("3..5", [3, 4, 5]), ("9,0..1", [0, 1, 9])],
+)
+def test_chosen_takes_numbers_and_ranges(only: str, numbers: list[int]) -> None:
+    assert [one.name for one in model.chosen(read("a"), only)] == [
+        f"a-{number:03d}" for number in numbers
+    ]
+
+
+@pytest.mark.parametrize(
+    ("only", "said"),
+    [
+        ("208", "--only 208 is out of range. Allowed: 0 to 207"),
+        ("5..3", "--only 5..3 is out of range. Allowed: 0 to 207"),
+        ("x", "--only x cannot be read. Allowed: numbers such as 7 or 0..9"),
+    ],
+)
+def test_chosen_refuses_in_one_line(only: str, said: str) -> None:
+    with pytest.raises(BadInput) as error:
+        model.chosen(read("a"), only)
+    assert str(error.value) == said
+
+
+def test_main_prints_one_line_for_a_bad_choice(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert model.main(["--only", "999", "--into", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "model: --only 999 is out of range. Allowed: 0 to 207\n"
+
+
+def test_condition_of_and_flow_of_describe_the_same_point() -> None:
+    """iperf3 -M counts the 12 bytes of timestamps; setsockopt and the sysctls double a request."""
+    for point in read("a"):
+        condition, flow = model.condition_of(point), model.flow_of(point)
+        settings, link = condition.settings, condition.link
+        assert (link.rate_mbit, link.delay_ms) == (flow.rate_mbit, flow.rtt_ms)
+        assert settings["write_bytes"] == flow.write_bytes
+        assert settings["mss_bytes"] in (flow.mss_bytes + 12, 0)
+        assert (settings["mss_bytes"] == 0) == (flow.mss_bytes == 1448)
+        sndbuf = condition.sysctls.get("server", {}).get("net.ipv4.tcp_wmem")
+        assert sndbuf == (flow.sndbuf_bytes and f"4096 {flow.sndbuf_bytes} {flow.sndbuf_bytes}")
+        rcvbuf = condition.sysctls.get("client", {}).get("net.ipv4.tcp_rmem")
+        assert rcvbuf == (flow.rcvbuf_bytes and f"4096 {flow.rcvbuf_bytes} {flow.rcvbuf_bytes}")
+
+
+def test_compare_says_why_a_point_was_not_measured() -> None:
+    found = model.compare(POINT, "the kernel panicked")
+    assert (found.reason, found.run, found.error_pct) == ("the kernel panicked", None, None)
+    assert found.predicted_steady_bytes_s is not None
+
+
+def test_named_finds_the_point_of_a_failed_run() -> None:
+    found = model.named("sweeps a-003: the virtual kernel was ended", read("a"))
+    assert found is not None and found.name == "a-003"
+    assert model.named("no space left", read("a")) is None
+
+
+def test_error_pct_is_relative_to_the_measurement() -> None:
+    assert model.error_pct(110.0, 100.0) == pytest.approx(10)
+    assert model.error_pct(None, 100.0) is model.error_pct(1.0, None) is None
+
+
+def test_summary_counts_the_larger_error_of_each_point() -> None:
+    some = [compared(0.5, -1.0), compared(-3.0, 2.0), compared(None, None)]
+    assert model.summary("x", some) == Summary("x", 3, 2, 2.0, pytest.approx(2.9), 3.0)
+    assert model.summary("x", some).silent_pct == pytest.approx(100 / 3)
+
+
+def test_summary_of_points_without_a_prediction_has_no_figures() -> None:
+    found = model.summary("x", [compared(None, None)])
+    assert (found.median_pct, found.worst_pct, found.silent_pct) == (None, None, 100)
+
+
+def test_summaries_are_per_kernel_and_per_bound() -> None:
+    some = [compared(0.1, 0.1), compared(0.2, 0.2, "send buffer", "7.2")]
+    groups = [one.group for one in model.summaries(some)]
+    assert groups[:5] == [
+        *("all points", "Linux 6.1", "Linux 7.2", "bound: link", "bound: send buffer")
+    ]
+
+
+def test_as_text_lists_the_furthest_points_and_the_silent_ones() -> None:
+    said = model.as_text([compared(9.5, 1.0), compared(None, None)])
+    assert "+9.50" in said and "a-000: too few packets" in said
+    assert "Goal: median at most 2 %, worst at most 5 %, silent at most 5 %." in said
+
+
+def test_bent_is_linear_up_to_1_percent_and_logarithmic_beyond() -> None:
+    assert [bent(error) for error in (0.0, 0.5, -1.0, 10.0, -100.0)] == [0, 0.5, -1, 2, -3]
+
+
+def test_errors_draws_every_predicted_point_in_both_panels() -> None:
+    some = [compared(0.1, 0.1), compared(0.2, 0.3, "send buffer"), compared(None, None)]
+    figure = errors(some, "a", 5.0)
+    assert [len(trace.x) for trace in figure.data] == [1, 1, 1, 1]
+    assert "2 of 3 points predicted" in figure.layout.meta["caption"]
+
+
+def test_errors_without_a_prediction_says_so() -> None:
+    assert not errors([compared(None, None)], "a", 5.0).data

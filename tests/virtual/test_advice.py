@@ -1,0 +1,37 @@
+"""The advised buffers on virtual kernels: they fill the link, and a fifth less does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labs.read.theory.advice import advise, reached
+from labs.studies.advice import at_least, measure
+from tests.conftest import DEFAULT_KERNEL
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        DEFAULT_KERNEL,
+        *(pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("6.12", "7.2")),
+    ],
+)
+def test_advised_buffers_fill_a_link_and_smaller_ones_do_not(kernel: str, tmp_path: Path) -> None:
+    """100 Mbit/s and 40 ms, where sizes computed for each end alone reach 78 % together."""
+    advice = advise(100, 40, kernel)
+    smaller = reached(
+        advice,
+        sndbuf_bytes=8 * advice.send_bytes // 10,
+        rcvbuf_bytes=8 * advice.receive_bytes // 10,
+    )
+    wanted = {"advised": at_least(advice), "smaller": smaller}
+    found = {one.name: one for one in measure(advice, wanted, into=str(tmp_path))}
+    share = {name: one.goodput_bytes_s / advice.line_bytes_s for name, one in found.items()}
+    assert share["advised"] >= 0.95
+    assert share["smaller"] < 0.95
+    for one in found.values():
+        assert one.run.link.ok
+        # The goal of the model: at most 5 % at any point.
+        assert one.predicted.goodput_bytes_s == pytest.approx(one.goodput_bytes_s, rel=0.05)
