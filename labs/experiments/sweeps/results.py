@@ -76,6 +76,7 @@ class Results:
     )
     write_bytes: int | None = column("size of a write (iperf3 -l)", unit="bytes", hidden=True)
     nodelay: bool | None = column("TCP_NODELAY (iperf3 -N)", hidden=True)
+    writes_per_wake: int | None = column("writes after each select() (iperf3 -b)", hidden=True)
     mss_bytes: int | None = column("iperf3 -M (0: the path's MSS)", unit="bytes", hidden=True)
     connected_send_kib: float | None = column(
         "automatic send buffer of a connection that has sent little", unit="KiB", hidden=True
@@ -105,6 +106,7 @@ def results(run: Run) -> Results:
         fixed_by=_fixed_by(sends, receives),
         write_bytes=settings.write_bytes,
         nodelay=settings.nodelay,
+        writes_per_wake=settings.writes_per_wake,
         mss_bytes=settings.mss_bytes,
         refused=refused,
         **(_of_the_transfer(run, arrivals(run), expected(run)) if transferred(run) else {}),
