@@ -34,7 +34,11 @@ def asked(name: str) -> Exercise:
 def test_answers_worked_out_by_hand_are_right(kernel: str) -> None:
     """2 x 212,992 bytes; 0.2 ms x 40,000 / 250; a window of 256 KiB or less per 16 ms; the smaller
     buffer is the receiver's, and smaller than the BDP of 1 MB."""
-    answers: dict[str, float | str] = {"granted_kib": 416.0, "same_bdp_ms": 32.0, "longer_mib_s": 14.8}
+    answers: dict[str, float | str] = {
+        "granted_kib": 416.0,
+        "same_bdp_ms": 32.0,
+        "longer_mib_s": 14.8,
+    }
     for name, answer in {**answers, "limit": "receive window"}.items():
         one = asked(name)
         found = judge(one, answer, one.expected(NoRuns(kernel)))
