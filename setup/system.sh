@@ -25,9 +25,9 @@ nginx                   nginx
 wget                    wget
 httping                 httping
 ab                      apache2-utils
-iperf3                  iperf3
 wrk                     wrk
 nft                     nftables
+iperf3                  iperf3
 tcpdump                 tcpdump
 ethtool                 ethtool
 gcc                     gcc

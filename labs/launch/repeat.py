@@ -1,10 +1,11 @@
 """Repetition in real time: conditions are repeated in a shuffled order until their intervals are
 narrow enough.
 
-First, every condition is run `repetitions_min` times, all runs shuffled together, so that a
-temporary disturbance of the machine affects all conditions alike. Then, in shuffled rounds, the
-conditions whose interval is still too wide are run again. Checking the interval after each round
-and stopping once it is narrow makes it slightly too narrow on average; a test says by how much.
+First, every condition is run `repetitions_min` times, in blocks. A block has every condition once,
+in an order of its own, so a disturbance of the machine affects all conditions alike. Then, in
+shuffled rounds, the conditions whose interval is still too wide are run again. Checking the
+interval after each round and stopping once it is narrow makes it slightly too narrow on average; a
+test says by how much.
 """
 
 from __future__ import annotations
@@ -50,16 +51,18 @@ def rounds(
     whether a condition needs no more runs.
     """
     chance = random.Random(p.seed)
-    batch = [
-        (place, number + 1) for place in range(conditions) for number in range(p.repetitions_min)
-    ]
+
+    def block(places: Sequence[int], number: int) -> list[tuple[int, int]]:
+        return [(place, number) for place in chance.sample(places, len(places))]
+
+    every = range(conditions)
+    batch = [one for number in range(p.repetitions_min) for one in block(every, number + 1)]
     number = p.repetitions_min
     while batch:
-        chance.shuffle(batch)
         yield batch
         number += 1
         open_ones = sorted({place for place, _ in batch})
-        batch = [(place, number) for place in open_ones if not known(place)]
+        batch = block([place for place in open_ones if not known(place)], number)
 
 
 def enough(tries: int, values: Sequence[float] | None, p: LabParameters) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import lab_of
-from labs.drive.parameters.declare import LabParameters, did_you_mean, unknown
+from labs.drive.parameters.declare import LabParameters, declared, did_you_mean, unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, LabError, Missing
@@ -24,7 +24,7 @@ from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.studies.progress import Bar
-from labs.studies.recorded_parameters import refusal
+from labs.studies.recorded_parameters import VIRTUAL, refusal
 from labs.studies.testbeds import command_for, newest_with, parameters_of
 
 # Testbeds whose kernel a user chooses.
@@ -333,11 +333,17 @@ def _recorded(p: LabParameters) -> Study:
     lab = lab_of(p)
     folder = recorded.runs_of(lab.name)
     requested = [condition.as_json() for condition in lab.conditions(p)]
+    file = folder / STUDIES / f"{lab.name}.json"
+    own = str(declared(type(p))["testbed"].default)
+    if own != VIRTUAL:  # a lab that needs a wall clock: its runs were repeated
+        every = tuple(recorded.repetitions(lab.name, requested, own))
+        middle = in_the_middle(lab, every)
+        path = file if file.is_file() else None
+        return Study(p, middle, folder, path, False, lab=lab, every=every)
     try:
         runs = recorded.matching(
             lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib
         )
     except recorded.NotRecorded as error:
         raise BadInput(refusal(lab, p, error.condition) or str(error)) from None
-    file = folder / STUDIES / f"{lab.name}.json"
     return Study(p, tuple(runs), folder, file if file.is_file() else None, False, lab=lab)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from labs.drive.host_load import HERE
 from labs.experiments.stack.results import knobs
+from labs.read.audit.differences import of_run
+from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim
@@ -74,8 +77,18 @@ def hooks(claim: Claim, seen: Evidence) -> Finding:
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:
-    """A claim about how to measure: what is known of the machine of these runs."""
-    return not_judged("this is advice; it is followed by recording these settings with each run")
+    """What the audit of a run knows of the settings that the claim names. It is advice on how to
+    measure, so it is not judged."""
+    machines = of_run(seen.run(claim.conditions[0]))
+    if HERE not in machines:
+        return not_judged("this run has no audit of its machine")
+    items = {one.name: one for one in audit(machines[HERE]) if one.name in claim.arguments["items"]}
+    known = [f"{one.title} {one.value}" for one in items.values() if not one.unknown]
+    unknown = [f"{one.title} ({one.unknown})" for one in items.values() if one.unknown]
+    hidden = f"; unknown: {', '.join(unknown)}, so only ratios are judged" if unknown else ""
+    return not_judged(
+        f"this is advice on how to measure; known of this machine: {', '.join(known)}{hidden}"
+    )
 
 
 JUDGES: Mapping[str, Judge] = {"ratio": ratio, "hooks": hooks, "known_before": known_before}

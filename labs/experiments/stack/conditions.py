@@ -55,27 +55,25 @@ FULL_ONLY = (
     *(f"rx-usecs-{RX_USECS}-many", "open-20", "open-95"),
 )
 
+NFTABLES = "nft is not installed. On Debian: apt-get install nftables"
+
 
 def conditions(p: Stack) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size.
 
     Without vegeta, size small has no open loop.
     """
-    every = {name: (group, settings) for group, name, settings in _every(p)}
+    every = {one.name: one for one in _every(p)}
     if p.only or p.size == "full":
         chosen = p.chosen(tuple(every))
     else:
         loops = p.testbed == "recorded" or has_vegeta()
         chosen = tuple(
             name
-            for name, (group, _) in every.items()
-            if name not in FULL_ONLY and (loops or group != LOOPS)
+            for name, one in every.items()
+            if name not in FULL_ONLY and (loops or one.group != LOOPS.name)
         )
-    return tuple(
-        Condition(name, Link(port=PORT), {}, as_settings(settings), group.name)
-        for name, (group, settings) in every.items()
-        if name in chosen
-    )
+    return tuple(every[name] for name in chosen)
 
 
 def has_vegeta() -> bool:
@@ -83,7 +81,12 @@ def has_vegeta() -> bool:
     return shutil.which(VEGETA, path=SYSTEM_PATH) is not None
 
 
-def _every(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
+def _every(p: Stack) -> Iterator[Condition]:
+    for group, name, settings in _settings(p):
+        yield Condition(name, Link(port=PORT), {}, as_settings(settings), group.name)
+
+
+def _settings(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
     base = Settings(duration_s=p.duration_s)
     many = replace(base, connections=p.connections)
     yield from _factorial(base, p.connections)
@@ -128,10 +131,12 @@ def _loops(base: Settings, work_us: int) -> Iterator[tuple[Group, str, Settings]
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition starts; Missing for the one that no package manager has."""
+    """The programs that a condition starts; Missing for those whose package has another name."""
     settings = read_settings(Settings, condition.settings)
     if settings.load == VEGETA and not has_vegeta():
         raise Missing(OPEN_LOOP)
+    if settings.rules != NONE and shutil.which("nft", path=SYSTEM_PATH) is None:
+        raise Missing(NFTABLES)
     server = "gcc" if settings.server == EPOLL else "nginx"
     rules = ("nft",) if settings.rules != NONE else ()
     return (server, settings.load, "taskset", "ethtool", *rules)

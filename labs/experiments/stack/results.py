@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from labs.read.runs.raw_files import Reader
     from labs.read.runs.run import Run
 
+SENT_SHARE = 0.98
+"""An open loop that sends less than this share of its requests has a lower rate than it says."""
 NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING_NAPI_ID is 0)"
 
 
@@ -72,7 +74,7 @@ def results(run: Run) -> Results:
         connections=settings.connections,
         timeout_ms=settings.timeout_ms,
         effective=all(one.effective for one in found),
-        notes=tuple(notes(run, settings, found, about["failed"])),
+        notes=tuple(notes(run, settings, found, about)),
         **of_the_server(server_of(run)),
     )
 
@@ -138,15 +140,20 @@ def knobs(run: Run) -> tuple[Setting, ...]:
     return (*found, *own)
 
 
-def notes(run: Run, settings: Settings, found: tuple[Setting, ...], failed: int) -> Iterator[Note]:
-    """Notes on a run: settings without effect, requests that failed."""
+def notes(
+    run: Run, settings: Settings, found: tuple[Setting, ...], about: Mapping[str, Any]
+) -> Iterator[Note]:
+    """Notes on a run: settings without effect, requests that failed or were never sent."""
     if not run.link.ok:
         yield Note("link", "link not as asked")
     for one in found:
         if not one.effective:
             yield Note("no_effect", f"{one.factor} {one.requested}: no effect here ({one.because})")
-    if failed:
-        yield Note("failed", f"{failed} requests failed")
+    if about["failed"]:
+        yield Note("failed", f"{about['failed']} requests failed")
+    intended = settings.rate_per_s * settings.duration_s
+    if about["requests"] < SENT_SHARE * intended:
+        yield Note("sent_fewer", f"vegeta sent {about['requests']:,} of {intended:,} requests")
 
 
 @cache

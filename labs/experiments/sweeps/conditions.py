@@ -83,7 +83,7 @@ def _every(p: Sweeps) -> Iterator[Condition]:
     for group, named in (
         (ARTICLE, _article(base)),
         (SURFACE, _surface(base)),
-        (WRITES, _writes(base, p.fixed_kib)),
+        (WRITES, _writes(base, p.sndbuf_kib)),
         (TINY, _tiny(base)),
         (CAPPED, _capped(base)),
     ):

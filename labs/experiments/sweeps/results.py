@@ -30,6 +30,11 @@ from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bulk import Transfer
 
+VIRTUAL = "virtual"
+CLOCK_LIMITS_MBIT = 10_000.0
+"""From here on the readings of the clock cost as much as a packet: arch/um/kernel/time.c
+timer_read(), TIMER_MULTIPLIER."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
@@ -151,6 +156,13 @@ def notes(
     """What a reader of the figures must know; nothing for a regular run."""
     if not run.link.ok:
         yield Note("link", "link not as asked")
+    asked_mbit, measured_mbit = run.link.asked.rate_mbit or 0.0, run.link.measured.rate_mbit or 0.0
+    if run.testbed == VIRTUAL and asked_mbit > CLOCK_LIMITS_MBIT:
+        yield Note(
+            "clock",
+            "the clock limits this: each reading of the virtual clock costs 256 ns, so the link "
+            f"check sees {measured_mbit / 1e3:.3g} of {asked_mbit / 1e3:g} Gbit/s",
+        )
     if refused:
         yield Note("refused", f"iperf3 refused {settings.window_kib:,} KiB: {refused}")
     for words, one in zip(("send", "receive"), buffers, strict=False):

@@ -95,6 +95,43 @@ def matching(
     ]
 
 
+def repetitions(
+    lab: str, conditions: Iterable[Mapping[str, Any]], testbed: str, data: Path | None = None
+) -> list[Run]:
+    """Find every recorded repetition of each condition on a testbed in real time.
+
+    The conditions are given in the form of a run's inputs. NotRecorded, in one line, for a
+    condition without a run.
+    """
+    known = [
+        run
+        for folder in places(lab, data)
+        for run in map(open_run, run_folders(folder))
+        if (run.lab, run.testbed) == (lab, testbed) and run.repetition is not None
+    ]
+    found: list[Run] = []
+    for condition in conditions:
+        equal = [run for run in known if not _unequal(condition, run.condition_asked.as_json())]
+        if not equal:
+            raise NotRecorded(condition["name"], _without_equal(condition, known, testbed))
+        found += sorted(equal, key=lambda run: run.repetition or 0)
+    return found
+
+
+def _without_equal(condition: Mapping[str, Any], known: Sequence[Run], testbed: str) -> str:
+    """The message for a condition without a recorded repetition: what is recorded instead."""
+    name = condition["name"]
+    live = f'To run it, set TESTBED = "{testbed}" (as root, on Linux).'
+    others = [run.condition_asked.as_json() for run in known if run.condition == name]
+    if others:
+        said = ", ".join(min((_unequal(condition, one) for one in others), key=len)[:SHOWN])
+        return f"no recorded run of `{name}` with {said}. {live}"
+    available = sorted({run.condition for run in known}) or ["none"]
+    listed = ", ".join(available) if len(available) <= LISTED else f"{len(available)} others"
+    hint = did_you_mean(name, available)
+    return f"no recorded run of `{name}`{hint} (recorded: {listed}). {live}"
+
+
 def in_virtual_time(lab: str, folders: Iterable[Path]) -> list[Run]:
     """Open the runs of a lab in virtual time that are in these RUNS folders."""
     return [

@@ -45,14 +45,13 @@ def test_enough_requires_the_minimum_even_above_the_maximum() -> None:
     assert not enough(6, WIDE, asked) and enough(7, WIDE, asked)
 
 
-def test_rounds_shuffle_all_conditions_of_the_first_round() -> None:
+def test_rounds_have_every_condition_once_in_each_block() -> None:
     (first,) = islice(rounds(6, P, lambda condition: True), 1)
-    assert sorted(first) == [
-        (condition, number) for condition in range(6) for number in range(1, 6)
-    ]
-    # Neither one condition after the other nor one repetition after the other.
-    assert len({condition for condition, _ in first[:6]}) < 6
-    assert first != sorted(first) and first != sorted(first, key=lambda one: one[1])
+    blocks = [first[place : place + 6] for place in range(0, 30, 6)]
+    for number, block in enumerate(blocks, 1):
+        assert sorted(block) == [(condition, number) for condition in range(6)]
+    orders = {tuple(condition for condition, _ in block) for block in blocks}
+    assert len(orders) > 1 and tuple(range(6)) not in orders
 
 
 def test_rounds_repeat_only_what_is_not_known_yet() -> None:

@@ -70,10 +70,12 @@ def test_merged_histogram_is_that_of_all_requests() -> None:
 
 def test_results_of_an_open_loop_beyond_the_capacity() -> None:
     """2 ms per request: 500 per second. 600 are intended in 1 s, so the last one waits at least
-    100 requests of 2 ms: 0.2 s."""
+    100 requests of 2 ms: 0.2 s. On a busy machine vegeta falls behind by a few requests."""
     run = runs()["open-120"]
     found = results(run)
-    assert found.rate_s == 600 and found.requests == 600 and found.failed == 0
+    assert found.rate_s == 600 and found.failed == 0
+    assert found.requests is not None and 590 <= found.requests <= 600
+    assert "sent_fewer" not in codes(found)
     assert found.requests_s is not None and found.requests_s <= 500
     assert found.max_us is not None and found.max_us >= 200_000
 
@@ -169,6 +171,13 @@ def test_verdicts_on_disturbed_runs_are_not_judged() -> None:
     assert {found[name].verdict for name in ("A2.2", "A2.4", "A2.7")} == {NOT_JUDGED}
     assert "not possible on this machine" in found["A2.2"].reason
     assert "undisturbed" in found["A2.4"].reason and "undisturbed" in found["A2.7"].reason
+
+
+def test_verdict_on_what_must_be_known_lists_the_audit() -> None:
+    """This machine shows neither turbo nor a governor, but hyper-threading and idle states."""
+    reason = judged()["A2.8"].reason
+    known, _, unknown = reason.partition("unknown: ")
+    assert "haltpoll" in known and "no_turbo" in unknown and "scaling_governor" in unknown
 
 
 class Undisturbed:
