@@ -108,15 +108,25 @@ def nagle_run(condition: str) -> Run:
 
 
 @cache
-def windows_study(kernel: str = "6.1") -> Study:
-    """The study of the lab `windows` in tests/fixtures/studies on that kernel."""
-    lab = find("windows")
-    folder = unpacked(STUDIES / "windows.tar.xz")
+def study_of(name: str, kernel: str) -> Study:
+    """The study of a lab in tests/fixtures/studies on that kernel."""
+    lab = find(name)
+    folder = unpacked(STUDIES / f"{name}.tar.xz")
     files = [open_study(path) for path in study_files(folder)]
     file = next(one for one in files if one.parameters["kernel"] == kernel)
     given: dict[str, Any] = {**file.parameters, "runs": str(folder)}
     runs = tuple(open_run(path) for path in file.folders())
     return Study(lab.Parameters(**given), runs, folder, file.path, True, lab=lab)
+
+
+def windows_study(kernel: str = "6.1") -> Study:
+    """The study of the lab `windows` on that kernel."""
+    return study_of("windows", kernel)
+
+
+def sweeps_study(kernel: str = "6.1") -> Study:
+    """The study of the lab `sweeps` on that kernel."""
+    return study_of("sweeps", kernel)
 
 
 def windows_run(condition: str, kernel: str = "6.1") -> Run:

@@ -25,6 +25,7 @@ __all__ = [
 
 SIZE_COLUMNS = {
     "condition": "Condition",
+    "kernel": "Linux",
     "requested_send_kib": "Requested to send (KiB)",
     "granted_send_kib": "Granted to send (KiB)",
     "used_send_kib": "Used to send (KiB)",

@@ -17,7 +17,7 @@ from tests.student_work import with_answers, write
 # article's buffer of 50 MB (A1.10) is 47.7 MiB; 10 ms of 210 ms; a buffer of one BDP of which 3/4
 # are window (A1.11): 0.75 x 25 MB / 0.2 s; twice 128 KiB (A1.14); the article's 13.4 MiB/s (A1.6)
 # with 66 bytes of headers per 1448; 40 ms, and one round trip more than without Nagle's algorithm;
-# twice the default wmem_max; the BDP of article 5; half of the goodput over 8 ms.
+# twice the default wmem_max; the BDP of article 5; two thirds of 256 KiB per 8 ms.
 RIGHT_ANSWERS = {
     "00-start-here": {"bdp_mib": "2.75e6 / 2**20", "limit": '"link"', "longest_rtt_ms": "24"},
     "01-buffers-and-bdp": {
@@ -35,7 +35,7 @@ RIGHT_ANSWERS = {
     "02-iperf-buffer-sweeps": {
         "granted_kib": "2 * 212992 / 1024",
         "same_bdp_ms": "0.2 * 40000 / 250",
-        "longer_mib_s": "29.1 / 2",
+        "larger_mib_s": "2 / 3 * 0.25 / 0.008",
         "limit": '"receive window"',
     },
     "03-nagle-and-delayed-ack": {
@@ -68,7 +68,7 @@ WRONG_ANSWERS = [
     ("07-two-witnesses", "lowest_rate_mbit", "114", "the headers, too"),
     ("02-iperf-buffer-sweeps", "granted_kib", "1024", "limited to wmem_max first"),
     ("02-iperf-buffer-sweeps", "same_bdp_ms", "0.032", "right in s"),
-    ("02-iperf-buffer-sweeps", "longer_mib_s", "29.1", "now takes longer"),
+    ("02-iperf-buffer-sweeps", "larger_mib_s", "31.2", "Not all of the granted"),
     ("02-iperf-buffer-sweeps", "limit", '"link"', "smaller than the BDP"),
     ("03-nagle-and-delayed-ack", "longest_wait_ms", "200", "shortest"),
     ("03-nagle-and-delayed-ack", "far_off_ms", "64", "round trip is missing"),

@@ -138,7 +138,7 @@ def _limits(figure: Figure, rows: DataFrame, bdp_kib: float) -> None:
     figure.add_vline(x=bdp_kib, line={"color": GREY, "dash": "longdash", "width": 1.5})
     for words, x, y, anchor in (
         (f"line rate {in_three_digits(line)} MiB/s", 0.01, 1.0, "left"),
-        (f"BDP {size_in_words(bdp_kib * KIB)}", log10(bdp_kib), 0.06, "right"),
+        (f"BDP {size_in_words(bdp_kib * KIB)}", log10(bdp_kib), 0.72, "right"),
     ):
         upright = anchor == "right"
         figure.add_annotation(

@@ -35,10 +35,12 @@ if TYPE_CHECKING:
 TITLE = "Payload in flight by the size of a write"
 WRITES = "writes-"
 SERIES = (
-    (False, "Nagle's algorithm on", VERMILION, "circle-open", "top center"),
-    (True, "TCP_NODELAY", BLUE, "x", "bottom center"),
+    (False, "Nagle's algorithm on", VERMILION, "circle-open"),
+    (True, "TCP_NODELAY", BLUE, "x"),
 )
-"""Each with its colour, its sign, and the place of the value."""
+"""Each with its colour and its sign."""
+BEYOND = 1.1
+"""Points with more in flight than this multiple of the send buffer have their value."""
 LEFT_PX = 58
 
 
@@ -51,8 +53,9 @@ def in_flight_by_write(*studies: Study) -> Figure:
         return nothing(TITLE, NO_RUNS)
     rows = rows.sort_values(["writes_per_wake", "write_bytes"])
     rows = rows.assign(writes=[_writes(row) for row in rows.to_dict("records")])
+    granted_kib = float(rows["granted_send_kib"].iloc[0])
     figure = Figure()
-    for nodelay, name, colour, symbol, place in SERIES:
+    for nodelay, name, colour, symbol in SERIES:
         some = rows[rows["nodelay"] == nodelay]
         figure.add_trace(
             Scatter(
@@ -61,8 +64,11 @@ def in_flight_by_write(*studies: Study) -> Figure:
                 mode="markers+text",
                 name=name,
                 marker={"color": colour, "size": 12, "symbol": symbol, "line": {"width": 2}},
-                text=[in_three_digits(value) for value in some["in_flight_kib"]],
-                textposition=place,
+                text=[
+                    in_three_digits(value) if value > BEYOND * granted_kib else ""
+                    for value in some["in_flight_kib"]
+                ],
+                textposition="top center",
                 textfont={"size": 11, "color": BLACK},
                 cliponaxis=False,
                 customdata=[in_three_digits(value) for value in some["steady_mib_s"]],
@@ -71,7 +77,7 @@ def in_flight_by_write(*studies: Study) -> Figure:
                 + "</extra>",
             )
         )
-    _buffer(figure, float(rows["granted_send_kib"].iloc[0]))
+    _buffer(figure, granted_kib)
     low, high = float(rows["in_flight_kib"].min()), float(rows["in_flight_kib"].max())
     ticks = log_ticks(low / 2, high * 2)
     figure.update_xaxes(title="size of a write, bytes", type="category", showgrid=False)
@@ -94,24 +100,23 @@ def in_flight_by_write(*studies: Study) -> Figure:
 
 def _writes(row: Mapping[Any, Any]) -> str:
     """The size of a write, with how many follow each other if that is not iperf3's default."""
-    size = f"{row['write_bytes']:,}"
-    many = row["writes_per_wake"]
-    return size if many == WRITES_PER_WAKE else f"{size}<br>x {many:,}"
+    size, many = f"{row['write_bytes']:,.0f}", row["writes_per_wake"]
+    return size if many == WRITES_PER_WAKE else f"{size}<br>x {many:,.0f}"
 
 
 def _buffer(figure: Figure, granted_kib: float) -> None:
-    figure.add_hline(
-        y=granted_kib,
-        line={"color": GREY, "dash": "dash", "width": 1.5},
-        annotation={
-            "text": f"send buffer {size_in_words(granted_kib * KIB)}",
-            "font": {"color": GREY},
-            "bgcolor": VEIL,
-            "x": 0.01,
-            "xref": "paper",
-            "xanchor": "left",
-            "yanchor": "bottom",
-        },
+    figure.add_hline(y=granted_kib, line={"color": GREY, "dash": "dash", "width": 1.5})
+    figure.add_annotation(
+        text=f"send buffer<br>{size_in_words(granted_kib * KIB)}",
+        x=0.01,
+        xref="paper",
+        y=log10(granted_kib),
+        xanchor="left",
+        yanchor="bottom",
+        showarrow=False,
+        align="left",
+        font={"color": GREY},
+        bgcolor=VEIL,
     )
 
 
