@@ -28,7 +28,6 @@ TABLE = "labs"
 HOOKS = ("prerouting", "input", "output", "postrouting")
 FIRST_PORT = 20_000
 ALL_OFFLOADS = ("tso", "gso", "gro", "sg")
-NO_DEVICE_CONTEXT = "the device has no NAPI context to poll"
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ def pinning(settings: Settings, cpus: Sequence[int]) -> Knob:
     found = places(settings, cpus)
     told = f"server on {_list(found.server)}, load on {_list(found.load)}"
     enough = settings.pinning != APART or len(cpus) > settings.threads
-    why = "" if enough else f"{len(cpus)} CPUs for {settings.threads} threads and the load"
+    why = "" if enough else f"CPUs: {len(cpus)}, needed: {settings.threads + 1}"
     return Knob("pinning", settings.pinning, told, enough, why)
 
 
