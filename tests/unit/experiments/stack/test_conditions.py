@@ -11,7 +11,7 @@ from labs.errors import BadInput, Missing
 from labs.experiments.stack import conditions as module
 from labs.experiments.stack.conditions import GROUPS, conditions, tools
 from labs.experiments.stack.effects import COMPARED, INTERACTIONS
-from labs.experiments.stack.knobs import pinning, places, ruleset
+from labs.experiments.stack.knobs import lines, pinning, places, ruleset
 from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.settings import APART, CONNTRACK, FREE, IDLE, SAME, VEGETA, Settings
 
@@ -137,3 +137,27 @@ def test_conditions_refuse_a_capture() -> None:
 def test_pinning_with_too_few_cpus_says_how_many_are_needed() -> None:
     assert pinning(Settings(threads=2), (0, 1)).because == "CPUs: 2, needed: 3"
     assert pinning(Settings(), (0, 1)).effective and pinning(Settings(pinning=SAME), (0,)).effective
+
+
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [
+        ("polling-c1", []),
+        ("rx-usecs-100-c1", ["server: ethtool -C eth0 rx-usecs 100"]),
+        (
+            "queues-2-c1",
+            [
+                "server: ethtool -K eth0 gro on",
+                "client: ethtool -K eth0 tso off gso off",
+                "server: ethtool -L eth0 rx 2 tx 2",
+            ],
+        ),
+    ],
+)
+def test_lines_are_the_commands_of_a_condition(name: str, commands: list[str]) -> None:
+    assert [f"{host}: {' '.join(argv)}" for host, argv in lines(FULL[name])] == commands
+
+
+def test_lines_contain_the_rules() -> None:
+    ((host, (tool, rules)),) = lines(FULL["polling-rules-100-c1"])
+    assert (host, tool, rules) == ("server", "nft", ruleset("100"))
