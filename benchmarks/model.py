@@ -1,7 +1,7 @@
 """The model of a bulk transfer, tested against the kernel at the stored points.
 
     make model
-    python3 benchmarks/model.py [--set a|b] [--only 0..9] [--into RUNS] [--json] [--jobs N]
+    python3 benchmarks/model.py [--set a|b|c|links] [--only 0..9] [--into RUNS] [--json] [--jobs N]
 
 Measures each point on the virtual testbed with iperf3 (the lab `sweeps`), predicts it with
 `labs.read.theory.bulk.transfer`, and prints the errors per kernel and per bound. Runs are kept, so
@@ -26,7 +26,7 @@ if __package__ in (None, ""):  # started as a file: its folder is on the path, t
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.model_chart import errors
-from benchmarks.points import AUTOMATIC_BYTES, LARGE_WRITE_BYTES, SETS, Point, read
+from benchmarks.points import AUTOMATIC_BYTES, LARGE_WRITE_BYTES, NAMES, Point, read
 from labs.catalog import find
 from labs.drive.condition import Condition
 from labs.drive.testbed.link import Link
@@ -361,7 +361,7 @@ def chosen(points: Sequence[Point], only: str) -> list[Point]:
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make model", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--set", choices=tuple(SETS), default="a", help="the set of points")
+    parser.add_argument("--set", choices=NAMES, default="a", help="the set of points")
     parser.add_argument("--only", default="", metavar="N..M", help="only these points")
     parser.add_argument("--into", default=INTO, metavar="RUNS", help=f"keeps the runs ({INTO})")
     parser.add_argument("--jobs", type=int, metavar="N", help="concurrent runs")

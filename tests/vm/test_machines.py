@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -85,3 +86,21 @@ def test_bring_near_sets_the_clock(ssh_config: Path, on: On) -> None:
         found = apart(testbed.server, testbed.client)
         assert abs(found.client_ahead_ns) <= max(NEAR_NS, 2 * found.within_ns)
         assert any("clock_settime" in " ".join(line.argv) for line in testbed.log)
+
+
+def test_audit_of_both_machines() -> None:
+    done = subprocess.run(
+        (sys.executable, "-m", "labs.cli", "audit", "--testbed", "vagrant", "--json"),
+        cwd=folder(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    for name in NAMES:
+        items = {(one["name"], one["device"]): one for one in found if one["machine"] == name}
+        assert len(items) >= 50
+        assert items["nic.driver", DEVICE]["value"]
+        assert items["netfilter.tables", ""]["value"] is not None, "this needs root, which ssh has"
+        assert items["sysctl.compared", ""]["value"].startswith("compared ")

@@ -31,9 +31,10 @@ RAISED = {"client": dict.fromkeys(CORE_MAX, str(2**31 - 1))}
 """The largest value of both maxima."""
 
 SIZES_KIB = (16, 64, 256, 1024, 4096, 16384)
-SURFACE_KIB = (16, 64, 256, 1024, 8192, 16384)
 FIXED_KIB = (256, 8192)
 """The receive buffers of the article's last two series."""
+SURFACE_KIB = (16, 64, 1024)
+"""The receive buffers of the surface besides those of the series: automatic, and FIXED_KIB."""
 TINY_KIB = (1, 2, 4)
 CAPPED_KIB = (208, 256, 4096, 8192, 524_288, 1_048_576)
 """212,992 bytes, the next size, both about 4 MiB, the largest size that iperf3 takes, and 1 GiB."""
@@ -42,8 +43,8 @@ ODD_WRITE_BYTES = (2000, 16_384, 20_000, 131_072)
 BURST_WRITE_BYTES = (14_480, 16_384)
 WRITES_PER_WAKE_MAX = 1000
 """The largest burst of iperf3 (MAX_BURST)."""
-ROUND_TRIPS = 300
-"""A transfer through a buffer smaller than the BDP takes about so many round trips."""
+ROUND_TRIPS = 50
+"""A transfer through a buffer smaller than the BDP takes at least so many round trips."""
 SHORT_BYTES = 64 * KIB
 """A transfer through the smallest buffers, which takes a second or more."""
 # The article's own link, and writes with which iperf3 comes closer to its rate.
@@ -82,7 +83,7 @@ def _every(p: Sweeps) -> Iterator[Condition]:
     for group, named in (
         (ARTICLE, _article(base)),
         (SURFACE, _surface(base)),
-        (WRITES, _writes(base, p.fixed_kib)),
+        (WRITES, _writes(base, p.sndbuf_kib)),
         (TINY, _tiny(base)),
         (CAPPED, _capped(base)),
     ):
@@ -112,12 +113,11 @@ def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def _surface(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """Pairs of buffers, the article's best ones included, also with an automatic receive buffer."""
-    for sender in SURFACE_KIB:
-        for receiver in (*SURFACE_KIB[:-1], 0):
-            end = size_name(receiver) if receiver else "auto"
+    """The pairs of buffers that none of the series has."""
+    for sender in SIZES_KIB:
+        for receiver in SURFACE_KIB:
             one = replace(base, sndbuf_kib=sender, rcvbuf_kib=receiver)
-            yield f"surface-{size_name(sender)}-{end}", one
+            yield f"surface-{size_name(sender)}-{size_name(receiver)}", one
 
 
 def _writes(base: Settings, sndbuf_kib: int) -> Iterator[tuple[str, Settings]]:

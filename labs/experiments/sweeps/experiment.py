@@ -135,7 +135,12 @@ def keep_report(bench: Bench, host: Host, settings: Settings) -> bool:
         lines = host.read(bench.path(host, SAID)).decode("utf-8", "replace").splitlines()
         error = next((line for line in lines if line.startswith(f"{IPERF3}: ")), error)
     refused = REFUSED in error
-    if error and INTERRUPTED not in error and not (refused and settings.may_be_refused):
+    if refused and not settings.may_be_refused:
+        raise RunFailed(
+            f"iperf3 on {host.name} refuses buffers of {settings.window_kib} KiB: {error}. "
+            "Allowed: what net.core.rmem_max and wmem_max grant. Raise them, or request less"
+        )
+    if error and not refused and INTERRUPTED not in error:
         raise RunFailed(f"iperf3 on {host.name} failed: {error}")
     bench.keep(host, bench.path(host, kept), kept)
     for socket, name in (("send", "sndbuf_actual"), ("receive", "rcvbuf_actual")):

@@ -33,7 +33,7 @@ class Sweeps(LabParameters):
     transfer_mib: int = parameter(
         32, unit="MiB", low=1, high=65_536, help="bytes of a transfer, at most"
     )
-    fixed_kib: int = parameter(
+    sndbuf_kib: int = parameter(
         64,
         unit="KiB",
         low=1,

@@ -46,7 +46,7 @@ def settings_of(run: Run) -> Settings:
 def refusal(run: Run) -> str | None:
     """What iperf3 said of a size that it refused; None for a run that was not refused."""
     if f"{RECEIVER}/{REPORT}" in run.seal.files:
-        error = run.read(f"{RECEIVER}/{REPORT}", raw_files.IPERF3).error
+        error = run.read(f"{RECEIVER}/{REPORT}", raw_files.IPERF3_ERROR)
         return error if error and REFUSED in error else None
     if f"{RECEIVER}/{SAID}" not in run.seal.files:
         return None

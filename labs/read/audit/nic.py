@@ -77,7 +77,8 @@ def adaptive(raw: Raw, device: str) -> Finding:
     found = re.match(r"(\S+)\s+TX: (\S+)", field(raw, "-c", device, "Adaptive RX"))
     if found is None or found[1] == NO_VALUE:
         raise Unknown(f"the driver of {device} does not report adaptive coalescing")
-    return Finding(f"receive {found[1]}, send {found[2]}", ON in found.groups(), "off")
+    send = "not reported" if found[2] == NO_VALUE else found[2]
+    return Finding(f"receive {found[1]}, send {send}", ON in found.groups(), OFF)
 
 
 def ring(raw: Raw, device: str, name: str) -> str:

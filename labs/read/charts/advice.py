@@ -17,16 +17,17 @@ from labs.read.charts.style import (
     VEIL,
     VERMILION,
     dressed,
-    log_ticks,
     log_title,
 )
 from labs.read.display.advice import path_in_words, reached_in_words
 from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.theory.advice import Advice, Reached, reached
+from labs.read.theory.advice import Advice, Reached, by_formula, reached
 
 TITLE = "Goodput against the largest size of one socket buffer"
 HEIGHT_PX = 460
 POINTS_PER_DOUBLING = 4
+QUICK_BYTES = 2 * MIB
+TICKS = [1 << power for power in range(10, 32, 2)]
 SMALLEST_SHARE, LARGEST_SHARE = 1 / 16, 2
 """The range of sizes, as shares of the smallest and the largest size that is marked."""
 
@@ -36,20 +37,15 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
 
     `here` is what the buffers of today reach. Sizes are the maxima of tcp_rmem and tcp_wmem.
     """
-    marked = (advice.receive_set_bytes, advice.send_set_bytes, here.rcvbuf_bytes, here.sndbuf_bytes)
+    marked = (advice.receive_bytes, advice.send_bytes, here.rcvbuf_bytes, here.sndbuf_bytes)
     sizes = _sizes(SMALLEST_SHARE * min(marked), LARGEST_SHARE * max(marked))
     curves = {
-        "receive buffer varies": [
-            reached(advice, rcvbuf_bytes=size, sndbuf_bytes=advice.send_set_bytes) for size in sizes
-        ],
-        "send buffer varies": [
-            reached(advice, sndbuf_bytes=size, rcvbuf_bytes=advice.receive_set_bytes)
-            for size in sizes
-        ],
+        "receive buffer varies": [_point(advice, advice.send_set_bytes, size) for size in sizes],
+        "send buffer varies": [_point(advice, size, advice.receive_set_bytes) for size in sizes],
     }
     figure = Figure()
     looks = ((BLUE, "solid", "circle"), (VERMILION, "dash", "square"))
-    advised = (advice.receive_set_bytes, advice.send_set_bytes)
+    advised = (advice.receive_bytes, advice.send_bytes)
     yours = (here.rcvbuf_bytes, here.sndbuf_bytes)
     for (name, found), look, best, own in zip(curves.items(), looks, advised, yours, strict=True):
         colour, dash, symbol = look
@@ -68,7 +64,12 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
             )
         )
         _points(
-            figure, f"advised, {name.split(' varies')[0]}", best, advice.line_bytes_s, GREEN, symbol
+            figure,
+            f"advised at least, {name.split(' varies')[0]}",
+            best,
+            advice.line_bytes_s,
+            GREEN,
+            symbol,
         )
         _points(
             figure, f"you, {name.split(' varies')[0]}", own, here.goodput_bytes_s, ORANGE, symbol
@@ -77,11 +78,20 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{here.method} · {path_in_words(advice)}",
+        caption=f"{path_in_words(advice)} · curves: {curves['send buffer varies'][0].method}, "
+        f"your point: {here.method}",
         height=HEIGHT_PX,
         tell=_tell(advice, here),
         table=_table(sizes, curves),
     )
+
+
+def _point(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Reached:
+    """A point of a curve; on a path with a large BDP, where simulating dozens of points takes long,
+    from the formulas."""
+    if advice.bdp_bytes <= QUICK_BYTES:
+        return reached(advice, sndbuf_bytes=sndbuf_bytes, rcvbuf_bytes=rcvbuf_bytes)
+    return by_formula(advice, sndbuf_bytes, rcvbuf_bytes)
 
 
 def _sizes(low: float, high: float) -> list[int]:
@@ -111,7 +121,7 @@ def _points(
 
 
 def _lay_out(figure: Figure, advice: Advice, sizes: list[int]) -> None:
-    ticks = [tick * MIB for tick in log_ticks(sizes[0] / MIB, sizes[-1] / MIB)]
+    ticks = [size for size in TICKS if sizes[0] <= size <= sizes[-1]]
     line = advice.line_bytes_s / MIB
     figure.update_xaxes(
         type="log",
@@ -138,8 +148,8 @@ def _lay_out(figure: Figure, advice: Advice, sizes: list[int]) -> None:
 def _tell(advice: Advice, here: Reached) -> str:
     """The text alternative: both points."""
     return (
-        f"{TITLE}. With {size_in_words(advice.receive_set_bytes)} at the receiver and "
-        f"{size_in_words(advice.send_set_bytes)} at the sender one flow fills the link, "
+        f"{TITLE}. With at least {size_in_words(advice.receive_bytes)} at the receiver and "
+        f"{size_in_words(advice.send_bytes)} at the sender one flow fills the link, "
         f"{in_three_digits(advice.line_bytes_s / MIB)} MiB/s. With "
         f"{size_in_words(here.rcvbuf_bytes)} and {size_in_words(here.sndbuf_bytes)}: "
         f"{reached_in_words(here, advice)}."

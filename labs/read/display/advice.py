@@ -207,15 +207,19 @@ def to_paste(advice: Advice) -> str:
 
 def core_to_paste(advice: Advice) -> str:
     """The sysctl lines for programs that set their buffers with setsockopt."""
-    cap = advice.core_max_bytes
-    receive, send = advice.receive_request_bytes, advice.send_request_bytes
     return "\n".join(
         [
-            "# only if a program sets its buffers: the request is capped here, then doubled",
-            _line("net.core.rmem_max", str(receive), receive <= cap) + f"  # SO_RCVBUF {receive}",
-            _line("net.core.wmem_max", str(send), send <= cap) + f"  # SO_SNDBUF {send}",
+            "# only if a program sets its buffers: its request is capped, then doubled",
+            _core_line("rmem_max", "SO_RCVBUF", advice.receive_request_bytes, advice),
+            _core_line("wmem_max", "SO_SNDBUF", advice.send_request_bytes, advice),
         ]
     )
+
+
+def _core_line(name: str, option: str, request_bytes: int, advice: Advice) -> str:
+    if request_bytes <= advice.core_max_bytes:
+        return f"# net.core.{name}: {ENOUGH} for {option} {request_bytes}"
+    return f"sysctl -w net.core.{name}={request_bytes}  # for {option}"
 
 
 def sysctl_lines(advice: Advice) -> dict[str, list[str]]:

@@ -65,7 +65,7 @@ def last_line(reader: Reader[T]) -> Reader[T]:
 AB_REPORT: Reader[http_clients.Ab] = as_text(http_clients.ab)
 FETCH: Reader[dict[str, Any]] = as_json(http_clients.fetch)
 ASK: Reader[tuple[float, ...]] = as_json(http_clients.ask)
-IPERF3: Reader[iperf3.Report] = as_json(iperf3.report)
+IPERF3_ERROR: Reader[str | None] = as_json(iperf3.error)
 MACHINES: Reader[dict[str, dict[str, Any]]] = as_json(proc.machines)
 WRK: Reader[http_loads.Wrk] = as_text(http_loads.wrk)
 VEGETA: Reader[tuple[http_loads.Hit, ...]] = as_text(http_loads.vegeta)
@@ -80,7 +80,7 @@ READERS: Mapping[str, Reader[object]] = {
     "ask.json": ASK,
     "fetch.json": FETCH,
     "httping.txt": as_text(http_clients.httping),
-    "iperf3.json": IPERF3,
+    "iperf3.json": IPERF3_ERROR,
     FILE: MACHINES,
     "interrupts-after.txt": INTERRUPTS,
     "interrupts-before.txt": INTERRUPTS,

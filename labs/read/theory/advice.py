@@ -145,7 +145,9 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS
         receive_locked_bytes=receive(offloads=False, locked=True),
         send_bytes=max(least, _smallest(needed, send)),
     )
-    steps = range(FACTOR_STEPS, LARGEST_FACTOR * FACTOR_STEPS + 1)
+    if _fills(alone, FACTOR_STEPS):
+        return _enlarged(alone, FACTOR_STEPS)
+    steps = range(FACTOR_STEPS + 1, LARGEST_FACTOR * FACTOR_STEPS + 1)
     return _enlarged(alone, steps[bisect_left(steps, True, key=lambda one: _fills(alone, one))])
 
 
@@ -222,7 +224,7 @@ def reached(
             bound = LINK if full else found.bound
             limits = _ordered(found.bounds, bound)
             return Reached(sndbuf, rcvbuf, found.steady_bytes_s, bound, limits, SIMULATED)
-    return _by_formula(advice, rmem, wmem)
+    return by_formula(advice, sndbuf, rcvbuf)
 
 
 def three_rmem(advice: Advice, largest_bytes: int) -> tuple[int, int, int]:
@@ -244,7 +246,9 @@ def transfer_bytes(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> int:
     return max(least, round(ROUND_TRIPS * held)) // KIB * KIB
 
 
-def _by_formula(advice: Advice, rmem: tuple[int, int, int], wmem: tuple[int, int, int]) -> Reached:
+def by_formula(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Reached:
+    """The same from the formulas of `bounds`, at once; accurate to 2 % for large buffers."""
+    rmem, wmem = three_rmem(advice, rcvbuf_bytes), three_wmem(sndbuf_bytes)
     found = predict(
         rate_mbit=advice.rate_mbit,
         rtt_ms=advice.rtt_ms,

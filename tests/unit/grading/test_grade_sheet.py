@@ -16,7 +16,8 @@ from tests.student_work import with_answers, write
 # From the articles and the textbook: 1 Gbit/s x 0.2 s are 25 MB; httping's 404.2 ms (A1.4); the
 # article's buffer of 50 MB (A1.10) is 47.7 MiB; 10 ms of 210 ms; a buffer of one BDP of which 3/4
 # are window (A1.11): 0.75 x 25 MB / 0.2 s; twice 128 KiB (A1.14); the article's 13.4 MiB/s (A1.6)
-# with 66 bytes of headers per 1448; 40 ms, and one round trip more than without Nagle's algorithm.
+# with 66 bytes of headers per 1448; 40 ms, and one round trip more than without Nagle's algorithm;
+# twice the default wmem_max; the BDP of article 5; half of the goodput over 8 ms.
 RIGHT_ANSWERS = {
     "00-start-here": {"bdp_mib": "2.75e6 / 2**20", "limit": '"link"', "longest_rtt_ms": "24"},
     "01-buffers-and-bdp": {
@@ -31,6 +32,12 @@ RIGHT_ANSWERS = {
         "granted_kib": "2 * 128",
     },
     "07-two-witnesses": {"lowest_rate_mbit": "13.4 * 2**20 * 8 / 1e6 * 1514 / 1448"},
+    "02-iperf-buffer-sweeps": {
+        "granted_kib": "2 * 212992 / 1024",
+        "same_bdp_ms": "0.2 * 40000 / 250",
+        "longer_mib_s": "29.1 / 2",
+        "limit": '"receive window"',
+    },
     "03-nagle-and-delayed-ack": {
         "longest_wait_ms": "50",
         "far_off_ms": "20 + 44 + 20",
@@ -59,6 +66,10 @@ WRONG_ANSWERS = [
     ("08-windows-kernels-and-loss", "lossy_mib_s", "12", "right in Mbit/s"),
     ("08-windows-kernels-and-loss", "granted_kib", "128", "doubles"),
     ("07-two-witnesses", "lowest_rate_mbit", "114", "the headers, too"),
+    ("02-iperf-buffer-sweeps", "granted_kib", "1024", "limited to wmem_max first"),
+    ("02-iperf-buffer-sweeps", "same_bdp_ms", "0.032", "right in s"),
+    ("02-iperf-buffer-sweeps", "longer_mib_s", "29.1", "now takes longer"),
+    ("02-iperf-buffer-sweeps", "limit", '"link"', "smaller than the BDP"),
     ("03-nagle-and-delayed-ack", "longest_wait_ms", "200", "shortest"),
     ("03-nagle-and-delayed-ack", "far_off_ms", "64", "round trip is missing"),
     ("03-nagle-and-delayed-ack", "far_off_ms", "44", "timer alone"),

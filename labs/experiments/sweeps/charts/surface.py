@@ -27,24 +27,26 @@ SHADES = ((0.0, "rgba(0,114,178,0.04)"), (1.0, "rgba(0,114,178,0.42)"))
 AUTOMATIC = inf
 """The place of an automatic buffer among the sizes."""
 BEST = ((16384, 256), (8192, 8192), (16384, AUTOMATIC))
-"""The article's best pairs: the smallest send buffer and the receive buffer, in KiB. It says of the
-last one only that the receiver has its default, which is automatic."""
+"""The article's best pairs: the least send buffer and the receive buffer, in KiB. Its receiver with
+the default buffer is automatic."""
 FULL_PCT = 95.0
 ROW_PX, FRAME_PX, LEFT_PX = 46, 210, 78
-SURFACE = "surface-"
+PAIRS = ("surface-", "sender-", "fixed-")
+"""The conditions that fix the send buffer for one receive buffer, by the begin of their names."""
 Cells: TypeAlias = dict[tuple[float, float], float]
 """Steady goodput by send buffer and receive buffer."""
 
 
 def surface(*studies: Study) -> Figure:
-    """Steady goodput of each pair of buffers. Bold: at least 95 % of the best goodput. Frames: the
-    article's best pairs."""
+    """Steady goodput of each pair of buffers, also of those that are points of a series. Bold: at
+    least 95 % of the best goodput. Frames: the article's best pairs."""
     rows = together(studies)
     if len(rows):
-        rows = rows[rows["condition"].str.startswith(SURFACE) & rows["steady_mib_s"].notna()]
+        pairs = rows["condition"].str.startswith(PAIRS) & rows["requested_send_kib"].notna()
+        rows = rows[pairs & rows["steady_mib_s"].notna()]
     if rows.empty:
         return nothing(TITLE, NO_RUNS)
-    rows = rows.fillna({"requested_send_kib": AUTOMATIC, "requested_receive_kib": AUTOMATIC})
+    rows = rows.fillna({"requested_receive_kib": AUTOMATIC})
     cells: Cells = {
         (float(row["requested_send_kib"]), float(row["requested_receive_kib"])): float(
             row["steady_mib_s"]
@@ -103,7 +105,12 @@ def _numbers(figure: Figure, cells: Cells) -> None:
 
 def _best(cells: Cells) -> Scatter:
     """A frame around each of the article's best pairs that the grid has."""
-    best = [_names(pair) for pair in BEST if pair in cells]
+    best = [
+        _names((sender, receiver))
+        for sender, receiver in cells
+        for least, fixed in BEST
+        if receiver == fixed and sender >= least
+    ]
     return Scatter(
         x=[sender for sender, _ in best],
         y=[receiver for _, receiver in best],

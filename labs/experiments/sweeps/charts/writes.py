@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from math import log10
+from typing import TYPE_CHECKING, Any
 
 import pandas
-from plotly.graph_objects import Bar, Figure
+from plotly.graph_objects import Figure, Scatter
 
 from labs.drive.units import KIB
 from labs.experiments.sweeps.charts.goodput import together
-from labs.read.charts.style import BLUE, GREY, NO_RUNS, ORANGE, VEIL, dressed, nothing
+from labs.experiments.sweeps.settings import WRITES_PER_WAKE
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    NO_RUNS,
+    VEIL,
+    VERMILION,
+    dressed,
+    log_ticks,
+    log_title,
+    nothing,
+)
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 
@@ -20,7 +34,11 @@ if TYPE_CHECKING:
 
 TITLE = "Payload in flight by the size of a write"
 WRITES = "writes-"
-SERIES = ((False, "Nagle's algorithm on", ORANGE), (True, "TCP_NODELAY", BLUE))
+SERIES = (
+    (False, "Nagle's algorithm on", VERMILION, "circle-open", "top center"),
+    (True, "TCP_NODELAY", BLUE, "x", "bottom center"),
+)
+"""Each with its colour, its sign, and the place of the value."""
 LEFT_PX = 58
 
 
@@ -31,18 +49,21 @@ def in_flight_by_write(*studies: Study) -> Figure:
         rows = rows[rows["condition"].str.startswith(WRITES) & rows["in_flight_kib"].notna()]
     if rows.empty:
         return nothing(TITLE, NO_RUNS)
-    rows = rows.sort_values("write_bytes")
+    rows = rows.sort_values(["writes_per_wake", "write_bytes"])
+    rows = rows.assign(writes=[_writes(row) for row in rows.to_dict("records")])
     figure = Figure()
-    for nodelay, name, colour in SERIES:
+    for nodelay, name, colour, symbol, place in SERIES:
         some = rows[rows["nodelay"] == nodelay]
         figure.add_trace(
-            Bar(
-                x=[f"{size:,}" for size in some["write_bytes"]],
+            Scatter(
+                x=some["writes"].tolist(),
                 y=some["in_flight_kib"].tolist(),
+                mode="markers+text",
                 name=name,
-                marker={"color": colour},
+                marker={"color": colour, "size": 12, "symbol": symbol, "line": {"width": 2}},
                 text=[in_three_digits(value) for value in some["in_flight_kib"]],
-                textposition="outside",
+                textposition=place,
+                textfont={"size": 11, "color": BLACK},
                 cliponaxis=False,
                 customdata=[in_three_digits(value) for value in some["steady_mib_s"]],
                 hovertemplate="%{y:.4g} KiB in flight, %{customdata} MiB/s<extra>"
@@ -51,8 +72,16 @@ def in_flight_by_write(*studies: Study) -> Figure:
             )
         )
     _buffer(figure, float(rows["granted_send_kib"].iloc[0]))
+    low, high = float(rows["in_flight_kib"].min()), float(rows["in_flight_kib"].max())
+    ticks = log_ticks(low / 2, high * 2)
     figure.update_xaxes(title="size of a write, bytes", type="category", showgrid=False)
-    figure.update_yaxes(title="payload in flight, KiB", rangemode="tozero")
+    figure.update_yaxes(
+        type="log",
+        title=log_title("payload in flight, KiB"),
+        range=[log10(low / 1.7), log10(high * 1.7)],
+        tickvals=ticks,
+        ticktext=[f"{tick:,.0f}" for tick in ticks],
+    )
     return dressed(
         figure,
         title=TITLE,
@@ -60,7 +89,14 @@ def in_flight_by_write(*studies: Study) -> Figure:
         height=460,
         tell=_tell(rows),
         table=_as_table(rows),
-    ).update_layout(showlegend=True, barmode="group", margin_l=LEFT_PX)
+    ).update_layout(showlegend=True, margin_l=LEFT_PX)
+
+
+def _writes(row: Mapping[Any, Any]) -> str:
+    """The size of a write, with how many follow each other if that is not iperf3's default."""
+    size = f"{row['write_bytes']:,}"
+    many = row["writes_per_wake"]
+    return size if many == WRITES_PER_WAKE else f"{size}<br>x {many:,}"
 
 
 def _buffer(figure: Figure, granted_kib: float) -> None:
@@ -82,14 +118,15 @@ def _buffer(figure: Figure, granted_kib: float) -> None:
 def _tell(rows: DataFrame) -> str:
     """The text alternative: for each size of a write both values."""
     said = []
-    for size, some in rows.groupby("write_bytes", sort=True):
-        values = {bool(row["nodelay"]): row["in_flight_kib"] for row in some.to_dict("records")}
+    for writes in dict.fromkeys(rows["writes"]):
+        some = rows[rows["writes"] == writes].to_dict("records")
+        values = {bool(row["nodelay"]): row["in_flight_kib"] for row in some}
         words = [
             f"{in_three_digits(values[nodelay])} KiB with {name}"
-            for nodelay, name, _ in SERIES
+            for nodelay, name, *_ in SERIES
             if nodelay in values
         ]
-        said.append(f"{size:,} bytes: {', '.join(words)}")
+        said.append(f"{writes.replace('<br>', ' ')} bytes: {', '.join(words)}")
     return f"Payload in flight by the size of a write. {'; '.join(said)}."
 
 
@@ -97,6 +134,7 @@ def _as_table(rows: DataFrame) -> DataFrame:
     return pandas.DataFrame(
         {
             "write, bytes": rows["write_bytes"],
+            "writes per wake-up": rows["writes_per_wake"],
             "TCP_NODELAY": rows["nodelay"],
             "in flight, KiB": rows["in_flight_kib"],
             "measured, MiB/s": rows["steady_mib_s"],

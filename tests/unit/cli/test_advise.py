@@ -1,0 +1,70 @@
+"""`labs advise`: the advice for a reader and for a program, and predictions."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from labs.cli.__main__ import main
+from labs.drive.units import MIB
+from labs.read.theory.advice import advise
+
+PATH = ("--rate-mbit", "100", "--rtt-ms", "300")
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["advise", *words]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(told(capsys, *words, "--json"))
+    return found
+
+
+def test_advise_prints_lines_to_paste_for_both_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    advice = advise(100, 300, "6.1")
+    text = told(capsys, *PATH)
+    assert max(map(len, text.splitlines())) <= 100
+    lines = [line for line in text.splitlines() if line.startswith("sysctl")]
+    assert lines == [
+        f"sysctl -w net.ipv4.tcp_rmem='4096 131072 {advice.receive_bytes}'",
+        f"sysctl -w net.ipv4.tcp_wmem='4096 16384 {advice.send_bytes}'",
+        f"sysctl -w net.core.rmem_max={advice.receive_bytes // 2}  # for SO_RCVBUF",
+        f"sysctl -w net.core.wmem_max={advice.send_bytes // 2}  # for SO_SNDBUF",
+    ]
+
+
+def test_advise_says_where_the_defaults_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    text = told(capsys, "--rate-mbit", "100", "--rtt-ms", "20")
+    assert re.search("default buffers: .* MiB/s, 100 % of the link, limited by the link", text)
+    assert text.count("tcp_rmem: the default is enough\n") == 1
+    assert text.count("tcp_wmem: the default is enough\n") == 1
+
+
+def test_advise_as_json_has_the_sizes_and_the_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, *PATH, "--kernel", "6.12", "--connections", "1000")
+    advice = advise(100, 300, "6.12")
+    assert found["receive_bytes"] == advice.receive_bytes
+    # The default of 6 MiB is larger than what packets that are not coalesced need.
+    assert found["receivers_memory_bytes"] == 1000 * max(6 * MIB, advice.receive_alone_bytes)
+    assert found["senders_memory_bytes"] == 1000 * advice.send_bytes
+    assert found["tcp_wmem"] == f"4096 16384 {advice.send_bytes}"
+    assert found["default"]["bound"] == "sender's wake-up" == found["default"]["limits"][0]["name"]
+    assert found["predicted"] is None and found["measured"] == []
+
+
+def test_advise_predicts_given_buffers(capsys: pytest.CaptureFixture[str]) -> None:
+    """300 Mbit/s, 35 ms, 1 MiB at the sender: 24.1 MiB/s, measured on 6.1.192 in virtual time;
+    1 MiB per RTT would be 28.6."""
+    words = ("--rate-mbit", "300", "--rtt-ms", "35", "--predict", "--sndbuf")
+    found = as_json(capsys, *words, "1M")["predicted"]
+    assert found["sndbuf_bytes"] == MIB and found["rcvbuf_bytes"] == 6 * MIB
+    assert found["goodput_bytes_s"] / MIB == pytest.approx(24.118, rel=0.02)
+    assert found == as_json(capsys, *words, "1048576")["predicted"]
+    assert "limited by the send buffer" in told(capsys, *words, "1024K", "--rcvbuf", "6M")

@@ -1,0 +1,23 @@
+"""The sizes that iperf 2 printed on the kernels of the article's time, in its KByte of 1,024."""
+
+from __future__ import annotations
+
+from labs.drive.units import KIB
+from labs.experiments.sweeps.old_kernels import OLD_RMEM_BYTES, connected_send_bytes, smallest_bytes
+
+
+def printed(size: float) -> str:
+    """A size with the three digits that iperf 2 prints."""
+    return f"{size / KIB:.3g}"
+
+
+def test_default_buffers_print_as_in_the_article() -> None:
+    """A5.1: 19.3 KB to send, 85.3 KB to receive."""
+    assert printed(connected_send_bytes()) == "19.3"
+    assert printed(OLD_RMEM_BYTES) == "85.3"
+
+
+def test_smallest_buffers_print_as_in_the_article() -> None:
+    """A5.3: 2.23 KB for -w 1K, and A5.4: 2 KB for -w 1G, which overflows."""
+    assert printed(smallest_bytes()["receive"]) == "2.23"
+    assert printed(smallest_bytes()["send"]) == "2"
