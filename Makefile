@@ -69,6 +69,7 @@ fuzz-runs: ready        ## read 200,000 mutated runs, studies and raw files; cra
 	$(BIN)/python -m tests.fuzz_runs
 
 model: ready            ## the model of a bulk transfer against the kernel, at 208 points
+	@setup/kernels.sh
 	$(BIN)/python benchmarks/model.py
 
 figure: ready           ## draw the figures in docs/ again from recorded runs (needs chromium)

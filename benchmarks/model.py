@@ -161,8 +161,8 @@ def perform(
 
 def named(message: str, points: Iterable[Point]) -> Point | None:
     """The point that the message of a failed run names."""
-    words = set(re.findall(r"[ab]-\d{3}", message))
-    return next((point for point in points if point.name in words), None)
+    found = re.match(r"sweeps (\S+): ", message)
+    return next((point for point in points if found and point.name == found[1]), None)
 
 
 def compare(point: Point, measured: Run | str) -> Compared:

@@ -12,6 +12,8 @@ from labs.drive.kernel.versions import DEFAULT
 from labs.drive.testbed.link import MSS_BYTES, Link
 from labs.drive.units import MIB
 from labs.errors import RunFailed
+from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS
+from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run
 from labs.read.charts.advice import against_buffer_size
 from labs.read.display.advice import advice_in_words, core_to_paste, sizes_in_words, to_paste
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 BULK_LAB = "sweeps"
 """The lab that transfers bulk data with iperf3. No other lab is looked up by name."""
 INTO = "runs/advise"
-PORT, QUEUE_PACKETS = 5201, 1_000_000
 TIMESTAMPS_BYTES = 12
 LIMIT_S = 3600.0
 SAMPLES = 100
@@ -157,16 +158,11 @@ def measure(
 def _condition(advice: Advice, name: str, buffers: Reached) -> Condition:
     size = transfer_bytes(advice, buffers.sndbuf_bytes, buffers.rcvbuf_bytes)
     took_ms = 1e3 * size / buffers.goodput_bytes_s
-    settings = (
-        find(BULK_LAB)
-        .require("settings")
-        .Settings(
-            mss_bytes=0 if advice.mss_bytes == MSS_BYTES else advice.mss_bytes + TIMESTAMPS_BYTES,
-            transfer_bytes=size,
-            until_stopped=True,
-            limit_s=LIMIT_S,
-            sample_ms=max(1, round(took_ms / SAMPLES)),
-        )
+    settings = Settings(
+        mss_bytes=0 if advice.mss_bytes == MSS_BYTES else advice.mss_bytes + TIMESTAMPS_BYTES,
+        transfer_bytes=size,
+        limit_s=LIMIT_S,
+        sample_ms=max(1, round(took_ms / SAMPLES)),
     )
     wmem, rmem = three_wmem(buffers.sndbuf_bytes), three_rmem(advice, buffers.rcvbuf_bytes)
     return Condition(

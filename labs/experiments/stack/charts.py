@@ -167,7 +167,7 @@ def distribution(
         tickvals=[100 / (100 - percent) for percent in TICKS],
         ticktext=list(TICKS.values()),
     )
-    figure.update_yaxes(type="log", title=log_title("latency, us"), exponentformat="none")
+    _latency_axis(figure)
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"})
     return dressed(
         figure,
@@ -176,6 +176,18 @@ def distribution(
         height=470,
         tell=f"{title}. Medians: {'; '.join(medians)}.",
         table=DataFrame(rows),
+    )
+
+
+def _latency_axis(figure: Figure) -> None:
+    """A logarithmic axis of latencies that contains all of them."""
+    every = [float(value) for trace in figure.data for value in trace.y]
+    ticks = log_ticks(min(every) / 2, max(every) * 2)
+    figure.update_yaxes(
+        type="log",
+        title=log_title("latency, us"),
+        tickvals=ticks,
+        ticktext=[f"{tick:,.0f}" for tick in ticks],
     )
 
 
@@ -217,7 +229,7 @@ def load_and_latency(repeated: Sequence[Repeated]) -> Figure:
                 )
             )
     figure.update_xaxes(title="load, % of what the server can do", rangemode="tozero")
-    figure.update_yaxes(type="log", title=log_title("latency, us"), exponentformat="none")
+    _latency_axis(figure)
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"})
     table = DataFrame(
         [

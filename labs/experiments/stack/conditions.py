@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
 from labs.drive.condition import Condition, Group, as_settings, read_settings
 from labs.drive.testbed.link import Link
-from labs.errors import Missing
+from labs.errors import BadInput, Missing
 from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.settings import (
     BLOCKING_MS,
@@ -55,6 +56,14 @@ FULL_ONLY = (
     *(f"rx-usecs-{RX_USECS}-many", "open-20", "open-95"),
 )
 
+NO_CAPTURE = (
+    "this lab captures no packets, because a capture takes CPU time from what it measures. "
+    "Leave out --capture (CAPTURE)"
+)
+NO_ROOT = (
+    "the lab stack needs root: its hosts are network namespaces of this machine. Run: "
+    'sudo env "PATH=$PATH" labs run stack, or show recorded runs with --testbed recorded'
+)
 NFTABLES = "nft is not installed. On Debian: apt-get install nftables"
 
 
@@ -63,6 +72,8 @@ def conditions(p: Stack) -> tuple[Condition, ...]:
 
     Without vegeta, size small has no open loop.
     """
+    if p.capture:
+        raise BadInput(NO_CAPTURE)
     every = {one.name: one for one in _every(p)}
     if p.only or p.size == "full":
         chosen = p.chosen(tuple(every))
@@ -131,7 +142,10 @@ def _loops(base: Settings, work_us: int) -> Iterator[tuple[Group, str, Settings]
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition starts; Missing for those whose package has another name."""
+    """The programs that a condition starts. Missing without root, and for a program whose package
+    has another name."""
+    if os.geteuid():
+        raise Missing(NO_ROOT)
     settings = read_settings(Settings, condition.settings)
     if settings.load == VEGETA and not has_vegeta():
         raise Missing(OPEN_LOOP)

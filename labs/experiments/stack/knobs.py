@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from labs.drive.condition import Condition, read_settings
 from labs.drive.testbed.contract import Host
+from labs.drive.testbed.link import DEVICE, Argv
 from labs.errors import LabError
 from labs.experiments.stack.settings import (
     APART,
@@ -28,7 +30,6 @@ TABLE = "labs"
 HOOKS = ("prerouting", "input", "output", "postrouting")
 FIRST_PORT = 20_000
 ALL_OFFLOADS = ("tso", "gso", "gro", "sg")
-NO_DEVICE_CONTEXT = "the device has no NAPI context to poll"
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,8 @@ def set_device(server: Host, client: Host, settings: Settings) -> Iterator[Knob]
 def _offloads(server: Host, client: Host, which: str) -> Knob:
     """Offloads off at both ends; `gro` leaves out segmentation at the client and receives by GRO,
     with which veth uses NAPI (drivers/net/veth.c, veth_skb_is_eligible_for_gro)."""
-    wanted = {"gro": "on"} if which == GRO else dict.fromkeys(ALL_OFFLOADS, "off")
+    wanted, of_client = _wanted(which)
     refused = _refused(server, _features(server.device, wanted))
-    of_client = {"tso": "off", "gso": "off"} if which == GRO else wanted
     refused = refused or _refused(client, _features(client.device, of_client))
     text = server.run(("ethtool", "-k", server.device)).text
     names = {"tso": "tcp-segmentation-offload", "gso": "generic-segmentation-offload"}
@@ -67,20 +67,51 @@ def _offloads(server: Host, client: Host, which: str) -> Knob:
     return Knob("offloads", _words(wanted), _words(found), found == wanted, refused)
 
 
-def _features(device: str, wanted: dict[str, str]) -> tuple[str, ...]:
+def _wanted(which: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The offloads of server and client, and what they are to be."""
+    if which == GRO:
+        return {"gro": "on"}, {"tso": "off", "gso": "off"}
+    return (dict.fromkeys(ALL_OFFLOADS, "off"),) * 2
+
+
+def _features(device: str, wanted: dict[str, str]) -> Argv:
     return ("ethtool", "-K", device, *(word for pair in wanted.items() for word in pair))
 
 
 def _queues(server: Host, queues: int) -> Knob:
-    words = ("rx", str(queues), "tx", str(queues))
-    refused = _refused(server, ("ethtool", "-L", server.device, *words))
+    refused = _refused(server, _channels(server.device, queues))
     text = server.run(("ethtool", "-l", server.device), check=False).text
     found = _value(text.partition("Current hardware settings")[2], "RX")
     return Knob("queues", str(queues), found, found == str(queues), refused)
 
 
+def _channels(device: str, queues: int) -> Argv:
+    return ("ethtool", "-L", device, "rx", str(queues), "tx", str(queues))
+
+
+def _delay(device: str, rx_usecs: int) -> Argv:
+    return ("ethtool", "-C", device, "rx-usecs", str(rx_usecs))
+
+
+def lines(condition: Condition) -> tuple[tuple[str, Argv], ...]:
+    """The commands that a condition adds to those of its link: host and words."""
+    settings = read_settings(Settings, condition.settings)
+    found: list[tuple[str, Argv]] = []
+    if settings.offloads != DEFAULT:
+        of_server, of_client = _wanted(settings.offloads)
+        found.append(("server", _features(DEVICE, of_server)))
+        found.append(("client", _features(DEVICE, of_client)))
+    if settings.queues:
+        found.append(("server", _channels(DEVICE, settings.queues)))
+    if settings.rx_usecs is not None:
+        found.append(("server", _delay(DEVICE, settings.rx_usecs)))
+    if settings.rules != NONE:
+        found.append(("server", ("nft", ruleset(settings.rules))))
+    return tuple(found)
+
+
 def _coalescing(server: Host, rx_usecs: int) -> Knob:
-    refused = _refused(server, ("ethtool", "-C", server.device, "rx-usecs", str(rx_usecs)))
+    refused = _refused(server, _delay(server.device, rx_usecs))
     text = server.run(("ethtool", "-c", server.device), check=False).text
     found = _value(text, "rx-usecs")
     return Knob("rx_usecs", str(rx_usecs), found, found == str(rx_usecs), refused)
@@ -108,7 +139,7 @@ def set_rules(server: Host, rules: str) -> Iterator[Knob]:
     if rules == NONE:
         return
     try:
-        server.run(("nft", "-f", "-"), stdin=ruleset(rules).encode())
+        server.run(("nft", ruleset(rules)))
         text = server.run(("nft", "list", "ruleset")).text
     except LabError as error:
         yield Knob("rules", rules, "unknown", False, str(error))
@@ -120,7 +151,7 @@ def set_rules(server: Host, rules: str) -> Iterator[Knob]:
 
 
 def ruleset(rules: str) -> str:
-    """The input of nft: a base chain at each hook, and in the chain `input` rules that match no
+    """The command of nft: a base chain at each hook, and in the chain `input` rules that match no
     packet of this lab, or those of a stateful firewall."""
     lines = [f"table inet {TABLE} {{"]
     for hook in HOOKS:
@@ -172,7 +203,7 @@ def pinning(settings: Settings, cpus: Sequence[int]) -> Knob:
     found = places(settings, cpus)
     told = f"server on {_list(found.server)}, load on {_list(found.load)}"
     enough = settings.pinning != APART or len(cpus) > settings.threads
-    why = "" if enough else f"{len(cpus)} CPUs for {settings.threads} threads and the load"
+    why = "" if enough else f"CPUs: {len(cpus)}, needed: {settings.threads + 1}"
     return Knob("pinning", settings.pinning, told, enough, why)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from labs.drive.result_columns import Margin
 from labs.experiments.stack.conditions import GROUPS, conditions, tools
+from labs.experiments.stack.knobs import lines
 from labs.experiments.stack.parameters import Stack as Parameters
 
-__all__ = ["GROUPS", "MARGIN", "Parameters", "conditions", "tools"]
+__all__ = ["GROUPS", "MARGIN", "Parameters", "conditions", "lines", "tools"]
 
 MARGIN = Margin(
     0.5, 2.0, "absolute latencies belong to a machine: only their ratios within it are compared"

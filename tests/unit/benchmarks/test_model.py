@@ -10,7 +10,7 @@ import pytest
 from benchmarks import model
 from benchmarks.model import Compared
 from benchmarks.model_chart import bent, errors
-from benchmarks.points import read
+from benchmarks.points import NAMES, read
 from labs.errors import BadInput
 
 POINT = read("a")[0]
@@ -89,10 +89,11 @@ def test_compare_says_why_a_point_was_not_measured() -> None:
     assert found.predicted_steady_bytes_s is not None
 
 
-def test_named_finds_the_point_of_a_failed_run() -> None:
-    found = model.named("sweeps a-003: the virtual kernel was ended", read("a"))
-    assert found is not None and found.name == "a-003"
-    assert model.named("no space left", read("a")) is None
+@pytest.mark.parametrize("name", NAMES)
+def test_named_finds_the_point_of_a_failed_run(name: str) -> None:
+    points = read(name)
+    assert model.named(f"sweeps {points[3].name}: the kernel was ended", points) == points[3]
+    assert model.named("no space left", points) is None
 
 
 def test_error_pct_is_relative_to_the_measurement() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from labs.drive.condition import read_settings
@@ -9,9 +11,15 @@ from labs.errors import BadInput, Missing
 from labs.experiments.stack import conditions as module
 from labs.experiments.stack.conditions import GROUPS, conditions, tools
 from labs.experiments.stack.effects import COMPARED, INTERACTIONS
-from labs.experiments.stack.knobs import places, ruleset
+from labs.experiments.stack.knobs import lines, pinning, places, ruleset
 from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.settings import APART, CONNTRACK, FREE, IDLE, SAME, VEGETA, Settings
+
+
+@pytest.fixture(autouse=True)
+def root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
 
 FULL = {one.name: one for one in conditions(Stack(size="full"))}
 
@@ -112,3 +120,44 @@ def test_ruleset_has_as_many_rules_as_requested() -> None:
     found = [ruleset(rules).count("drop") for rules in (IDLE, "10", "100", CONNTRACK)]
     assert found == [0, 10, 100, 0]
     assert all(ruleset(rules).count("hook") == 4 for rules in (IDLE, "100", CONNTRACK))
+
+
+def test_tools_name_what_to_do_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(Missing, match="sudo env") as error:
+        tools(FULL["polling-c1"])
+    assert "\n" not in str(error.value) and "virtual" not in str(error.value)
+
+
+def test_conditions_refuse_a_capture() -> None:
+    with pytest.raises(BadInput, match="--capture"):
+        conditions(Stack(capture=True))
+
+
+def test_pinning_with_too_few_cpus_says_how_many_are_needed() -> None:
+    assert pinning(Settings(threads=2), (0, 1)).because == "CPUs: 2, needed: 3"
+    assert pinning(Settings(), (0, 1)).effective and pinning(Settings(pinning=SAME), (0,)).effective
+
+
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [
+        ("polling-c1", []),
+        ("rx-usecs-100-c1", ["server: ethtool -C eth0 rx-usecs 100"]),
+        (
+            "queues-2-c1",
+            [
+                "server: ethtool -K eth0 gro on",
+                "client: ethtool -K eth0 tso off gso off",
+                "server: ethtool -L eth0 rx 2 tx 2",
+            ],
+        ),
+    ],
+)
+def test_lines_are_the_commands_of_a_condition(name: str, commands: list[str]) -> None:
+    assert [f"{host}: {' '.join(argv)}" for host, argv in lines(FULL[name])] == commands
+
+
+def test_lines_contain_the_rules() -> None:
+    ((host, (tool, rules)),) = lines(FULL["polling-rules-100-c1"])
+    assert (host, tool, rules) == ("server", "nft", ruleset("100"))
