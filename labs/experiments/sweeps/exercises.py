@@ -17,7 +17,7 @@ ARTICLE_RATE_MBIT, ARTICLE_RTT_MS, SLOWER_MBIT = 40_000.0, 0.2, 250.0
 RATE_MBIT, DELAY_MS = 1000.0, 8.0
 """The link with which the notebook starts."""
 CONDITION, SMALLER_KIB, LARGER_KIB = "writes-14480", 64, 128
-"""A condition whose send buffer is SNDBUF_KIB: as the notebook starts, and in the third question."""
+"""A condition whose send buffer is SNDBUF_KIB: at the beginning, and in the third question."""
 WRITE_BYTES, TRANSFER_BYTES = 14_480, 8 * MIB
 OLDEST = "6.1"
 LIMITS = (LINK, RECEIVE_WINDOW, SEND_BUFFER)
