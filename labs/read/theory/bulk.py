@@ -16,7 +16,7 @@ from labs.drive.units import bytes_per_second
 from labs.errors import BadInput
 from labs.read.stats.arrivals import Arrivals, of_arrivals
 from labs.read.theory.bdp import HEADER_BYTES, line_goodput_bytes_s
-from labs.read.theory.bounds import DEFAULT_WMEM, default_rmem
+from labs.read.theory.bounds import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.bulk_receiver import Receiver
 from labs.read.theory.bulk_sender import (
     CONGESTION_WINDOW,
@@ -46,9 +46,6 @@ IPERF3_WRITES = 10
 """iperf3 writes up to ten blocks after each select()."""
 HTB_CBURST_BYTES = 1600
 """What the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
-CORE_MAX_BYTES, LARGER_CORE_MAX_BYTES = 212_992, 4 << 20
-LARGER_CORE_SINCE = (6, 18)
-"""net.core.rmem_max and wmem_max by default: commit a6d4f25888b8, Linux 6.18."""
 FIRST_SERIES = (5, 18)
 """Older kernels size packets by pacing alone (net.ipv4.tcp_tso_rtt_log came with 5.18)."""
 UNKNOWN = ({"credit_bytes": HTB_CBURST_BYTES - 200}, {"phase_ns": 250_000}, {"phase_ns": 750_000})
@@ -151,7 +148,6 @@ class Simulation:
     def __init__(self, flow: Flow, credit_bytes: int = HTB_CBURST_BYTES, phase_ns: int = 0) -> None:
         self.flow = flow
         rmem, wmem = _buffers(flow)
-        large = series(flow.kernel) >= LARGER_CORE_SINCE
         self.rtt_ns = round(flow.rtt_ms * 1e6)
         began_ns = 2 * self.rtt_ns + phase_ns
         self.link = _Link(self.rtt_ns, 1e9 / bytes_per_second(flow.rate_mbit), credit_bytes)
@@ -162,7 +158,7 @@ class Simulation:
             tcp_rmem=rmem,
             rcvbuf_bytes=rmem[1] if flow.rcvbuf_bytes is None else flow.rcvbuf_bytes,
             locked=flow.rcvbuf_locked,
-            core_max_bytes=LARGER_CORE_MAX_BYTES if large else CORE_MAX_BYTES,
+            core_max_bytes=default_core_max_bytes(flow.kernel),
             adv_win_scale=flow.adv_win_scale,
             now_ns=began_ns,
         )
