@@ -1,4 +1,4 @@
-"""Goodput against one buffer: the series of a sweep, and where each rises, ends and falls."""
+"""Goodput against one buffer: the series of a sweep, and where each rises, levels off and falls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Curve:
 
     @property
     def best(self) -> Point:
-        """The point with the highest goodput, the smallest of several."""
+        """The point with the highest goodput; the smallest size if several reach it."""
         return max(self.points, key=lambda one: one.steady_mib_s)
 
     @property
@@ -78,7 +78,7 @@ class Curve:
 
 
 def series_of(condition: str) -> str | None:
-    """The series of a condition by its name; None for a condition of none."""
+    """The series of a condition by its name; None for a condition that belongs to none."""
     match = _NAME.fullmatch(condition)
     return match[1] if match else None
 

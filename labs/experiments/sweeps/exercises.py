@@ -26,7 +26,7 @@ SEND_BYTES, RECEIVE_BYTES = 8 * MIB, 128 * KIB
 
 
 def granted(runs: Evidence) -> Expected:
-    """What getsockopt returns after iperf3 -w 512K."""
+    """What getsockopt returns after a request of 512 KiB."""
     found = granted_bytes(REQUESTED_BYTES, CORE_MAX_BYTES, "send")
     return around(
         (found / KIB,),
@@ -55,7 +55,7 @@ def same_bdp(runs: Evidence) -> Expected:
 def larger_goodput(runs: Evidence) -> Expected:
     """The steady goodput of CONDITION with twice the send buffer."""
     values = [_steady_mib_s(runs.kernel, LARGER_KIB)]
-    checked = "the model of a bulk flow"
+    checked = "the model of a bulk transfer"
     run = runs.run(CONDITION, sndbuf_kib=LARGER_KIB)
     if run is not None and (measured := results(run).steady_mib_s):
         values.append(measured)
@@ -90,7 +90,7 @@ def _steady_mib_s(kernel: str, sndbuf_kib: int) -> float:
 
 
 def limit(runs: Evidence) -> Expected:
-    """What limits a large send buffer that meets a small receive buffer."""
+    """What limits a transfer with a large send buffer and a small receive buffer."""
     small, large = 2 * RECEIVE_BYTES, 2 * SEND_BYTES
     assert small < bdp_bytes(RATE_MBIT, DELAY_MS) < large
     return Expected(
@@ -104,8 +104,8 @@ def limit(runs: Evidence) -> Expected:
 
 
 EXERCISES = (
-    Exercise("granted_kib", NOTEBOOK, "send buffer after iperf3 -w 512K", granted, "KiB"),
+    Exercise("granted_kib", NOTEBOOK, "send buffer after a request of 512 KiB", granted, "KiB"),
     Exercise("same_bdp_ms", NOTEBOOK, "RTT with the article's BDP at 250 Mbit/s", same_bdp, "ms"),
     Exercise("larger_mib_s", NOTEBOOK, "goodput with SNDBUF_KIB = 128", larger_goodput, "MiB/s"),
-    Exercise("limit", NOTEBOOK, "limit of 8 MiB to send and 128 KiB to receive", limit, "", LIMITS),
+    Exercise("limit", NOTEBOOK, "limit with 8 MiB to send, 128 KiB to receive", limit, "", LIMITS),
 )

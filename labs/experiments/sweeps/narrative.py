@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 MOST_REQUESTS = 4
-"""How many of the granted sizes one sentence names."""
+"""About the number of granted sizes that one sentence names."""
 
 
 def describe(table: DataFrame) -> str:
@@ -56,7 +56,7 @@ def _size(size_kib: float | None) -> str:
 
 
 def describe_run(run: Run) -> str:
-    """One run: its figures, and the shares of the time in which the link was idle, by reason."""
+    """One run: its figures, and the predicted shares of idle time of the link, by reason."""
     if not transferred(run):
         return _granted(run)
     found = results(run)
@@ -67,12 +67,12 @@ def describe_run(run: Run) -> str:
     waits = sorted(expected(run).waits.items(), key=lambda item: -item[1])
     idle = [f"{100 * share:.0f} % {reason}" for reason, share in waits if share >= 0.005]
     if idle:
-        said += f" In theory the link is idle in steady state because of: {', '.join(idle)}."
+        said += f" Predicted idle time of the link in steady state: {', '.join(idle)}."
     return said
 
 
 def _granted(run: Run) -> str:
-    """What a run that only requests buffers was granted, or that iperf3 refused the size."""
+    """What a run that only requests buffers was granted, or why iperf3 refused the size."""
     found = grants(run)
     if not settings_of(run).grants:
         return "; ".join(note.text for note in results(run).notes) or "no transfer"
@@ -87,7 +87,7 @@ def _granted(run: Run) -> str:
 
 
 def findings(runs: Mapping[str, Run], parameters: Sweeps) -> dict[str, Any]:
-    """The results of a study besides one row per run: what setsockopt grants, by request. `runs`
+    """What setsockopt grants, by request: a result that does not fit into one row per run. `runs`
     are the runs of a study by condition."""
     return {"grants": {name: grants(run) for name, run in runs.items() if settings_of(run).grants}}
 

@@ -40,7 +40,8 @@ SIZE_COLUMNS = {
 
 def sizes(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
     """One row per run: each buffer as requested, granted and used, the window, and the payload in
-    flight. Empty cells: nothing was requested. A study without runs is left out."""
+    flight. Empty cells: nothing was requested, or nothing was transferred. A study without runs is
+    left out."""
     rows = [
         {name: row[column] for column, name in SIZE_COLUMNS.items()}
         for study in studies

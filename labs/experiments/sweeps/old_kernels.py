@@ -1,6 +1,6 @@
-"""The socket buffers of the kernels of the article's time, from their source.
+"""The socket buffers in kernels of the article's time, from their source.
 
-CentOS 6 (2.6.32 with later changes) has the function that gives the article's send buffer. The
+CentOS 6 (2.6.32 with later changes) has the function that explains the article's send buffer. The
 sizes are those of its x86-64 kernel.
 """
 

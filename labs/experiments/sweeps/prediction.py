@@ -27,7 +27,7 @@ ADV_WIN_SCALE = "net.ipv4.tcp_adv_win_scale"
 
 
 def expected(run: Run) -> Transfer:
-    """The predicted transfer, from the link as measured, both buffers and the kernel."""
+    """The predicted transfer, computed from the measured link, both buffers and the kernel."""
     flow = flow_of(run)
     if not run.link.ok:
         return _cannot_say("the link is not as requested")

@@ -32,7 +32,7 @@ from labs.read.theory.bulk import Transfer
 
 VIRTUAL = "virtual"
 CLOCK_LIMITS_MBIT = 10_000.0
-"""From here on the readings of the clock cost as much as a packet: arch/um/kernel/time.c
+"""Above this rate the readings of the clock take as long as a packet: arch/um/kernel/time.c
 timer_read(), TIMER_MULTIPLIER."""
 
 
@@ -41,14 +41,14 @@ class Results:
     """The figures of one run; None for those that it does not have."""
 
     requested_send_kib: float | None = column(
-        "send buffer that was requested of the sender (none: automatic)", unit="KiB"
+        "send buffer requested at the sender (none: automatic)", unit="KiB"
     )
     granted_send_kib: float | None = column(
         "send buffer before connecting: getsockopt, or the sysctl", unit="KiB"
     )
     used_send_kib: float | None = column("largest send buffer (sk_sndbuf)", unit="KiB")
     requested_receive_kib: float | None = column(
-        "receive buffer that was requested of the receiver (none: automatic)", unit="KiB"
+        "receive buffer requested at the receiver (none: automatic)", unit="KiB"
     )
     granted_receive_kib: float | None = column(
         "receive buffer before connecting: getsockopt, or the sysctl", unit="KiB"
@@ -57,7 +57,7 @@ class Results:
     advertised_kib: float | None = column("largest window that was advertised", unit="KiB")
     in_flight_kib: float | None = column("payload in flight, median over the samples", unit="KiB")
     goodput_mib_s: float | None = column(
-        "all payload over the time from its first arrival to its last",
+        "all payload divided by the time from its first to its last arrival",
         unit="MiB/s",
         predicted_by="predicted_goodput_mib_s",
         headline=True,
@@ -69,7 +69,7 @@ class Results:
         "predicted goodput of the whole transfer", unit="MiB/s", hidden=True
     )
     predicted_mib_s: float | None = column("predicted steady goodput", unit="MiB/s")
-    bound: str | None = column("what keeps the link idle in steady state, in theory")
+    bound: str | None = column("limit: what keeps the link idle in steady state, in theory")
     cannot_say: str | None = column("why there is no prediction", hidden=True)
     fixed_by: str | None = column(
         "what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True
@@ -79,7 +79,7 @@ class Results:
     writes_per_wake: int | None = column("writes after each select() (iperf3 -b)", hidden=True)
     mss_bytes: int | None = column("iperf3 -M (0: the path's MSS)", unit="bytes", hidden=True)
     connected_send_kib: float | None = column(
-        "automatic send buffer of a connection that has sent little", unit="KiB", hidden=True
+        "automatic send buffer just after connecting", unit="KiB", hidden=True
     )
     goodput_bytes_s: float | None = column("as goodput_mib_s", unit="bytes/s", hidden=True)
     steady_bytes_s: float | None = column("as steady_mib_s", unit="bytes/s", hidden=True)
@@ -90,8 +90,8 @@ class Results:
 
 
 def results(run: Run) -> Results:
-    """The figures of one run; of a size that was refused only the request. A run that only
-    requests buffers has none: see `socket_buffers.grants`."""
+    """The figures of one run. If iperf3 refused the size, only the request is known. A run that
+    only requests buffers has no figures: see `socket_buffers.grants`."""
     settings, refused = settings_of(run), refusal(run)
     if settings.grants:
         return Results(notes=tuple(notes(run, settings, (), None)))

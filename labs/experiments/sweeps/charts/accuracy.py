@@ -1,4 +1,4 @@
-"""The chart of the model's errors: the predicted steady goodput, in percent of the measured."""
+"""The chart of the model's errors: predicted against measured steady goodput, in percent."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def measured_and_predicted(*studies: Study) -> Figure:
         tickvals=ticks,
         ticktext=[f"{tick:g}" for tick in ticks],
     )
-    figure.update_yaxes(title="predicted above measured, %", range=[-farthest, farthest])
+    figure.update_yaxes(title="error of the prediction, %", range=[-farthest, farthest])
     return dressed(
         figure,
         title=TITLE,

@@ -42,14 +42,14 @@ LOOKS = {
     "fixed-256k": (GREEN, "triangle-up", "dot"),
     "fixed-8m": (PURPLE, "x", "dashdot"),
 }
-"""Colour, sign and line of each series."""
+"""Colour, symbol and line of each series."""
 LEFT_PX = 58
 
 
 def goodput_by_buffer(*studies: Study) -> Figure:
     """Steady goodput of each series against the requested size, and the predicted values.
 
-    The studies are of one kernel; runs that several have are drawn once.
+    All studies must be on one kernel; runs that several studies contain are drawn once.
     """
     rows = together(studies)
     found = curves(records(rows))
@@ -78,7 +78,7 @@ def goodput_by_buffer(*studies: Study) -> Figure:
 
 
 def together(studies: tuple[Study, ...]) -> DataFrame:
-    """The results of studies as one table; a condition that several have, once."""
+    """The results of several studies as one table, each condition once per kernel."""
     tables = [study.results() for study in studies if study.runs]
     if not tables:
         return pandas.DataFrame()

@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 TITLE = "Steady goodput (MiB/s) by send buffer and receive buffer"
 SHADES = ((0.0, "rgba(0,114,178,0.04)"), (1.0, "rgba(0,114,178,0.42)"))
-"""Translucent, so that numbers are read on them in print and on a dark screen."""
+"""Translucent, so that numbers are legible on them in print and on a dark screen."""
 AUTOMATIC = inf
 """The place of an automatic buffer among the sizes."""
 BEST = ((16384, 256), (8192, 8192), (16384, AUTOMATIC))
-"""The article's best pairs: the least send buffer and the receive buffer, in KiB. Its receiver with
-the default buffer is automatic."""
+"""The article's best pairs: the least send buffer and the receive buffer, in KiB. Its default
+receive buffer is automatic."""
 FULL_PCT = 95.0
 ROW_PX, FRAME_PX, LEFT_PX = 46, 210, 78
 PAIRS = ("surface-", "sender-", "fixed-")
-"""The conditions that fix the send buffer for one receive buffer, by the begin of their names."""
+"""The conditions that fix the send buffer for one receive buffer, by the prefix of their names."""
 Cells: TypeAlias = dict[tuple[float, float], float]
 """Steady goodput by send buffer and receive buffer."""
 
 
 def surface(*studies: Study) -> Figure:
-    """Steady goodput of each pair of buffers, also of those that are points of a series. Bold: at
+    """Steady goodput of each pair of buffers, including the points of the series. Bold: at
     least 95 % of the best goodput. Frames: the article's best pairs."""
     rows = together(studies)
     if len(rows):
@@ -104,7 +104,7 @@ def _numbers(figure: Figure, cells: Cells) -> None:
 
 
 def _best(cells: Cells) -> Scatter:
-    """A frame around each of the article's best pairs that the grid has."""
+    """A frame around each of the article's best pairs that the grid contains."""
     best = [
         _names((sender, receiver))
         for sender, receiver in cells
@@ -127,7 +127,7 @@ def _best(cells: Cells) -> Scatter:
 
 
 def _tell(cells: Cells) -> str:
-    """The text alternative: the range, and the smallest pair that is nearly as good as any."""
+    """The text alternative: the range, and the smallest pair with nearly the best goodput."""
     best = max(cells.values())
     enough = [pair for pair, value in cells.items() if value >= FULL_PCT / 100 * best]
     sender, receiver = min(enough, key=lambda pair: pair[0] * pair[1])

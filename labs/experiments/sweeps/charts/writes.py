@@ -38,14 +38,14 @@ SERIES = (
     (False, "Nagle's algorithm on", VERMILION, "circle-open"),
     (True, "TCP_NODELAY", BLUE, "x"),
 )
-"""Each with its colour and its sign."""
+"""Each with its colour and its symbol."""
 BEYOND = 1.1
-"""Points with more in flight than this multiple of the send buffer have their value."""
+"""Points with more in flight than this multiple of the send buffer show their value."""
 LEFT_PX = 58
 
 
 def in_flight_by_write(*studies: Study) -> Figure:
-    """The median of the payload in flight for each size of a write, over the same send buffer."""
+    """The median of the payload in flight for each size of a write, with the same send buffer."""
     rows = together(studies)
     if len(rows):
         rows = rows[rows["condition"].str.startswith(WRITES) & rows["in_flight_kib"].notna()]
@@ -99,7 +99,7 @@ def in_flight_by_write(*studies: Study) -> Figure:
 
 
 def _writes(row: Mapping[Any, Any]) -> str:
-    """The size of a write, with how many follow each other if that is not iperf3's default."""
+    """The size of a write, with the number of writes per wake-up if it is not iperf3's default."""
     size, many = f"{row['write_bytes']:,.0f}", row["writes_per_wake"]
     return size if many == WRITES_PER_WAKE else f"{size}<br>x {many:,.0f}"
 

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from labs.read.claims.ledger import Claim
 
 FEWEST_POINTS = 3
-"""The least number of points of a series that is judged."""
+"""A series with fewer points is not judged."""
 SLOW_PCT = 50.0
 """A rise is slow up to a size if less than this share of the best goodput is reached by then."""
 FALLS_PCT = 5.0
 """A curve falls if it loses more than this share of its best goodput."""
-HARDWARE = "computation takes no time here, so a fall is the author's hardware"
+HARDWARE = "computation takes no time here, so a fall is an effect of the author's hardware"
 
 
 def send_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
-    """Whether most of the rise is above the BDP, with an automatic receive buffer."""
+    """Whether most of the rise is above the BDP, if the receive buffer is automatic."""
     return _rise(claim, seen, "sender")
 
 
@@ -46,7 +46,7 @@ def _rise(claim: Claim, seen: Evidence, series: str) -> Finding:
     )
     if not slow:
         reason += (
-            "; a rise above the BDP needs another limit, such as the CPU time per write of the "
+            "; a rise above the BDP needs a different limit, such as the CPU time per write of the "
             "author's hardware"
         )
     if "beyond" in claim.texts:
@@ -90,7 +90,7 @@ def best_pairs(claim: Claim, seen: Evidence) -> Finding:
         "send buffer beyond the receive window gains nothing, and the first pair reaches "
         f"{share_pct:.0f} % of the second. The article's 12 Gbit/s need no more than a window of "
         f"{size_in_words(window_bytes)} if the RTT is {rtt_ms:.3f} ms, which is within its 0.1 to "
-        "0.2 ms; that both pairs reach the same is the author's hardware. "
+        "0.2 ms. That both pairs reach the same goodput is an effect of the author's hardware. "
         f"{judged.reason}",
         judged=2,
     )
@@ -116,5 +116,5 @@ def _fall(curve: Curve) -> str:
 
 
 def _bdp_and_a_bit(curve: Curve) -> float:
-    """The BDP, rounded up to the size of the series that is called by it: 1 MB and 1 MiB."""
+    """The BDP and 10 % more, which includes the nearest size of the series: 1 MiB for 1 MB."""
     return 1.1 * curve.bdp_kib

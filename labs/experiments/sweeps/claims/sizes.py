@@ -31,7 +31,7 @@ def default_buffers(claim: Claim, seen: Evidence) -> Finding:
     """The default buffers as iperf 2 reports them: the sender's after connecting."""
     row = seen.row(claim.conditions[0])
     if row["connected_send_kib"] is None or row["granted_receive_kib"] is None:
-        return not_judged("iperf3 or the samples do not show the default buffers")
+        return not_judged("neither iperf3 nor the samples show both default buffers")
     measured = {"send": row["connected_send_kib"], "receive": row["granted_receive_kib"]}
     found = compared(claim, measured, None, seen)
     old = connected_send_bytes()
@@ -90,7 +90,7 @@ def smallest_buffers(claim: Claim, seen: Evidence) -> Finding:
 
 
 def largest_buffers(claim: Claim, seen: Evidence) -> Finding:
-    """What requests give that are larger than the core maxima."""
+    """What requests beyond the core maxima give."""
     name, *transfers = claim.conditions
     granted = grants(seen.run(name))
     if not granted:
@@ -103,8 +103,8 @@ def largest_buffers(claim: Claim, seen: Evidence) -> Finding:
         f"sending and {size_in_words(largest['receive'])} for receiving, twice net.core.wmem_max "
         f"and rmem_max; iperf3 refuses {' and '.join(said) or 'none'}. A larger request never "
         "gives less: since 5.0 the kernel also limits it to half of the largest int (commit "
-        "4057765f2dee). Before, twice 1 GiB became a negative int, and the send buffer its minimum "
-        "of 2,048 bytes, if the core maximum allowed as much"
+        "4057765f2dee). Before, twice 1 GiB became a negative int, and the send buffer got its "
+        "minimum of 2,048 bytes, if the core maximum allowed such a request"
     )
     capped = all(sizes["send"] == largest["send"] for size, sizes in granted.items() if size >= GIB)
     return Finding(
