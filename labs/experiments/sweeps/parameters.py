@@ -31,7 +31,7 @@ class Sweeps(LabParameters):
         help="size of a write (iperf3 -l) of the series",
     )
     transfer_mib: int = parameter(
-        32, unit="MiB", low=1, high=65_536, help="bytes of a transfer, at most"
+        8, unit="MiB", low=1, high=65_536, help="bytes of a transfer, at most"
     )
     sndbuf_kib: int = parameter(
         64,

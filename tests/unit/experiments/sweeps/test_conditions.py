@@ -49,7 +49,7 @@ def test_conditions_are_the_articles_five_series_and_the_surface() -> None:
 def test_conditions_differ_as_their_names_say() -> None:
     found = every()
     default: dict[str, object] = dict(found["default"].settings)
-    assert (default["write_bytes"], default["transfer_bytes"]) == (2000, 32 * MIB)
+    assert (default["write_bytes"], default["transfer_bytes"]) == (2000, 8 * MIB)
     changes: dict[str, dict[str, object]] = {
         "both-1m": {"window_kib": 1024},
         "sender-1m": {"sndbuf_kib": 1024},
@@ -62,7 +62,7 @@ def test_conditions_differ_as_their_names_say() -> None:
         "setsockopt": {"grants": True},
     }
     for name, change in changes.items():
-        assert {**found[name].settings, "transfer_bytes": 32 * MIB} == {**default, **change}, name
+        assert {**found[name].settings, "transfer_bytes": 8 * MIB} == {**default, **change}, name
 
 
 def test_conditions_shorten_the_transfers_of_small_buffers() -> None:
