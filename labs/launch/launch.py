@@ -104,18 +104,7 @@ def make(
     experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
     with Staging(runs, planned.name) as staging:
-        staging.write_json(
-            INPUTS,
-            {
-                "inputs": planned.inputs,
-                "key": planned.key,
-                "hz": planned.kernel.hz if planned.kernel else None,
-                "versions": planned.machines.versions
-                if planned.machines
-                else inventory.versions(planned.programs, interpreter),
-                "ssh_config": str(planned.machines.ssh_config) if planned.machines else None,
-            },
-        )
+        staging.write_json(INPUTS, _for_the_guest(planned, interpreter))
 
         def on_line(line: str) -> None:
             if line.startswith(PREFIX):
@@ -152,6 +141,19 @@ def make(
         check(copied)
         _check_output(planned, staging.folder)
         return staging.seal(_about_this_machine(started, audited))
+
+
+def _for_the_guest(planned: Planned, interpreter: Path) -> dict[str, Any]:
+    """What the run reads: its inputs, and what it must know of kernel, programs and machines."""
+    return {
+        "inputs": planned.inputs,
+        "key": planned.key,
+        "hz": planned.kernel.hz if planned.kernel else None,
+        "versions": planned.machines.versions
+        if planned.machines
+        else inventory.versions(planned.programs, interpreter),
+        "ssh_config": str(planned.machines.ssh_config) if planned.machines else None,
+    }
 
 
 def _check_programs(planned: Planned, interpreter: Path) -> None:

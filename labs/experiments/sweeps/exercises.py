@@ -91,11 +91,16 @@ def _steady_mib_s(kernel: str, sndbuf_kib: int) -> float:
 
 def limit(runs: Evidence) -> Expected:
     """What limits a transfer with a large send buffer and a small receive buffer."""
-    small, large = 2 * RECEIVE_BYTES, 2 * SEND_BYTES
-    assert small < bdp_bytes(RATE_MBIT, DELAY_MS) < large
+    flow = Flow(
+        rate_mbit=RATE_MBIT,
+        rtt_ms=DELAY_MS,
+        kernel=OLDEST,
+        sndbuf_bytes=2 * SEND_BYTES,
+        rcvbuf_bytes=2 * RECEIVE_BYTES,
+    )
     return Expected(
-        "the sizes of both buffers, and the BDP",
-        choice=RECEIVE_WINDOW,
+        "the model of a bulk flow",
+        choice=transfer(flow, TRANSFER_BYTES).bound,
         mistakes=(
             Mistake(SEND_BUFFER, "The send buffer is larger than the receive buffer."),
             Mistake(LINK, "One of the buffers is smaller than the BDP."),

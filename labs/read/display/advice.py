@@ -6,11 +6,18 @@ from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
+from labs.drive.kernel.versions import SERIES
 from labs.drive.units import GIB, MIB
 from labs.read.display.format import in_three_digits, size_in_words, terminal_table
-from labs.read.theory.advice import PRESSURE_SHARE, Advice, Reached, reached
+from labs.read.theory.advice import (
+    SEND_BUFFERS_STOP_SHARE,
+    WINDOWS_STOP_SHARE,
+    Advice,
+    Reached,
+    reached,
+)
 from labs.read.theory.bounds import DEFAULT_WMEM
-from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk import LINK, Limit
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
 from labs.read.theory.windows import RATIO_SINCE, series
 
@@ -62,7 +69,7 @@ def advice_in_words(advice: Advice, here: Reached, connections: int = 1) -> str:
             f"**{path_in_words(advice)}.** The BDP is {size_in_words(advice.bdp_bytes)}, and a "
             f"full link carries {in_three_digits(advice.line_bytes_s / MIB)} MiB/s of payload.",
             f"Today ({sizes_in_words(here)}): {reached_in_words(here, advice)} "
-            f"(`{first.function}`). {reason(advice, here.bound)}",
+            f"(`{_set_by(first)}`). {reason(advice, here.bound)}",
             f"One flow fills the link with {size_in_words(advice.receive_set_bytes)} at the "
             f"receiver and {size_in_words(advice.send_set_bytes)} at the sender.",
             f"M{memory_in_words(advice, connections)[1:]}",
@@ -97,8 +104,14 @@ def _reached_json(found: Reached) -> dict[str, Any]:
 def path_in_words(advice: Advice) -> str:
     return (
         f"{advice.rate_mbit:g} Mbit/s, RTT {advice.rtt_ms:g} ms, MSS {advice.mss_bytes} bytes, no "
-        f"loss; Linux {advice.kernel} at both ends"
+        f"loss; Linux {advice.kernel} at both ends{_rules_of(advice.kernel)}"
     )
+
+
+def _rules_of(kernel: str) -> str:
+    """Which rules are taken for a kernel newer than those whose source was read."""
+    newest = SERIES[-1]
+    return f", by the rules of {newest}" if series(kernel) > series(newest) else ""
 
 
 def size_rows(advice: Advice) -> list[dict[str, str]]:
@@ -147,11 +160,16 @@ def _limits(found: Reached) -> list[str]:
         {
             "  limit": f"  {one.name}",
             "alone, MiB/s": "" if one.bytes_s is None else in_three_digits(one.bytes_s / MIB),
-            "set by": one.function,
+            "set by": _set_by(one),
         }
         for one in found.limits
     ]
     return terminal_table(rows, tuple(rows[0])).splitlines()
+
+
+def _set_by(limit: Limit) -> str:
+    """The kernel function that sets a limit. Only a lab's link is shaped by one."""
+    return "its rate" if limit.name == LINK else limit.function
 
 
 def reason(advice: Advice, bound: str) -> str:
@@ -181,13 +199,18 @@ def memory_in_words(advice: Advice, connections: int) -> str:
     taken = " and ".join(
         f"{memory_size(connections * size)} at the {end}" for end, size in ends.items()
     )
-    needed = " and ".join(
-        memory_size(PRESSURE_SHARE * connections * size) for size in ends.values()
+    receiver, sender = (
+        memory_size(connections * size / share)
+        for size, share in (
+            (advice.receive_set_bytes, WINDOWS_STOP_SHARE),
+            (advice.send_set_bytes, SEND_BUFFERS_STOP_SHARE),
+        )
     )
     return (
-        f"memory: {many} may take up to {taken}. Buffers stop growing when all together exceed "
-        f"tcp_mem[1], a 16th of memory (net/ipv4/tcp.c tcp_init_mem()). To stay below it, the "
-        f"machines need {needed} of memory."
+        f"memory: {many} may take up to {taken}. When all together exceed tcp_mem[0], 3/64 of "
+        f"memory, send buffers stop growing (net/ipv4/tcp_input.c tcp_should_expand_sndbuf()); "
+        f"above tcp_mem[1], 1/16, windows do too (tcp_grow_window()). To stay below, the receiver "
+        f"needs {receiver} of memory, and the sender {sender}."
     )
 
 

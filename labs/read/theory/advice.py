@@ -35,9 +35,10 @@ SMALLEST_MSS_BYTES = 536
 """What every host accepts (RFC 9293 section 3.7.1)."""
 OLDEST = (4, 20)
 """The first series with the default of tcp_rmem that the theory knows."""
-PRESSURE_SHARE = 16
-"""tcp_mem[1], from which on buffers stop growing, is a 16th of memory: net/ipv4/tcp.c
-tcp_init_mem()."""
+WINDOWS_STOP_SHARE, SEND_BUFFERS_STOP_SHARE = 1 / 16, 3 / 64
+"""tcp_mem[1], from which on windows stop growing, and tcp_mem[0], from which on send buffers do, as
+shares of memory: net/ipv4/tcp.c tcp_init_mem(); net/ipv4/tcp_input.c tcp_grow_window(),
+tcp_should_expand_sndbuf()."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,10 +221,11 @@ def reached(
         )
         found = transfer(flow, transfer_bytes(advice, sndbuf, rcvbuf))
         if not found.cannot_say:
-            full = found.steady_bytes_s >= FULL * advice.line_bytes_s
-            bound = LINK if full else found.bound
+            # A shaper's credit lets a short flow exceed the line, but not one without an end.
+            goodput = min(found.steady_bytes_s, advice.line_bytes_s)
+            bound = LINK if goodput >= FULL * advice.line_bytes_s else found.bound
             limits = _ordered(found.bounds, bound)
-            return Reached(sndbuf, rcvbuf, found.steady_bytes_s, bound, limits, SIMULATED)
+            return Reached(sndbuf, rcvbuf, goodput, bound, limits, SIMULATED)
     return by_formula(advice, sndbuf, rcvbuf)
 
 

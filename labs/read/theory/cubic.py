@@ -95,7 +95,8 @@ class Cubic:
             if self.epoch_start < 0:
                 self.epoch_start, self.acked = now, acked
                 self.friendly_cwnd = self.origin = self.cwnd
-            since = ((now - self.epoch_start + self.delay_min_us // JIFFY_US) << 10) // HZ
+            delay_min = -(-self.delay_min_us // JIFFY_US)  # as usecs_to_jiffies() rounds
+            since = ((now - self.epoch_start + delay_min) << 10) // HZ
             above = self.origin + (CUBE_SCALE * since**3 >> 40) - self.cwnd
             self.count = min(self.cwnd // above, EARLY_COUNT) if above > 0 else EARLY_COUNT
         per = self.cwnd * FRIENDLY_EIGHTHS >> 3

@@ -13,6 +13,7 @@ from labs.drive.units import MIB
 from labs.read.theory.advice import advise
 
 PATH = ("--rate-mbit", "100", "--rtt-ms", "300")
+THOUSAND = ("--connections", "1000")
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -68,3 +69,29 @@ def test_advise_predicts_given_buffers(capsys: pytest.CaptureFixture[str]) -> No
     assert found["goodput_bytes_s"] / MIB == pytest.approx(24.118, rel=0.02)
     assert found == as_json(capsys, *words, "1048576")["predicted"]
     assert "limited by the send buffer" in told(capsys, *words, "1024K", "--rcvbuf", "6M")
+
+
+def test_advise_names_the_rules_that_it_takes_for_a_later_kernel(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    later, known = (told(capsys, *PATH, "--kernel", one).splitlines() for one in ("9.9", "7.2"))
+    assert later[0].endswith("Linux 9.9 at both ends, by the rules of 7.2")
+    assert later[1:] == known[1:]
+    assert known[0].endswith("Linux 7.2 at both ends")
+
+
+def test_advise_says_from_which_memory_on_buffers_stop_growing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """1,000 receivers of 6 MiB are a 16th of 93.8 GiB, and senders of 4 MiB 3/64 of 83.3 GiB:
+    net/ipv4/tcp.c tcp_init_mem() sets tcp_mem[1] and tcp_mem[0] to these shares."""
+    text = " ".join(told(capsys, "--rate-mbit", "100", "--rtt-ms", "20", *THOUSAND).split())
+    assert "may take up to 5.86 GiB at the receiver and 3.91 GiB at the sender" in text
+    assert "the receiver needs 93.8 GiB of memory, and the sender 83.3 GiB" in text
+
+
+def test_advise_never_exceeds_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two packets of such a flow leave at once on the shaper's credit."""
+    found = as_json(capsys, "--rate-mbit", "0.001", "--rtt-ms", "0.001")
+    assert found["default"]["bound"] == "link"
+    assert found["default"]["goodput_bytes_s"] <= found["line_bytes_s"]

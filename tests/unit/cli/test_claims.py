@@ -28,7 +28,7 @@ def article_of(lab: Lab) -> Article:
 
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "claims" / "6.1.tar.xz"
-ARTICLES = ", ".join(str(article_of(lab).number) for lab in with_ledgers())
+ARTICLES = "1, 2, 3, 4, 5"
 FIELDS = {
     "id",
     "statement",

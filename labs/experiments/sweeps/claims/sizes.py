@@ -103,7 +103,7 @@ def largest_buffers(claim: Claim, seen: Evidence) -> Finding:
         f"sending and {size_in_words(largest['receive'])} for receiving, twice net.core.wmem_max "
         f"and rmem_max; iperf3 refuses {' and '.join(said) or 'none'}. A larger request never "
         "gives less: since 5.0 the kernel also limits it to half of the largest int (commit "
-        "4057765f2dee). Before, twice 1 GiB became a negative int, and the send buffer got its "
+        "4057765f2dee). In CentOS 6 twice 1 GiB became a negative int, and the send buffer got its "
         "minimum of 2,048 bytes, if the core maximum allowed such a request"
     )
     capped = all(sizes["send"] == largest["send"] for size, sizes in granted.items() if size >= GIB)

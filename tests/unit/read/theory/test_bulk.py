@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.points import Point, read
+from benchmarks.model import flow_of
+from benchmarks.points import read
 from labs.drive.units import KIB, MB, MIB
 from labs.errors import BadInput
 from labs.read.theory.bdp import line_goodput_bytes_s
@@ -23,18 +24,6 @@ POINTS = {point.name: point for point in read("a")}
 EVERY = 6
 SENSITIVE = "a-042"
 NEARBY = Flow(rate_mbit=100, rtt_ms=10, kernel="6.12")
-
-
-def flow_of(point: Point) -> Flow:
-    return Flow(
-        rate_mbit=point.rate_mbit,
-        rtt_ms=point.rtt_ms,
-        kernel=point.kernel,
-        mss_bytes=point.mss_bytes,
-        sndbuf_bytes=2 * KIB * point.sndbuf_kib or None,
-        rcvbuf_bytes=2 * KIB * point.rcvbuf_kib or None,
-        write_bytes=point.write_bytes,
-    )
 
 
 def predicted(name: str) -> Transfer:
