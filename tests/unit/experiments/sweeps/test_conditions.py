@@ -62,7 +62,7 @@ def test_conditions_differ_as_their_names_say() -> None:
         "setsockopt": {"grants": True},
     }
     for name, change in changes.items():
-        assert {**found[name].settings, "transfer_bytes": 32 * MIB} == {**default, **change}, name
+        assert {**found[name].settings, "transfer_bytes": 8 * MIB} == {**default, **change}, name
 
 
 def test_conditions_shorten_the_transfers_of_small_buffers() -> None:
