@@ -4,10 +4,10 @@
     python3 benchmarks/model.py [--set a|b|c|links] [--only 0..9] [--into RUNS] [--json] [--jobs N]
 
 Measures each point on the virtual testbed with iperf3 (the lab `sweeps`), predicts it with
-`labs.read.theory.bulk.transfer`, and prints the errors per kernel and per bound. Runs are kept, so
-a second call takes seconds. Next to them it writes `model-SET.json` (all points) and
-`model-SET.html` (the chart). Points that were not measured, or that the model cannot predict, are
-counted.
+`labs.read.theory.bulk.transfer`, and prints the errors per kernel and per bound. Runs are reused,
+so a second call takes seconds. The files `model-SET.json` (all points) and `model-SET.html` (the
+chart) are written next to the runs. Points that were not measured, or that the model cannot
+predict, are counted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TIMESTAMPS_BYTES = 12
 PATH_MSS_BYTES = 1448
 LIMIT_S = 3600.0
 SAMPLES = 100
-"""About the number of samples of the sockets per run; at most one per millisecond."""
+"""The approximate number of samples of the sockets per run; at most one per millisecond."""
 GOAL_MEDIAN_PCT, GOAL_WORST_PCT, GOAL_SILENT_PCT = 2.0, 5.0, 5.0
 WORST_SHOWN = 12
 
@@ -107,7 +107,7 @@ def condition_of(point: Point) -> Condition:
 
 
 def flow_of(point: Point) -> Flow:
-    """The same point as the model takes it."""
+    """The same point as input of the model."""
 
     def granted(kib: int) -> int | None:
         return 2 * kib * KIB or None
@@ -204,7 +204,7 @@ def _compared(point: Point, run: Run | None, predicted: Transfer | None, reason:
 
 
 def disturbed(run: Run) -> str:
-    """What was wrong with a run: the model knows neither loss nor another link."""
+    """What was wrong with a run: the model assumes no loss, and the requested link."""
     lost = run.nstat("server").get("TcpRetransSegs", 0)
     found = (
         *run.link.problems,
@@ -224,7 +224,7 @@ def error_pct(predicted: float | None, measured: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Summary:
-    """The errors of some points: how many were predicted of how many, and their distribution."""
+    """The errors of some points: their number, how many were predicted, and the distribution."""
 
     group: str
     points: int
@@ -286,7 +286,7 @@ def percent(value: float | None) -> str:
 
 
 def as_text(compared: Sequence[Compared]) -> str:
-    """The summaries, the goal, and the points that are furthest off."""
+    """The summaries, the goal, and the points with the largest errors."""
     head = ("Error of", "Points", "Predicted", "Median (%)", "95 % (%)", "Worst (%)", "Silent (%)")
     rows = [
         (
@@ -363,7 +363,9 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--set", choices=NAMES, default="a", help="the set of points")
     parser.add_argument("--only", default="", metavar="N..M", help="only these points")
-    parser.add_argument("--into", default=INTO, metavar="RUNS", help=f"keeps the runs ({INTO})")
+    parser.add_argument(
+        "--into", default=INTO, metavar="RUNS", help=f"folder for the runs (default: {INTO})"
+    )
     parser.add_argument("--jobs", type=int, metavar="N", help="concurrent runs")
     parser.add_argument("--json", action="store_true", help="print every point as JSON")
     return parser.parse_args(words)

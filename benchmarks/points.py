@@ -1,4 +1,4 @@
-"""The points at which the model of a bulk transfer is tested: fixed sets, a seed each.
+"""The points at which the model of a bulk transfer is tested: fixed sets, one seed per set.
 
     python3 benchmarks/points.py --check      # the files are those of this program
     python3 benchmarks/points.py --write
@@ -7,7 +7,8 @@ A point is a link, a kernel, two socket buffers, a segment size and a size of a 
 are those of a Sobol sequence, which covers the space more evenly than random points do, with a
 random digital shift per dimension. They are generated once and stored (`points-a.csv`,
 `points-b.csv`, `points-c.csv`). The model was written before any point was measured, and set a was
-used to find its faults. Sets b and c were measured once each, c after the faults that b showed.
+used to find its faults. Sets b and c were measured once each, c after the faults that b showed
+had been corrected.
 
 Source of the direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
 two-dimensional projections, SIAM J. Sci. Comput. 30, 2008 (new-joe-kuo-6.21201).
@@ -41,7 +42,7 @@ LINKS = (
 )
 """The set `links`: rate, RTT, kernel and the request for a buffer in KiB. Each is measured with
 automatic buffers, with the send buffer alone, and with both. Formulas for the steady state fail at
-four of them, where a small send buffer meets a long link."""
+four of them, where the send buffer is small and the RTT is long."""
 NAMES = (*SETS, "links")
 
 RATE_MBIT, RTT_MS = (1.0, 10_000.0), (0.5, 500.0)

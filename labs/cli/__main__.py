@@ -24,7 +24,7 @@ from labs.errors import BadInput, LabError, Missing, one_line
 COMMANDS: dict[str, str] = {
     "run": "run a lab: perform the missing runs and show the results",
     "doctor": "show which testbeds can run on this machine, and what the others need",
-    "audit": "show how this machine, or both VMs, is set up for a measurement",
+    "audit": "show the settings of this machine, or of both VMs, that affect a measurement",
     "new": "write a lab of your own, ready to run",
     "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     "runs": "list, show, compare, pack and record runs, and write them as a table",

@@ -1,10 +1,11 @@
 """Advise on the buffers with which one flow fills a path, and predict a flow with other buffers.
 
-The answer is computed from the rules of the kernel, which runs at both ends: the largest buffers
-for tcp_rmem and tcp_wmem, or those that a program requests; what the defaults reach and why; and
-the memory that connections may take. Sizes for --sndbuf and --rcvbuf are the largest that the
-buffers may have, such as 4194304, 512K or 4M: the maximum in tcp_wmem or tcp_rmem, or what
-getsockopt returns.
+The advice is computed from the rules of the kernel; both ends run the same version. It names the
+maxima for tcp_rmem and tcp_wmem, or the sizes that a program requests; what the default buffers
+reach, and why; and the memory that connections may take.
+
+--sndbuf and --rcvbuf take the largest size that a buffer may have, such as 4194304, 512K or 4M. It
+is the maximum in tcp_wmem or tcp_rmem, or the size that getsockopt returns.
 """
 
 from __future__ import annotations
@@ -48,17 +49,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="payload of a full segment, bytes (default: %(default)s)",
     )
     parser.add_argument(
-        "--loss-pct", type=float, default=0.0, metavar="P", help="loss of the path (default: none)"
+        "--loss-pct",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="packet loss of the path (default: none)",
     )
     parser.add_argument(
         "--connections",
         type=int,
         default=1,
         metavar="N",
-        help="how many such connections share the memory (default: %(default)s)",
+        help="number of such connections that share the memory (default: %(default)s)",
     )
     parser.add_argument(
-        "--predict", action="store_true", help="predict the throughput with the buffers below"
+        "--predict", action="store_true", help="predict the goodput with --sndbuf and --rcvbuf"
     )
     parser.add_argument(
         "--sndbuf", metavar="SIZE", help="send buffer (default: the kernel's largest)"
@@ -69,10 +74,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="measure the same on the virtual kernel: the default and the smallest advised "
-        "buffers, or those to predict",
+        help="measure in virtual time: the default and the smallest advised buffers, or with "
+        "--predict the given ones",
     )
-    parser.add_argument("--into", metavar="DIR", help="folder of these runs (default: runs/advise)")
+    parser.add_argument(
+        "--into", metavar="DIR", help="folder for these runs (default: runs/advise)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -124,7 +131,7 @@ def _measured(
 
 
 def _size(flag: str, text: str | None) -> int | None:
-    """A size in bytes; BadInput for what is not one, and outside of what a kernel grants."""
+    """A size in bytes; BadInput for other text, and for a size that no kernel grants."""
     if text is None:
         return None
     from labs.read.theory.advice import LARGEST_BYTES

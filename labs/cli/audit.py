@@ -1,22 +1,22 @@
-"""Show what this machine, or both virtual machines, is set to, as far as it decides how fast its
-network stack is: CPU and power, virtualisation and clock, memory, network cards, netfilter, queues,
-and every TCP and core sysctl that differs from the default of this kernel.
+"""Show the settings that decide how fast the network stack of this machine, or of both virtual
+machines, is: CPU and power, virtualisation and clock, memory, network cards, netfilter, queues, and
+every TCP and core sysctl that differs from the default of this kernel.
 
-Nothing is changed, and root is not needed. What only root can read is unknown, and marked.
+Nothing is changed, and root is not needed. Values that only root can read are marked as unknown.
 
 Each item has a value, or the reason why it is unknown; whether it matters for latency, throughput
 or repeatability; what the article or the kernel's documentation says about it; and the command that
-changes it. An item deviates if it is not what its source advises for measurements, or if a sysctl
-is not what this kernel starts with. A deviation is no fault: it must be known before a measurement
-means anything.
+changes it. An item deviates if its value is not what its source advises for measurements. A sysctl
+deviates if it differs from the default of this kernel. A deviation is not a fault, but it must be
+known before a measurement means anything.
 
-  labs audit                            what deviates first, group by group
+  labs audit                            group by group, deviations first
   labs audit --html audit.html          all texts and commands, as a page
   labs audit --json | jq length         one array of items
   labs audit --json | jq '.[] | select(.deviates) | {title, value, wanted, change}'
 
 In real time every run stores the audit of its machines in host.json, and `labs runs compare` lists
-what differs between the machines of two sides.
+the settings in which the machines of two sets of runs differ.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
     if args.testbed not in (HERE, VAGRANT):
         raise BadInput(f"--testbed {args.testbed} cannot be audited. Allowed: {HERE}, {VAGRANT}")
     if args.html is not None and args.html.suffix not in (".html", ".htm"):
-        raise BadInput(f"--html {args.html}: the name of the page must end in .html")
+        raise BadInput(f"--html {args.html}: the name of the page must end in .html or .htm")
     from labs.studies.machine_audit import audited
 
     items = audited(args.testbed)
@@ -75,7 +75,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def lines(items: Sequence[Item], width: int) -> Iterator[str]:
-    """The audit as text: per group, what deviates with its reason, then the rest in short."""
+    """The audit as text: per group the deviations with their reasons, then the other items."""
     several = len({one.machine for one in items}) > 1
     heading = ""
     for one in items:

@@ -1,6 +1,6 @@
 """The figures of the lab `stack`: effects of settings, distributions of latency, load and latency.
 
-They take `study.repeated`: the conditions with all their repetitions. Disturbed runs are left out.
+They take `study.repeated`: the conditions with all their repetitions. Disturbed runs are excluded.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ def _told(one: Effect) -> str:
 def distribution(
     repeated: Sequence[Repeated], *conditions: str, title: str = "Distribution of the latency"
 ) -> Figure:
-    """The latency by percentile up to 99.99 %, of the requests of all repetitions together.
+    """The latency by percentile, up to 99.99 %, over the requests of all repetitions together.
 
-    Both axes are logarithmic: the percentiles are drawn by the share of slower requests.
+    Both axes are logarithmic; a percentile is placed by the share of slower requests.
     """
     chosen = [one for one in repeated if one.condition in conditions and one.counted]
     if not chosen:
@@ -192,7 +192,7 @@ def _latency_axis(figure: Figure) -> None:
 
 
 def _shown(total: HdrHistogram) -> list[float]:
-    """The percentiles beyond which there are at least ten requests."""
+    """The percentiles with at least ten slower requests."""
     most = 100 - 1000 / max(total.get_total_count(), 11)
     return [percent for percent in PERCENTILES if percent <= most]
 
@@ -204,8 +204,8 @@ def _at(total: HdrHistogram, percent: float) -> float:
 def load_and_latency(repeated: Sequence[Repeated]) -> Figure:
     """Latency by load in an open loop, and of the closed loop with the same server.
 
-    The load is the rate in per cent of what one thread can serve. Beyond it, requests wait ever
-    longer, which a closed loop cannot show: it sends less.
+    The load is the rate as a percentage of the capacity of one thread. Beyond 100 % requests wait
+    ever longer. A closed loop cannot show this, because it sends less.
     """
     title = "Load and latency"
     loops = [one for one in repeated if one.condition == "closed" or _rate(one)]
@@ -228,7 +228,7 @@ def load_and_latency(repeated: Sequence[Repeated]) -> Figure:
                     hovertemplate="%{x:.0f} %: %{y:.3s} us<extra>" + words + "</extra>",
                 )
             )
-    figure.update_xaxes(title="load, % of what the server can do", rangemode="tozero")
+    figure.update_xaxes(title="load, % of the server's capacity", rangemode="tozero")
     _latency_axis(figure)
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"})
     table = DataFrame(

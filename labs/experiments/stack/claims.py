@@ -1,4 +1,4 @@
-"""The judging functions of article 2: only ratios of latencies of one machine are judged."""
+"""The judging functions of article 2: only ratios between runs on one machine are judged."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from labs.read.display.format import in_digits
 from labs.read.stats.repetitions import FEWEST, Interval
 
 MEDIAN = "p50_us"
-FEW = f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbs"
+FEW = (
+    f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbed "
+    "the others"
+)
 
 
 def ratio(claim: Claim, seen: Evidence) -> Finding:
     """The ratio of the first condition to the second, with its interval.
 
-    It holds if the interval reaches into the tolerance. `setting` is one that must have an effect
-    on the machine. Medians of the runs are compared, the article has means.
+    It holds if the interval overlaps the tolerance. `setting` names a setting that must have an
+    effect on the machine. Medians of the runs are compared; the article compares means.
     """
     over, under = claim.conditions
     ignored = _ignored(claim, seen)
@@ -61,7 +64,7 @@ def _words(known: Interval) -> str:
 
 
 def hooks(claim: Claim, seen: Evidence) -> Finding:
-    """The cost of base chains without rules, beside that of rules."""
+    """The cost of base chains without rules, next to that of rules."""
     idle, base = claim.conditions
     known = seen.ratio(idle, base, MEDIAN)
     if known is None:
@@ -77,8 +80,8 @@ def hooks(claim: Claim, seen: Evidence) -> Finding:
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:
-    """What the audit of a run knows of the settings that the claim names. It is advice on how to
-    measure, so it is not judged."""
+    """What the audit of a run knows about the settings that the claim names. The claim is advice on
+    how to measure, so it is not judged."""
     machines = of_run(seen.run(claim.conditions[0]))
     if HERE not in machines:
         return not_judged("this run has no audit of its machine")
@@ -87,7 +90,7 @@ def known_before(claim: Claim, seen: Evidence) -> Finding:
     unknown = [f"{one.title} ({one.unknown})" for one in items.values() if one.unknown]
     hidden = f"; unknown: {', '.join(unknown)}, so only ratios are judged" if unknown else ""
     return not_judged(
-        f"this is advice on how to measure; known of this machine: {', '.join(known)}{hidden}"
+        f"this is advice on how to measure; known about the machine: {', '.join(known)}{hidden}"
     )
 
 

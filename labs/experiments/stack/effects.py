@@ -1,8 +1,8 @@
-"""What each setting does to the latency: ratios of medians with bootstrap intervals.
+"""The effect of each setting on the latency: ratios of medians with bootstrap intervals.
 
-Each condition is compared with the one that differs from it in one setting (queues and threads, as
-in the article, in two). Settings that act together are visible in the factorial plan, whose
-interactions are ratios of such ratios.
+Each condition is compared with one that differs from it in a single setting (queues and threads, as
+in the article, in two). The factorial plan also shows interactions between settings, which are
+ratios of such ratios.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KNOBS = {
     "coalescing": "rx_usecs",
     "queues and threads": "queues",
 }
-"""The settings that factors change, where the names differ."""
+"""The setting that a factor changes, where the two names differ."""
 
 # The factor, the condition, and the one that it is compared with.
 COMPARED = (
@@ -62,7 +62,7 @@ COLUMNS = (*LATENCIES, "requests_s")
 
 @dataclass(frozen=True)
 class Effect:
-    """The ratio of a condition's figures to those of another one; None without an interval.
+    """The ratios of a condition's figures to those of another one; None without an interval.
 
     `effective` is False if the setting that the condition changes has no effect on this machine;
     `because` says why.
@@ -109,8 +109,8 @@ def _effect(factor: str, one: Repeated, against: Repeated) -> Effect:
 
 
 def interactions(repeated: Iterable[Repeated]) -> dict[str, float]:
-    """The effect of a factor on the median with the other one, over the same without it: 1 if they
-    do not act together."""
+    """The effect of a factor on the median with the other factor, divided by its effect without it:
+    1 if the two do not interact."""
     by_name = {one.condition: one for one in repeated}
     found = {}
     for name, four in INTERACTIONS.items():

@@ -1,4 +1,4 @@
-"""The latencies of runs of the lab `stack` as HDR histograms, which repetitions can share.
+"""The latencies of runs of the lab `stack` as HDR histograms, which can be added up.
 
 An HDR histogram keeps counts in buckets of a fixed relative width (here three digits), so the
 histograms of repetitions add up, and percentiles of the sum are those of all requests.
@@ -29,8 +29,8 @@ def settings_of(run: Run) -> Settings:
 
 @cache
 def histogram(run: Run) -> HdrHistogram:
-    """Every latency of a run in microseconds: as sent in a closed loop, and from the intended
-    moment in an open loop."""
+    """Every latency of a run in microseconds: from the moment of sending in a closed loop, and from
+    the intended moment in an open loop."""
     found = HdrHistogram(LEAST_US, MOST_US, DIGITS)
     settings = settings_of(run)
     if settings.load == WRK:

@@ -25,15 +25,15 @@ def compared(repeated: Sequence[Repeated]) -> dict[str, Any]:
         "interactions": together,
         "settings": list(settings_read_back(repeated)),
         "remarks": [
-            "effects on the latency: ratios of medians, with 95 % bootstrap intervals",
+            "effects on the latency: ratios of medians with 95 % bootstrap intervals",
             *(f"  {in_words(one)}" for one in found),
-            *(f"  together, {name}: {ratio:.3g}" for name, ratio in together.items()),
+            *(f"  interaction of {name}: {ratio:.3g}" for name, ratio in together.items()),
         ],
     }
 
 
 def findings(runs: Mapping[str, Run], parameters: Stack) -> dict[str, Any]:
-    """What is missing in a study without the open loop."""
+    """A remark if a study lacks the open loop."""
     looped = any(name.startswith(("open-", "closed")) for name in runs)
     wanted = not parameters.only and parameters.testbed != "recorded"
     return {"remarks": [] if looped or not wanted else [NO_LOOPS]}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 SENT_SHARE = 0.98
-"""An open loop that sends less than this share of its requests has a lower rate than it says."""
+"""An open loop that sends a smaller share of its requests does not reach its nominal rate."""
 NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING_NAPI_ID is 0)"
 
 
@@ -113,14 +113,14 @@ def server_of(run: Run) -> ServerReport | None:
 
 
 def grown(run: Run, name: str, reader: Reader[Any]) -> dict[str, int]:
-    """How much counters of the kernel grew during the load."""
+    """By how much the kernel's counters grew during the load."""
     before, after = (run.read(f"server/{name}-{when}.txt", reader) for when in ("before", "after"))
     return {key: after[key] - before.get(key, 0) for key in after}
 
 
 @cache
 def knobs(run: Run) -> tuple[Setting, ...]:
-    """The settings of a run as read back: from the machine, and from the server."""
+    """The settings of a run as read back from the machine and from the server."""
     found, settings, said = run.read("server/knobs.json", KNOBS), settings_of(run), server_of(run)
     if said is None:
         return found

@@ -1,4 +1,4 @@
-"""The buffers with which one flow fills a path, and what limits a flow with other buffers."""
+"""The buffers with which one flow fills a path, and the limits of a flow with other buffers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LARGEST_BYTES = 1 << 31
 STEP_BYTES = 2 * KIB
 """Half of a size, the request of a program, is whole KiB."""
 FULL = 0.98
-"""The share of the line's payload rate from which on a link counts as filled."""
+"""A link counts as filled from this share of its payload rate on."""
 FACTOR_STEPS, LARGEST_FACTOR = 32, 4
 SMALLEST_MSS_BYTES = 536
 """What every host accepts (RFC 9293 section 3.7.1)."""
 OLDEST = (4, 20)
 """The first series with the default of tcp_rmem that the theory knows."""
 WINDOWS_STOP_SHARE, SEND_BUFFERS_STOP_SHARE = 1 / 16, 3 / 64
-"""tcp_mem[1], from which on windows stop growing, and tcp_mem[0], from which on send buffers do, as
+"""tcp_mem[1], beyond which windows stop growing, and tcp_mem[0], beyond which send buffers do, as
 shares of memory: net/ipv4/tcp.c tcp_init_mem(); net/ipv4/tcp_input.c tcp_grow_window(),
 tcp_should_expand_sndbuf()."""
 
@@ -110,12 +110,11 @@ class Advice:
 def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS_BYTES) -> Advice:
     """The smallest buffers that let one flow fill a line of this rate over this round trip.
 
-    The receiver's window and the sender's bound must each hold a round trip's worth of payload,
-    and each buffer one BDP and what a kernel grants at least: below that the bounds of single
-    packets mean nothing. Two such buffers
-    together may still fall short, where a buffer holds few packets: then all sizes are enlarged
-    by the same factor until the prediction for both together is FULL. One kernel for both ends;
-    LARGEST_BYTES where no buffer is enough.
+    The receiver's window and the sender's bound must each hold the payload of one round trip. Each
+    buffer has at least one BDP, and at least the smallest size that a kernel grants, because below
+    that the formulas are meaningless. Two such buffers together may still be too small if a buffer
+    holds few packets. Then all sizes are enlarged by the same factor until the prediction for both
+    together is FULL. Both ends run the same kernel. A size is LARGEST_BYTES if no buffer is enough.
     """
     line = line_goodput_bytes_s(rate_mbit, mss_bytes)
     needed = line * rtt_ms / 1e3
@@ -201,8 +200,8 @@ LARGEST_SIMULATED_BYTES = 32 * MB
 def reached(
     advice: Advice, *, sndbuf_bytes: int | None = None, rcvbuf_bytes: int | None = None
 ) -> Reached:
-    """What one flow reaches on the path of an advice with these buffers, as maxima of tcp_wmem and
-    tcp_rmem; None is the kernel's default.
+    """What one flow reaches on the path of an advice with these buffers, given as the maxima of
+    tcp_wmem and tcp_rmem; None is the kernel's default.
 
     The flow is that of iperf3 with blocks of 128 KiB. It is simulated, unless the path is too large
     or the kernel too old for that (`bulk.cannot_say`).
@@ -242,14 +241,15 @@ def three_wmem(largest_bytes: int) -> tuple[int, int, int]:
 
 
 def transfer_bytes(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> int:
-    """What a flow transfers in 40 round trips: enough to reach its steady state, in whole KiB."""
+    """The bytes of 40 round trips, in whole KiB: enough to reach the steady state."""
     held = min(advice.bdp_bytes, sndbuf_bytes, rcvbuf_bytes)
     least = LEAST_SEGMENTS * advice.mss_bytes
     return max(least, round(ROUND_TRIPS * held)) // KIB * KIB
 
 
 def by_formula(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Reached:
-    """The same from the formulas of `bounds`, at once; accurate to 2 % for large buffers."""
+    """The same from the formulas of `bounds`, which takes no time; accurate to 2 % for large
+    buffers."""
     rmem, wmem = three_rmem(advice, rcvbuf_bytes), three_wmem(sndbuf_bytes)
     found = predict(
         rate_mbit=advice.rate_mbit,
@@ -274,7 +274,7 @@ def by_formula(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Reached:
 
 
 def _ordered(limits: Iterable[Limit], bound: str) -> tuple[Limit, ...]:
-    """The limit that holds first, then those that are known as a number, the lowest first."""
+    """The limit that applies first, then those that are known as a number, the lowest first."""
     known = [one for one in limits if one.bytes_s is not None or one.name == bound]
     return tuple(sorted(known, key=lambda one: (one.name != bound, one.bytes_s or 0.0)))
 

@@ -1,7 +1,7 @@
-"""One bulk flow without losses, simulated as the kernels run it: goodput, time, and what limits it.
+"""One bulk flow without losses, simulated step by step: goodput, time, and what limits it.
 
-No closed formula describes how a writer, the send buffer, pacing, acknowledgements and two windows
-that grow take turns. Both ends are therefore simulated packet by packet, in the steps that the
+No closed formula describes how a writer, the send buffer, pacing, acknowledgements and two growing
+windows interact. Both ends are therefore simulated packet by packet, in the steps that the
 kernel takes (`bulk_sender`, `bulk_receiver`, `cubic`), over a link with a rate and a delay.
 The simulation takes milliseconds where a run takes seconds.
 """
@@ -40,24 +40,24 @@ FUNCTIONS = {
     SLOW_START: "net/ipv4/tcp_cong.c tcp_slow_start()",
     NAGLE_HOLDS: "net/ipv4/tcp_output.c tcp_nagle_check()",
 }
-"""What may limit a flow, and the kernel function that does."""
+"""What may limit a flow, and the kernel function that imposes the limit."""
 
 IPERF3_WRITES = 10
 """iperf3 writes up to ten blocks after each select()."""
 HTB_CBURST_BYTES = 1600
-"""What the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
+"""The bytes that the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
 FIRST_SERIES = (5, 18)
 """Older kernels size packets by pacing alone (net.ipv4.tcp_tso_rtt_log came with 5.18)."""
 UNKNOWN = ({"credit_bytes": HTB_CBURST_BYTES - 200}, {"phase_ns": 250_000}, {"phase_ns": 750_000})
 CERTAIN = 0.05
-"""What nobody knows beforehand: whether the shaper's credit was used a moment ago, and when within
-a millisecond, the tick of TCP's timestamps, the flow begins. A flow whose figures differ by more
-than 5 % between these cannot be predicted."""
+"""Two things are unknown beforehand: whether the shaper's credit has just been used, and when the
+flow begins within a millisecond, the tick of TCP's timestamps. A flow whose figures differ by more
+than 5 % between these simulations cannot be predicted."""
 READING_NS, WRITING_NS = 1000, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
 FULL_LINK_IDLE = 0.005
-"""The share of the time that a full link may be idle."""
+"""The share of the time for which a full link may be idle."""
 STEADY_SHARE = 1 / 3
 
 
@@ -103,10 +103,11 @@ class Limit:
 class Transfer:
     """The predicted transfer.
 
-    `goodput_bytes_s` is all payload by the time from its first to its last arrival, `took_s`;
-    `steady_bytes_s` that of the last third of this time, in which `bound` is what kept the link
-    idle most of the time, or the link. `waits` are the shares of that third during which the link
-    was idle, by reason. `cannot_say` is empty, or says why there is no prediction.
+    `took_s` is the time from the first to the last arrival. `goodput_bytes_s` is all payload
+    divided by it, and `steady_bytes_s` the goodput of its last third. `bound` is the reason for
+    which the link was idle longest during that third, or the link. `waits` are the shares of that
+    third during which the link was idle, by reason. `cannot_say` is empty, or says why there is no
+    prediction.
     """
 
     goodput_bytes_s: float
@@ -120,7 +121,7 @@ class Transfer:
 
 @dataclass
 class _Link:
-    """The packets under way, and when the shaper is free again."""
+    """The packets in flight, and when the shaper is free again."""
 
     rtt_ns: int
     byte_ns: float
@@ -130,7 +131,7 @@ class _Link:
     idle: list[tuple[int, float, str]] = field(default_factory=list)
 
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> None:
-        """htb lets a packet go as a whole as soon as its class has credit."""
+        """htb sends a packet as a whole as soon as its class has credit."""
         ready_ns = float(now_ns + self.rtt_ns)
         last_ns = float(self.packets[-1][0]) if self.packets else 0.0
         goes_ns = max(ready_ns, self.free_ns, last_ns)
@@ -179,7 +180,7 @@ class Simulation:
         self.lengths: list[int] = []
 
     def run(self, transfer_bytes: int) -> None:
-        """Until the receiver has so much; the writer would go on."""
+        """Run until the receiver has this much; the writer would continue."""
         link, receiver, sender = self.link, self.receiver, self.sender
         sender.write(self.acknowledged_ns)
         while receiver.nxt < transfer_bytes:
@@ -188,7 +189,7 @@ class Simulation:
                 now_ns = self._arrive()
             else:
                 if timer_ns is None:
-                    raise RuntimeError("nothing is under way and no timer runs")
+                    raise RuntimeError("no packet is in flight and no timer is set")
                 now_ns = timer_ns
                 self._acknowledge(now_ns)
             if sender.woken:
@@ -199,7 +200,7 @@ class Simulation:
         self.link.send(now_ns, packet, push, echoed_ms, self.sender.stopped_by)
 
     def _arrive(self) -> int:
-        """The next packets arrive, and then the program reads them, block by block."""
+        """The next packets arrive; then the program reads them, block by block."""
         receiver, packets = self.receiver, self.link.packets
         now_ns = first_ns = packets[0][0]
         while packets and packets[0][0] <= first_ns + READING_NS:
@@ -227,7 +228,7 @@ def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
     simulation = Simulation(flow)
     found = _figures(simulation, transfer_bytes)
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:
-        return _unknown("all of it arrives at once")
+        return _unknown("all payload arrives at once")
     apart = max(_apart(found, _figures(Simulation(flow, **one), transfer_bytes)) for one in UNKNOWN)
     if apart > CERTAIN:
         return _unknown(f"it depends on single packets: simulations differ by {apart:.0%}")
@@ -257,7 +258,7 @@ def _apart(first: Arrivals, second: Arrivals) -> float:
 
 
 def checked(flow: Flow, transfer_bytes: int) -> None:
-    """BadInput for a link, an MSS, a block or a transfer that cannot be."""
+    """BadInput for a link, an MSS, a block or a transfer that is impossible."""
     for name, value, allowed in (
         ("rate_mbit", flow.rate_mbit, "more than 0"),
         ("rtt_ms", flow.rtt_ms, "more than 0: without a round trip no buffer limits a flow"),
@@ -272,14 +273,14 @@ def checked(flow: Flow, transfer_bytes: int) -> None:
 def cannot_say(flow: Flow) -> str:
     """Why a flow cannot be predicted, or nothing."""
     if series(flow.kernel) < FIRST_SERIES:
-        return "before Linux 5.18 packets are sized in another way"
+        return "before Linux 5.18 packets are sized differently"
     if not flow.offloads:
-        return "without segmentation offloads packets are acknowledged in another order"
+        return "without segmentation offloads packets are acknowledged in a different order"
     return ""
 
 
 def _buffers(flow: Flow) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """tcp_rmem and tcp_wmem; a buffer that is fixed without setsockopt is fixed by them."""
+    """tcp_rmem and tcp_wmem, which also fix a buffer that setsockopt does not fix."""
     rmem = flow.tcp_rmem or default_rmem(flow.kernel)
     wmem = flow.tcp_wmem or DEFAULT_WMEM
     if flow.rcvbuf_bytes is not None and not flow.rcvbuf_locked:
@@ -300,7 +301,7 @@ def _waits(simulation: Simulation, first_ns: int, last_ns: int) -> dict[str, flo
 
 
 def _limits(simulation: Simulation) -> tuple[Limit, ...]:
-    """What link, windows and send buffer permit at the end, each on its own."""
+    """The rates that link, windows and send buffer permit at the end, each on its own."""
     flow, sender, receiver = simulation.flow, simulation.sender, simulation.receiver
     rtt_s = flow.rtt_ms / 1e3
     mean_bytes = sum(simulation.lengths) / len(simulation.lengths)

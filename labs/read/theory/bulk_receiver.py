@@ -18,7 +18,7 @@ from labs.read.theory.windows import (
 
 MILLISECOND, MICROSECOND = 1_000_000, 1_000
 LARGEST_UNSCALED, LARGEST_SHIFT = 65_535, 14
-"""A window has 16 bits, which RFC 7323 lets shift by up to 14."""
+"""A window has 16 bits; RFC 7323 permits a shift of up to 14."""
 DEFAULT_MSS, LEAST_MSS = 536, 88
 """TCP_MSS_DEFAULT and TCP_MIN_MSS: bounds of the first estimate rcv_mss."""
 HEADER_BYTES, OPTIONS_BYTES = 20, 12
@@ -35,8 +35,8 @@ SEGMENT_BUFFER_STEP_BYTES = 128
 WHOLE_FIRST_WINDOW_SINCE = (6, 10)
 """The first window is no longer limited to 64 KiB: commit 378979e94e95."""
 QUEUE_NOT_COPIED_SINCE = (6, 12)
-"""What is still queued does not count as read, and a round trip of less than a millisecond gives
-no sample by timestamps."""
+"""Data that is still queued does not count as read, and a round trip of less than a millisecond
+gives no sample by timestamps."""
 GROWS_BY_NEW_RULE_SINCE = (6, 18)
 """tcp_rcvbuf_grow(): commit aa251c84636c."""
 SLOWER_NEARBY_SINCE, NEARBY_US = (6, 19), 1000
@@ -116,7 +116,7 @@ class Receiver:
     # An arrival, first in the kernel and then in the program that reads.
 
     def arrives(self, now_ns: int, length: int, segment: int, push: bool, echoed_ms: int) -> bool:
-        """A packet is queued: whether it is acknowledged at once."""
+        """Queue a packet, and return whether it is acknowledged at once."""
         now_ms = now_ns // MILLISECOND
         if echoed_ms != self.echoed_ms:
             self.echoed_ms = echoed_ms
@@ -139,8 +139,8 @@ class Receiver:
         return False
 
     def reads(self, now_ns: int, read_bytes: int) -> bool:
-        """The program reads up to `read_bytes`: whether that is acknowledged at once. A packet
-        takes its memory until its last byte is read."""
+        """Read up to `read_bytes`, and return whether that is acknowledged at once. A packet
+        occupies its memory until its last byte is read."""
         self.copied = min(self.copied + read_bytes, self.nxt)
         if self.copied == self.nxt:
             self.queued_truesize = 0
@@ -156,7 +156,7 @@ class Receiver:
         return False
 
     def acknowledge(self) -> tuple[int, int]:
-        """An ACK is sent: what it acknowledges, and the edge that it allows."""
+        """Send an ACK: what it acknowledges, and the edge that it permits."""
         current = max(0, self.wup + self.wnd - self.nxt)
         new = self._select_window()
         if new < current:
@@ -216,8 +216,8 @@ class Receiver:
         room = min(self.clamp, self.window_of(self.rcvbuf - self.queued_truesize)) - self.ssthresh
         if room <= 0:
             return
-        # The head holds no payload and is not counted (truesize_adjust()), so that every packet
-        # has room enough for its payload.
+        # The head holds no payload and is not counted (truesize_adjust()), so every packet has
+        # enough room for its payload.
         self.ssthresh += min(room, 2 * max(self.advmss, length))
         self.quick |= 1
 
@@ -255,7 +255,7 @@ class Receiver:
         self.space_seq, self.space_ns = self.copied, now_ns
 
     def _size_buffer(self, copied: int) -> None:
-        """The buffer for twice what was read in the last round trip, and for slow start."""
+        """Size the buffer for twice the data read in the last round trip, and for slow start."""
         if self.series >= GROWS_BY_NEW_RULE_SINCE:
             window, rtt_us = 2 * copied, self.rtt_us8 >> 3
             if self.series >= SLOWER_NEARBY_SINCE and rtt_us < NEARBY_US:

@@ -1,4 +1,4 @@
-"""The sending end of one bulk flow: a writer, the send buffer, and what may leave when.
+"""The sending end of one bulk flow: a writer, the send buffer, and when packets leave.
 
 Source: net/ipv4/tcp.c tcp_sendmsg_locked(), tcp_push(); net/ipv4/tcp_output.c tcp_write_xmit(),
 tcp_tso_autosize(), tcp_tso_should_defer(), tcp_mss_split_point(), tcp_nagle_check(),
@@ -20,7 +20,7 @@ from labs.read.theory.windows import segment_overhead_bytes, series
 GSO_MAX_BYTES = 65_536 - 321
 """Less the largest header, 320 bytes, and one (net/core/sock.c sk_setup_caps())."""
 PACING_SHIFT, RTT_SHIFT, LARGEST_RTT_SHIFT = 10, 9, 32
-"""A packet is as long as what is sent in 1/1024 s, and longer where the RTT is below 16 ms
+"""A packet holds the bytes that are sent in 1/1024 s, and more if the RTT is below 16 ms
 (sk_pacing_shift, net.ipv4.tcp_tso_rtt_log)."""
 SLOW_START_PACE_PCT, LATER_PACE_PCT = 200, 120
 """net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio: without fq they only size packets."""
@@ -31,9 +31,9 @@ TSO_WIN_DIVISOR, DEFER_NS = 3, 1_000_000
 DEFAULT_MSS, LEAST_GOAL_BYTES = 536, 36
 """Up to a window of 536 bytes packets may be as long as the window (tcp_bound_to_half_wnd())."""
 GROWS_PACKETS_SINCE = (6, 10)
-"""tcp_grow_skb(): a short packet takes bytes of the one behind it."""
+"""tcp_grow_skb(): a short packet takes bytes from the next one."""
 OPTIONS_BYTES, HEADER_BYTES, SK_BUFF_BYTES = 12, 320 + 320, 256
-"""Of a segment's memory as automatic sizing counts it: timestamps, MAX_TCP_HEADER and
+"""Parts of a segment's memory as automatic sizing counts it: timestamps, MAX_TCP_HEADER and
 skb_shared_info, and sk_buff."""
 LEAST_RTO_US = 200_000
 MOST_ACK_DELAY_US = 1000
@@ -107,8 +107,8 @@ class Sender:
     # The program that writes.
 
     def write(self, now_ns: int) -> None:
-        """Write until no room is left: up to `writes_per_wake` writes whenever poll() says that
-        there is room, or one write after the other (0)."""
+        """Write until no room is left: up to `writes_per_wake` writes whenever poll() reports
+        room, or one write after another (0)."""
         self.woken = False
         while True:
             for _ in range(self.writes_per_wake or 1):
@@ -235,7 +235,7 @@ class Sender:
         return marked
 
     def _grow_head(self, wanted: int) -> None:
-        """tcp_grow_skb(): a short head takes bytes of the packet behind it."""
+        """tcp_grow_skb(): a short head takes bytes from the next packet."""
         missing = wanted - self.unsent[0]
         if missing > 0:
             moved = min(missing, self.unsent[1])
@@ -260,7 +260,7 @@ class Sender:
         return needed - partial if partial and self._held(nagle) else needed
 
     def _defers(self, now_ns: int, length: int, most_segments: int) -> tuple[bool, bool]:
-        """Whether to wait for more, and whether because of the congestion window."""
+        """Whether to wait for more, and whether the congestion window is the reason."""
         if now_ns - self.last_sent_ns > DEFER_NS or not self.flight:
             return False, False
         window = self.edge - self.nxt

@@ -1,4 +1,4 @@
-"""CUBIC with HyStart as a sender without losses runs it: the congestion window in segments.
+"""CUBIC with HyStart for a sender without losses: the congestion window in segments.
 
 Source: net/ipv4/tcp_cubic.c bictcp_update(), hystart_update(), cubictcp_acked();
 net/ipv4/tcp_cong.c tcp_slow_start(), tcp_cong_avoid_ai(). Times are in microseconds and jiffies.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
 
 HZ = 250
-"""As in the kernels of distributions, and those built here."""
+"""As in the kernels of distributions and in those built here."""
 JIFFY_US = 1_000_000 // HZ
 INFINITE = 0x7FFFFFFF
 LOW_WINDOW_SEGMENTS = 16
@@ -17,7 +17,7 @@ ACK_DELTA_US = 2000
 MIN_SAMPLES = 8
 LEAST_RISE_US, MOST_RISE_US = 4000, 16000
 FRIENDLY_EIGHTHS = 15
-"""Eighths of a window that Reno must acknowledge for one segment more: beta 717/1024."""
+"""Eighths of a window that must be acknowledged for Reno to grow by one segment: beta 717/1024."""
 CUBE_SCALE = 410
 EARLY_COUNT = 20
 """Before the first loss the window grows by at least 5 % per round trip."""
@@ -41,8 +41,8 @@ class Cubic:
         return self.cwnd < self.ssthresh
 
     def sample(self, now_us: int, rtt_us: int, una: int, nxt: int, ack_delay_us: float) -> None:
-        """A measured RTT: end slow start where acknowledgements have arrived for half an RTT
-        without a gap, or where the RTT has risen."""
+        """Take a measured RTT: slow start ends if acknowledgements have arrived for half an RTT
+        without a gap, or if the RTT has risen."""
         if self.epoch_start >= 0 and now_us // JIFFY_US - self.epoch_start < HZ:
             return
         rtt_us = max(1, rtt_us)
@@ -70,7 +70,7 @@ class Cubic:
             self.ssthresh = self.cwnd
 
     def grow(self, now_us: int, acked: int) -> None:
-        """Segments were acknowledged while the window limited the sender."""
+        """Grow after segments were acknowledged while the window limited the sender."""
         if self.in_slow_start:
             cwnd = min(self.cwnd + acked, self.ssthresh)
             acked -= cwnd - self.cwnd
@@ -86,7 +86,7 @@ class Cubic:
         self.cwnd += more
 
     def _update(self, now: int, acked: int) -> None:
-        """How many acknowledged segments buy one segment of window."""
+        """Compute how many acknowledged segments enlarge the window by one."""
         self.acked += acked
         if self.last_cwnd == self.cwnd and now - self.last_time <= HZ // 32:
             return
