@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from labs.drive.units import KIB, bytes_per_second
 from labs.experiments.sweeps.curves import Curve, curves
 from labs.read.claims.judge import compared, not_judged
-from labs.read.claims.verdict import HOLDS, WRONG, Finding
+from labs.read.claims.verdict import HARDWARE, HOLDS, Finding
 from labs.read.display.format import size_in_words
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ SLOW_PCT = 50.0
 """A rise is slow up to a size if less than this share of the best goodput is reached by then."""
 FALLS_PCT = 5.0
 """A curve falls if it loses more than this share of its best goodput."""
-HARDWARE = "computation takes no time here, so a fall is an effect of the author's hardware"
+FALL_IS_HARDWARE = "computation takes no time here, so a fall is an effect of the author's hardware"
 
 
 def send_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
@@ -46,13 +46,16 @@ def _rise(claim: Claim, seen: Evidence, series: str) -> Finding:
     )
     if not slow:
         reason += (
-            "; a rise above the BDP needs a different limit, such as the CPU time per write of the "
-            "author's hardware"
+            ". A rise above the BDP, as the author measured it, needs a limit other than buffers, "
+            "such as the CPU time per write of the author's hardware"
         )
     if "beyond" in claim.texts:
         reason += f". {_fall(curve)}"
     return Finding(
-        verdict=HOLDS if slow else WRONG, measured=round(up_to_bdp_pct, 1), reason=reason, judged=1
+        verdict=HOLDS if slow else HARDWARE,
+        measured=round(up_to_bdp_pct, 1),
+        reason=reason,
+        judged=1,
     )
 
 
@@ -112,7 +115,9 @@ def _fall(curve: Curve) -> str:
     """Whether a curve falls beyond its rise."""
     if curve.fall_pct > FALLS_PCT:
         return f"Beyond, it falls by {curve.fall_pct:.0f} %"
-    return f"Beyond, it stays within {max(1.0, curve.fall_pct):.0f} % of the best: {HARDWARE}"
+    return (
+        f"Beyond, it stays within {max(1.0, curve.fall_pct):.0f} % of the best: {FALL_IS_HARDWARE}"
+    )
 
 
 def _bdp_and_a_bit(curve: Curve) -> float:

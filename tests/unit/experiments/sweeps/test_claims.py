@@ -14,7 +14,7 @@ from labs.experiments.sweeps.parameters import Sweeps
 from labs.experiments.sweeps.results import article
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge, verdicts
-from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, WRONG, Verdict
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, Verdict
 from labs.read.runs.run import Run
 from labs.studies.verdicts import verdicts as verdict_table
 from tests.real_runs import sweeps_study
@@ -26,9 +26,9 @@ ON_6_1 = {
     "A5.2": HOLDS,
     "A5.3": DIFFERS,
     "A5.4": HOLDS,
-    "A5.5": WRONG,
+    "A5.5": HARDWARE,
     "A5.6": DIFFERS,
-    "A5.7": WRONG,
+    "A5.7": HARDWARE,
     "A5.8": HOLDS,
     "A5.9": DIFFERS,
 }
@@ -96,7 +96,6 @@ def test_rise_ends_at_the_bdp_for_both_buffers() -> None:
     """The BDP is 1 MB: with 1 MiB requested the link is all but full."""
     found = judged()["A5.7"]
     assert isinstance(found.measured, float) and found.measured > 95
-    assert (found.judged, found.figures) == (1, 2)
     assert "computation takes no time here" in found.reason
 
 
