@@ -60,12 +60,12 @@ def filled(folder: Path, **given: object) -> tuple[SocketSample, ...]:
     sender = started(
         FILL,
         **{"from": "127.0.0.1", "to": "127.0.0.1", "port": port, "mss": MSS},
-        after_ms=100,
+        after_ms=400,  # the receiver takes its first sample before, even on a busy machine
         write_bytes=given.get("write_bytes", 1 << 20),
         writes=0,
         every_us=0,
     )
-    time.sleep(1.2)
+    time.sleep(1.5)
     receiver.send_signal(signal.SIGTERM)
     said, _ = receiver.communicate(timeout=10)
     sender.kill()
@@ -103,10 +103,10 @@ def test_hold_reports_the_granted_buffer(tmp_path: Path, how: str, granted: int)
 
 
 def test_hold_reads_at_its_rate(tmp_path: Path) -> None:
-    """100 bytes every 10 ms for at most 1.2 s, of which the first 0.3 s do not read."""
+    """100 bytes every 10 ms for at most 1.5 s, of which the first 0.3 s do not read."""
     found = filled(tmp_path, read_bytes=100, read_every_us=10_000, read_after_ms=300)
     last = found[-1]
-    assert 0 < last.read_bytes <= 9_500 and last.read_bytes % 100 == 0
+    assert 0 < last.read_bytes <= 12_500 and last.read_bytes % 100 == 0
     assert last.bytes_received - last.read_bytes == last.rcvq_bytes
 
 
