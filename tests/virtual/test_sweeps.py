@@ -148,7 +148,7 @@ def test_the_knee_of_both_buffers_is_at_the_bdp(folder: Path) -> None:
     """A5.7 and A5.8, with a BDP of 1 MB: 256 KiB are granted twice as much, half of which, less a
     segment, is the window on 6.1: a quarter of the line. 1 MiB and more fill it. A packet of 64 KiB
     takes 0.52 ms on the line, by which a round trip of 8 ms may be longer."""
-    found = runs(folder, "both-256k,both-1m,both-4m")
+    found = runs(folder, "both-256k,both-1m,both-4m", transfer_mib=32)
     steady = {name: arrivals(run).steady_bytes_s or 0 for name, run in found.items()}
     window = 256 * KIB - 1448
     assert window / 8.52e-3 * 0.99 < steady["both-256k"] <= window / 8e-3
@@ -162,7 +162,7 @@ def test_a_held_partial_segment_lets_the_send_buffer_grow(folder: Path, kernel: 
     than the 128 KiB of sk_sndbuf and one write. A partial segment that Nagle holds is the tail of
     the queue, to which the next write appends without a check (tcp_sendmsg_locked())."""
     names = ("writes-14480-burst", "writes-16384-burst-nodelay", "writes-16384-burst")
-    found = runs(folder, ",".join(names), kernel)
+    found = runs(folder, ",".join(names), kernel, transfer_mib=32)
     whole, nodelay, held = (found[name] for name in names)
     assert in_flight_bytes(whole) <= 128 * KIB + 14_480
     assert in_flight_bytes(nodelay) <= 128 * KIB + 16_384
@@ -175,7 +175,7 @@ def test_a_held_partial_segment_lets_the_send_buffer_grow(folder: Path, kernel: 
 
 def test_a_transfer_is_interrupted_when_its_bytes_have_arrived(folder: Path) -> None:
     """Not before, and at most a quarter later, one step of 20 ms of the line included."""
-    run = runs(folder, "default")["default"]
+    run = runs(folder, "default", transfer_mib=32)["default"]
     assert run.ended == "complete"
     for host in ("client", "server"):
         assert "the client has terminated" in report(run, host)["error"]
