@@ -168,7 +168,8 @@ class Receiver:
 
     def _select_window(self) -> int:
         allowed = self.window_of(self.rcvbuf)
-        free = self.window_of(self.rcvbuf - self.queued_truesize) if self.queued_truesize else allowed
+        queued = self.queued_truesize
+        free = self.window_of(self.rcvbuf - queued) if queued else allowed
         full = self.clamp if self.clamp < allowed else allowed
         mss = self.rcv_mss if self.rcv_mss < full else full
         if mss <= 0:
