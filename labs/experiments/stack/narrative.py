@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labs.experiments.stack.conditions import lacking
-from labs.experiments.stack.effects import effects, in_words, interactions, settings_read_back
+from labs.experiments.stack.effects import (
+    effects,
+    in_words,
+    interaction_in_words,
+    interactions,
+    settings_read_back,
+)
 
 if TYPE_CHECKING:
     from labs.experiments.stack.parameters import Stack
@@ -20,12 +26,14 @@ def compared(repeated: Sequence[Repeated]) -> dict[str, Any]:
     found, together = effects(repeated), interactions(repeated)
     return {
         "effects": [one.as_json() for one in found],
-        "interactions": together,
+        "interactions": {one.name: one.as_json() for one in together},
         "settings": list(settings_read_back(repeated)),
         "remarks": [
-            "effects on the latency: ratios of medians with 95 % bootstrap intervals",
-            *(f"  {in_words(one)}" for one in found),
-            *(f"  interaction of {name}: {ratio:.3g}" for name, ratio in together.items()),
+            "",
+            "effects on the latency, as ratios with 95 % bootstrap intervals:",
+            *(f"  {in_words(one)}." for one in found),
+            *(["", "interactions of two settings:"] if together else []),
+            *(f"  {interaction_in_words(one)}." for one in together),
         ],
     }
 
