@@ -99,7 +99,7 @@ def places(base: Path) -> dict[str, str]:
     every = (*inventory.EVERY_RUN, *OF_LABS)
     programs = {name: inventory.find(name).resolve() for name in every}
     loaded = {name: path.resolve() for name, path in libraries(programs.values()).items()}
-    asked = "import os, _json; print(os.path.dirname(os.__file__), _json.__file__)"
+    asked = "import os, mmap; print(os.path.dirname(os.__file__), mmap.__file__)"
     done = subprocess.run((interpreter, "-I", "-S", "-c", asked), capture_output=True, text=True)
     stdlib, extension = done.stdout.split()
     named = {short: name for name in loaded for short in SHORT if name.startswith(SHORT[short])}
