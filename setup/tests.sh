@@ -7,6 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 pytest=.venv/bin/pytest
 
+# A missing kernel or program ends a worker with a traceback, and this process with one line.
+$pytest tests/virtual --collect-only --quiet --quiet >/dev/null
 printed=$(mktemp)
 set -m      # a process group of their own, so that they can be ended together
 $pytest tests/namespaces tests/browser >"$printed" 2>&1 &
