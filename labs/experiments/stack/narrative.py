@@ -29,8 +29,11 @@ def compared(repeated: Sequence[Repeated]) -> dict[str, Any]:
         "interactions": {one.name: one.as_json() for one in together},
         "settings": list(settings_read_back(repeated)),
         "remarks": [
-            "",
-            "effects on the latency, as ratios with 95 % bootstrap intervals:",
+            *(
+                ["", "effects on the latency, as ratios with 95 % bootstrap intervals:"]
+                if found
+                else []
+            ),
             *(f"  {in_words(one)}." for one in found),
             *(["", "interactions of two settings:"] if together else []),
             *(f"  {interaction_in_words(one)}." for one in together),
@@ -42,6 +45,6 @@ def findings(runs: Mapping[str, Run], parameters: Stack) -> dict[str, Any]:
     """A remark per program that is not installed here: the conditions that need it."""
     return {
         "remarks": [
-            f"left out: {', '.join(names)}. {told}" for told, names in lacking(parameters).items()
+            f"{told}. Left out: {', '.join(names)}" for told, names in lacking(parameters).items()
         ]
     }
