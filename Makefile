@@ -55,7 +55,7 @@ test-bare:              ## lab and test on a bare Debian (RELEASE=trixie, AS=use
 	@setup/test-bare.sh $(RELEASE) $(AS)
 
 host-variants: FOR = test
-host-variants: ready    ## the same runs on 150 variants of this host, byte by byte; needs root
+host-variants: ready    ## the same runs on 156 variants of this host, byte by byte; needs root
 	@$(BIN)/python -m tests.host_variants
 
 benchmark: ready        ## the speed of runs, as ratios where possible

@@ -52,6 +52,8 @@ UNTOUCHED = Variant("the untouched host")
 WORDS: Mapping[str, tuple[str, ...]] = {
     "buffers": ("only=both", "transfer_mib=1"),
     "nagle": ("only=on", "requests=200", "capture=True"),
+    "sweeps": ("only=both-256k", "transfer_mib=1"),
+    "windows": ("only=article-scale0",),
 }
 KERNEL = "6.1"
 LIMIT_S, TIMED_OUT = 900, 124
@@ -124,7 +126,7 @@ def places(base: Path) -> dict[str, str]:
     }
 
 
-OF_LABS = ("nginx", "ab", "tcpdump")
+OF_LABS = ("nginx", "ab", "tcpdump", "iperf3", "ethtool")
 SHORT = {
     "libc": "libc.so.",
     "loader": "ld-linux",
