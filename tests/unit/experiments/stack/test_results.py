@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -109,7 +110,9 @@ def test_results_show_what_the_server_did() -> None:
     ("condition", "factor", "effective"),
     [
         ("polling-rules-100-c1", "rules", True),
-        ("rx-usecs-100-c1", "rx_usecs", False),
+        ("rx-usecs-1-c1", "rx_usecs", False),
+        ("irqs-deferred-c1", "deferred_irqs", True),
+        ("irq-same-c1", "interrupts", False),  # a veth has no interrupts
         ("queues-2-c1", "queues", True),
         ("queues-2-c1", "threads", False),
         ("queues-2-c1", "pinning", False),
@@ -136,8 +139,8 @@ def test_effects_are_ratios_of_medians() -> None:
         assert known is not None and over.p50_us is not None and under.p50_us is not None
         # Equal repetitions have an interval without a width.
         assert known.low == known.high == known.middle == over.p50_us / under.p50_us
-    assert not found["rx-usecs-100-c1"].effective and found["polling-rules-100-c1"].effective
-    assert "Operation not supported" in in_words(found["rx-usecs-100-c1"])
+    assert not found["rx-usecs-1-c1"].effective and found["polling-rules-100-c1"].effective
+    assert "Operation not supported" in in_words(found["rx-usecs-1-c1"])
 
 
 def test_effects_of_disturbed_runs_have_no_interval() -> None:
@@ -190,6 +193,9 @@ class Undisturbed:
     def run(self, name: str) -> Run:
         return runs()[name]
 
+    def matching(self, *names: str) -> tuple[str, ...]:
+        return tuple(name for name in names if name in runs())
+
     def ratio(self, over: str, under: str, column: str) -> Any:
         from labs.read.stats.repetitions import of_ratio
 
@@ -218,6 +224,19 @@ def test_judges_by_the_interval_of_a_ratio(claim: str, factor: float, verdict: s
     assert one.judge is not None
     found = JUDGES[one.judge](one, Undisturbed(one.conditions[0], factor))  # type: ignore[arg-type]
     assert found.verdict == verdict
+
+
+def test_judge_of_the_delay_reports_longer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device that takes every delay: runs of a veth with settings read back as requested."""
+    monkeypatch.setattr(
+        "labs.experiments.stack.claims.knobs",
+        lambda run: tuple(replace(one, effective=True) for one in knobs(run)),
+    )
+    (claim,) = (each for each in article().claims if each.id == "A2.2")
+    claim = replace(claim, arguments={**claim.arguments, "longer": ["polling-many"]})
+    assert claim.judge == "delay"
+    found = JUDGES["delay"](claim, Undisturbed("rx-usecs-1-c1", 1.19))  # type: ignore[arg-type]
+    assert found.verdict == HOLDS and "polling-many: the ratio of medians is 1 " in found.reason
 
 
 FIGURES = {
@@ -250,7 +269,7 @@ def test_effects_draws_settings_without_effect_hollow() -> None:
     figure = charts.effects(study())
     names = [label.partition("<br>")[0] for label in figure.layout.yaxis.ticktext]
     signs = dict(zip(names, figure.data[0].marker.symbol, strict=True))
-    assert signs["rx-usecs-100-c1"] == "circle-open" and signs["blocking-c1"] == "circle"
+    assert signs["rx-usecs-1-c1"] == "circle-open" and signs["blocking-c1"] == "circle"
 
 
 def test_load_and_latency_puts_the_closed_loop_below_the_capacity() -> None:
