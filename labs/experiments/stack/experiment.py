@@ -10,7 +10,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from labs.drive.bench import PROGRAMS, Bench
+from labs.drive.bench import MACHINES, PROGRAMS, Bench
 from labs.drive.compiled import compiled
 from labs.drive.condition import Condition, read_settings
 from labs.drive.download import serve_nginx
@@ -49,8 +49,9 @@ def measure(bench: Bench, condition: Condition) -> None:
     """Set the knobs, start the server, warm up, load it, and keep what both report."""
     settings, port = read_settings(Settings, condition.settings), condition.link.port
     cpus = allowed_cpus(bench.server)
-    where = places(settings, cpus)
-    knobs = [pinning(settings, cpus)]
+    of_client = allowed_cpus(bench.client) if bench.testbed.kind in MACHINES else None
+    where = places(settings, cpus, of_client)
+    knobs = [pinning(settings, cpus, of_client)]
     knobs += set_device(bench.server, bench.client, settings)
     knobs += set_places(bench.server, settings, cpus)
     knobs += set_rules(bench.server, settings.rules)

@@ -20,6 +20,8 @@ TABLE = "labs"
 HOOKS = ("prerouting", "input", "output", "postrouting")
 FIRST_PORT = 20_000
 ALL_OFFLOADS = ("tso", "gso", "gro", "sg")
+CURRENT, RECEIVE, COMBINED = "Current hardware settings", "RX", "Combined"
+"""Words of `ethtool -l`: a device has separate queues, or combined ones."""
 DEFERRED = {"napi_defer_hard_irqs": "10", "gro_flush_timeout": "20000"}
 """The number of polls without a packet, and the nanoseconds between polls: the values of the
 commit that added the first of them (6f8b12d661d0)."""
@@ -43,8 +45,7 @@ def set_device(server: Host, client: Host, settings: Settings) -> Iterator[Knob]
     """Set offloads, queues and interrupt delay of the server's device."""
     if settings.offloads != DEFAULT:
         yield _offloads(server, client, settings.offloads)
-    if settings.queues:
-        yield _queues(server, settings.queues)
+    yield _queues(server, settings.queues)
     if settings.rx_usecs is not None:
         yield _coalescing(server, settings.rx_usecs)
     if settings.deferred_irqs:
@@ -76,13 +77,28 @@ def _features(device: str, wanted: dict[str, str]) -> Argv:
 
 
 def _queues(server: Host, queues: int) -> Knob:
-    refused = refusal(server, _channels(server.device, queues))
-    text = server.run(("ethtool", "-l", server.device), check=False).text
-    found = _value(text.partition("Current hardware settings")[2], "RX")
-    return Knob("queues", str(queues), found, found == str(queues), refused)
+    """Set the number of queues, which are combined ones of receiving and sending or separate ones;
+    a device that reports neither has those that its driver created."""
+    text = _channel_text(server)
+    kind = COMBINED if _value(text.partition(CURRENT)[0], COMBINED).isdigit() else RECEIVE
+    refused, found = "", _value(text.partition(CURRENT)[2], kind)
+    if found != str(queues):
+        refused = refusal(server, _channels(server.device, queues, kind))
+        found = _value(_channel_text(server).partition(CURRENT)[2], kind)
+    if not found.isdigit():
+        created = server.run(reading(f"/sys/class/net/{server.device}/queues", "ls")).text.split()
+        found = str(sum(name.startswith("rx-") for name in created))
+    equal = found == str(queues)
+    return Knob("queues", str(queues), found, equal, "" if equal else refused)
 
 
-def _channels(device: str, queues: int) -> Argv:
+def _channel_text(server: Host) -> str:
+    return server.run(("ethtool", "-l", server.device), check=False).text
+
+
+def _channels(device: str, queues: int, kind: str = RECEIVE) -> Argv:
+    if kind == COMBINED:
+        return ("ethtool", "-L", device, "combined", str(queues))
     return ("ethtool", "-L", device, "rx", str(queues), "tx", str(queues))
 
 
@@ -99,8 +115,7 @@ def lines(condition: Condition) -> tuple[tuple[str, Argv], ...]:
         of_server, of_client = _wanted(settings.offloads)
         found.append(("server", _features(DEVICE, of_server)))
         found.append(("client", _features(DEVICE, of_client)))
-    if settings.queues:
-        found.append(("server", _channels(DEVICE, settings.queues)))
+    found.append(("server", _channels(DEVICE, settings.queues)))
     if settings.rx_usecs is not None:
         found.append(("server", _delay(DEVICE, settings.rx_usecs)))
     if settings.deferred_irqs:
@@ -140,9 +155,9 @@ def writing(path: str, value: str) -> Argv:
     return ("unshare", "--mount", "sh", "-c", f'{OWN_SYSFS} && echo "$2" >"$1"', "sh", path, value)
 
 
-def reading(path: str) -> Argv:
+def reading(path: str, tool: str = "cat") -> Argv:
     """The command that prints a file of /sys in the host's network namespace."""
-    return ("unshare", "--mount", "sh", "-c", f'{OWN_SYSFS} && cat "$1"', "sh", path)
+    return ("unshare", "--mount", "sh", "-c", f'{OWN_SYSFS} && {tool} "$1"', "sh", path)
 
 
 def refusal(host: Host, argv: Sequence[str]) -> str:
