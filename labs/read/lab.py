@@ -49,8 +49,9 @@ class Lab:
     loads a module of the lab ("results", "narrative", "charts", "claims"), or gives None if it has
     none. `groups` are those of its conditions, in order. `tools` names the programs that a
     condition starts, `machine_tools` those that it starts on machines if they differ, because this
-    machine prepares something for them, and `lines` the commands that it adds to those of its link. `ledger` is the file
-    with an article's claims, `source` the file of a reader's own lab, which holds every part.
+    machine prepares something for them. `lines` are the commands that it adds to those of its link.
+    `ledger` is the file with an article's claims, `source` the file of a reader's own lab, which
+    holds every part.
     """
 
     name: str

@@ -49,10 +49,11 @@ def measure(bench: Bench, condition: Condition) -> None:
     """Set the knobs, start the server, warm up, load it, and keep what both report."""
     settings, port = read_settings(Settings, condition.settings), condition.link.port
     cpus = allowed_cpus(bench.server)
-    of_client = allowed_cpus(bench.client) if bench.testbed.kind in MACHINES else None
+    machines = bench.testbed.kind in MACHINES
+    of_client = allowed_cpus(bench.client) if machines else None
     where = places(settings, cpus, of_client)
     knobs = [pinning(settings, cpus, of_client)]
-    knobs += set_device(bench.server, bench.client, settings)
+    knobs += set_device(bench.server, bench.client, settings, machines=machines)
     knobs += set_places(bench.server, settings, cpus)
     knobs += set_rules(bench.server, settings.rules)
     note_knobs(bench, knobs)

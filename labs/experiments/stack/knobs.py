@@ -20,8 +20,6 @@ TABLE = "labs"
 HOOKS = ("prerouting", "input", "output", "postrouting")
 FIRST_PORT = 20_000
 ALL_OFFLOADS = ("tso", "gso", "gro", "sg")
-CURRENT, RECEIVE, COMBINED = "Current hardware settings", "RX", "Combined"
-"""Words of `ethtool -l`: a device has separate queues, or combined ones."""
 DEFERRED = {"napi_defer_hard_irqs": "10", "gro_flush_timeout": "20000"}
 """The number of polls without a packet, and the nanoseconds between polls: the values of the
 commit that added the first of them (6f8b12d661d0)."""
@@ -41,11 +39,15 @@ class Knob:
     because: str = ""
 
 
-def set_device(server: Host, client: Host, settings: Settings) -> Iterator[Knob]:
-    """Set offloads, queues and interrupt delay of the server's device."""
+def set_device(
+    server: Host, client: Host, settings: Settings, *, machines: bool = False
+) -> Iterator[Knob]:
+    """Set offloads, queues and interrupt delay of the server's device. Namespaces start with one
+    queue, `machines` with as many as they have CPUs."""
     if settings.offloads != DEFAULT:
         yield _offloads(server, client, settings.offloads)
-    yield _queues(server, settings.queues)
+    if machines or settings.queues > 1:
+        yield _queues(server, settings.queues)
     if settings.rx_usecs is not None:
         yield _coalescing(server, settings.rx_usecs)
     if settings.deferred_irqs:
@@ -77,27 +79,25 @@ def _features(device: str, wanted: dict[str, str]) -> Argv:
 
 
 def _queues(server: Host, queues: int) -> Knob:
-    """Set the number of queues, which are combined ones of receiving and sending or separate ones;
-    a device that reports neither has those that its driver created."""
-    text = _channel_text(server)
-    kind = COMBINED if _value(text.partition(CURRENT)[0], COMBINED).isdigit() else RECEIVE
-    refused, found = "", _value(text.partition(CURRENT)[2], kind)
-    if found != str(queues):
-        refused = refusal(server, _channels(server.device, queues, kind))
-        found = _value(_channel_text(server).partition(CURRENT)[2], kind)
-    if not found.isdigit():
-        created = server.run(reading(f"/sys/class/net/{server.device}/queues", "ls")).text.split()
-        found = str(sum(name.startswith("rx-") for name in created))
-    equal = found == str(queues)
-    return Knob("queues", str(queues), found, equal, "" if equal else refused)
+    """Set the number of queues, if the device has another one."""
+    refused, found = "", _queues_of(server)
+    if found != queues:
+        text = server.run(("ethtool", "-l", server.device), check=False).text
+        combined = _value(text, "Combined").isdigit()  # n/a: such as a veth
+        refused = refusal(server, _channels(server.device, queues, combined))
+        found = _queues_of(server)
+    equal = found == queues
+    return Knob("queues", str(queues), str(found), equal, "" if equal else refused)
 
 
-def _channel_text(server: Host) -> str:
-    return server.run(("ethtool", "-l", server.device), check=False).text
+def _queues_of(host: Host) -> int:
+    """The number of receive queues of the host's device."""
+    done = host.run(reading(f"/sys/class/net/{host.device}/queues", "ls"), check=False)
+    return sum(name.startswith("rx-") for name in done.text.split())
 
 
-def _channels(device: str, queues: int, kind: str = RECEIVE) -> Argv:
-    if kind == COMBINED:
+def _channels(device: str, queues: int, combined: bool = False) -> Argv:
+    if combined:
         return ("ethtool", "-L", device, "combined", str(queues))
     return ("ethtool", "-L", device, "rx", str(queues), "tx", str(queues))
 
@@ -115,7 +115,8 @@ def lines(condition: Condition) -> tuple[tuple[str, Argv], ...]:
         of_server, of_client = _wanted(settings.offloads)
         found.append(("server", _features(DEVICE, of_server)))
         found.append(("client", _features(DEVICE, of_client)))
-    found.append(("server", _channels(DEVICE, settings.queues)))
+    if settings.queues > 1:
+        found.append(("server", _channels(DEVICE, settings.queues)))
     if settings.rx_usecs is not None:
         found.append(("server", _delay(DEVICE, settings.rx_usecs)))
     if settings.deferred_irqs:

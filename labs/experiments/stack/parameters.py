@@ -13,7 +13,7 @@ TESTBEDS = ("namespaces", "vagrant", "recorded")
 
 @dataclass(frozen=True, kw_only=True)
 class Stack(LabParameters):
-    """A server and a load on one or two machines; each condition changes one setting of the stack."""
+    """A server and a load, on one machine or on two; each condition changes one setting."""
 
     testbed: str = parameter(
         "namespaces", choices=TESTBEDS, help="where the hosts are; this lab needs a wall clock"
