@@ -8,7 +8,7 @@ PROVIDER := libvirt
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab student test box test-vm test-browser test-bare fuzz-capture fuzz-runs
+.PHONY: help ready lab student test vegeta box test-vm test-browser test-bare fuzz-capture fuzz-runs
 .PHONY: benchmark benchmark-capture model figure host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
@@ -34,6 +34,9 @@ test: ready             ## style, types, import rules, and all tests that can ru
 	$(BIN)/lint-imports
 	@setup/kernels.sh
 	@setup/tests.sh
+
+vegeta: ready           ## vegeta, the open loop of the lab stack: compiled in about a minute
+	@setup/vegeta.sh
 
 box: FOR = vm
 box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVIDER=virtualbox)

@@ -49,8 +49,8 @@ SHARES_PCT = (20, 50, 80, 95, 120)
 """The rates of the open loop, in per cent of what one thread can serve."""
 LOOP_CONNECTIONS = 16
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-INSTALL_VEGETA = "setup/vegeta.sh"
-"""Debian has no package of vegeta."""
+INSTALL_VEGETA = "make vegeta"
+"""Debian has no package of vegeta; setup/vegeta.sh compiles it."""
 FULL_ONLY = (
     *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-many", "gro-many"),
     *("unpinned-c1", "offloads-off-c1", "rps-same-c1", "rx-usecs-100-c1"),
