@@ -11,7 +11,7 @@ import pytest
 from labs.drive.condition import read_settings
 from labs.errors import BadInput, Missing
 from labs.experiments.stack import conditions as module
-from labs.experiments.stack.conditions import GROUPS, conditions, programs, tools
+from labs.experiments.stack.conditions import GROUPS, conditions, machine_tools, programs, tools
 from labs.experiments.stack.effects import COMPARED, INTERACTIONS
 from labs.experiments.stack.knobs import lines, ruleset
 from labs.experiments.stack.narrative import findings
@@ -38,6 +38,12 @@ def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 
 
 FULL = {one.name: one for one in conditions(Stack(size="full", testbed="recorded"))}
+OF_SYSFS = {
+    f"{name}-{connections}"
+    for name in ("irqs-deferred", "rps-same", "queues-2")
+    for connections in ("c1", "many")
+}
+"""Conditions that read a file of /sys in the server's namespace."""
 
 
 def settings(name: str) -> Settings:
@@ -130,10 +136,9 @@ def test_rates_are_shares_of_what_a_thread_can_serve() -> None:
     assert all(settings(name).load == VEGETA for name in rates)
 
 
-@pytest.mark.parametrize("testbed", ["virtual", "vagrant"])
-def test_parameters_refuse_a_testbed(testbed: str) -> None:
+def test_parameters_refuse_virtual_time() -> None:
     with pytest.raises(BadInput, match="allowed: namespaces, vagrant, recorded"):
-        Stack(testbed=testbed)
+        Stack(testbed="virtual")
 
 
 @pytest.mark.parametrize(
