@@ -27,8 +27,8 @@ OWN_SYSFS = (
     'told=$(mount -t sysfs sysfs /sys 2>&1) || case "$told" in *"already mounted"*) ;; '
     '*) echo "$told" >&2; false ;; esac'
 )
-"""A /sys shows the devices of the network namespace in which it was mounted. On a machine the kernel
-refuses a second mount of the same /sys."""
+"""A /sys shows the devices of the network namespace in which it was mounted. On a machine the
+kernel refuses a second mount of the same /sys."""
 
 
 @dataclass(frozen=True)
