@@ -98,31 +98,34 @@ def _said(*argv: str) -> str:
 
 
 def restore(device: str, before: Settings) -> Settings:
-    """Set what differs from `before`; return what still differs, with its present value.
-
-    The number of queues is restored first, because a change of it may move interrupts.
-    """
-    if before.get(QUEUES) != read(device).get(QUEUES):
-        _said("ethtool", "-L", device, *before.get(QUEUES, "").split())
+    """Set what differs from `before`; return what still differs, with its present value."""
     now = read(device)
-    for name, value in before.items():
-        if now.get(name) == value:
-            continue
-        if name == COALESCING:
-            _said("ethtool", "-C", device, "rx-usecs", value)
-        elif name == OFFLOADS:
-            _said("ethtool", "-K", device, *value.split())
-        elif name == TABLES:
-            for table in set(now[TABLES].split(",")) - set(value.split(",")):
-                _said("nft", "delete", "table", *table.split())
-        elif name.startswith("/"):
-            _write(name, value)
-    after = read(device)
+    if _differing(before, now).get(QUEUES):
+        # First, because a change of the number of queues may move interrupts.
+        _said("ethtool", "-L", device, *before[QUEUES].split())
+        now = read(device)
+    different = _differing(before, now)
+    for name in different:
+        _set(device, name, before[name], now)
+    return _differing(before, read(device)) if different else {}
+
+
+def _differing(before: Settings, now: Settings) -> Settings:
     return {
-        name: after.get(name, "unknown")
-        for name, value in before.items()
-        if after.get(name) != value
+        name: now.get(name, "unknown") for name, value in before.items() if now.get(name) != value
     }
+
+
+def _set(device: str, name: str, value: str, now: Settings) -> None:
+    if name == COALESCING:
+        _said("ethtool", "-C", device, "rx-usecs", value)
+    elif name == OFFLOADS:
+        _said("ethtool", "-K", device, *value.split())
+    elif name == TABLES:
+        for table in set(now[TABLES].split(",")) - set(value.split(",")):
+            _said("nft", "delete", "table", *table.split())
+    elif name.startswith("/"):
+        _write(name, value)
 
 
 def _write(path: str, value: str) -> None:
