@@ -42,12 +42,18 @@ BODY_BYTES = 71
 WARM_UP_REQUESTS = 1000
 COUNTERS = {"interrupts": "/proc/interrupts", "softirqs": "/proc/softirqs", "stat": "/proc/stat"}
 BEYOND_S = 30
+IN_USE = (
+    "port {port} of {host} is in use. The server of this lab needs it. End the program that "
+    "`ss -tlnp` shows on {host}, and run again"
+)
 VEGETA_ENCODED = "vegeta.csv"
 
 
 def measure(bench: Bench, condition: Condition) -> None:
     """Set the knobs, start the server, warm up, load it, and keep what both report."""
     settings, port = read_settings(Settings, condition.settings), condition.link.port
+    if bench.listening(bench.server, port):
+        raise RunFailed(IN_USE.format(port=port, host=bench.server.name))
     cpus = allowed_cpus(bench.server)
     machines = bench.testbed.kind in MACHINES
     of_client = allowed_cpus(bench.client) if machines else None

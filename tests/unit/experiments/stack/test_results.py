@@ -12,7 +12,14 @@ from plotly.graph_objects import Figure
 from labs.catalog import find
 from labs.experiments.stack import charts
 from labs.experiments.stack.claims import JUDGES
-from labs.experiments.stack.effects import effects, in_words, settings_read_back
+from labs.experiments.stack.effects import (
+    INTERACTIONS,
+    effects,
+    in_words,
+    interaction_in_words,
+    interactions,
+    settings_read_back,
+)
 from labs.experiments.stack.latencies import histogram, merged, settings_of
 from labs.experiments.stack.narrative import compared
 from labs.experiments.stack.results import article, knobs, results
@@ -278,3 +285,19 @@ def test_load_and_latency_puts_the_closed_loop_below_the_capacity() -> None:
     by_name = {trace.name: trace for trace in figure.data}
     assert max(by_name["open loop, median"].x) == 120
     assert max(by_name["closed loop, median"].x) <= 100
+
+
+def test_interactions_are_ratios_of_effects() -> None:
+    """Four conditions, each with equal repetitions: the intervals have no width."""
+    by_name = {one.condition: one for one in study()}
+    names = ("polling-c1", "blocking-c1", "polling-many", "nginx-c1")
+    four = [
+        replace(by_name[name], condition=condition)
+        for name, condition in zip(names, INTERACTIONS["blocking and connections"], strict=True)
+    ]
+    (found,) = interactions(four)
+    neither, first, second, both = (results(runs()[name]).p50_us or 0 for name in names)
+    assert found.ratio.middle == pytest.approx((both / second) / (first / neither))
+    assert found.ratio.low == found.ratio.middle and found.matters
+    assert interaction_in_words(found).endswith("The two settings interact")
+    assert interactions(four[:3]) == ()
