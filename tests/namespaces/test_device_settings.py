@@ -119,3 +119,14 @@ def test_restore_without_a_change_runs_no_command_that_changes(namespace: str) -
 
 
 CHANGING = ("-C", "-K", "-L", "delete")
+
+
+def test_restore_keeps_features_of_a_group_apart(namespace: str) -> None:
+    """`ethtool -K tso on` would also switch on the feature of the group that was off."""
+    inside(namespace, "ethtool", "-K", DEVICE, "tx-tcp-mangleid-segmentation", "off")
+    before = inside(namespace, "ethtool", "-k", DEVICE)
+    assert "tx-tcp-segmentation: on" in before and "tx-tcp-mangleid-segmentation: off" in before
+    settings = json.dumps(read(namespace))
+    inside(namespace, "ethtool", "-K", DEVICE, "tso", "off", "gso", "off")
+    assert program(namespace, "restore", DEVICE, settings).returncode == 0
+    assert inside(namespace, "ethtool", "-k", DEVICE) == before

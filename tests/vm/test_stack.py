@@ -110,6 +110,10 @@ def interrupts(folder: Path, when: str) -> dict[str, int]:
     return {row[-1]: sum(int(word) for word in row[1:] if word.isdigit()) for row in rows}
 
 
+Left = dict[str, dict[str, str]]
+"""What a run could leave, by machine and command."""
+
+
 def settings(name: str, on: On) -> dict[str, str]:
     """What a run could leave on a machine, as its tools print it."""
     of_files = (
@@ -150,12 +154,21 @@ def test_kill_9_leaves_no_setting(
     for pid in (process.pid, *children(process.pid)):
         os.kill(pid, signal.SIGKILL)
     process.wait()
-    for _ in range(RESTORED_S):
-        if {name: settings(name, on) for name in NAMES} == before:
-            break
-        time.sleep(1)
+    deadline = time.monotonic() + RESTORED_S
+    while (restored := {name: settings(name, on) for name in NAMES}) != before:
+        assert time.monotonic() < deadline, differing(before, restored)
     answer(*ONCE, "--only", "polling-c1", "--into", str(tmp_path))
-    assert {name: settings(name, on) for name in NAMES} == before
+    assert differing(before, {name: settings(name, on) for name in NAMES}) == {}
+
+
+def differing(before: Left, after: Left) -> dict[str, tuple[str, str]]:
+    """What differs, by machine and command: before and after."""
+    return {
+        f"{name} {what}": (said, after[name][what])
+        for name, found in before.items()
+        for what, said in found.items()
+        if after[name][what] != said
+    }
 
 
 def until_loaded(process: subprocess.Popen[str], on: On) -> None:

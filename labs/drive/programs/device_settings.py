@@ -22,13 +22,12 @@ COALESCING = "ethtool -C rx-usecs"
 QUEUES = "ethtool -L"
 OFFLOADS = "ethtool -K"
 TABLES = "nft tables"
-FEATURES = {
-    "rx": "rx-checksumming",
-    "tx": "tx-checksumming",
-    "sg": "scatter-gather",
-    "tso": "tcp-segmentation-offload",
-    "gso": "generic-segmentation-offload",
-    "gro": "generic-receive-offload",
+# Offloads that are one feature, under the name that `ethtool -K` takes. The others are groups,
+# whose features `ethtool -k` indents; `tso on` switches on even those that were off.
+SINGLE = {
+    "rx-checksumming": "rx",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
 }
 CHANNELS = ("rx", "tx", "combined")
 FILES = (
@@ -48,11 +47,10 @@ def read(device: str) -> Settings:
     coalescing = _values(_said("ethtool", "-c", device)).get("rx-usecs", "")
     current = _said("ethtool", "-l", device).partition("Current hardware settings")[2]
     channels = {name.lower(): value for name, value in _values(current).items()}
-    features = _values(_said("ethtool", "-k", device))
     found = {
         QUEUES: _words({name: channels.get(name, "") for name in CHANNELS}),
         COALESCING: coalescing if coalescing.isdigit() else "",
-        OFFLOADS: _words({short: features.get(name, "") for short, name in FEATURES.items()}),
+        OFFLOADS: _words(_features(_said("ethtool", "-k", device))),
     }
     # Without the module there are no tables, and nft would load it.
     has_tables = os.path.isdir(LOADED) or not glob.glob(LOADABLE.format(os.uname().release))
@@ -68,6 +66,17 @@ def _values(text: str) -> dict[str, str]:
     """The lines `name: value` of ethtool, without those that cannot be changed."""
     rows = re.findall(r"^\s*([^:\n]+):[ \t]+(\S+)(.*)$", text, re.MULTILINE)
     return {name: value for name, value, more in rows if "[fixed]" not in more}
+
+
+def _features(text: str) -> dict[str, str]:
+    """The features of a device that can be changed, under the names that `ethtool -K` takes."""
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(": ")
+        if "[fixed]" in value or not (line.startswith("\t") or name in SINGLE):
+            continue
+        found[SINGLE.get(name, name.strip())] = value.split()[0]
+    return found
 
 
 def _words(values: dict[str, str]) -> str:

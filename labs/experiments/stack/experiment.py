@@ -130,7 +130,8 @@ def pinned(where: Places) -> tuple[str, ...]:
 
 def warm_up(bench: Bench, settings: Settings, port: int) -> None:
     """Requests before the measurement: caches, page tables, the CPU's frequency."""
-    requests = WARM_UP_REQUESTS if not settings.work_us else WARM_UP_REQUESTS // 10
+    slow = settings.work_us or bench.testbed.kind in MACHINES  # which may be emulated
+    requests = WARM_UP_REQUESTS // 10 if slow else WARM_UP_REQUESTS
     process = bench.client.program(
         ASK,
         (

@@ -43,8 +43,7 @@ def test_vagrantfile_refuses_a_device(environment: dict[str, str], words: str) -
 
 
 @pytest.mark.parametrize(
-    "environment",
-    [{}, {"LAB_NIC": "e1000e"}, {"LAB_QUEUES": "2", "LAB_CPUS": "2"}],
+    "environment", [{}, {"LAB_NIC": "e1000e"}, {"LAB_QUEUES": "2", "LAB_CPUS": "2"}]
 )
 def test_vagrantfile_accepts_a_device(environment: dict[str, str]) -> None:
     assert ACCEPTED in said(environment)
