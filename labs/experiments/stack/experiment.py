@@ -10,7 +10,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from labs.drive.bench import PROGRAMS, Bench
+from labs.drive.bench import MACHINES, PROGRAMS, Bench
 from labs.drive.compiled import compiled
 from labs.drive.condition import Condition, read_settings
 from labs.drive.download import serve_nginx
@@ -55,9 +55,11 @@ def measure(bench: Bench, condition: Condition) -> None:
     if bench.listening(bench.server, port):
         raise RunFailed(IN_USE.format(port=port, host=bench.server.name))
     cpus = allowed_cpus(bench.server)
-    where = places(settings, cpus)
-    knobs = [pinning(settings, cpus)]
-    knobs += set_device(bench.server, bench.client, settings)
+    machines = bench.testbed.kind in MACHINES
+    of_client = allowed_cpus(bench.client) if machines else None
+    where = places(settings, cpus, of_client)
+    knobs = [pinning(settings, cpus, of_client)]
+    knobs += set_device(bench.server, bench.client, settings, machines=machines)
     knobs += set_places(bench.server, settings, cpus)
     knobs += set_rules(bench.server, settings.rules)
     note_knobs(bench, knobs)
@@ -128,7 +130,8 @@ def pinned(where: Places) -> tuple[str, ...]:
 
 def warm_up(bench: Bench, settings: Settings, port: int) -> None:
     """Requests before the measurement: caches, page tables, the CPU's frequency."""
-    requests = WARM_UP_REQUESTS if not settings.work_us else WARM_UP_REQUESTS // 10
+    slow = settings.work_us or bench.testbed.kind in MACHINES  # which may be emulated
+    requests = WARM_UP_REQUESTS // 10 if slow else WARM_UP_REQUESTS
     process = bench.client.program(
         ASK,
         (
