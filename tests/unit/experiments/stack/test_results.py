@@ -1,4 +1,4 @@
-"""Results, effects, verdicts and figures of the lab `stack`, from real runs of a busy machine."""
+"""Results, effects and verdicts of the lab `stack`, from real runs of a busy machine."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from plotly.graph_objects import Figure
 
 from labs.catalog import find
-from labs.experiments.stack import charts
 from labs.experiments.stack.claims import JUDGES
 from labs.experiments.stack.effects import effects, in_words, settings_read_back
 from labs.experiments.stack.latencies import histogram, merged, settings_of
@@ -218,44 +216,3 @@ def test_judges_by_the_interval_of_a_ratio(claim: str, factor: float, verdict: s
     assert one.judge is not None
     found = JUDGES[one.judge](one, Undisturbed(one.conditions[0], factor))  # type: ignore[arg-type]
     assert found.verdict == verdict
-
-
-FIGURES = {
-    "effects": lambda: charts.effects(study()),
-    "distribution": lambda: charts.distribution(study(), "polling-c1", "blocking-c1"),
-    "loops": lambda: charts.distribution(study(), "closed", "open-50", "open-120"),
-    "load": lambda: charts.load_and_latency(study()),
-}
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_figures_have_a_text_and_a_table(name: str) -> None:
-    figure: Figure = FIGURES[name]()
-    meta = figure.layout.meta
-    assert meta["tell"] and meta["table"]["rows"] and "namespaces" in meta["caption"]
-    assert all(len(trace.x) for trace in figure.data)
-
-
-def test_figures_without_undisturbed_runs_say_so() -> None:
-    disturbed = [Repeated(LAB, name, "p50_us", (run,), (), ()) for name, run in runs().items()]
-    for figure in (
-        charts.effects(disturbed),
-        charts.distribution(disturbed, "polling-c1"),
-        charts.load_and_latency(disturbed),
-    ):
-        assert not figure.data and figure.layout.meta["tell"]
-
-
-def test_effects_draws_settings_without_effect_hollow() -> None:
-    figure = charts.effects(study())
-    names = [label.partition("<br>")[0] for label in figure.layout.yaxis.ticktext]
-    signs = dict(zip(names, figure.data[0].marker.symbol, strict=True))
-    assert signs["rx-usecs-100-c1"] == "circle-open" and signs["blocking-c1"] == "circle"
-
-
-def test_load_and_latency_puts_the_closed_loop_below_the_capacity() -> None:
-    """It cannot send more than the server answers; its open counterpart at 120 % can."""
-    figure = charts.load_and_latency(study())
-    by_name = {trace.name: trace for trace in figure.data}
-    assert max(by_name["open loop, median"].x) == 120
-    assert max(by_name["closed loop, median"].x) <= 100
