@@ -21,10 +21,11 @@ from labs.drive.kernel.boot import PATH
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.namespaces import JOURNALS, NAMESPACES, Namespaces
 from labs.experiments.stack.experiment import WARM_UP_REQUESTS
-from labs.experiments.stack.knobs import allowed_cpus, set_device, set_rules
+from labs.experiments.stack.knobs import set_device, set_rules
 from labs.experiments.stack.latencies import histogram
+from labs.experiments.stack.places import allowed_cpus, set_places
 from labs.experiments.stack.results import knobs, server_of
-from labs.experiments.stack.settings import CONNTRACK, GRO, IDLE, OFF, Settings
+from labs.experiments.stack.settings import APART, CONNTRACK, GRO, IDLE, OFF, SAME, Settings
 from labs.launch.launch import Made, run
 from labs.read.parse.http_loads import Wrk
 from labs.read.runs.raw_files import WRK
@@ -35,7 +36,7 @@ LACKING = [name for name in TOOLS if shutil.which(name, path=PATH) is None]
 pytestmark = pytest.mark.skipif(bool(LACKING), reason=f"not installed: {', '.join(LACKING)}")
 ONLY = (
     *("polling-c1", "blocking-c1", "polling-many", "polling-rules-100-c1", "busy-poll-c1"),
-    *("gro-c1", "offloads-off-c1", "queues-2-many", "rx-usecs-100-c1", "same-cpu-c1"),
+    *("gro-c1", "offloads-off-c1", "queues-2-many", "rx-usecs-0-c1", "same-cpu-c1"),
 )
 
 
@@ -79,7 +80,7 @@ def test_run_polls_or_blocks(made: Made) -> None:
         ("gro-c1", "offloads", "gro on", True),
         ("offloads-off-c1", "offloads", "tso off gso off gro off sg off", True),
         ("queues-2-many", "queues", "2", True),
-        ("rx-usecs-100-c1", "rx_usecs", "unknown", False),  # veth has no interrupts to delay
+        ("rx-usecs-0-c1", "rx_usecs", "unknown", False),  # veth has no interrupts to delay
         ("polling-c1", "waiting", "polling", True),
         ("blocking-c1", "waiting", "blocking", True),
     ],
@@ -124,6 +125,23 @@ def test_set_device_turns_offloads_off_and_on_again(testbed: Namespaces) -> None
     for which in (OFF, GRO):
         (found,) = set_device(testbed.server, testbed.client, Settings(offloads=which))
         assert found.effective
+
+
+def test_set_device_defers_the_interrupts_of_its_namespace_alone(testbed: Namespaces) -> None:
+    """`writing` mounts the /sys of the namespace; the one of this machine stays as it is."""
+    here = sorted(Path("/sys/class/net").glob("*/gro_flush_timeout"))
+    before = [path.read_text() for path in here]
+    (found,) = set_device(testbed.server, testbed.client, Settings(deferred_irqs=True))
+    assert found.effective and found.found == "napi_defer_hard_irqs 10 gro_flush_timeout 20000"
+    assert before == [path.read_text() for path in here]
+
+
+def test_set_places_moves_receive_processing_and_finds_no_interrupts(testbed: Namespaces) -> None:
+    cpus = allowed_cpus(testbed.server)
+    rps, *more = set_places(testbed.server, Settings(rps=SAME), cpus)
+    assert rps.effective and int(rps.found, 16) == 1 << cpus[0] and not more
+    (interrupts,) = set_places(testbed.server, Settings(interrupts=APART), cpus)
+    assert not interrupts.effective and "no interrupts of its own" in interrupts.because
 
 
 def state() -> dict[str, Any]:
@@ -193,11 +211,11 @@ def test_allowed_cpus_are_those_of_this_process(testbed: Namespaces) -> None:
 
 
 def test_stack_json_has_every_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    only = "polling-c1,blocking-c1,rx-usecs-100-c1"
+    only = "polling-c1,blocking-c1,rx-usecs-0-c1,rx-usecs-1-c1"
     words = ["run", "stack", "--only", only, "--into", str(tmp_path), "--json"]
     assert main([*words, "--repetitions-min", "1", "--repetitions-max", "1"]) == 0
     said = json.loads(capsys.readouterr().out)
     effects = {one["condition"]: one for one in said["effects"]}
     assert effects["blocking-c1"]["effective"] is True
-    assert effects["rx-usecs-100-c1"]["effective"] is False
+    assert effects["rx-usecs-1-c1"]["effective"] is False
     assert all(type(one["effective"]) is bool for one in said["settings"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from labs.drive.host_load import HERE
 from labs.experiments.stack.results import knobs
@@ -29,7 +30,7 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
     effect on the machine. Medians of the runs are compared; the article compares means.
     """
     over, under = claim.conditions
-    ignored = _ignored(claim, seen)
+    ignored = _ignored(claim, seen, over)
     if ignored:
         return not_judged(ignored)
     column = str(claim.arguments.get("column", MEDIAN))
@@ -47,10 +48,24 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
     return Finding(verdict=DIFFERS, factor=factor, measured=known.middle, reason=reason)
 
 
-def _ignored(claim: Claim, seen: Evidence) -> str:
+def delay(claim: Claim, seen: Evidence) -> Finding:
+    """The ratio with and without interrupt delay. `longer` names conditions with longer delays,
+    whose ratios are reported but not judged: the article does not have them."""
+    over, under = claim.conditions
+    refused = _ignored(claim, seen, under) or _ignored(claim, seen, over)
+    longer = [
+        f"; {name}: {_words(known)}"
+        for name in seen.matching(*claim.arguments["longer"])
+        if not _ignored(claim, seen, name) and (known := seen.ratio(name, under, MEDIAN))
+    ]
+    found = not_judged(refused) if refused else ratio(claim, seen)
+    return replace(found, reason=found.reason + "".join(longer))
+
+
+def _ignored(claim: Claim, seen: Evidence, condition: str) -> str:
     """Why the setting that the claim is about has no effect on this machine; empty if it has."""
     wanted = claim.arguments.get("setting")
-    for one in knobs(seen.run(claim.conditions[0])):
+    for one in knobs(seen.run(condition)):
         if one.factor == wanted and not one.effective:
             return f"not possible on this machine: {one.factor} {one.requested} ({one.because})"
     return ""
@@ -94,4 +109,9 @@ def known_before(claim: Claim, seen: Evidence) -> Finding:
     )
 
 
-JUDGES: Mapping[str, Judge] = {"ratio": ratio, "hooks": hooks, "known_before": known_before}
+JUDGES: Mapping[str, Judge] = {
+    "ratio": ratio,
+    "delay": delay,
+    "hooks": hooks,
+    "known_before": known_before,
+}

@@ -12,6 +12,7 @@ from labs.drive.testbed.link import Link
 from labs.errors import BadInput, Missing
 from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.settings import (
+    APART,
     BLOCKING_MS,
     CONNTRACK,
     EPOLL,
@@ -30,7 +31,7 @@ FACTORIAL = Group("factorial", "Polling or blocking, connections, and rules: eve
 WAITING = Group("waiting", "Ways of waiting")
 RULES = Group("rules", "netfilter")
 QUEUES = Group("queues", "Threads and queues")
-PLACES = Group("places", "CPUs of server and load")
+PLACES = Group("places", "CPUs of server, load and interrupts")
 DEVICE = Group("device", "The network device")
 SERVERS = Group("servers", "Another server")
 LOOPS = Group("loops", "Closed loop and open loop")
@@ -39,7 +40,8 @@ GROUPS = (FACTORIAL, WAITING, RULES, QUEUES, PLACES, DEVICE, SERVERS, LOOPS)
 PORT = 8080
 SECOND_US = 1_000_000
 MANY_RULES = 100
-RX_USECS = 100
+RX_USECS = (0, 1, 100, 500)
+"""The article compares 0 with 1. Emulated devices may show only long delays."""
 BUSY_POLL_US = 50
 SHARES_PCT = (20, 50, 80, 95, 120)
 """The rates of the open loop, in per cent of what one thread can serve."""
@@ -53,7 +55,9 @@ FULL_ONLY = (
     *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-many", "gro-many"),
     *("unpinned-c1", "offloads-off-c1"),
     *("blocking-unpinned-c1", "nginx-c1", "blocking-unpinned-many", "nginx-many"),
-    *(f"rx-usecs-{RX_USECS}-many", "open-20", "open-95"),
+    *(f"rx-usecs-{RX_USECS[-1]}-{name}" for name in ("c1", "many")),
+    *("rx-usecs-0-many", "rx-usecs-1-many", "rx-usecs-100-many", "irqs-deferred-many"),
+    *("rps-same-many", "open-20", "open-95"),
 )
 
 NO_CAPTURE = (
@@ -110,11 +114,18 @@ def _settings(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
         yield QUEUES, f"queues-2-{name}", replace(one, threads=2, queues=2, offloads=GRO)
     yield PLACES, "same-cpu-c1", replace(base, pinning=SAME)
     yield PLACES, "unpinned-c1", replace(base, pinning=FREE)
+    for where in (APART, SAME):
+        yield PLACES, f"irq-{where}-c1", replace(base, interrupts=where)
+    yield PLACES, "rps-same-c1", replace(base, rps=SAME)
+    yield PLACES, "rps-same-many", replace(many, rps=SAME)
     yield DEVICE, "gro-c1", replace(base, offloads=GRO)
     yield DEVICE, "gro-many", replace(many, offloads=GRO)
     yield DEVICE, "offloads-off-c1", replace(base, offloads=OFF)
-    yield DEVICE, f"rx-usecs-{RX_USECS}-c1", replace(base, rx_usecs=RX_USECS)
-    yield DEVICE, f"rx-usecs-{RX_USECS}-many", replace(many, rx_usecs=RX_USECS)
+    for name, one in (("c1", base), ("many", many)):
+        for rx_usecs in RX_USECS:
+            yield DEVICE, f"rx-usecs-{rx_usecs}-{name}", replace(one, rx_usecs=rx_usecs)
+        deferred = replace(one, offloads=GRO, deferred_irqs=True)
+        yield DEVICE, f"irqs-deferred-{name}", deferred
     for name, one in (("c1", base), ("many", many)):
         free = replace(one, timeout_ms=BLOCKING_MS, pinning=FREE)
         yield SERVERS, f"blocking-unpinned-{name}", free

@@ -18,6 +18,9 @@ KNOBS = {
     "blocking": "waiting",
     "busy polling": "busy_poll_us",
     "coalescing": "rx_usecs",
+    "deferred interrupts": "deferred_irqs",
+    "CPU of the interrupt": "interrupts",
+    "receive processing": "rps",
     "queues and threads": "queues",
 }
 """The setting that a factor changes, where the two names differ."""
@@ -42,7 +45,16 @@ COMPARED = (
     ("pinning", "unpinned-c1", "polling-c1"),
     ("offloads", "gro-c1", "polling-c1"),
     ("offloads", "offloads-off-c1", "polling-c1"),
-    ("coalescing", "rx-usecs-100-c1", "polling-c1"),
+    *(
+        ("coalescing", f"rx-usecs-{rx_usecs}-{name}", f"rx-usecs-0-{name}")
+        for name in ("c1", "many")
+        for rx_usecs in (1, 100, 500)
+    ),
+    ("deferred interrupts", "irqs-deferred-c1", "gro-c1"),
+    ("deferred interrupts", "irqs-deferred-many", "gro-many"),
+    ("CPU of the interrupt", "irq-same-c1", "irq-apart-c1"),
+    ("receive processing", "rps-same-c1", "polling-c1"),
+    ("receive processing", "rps-same-many", "polling-many"),
     ("server", "nginx-c1", "blocking-unpinned-c1"),
     ("server", "nginx-many", "blocking-unpinned-many"),
 )

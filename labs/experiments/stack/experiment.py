@@ -16,15 +16,8 @@ from labs.drive.condition import Condition, read_settings
 from labs.drive.download import serve_nginx
 from labs.drive.testbed.contract import Host, Process
 from labs.errors import Missing, RunFailed
-from labs.experiments.stack.knobs import (
-    Knob,
-    Places,
-    allowed_cpus,
-    pinning,
-    places,
-    set_device,
-    set_rules,
-)
+from labs.experiments.stack.knobs import Knob, set_device, set_rules
+from labs.experiments.stack.places import Places, allowed_cpus, pinning, places, set_places
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 
 SOURCE = "epoll_server.c"
@@ -59,6 +52,7 @@ def measure(bench: Bench, condition: Condition) -> None:
     where = places(settings, cpus)
     knobs = [pinning(settings, cpus)]
     knobs += set_device(bench.server, bench.client, settings)
+    knobs += set_places(bench.server, settings, cpus)
     knobs += set_rules(bench.server, settings.rules)
     note_knobs(bench, knobs)
     server = serve(bench, settings, port, where)

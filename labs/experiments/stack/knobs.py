@@ -1,8 +1,7 @@
-"""The settings of device, netfilter and CPUs of a run: set, then read back.
+"""The settings of the device and of netfilter in a run: set, then read back.
 
-All of them belong to the server's network namespace or to processes of the run, so they end with
-it. A killed run leaves its namespaces to the next one, which removes them
-(`labs/drive/testbed/namespaces.py`).
+On namespaces all of them belong to the server's network namespace, so they end with it. A killed
+run leaves its namespaces to the next one, which removes them (`labs/drive/testbed/namespaces.py`).
 """
 
 from __future__ import annotations
@@ -15,21 +14,17 @@ from labs.drive.condition import Condition, read_settings
 from labs.drive.testbed.contract import Host
 from labs.drive.testbed.link import DEVICE, Argv
 from labs.errors import LabError
-from labs.experiments.stack.settings import (
-    APART,
-    CONNTRACK,
-    DEFAULT,
-    GRO,
-    IDLE,
-    NONE,
-    SAME,
-    Settings,
-)
+from labs.experiments.stack.settings import CONNTRACK, DEFAULT, GRO, IDLE, NONE, Settings
 
 TABLE = "labs"
 HOOKS = ("prerouting", "input", "output", "postrouting")
 FIRST_PORT = 20_000
 ALL_OFFLOADS = ("tso", "gso", "gro", "sg")
+DEFERRED = {"napi_defer_hard_irqs": "10", "gro_flush_timeout": "20000"}
+"""The number of polls without a packet, and the nanoseconds between polls: the values of the
+commit that added the first of them (6f8b12d661d0)."""
+OWN_SYSFS = "mount -t sysfs sysfs /sys"
+"""A /sys shows the devices of the network namespace in which it was mounted."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +47,16 @@ def set_device(server: Host, client: Host, settings: Settings) -> Iterator[Knob]
         yield _queues(server, settings.queues)
     if settings.rx_usecs is not None:
         yield _coalescing(server, settings.rx_usecs)
+    if settings.deferred_irqs:
+        yield _deferral(server)
 
 
 def _offloads(server: Host, client: Host, which: str) -> Knob:
     """Offloads off at both ends; `gro` leaves out segmentation at the client and receives by GRO,
     with which veth uses NAPI (drivers/net/veth.c, veth_skb_is_eligible_for_gro)."""
     wanted, of_client = _wanted(which)
-    refused = _refused(server, _features(server.device, wanted))
-    refused = refused or _refused(client, _features(client.device, of_client))
+    refused = refusal(server, _features(server.device, wanted))
+    refused = refused or refusal(client, _features(client.device, of_client))
     text = server.run(("ethtool", "-k", server.device)).text
     names = {"tso": "tcp-segmentation-offload", "gso": "generic-segmentation-offload"}
     names |= {"gro": "generic-receive-offload", "sg": "scatter-gather"}
@@ -79,7 +76,7 @@ def _features(device: str, wanted: dict[str, str]) -> Argv:
 
 
 def _queues(server: Host, queues: int) -> Knob:
-    refused = _refused(server, _channels(server.device, queues))
+    refused = refusal(server, _channels(server.device, queues))
     text = server.run(("ethtool", "-l", server.device), check=False).text
     found = _value(text.partition("Current hardware settings")[2], "RX")
     return Knob("queues", str(queues), found, found == str(queues), refused)
@@ -94,7 +91,8 @@ def _delay(device: str, rx_usecs: int) -> Argv:
 
 
 def lines(condition: Condition) -> tuple[tuple[str, Argv], ...]:
-    """The commands that a condition adds to those of its link: host and words."""
+    """The commands that a condition adds to those of its link: host and words. Those that name
+    CPUs depend on the machine and are not among them (`places.py`)."""
     settings = read_settings(Settings, condition.settings)
     found: list[tuple[str, Argv]] = []
     if settings.offloads != DEFAULT:
@@ -105,19 +103,49 @@ def lines(condition: Condition) -> tuple[tuple[str, Argv], ...]:
         found.append(("server", _channels(DEVICE, settings.queues)))
     if settings.rx_usecs is not None:
         found.append(("server", _delay(DEVICE, settings.rx_usecs)))
+    if settings.deferred_irqs:
+        found += [("server", writing(path, value)) for path, value in _deferred(DEVICE).items()]
     if settings.rules != NONE:
         found.append(("server", ("nft", ruleset(settings.rules))))
     return tuple(found)
 
 
 def _coalescing(server: Host, rx_usecs: int) -> Knob:
-    refused = _refused(server, _delay(server.device, rx_usecs))
+    refused = refusal(server, _delay(server.device, rx_usecs))
     text = server.run(("ethtool", "-c", server.device), check=False).text
     found = _value(text, "rx-usecs")
-    return Knob("rx_usecs", str(rx_usecs), found, found == str(rx_usecs), refused)
+    equal = found == str(rx_usecs)
+    because = refused or ("" if equal else f"the device has rx-usecs {found} instead")
+    return Knob("rx_usecs", str(rx_usecs), found, equal and not refused, because)
 
 
-def _refused(host: Host, argv: Sequence[str]) -> str:
+def _deferred(device: str) -> dict[str, str]:
+    """The files that defer the interrupts of a device, and what they are to be."""
+    return {f"/sys/class/net/{device}/{name}": value for name, value in DEFERRED.items()}
+
+
+def _deferral(server: Host) -> Knob:
+    """Let a device whose packets were just processed be polled by a timer, without interrupts,
+    until several polls found nothing (net/core/dev.c, napi_complete_done)."""
+    wanted = _deferred(server.device)
+    refused = [refusal(server, writing(path, value)) for path, value in wanted.items()]
+    found = [server.run(reading(path), check=False).text.strip() for path in wanted]
+    said = dict(zip(DEFERRED, (one or "unknown" for one in found), strict=True))
+    because = next((one for one in refused if one), "")
+    return Knob("deferred_irqs", _words(DEFERRED), _words(said), said == DEFERRED, because)
+
+
+def writing(path: str, value: str) -> Argv:
+    """The command that writes a file of /sys in the host's network namespace."""
+    return ("unshare", "--mount", "sh", "-c", f'{OWN_SYSFS} && echo "$2" >"$1"', "sh", path, value)
+
+
+def reading(path: str) -> Argv:
+    """The command that prints a file of /sys in the host's network namespace."""
+    return ("unshare", "--mount", "sh", "-c", f'{OWN_SYSFS} && cat "$1"', "sh", path)
+
+
+def refusal(host: Host, argv: Sequence[str]) -> str:
     """Run a command; what it says if it fails, on one line, or nothing."""
     done = host.run(argv, check=False)
     said = (done.stderr or done.stdout).decode("utf-8", "replace").split("\n")
@@ -167,45 +195,3 @@ def _input_rules(rules: str) -> list[str]:
     if rules == CONNTRACK:
         return ["ct state established,related accept", "ct state new accept"]
     return [f"tcp dport {FIRST_PORT + number} drop" for number in range(int(rules))]
-
-
-@dataclass(frozen=True)
-class Places:
-    """The CPUs of server threads and load; empty: not pinned."""
-
-    server: tuple[int, ...]
-    load: tuple[int, ...]
-
-
-def allowed_cpus(host: Host) -> tuple[int, ...]:
-    """The CPUs that processes of a host may use (Cpus_allowed_list of /proc/self/status)."""
-    status = host.read("/proc/self/status").decode("ascii", "replace")
-    found = re.search(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
-    cpus: list[int] = []
-    for span in found.group(1).split(",") if found else ():
-        first, _, last = span.partition("-")
-        cpus += range(int(first), int(last or first) + 1)
-    return tuple(cpus)
-
-
-def places(settings: Settings, cpus: Sequence[int]) -> Places:
-    """The CPUs of server and load. `apart` gives each thread of the server one CPU from the first
-    on, and the load the last one, which a server with as many threads as CPUs shares."""
-    if settings.pinning == APART and cpus:
-        return Places(tuple(cpus[: settings.threads]), (cpus[-1],))
-    if settings.pinning == SAME and cpus:
-        return Places((cpus[0],), (cpus[0],))
-    return Places((), ())
-
-
-def pinning(settings: Settings, cpus: Sequence[int]) -> Knob:
-    """Whether the CPUs allow the requested places."""
-    found = places(settings, cpus)
-    told = f"server on {_list(found.server)}, load on {_list(found.load)}"
-    enough = settings.pinning != APART or len(cpus) > settings.threads
-    why = "" if enough else f"CPUs: {len(cpus)}, needed: {settings.threads + 1}"
-    return Knob("pinning", settings.pinning, told, enough, why)
-
-
-def _list(cpus: Sequence[int]) -> str:
-    return ",".join(map(str, cpus)) or "any"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,6 +127,14 @@ def knobs(run: Run) -> tuple[Setting, ...]:
     waiting = "polling" if settings.timeout_ms == 0 else "blocking"
     polled = any(one.empty_waits for one in said.threads)
     own = [Setting("waiting", waiting, "polling" if polled else "blocking", True, "")]
+    without_napi = "" if any(one.napi_id for one in said.threads) else NO_CONTEXT
+    if without_napi:
+        found = tuple(
+            replace(one, effective=False, because=one.because or without_napi)
+            if one.factor == "deferred_irqs"
+            else one
+            for one in found
+        )
     if settings.threads > 1:
         told = f"{len(said.threads)}, of which {said.serving} answered requests"
         several = said.serving > 1 and settings.connections > 1
@@ -135,8 +143,8 @@ def knobs(run: Run) -> tuple[Setting, ...]:
     if settings.busy_poll_us:
         one = said.threads[0]
         told = f"{one.busy_poll_us} (epoll: {one.epoll_busy_poll_us})"
-        why = "" if any(each.napi_id for each in said.threads) else NO_CONTEXT
-        own.append(Setting("busy_poll_us", str(settings.busy_poll_us), told, not why, why))
+        requested = str(settings.busy_poll_us)
+        own.append(Setting("busy_poll_us", requested, told, not without_napi, without_napi))
     return (*found, *own)
 
 

@@ -22,8 +22,12 @@ class Settings:
     (`apart`), on one (`same`), or wherever the scheduler puts them (`free`). `rules` are nftables
     rules of the server: `none`, base chains without rules (`idle`), a number of rules that no
     packet matches, or `conntrack`. `offloads`: the device's own, all off, or with GRO. `rx_usecs`
-    None and `queues` 0 leave the device as it is. `rate_per_s` 0 is a closed loop: each connection
-    sends its next request after a response. Otherwise `load` sends at that rate.
+    None and `queues` 0 leave the device as it is. With `deferred_irqs` a timer polls the device
+    after it received packets, and its interrupts stay masked. `interrupts`: those of the device on
+    the CPU of the server (`same`), on another one (`apart`), or as they are (`free`). `rps` `same`
+    moves the processing of received packets to the CPU of the server (RPS), which also works with
+    devices that have no interrupts. `rate_per_s` 0 is a closed loop: each connection sends its next
+    request after a response. Otherwise `load` sends at that rate.
     """
 
     server: str = EPOLL
@@ -36,6 +40,9 @@ class Settings:
     offloads: str = DEFAULT
     rx_usecs: int | None = None
     queues: int = 0
+    deferred_irqs: bool = False
+    interrupts: str = FREE
+    rps: str = FREE
     connections: int = 1
     load: str = WRK
     rate_per_s: int = 0

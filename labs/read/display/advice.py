@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import inf
 from textwrap import fill
 from typing import Any
 
@@ -16,9 +17,9 @@ from labs.read.theory.advice import (
     Reached,
     reached,
 )
-from labs.read.theory.bounds import DEFAULT_WMEM
+from labs.read.theory.bounds import DEFAULT_WMEM, RECEIVE_WINDOW, SEND_BUFFER
 from labs.read.theory.bulk import LINK, Limit
-from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
+from labs.read.theory.bulk_sender import WAKE_UP
 from labs.read.theory.windows import RATIO_SINCE, series
 
 ENOUGH = "the default is enough"
@@ -38,7 +39,7 @@ def as_text(advice: Advice, connections: int = 1) -> str:
             "",
             f"default buffers: {reached_in_words(defaults, advice)}",
             *_limits(defaults),
-            fill(reason(advice, defaults.bound), WIDTH),
+            fill(reason(advice, defaults), WIDTH),
             "",
             fill(memory_in_words(advice, connections), WIDTH),
             "",
@@ -56,7 +57,7 @@ def prediction_text(advice: Advice, found: Reached) -> str:
             path_in_words(advice),
             f"{sizes_in_words(found)}: {reached_in_words(found, advice)}",
             *_limits(found),
-            fill(reason(advice, found.bound), WIDTH),
+            fill(reason(advice, found), WIDTH),
         ]
     )
 
@@ -69,7 +70,7 @@ def advice_in_words(advice: Advice, here: Reached, connections: int = 1) -> str:
             f"**{path_in_words(advice)}.** The BDP is {size_in_words(advice.bdp_bytes)}, and a "
             f"full link carries {in_three_digits(advice.line_bytes_s / MIB)} MiB/s of payload.",
             f"Today ({sizes_in_words(here)}): {reached_in_words(here, advice)} "
-            f"(`{_set_by(first)}`). {reason(advice, here.bound)}",
+            f"(`{_set_by(first)}`). {reason(advice, here)}",
             f"One flow fills the link with {size_in_words(advice.receive_set_bytes)} at the "
             f"receiver and {size_in_words(advice.send_set_bytes)} at the sender.",
             f"M{memory_in_words(advice, connections)[1:]}",
@@ -172,8 +173,11 @@ def _set_by(limit: Limit) -> str:
     return "its rate" if limit.name == LINK else limit.function
 
 
-def reason(advice: Advice, bound: str) -> str:
+def reason(advice: Advice, found: Reached) -> str:
     """Why a limit lies where it does."""
+    bound, first = found.bound, found.limits[0]
+    if bound == SEND_BUFFER and found.goodput_bytes_s > OVERFILLED * (first.bytes_s or inf):
+        return f"{REASONS[SEND_BUFFER]} {APPENDED}"
     if bound == RECEIVE_WINDOW and series(advice.kernel) < RATIO_SINCE:
         return (
             "With tcp_adv_win_scale = 1, half of the receive buffer is reserved for overhead. "
@@ -182,6 +186,13 @@ def reason(advice: Advice, bound: str) -> str:
     return REASONS.get(bound, "")
 
 
+OVERFILLED = 1.1
+"""A goodput above this multiple of what fits into the send buffer needs an explanation."""
+APPENDED = (
+    "Here more than its size is in flight: a partial segment that Nagle's algorithm holds takes "
+    "the next write, up to the end of its packet, without a check of the size (net/ipv4/tcp.c "
+    "tcp_sendmsg_locked()). With TCP_NODELAY the size limits it."
+)
 REASONS = {
     LINK: "Larger buffers do not help.",
     WAKE_UP: "A writer that found the send buffer full is woken when at most two thirds of it are "

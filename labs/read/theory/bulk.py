@@ -16,13 +16,17 @@ from labs.drive.units import bytes_per_second
 from labs.errors import BadInput
 from labs.read.stats.arrivals import Arrivals, of_arrivals
 from labs.read.theory.bdp import HEADER_BYTES, line_goodput_bytes_s
-from labs.read.theory.bounds import DEFAULT_WMEM, default_core_max_bytes, default_rmem
+from labs.read.theory.bounds import (
+    DEFAULT_WMEM,
+    RECEIVE_WINDOW,
+    SEND_BUFFER,
+    default_core_max_bytes,
+    default_rmem,
+)
 from labs.read.theory.bulk_receiver import Receiver
 from labs.read.theory.bulk_sender import (
     CONGESTION_WINDOW,
     NAGLE_HOLDS,
-    RECEIVE_WINDOW,
-    SEND_BUFFER,
     SLOW_START,
     WAKE_UP,
     Sender,

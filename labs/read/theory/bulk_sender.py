@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
+from labs.read.theory.bounds import RECEIVE_WINDOW, SEND_BUFFER
 from labs.read.theory.cubic import Cubic
 from labs.read.theory.windows import segment_overhead_bytes, series
 
@@ -40,9 +41,9 @@ MOST_ACK_DELAY_US = 1000
 
 NAGLE, NAGLE_OFF, PUSH = 0, 1, 4
 
-RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP = "receive window", "send buffer", "sender's wake-up"
-CONGESTION_WINDOW, SLOW_START, NAGLE_HOLDS = "congestion window", "slow start", "Nagle"
-"""Why nothing more was sent."""
+WAKE_UP, CONGESTION_WINDOW = "sender's wake-up", "congestion window"
+SLOW_START, NAGLE_HOLDS = "slow start", "Nagle"
+"""Why nothing more was sent, besides the limits of `bounds`."""
 
 
 @dataclass(slots=True)

@@ -148,8 +148,8 @@ def _limit(figure: Figure, rate: float, words: str, anchor: str) -> None:
 def _caption(one: Server) -> str:
     return (
         f"plain limit: {one.limit_per_s:,.0f} requests per second (WORK_US = {one.work_us}); "
-        f"capacity: {one.capacity_per_s:,.0f}, measured in the closed loop ({one.service_us:.0f} µs "
-        "per request)"
+        f"capacity: {one.capacity_per_s:,.0f}, measured in the closed loop; "
+        f"{one.service_us:.0f} µs per request"
     )
 
 

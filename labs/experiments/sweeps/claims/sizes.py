@@ -102,9 +102,9 @@ def largest_buffers(claim: Claim, seen: Evidence) -> Finding:
         f"a request of up to {beyond:,} bytes gives at most {size_in_words(largest['send'])} for "
         f"sending and {size_in_words(largest['receive'])} for receiving, twice net.core.wmem_max "
         f"and rmem_max; iperf3 refuses {' and '.join(said) or 'none'}. A larger request never "
-        "gives less: since 5.0 the kernel also limits it to half of the largest int (commit "
-        "4057765f2dee). In CentOS 6 twice 1 GiB became a negative int, and the send buffer got its "
-        "minimum of 2,048 bytes, if the core maximum allowed such a request"
+        "gives less: these kernels also limit it to half of the largest int (net/core/sock.c "
+        "__sock_set_rcvbuf()). In CentOS 6 twice 1 GiB became a negative int, and the send buffer "
+        "got its minimum of 2,048 bytes, if the core maximum allowed such a request"
     )
     capped = all(sizes["send"] == largest["send"] for size, sizes in granted.items() if size >= GIB)
     return Finding(

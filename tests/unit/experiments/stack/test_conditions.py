@@ -11,8 +11,9 @@ from labs.errors import BadInput, Missing
 from labs.experiments.stack import conditions as module
 from labs.experiments.stack.conditions import GROUPS, conditions, tools
 from labs.experiments.stack.effects import COMPARED, INTERACTIONS
-from labs.experiments.stack.knobs import lines, pinning, places, ruleset
+from labs.experiments.stack.knobs import lines, ruleset
 from labs.experiments.stack.parameters import Stack
+from labs.experiments.stack.places import pinning, places
 from labs.experiments.stack.settings import APART, CONNTRACK, FREE, IDLE, SAME, VEGETA, Settings
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from labs.catalog import find
 from labs.experiments.stack.claims import JUDGES
 from labs.experiments.stack.effects import effects, in_words, settings_read_back
 from labs.experiments.stack.latencies import histogram, merged, settings_of
@@ -15,28 +14,12 @@ from labs.experiments.stack.narrative import compared
 from labs.experiments.stack.results import article, knobs, results
 from labs.read.claims.judge import verdicts
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG
-from labs.read.runs.archive import run_folders, unpacked
 from labs.read.runs.raw_files import VEGETA, WRK
-from labs.read.runs.run import Run, open_run
+from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Repeated
-from tests.real_runs import STUDIES, codes
-
-LAB = find("stack")
-
-
-@cache
-def runs() -> dict[str, Run]:
-    folder = unpacked(STUDIES / "stack.tar.xz")
-    return {run.condition: run for run in map(open_run, run_folders(folder))}
-
-
-def times(condition: str, count: int = 5) -> Repeated:
-    """A condition as if its run had been repeated, undisturbed, with the same result."""
-    some = (runs()[condition],) * count
-    value = results(some[0]).p50_us
-    assert value is not None
-    return Repeated(LAB, condition, "p50_us", some, some, (value,) * count)
-
+from tests.real_runs import codes
+from tests.stack_studies import LAB, undisturbed
+from tests.stack_studies import stack_runs as runs
 
 WRK_RUNS = ("polling-c1", "blocking-c1", "polling-many", "nginx-c1", "busy-poll-c1")
 
@@ -107,7 +90,9 @@ def test_results_show_what_the_server_did() -> None:
     ("condition", "factor", "effective"),
     [
         ("polling-rules-100-c1", "rules", True),
-        ("rx-usecs-100-c1", "rx_usecs", False),
+        ("rx-usecs-1-c1", "rx_usecs", False),
+        ("irqs-deferred-c1", "deferred_irqs", True),
+        ("irq-same-c1", "interrupts", False),  # a veth has no interrupts
         ("queues-2-c1", "queues", True),
         ("queues-2-c1", "threads", False),
         ("queues-2-c1", "pinning", False),
@@ -123,7 +108,7 @@ def test_knobs_say_what_has_an_effect(condition: str, factor: str, effective: bo
 
 
 def study() -> tuple[Repeated, ...]:
-    return tuple(times(name) for name in runs())
+    return undisturbed().repeated
 
 
 def test_effects_are_ratios_of_medians() -> None:
@@ -134,8 +119,8 @@ def test_effects_are_ratios_of_medians() -> None:
         assert known is not None and over.p50_us is not None and under.p50_us is not None
         # Equal repetitions have an interval without a width.
         assert known.low == known.high == known.middle == over.p50_us / under.p50_us
-    assert not found["rx-usecs-100-c1"].effective and found["polling-rules-100-c1"].effective
-    assert "Operation not supported" in in_words(found["rx-usecs-100-c1"])
+    assert not found["rx-usecs-1-c1"].effective and found["polling-rules-100-c1"].effective
+    assert "Operation not supported" in in_words(found["rx-usecs-1-c1"])
 
 
 def test_effects_of_disturbed_runs_have_no_interval() -> None:
@@ -188,6 +173,9 @@ class Undisturbed:
     def run(self, name: str) -> Run:
         return runs()[name]
 
+    def matching(self, *names: str) -> tuple[str, ...]:
+        return tuple(name for name in names if name in runs())
+
     def ratio(self, over: str, under: str, column: str) -> Any:
         from labs.read.stats.repetitions import of_ratio
 
@@ -216,3 +204,16 @@ def test_judges_by_the_interval_of_a_ratio(claim: str, factor: float, verdict: s
     assert one.judge is not None
     found = JUDGES[one.judge](one, Undisturbed(one.conditions[0], factor))  # type: ignore[arg-type]
     assert found.verdict == verdict
+
+
+def test_judge_of_the_delay_reports_longer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device that takes every delay: runs of a veth with settings read back as requested."""
+    monkeypatch.setattr(
+        "labs.experiments.stack.claims.knobs",
+        lambda run: tuple(replace(one, effective=True) for one in knobs(run)),
+    )
+    (claim,) = (each for each in article().claims if each.id == "A2.2")
+    claim = replace(claim, arguments={**claim.arguments, "longer": ["polling-many"]})
+    assert claim.judge == "delay"
+    found = JUDGES["delay"](claim, Undisturbed("rx-usecs-1-c1", 1.19))  # type: ignore[arg-type]
+    assert found.verdict == HOLDS and "polling-many: the ratio of medians is 1 " in found.reason
