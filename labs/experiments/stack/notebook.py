@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from labs.experiments.stack.effects import Effect, settings_read_back
 from labs.experiments.stack.effects import effects as compared
+from labs.experiments.stack.places_of_studies import places
 from labs.experiments.stack.results import article
 from labs.read.display.rich_output import Table
-from labs.read.stats.machines import machines
 from labs.read.theory.queueing import SECOND_US, capacity_per_s, closed_loop_us, evenly_spaced_us
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def ratio(study: Study, over: str, under: str) -> float | None:
 def effects(*studies: Study) -> Table:
     """One row per effect: the ratio of medians with its 95 % interval, for each study that has it,
     or "no effect here". Studies without runs are left out."""
-    shown = {place_of(study): compared(study.repeated) for study in studies if study.runs}
+    shown = {place: compared(one.repeated) for place, one in places(studies).items()}
     rows: dict[tuple[str, str, str], dict[str, str]] = {}
     for place, found in shown.items():
         for one in found:
@@ -63,14 +63,6 @@ def _words(one: Effect) -> str:
         return NO_EFFECT
     known = one.ratios["p50_us"]
     return f"{known.middle:.3g} ({known.low:.3g} to {known.high:.3g})" if known else TOO_FEW
-
-
-def place_of(study: Study) -> str:
-    """Where a study was measured: its testbed and the driver of the server's device."""
-    run = study.runs[0]
-    known = machines(run).get("server")
-    driver = known.driver if known else None
-    return f"{run.testbed} ({driver})" if driver else run.testbed
 
 
 def settings(study: Study) -> Table:
@@ -119,14 +111,17 @@ def littles_law(study: Study, *conditions: str) -> Table:
 def article_figures(*studies: Study) -> Table:
     """The article's own figures, and those of each study: one row per condition and figure. They
     depend on the machine, so they are not judged. Studies without runs are left out."""
-    places = {place_of(study): _counted(study) for study in studies if study.runs}
+    by_place = {place: _counted(one) for place, one in places(studies).items()}
     return Table(
         [
             {
                 "Condition": condition,
                 "Figure": FIGURES[column],
                 "Article": figure,
-                **{place: _median(by_name, condition, column) for place, by_name in places.items()},
+                **{
+                    place: _median(by_name, condition, column)
+                    for place, by_name in by_place.items()
+                },
             }
             for claim in article().claims
             for condition, figures in claim.rows.items()

@@ -17,7 +17,7 @@ MANY = 100
 """The connections of conditions with many of them."""
 FIGURES = {
     "effects": lambda study: charts.effects(study),
-    "effects_of_many": lambda study: charts.effects(study, MANY),
+    "effects_of_many": lambda study: charts.effects(study, connections=MANY),
     "distribution": lambda study: charts.distribution(study, "polling-c1", "blocking-c1"),
     "loops": lambda study: charts.distribution(study, "closed", "open-50", "open-120"),
     "load": lambda study: charts.load_and_latency(study),
@@ -84,7 +84,7 @@ def test_effects_has_the_ratio_of_medians_and_both_ends_of_the_interval() -> Non
 
 
 def test_effects_are_separate_by_number_of_connections() -> None:
-    one, many = (charts.effects(undisturbed(), count) for count in (1, MANY))
+    one, many = (charts.effects(undisturbed(), connections=count) for count in (1, MANY))
     assert all("-many" not in text.partition("/")[0] for text in texts(one))
     assert any(text.startswith("<b>polling-many</b> / polling-c1") for text in texts(many))
 
