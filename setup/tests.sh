@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All tests that can run here. Those on namespaces mostly wait in real time: with those in a browser
-# they run beside the others, and what they print follows at the end. The code is 0 only if all
-# passed.
+# they run beside the others, and what they print follows at the end. Those without a clock of their
+# own run one per CPU, wherever a CPU is free next. The code is 0 only if all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pytest=.venv/bin/pytest
@@ -20,8 +20,9 @@ leave() {
 }
 trap leave EXIT
 
-$pytest tests/unit --numprocesses auto --dist loadfile
-$pytest tests --ignore tests/unit --ignore tests/namespaces --ignore tests/browser
+$pytest tests/unit --numprocesses auto --dist worksteal
+$pytest tests/virtual --numprocesses auto --dist loadfile    # fixtures of a file take long
+$pytest tests/vm
 echo "the tests on namespaces and in a browser:"
 code=0
 wait "$beside" || code=$?

@@ -39,10 +39,11 @@ def main(args: argparse.Namespace) -> int:
 
 
 def conditions_text(lab: Lab) -> str:
-    """The names that --only accepts, below the titles of their groups."""
-    few = {one.name for one in lab.conditions(lab.Parameters())}
+    """The names that --only accepts, below the titles of their groups, whatever this machine can
+    run."""
+    few = {one.name for one in lab.conditions(lab.Parameters(testbed="recorded"))}
     groups: dict[str, list[str]] = {}
-    for one in lab.conditions(lab.Parameters(size="full")):
+    for one in lab.conditions(lab.Parameters(size="full", testbed="recorded")):
         groups.setdefault(one.group, []).append(one.name)
     said = ["conditions (names for --only):"]
     for group, names in groups.items():

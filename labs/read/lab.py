@@ -95,7 +95,8 @@ class Lab:
         """The name of the group of a run's condition; empty if it has none.
 
         A run does not contain it. It is looked up by the condition's name among those of size full
-        on the same link; a link that the lab does not allow has none.
+        on the same link, whether or not this machine can run them; a link that the lab does not
+        allow has none.
         """
         condition = run.inputs["condition"]
         declared = {one.name for one in dataclasses.fields(self.Parameters)}
@@ -105,7 +106,7 @@ class Lab:
             if name in declared and condition["link"][name] is not None
         }
         try:
-            known = self.conditions(self.Parameters(size="full", **given))
+            known = self.conditions(self.Parameters(size="full", testbed="recorded", **given))
         except BadInput:
             return ""
         return next((one.group for one in known if one.name == run.condition), "")

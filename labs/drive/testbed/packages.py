@@ -26,6 +26,7 @@ PACKAGES = {
     "truncate": "coreutils",
     "touch": "coreutils",
     "ab": "apache2-utils",
+    "nft": "nftables",
     "qemu-img": "qemu-utils",
     "qemu-system-x86_64": "qemu-system-x86",
     "sfdisk": "fdisk",

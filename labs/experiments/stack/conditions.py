@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from labs.drive.condition import Condition, Group, as_settings, read_settings
 from labs.drive.testbed.link import Link
+from labs.drive.testbed.packages import install_line
 from labs.errors import BadInput, Missing
 from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.settings import (
     APART,
     BLOCKING_MS,
     CONNTRACK,
+    DEFAULT,
     EPOLL,
     FREE,
     GRO,
@@ -47,13 +49,11 @@ SHARES_PCT = (20, 50, 80, 95, 120)
 """The rates of the open loop, in per cent of what one thread can serve."""
 LOOP_CONNECTIONS = 16
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-OPEN_LOOP = (
-    "vegeta, the load of the open loop, is not installed, and Debian has no package of it. As "
-    "root, with Go 1.22 or later: GOBIN=/usr/bin go install github.com/tsenart/vegeta/v12@v12.12.0"
-)
+INSTALL_VEGETA = "setup/vegeta.sh"
+"""Debian has no package of vegeta."""
 FULL_ONLY = (
     *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-many", "gro-many"),
-    *("unpinned-c1", "offloads-off-c1"),
+    *("unpinned-c1", "offloads-off-c1", "rps-same-c1", "rx-usecs-100-c1"),
     *("blocking-unpinned-c1", "nginx-c1", "blocking-unpinned-many", "nginx-many"),
     *(f"rx-usecs-{RX_USECS[-1]}-{name}" for name in ("c1", "many")),
     *("rx-usecs-0-many", "rx-usecs-1-many", "rx-usecs-100-many", "irqs-deferred-many"),
@@ -68,32 +68,47 @@ NO_ROOT = (
     "the lab stack needs root: its hosts are network namespaces of this machine. Run: "
     'sudo env "PATH=$PATH" labs run stack, or show recorded runs with --testbed recorded'
 )
-NFTABLES = "nft is not installed. On Debian: apt-get install nftables"
 
 
 def conditions(p: Stack) -> tuple[Condition, ...]:
-    """The conditions that the parameters select: those of `only`, or those of the size.
-
-    Without vegeta, size small has no open loop.
-    """
+    """The conditions that the parameters select: those of `only`, or those of the size, without
+    those that this machine has no program for."""
     if p.capture:
         raise BadInput(NO_CAPTURE)
+    chosen = _selected(p)
+    left_out = {name for names in lacking(p).values() for name in names}
+    if chosen and len(left_out) == len(chosen):
+        raise Missing(". ".join(lacking(p)))
+    return tuple(one for one in chosen if one.name not in left_out)
+
+
+def lacking(p: Stack) -> dict[str, list[str]]:
+    """The conditions that are left out because this machine lacks a program, by what is missing and
+    what to do. A condition that `only` names is never left out: `tools` raises Missing for it."""
+    found: dict[str, list[str]] = {}
+    if p.only or p.testbed != "namespaces" or os.geteuid():
+        return found
+    for one in _selected(p):
+        for told in map(not_installed, programs(one)):
+            if told:
+                found.setdefault(told, []).append(one.name)
+                break
+    return found
+
+
+def _selected(p: Stack) -> list[Condition]:
     every = {one.name: one for one in _every(p)}
     if p.only or p.size == "full":
-        chosen = p.chosen(tuple(every))
-    else:
-        loops = p.testbed == "recorded" or has_vegeta()
-        chosen = tuple(
-            name
-            for name, one in every.items()
-            if name not in FULL_ONLY and (loops or one.group != LOOPS.name)
-        )
-    return tuple(every[name] for name in chosen)
+        return [every[name] for name in p.chosen(tuple(every))]
+    return [one for name, one in every.items() if name not in FULL_ONLY]
 
 
-def has_vegeta() -> bool:
-    """Whether the load of the open loop is installed."""
-    return shutil.which(VEGETA, path=SYSTEM_PATH) is not None
+def not_installed(program: str) -> str:
+    """What to do if the program is not installed here; empty if it is."""
+    if shutil.which(program, path=SYSTEM_PATH) is not None:
+        return ""
+    step = INSTALL_VEGETA if program == VEGETA else install_line((program,))
+    return f"{program} is not installed. Run: {step}"
 
 
 def _every(p: Stack) -> Iterator[Condition]:
@@ -153,15 +168,28 @@ def _loops(base: Settings, work_us: int) -> Iterator[tuple[Group, str, Settings]
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition starts. Missing without root, and for a program whose package
-    has another name."""
+    """The programs that a condition starts. Missing without root, or without one of them."""
     if os.geteuid():
         raise Missing(NO_ROOT)
+    for told in map(not_installed, programs(condition)):
+        if told:
+            raise Missing(told)
+    return programs(condition)
+
+
+def programs(condition: Condition) -> tuple[str, ...]:
+    """The programs that a condition needs."""
     settings = read_settings(Settings, condition.settings)
-    if settings.load == VEGETA and not has_vegeta():
-        raise Missing(OPEN_LOOP)
-    if settings.rules != NONE and shutil.which("nft", path=SYSTEM_PATH) is None:
-        raise Missing(NFTABLES)
-    server = "gcc" if settings.server == EPOLL else "nginx"
-    rules = ("nft",) if settings.rules != NONE else ()
-    return (server, settings.load, "taskset", "ethtool", *rules)
+    return (
+        "gcc" if settings.server == EPOLL else "nginx",
+        settings.load,
+        *(("taskset",) if settings.pinning != FREE else ()),
+        *(("nft",) if settings.rules != NONE else ()),
+        *(("ethtool",) if _uses_ethtool(settings) else ()),
+        *(("unshare",) if settings.deferred_irqs or settings.rps != FREE else ()),
+    )
+
+
+def _uses_ethtool(settings: Settings) -> bool:
+    changed = (settings.offloads != DEFAULT, settings.queues, settings.rx_usecs is not None)
+    return any(changed)

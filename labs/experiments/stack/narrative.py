@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.stack.conditions import OPEN_LOOP
+from labs.experiments.stack.conditions import lacking
 from labs.experiments.stack.effects import effects, in_words, interactions, settings_read_back
 from labs.experiments.stack.results import results
 from labs.read.display.format import in_digits, in_three_digits, is_known
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from labs.experiments.stack.parameters import Stack
     from labs.read.runs.run import Run
     from labs.read.stats.repetitions import Repeated
-
-NO_LOOPS = f"The open loop was left out. {OPEN_LOOP}."
 
 
 def describe(table: DataFrame) -> str:
@@ -68,7 +66,9 @@ def compared(repeated: Sequence[Repeated]) -> dict[str, Any]:
 
 
 def findings(runs: Mapping[str, Run], parameters: Stack) -> dict[str, Any]:
-    """A remark if a study lacks the open loop."""
-    looped = any(name.startswith(("open-", "closed")) for name in runs)
-    wanted = not parameters.only and parameters.testbed != "recorded"
-    return {"remarks": [] if looped or not wanted else [NO_LOOPS]}
+    """A remark per program that is not installed here: the conditions that need it."""
+    return {
+        "remarks": [
+            f"left out: {', '.join(names)}. {told}" for told, names in lacking(parameters).items()
+        ]
+    }

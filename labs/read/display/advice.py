@@ -65,12 +65,13 @@ def prediction_text(advice: Advice, found: Reached) -> str:
 def advice_in_words(advice: Advice, here: Reached, connections: int = 1) -> str:
     """The advice for a notebook, as Markdown; `here` is what the buffers of today reach."""
     first = here.limits[0]
+    function = "" if first.name == LINK else f" (`{first.function}`)"
     return "\n\n".join(
         [
             f"**{path_in_words(advice)}.** The BDP is {size_in_words(advice.bdp_bytes)}, and a "
             f"full link carries {in_three_digits(advice.line_bytes_s / MIB)} MiB/s of payload.",
-            f"Today ({sizes_in_words(here)}): {reached_in_words(here, advice)} "
-            f"(`{_set_by(first)}`). {reason(advice, here)}",
+            f"Today ({sizes_in_words(here)}): {reached_in_words(here, advice)}"
+            f"{function}. {reason(advice, here)}",
             f"One flow fills the link with {size_in_words(advice.receive_set_bytes)} at the "
             f"receiver and {size_in_words(advice.send_set_bytes)} at the sender.",
             f"M{memory_in_words(advice, connections)[1:]}",

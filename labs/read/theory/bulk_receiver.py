@@ -109,9 +109,8 @@ class Receiver:
 
     def edge(self) -> int:
         """The highest sequence number that the sender may use."""
-        return self.wup + (
-            min(self.wnd, LARGEST_UNSCALED << self.shift) >> self.shift << self.shift
-        )
+        units = self.wnd >> self.shift
+        return self.wup + ((units if units < LARGEST_UNSCALED else LARGEST_UNSCALED) << self.shift)
 
     # An arrival, first in the kernel and then in the program that reads.
 
@@ -157,20 +156,22 @@ class Receiver:
 
     def acknowledge(self) -> tuple[int, int]:
         """Send an ACK: what it acknowledges, and the edge that it permits."""
-        current = max(0, self.wup + self.wnd - self.nxt)
+        current = self.wup + self.wnd - self.nxt
         new = self._select_window()
         if new < current:
             new = -(-current >> self.shift << self.shift)
         self.wnd, self.wup = new, self.nxt
         self.delayed_until_ns, self.pushed = None, False
-        self.quick = max(0, self.quick - 1)
+        if self.quick:
+            self.quick -= 1
         return self.nxt, self.edge()
 
     def _select_window(self) -> int:
-        free = self.window_of(self.rcvbuf - self.queued_truesize)
         allowed = self.window_of(self.rcvbuf)
-        full = min(self.clamp, allowed)
-        mss = min(self.rcv_mss, full)
+        queued = self.queued_truesize
+        free = self.window_of(self.rcvbuf - queued) if queued else allowed
+        full = self.clamp if self.clamp < allowed else allowed
+        mss = self.rcv_mss if self.rcv_mss < full else full
         if mss <= 0:
             return 0
         if free < full >> 1:
@@ -178,7 +179,8 @@ class Receiver:
             free = free >> self.shift << self.shift
             if free < allowed >> 4 or free < mss:
                 return 0
-        free = min(free, self.ssthresh)
+        if free > self.ssthresh:
+            free = self.ssthresh
         if self.shift:
             return -(-free >> self.shift << self.shift)
         window = self.wnd
@@ -213,6 +215,8 @@ class Receiver:
             self.pushed = True
 
     def _grow_window(self, length: int) -> None:
+        if self.clamp <= self.ssthresh:
+            return
         room = min(self.clamp, self.window_of(self.rcvbuf - self.queued_truesize)) - self.ssthresh
         if room <= 0:
             return

@@ -84,6 +84,7 @@ class Sender:
         self.una = self.nxt = self.write_seq = self.pushed_seq = self.small_end = 0
         self.marks: deque[int] = deque()
         self.edge = self.most_window = edge
+        self.goal = self._size_goal()
         self.unsent: deque[int] = deque()
         self.flight: deque[Sent] = deque()
         self.packets = self.queued = 0
@@ -127,34 +128,35 @@ class Sender:
 
     def _sendmsg(self, now_ns: int, size: int) -> int:
         copied = 0
-        goal = self._size_goal()
+        goal, unsent = self.goal, self.unsent
         while True:
-            if self.unsent and self.unsent[-1] < goal:
-                copy = goal - self.unsent[-1]
+            if unsent and unsent[-1] < goal:
+                copy = goal - unsent[-1]
             else:
                 if self.queued >= self.sndbuf:
                     self.no_space = True
                     if copied:
                         self._push(now_ns, PUSH)
                     return copied
-                self.unsent.append(0)
+                unsent.append(0)
                 self.queued += self.overhead
                 copy = goal
-            copy = min(copy, size - copied)
-            if not copied and self.unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
+            if copy > size - copied:
+                copy = size - copied
+            if not copied and unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
                 self.marks.pop()
-            self.unsent[-1] += copy
+            unsent[-1] += copy
             self.queued += copy
             self.write_seq += copy
             copied += copy
             if copied == size:
                 self._push(now_ns, self.nagle)
                 return copied
-            if self.unsent[-1] < goal:
+            if unsent[-1] < goal:
                 continue
             if self.write_seq > self.pushed_seq + (self.most_window >> 1):
                 self._push(now_ns, PUSH)
-            elif len(self.unsent) == 1:
+            elif len(unsent) == 1:
                 self._transmit_some(now_ns, PUSH, one=True)
 
     def _size_goal(self) -> int:
@@ -173,19 +175,20 @@ class Sender:
     # What may leave.
 
     def _transmit_some(self, now_ns: int, nagle: int, one: bool = False) -> None:
-        most_segments = self._tso_segments()
+        most_segments = self.most_segments
         mss, cubic, unsent = self.mss, self.cubic, self.unsent
+        cwnd = cubic.cwnd
         sent, limited = 0, False
         stopped = ""
         while unsent:
-            if self.packets >= cubic.cwnd:
+            if self.packets >= cwnd:
                 stopped = SLOW_START if cubic.in_slow_start else CONGESTION_WINDOW
                 break
-            quota = min(max(cubic.cwnd >> 1, 1), cubic.cwnd - self.packets, most_segments)
+            quota = min(cwnd >> 1 or 1, cwnd - self.packets, most_segments)
             if self.grows_packets and len(unsent) > 1:
                 self._grow_head(quota * mss)
             length = unsent[0]
-            if self.nxt + min(length, mss) > self.edge:
+            if self.nxt + (length if length < mss else mss) > self.edge:
                 stopped = RECEIVE_WINDOW
                 break
             if length <= mss:
@@ -218,13 +221,14 @@ class Sender:
                 self.small_end = self.nxt
             sent += segments
             self.transmit(now_ns, packet, self._marked())
-            self._check_space()
+            if self.no_space:
+                self._check_space()
             if one:
                 break
         if not stopped or (stopped == NAGLE_HOLDS and self.no_space):
             stopped = SEND_BUFFER if self.queued >= self.sndbuf else WAKE_UP
         self.stopped_by = stopped
-        limited |= self.packets >= cubic.cwnd
+        limited |= self.packets >= cwnd
         if sent or limited:
             self._validate(now_ns, limited)
 
@@ -284,6 +288,7 @@ class Sender:
         return True, False
 
     def _tso_segments(self) -> int:
+        """The longest packet, in segments."""
         size = self.pacing_bytes_s >> PACING_SHIFT
         shift = self.min_rtt_us >> RTT_SHIFT
         if shift < LARGEST_RTT_SHIFT:
@@ -302,7 +307,8 @@ class Sender:
         if self._is_limited():
             self.cwnd_used, self.cwnd_stamp_us = 0, now_us
             return
-        self.cwnd_used = max(self.cwnd_used, self.packets)
+        if self.packets > self.cwnd_used:
+            self.cwnd_used = self.packets
         rto_us = (self.srtt_us8 >> 3) + max(self.rttvar_us, LEAST_RTO_US)
         if now_us - self.cwnd_stamp_us >= rto_us:
             if not self.no_space:
@@ -321,15 +327,18 @@ class Sender:
     # What acknowledgements change.
 
     def acknowledged(self, now_ns: int, ack: int, edge: int) -> None:
-        self.most_window = max(self.most_window, edge - ack)
+        if edge - ack > self.most_window:
+            self.most_window = edge - ack
+            self.goal = self._size_goal()
         self.edge = edge
         acked, first, last = 0, None, None
-        while self.flight and self.flight[0].end <= ack:
-            last = self.flight.popleft()
+        flight = self.flight
+        while flight and flight[0].end <= ack:
+            last = flight.popleft()
             first = first or last
             acked += last.segments
-            self.packets -= last.segments
             self.queued -= last.length + self.overhead
+        self.packets -= acked
         self.una = ack
         if first is not None and last is not None:
             self._rtt(now_ns, first.sent_ns)
@@ -345,25 +354,26 @@ class Sender:
             self._pace()
         if self.unsent:
             self._transmit_some(now_ns, self.nagle)
-        self._check_space(now_ns)
+        if self.no_space:
+            self._check_space(now_ns)
 
     def _rtt(self, now_ns: int, sent_ns: int) -> None:
         sample = max(1, now_ns // 1000 - sent_ns // 1000)
-        self.min_rtt_us = min(self.min_rtt_us, sample)
+        if sample < self.min_rtt_us:
+            self.min_rtt_us = sample
         error = sample - (self.srtt_us8 >> 3)
         self.srtt_us8 += error
         self.rttvar_us += (abs(error) - self.rttvar_us) >> 2
 
     def _pace(self) -> None:
-        ratio = (
-            SLOW_START_PACE_PCT if self.cubic.cwnd < self.cubic.ssthresh // 2 else LATER_PACE_PCT
-        )
-        rate = self.mss * (1_000_000 // 100 << 3) * ratio * max(self.cubic.cwnd, self.packets)
-        self.pacing_bytes_s = rate // max(1, self.srtt_us8)
+        cwnd, packets = self.cubic.cwnd, self.packets
+        ratio = SLOW_START_PACE_PCT if cwnd < self.cubic.ssthresh // 2 else LATER_PACE_PCT
+        most = cwnd if cwnd > packets else packets
+        rate = self.mss * (1_000_000 // 100 << 3) * ratio * most
+        self.pacing_bytes_s = rate // (self.srtt_us8 or 1)
+        self.most_segments = self._tso_segments()
 
     def _check_space(self, now_ns: int | None = None) -> None:
-        if not self.no_space:
-            return
         if not self.locked and self.packets < self.cubic.cwnd:
             self._expand()
             if now_ns is not None:
@@ -372,6 +382,7 @@ class Sender:
             self.no_space, self.woken = False, True
 
     def _expand(self) -> None:
-        wanted = 2 * max(INITIAL_WINDOW_SEGMENTS, self.cubic.cwnd) * self.per_segment
-        if self.sndbuf < wanted:
-            self.sndbuf = min(wanted, self.largest)
+        if self.sndbuf != self.largest:
+            wanted = 2 * max(INITIAL_WINDOW_SEGMENTS, self.cubic.cwnd) * self.per_segment
+            if self.sndbuf < wanted:
+                self.sndbuf = min(wanted, self.largest)

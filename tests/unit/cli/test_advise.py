@@ -71,6 +71,18 @@ def test_advise_predicts_given_buffers(capsys: pytest.CaptureFixture[str]) -> No
     assert "limited by the send buffer" in told(capsys, *words, "1024K", "--rcvbuf", "6M")
 
 
+def test_advise_explains_more_in_flight_than_the_send_buffer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Writes of 128 KiB leave a partial segment, which Nagle's algorithm holds while data is in
+    flight: the next write is appended without a check (net/ipv4/tcp.c tcp_sendmsg_locked())."""
+    words = ("--rate-mbit", "100", "--rtt-ms", "20", "--predict", "--sndbuf")
+    small = as_json(capsys, *words, "32K")["predicted"]
+    assert small["goodput_bytes_s"] > 1.1 * small["limits"][0]["bytes_s"]
+    assert "Nagle's algorithm" in told(capsys, *words, "32K")
+    assert "Nagle's algorithm" not in told(capsys, *words, "4M")
+
+
 def test_advise_names_the_rules_that_it_takes_for_a_later_kernel(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from labs.drive.condition import read_settings
 from labs.errors import BadInput, Missing
 from labs.experiments.stack import conditions as module
-from labs.experiments.stack.conditions import GROUPS, conditions, tools
+from labs.experiments.stack.conditions import GROUPS, conditions, programs, tools
 from labs.experiments.stack.effects import COMPARED, INTERACTIONS
 from labs.experiments.stack.knobs import lines, ruleset
+from labs.experiments.stack.narrative import findings
 from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.places import pinning, places
 from labs.experiments.stack.settings import APART, CONNTRACK, FREE, IDLE, SAME, VEGETA, Settings
@@ -22,7 +25,19 @@ def root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
 
-FULL = {one.name: one for one in conditions(Stack(size="full"))}
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """A machine with every program of the lab but one."""
+
+    def lacks(program: str) -> None:
+        for name in {one for condition in FULL.values() for one in programs(condition)} - {program}:
+            (tmp_path / name).symlink_to("/bin/true")
+        monkeypatch.setattr(module, "SYSTEM_PATH", str(tmp_path))
+
+    return lacks
+
+
+FULL = {one.name: one for one in conditions(Stack(size="full", testbed="recorded"))}
 
 
 def settings(name: str) -> Settings:
@@ -56,15 +71,41 @@ def test_factorial_has_every_combination() -> None:
     assert levels == {(t, c, r) for t in (0, 1000) for c in (1, 100) for r in ("none", "100")}
 
 
-def test_conditions_of_size_small_without_vegeta_have_no_loops(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("program", "left_out", "step"),
+    [
+        ("vegeta", {name for name in FULL if name.startswith(("open-", "closed"))}, "vegeta.sh"),
+        ("nft", {name for name in FULL if "rules" in name}, "nftables"),
+        ("nginx", {"nginx-c1", "nginx-many"}, "nginx"),
+        ("unshare", {"irqs-deferred-c1", "irqs-deferred-many", "rps-same-c1", "rps-same-many"}, ""),
+    ],
+)
+def test_conditions_leave_out_those_without_a_program(
+    without: Callable[[str], None], program: str, left_out: set[str], step: str
 ) -> None:
-    with_loops = {one.name for one in conditions(Stack()) if one.group != "loops"}
-    monkeypatch.setattr(module, "SYSTEM_PATH", "")
-    assert {one.name for one in conditions(Stack())} == with_loops
-    with pytest.raises(Missing, match="go install github") as error:
-        tools(FULL["closed"])
-    assert "\n" not in str(error.value)
+    without(program)
+    full = Stack(size="full")
+    assert {one.name for one in conditions(full)} == FULL.keys() - left_out
+    (remark,) = findings({}, full)["remarks"]
+    assert remark.startswith("left out: ") and "\n" not in remark
+    assert f"{program} is not installed. Run: " in remark and step in remark
+    for name in left_out:
+        (one,) = conditions(Stack(only=name))  # asked for by name
+        with pytest.raises(Missing, match=f"{program} is not installed"):
+            tools(one)
+
+
+def test_conditions_without_a_compiler_are_those_of_nginx(without: Callable[[str], None]) -> None:
+    without("gcc")
+    assert {one.name for one in conditions(Stack(size="full"))} == {"nginx-c1", "nginx-many"}
+    with pytest.raises(Missing, match="gcc is not installed"):
+        conditions(Stack())
+
+
+def test_recorded_conditions_need_no_program(without: Callable[[str], None]) -> None:
+    without("wrk")
+    recorded = conditions(Stack(size="full", testbed="recorded"))
+    assert {one.name for one in recorded} == FULL.keys()
 
 
 def test_conditions_of_size_small_have_every_group_but_servers() -> None:
