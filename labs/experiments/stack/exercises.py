@@ -7,7 +7,7 @@ from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, 
 from labs.read.theory.queueing import capacity_per_s, closed_loop_us, evenly_spaced_us
 
 NOTEBOOK = "05-stack-latency"
-WORK_US, CONNECTIONS = 400, 16
+WORK_US, CONNECTIONS = 2000, 16
 """CPU time per request, and connections of the closed loop."""
 LOAD_PCT, DURATION_S = 120, 3
 STOP_MS, RATE_PER_S = 100, 2000
@@ -31,11 +31,11 @@ def highest_rate(runs: Evidence) -> Expected:
 def closed_loop(runs: Evidence) -> Expected:
     """The latency of a closed loop at capacity: all but one of its requests wait."""
     return around(
-        (closed_loop_us(CONNECTIONS, WORK_US),),
+        (closed_loop_us(CONNECTIONS, WORK_US) / 1000,),
         10.0,
         "Little's law; up to 10 % for the server's own work besides WORK_US",
-        Mistake(WORK_US, "The other connections have requests, too."),
-        Mistake((CONNECTIONS + 1) * WORK_US / 2, "They send their next request at once."),
+        Mistake(WORK_US / 1000, "The other connections have requests, too."),
+        Mistake((CONNECTIONS + 1) * WORK_US / 2000, "They send their next request at once."),
     )
 
 
@@ -84,8 +84,8 @@ def wake_up_ratio(runs: Evidence) -> Expected:
 
 
 EXERCISES = (
-    Exercise("highest_rate_s", NOTEBOOK, "requests per s at 400 µs each", highest_rate, "per s"),
-    Exercise("closed_loop_us", NOTEBOOK, "latency of 16 connections", closed_loop, "µs"),
+    Exercise("highest_rate_s", NOTEBOOK, "requests per s at 2 ms each", highest_rate, "per s"),
+    Exercise("closed_loop_ms", NOTEBOOK, "latency of 16 connections", closed_loop, "ms"),
     Exercise("last_wait_ms", NOTEBOOK, "wait of the last request at 120 %", last_wait, "ms"),
     Exercise("stopped_requests", NOTEBOOK, "requests delayed by a stop", stopped, "requests"),
     Exercise("wake_up_ratio", NOTEBOOK, "blocking over polling at 180 µs", wake_up_ratio, "ratio"),
