@@ -8,7 +8,7 @@ PROVIDER := libvirt
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab student test box test-vm test-browser test-bare fuzz-capture fuzz-runs
+.PHONY: help ready lab student test vegeta box test-vm test-browser test-bare fuzz-capture fuzz-runs
 .PHONY: benchmark benchmark-capture model figure host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
@@ -35,6 +35,9 @@ test: ready             ## style, types, import rules, and all tests that can ru
 	@setup/kernels.sh
 	@setup/tests.sh
 
+vegeta: ready           ## vegeta, the open loop of the lab stack: compiled in about a minute
+	@setup/vegeta.sh
+
 box: FOR = vm
 box: ready              ## the box of the lab's machines (RELEASE=trixie, PROVIDER=virtualbox)
 	@$(BIN)/python vagrant/box.py --release $(RELEASE) --provider $(PROVIDER)
@@ -52,7 +55,7 @@ test-bare:              ## lab and test on a bare Debian (RELEASE=trixie, AS=use
 	@setup/test-bare.sh $(RELEASE) $(AS)
 
 host-variants: FOR = test
-host-variants: ready    ## the same runs on 150 variants of this host, byte by byte; needs root
+host-variants: ready    ## the same runs on 156 variants of this host, byte by byte; needs root
 	@$(BIN)/python -m tests.host_variants
 
 benchmark: ready        ## the speed of runs, as ratios where possible

@@ -5,7 +5,7 @@ A lab of the package is a folder with these modules, of which the first five are
 `labs/experiments/buffers`::
 
     lab.py          its title (the docstring), and the names Parameters, conditions; optional:
-                    GROUPS, MARGIN, tools, lines
+                    GROUPS, MARGIN, tools, machine_tools, lines
     parameters.py   a frozen dataclass derived from LabParameters
     conditions.py   the conditions that parameters request: link, sysctls, settings, group
     experiment.py   measure(bench, condition): one run, on the hosts
@@ -173,7 +173,8 @@ def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path 
         ledger=ledger,
         _margin=parts.get("MARGIN"),
     )
-    own = {key: parts[key] for key in ("tools", "lines") if callable(parts.get(key))}
+    functions = ("tools", "machine_tools", "lines")
+    own = {key: parts[key] for key in functions if callable(parts.get(key))}
     return replace(lab, **own)
 
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # All tests that can run here. Those on namespaces mostly wait in real time: with those in a browser
-# they run beside the others, and what they print follows at the end. Those without a clock of their
-# own run one per CPU, wherever a CPU is free next. The code is 0 only if all passed.
+# they run beside the others, and what they print follows at the end. The unit tests are shared out
+# one by one among the CPUs, the virtual tests by file, because their fixtures boot kernels. The code
+# is 0 only if all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pytest=.venv/bin/pytest
 
+# A missing kernel or program ends a worker with a traceback, and this process with one line.
+$pytest tests/virtual --collect-only --quiet --quiet >/dev/null
 printed=$(mktemp)
 set -m      # a process group of their own, so that they can be ended together
 $pytest tests/namespaces tests/browser >"$printed" 2>&1 &
@@ -21,7 +24,7 @@ leave() {
 trap leave EXIT
 
 $pytest tests/unit --numprocesses auto --dist worksteal
-$pytest tests/virtual --numprocesses auto --dist loadfile    # fixtures of a file take long
+$pytest tests/virtual --numprocesses auto --dist loadfile
 $pytest tests/vm
 echo "the tests on namespaces and in a browser:"
 code=0

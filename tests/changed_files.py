@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.variants import (
     OTHER_KEY,
     REFUSED,
+    WITH_NGINX,
     File,
     Variant,
     absent,
@@ -349,20 +350,25 @@ LIBRARY = (
 
 
 INPUTS = (
-    other_input("another nginx", "{nginx}", "tools.nginx"),
+    other_input("another nginx", "{nginx}", "tools.nginx", labs=WITH_NGINX),
     Variant(
         "another version of nginx",
         layers_of("{nginx}"),
         (File("{nginx}", "nginx/{other_version}", replaced="nginx/{nginx_version}"),),
         expected=OTHER_KEY,
         inputs=("tools.nginx",),
+        labs=WITH_NGINX,
     ),
     other_input("another ip", "{ip}", "tools.ip"),
     other_input("another tc", "{tc}", "tools.tc"),
     other_input("another ss", "{ss}", "tools.ss"),
     other_input("another truncate", "{truncate}", "tools.truncate"),
     other_input("another ab", "{ab}", "tools.ab", labs=("nagle",)),
-    other_input("another tcpdump", "{tcpdump}", "tools.tcpdump", labs=("nagle",)),
+    other_input(
+        "another tcpdump", "{tcpdump}", "tools.tcpdump", labs=("nagle", "sweeps", "windows")
+    ),
+    other_input("another iperf3", "{iperf3}", "tools.iperf3", labs=("sweeps",)),
+    other_input("another ethtool", "{ethtool}", "tools.ethtool", labs=("windows",)),
     other_input("another interpreter", "{python}", "tools.python3"),
     other_input("another libc", "{libc}", "libraries.libc.so.6"),
     other_input("another loader", "{loader}", "libraries.{loader_name}"),

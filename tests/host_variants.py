@@ -52,6 +52,8 @@ UNTOUCHED = Variant("the untouched host")
 WORDS: Mapping[str, tuple[str, ...]] = {
     "buffers": ("only=both", "transfer_mib=1"),
     "nagle": ("only=on", "requests=200", "capture=True"),
+    "sweeps": ("only=both-256k", "transfer_mib=1"),
+    "windows": ("only=article-scale0",),
 }
 KERNEL = "6.1"
 LIMIT_S, TIMED_OUT = 900, 124
@@ -99,7 +101,7 @@ def places(base: Path) -> dict[str, str]:
     every = (*inventory.EVERY_RUN, *OF_LABS)
     programs = {name: inventory.find(name).resolve() for name in every}
     loaded = {name: path.resolve() for name, path in libraries(programs.values()).items()}
-    asked = "import os, _json; print(os.path.dirname(os.__file__), _json.__file__)"
+    asked = "import os, mmap; print(os.path.dirname(os.__file__), mmap.__file__)"
     done = subprocess.run((interpreter, "-I", "-S", "-c", asked), capture_output=True, text=True)
     stdlib, extension = done.stdout.split()
     named = {short: name for name in loaded for short in SHORT if name.startswith(SHORT[short])}
@@ -124,7 +126,7 @@ def places(base: Path) -> dict[str, str]:
     }
 
 
-OF_LABS = ("nginx", "ab", "tcpdump")
+OF_LABS = ("nginx", "ab", "tcpdump", "iperf3", "ethtool")
 SHORT = {
     "libc": "libc.so.",
     "loader": "ld-linux",

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 SAME, OTHER_KEY, REFUSED = "same", "other key", "refused"
-LABS = ("buffers", "nagle")
+LABS = ("buffers", "nagle", "sweeps", "windows")
+WITH_NGINX = ("buffers", "nagle")
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ BUILD_TOOLS = ("mmdebstrap", "qemu-img", "sfdisk", "mke2fs", "mkfs.fat", "mcopy"
 MBR = Path("/usr/lib/syslinux/mbr/mbr.bin")
 # What makes a root file system a machine that starts, is reached and is asked for its addresses.
 SYSTEM = (
-    "linux-image-cloud-amd64",
+    "linux-image-amd64",
     "initramfs-tools",
     "systemd-sysv",
     "udev",

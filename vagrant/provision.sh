@@ -16,9 +16,9 @@ echo labs >/etc/hostname
 printf '127.0.0.1 localhost\n192.168.56.10 server\n192.168.56.11 client\n' >/etc/hosts
 echo 'LABEL=labs-root / ext4 errors=remount-ro 0 1' >/etc/fstab
 
-# A small initrd: the disks of QEMU (virtio) and of VirtualBox (IDE); ext4 is built in.
+# A small initrd: the disks of QEMU (virtio) and of VirtualBox (IDE), and ext4 with its checksum.
 echo MODULES=list >/etc/initramfs-tools/conf.d/labs
-printf 'virtio_pci\nvirtio_blk\nata_piix\nsd_mod\n' >>/etc/initramfs-tools/modules
+printf 'virtio_pci\nvirtio_blk\nata_piix\nsd_mod\next4\ncrc32c_generic\n' >>/etc/initramfs-tools/modules
 update-initramfs -u
 
 # What the labs' link and congestion controls need, loaded at boot: no run waits for a module.

@@ -1,6 +1,6 @@
 """Show which testbeds can run on this machine; if one cannot, why, and the next command.
 
-With the name of a testbed, the exit code is 3 if that testbed cannot run here.
+With the name of a testbed, the exit code is 3 if no lab can run on that testbed here.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def as_json(found: Diagnosis) -> dict[str, object]:
     return {
         "testbed": found.testbed,
         "can_run": found.can_run,
+        "shapes_links": found.shapes,
         "next": found.first_step() or None,
         "checks": [
             {
@@ -81,11 +82,31 @@ def as_json(found: Diagnosis) -> dict[str, object]:
     }
 
 
+def verdict(found: Diagnosis) -> str:
+    """Whether labs can run on a testbed, and which if not all of them."""
+    if not found.can_run:
+        return "cannot run here"
+    if found.shapes:
+        return "can run"
+    excluded = "none with a rate, a delay or loss on its links"
+    return f"can run the lab {', '.join(without_shaping())}, {excluded}"
+
+
+def without_shaping() -> list[str]:
+    """The labs whose links are never shaped."""
+    from labs.catalog import LABS, find
+
+    return [
+        lab.name
+        for lab in map(find, LABS)
+        for every in [lab.conditions(lab.Parameters(size="full", testbed="recorded"))]
+        if not any(one.link.shaped for one in every)
+    ]
+
+
 def as_text(found: Diagnosis) -> str:
     """A testbed's diagnosis as lines: the verdict, then each finding with the step to take."""
-    lines = [
-        f"{found.testbed}: {'can run' if found.can_run else 'cannot run here'}  ({found.what})"
-    ]
+    lines = [f"{found.testbed}: {verdict(found)}  ({found.what})"]
     width = max(len(one.name) for one in found.checks)
     for one in found.checks:
         mark = "ok" if one.ok else ("no" if one.needed else "--")

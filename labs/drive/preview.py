@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from labs.drive.condition import Condition
 from labs.drive.execution import ALWAYS
 from labs.drive.outcome import Command
+from labs.drive.testbed.link import DEVICE as DEVICE_OF_NAMESPACES
 from labs.drive.testbed.link import Argv, Link, addressing, layout, linking, wiring
 from labs.drive.testbed.vagrant import DEVICE, of_machines, unshaping
 
@@ -24,8 +25,15 @@ def preview(
     for host in ("server", "client"):
         settings = {**ALWAYS, **condition.sysctls.get(host, {})}
         lines += [(host, ("sysctl", "-w", f"{name}={value}")) for name, value in settings.items()]
+    if testbed == "vagrant":
+        own = [(host, tuple(_with_device(word) for word in argv)) for host, argv in own]
     lines += own
     return tuple(Command(0, host, argv, None) for host, argv in lines)
+
+
+def _with_device(word: str) -> str:
+    """A word of a command that names the device of namespaces, or a file of it, for machines."""
+    return "/".join(DEVICE if part == DEVICE_OF_NAMESPACES else part for part in word.split("/"))
 
 
 def between_machines(link: Link) -> list[tuple[str, Argv]]:

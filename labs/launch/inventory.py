@@ -169,7 +169,7 @@ def version_on(host: Host, tool: str, path: str) -> str:
 
 
 def hardware(host: Host) -> str:
-    """A machine's processors and memory, as reported by its kernel."""
+    """A machine's processors, memory, and network device, as reported by its kernel."""
     models = [
         line.partition(":")[2].strip()
         for line in host.read("/proc/cpuinfo").decode().splitlines()
@@ -177,4 +177,13 @@ def hardware(host: Host) -> str:
     ]
     total_kib = int(host.read("/proc/meminfo").decode().split()[1])
     memory_mib = round(total_kib / 1024 / MEMORY_STEP_MIB) * MEMORY_STEP_MIB
-    return f"{len(models)} x {models[0] if models else 'unknown'}, {memory_mib} MiB"
+    processors = f"{len(models)} x {models[0] if models else 'unknown'}"
+    return f"{processors}, {memory_mib} MiB, {device(host)}"
+
+
+def device(host: Host) -> str:
+    """The driver of a machine's device, and how many receive queues the device has."""
+    about = host.run(("ethtool", "-i", host.device)).text
+    driver = about.partition("driver: ")[2].split("\n")[0] or "unknown driver"
+    queues = host.run(("ls", f"/sys/class/net/{host.device}/queues")).text.split()
+    return f"{driver} with {sum(name.startswith('rx-') for name in queues)} queues"

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import queue
+import re
 import shutil
 import subprocess
 import threading
@@ -136,11 +137,17 @@ def make(
         except RunFailed as error:
             check_room(staging.folder)
             _raise_failure(planned, staging.folder)
-            raise RunFailed(f"{planned.lab.name} {planned.condition.name}: {error}") from error
+            said = without_colours(str(error))
+            raise RunFailed(f"{planned.lab.name} {planned.condition.name}: {said}") from error
         _raise_failure(planned, staging.folder)
         check(copied)
         _check_output(planned, staging.folder)
         return staging.seal(_about_this_machine(started, audited))
+
+
+def without_colours(text: str) -> str:
+    """A text without the escape sequences by which Python 3.13 colours tracebacks on a console."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def _for_the_guest(planned: Planned, interpreter: Path) -> dict[str, Any]:

@@ -126,16 +126,17 @@ def code_of(lab: Lab, testbed: str) -> code.Code:
     return code.code_of(testbed, lab.experiment, lab.source)
 
 
-def _tools(lab: Lab, condition: Condition) -> tuple[str, ...]:
+def _tools(lab: Lab, condition: Condition, on_machines: bool = False) -> tuple[str, ...]:
     """The programs that a condition starts in addition to those of every run."""
     capture = ("tcpdump",) if condition.settings.get("capture") else ()
     router = ("ethtool",) if condition.link.shaped_at == "router" else ()
-    return (*lab.tools(condition), *capture, *router)
+    own = lab.machine_tools if on_machines and lab.machine_tools else lab.tools
+    return (*own(condition), *capture, *router)
 
 
 def _inspect(lab: Lab, conditions: Sequence[Condition]) -> Inventory:
     """Inspect the running Vagrant machines; BadInput for a link that they do not support."""
     for condition in conditions:
         Vagrant(condition.link, Path())
-    names = dict.fromkeys(name for condition in conditions for name in _tools(lab, condition))
+    names = dict.fromkeys(name for condition in conditions for name in _tools(lab, condition, True))
     return inventory.inspect(reach(), tuple(names))

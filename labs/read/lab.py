@@ -49,8 +49,10 @@ class Lab:
     `experiment` is the module with `measure(bench, condition)`, which a run loads. `part(name)`
     loads a module of the lab ("results", "narrative", "charts", "claims"), or gives None if it has
     none. `groups` are those of its conditions, in order. `tools` names the programs that a
-    condition starts, `lines` the commands that it adds to those of its link. `ledger` is the file
-    with an article's claims, `source` the file of a reader's own lab, which holds every part.
+    condition starts, `machine_tools` those that it starts on machines if they differ, because this
+    machine prepares something for them. `lines` are the commands that it adds to those of its link.
+    `ledger` is the file with an article's claims, `source` the file of a reader's own lab, which
+    holds every part.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Lab:
     experiment: str
     part: Callable[[str], ModuleType | None]
     tools: Callable[[Condition], tuple[str, ...]] = lambda condition: ()
+    machine_tools: Callable[[Condition], tuple[str, ...]] | None = None
     lines: Callable[[Condition], tuple[tuple[str, tuple[str, ...]], ...]] = lambda condition: ()
     groups: tuple[Group, ...] = ()
     ledger: Path | None = None

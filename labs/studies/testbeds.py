@@ -8,10 +8,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from labs.catalog import lab_of
 from labs.drive.parameters.declare import LabParameters, declared, plain
 from labs.drive.record.seal import canonical
 from labs.drive.record.study_file import StudyFile
-from labs.drive.testbed.diagnosis import Diagnosis, examine
+from labs.drive.testbed.diagnosis import SHAPING, Check, Diagnosis, examine
 from labs.errors import BadInput, LabError, Missing
 from labs.read.display.rich_output import Table
 from labs.read.lab import Lab
@@ -27,27 +28,33 @@ NOT_TOLD = frozenset({"testbed", "kernel", "runs", "size", "only"})
 
 
 def testbeds(p: LabParameters) -> Table:
-    """One row per testbed: what it is, whether it can run here, and if not, what to do first.
+    """One row per testbed: what it is, whether these conditions can run on it here, and if not,
+    what to do first.
 
     The virtual testbed is checked for the first kernel that the parameters name.
     """
     found = examine(p.kernels[0])
+    shaped = any(one.link.shaped for one in lab_of(p).conditions(p))
+    lacking = [_lacking(one, shaped) for one in found]
     return Table(
         {
             "Testbed": [one.testbed for one in found],
             "What it is": [one.what for one in found],
-            "Runs here": ["yes" if one.can_run else "no" for one in found],
-            "Reason if not": [_reason(one) for one in found],
-            "Next step": [one.first_step() for one in found],
+            "Runs here": ["no" if one else "yes" for one in lacking],
+            "Reason if not": [f"{one.name}: {one.found}" if one else "" for one in lacking],
+            "Next step": [one.next_step if one else "" for one in lacking],
         }
     )
 
 
-def _reason(one: Diagnosis) -> str:
-    return next(
-        (f"{check.name}: {check.found}" for check in one.checks if check.needed and not check.ok),
-        "",
+def _lacking(one: Diagnosis, shaped: bool) -> Check | None:
+    """The first requirement that is not met; those of shaped links count if there are any."""
+    lacking = (
+        check
+        for check in one.checks
+        if not check.ok and (check.needed or (shaped and check.name in SHAPING))
     )
+    return next(lacking, None)
 
 
 def on_testbed(

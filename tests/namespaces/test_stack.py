@@ -17,10 +17,12 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.__main__ import main
+from labs.drive.bench import Bench
 from labs.drive.kernel.boot import PATH
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.namespaces import JOURNALS, NAMESPACES, Namespaces
-from labs.experiments.stack.experiment import WARM_UP_REQUESTS
+from labs.errors import RunFailed
+from labs.experiments.stack.experiment import WARM_UP_REQUESTS, measure
 from labs.experiments.stack.knobs import set_device, set_rules
 from labs.experiments.stack.latencies import histogram
 from labs.experiments.stack.places import allowed_cpus, set_places
@@ -114,6 +116,16 @@ def test_set_rules_reads_back_what_nft_lists(testbed: Namespaces, rules: str) ->
     (found,) = set_rules(testbed.server, rules)
     assert (found.found, found.effective) == (rules, True)
     assert testbed.client.run(("nft", "list", "ruleset")).text == ""
+
+
+def test_measure_names_a_port_in_use(testbed: Namespaces, tmp_path: Path) -> None:
+    (condition,) = LAB.conditions(LAB.Parameters(only="polling-c1"))
+    bench = Bench(testbed, condition, tmp_path, print)
+    listener = ("python3", "-m", "http.server", str(condition.link.port))
+    bench.serve(testbed.server, listener, condition.link.port, "other.txt")
+    with pytest.raises(RunFailed, match="port 8080 of server is in use") as error:
+        measure(bench, condition)
+    assert "\n" not in str(error.value)
 
 
 def test_set_device_marks_more_queues_than_there_are(testbed: Namespaces) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.experiments.nagle.held_segment import held_segment
 from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.requests import following, requests_of, table_of
+from labs.experiments.nagle.responses import held_segment, transfer
 from labs.experiments.nagle.results import results
-from labs.experiments.nagle.transfer import transfer
 from labs.launch.launch import run as make
 from labs.read.claims.judge import verdicts
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON

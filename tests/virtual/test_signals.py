@@ -111,7 +111,7 @@ def test_run_fails_when_a_program_was_sent_a_signal(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(RunFailed, match=f"RunFailed: {numbers[0].name} was sent to a program"):
+    with pytest.raises(RunFailed, match=f"{numbers[0].name} was sent to a program"):
         busy_run(version, tmp_path, monkeypatch, *numbers)
     # The experiment itself did not fail: its program is gone, and it went on.
     assert f"ended with {-signal.SIGSEGV}" in (tmp_path / "lines").read_text()

@@ -159,6 +159,11 @@ def _ours(libraries: Iterable[str]) -> dict[str, bytes]:
     }
 
 
+LIBC, LIBGCC, CANCELS = "libc.so.6", "libgcc_s.so.1", b"\0pthread_cancel\0"
+"""The C library loads libgcc_s when a thread is cancelled: no program names it (glibc,
+nptl/pthread_cancel.c). iperf3 has threads since 3.16."""
+
+
 def libraries(programs: Iterable[Path]) -> dict[str, Path]:
     """The shared libraries that programs load on this machine, by soname, the loader included.
 
@@ -177,7 +182,8 @@ def look_again() -> None:
 
 @functools.lru_cache(maxsize=256)
 def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
-    asked = linking(program.read_bytes())
+    content = program.read_bytes()
+    asked = linking(content)
     if asked is None:
         return {}
     loader = asked.loader or _loader()
@@ -190,7 +196,9 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
         env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
     named = listed(done.stdout.decode("utf-8", "replace"))
-    found, waiting = {}, list(asked.needed)
+    found, waiting = {}, [*asked.needed, *_opened_later(content)]
+    if LIBC in named and (unwinder := named[LIBC].with_name(LIBGCC)).is_file():
+        named.setdefault(LIBGCC, unwinder)
     while waiting:
         name = waiting.pop()
         if name in found or name == Path(loader).name:
@@ -201,9 +209,16 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
                 "that contains it"
             )
         found[name] = named[name]
-        below = linking(named[name].read_bytes())
+        content = named[name].read_bytes()
+        below = linking(content)
         waiting += below.needed if below else ()
+        waiting += _opened_later(content) if name != LIBC else ()
     return found | {Path(loader).name: Path(loader)}
+
+
+def _opened_later(content: bytes) -> tuple[str, ...]:
+    """The libraries that the C library opens for a program or library while it runs."""
+    return (LIBGCC,) if CANCELS in content else ()
 
 
 _LISTED = re.compile(r"^\s*(?:(\S+) => )?(/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)

@@ -54,9 +54,8 @@ LINK_TRIALS = {
     ),
 }
 
-WITHOUT_SHAPER = (
-    "this excludes links with a rate, a delay or loss, but not labs whose links are not shaped"
-)
+SHAPING = tuple(name for name in LINK_TRIALS if name != "veth")
+"""The parts that only links with a rate, a delay or loss have."""
 
 PTRACE_TRIAL = """
 import ctypes, os, signal, sys
@@ -95,7 +94,13 @@ class Diagnosis:
 
     @property
     def can_run(self) -> bool:
+        """Whether labs run here; if not `shapes`, only those whose links are not shaped."""
         return all(check.ok for check in self.checks if check.needed)
+
+    @property
+    def shapes(self) -> bool:
+        """Whether links with a rate, a delay or loss can be set up, as far as that was checked."""
+        return all(check.ok for check in self.checks if check.name in SHAPING)
 
     def first_step(self) -> str:
         """The command to run first; empty if the testbed can run."""
@@ -150,9 +155,7 @@ def namespaces() -> Iterator[Check]:
         return
     yield Check("rights", True, "root, and network namespaces can be created")
     for name in LINK_TRIALS:
-        part = part_of_the_link(name)
-        excluded = "" if part.ok or name == "veth" else f"; {WITHOUT_SHAPER}"
-        yield replace(part, found=part.found + excluded)
+        yield replace(part_of_the_link(name), needed=name not in SHAPING)
 
 
 def vagrant() -> Iterator[Check]:

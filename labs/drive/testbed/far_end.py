@@ -38,6 +38,8 @@ READ_BYTES = 1 << 20
 GRACE_S = 2.0
 REMOVAL_STEP_S = 0.1
 REMOVALS = 50
+# An emulated machine under load takes seconds to start an interpreter.
+UNDO_S = 60.0
 SYSCTLS = "/proc/sys"
 
 Message = dict[str, Any]
@@ -237,7 +239,7 @@ class Server:
         self._channel.send({"at_ns": time.time_ns()})
 
     def _undo_later(self, order: Message, content: bytes) -> None:
-        self._undo.append(lambda: process.run(order["argv"], stdin=b"", timeout_s=10))
+        self._undo.append(lambda: process.run(order["argv"], stdin=content, timeout_s=UNDO_S))
         self._channel.send({})
 
     def _bye(self, order: Message, content: bytes) -> None:

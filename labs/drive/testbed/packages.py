@@ -49,6 +49,8 @@ MACHINE_TOOLS = (
     "iperf3",
     "tcpdump",
     "ethtool",
+    "wrk",
+    "nft",
 )
 OTHERWISE = {
     ("dnf", "ip"): "iproute",

@@ -91,6 +91,11 @@ class SshHost(LoggedHost):
         self._coming: Session | None = None
         self._session: Session | None = None
 
+    @property
+    def python(self) -> str:
+        """The interpreter of the machine."""
+        return self._login.python
+
     def connect(self) -> None:
         """Start to connect without waiting, so that several hosts connect at the same time."""
         with contextlib.ExitStack() as opened:
@@ -134,9 +139,9 @@ class SshHost(LoggedHost):
         ended = session is not None and not session.closed and session.ended(LOST_S)
         return session.lost() if session and ended else None
 
-    def undo_if_lost(self, argv: Sequence[str]) -> None:
+    def undo_if_lost(self, argv: Sequence[str], stdin: bytes = b"") -> None:
         """Have the machine run a command if the connection ends without `close`."""
-        self._ask({"order": "undo", "argv": list(argv)})
+        self._ask({"order": "undo", "argv": list(argv)}, stdin)
 
     def _serving(self) -> Session:
         if self._session is None:

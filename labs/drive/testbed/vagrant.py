@@ -1,7 +1,9 @@
 """The testbed of two machines reached over OpenSSH: those that `vagrant up` started, or any others.
 
 Their link is shaped on the server's device. The addresses, the device, and the unit that sets up
-the server's own link are those of the box (`vagrant/root`).
+the server's own link are those of the box (`vagrant/root`). Machines outlive a run, so the settings
+of their devices and their nftables tables are restored on exit, as sysctls are; if the connection
+is lost, the machines do this by themselves.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ FOLDER = "/var/tmp/labs-{}"
 OWN_LINK = ("/usr/local/sbin/lab-link", "start")
 # A virtual machine without hardware virtualization sometimes wakes up some milliseconds late.
 TIMER_LATE_MS = 5.0
+DEVICE_SETTINGS = Path(__file__).resolve().parents[1] / "programs" / "device_settings.py"
+SETTINGS_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,8 @@ class Machines:
                 leaving.callback(host.close)
             for host in self.hosts().values():
                 host.open()
+            for host in self.hosts().values():
+                self._remember_settings(host, leaving)
             if not self._as_found:
                 self._shape(leaving)
             leaving.callback(put_back, self._found)
@@ -129,6 +135,21 @@ class Machines:
             self.server.undo_if_lost(undo)
             leaving.callback(self._on_the_server, undo)
             self.server.batch(lines)
+
+    def _remember_settings(self, host: SshHost, leaving: contextlib.ExitStack) -> None:
+        """Read the settings of a device, and arrange for what the run changes to be restored."""
+        source = DEVICE_SETTINGS.read_bytes()
+        words = (host.python, "-I", "-S", "-")
+
+        def restore() -> None:
+            if not host.undoes_itself():
+                host.run(restoring, stdin=source, timeout_s=SETTINGS_S, log=False)
+
+        reading = (*words, "read", host.device)
+        found = host.run(reading, stdin=source, timeout_s=SETTINGS_S, log=False).text.strip()
+        restoring = (*words, "restore", host.device, found)
+        host.undo_if_lost(restoring, source)
+        leaving.callback(restore)
 
     def _on_the_server(self, argv: Argv) -> None:
         """Run a command, unless the server cannot be reached and does it by itself."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from labs.drive.units import MIB
 from labs.experiments.buffers.buffer_sizes import advice, to_paste
-from labs.experiments.buffers.guessed_sizes import guessed_sizes
+from labs.experiments.buffers.conditions import DEFAULT
 from labs.experiments.buffers.kernel_changes import (
     defaults_by_kernel,
     grown_by_kernel,
@@ -11,10 +14,16 @@ from labs.experiments.buffers.kernel_changes import (
 )
 from labs.experiments.buffers.narrative import tell_httping, tell_kernels, tell_reckoning
 from labs.experiments.buffers.prediction import expected
-from labs.experiments.buffers.sweep import tell_smallest
+from labs.experiments.buffers.sweep import smallest, tell_smallest
+from labs.read.display.guesses import Guess, guesses
+from labs.read.display.rich_output import Table
+from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, utilisation_pct
 from labs.read.theory.mathis import mathis_bytes_s
 from labs.read.theory.windows import receive_window_bytes
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = [
     "advice",
@@ -33,3 +42,35 @@ __all__ = [
     "to_paste",
     "utilisation_pct",
 ]
+
+
+def guessed_sizes(
+    table: DataFrame, rate_mbit: float, delay_ms: float, *, bdp_mib: Guess, buffer_mib: Guess
+) -> Table:
+    """Two rows: the BDP, and the smallest buffer at both ends that fills the link.
+
+    `table` is `study.results()`; the link is as requested, for the prediction.
+    """
+    kernel = str(table["kernel"].iloc[0])
+    needed = advise(rate_mbit, delay_ms, kernel)
+    rows = table[(table["condition"] == DEFAULT) & table["rate_mbit"].notna()]
+    found = smallest(table)
+    size = found[0].buffer_bytes if found else None
+    measured = [
+        bdp_bytes(rate, rtt) for rate, rtt in zip(rows["rate_mbit"], rows["rtt_ms"], strict=True)
+    ]
+    return guesses(
+        {
+            "BDP": (
+                bdp_mib,
+                bdp_bytes(rate_mbit, delay_ms) / MIB,
+                measured[0] / MIB if measured else None,
+            ),
+            "smallest buffer": (
+                buffer_mib,
+                max(needed.receive_bytes, needed.send_bytes) / MIB,
+                None if size is None else size / MIB,
+            ),
+        },
+        "MiB",
+    )

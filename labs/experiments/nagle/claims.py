@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.nagle.held_segment import held_segment
 from labs.experiments.nagle.prediction import expected, hz_of, settings_of
 from labs.experiments.nagle.requests import answered, autocorked, following, requests_of, table_of
+from labs.experiments.nagle.responses import held_segment, transfer
 from labs.experiments.nagle.results import article
-from labs.experiments.nagle.transfer import transfer
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim

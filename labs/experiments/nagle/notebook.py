@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labs.errors import Missing
-from labs.experiments.nagle.held_segment import held_segment
 from labs.experiments.nagle.narrative import describe_requests
 from labs.experiments.nagle.requests import (
     own_requests,
@@ -23,8 +22,8 @@ from labs.experiments.nagle.requests import (
     typical,
     usual,
 )
+from labs.experiments.nagle.responses import held_segment, transfer
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
-from labs.experiments.nagle.transfer import transfer
 from labs.read import capture
 from labs.read.display.rich_output import Table, Words
 from labs.read.flows.exchanges import AND_SO_ON, in_words

@@ -49,8 +49,8 @@ SHARES_PCT = (20, 50, 80, 95, 120)
 """The rates of the open loop, in per cent of what one thread can serve."""
 LOOP_CONNECTIONS = 16
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-INSTALL_VEGETA = "setup/vegeta.sh"
-"""Debian has no package of vegeta."""
+INSTALL_VEGETA = "make vegeta"
+"""Debian has no package of vegeta; setup/vegeta.sh compiles it."""
 FULL_ONLY = (
     *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-many", "gro-many"),
     *("unpinned-c1", "offloads-off-c1", "rps-same-c1", "rx-usecs-100-c1"),
@@ -63,6 +63,9 @@ FULL_ONLY = (
 NO_CAPTURE = (
     "this lab captures no packets, because a capture takes CPU time from what it measures. "
     "Leave out --capture (CAPTURE)"
+)
+NO_LOOPS = (
+    "the box of the machines has no vegeta, the load of the open loop. Use --testbed namespaces"
 )
 NO_ROOT = (
     "the lab stack needs root: its hosts are network namespaces of this machine. Run: "
@@ -84,8 +87,14 @@ def conditions(p: Stack) -> tuple[Condition, ...]:
 
 def lacking(p: Stack) -> dict[str, list[str]]:
     """The conditions that are left out because this machine lacks a program, by what is missing and
-    what to do. A condition that `only` names is never left out: `tools` raises Missing for it."""
+    what to do. A condition that `only` names is never left out: `tools` raises Missing for it. Two
+    machines have no vegeta."""
     found: dict[str, list[str]] = {}
+    if p.testbed == "vagrant":
+        loops = [one.name for one in _selected(p) if one.group == LOOPS.name]
+        if loops and p.only:
+            raise BadInput(f"{', '.join(loops)}: {NO_LOOPS}")
+        return {NO_LOOPS: loops} if loops else found
     if p.only or p.testbed != "namespaces" or os.geteuid():
         return found
     for one in _selected(p):
@@ -186,10 +195,22 @@ def programs(condition: Condition) -> tuple[str, ...]:
         *(("taskset",) if settings.pinning != FREE else ()),
         *(("nft",) if settings.rules != NONE else ()),
         *(("ethtool",) if _uses_ethtool(settings) else ()),
-        *(("unshare",) if settings.deferred_irqs or settings.rps != FREE else ()),
+        *(("unshare",) if _reads_sysfs(settings) else ()),
     )
 
 
+def machine_tools(condition: Condition) -> tuple[str, ...]:
+    """The programs that a condition starts on machines. The server in C is compiled here, and the
+    number of queues may have to be changed."""
+    of_queues = ("ethtool", "unshare")
+    others = [name for name in programs(condition) if name not in ("gcc", *of_queues)]
+    return (*others, *of_queues)
+
+
+def _reads_sysfs(settings: Settings) -> bool:
+    return any((settings.deferred_irqs, settings.rps != FREE, settings.queues > 1))
+
+
 def _uses_ethtool(settings: Settings) -> bool:
-    changed = (settings.offloads != DEFAULT, settings.queues, settings.rx_usecs is not None)
+    changed = (settings.offloads != DEFAULT, settings.queues > 1, settings.rx_usecs is not None)
     return any(changed)

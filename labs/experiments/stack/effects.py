@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labs.experiments.stack.results import knobs
-from labs.read.stats.repetitions import Interval, Repeated, of_ratio
+from labs.read.stats.repetitions import Interval, Repeated, of_interaction, of_ratio
 
 KNOBS = {
     "blocking": "waiting",
@@ -68,7 +68,7 @@ INTERACTIONS = {
         *("polling-c1", "polling-many", "polling-rules-100-c1", "polling-rules-100-many"),
     ),
 }
-LATENCIES = ("p50_us", "p99_us")
+LATENCIES = MEDIAN, TAIL = ("p50_us", "p99_us")
 COLUMNS = (*LATENCIES, "requests_s")
 
 
@@ -120,18 +120,46 @@ def _effect(factor: str, one: Repeated, against: Repeated) -> Effect:
     return Effect(factor, one.condition, against.condition, not because, because, ratios)
 
 
-def interactions(repeated: Iterable[Repeated]) -> dict[str, float]:
-    """The effect of a factor on the median with the other factor, divided by its effect without it:
-    1 if the two do not interact."""
+@dataclass(frozen=True)
+class Interaction:
+    """Whether the effect of one setting on the median depends on another one: its effect `alone`
+    and `together` with the other, and the ratio of the second to the first (1: independent)."""
+
+    name: str
+    alone: Effect
+    together: Effect
+    ratio: Interval
+
+    @property
+    def matters(self) -> bool:
+        """Whether the interval of the ratio excludes 1."""
+        return not self.ratio.low <= 1 <= self.ratio.high
+
+    def as_json(self) -> dict[str, Any]:
+        """The interaction as plain data."""
+        known = self.ratio
+        return {
+            "ratio": known.middle,
+            "low": known.low,
+            "high": known.high,
+            "matters": self.matters,
+        }
+
+
+def interactions(repeated: Iterable[Repeated]) -> tuple[Interaction, ...]:
+    """The interactions that the conditions of a study show; none with too few undisturbed runs."""
     by_name = {one.condition: one for one in repeated}
-    found = {}
-    for name, four in INTERACTIONS.items():
-        if all(condition in by_name for condition in four):
-            medians = [by_name[condition].interval for condition in four]
-            if all(medians):
-                neither, first, second, both = (one.middle for one in medians if one)
-                found[name] = (both / second) / (first / neither)
-    return found
+    found = []
+    for name, names in INTERACTIONS.items():
+        if not all(condition in by_name for condition in names):
+            continue
+        four = [by_name[condition] for condition in names]
+        known = of_interaction(*(one.column(MEDIAN) for one in four))
+        if known:
+            factor = name.partition(" and ")[0]
+            alone, together = _effect(factor, four[1], four[0]), _effect(factor, four[3], four[2])
+            found.append(Interaction(name, alone, together, known))
+    return tuple(found)
 
 
 def settings_read_back(repeated: Iterable[Repeated]) -> Iterator[dict[str, Any]]:
@@ -149,13 +177,33 @@ def settings_read_back(repeated: Iterable[Repeated]) -> Iterator[dict[str, Any]]
 
 
 def in_words(one: Effect) -> str:
-    """An effect in one line."""
-    median = one.ratios["p50_us"]
-    told = _words(median) if median else "no interval: too few undisturbed runs"
-    tail = one.ratios["p99_us"]
-    beside = f"; 99th percentile: {_words(tail)}" if tail else ""
-    ignored = "" if one.effective else f" (no effect here: {one.because})"
-    return f"{one.factor}: {one.condition} over {one.against}: median {told}{beside}{ignored}"
+    """An effect as a sentence."""
+    median, tail = one.ratios[MEDIAN], one.ratios[TAIL]
+    compared = f"{one.factor}: {one.condition} against {one.against}"
+    if median is None:
+        told = f"{compared}: unknown, because too few runs were undisturbed"
+    else:
+        told = f"{compared}: {_words(median)} times the median"
+        told += f", {_words(tail)} times the 99th percentile" if tail else ""
+    if not one.effective:
+        return f"{told}. The setting has no effect here ({one.because})"
+    if median and median.low <= 1 <= median.high:
+        return f"{told}. The interval includes 1: no effect on the median is shown"
+    return told
+
+
+def interaction_in_words(one: Interaction) -> str:
+    """An interaction as a sentence."""
+    alone, together = one.alone.ratios[MEDIAN], one.together.ratios[MEDIAN]
+    assert alone and together  # an interaction needs more
+    told = (
+        f"{one.name}: {one.alone.condition} has {alone.middle:.3g} times the median of "
+        f"{one.alone.against}, and {one.together.condition} {together.middle:.3g} times that of "
+        f"{one.together.against}; the ratio of these effects is {_words(one.ratio)}"
+    )
+    if one.matters:
+        return f"{told}. The two settings interact"
+    return f"{told}. The interval includes 1: no interaction is shown"
 
 
 def _words(known: Interval) -> str:

@@ -10,7 +10,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from labs.drive.bench import PROGRAMS, Bench
+from labs.drive.bench import MACHINES, PROGRAMS, Bench
 from labs.drive.compiled import compiled
 from labs.drive.condition import Condition, read_settings
 from labs.drive.download import serve_nginx
@@ -42,16 +42,24 @@ BODY_BYTES = 71
 WARM_UP_REQUESTS = 1000
 COUNTERS = {"interrupts": "/proc/interrupts", "softirqs": "/proc/softirqs", "stat": "/proc/stat"}
 BEYOND_S = 30
+IN_USE = (
+    "port {port} of {host} is in use. The server of this lab needs it. End the program that "
+    "`ss -tlnp` shows on {host}, and run again"
+)
 VEGETA_ENCODED = "vegeta.csv"
 
 
 def measure(bench: Bench, condition: Condition) -> None:
     """Set the knobs, start the server, warm up, load it, and keep what both report."""
     settings, port = read_settings(Settings, condition.settings), condition.link.port
+    if bench.listening(bench.server, port):
+        raise RunFailed(IN_USE.format(port=port, host=bench.server.name))
     cpus = allowed_cpus(bench.server)
-    where = places(settings, cpus)
-    knobs = [pinning(settings, cpus)]
-    knobs += set_device(bench.server, bench.client, settings)
+    machines = bench.testbed.kind in MACHINES
+    of_client = allowed_cpus(bench.client) if machines else None
+    where = places(settings, cpus, of_client)
+    knobs = [pinning(settings, cpus, of_client)]
+    knobs += set_device(bench.server, bench.client, settings, machines=machines)
     knobs += set_places(bench.server, settings, cpus)
     knobs += set_rules(bench.server, settings.rules)
     note_knobs(bench, knobs)
@@ -122,7 +130,8 @@ def pinned(where: Places) -> tuple[str, ...]:
 
 def warm_up(bench: Bench, settings: Settings, port: int) -> None:
     """Requests before the measurement: caches, page tables, the CPU's frequency."""
-    requests = WARM_UP_REQUESTS if not settings.work_us else WARM_UP_REQUESTS // 10
+    slow = settings.work_us or bench.testbed.kind in MACHINES  # which may be emulated
+    requests = WARM_UP_REQUESTS // 10 if slow else WARM_UP_REQUESTS
     process = bench.client.program(
         ASK,
         (

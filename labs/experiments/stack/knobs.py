@@ -23,8 +23,12 @@ ALL_OFFLOADS = ("tso", "gso", "gro", "sg")
 DEFERRED = {"napi_defer_hard_irqs": "10", "gro_flush_timeout": "20000"}
 """The number of polls without a packet, and the nanoseconds between polls: the values of the
 commit that added the first of them (6f8b12d661d0)."""
-OWN_SYSFS = "mount -t sysfs sysfs /sys"
-"""A /sys shows the devices of the network namespace in which it was mounted."""
+OWN_SYSFS = (
+    'told=$(mount -t sysfs sysfs /sys 2>&1) || case "$told" in *"already mounted"*) ;; '
+    '*) echo "$told" >&2; false ;; esac'
+)
+"""A /sys shows the devices of the network namespace in which it was mounted. On a machine the
+kernel refuses a second mount of the same /sys."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,14 @@ class Knob:
     because: str = ""
 
 
-def set_device(server: Host, client: Host, settings: Settings) -> Iterator[Knob]:
-    """Set offloads, queues and interrupt delay of the server's device."""
+def set_device(
+    server: Host, client: Host, settings: Settings, *, machines: bool = False
+) -> Iterator[Knob]:
+    """Set offloads, queues and interrupt delay of the server's device. Namespaces start with one
+    queue, `machines` with as many as they have CPUs."""
     if settings.offloads != DEFAULT:
         yield _offloads(server, client, settings.offloads)
-    if settings.queues:
+    if machines or settings.queues > 1:
         yield _queues(server, settings.queues)
     if settings.rx_usecs is not None:
         yield _coalescing(server, settings.rx_usecs)
@@ -76,13 +83,26 @@ def _features(device: str, wanted: dict[str, str]) -> Argv:
 
 
 def _queues(server: Host, queues: int) -> Knob:
-    refused = refusal(server, _channels(server.device, queues))
-    text = server.run(("ethtool", "-l", server.device), check=False).text
-    found = _value(text.partition("Current hardware settings")[2], "RX")
-    return Knob("queues", str(queues), found, found == str(queues), refused)
+    """Set the number of queues, if the device has another one."""
+    refused, found = "", _queues_of(server)
+    if found != queues:
+        text = server.run(("ethtool", "-l", server.device), check=False).text
+        combined = _value(text, "Combined").isdigit()  # n/a: such as a veth
+        refused = refusal(server, _channels(server.device, queues, combined))
+        found = _queues_of(server)
+    equal = found == queues
+    return Knob("queues", str(queues), str(found), equal, "" if equal else refused)
 
 
-def _channels(device: str, queues: int) -> Argv:
+def _queues_of(host: Host) -> int:
+    """The number of receive queues of the host's device."""
+    done = host.run(reading(f"/sys/class/net/{host.device}/queues", "ls"), check=False)
+    return sum(name.startswith("rx-") for name in done.text.split())
+
+
+def _channels(device: str, queues: int, combined: bool = False) -> Argv:
+    if combined:
+        return ("ethtool", "-L", device, "combined", str(queues))
     return ("ethtool", "-L", device, "rx", str(queues), "tx", str(queues))
 
 
@@ -99,7 +119,7 @@ def lines(condition: Condition) -> tuple[tuple[str, Argv], ...]:
         of_server, of_client = _wanted(settings.offloads)
         found.append(("server", _features(DEVICE, of_server)))
         found.append(("client", _features(DEVICE, of_client)))
-    if settings.queues:
+    if settings.queues > 1:
         found.append(("server", _channels(DEVICE, settings.queues)))
     if settings.rx_usecs is not None:
         found.append(("server", _delay(DEVICE, settings.rx_usecs)))
@@ -140,9 +160,9 @@ def writing(path: str, value: str) -> Argv:
     return ("unshare", "--mount", "sh", "-c", f'{OWN_SYSFS} && echo "$2" >"$1"', "sh", path, value)
 
 
-def reading(path: str) -> Argv:
+def reading(path: str, tool: str = "cat") -> Argv:
     """The command that prints a file of /sys in the host's network namespace."""
-    return ("unshare", "--mount", "sh", "-c", f'{OWN_SYSFS} && cat "$1"', "sh", path)
+    return ("unshare", "--mount", "sh", "-c", f'{OWN_SYSFS} && {tool} "$1"', "sh", path)
 
 
 def refusal(host: Host, argv: Sequence[str]) -> str:

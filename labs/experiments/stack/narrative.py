@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labs.experiments.stack.conditions import lacking
-from labs.experiments.stack.effects import effects, in_words, interactions, settings_read_back
+from labs.experiments.stack.effects import (
+    effects,
+    in_words,
+    interaction_in_words,
+    interactions,
+    settings_read_back,
+)
 from labs.experiments.stack.results import results
 from labs.read.display.format import in_digits, in_three_digits, is_known
 
@@ -55,12 +61,17 @@ def compared(repeated: Sequence[Repeated]) -> dict[str, Any]:
     found, together = effects(repeated), interactions(repeated)
     return {
         "effects": [one.as_json() for one in found],
-        "interactions": together,
+        "interactions": {one.name: one.as_json() for one in together},
         "settings": list(settings_read_back(repeated)),
         "remarks": [
-            "effects on the latency: ratios of medians with 95 % bootstrap intervals",
-            *(f"  {in_words(one)}" for one in found),
-            *(f"  interaction of {name}: {ratio:.3g}" for name, ratio in together.items()),
+            *(
+                ["", "effects on the latency, as ratios with 95 % bootstrap intervals:"]
+                if found
+                else []
+            ),
+            *(f"  {in_words(one)}." for one in found),
+            *(["", "interactions of two settings:"] if together else []),
+            *(f"  {interaction_in_words(one)}." for one in together),
         ],
     }
 
@@ -69,6 +80,6 @@ def findings(runs: Mapping[str, Run], parameters: Stack) -> dict[str, Any]:
     """A remark per program that is not installed here: the conditions that need it."""
     return {
         "remarks": [
-            f"left out: {', '.join(names)}. {told}" for told, names in lacking(parameters).items()
+            f"{told}. Left out: {', '.join(names)}" for told, names in lacking(parameters).items()
         ]
     }

@@ -6,8 +6,9 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from labs.experiments.stack.effects import Effect, settings_read_back
+from labs.experiments.stack.effects import MEDIAN, Effect, settings_read_back
 from labs.experiments.stack.effects import effects as compared
+from labs.experiments.stack.effects import interactions as compared_together
 from labs.experiments.stack.places_of_studies import places
 from labs.experiments.stack.results import article
 from labs.read.display.rich_output import Table
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from labs.read.lab import Study
-    from labs.read.stats.repetitions import Repeated
+    from labs.read.stats.repetitions import Interval, Repeated
 
 __all__ = [
     "article_figures",
@@ -25,6 +26,7 @@ __all__ = [
     "closed_loop_us",
     "effects",
     "evenly_spaced_us",
+    "interactions",
     "littles_law",
     "ratio",
     "settings",
@@ -61,8 +63,30 @@ def effects(*studies: Study) -> Table:
 def _words(one: Effect) -> str:
     if not one.effective:
         return NO_EFFECT
-    known = one.ratios["p50_us"]
-    return f"{known.middle:.3g} ({known.low:.3g} to {known.high:.3g})" if known else TOO_FEW
+    known = one.ratios[MEDIAN]
+    return _interval(known) if known else TOO_FEW
+
+
+def _interval(known: Interval) -> str:
+    return f"{known.middle:.3g} ({known.low:.3g} to {known.high:.3g})"
+
+
+def interactions(study: Study) -> Table:
+    """One row per pair of settings: the effect of the first one alone, and together with the second
+    one, as ratios of medians; and whether they interact: the interval of the ratio of the two
+    effects excludes 1."""
+    return Table(
+        [
+            {
+                "Settings": one.name,
+                "Alone": _words(one.alone),
+                "Together": _words(one.together),
+                "Together / alone": _interval(one.ratio),
+                "They interact": "yes" if one.matters else "not shown",
+            }
+            for one in compared_together(study.repeated)
+        ]
+    )
 
 
 def settings(study: Study) -> Table:

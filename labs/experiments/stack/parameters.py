@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 
-TESTBEDS = ("namespaces", "recorded")
+TESTBEDS = ("namespaces", "vagrant", "recorded")
 """Testbeds with a wall clock. In virtual time the CPU works in no time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stack(LabParameters):
-    """A server and a load on one machine; each condition changes one setting of the stack."""
+    """A server and a load, on one machine or on two; each condition changes one setting."""
 
     testbed: str = parameter(
         "namespaces", choices=TESTBEDS, help="where the hosts are; this lab needs a wall clock"

@@ -40,23 +40,34 @@ def allowed_cpus(host: Host) -> tuple[int, ...]:
     return tuple(cpus)
 
 
-def places(settings: Settings, cpus: Sequence[int]) -> Places:
+def places(
+    settings: Settings, cpus: Sequence[int], of_client: Sequence[int] | None = None
+) -> Places:
     """The CPUs of server and load. `apart` gives each thread of the server one CPU from the first
-    on, and the load the last one, which a server with as many threads as CPUs shares."""
-    if settings.pinning == APART and cpus:
-        return Places(tuple(cpus[: settings.threads]), (cpus[-1],))
-    if settings.pinning == SAME and cpus:
+    on, and the load the last one, which a server with as many threads as CPUs shares. A client that
+    is a machine of its own has the CPUs `of_client`, of which the load gets the last one."""
+    if settings.pinning == FREE or not cpus:
+        return Places((), ())
+    if of_client:
+        return Places(tuple(cpus[: settings.threads]), (of_client[-1],))
+    if settings.pinning == SAME:
         return Places((cpus[0],), (cpus[0],))
-    return Places((), ())
+    return Places(tuple(cpus[: settings.threads]), (cpus[-1],))
 
 
-def pinning(settings: Settings, cpus: Sequence[int]) -> Knob:
+def pinning(
+    settings: Settings, cpus: Sequence[int], of_client: Sequence[int] | None = None
+) -> Knob:
     """Whether the CPUs allow the requested places."""
-    found = places(settings, cpus)
+    found = places(settings, cpus, of_client)
     told = f"server on {_list(found.server)}, load on {_list(found.load)}"
-    enough = settings.pinning != APART or len(cpus) > settings.threads
-    why = "" if enough else f"CPUs: {len(cpus)}, needed: {settings.threads + 1}"
-    return Knob("pinning", settings.pinning, told, enough, why)
+    needed = settings.threads + (0 if of_client else 1)
+    why = ""
+    if of_client and settings.pinning == SAME:
+        why = "server and load are on two machines"
+    elif settings.pinning == APART and len(cpus) < needed:
+        why = f"CPUs: {len(cpus)}, needed: {needed}"
+    return Knob("pinning", settings.pinning, told, not why, why)
 
 
 def _list(cpus: Sequence[int]) -> str:

@@ -22,7 +22,7 @@ class Settings:
     (`apart`), on one (`same`), or wherever the scheduler puts them (`free`). `rules` are nftables
     rules of the server: `none`, base chains without rules (`idle`), a number of rules that no
     packet matches, or `conntrack`. `offloads`: the device's own, all off, or with GRO. `rx_usecs`
-    None and `queues` 0 leave the device as it is. With `deferred_irqs` a timer polls the device
+    None leaves the device as it is. With `deferred_irqs` a timer polls the device
     after it received packets, and its interrupts stay masked. `interrupts`: those of the device on
     the CPU of the server (`same`), on another one (`apart`), or as they are (`free`). `rps` `same`
     moves the processing of received packets to the CPU of the server (RPS), which also works with
@@ -39,7 +39,7 @@ class Settings:
     rules: str = NONE
     offloads: str = DEFAULT
     rx_usecs: int | None = None
-    queues: int = 0
+    queues: int = 1
     deferred_irqs: bool = False
     interrupts: str = FREE
     rps: str = FREE

@@ -54,6 +54,7 @@ if find_spec("numba") is not None:
     import numba
     from llvmlite import ir
     from numba import types
+    from numba.core.caching import UserProvidedCacheLocator
     from numba.extending import intrinsic
 
     KEPT_IN = cache_folder()
@@ -66,15 +67,25 @@ if find_spec("numba") is not None:
         "forceinline": True,
     }
 
+    class SharedLocator(UserProvidedCacheLocator):  # type: ignore[misc, unused-ignore]
+        """A folder for all copies of the same sources, wherever they are: other clones, too."""
+
+        @classmethod
+        def get_suitable_cache_subpath(cls, py_file: str) -> str:
+            return ""
+
     def compiled(function: Function) -> Function:
         """The function, compiled at its first call."""
         config: Any = numba.config
-        others = config.CACHE_DIR
-        config.CACHE_DIR = str(KEPT_IN or others)
+        others = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
+        config.CACHE_DIR = str(KEPT_IN or others[0])
+        if KEPT_IN is not None:
+            config.CACHE_LOCATOR_CLASSES = f"{__name__}.{SharedLocator.__name__}"
         try:
             made: Function = numba.njit(**_OPTIONS)(function)
         finally:
-            config.CACHE_DIR = others  # for the other code that this process compiles
+            # For the other code that this process compiles.
+            config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = others
         return made
 
     def _word(form: str) -> Word:

@@ -124,10 +124,17 @@ def _sampling(run: Run, host: str) -> dict[str, Any]:
 def disturbances(run: Run) -> tuple[str, ...]:
     """What disturbed a run in real time, each with its figure; empty for a usable run.
 
-    A link off its target is one of them: it was measured on this machine, just before.
+    A link off its target is one of them: it was measured on this machine, just before. What hosts
+    that are namespaces report of this machine is not repeated.
     """
     seen = machines(run)
-    found = [f"{_whose(name)}: {what}" for name, one in seen.items() for what in _disturbances(one)]
+    shared = _disturbances(seen[HERE]) if run.testbed == "namespaces" and HERE in seen else ()
+    found = [
+        f"{_whose(name)}: {what}"
+        for name, one in seen.items()
+        for what in _disturbances(one)
+        if name == HERE or what not in shared
+    ]
     if seen and not run.link.ok:
         found.append(f"link {run.link.verdict}")
     return tuple(dict.fromkeys(found))

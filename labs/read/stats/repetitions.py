@@ -70,6 +70,23 @@ def of_ratio(
     return _interval(middle, medians[0] / medians[1], min(counts, default=1))
 
 
+def of_interaction(
+    neither: Sequence[float], first: Sequence[float], second: Sequence[float], both: Sequence[float]
+) -> Interval | None:
+    """The interval of the effect of the first setting with the second one, divided by its effect
+    without it, where effects are ratios of medians; None with too few values."""
+    sides = (both, second, first, neither)
+    if min(map(len, sides)) < FEWEST:
+        return None
+    resampled = [_medians(side, stream) for stream, side in enumerate(sides)]
+    if not all(one.all() for one in resampled):
+        return None
+    middles = [float(numpy.median(side)) for side in sides]
+    middle = (middles[0] / middles[1]) / (middles[2] / middles[3])
+    ratios = (resampled[0] / resampled[1]) / (resampled[2] / resampled[3])
+    return _interval(middle, ratios, min(map(len, sides)))
+
+
 def _of_side(
     values: Sequence[float], stream: int, exact: bool
 ) -> numpy.typing.NDArray[numpy.float64] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from functools import lru_cache
 
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import bytes_per_second
@@ -32,8 +33,10 @@ BURST_BYTES = 1600
 ROUNDS = 200
 SETTLED = 0.6
 """The share of the rounds that precedes the measurement of goodput."""
+KEPT_FLOWS = 1024
 
 
+@lru_cache(maxsize=KEPT_FLOWS)
 def refilled_bytes_s(
     sndbuf_bytes: int,
     window_bytes: int,

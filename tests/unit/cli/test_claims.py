@@ -167,7 +167,7 @@ def test_main_adds_further_studies_of_the_same_parameters(
     """As `labs run buffers` and then `labs run buffers --only httping` leave it."""
     study(Path("runs"), "default")
     study(Path("runs"), "httping", only="httping")
-    found = as_json(capsys)
+    found = as_json(capsys, "--article", "1")
     assert NOT_JUDGED not in (found["A1.5"]["verdict"], found["A1.6"]["verdict"])
     assert {found[id_]["runs"].split("/")[0] for id_ in ("A1.5", "A1.6")} == {"runs"}
 

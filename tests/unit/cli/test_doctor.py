@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from labs.cli.doctor import with_places
+from labs.cli.doctor import as_json, verdict, with_places
 from labs.drive.testbed.diagnosis import Check, Diagnosis
 from labs.launch import slots
 
@@ -39,3 +40,13 @@ def test_with_places_says_nothing_of_them_where_nothing_runs() -> None:
     lacking = Diagnosis("virtual", "", (Check("kernel", False, "none"),))
     for one in (lacking, Diagnosis("recorded", "", ())):
         assert with_places(one) == one
+
+
+def test_verdict_without_netem_names_the_labs_that_run() -> None:
+    """Of the labs, only the links of `stack` have neither a rate nor a delay."""
+    namespaces = Diagnosis("namespaces", "", (Check("netem", False, "none", needed=False),))
+    assert namespaces.can_run and verdict(namespaces).startswith("can run the lab stack, none")
+    assert verdict(replace(namespaces, checks=(Check("netem", True, "this"),))) == "can run"
+    lacking = replace(namespaces, checks=(Check("rights", False, "not root"),))
+    assert verdict(lacking) == "cannot run here"
+    assert as_json(namespaces)["shapes_links"] is False

@@ -14,7 +14,14 @@ from labs.errors import Missing, RunFailed
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.nagle.parameters import Nagle
 from labs.launch import inventory, launch, plan
-from labs.launch.launch import FREE_FILES, check_free_space, check_limits, check_room, run
+from labs.launch.launch import (
+    FREE_FILES,
+    check_free_space,
+    check_limits,
+    check_room,
+    run,
+    without_colours,
+)
 
 PARSE = Path(__file__).parents[2] / "fixtures" / "parse"
 
@@ -39,6 +46,12 @@ def test_run_inspects_the_machines_once_per_study(
         with pytest.raises(Missing, match="gone"):
             run(find("buffers"), Buffers(testbed="vagrant", only="default", runs=str(tmp_path)))
     assert asked == ["reach", "inspect"] * 2
+
+
+def test_without_colours_leaves_a_tracebacks_words() -> None:
+    """The last line of a traceback on the console of a guest with Python 3.13."""
+    line = "\x1b[1;35mlabs.errors.RunFailed\x1b[0m: \x1b[35mSIGSTOP was sent\x1b[0m | labs-exit 1"
+    assert without_colours(line) == "labs.errors.RunFailed: SIGSTOP was sent | labs-exit 1"
 
 
 def test_make_seals_no_run_whose_output_cannot_be_read(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from labs.drive.record.disk import cache
+from labs.errors import Missing
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOKS = ("00-start-here", "03-nagle-and-delayed-ack")
@@ -59,6 +64,8 @@ def test_installed_package_runs_the_notebook_from_recorded_runs_without_any_tool
         str(page),
     ]
     place = {"PATH": str(tmp_path), "PYTHONPATH": str(site), "HOME": str(tmp_path)}
+    with suppress(Missing):  # what is compiled need not be compiled again
+        place["NUMBA_CACHE_DIR"] = os.environ.get("NUMBA_CACHE_DIR", str(cache() / "compiled"))
     done = subprocess.run(
         argv, cwd=tmp_path, env=place, capture_output=True, text=True, timeout=300
     )

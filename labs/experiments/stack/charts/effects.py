@@ -10,7 +10,7 @@ import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
-from labs.experiments.stack.effects import Effect
+from labs.experiments.stack.effects import MEDIAN, TAIL, Effect
 from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.latencies import settings_of
 from labs.experiments.stack.places_of_studies import places
@@ -36,7 +36,6 @@ TITLE = "Effects on the latency"
 NO_EFFECT, TOO_FEW = "no effect here", "too few undisturbed runs"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: no effect here"
 NAME_PX, MARK_PX, FRAME_PX, LEFT_PX = 17, 9, 190, 20
-MEDIAN, TAIL = "p50_us", "p99_us"
 PLACE_LOOKS = ((BLUE, "circle"), (GREEN, "square"), (PURPLE, "triangle-up"), (ORANGE, "diamond"))
 Pair: TypeAlias = tuple[str, str]
 """A condition, and the one that it is compared with."""

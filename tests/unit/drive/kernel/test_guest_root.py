@@ -53,6 +53,19 @@ def test_listed_has_preloaded_libraries_by_their_names() -> None:
     assert listed(text) == {name: where / name for name in ("libm.so.6", "libc.so.6")}
 
 
+def test_libraries_have_what_cancelling_a_thread_opens(tmp_path: Path) -> None:
+    """The loader does not list libgcc_s: the C library opens it (nptl/pthread_cancel.c)."""
+    (tmp_path / "cancel.c").write_text(
+        "#include <pthread.h>\nint main(void) { return pthread_cancel(pthread_self()); }\n"
+    )
+    gcc, program = found("gcc")["gcc"], tmp_path / "cancel"
+    subprocess.run((gcc, "-pthread", "-o", program, tmp_path / "cancel.c"), check=True)
+    loaded = libraries([program])
+    assert {"libc.so.6", "libgcc_s.so.1"} <= set(loaded)
+    assert loaded["libgcc_s.so.1"].is_file()
+    assert "libgcc_s.so.1" not in libraries([found("ip")["ip"]])
+
+
 def test_libraries_of_a_script_are_none(tmp_path: Path) -> None:
     (tmp_path / "script").write_text("#!/bin/sh\n")
     assert libraries([tmp_path / "script"]) == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from labs.experiments.buffers.charts.timeline import timeline
 from labs.experiments.buffers.charts.window_shares import promised
 from tests.real_runs import real, real_study, with_file
 
-TABLE = real_study("6.1").results()
-OTHER = real_study("6.12").results()
-BOTH = pandas.concat([TABLE, OTHER])
+
+@cache
+def results_on(*kernels: str) -> pandas.DataFrame:
+    return pandas.concat([real_study(kernel).results() for kernel in kernels])
 
 
 def named(figure: Figure) -> dict[str, Any]:
@@ -33,11 +35,11 @@ def caption(figure: Figure) -> str:
 
 
 FIGURES = {
-    "conditions": lambda: buffers.by_condition(TABLE),
-    "sweep": lambda: buffers.against_buffer_size(TABLE),
-    "shares": lambda: buffers.adv_win_scale(BOTH),
-    "loss": lambda: buffers.loss(TABLE),
-    "kernels": lambda: buffers.kernels(TABLE, OTHER),
+    "conditions": lambda: buffers.by_condition(results_on("6.1")),
+    "sweep": lambda: buffers.against_buffer_size(results_on("6.1")),
+    "shares": lambda: buffers.adv_win_scale(results_on("6.1", "6.12")),
+    "loss": lambda: buffers.loss(results_on("6.1")),
+    "kernels": lambda: buffers.kernels(results_on("6.1"), results_on("6.12")),
     "timeline": lambda: timeline(real_study("6.1").run("default")),
 }
 
@@ -64,17 +66,23 @@ def test_charts_say_what_they_show_and_where_it_is_from(name: str) -> None:
 
 
 def test_by_condition_leaves_out_groups_with_a_chart_of_their_own() -> None:
-    figure = buffers.by_condition(TABLE)
+    figure = buffers.by_condition(results_on("6.1"))
     assert figure.layout.yaxis.ticktext == ("shaped", "default", "wmem", "both", "rmem100")
-    alone = buffers.by_condition(TABLE[TABLE["condition"].str.startswith("sweep-set")])
+    alone = buffers.by_condition(
+        results_on("6.1")[results_on("6.1")["condition"].str.startswith("sweep-set")]
+    )
     assert len(alone.layout.yaxis.ticktext) == 3
 
 
 def test_against_buffer_size_has_both_series_the_theory_and_its_marks() -> None:
-    figure = buffers.against_buffer_size(TABLE)
+    figure = buffers.against_buffer_size(results_on("6.1"))
     traces = named(figure)
     assert {"predicted", "set by sysctl, automatic sizing off", "set by setsockopt"} <= set(traces)
-    rows = TABLE.query("group == 'sweep' and series == 'sysctl'").sort_values("buffer_bytes")
+    rows = (
+        results_on("6.1")
+        .query("group == 'sweep' and series == 'sysctl'")
+        .sort_values("buffer_bytes")
+    )
     (top,) = [
         one
         for one in figure.data
@@ -90,7 +98,7 @@ def test_against_buffer_size_has_both_series_the_theory_and_its_marks() -> None:
 
 
 def test_against_buffer_size_draws_a_prediction_that_is_far_off() -> None:
-    rows = TABLE.assign(predicted_mib_s=TABLE["predicted_mib_s"] * 1.6)
+    rows = results_on("6.1").assign(predicted_mib_s=results_on("6.1")["predicted_mib_s"] * 1.6)
     figure = buffers.against_buffer_size(rows)
     apart = [value for one in figure.data if one.yaxis == "y2" for value in one.y]
     assert 55 < max(apart) < figure.layout.yaxis2.range[1]
@@ -98,10 +106,12 @@ def test_against_buffer_size_draws_a_prediction_that_is_far_off() -> None:
 
 def test_by_condition_draws_goodput_above_the_link_of_other_rows() -> None:
     """The axis is not that of the rows' median rate."""
-    rows = BOTH[BOTH["condition"].str.startswith("adv-")].copy()
+    rows = results_on("6.1", "6.12")[
+        results_on("6.1", "6.12")["condition"].str.startswith("adv-")
+    ].copy()
     rows["steady_mib_s"] = rows["steady_mib_s"].where(rows.index != rows.index[-1], 500.0)
     assert buffers.adv_win_scale(rows).layout.xaxis.range[1] > 500
-    rows = TABLE[TABLE["condition"].str.startswith("loss-")].copy()
+    rows = results_on("6.1")[results_on("6.1")["condition"].str.startswith("loss-")].copy()
     rows["goodput_mib_s"] = [5000.0, *rows["goodput_mib_s"].iloc[1:]]
     figure = buffers.loss(rows)
     assert 10 ** figure.layout.xaxis.range[1] > 5000
@@ -109,17 +119,17 @@ def test_by_condition_draws_goodput_above_the_link_of_other_rows() -> None:
 
 
 def test_against_buffer_size_has_the_article_s_points() -> None:
-    of_both = TABLE["condition"] == "both"
-    rows = TABLE.assign(
+    of_both = results_on("6.1")["condition"] == "both"
+    rows = results_on("6.1").assign(
         article_steady_mib_s=of_both.map({True: 92.7}), article_claim=of_both.map({True: "A1.8"})
     )
     points = named(buffers.against_buffer_size(rows))["the article, steady state"]
     assert (points.x, points.y) == ((50 * 2**20,), (92.7,))
-    assert "the article, steady state" not in named(buffers.against_buffer_size(TABLE))
+    assert "the article, steady state" not in named(buffers.against_buffer_size(results_on("6.1")))
 
 
 def test_against_buffer_size_fades_points_without_a_steady_state() -> None:
-    rows = TABLE.copy()
+    rows = results_on("6.1").copy()
     rows.loc[rows["condition"] == "sweep-24k", "settled"] = False
     (top, _) = [
         one
@@ -130,7 +140,7 @@ def test_against_buffer_size_fades_points_without_a_steady_state() -> None:
 
 
 def test_adv_win_scale_has_a_plot_for_each_value() -> None:
-    figure = buffers.adv_win_scale(BOTH)
+    figure = buffers.adv_win_scale(results_on("6.1", "6.12"))
     bars = [one for one in figure.data if one.type == "bar"]
     assert [one.name for one in bars] == ["Linux 6.1.192", "Linux 6.12.117 (ignores it)"]
     assert [len(one.x) for one in bars] == [2, 2]
@@ -146,9 +156,11 @@ def test_adv_win_scale_has_a_plot_for_each_value() -> None:
 
 
 def test_loss_has_the_median_and_the_range_of_the_draws() -> None:
-    figure = buffers.loss(TABLE)
+    figure = buffers.loss(results_on("6.1"))
     cubic = named(figure)["cubic"]
-    drawn = TABLE[TABLE["condition"].str.startswith("loss-1-cubic")]["goodput_mib_s"]
+    drawn = results_on("6.1")[results_on("6.1")["condition"].str.startswith("loss-1-cubic")][
+        "goodput_mib_s"
+    ]
     assert cubic.x[1] == pytest.approx(drawn.median())
     assert cubic.x[1] + cubic.error_x.array[1] == pytest.approx(drawn.max())
     assert cubic.x[1] - cubic.error_x.arrayminus[1] == pytest.approx(drawn.min())
@@ -159,7 +171,7 @@ def test_loss_has_the_median_and_the_range_of_the_draws() -> None:
 
 
 def test_kernels_side_by_side() -> None:
-    figure = buffers.kernels(TABLE, OTHER)
+    figure = buffers.kernels(results_on("6.1"), results_on("6.12"))
     bars = {one.name: one for one in figure.data if one.type == "bar"}
     assert set(bars) == {"Linux 6.1.192", "Linux 6.12.117"}
     assert len(bars["Linux 6.1.192"].y) == 3
@@ -168,7 +180,7 @@ def test_kernels_side_by_side() -> None:
 
 
 def test_kernels_of_one_kernel_alone() -> None:
-    figure = buffers.kernels(TABLE, pandas.DataFrame())
+    figure = buffers.kernels(results_on("6.1"), pandas.DataFrame())
     assert [one.name for one in figure.data if one.type == "bar"] == ["Linux 6.1.192"]
 
 
@@ -182,7 +194,7 @@ def test_kernels_of_one_kernel_alone() -> None:
     ],
 )
 def test_charts_of_a_table_without_such_runs_say_so(draw: Any) -> None:
-    figure = draw(TABLE[TABLE["condition"] == "httping"])
+    figure = draw(results_on("6.1")[results_on("6.1")["condition"] == "httping"])
     assert not figure.data
     assert len(texts(figure)) > 20
 

@@ -14,7 +14,6 @@ import pytest
 from labs.catalog import find
 from labs.cli.run import as_json
 from labs.errors import BadInput
-from labs.experiments.nagle.held_segment import held_segment
 from labs.experiments.nagle.lab import MARGIN
 from labs.experiments.nagle.narrative import describe_requests, findings
 from labs.experiments.nagle.notebook import held_segments, transfers
@@ -31,8 +30,8 @@ from labs.experiments.nagle.requests import (
     table_of,
     typical,
 )
+from labs.experiments.nagle.responses import held_segment, transfer
 from labs.experiments.nagle.results import results
-from labs.experiments.nagle.transfer import transfer
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.flows.stalls import APPLICATION, NAGLE
 from labs.read.readings.latency import latency

@@ -11,7 +11,7 @@ import pytest
 from labs.drive.condition import read_settings
 from labs.errors import BadInput, Missing
 from labs.experiments.stack import conditions as module
-from labs.experiments.stack.conditions import GROUPS, conditions, programs, tools
+from labs.experiments.stack.conditions import GROUPS, conditions, machine_tools, programs, tools
 from labs.experiments.stack.effects import COMPARED, INTERACTIONS
 from labs.experiments.stack.knobs import lines, ruleset
 from labs.experiments.stack.narrative import findings
@@ -38,6 +38,12 @@ def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 
 
 FULL = {one.name: one for one in conditions(Stack(size="full", testbed="recorded"))}
+OF_SYSFS = {
+    f"{name}-{connections}"
+    for name in ("irqs-deferred", "rps-same", "queues-2")
+    for connections in ("c1", "many")
+}
+"""Conditions that read a file of /sys in the server's namespace."""
 
 
 def settings(name: str) -> Settings:
@@ -74,10 +80,10 @@ def test_factorial_has_every_combination() -> None:
 @pytest.mark.parametrize(
     ("program", "left_out", "step"),
     [
-        ("vegeta", {name for name in FULL if name.startswith(("open-", "closed"))}, "vegeta.sh"),
+        ("vegeta", {name for name in FULL if name.startswith(("open-", "closed"))}, "make vegeta"),
         ("nft", {name for name in FULL if "rules" in name}, "nftables"),
         ("nginx", {"nginx-c1", "nginx-many"}, "nginx"),
-        ("unshare", {"irqs-deferred-c1", "irqs-deferred-many", "rps-same-c1", "rps-same-many"}, ""),
+        ("unshare", OF_SYSFS, ""),
     ],
 )
 def test_conditions_leave_out_those_without_a_program(
@@ -87,8 +93,8 @@ def test_conditions_leave_out_those_without_a_program(
     full = Stack(size="full")
     assert {one.name for one in conditions(full)} == FULL.keys() - left_out
     (remark,) = findings({}, full)["remarks"]
-    assert remark.startswith("left out: ") and "\n" not in remark
-    assert f"{program} is not installed. Run: " in remark and step in remark
+    assert remark.startswith(f"{program} is not installed. Run: ") and step in remark
+    assert "\n" not in remark and set(remark.partition("Left out: ")[2].split(", ")) == left_out
     for name in left_out:
         (one,) = conditions(Stack(only=name))  # asked for by name
         with pytest.raises(Missing, match=f"{program} is not installed"):
@@ -130,10 +136,9 @@ def test_rates_are_shares_of_what_a_thread_can_serve() -> None:
     assert all(settings(name).load == VEGETA for name in rates)
 
 
-@pytest.mark.parametrize("testbed", ["virtual", "vagrant"])
-def test_parameters_refuse_a_testbed(testbed: str) -> None:
-    with pytest.raises(BadInput, match="allowed: namespaces, recorded"):
-        Stack(testbed=testbed)
+def test_parameters_refuse_virtual_time() -> None:
+    with pytest.raises(BadInput, match="allowed: namespaces, vagrant, recorded"):
+        Stack(testbed="virtual")
 
 
 @pytest.mark.parametrize(
@@ -203,3 +208,45 @@ def test_lines_are_the_commands_of_a_condition(name: str, commands: list[str]) -
 def test_lines_contain_the_rules() -> None:
     ((host, (tool, rules)),) = lines(FULL["polling-rules-100-c1"])
     assert (host, tool, rules) == ("server", "nft", ruleset("100"))
+
+
+def test_conditions_on_machines_have_no_open_loop() -> None:
+    """The box has no vegeta; the remark says so, and a condition asked for by name is an error."""
+    full = Stack(size="full", testbed="vagrant")
+    loops = {name for name, one in FULL.items() if one.group == "loops"}
+    assert {one.name for one in conditions(full)} == FULL.keys() - loops
+    (remark,) = findings({}, full)["remarks"]
+    assert "open-50" in remark and "Use --testbed namespaces" in remark
+    with pytest.raises(BadInput, match="open-50: the box of the machines has no vegeta"):
+        conditions(Stack(only="open-50", testbed="vagrant"))
+
+
+@pytest.mark.parametrize("name", ["polling-c1", "nginx-c1", "polling-rules-100-c1"])
+def test_machine_tools_are_those_of_the_machines(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gcc is needed here only, and root on the machines only."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    found = machine_tools(FULL[name])
+    assert "gcc" not in found and {"ethtool", "unshare", "wrk"} <= set(found)
+    assert ("nft" in found) == ("rules" in name) and ("nginx" in found) == ("nginx" in name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "cpus", "expected", "because"),
+    [
+        (Settings(), (0,), ((0,), (3,)), ""),
+        (Settings(threads=2), (0, 1), ((0, 1), (3,)), ""),
+        (Settings(threads=2), (0,), ((0,), (3,)), "CPUs: 1, needed: 2"),
+        (Settings(pinning=SAME), (0, 1), ((0,), (3,)), "server and load are on two machines"),
+        (Settings(pinning=FREE), (0, 1), ((), ()), ""),
+    ],
+)
+def test_places_on_two_machines(
+    asked: Settings, cpus: tuple[int, ...], expected: tuple[tuple[int, ...], ...], because: str
+) -> None:
+    """The load has the last CPU of its own machine, and shares none with the server."""
+    found = places(asked, cpus, (2, 3))
+    assert (found.server, found.load) == expected
+    knob = pinning(asked, cpus, (2, 3))
+    assert (knob.effective, knob.because) == (not because, because)

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from labs.experiments.stack.claims import JUDGES
-from labs.experiments.stack.effects import effects, in_words, settings_read_back
+from labs.experiments.stack.effects import (
+    INTERACTIONS,
+    effects,
+    in_words,
+    interaction_in_words,
+    interactions,
+    settings_read_back,
+)
 from labs.experiments.stack.latencies import histogram, merged, settings_of
 from labs.experiments.stack.narrative import compared
 from labs.experiments.stack.results import article, knobs, results
@@ -217,3 +224,19 @@ def test_judge_of_the_delay_reports_longer_ones(monkeypatch: pytest.MonkeyPatch)
     assert claim.judge == "delay"
     found = JUDGES["delay"](claim, Undisturbed("rx-usecs-1-c1", 1.19))  # type: ignore[arg-type]
     assert found.verdict == HOLDS and "polling-many: the ratio of medians is 1 " in found.reason
+
+
+def test_interactions_are_ratios_of_effects() -> None:
+    """Four conditions, each with equal repetitions: the intervals have no width."""
+    by_name = {one.condition: one for one in study()}
+    names = ("polling-c1", "blocking-c1", "polling-many", "nginx-c1")
+    four = [
+        replace(by_name[name], condition=condition)
+        for name, condition in zip(names, INTERACTIONS["blocking and connections"], strict=True)
+    ]
+    (found,) = interactions(four)
+    neither, first, second, both = (results(runs()[name]).p50_us or 0 for name in names)
+    assert found.ratio.middle == pytest.approx((both / second) / (first / neither))
+    assert found.ratio.low == found.ratio.middle and found.matters
+    assert interaction_in_words(found).endswith("The two settings interact")
+    assert interactions(four[:3]) == ()

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import socket
 import struct
 import subprocess
@@ -107,6 +108,24 @@ def test_compiled_without_a_writable_cache(tmp_path: Path) -> None:
     )
     assert done.stderr.count("\n") == 1
     assert "compiling" in done.stderr
+
+
+def test_compiled_code_is_kept_once_for_all_copies_of_the_sources(tmp_path: Path) -> None:
+    """A clone compiles nothing that another clone of the same sources has compiled."""
+    capture.read(LOSS)
+    shutil.copytree(ROOT / "labs", tmp_path / "labs")
+    script = "; ".join(
+        (
+            "import sys",
+            "from labs.read.capture import pcap, reader",
+            "reader.read_columns(sys.argv[1])",
+            "print(pcap.__file__, pcap.walk_pcap.stats.cache_misses)",
+        )
+    )
+    argv = [sys.executable, "-c", script, str(LOSS)]
+    done = subprocess.run(argv, cwd=tmp_path, check=True, text=True, capture_output=True)
+    file, _, misses = done.stdout.partition(" ")
+    assert Path(file).is_relative_to(tmp_path) and misses.strip() == "Counter()"
 
 
 def test_read_offset_is_the_place_of_the_record(made: dict[str, Path]) -> None:

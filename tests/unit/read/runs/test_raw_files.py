@@ -66,7 +66,6 @@ OTHER_ASK = OTHER_JSON | {
     "below zero": changed(ASK, times_ms=[-1.0]),
     "too large": changed(ASK, times_ms=[1e300]),
 }
-NAGLE = recorded_nagle(size="full")
 
 
 @pytest.mark.parametrize(("name", "content"), OTHER_FETCH.items())
@@ -80,7 +79,7 @@ def test_read_refuses_another_fetch_json(tmp_path: Path, name: str, content: byt
 
 @pytest.mark.parametrize(("name", "content"), OTHER_ASK.items())
 def test_read_refuses_another_ask_json(tmp_path: Path, name: str, content: bytes) -> None:
-    run = with_content(NAGLE.run("ask"), tmp_path, "client/ask.json", content)
+    run = with_content(recorded_nagle(size="full").run("ask"), tmp_path, "client/ask.json", content)
     with pytest.raises(Damaged, match=r"client/ask\.json"):
         find("nagle").results(run)
 
@@ -110,7 +109,7 @@ def with_words(text: str) -> str:
 def test_read_refuses_other_output_of_ab(
     tmp_path: Path, name: str, spoil: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = NAGLE.run("off")
+    run = recorded_nagle(size="full").run("off")
     run = with_content(run, tmp_path / "runs", name, spoil(run.text(name)).encode())
     with pytest.raises(Damaged, match=name.replace(".", r"\.")):
         find("nagle").results(run)
@@ -151,13 +150,17 @@ def test_read_refuses_a_file_that_became_a_pipe(tmp_path: Path) -> None:
 
 
 def test_check_reads_every_run_that_the_project_has(tmp_path: Path) -> None:
-    for run in (real("both-1mib"), real("wget"), *(NAGLE.run(one) for one in ("off", "ask"))):
+    for run in (
+        real("both-1mib"),
+        real("wget"),
+        *(recorded_nagle(size="full").run(one) for one in ("off", "ask")),
+    ):
         raw_files.check(run.path, run.seal.files)
 
 
 @pytest.mark.parametrize("name", ["client/ab.txt", "client/ab.csv", "server/ss.txt"])
 def test_check_names_the_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
-    run = NAGLE.run("off")
+    run = recorded_nagle(size="full").run("off")
     copy = shutil.copytree(run.path, tmp_path / "run")
     (copy / name).write_text("other")
     with pytest.raises(Damaged, match=f"^{name}: "):

@@ -7,7 +7,7 @@ from math import comb
 import numpy
 import pytest
 
-from labs.read.stats.repetitions import FEWEST, LEVEL_PCT, of_median, of_ratio
+from labs.read.stats.repetitions import FEWEST, LEVEL_PCT, of_interaction, of_median, of_ratio
 
 # Four standard deviations of a share of 0.94 among 1,000 draws: 4 * sqrt(0.94 * 0.06 / 1000).
 DRAWS, CHANCE = 1000, 0.03
@@ -113,3 +113,23 @@ def test_of_ratio_draws_both_sides_independently() -> None:
     values = [8.0, 9.0, 10.0, 11.0, 12.0]
     found = of_ratio(values, values)
     assert found is not None and found.low < 0.9 and found.high > 1.1
+
+
+def test_of_interaction_covers_the_true_ratio_of_effects() -> None:
+    """The first setting doubles the figure, with the second one it triples it: 3 / 2. The level of
+    a percentile bootstrap of seven values is below the nominal one; 90 % allows for that."""
+    chance = numpy.random.default_rng(7)
+    covered = 0
+    for _ in range(100):
+        four = [chance.normal(mean, mean / 20, 7).tolist() for mean in (10, 20, 100, 300)]
+        found = of_interaction(*four)
+        assert found is not None and found.count == 7
+        covered += found.low <= 1.5 <= found.high
+    assert covered >= 90
+
+
+def test_of_interaction_needs_enough_values_of_each_condition() -> None:
+    enough = [1.0] * FEWEST
+    assert of_interaction(enough, enough, enough, enough) is not None
+    assert of_interaction(enough, enough, enough, enough[1:]) is None
+    assert of_interaction(enough, enough, [0.0] * FEWEST, enough) is None
