@@ -24,6 +24,7 @@ from labs.read.runs.raw_files import UNEXPECTED
 if TYPE_CHECKING:
     from labs.read.display.rich_output import Table
     from labs.read.runs.run import Run
+    from labs.read.stats.repetitions import Repeated
 
 NOTES = "notes"
 """The field of a lab's results that holds what a reader of the figures must know."""
@@ -247,3 +248,7 @@ class Study(Protocol):
 
     def results(self) -> Table:
         """One row per run."""
+
+    @property
+    def repeated(self) -> tuple[Repeated, ...]:
+        """The conditions that were repeated, with all their runs."""

@@ -25,7 +25,7 @@ from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.studies.progress import Bar
 from labs.studies.recorded_parameters import VIRTUAL, refusal
-from labs.studies.testbeds import command_for, newest_with, parameters_of
+from labs.studies.testbeds import command_for, on_testbed, parameters_of
 
 # Testbeds whose kernel a user chooses.
 ON_ANY_KERNEL = ("virtual", RECORDED)
@@ -196,18 +196,28 @@ class Study:
         """The newest study of the same conditions on another testbed, from the folder of this
         study's runs or from the recorded runs. Nothing is run. If there is no such study, `lacks`
         names the command that creates it."""
-        found = newest_with(self.lab, self.runs, self.folder, testbed)
-        if found is None:
+        return self.all_on_testbed(testbed)[0]
+
+    def all_on_testbed(self, testbed: str = "vagrant") -> tuple[Study, ...]:
+        """As `on_testbed`, but one study per file of recorded runs: they may be from different
+        machines."""
+        found = on_testbed(self.lab, self.runs, self.folder, testbed)
+        if not found:
             lacks = (
                 f"there is no study of these conditions on {testbed}. "
                 f"Run: {self.command_on(testbed)}"
             )
-            return Study(
-                self.parameters, (), self.folder, None, self.live, lab=self.lab, lacks=lacks
+            without = (self.parameters, (), self.folder, None, self.live)
+            return (Study(*without, lab=self.lab, lacks=lacks),)
+        return tuple(
+            opened(
+                file,
+                parameters_of(file, type(self.parameters), testbed),
+                self.lab,
+                live=own and self.live,
             )
-        file, own = found
-        parameters = parameters_of(file, type(self.parameters), testbed)
-        return opened(file, parameters, self.lab, live=own and self.live)
+            for file, own in found
+        )
 
     def command_on(self, testbed: str) -> Text:
         """The command that runs this study's conditions on another testbed."""

@@ -57,25 +57,31 @@ def _lacking(one: Diagnosis, shaped: bool) -> Check | None:
     return next(lacking, None)
 
 
-def newest_with(
+def on_testbed(
     lab: Lab, runs: Sequence[Run], folder: Path, testbed: str
-) -> tuple[StudyFile, bool] | None:
-    """The study on `testbed` that shares most conditions with `runs` (the newest of several), and
-    whether it is from `folder` or from the recorded runs; None if there is none.
+) -> list[tuple[StudyFile, bool]]:
+    """The study on `testbed` that shares most conditions with `runs` (the newest of several), with
+    whether it is from `folder`; if `folder` has none, the one of each file of recorded runs.
 
     BadInput for a testbed that cannot be the second one.
     """
     if testbed not in FIRST:
         raise BadInput(f"{testbed} cannot be the second testbed. Allowed: {', '.join(FIRST)}")
-    for place in (folder, *_recorded(lab.name)):
-        found = [
-            (_shared(runs, file), file.path.stat().st_mtime_ns, file.path.name, file)
-            for file in _on(place, lab.name, testbed)
-        ]
-        shared, _, _, file = max(found, key=lambda one: one[:3], default=(0, 0, "", None))
-        if shared and file is not None:
-            return file, place == folder
-    return None
+    own = _newest(lab, runs, folder, testbed)
+    if own is not None:
+        return [(own, True)]
+    others = [_newest(lab, runs, place, testbed) for place in _recorded(lab.name)]
+    return [(one, False) for one in others if one is not None]
+
+
+def _newest(lab: Lab, runs: Sequence[Run], place: Path, testbed: str) -> StudyFile | None:
+    """The study of a folder that shares most conditions with `runs`, the newest of several."""
+    found = [
+        (_shared(runs, file), file.path.stat().st_mtime_ns, file.path.name, file)
+        for file in _on(place, lab.name, testbed)
+    ]
+    shared, _, _, file = max(found, key=lambda one: one[:3], default=(0, 0, "", None))
+    return file if shared else None
 
 
 def _recorded(lab: str) -> list[Path]:

@@ -13,11 +13,46 @@ from labs.experiments.stack.effects import (
     interactions,
     settings_read_back,
 )
+from labs.experiments.stack.results import results
+from labs.read.display.format import in_digits, in_three_digits, is_known
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from labs.experiments.stack.parameters import Stack
     from labs.read.runs.run import Run
     from labs.read.stats.repetitions import Repeated
+
+
+def describe(table: DataFrame) -> str:
+    """One line per condition: latency, throughput, and the work per request."""
+    return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in table.to_dict("records"))
+
+
+def describe_run(run: Run) -> str:
+    """One run: its latency up to the largest, and the work per request."""
+    found = results(run)
+    values = {name: value for name, value in vars(found).items() if name != "notes"}
+    values["notes"] = "; ".join(note.text for note in found.notes)
+    return f"{_one(values)} The largest latency of {found.requests:,} is {_us(found.max_us)}."
+
+
+def _one(row: Mapping[Any, Any]) -> str:
+    said = (
+        f"median {_us(row['p50_us'])}, 99th percentile {_us(row['p99_us'])}, "
+        f"{in_digits(round(row['requests_s']))} responses per s"
+    )
+    if row["rate_s"]:
+        said += f" of {in_digits(row['rate_s'])} intended"
+    said += f"; per request {in_three_digits(row['switches'])} context switches"
+    said += f" and {in_three_digits(row['interrupts'])} interrupts"
+    if is_known(row["cpu_us"]):
+        said += f", {_us(row['cpu_us'])} of CPU time of the server"
+    return f"{said}. Note: {row['notes']}." if row.get("notes") else f"{said}."
+
+
+def _us(value: float | None) -> str:
+    return "unknown" if value is None else f"{in_three_digits(value)} µs"
 
 
 def compared(repeated: Sequence[Repeated]) -> dict[str, Any]:

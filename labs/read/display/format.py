@@ -34,6 +34,7 @@ UNITS = {
     "_bytes": "bytes",
     "_pct": "%",
     "_ms": "ms",
+    "_us": "µs",
     "_s": "s",
 }
 """The unit that the ending of a column's name means; longer endings first."""

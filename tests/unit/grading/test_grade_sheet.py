@@ -17,7 +17,8 @@ from tests.student_work import with_answers, write
 # article's buffer of 50 MB (A1.10) is 47.7 MiB; 10 ms of 210 ms; a buffer of one BDP of which 3/4
 # are window (A1.11): 0.75 x 25 MB / 0.2 s; twice 128 KiB (A1.14); the article's 13.4 MiB/s (A1.6)
 # with 66 bytes of headers per 1448; 40 ms, and one round trip more than without Nagle's algorithm;
-# twice the default wmem_max; the BDP of article 5; two thirds of 256 KiB per 8 ms.
+# twice the default wmem_max; the BDP of article 5; two thirds of 256 KiB per 8 ms; a server that is
+# busy for 2 ms per request.
 RIGHT_ANSWERS = {
     "00-start-here": {"bdp_mib": "2.75e6 / 2**20", "limit": '"link"', "longest_rtt_ms": "24"},
     "01-buffers-and-bdp": {
@@ -50,6 +51,13 @@ RIGHT_ANSWERS = {
         "scaled_window_bytes": "7 / 8 * 48 * 1024",
         "dropped_packets": "8",
     },
+    "05-stack-latency": {
+        "highest_rate_s": "1000 / 2",
+        "closed_loop_ms": "16 * 2",
+        "last_wait_ms": "0.2 * 3000",
+        "stopped_requests": "16",
+        "wake_up_ratio": "189 / 180",
+    },
 }
 WRONG_ANSWERS = [
     ("00-start-here", "bdp_mib", "2.75", "right in MB"),
@@ -81,6 +89,14 @@ WRONG_ANSWERS = [
     ("04-receive-window", "scaled_window_bytes", "24 * 1024 * 7 / 8", "doubles"),
     ("04-receive-window", "dropped_packets", "7", "The first drop"),
     ("04-receive-window", "dropped_packets", "11", "TCPOFODrop"),
+    ("05-stack-latency", "highest_rate_s", "8000", "one after another"),
+    ("05-stack-latency", "closed_loop_ms", "2", "other connections"),
+    ("05-stack-latency", "closed_loop_ms", "17", "at once"),
+    ("05-stack-latency", "last_wait_ms", "300", "median"),
+    ("05-stack-latency", "last_wait_ms", "500", "rate of the server"),
+    ("05-stack-latency", "last_wait_ms", "0.6", "right in s"),
+    ("05-stack-latency", "stopped_requests", "200", "open loop"),
+    ("05-stack-latency", "wake_up_ratio", "1.36", "added"),
 ]
 
 

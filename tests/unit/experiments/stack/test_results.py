@@ -1,16 +1,12 @@
-"""Results, effects, verdicts and figures of the lab `stack`, from real runs of a busy machine."""
+"""Results, effects and verdicts of the lab `stack`, from real runs of a busy machine."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
-from plotly.graph_objects import Figure
 
-from labs.catalog import find
-from labs.experiments.stack import charts
 from labs.experiments.stack.claims import JUDGES
 from labs.experiments.stack.effects import (
     INTERACTIONS,
@@ -25,28 +21,12 @@ from labs.experiments.stack.narrative import compared
 from labs.experiments.stack.results import article, knobs, results
 from labs.read.claims.judge import verdicts
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG
-from labs.read.runs.archive import run_folders, unpacked
 from labs.read.runs.raw_files import VEGETA, WRK
-from labs.read.runs.run import Run, open_run
+from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Repeated
-from tests.real_runs import STUDIES, codes
-
-LAB = find("stack")
-
-
-@cache
-def runs() -> dict[str, Run]:
-    folder = unpacked(STUDIES / "stack.tar.xz")
-    return {run.condition: run for run in map(open_run, run_folders(folder))}
-
-
-def times(condition: str, count: int = 5) -> Repeated:
-    """A condition as if its run had been repeated, undisturbed, with the same result."""
-    some = (runs()[condition],) * count
-    value = results(some[0]).p50_us
-    assert value is not None
-    return Repeated(LAB, condition, "p50_us", some, some, (value,) * count)
-
+from tests.real_runs import codes
+from tests.stack_studies import LAB, undisturbed
+from tests.stack_studies import stack_runs as runs
 
 WRK_RUNS = ("polling-c1", "blocking-c1", "polling-many", "nginx-c1", "busy-poll-c1")
 
@@ -135,7 +115,7 @@ def test_knobs_say_what_has_an_effect(condition: str, factor: str, effective: bo
 
 
 def study() -> tuple[Repeated, ...]:
-    return tuple(times(name) for name in runs())
+    return undisturbed().repeated
 
 
 def test_effects_are_ratios_of_medians() -> None:
@@ -244,47 +224,6 @@ def test_judge_of_the_delay_reports_longer_ones(monkeypatch: pytest.MonkeyPatch)
     assert claim.judge == "delay"
     found = JUDGES["delay"](claim, Undisturbed("rx-usecs-1-c1", 1.19))  # type: ignore[arg-type]
     assert found.verdict == HOLDS and "polling-many: the ratio of medians is 1 " in found.reason
-
-
-FIGURES = {
-    "effects": lambda: charts.effects(study()),
-    "distribution": lambda: charts.distribution(study(), "polling-c1", "blocking-c1"),
-    "loops": lambda: charts.distribution(study(), "closed", "open-50", "open-120"),
-    "load": lambda: charts.load_and_latency(study()),
-}
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_figures_have_a_text_and_a_table(name: str) -> None:
-    figure: Figure = FIGURES[name]()
-    meta = figure.layout.meta
-    assert meta["tell"] and meta["table"]["rows"] and "namespaces" in meta["caption"]
-    assert all(len(trace.x) for trace in figure.data)
-
-
-def test_figures_without_undisturbed_runs_say_so() -> None:
-    disturbed = [Repeated(LAB, name, "p50_us", (run,), (), ()) for name, run in runs().items()]
-    for figure in (
-        charts.effects(disturbed),
-        charts.distribution(disturbed, "polling-c1"),
-        charts.load_and_latency(disturbed),
-    ):
-        assert not figure.data and figure.layout.meta["tell"]
-
-
-def test_effects_draws_settings_without_effect_hollow() -> None:
-    figure = charts.effects(study())
-    names = [label.partition("<br>")[0] for label in figure.layout.yaxis.ticktext]
-    signs = dict(zip(names, figure.data[0].marker.symbol, strict=True))
-    assert signs["rx-usecs-1-c1"] == "circle-open" and signs["blocking-c1"] == "circle"
-
-
-def test_load_and_latency_puts_the_closed_loop_below_the_capacity() -> None:
-    """It cannot send more than the server answers; its open counterpart at 120 % can."""
-    figure = charts.load_and_latency(study())
-    by_name = {trace.name: trace for trace in figure.data}
-    assert max(by_name["open loop, median"].x) == 120
-    assert max(by_name["closed loop, median"].x) <= 100
 
 
 def test_interactions_are_ratios_of_effects() -> None:

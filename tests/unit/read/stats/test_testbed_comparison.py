@@ -17,6 +17,8 @@ from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import runs_of
 from labs.read.claims.verdict import DIFFERS, DISPUTED, HOLDS, by_both
+from labs.read.runs import recorded
+from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine
 from labs.read.stats.repetitions import Interval, in_the_middle, repeated
@@ -278,6 +280,20 @@ def test_on_testbed_finds_the_second_study(tmp_path: Path) -> None:
     table = here.compare(other)
     assert list(table["verdict"]) == [AGREE, AGREE]
     assert list(other.results()["condition"]) == ["default", "both"]
+
+
+def test_all_on_testbed_has_one_study_per_file_of_recorded_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    for name, speeds in (("buffers-a", CLOSE), ("buffers-b", SLOW)):
+        keep(second(tmp_path / name, speeds).parent.parent, data, name)
+    monkeypatch.setattr(recorded, "folder", lambda: data)
+    alone = dataclasses.replace(VIRTUAL, folder=tmp_path / "empty")
+    found = alone.all_on_testbed("vagrant")
+    assert [len(one.every) for one in found] == [10, 10]
+    assert len({one.folder for one in found}) == 2
+    assert alone.on_testbed("vagrant").folder == found[0].folder
 
 
 def test_on_testbed_without_a_second_study_says_how_to_make_it(tmp_path: Path) -> None:

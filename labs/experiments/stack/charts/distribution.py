@@ -1,0 +1,102 @@
+"""The distribution of the latency up to the 99.99th percentile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hdrh.histogram import HdrHistogram
+from pandas import DataFrame
+from plotly.graph_objects import Figure, Scatter
+
+from labs.experiments.stack.charts.latency_axis import latency_axis
+from labs.experiments.stack.latencies import merged
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    NO_RUNS,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    dressed,
+    nothing,
+)
+from labs.read.display.format import in_three_digits
+from labs.read.display.provenance import of_table
+
+if TYPE_CHECKING:
+    from labs.read.lab import Study
+
+TITLE = "Distribution of the latency"
+LOOKS = (
+    *((BLUE, "solid"), (VERMILION, "dash"), (GREEN, "dot"), (ORANGE, "dashdot")),
+    *((PURPLE, "longdash"), (SKY, "longdashdot"), (BLACK, "solid")),
+)
+PERCENTILES = (0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
+TICKS = {50: "50 %", 90: "90 %", 99: "99 %", 99.9: "99.9 %", 99.99: "99.99 %"}
+FEWEST_SLOWER = 10
+"""A percentile with fewer slower requests is not drawn, because chance decides it."""
+
+
+def distribution(study: Study, *conditions: str) -> Figure:
+    """The latency by percentile, over the requests of all repetitions together.
+
+    Both axes are logarithmic; a percentile is placed by the share of slower requests.
+    """
+    by_name = {one.condition: one for one in study.repeated}
+    chosen = [by_name[name] for name in conditions if name in by_name and by_name[name].counted]
+    if not chosen:
+        return nothing(TITLE, NO_RUNS)
+    figure, rows, medians = Figure(), [], []
+    for (colour, dash), one in zip(LOOKS, chosen, strict=False):
+        total = merged(one.counted)
+        points = {percent: _at(total, percent) for percent in _shown(total)}
+        figure.add_trace(
+            Scatter(
+                x=[100 / (100 - percent) for percent in points],
+                y=list(points.values()),
+                mode="lines+markers",
+                name=f"{one.condition}, n = {total.get_total_count():,}",
+                showlegend=True,
+                line={"color": colour, "dash": dash, "width": 2.5},
+                marker={"color": colour, "size": 5},
+                text=[f"{percent:g} %: {value:,.0f} µs" for percent, value in points.items()],
+                hovertemplate="%{text}<extra>" + one.condition + "</extra>",
+            )
+        )
+        medians.append(f"{one.condition}: {in_three_digits(_at(total, 50))} µs")
+        rows.append(
+            {
+                "condition": one.condition,
+                **{f"{percent:g} %": value for percent, value in points.items()},
+            }
+        )
+    figure.update_xaxes(
+        type="log",
+        title="percentile, by the share of slower requests",
+        tickvals=[100 / (100 - percent) for percent in TICKS],
+        ticktext=list(TICKS.values()),
+    )
+    latency_axis(figure)
+    figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"})
+    table = study.results()
+    shown = table[table["condition"].isin([one.condition for one in chosen])]
+    return dressed(
+        figure,
+        title=TITLE,
+        caption=f"{of_table(shown)}<br>HDR histograms of all undisturbed repetitions together",
+        height=470,
+        tell=f"{TITLE}. Medians: {'; '.join(medians)}.",
+        table=DataFrame(rows),
+    )
+
+
+def _shown(total: HdrHistogram) -> list[float]:
+    count = max(total.get_total_count(), FEWEST_SLOWER + 1)
+    most = 100 - 100 * FEWEST_SLOWER / count
+    return [percent for percent in PERCENTILES if percent <= most]
+
+
+def _at(total: HdrHistogram, percent: float) -> float:
+    return float(total.get_value_at_percentile(percent))

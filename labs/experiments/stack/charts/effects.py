@@ -1,0 +1,213 @@
+"""The effect of each setting on the latency: ratios of two conditions with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import pandas
+from pandas import DataFrame
+from plotly.graph_objects import Figure, Scatter
+
+from labs.experiments.stack.effects import MEDIAN, TAIL, Effect
+from labs.experiments.stack.effects import effects as compared
+from labs.experiments.stack.latencies import settings_of
+from labs.experiments.stack.places_of_studies import places
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    NO_RUNS,
+    ORANGE,
+    PURPLE,
+    dressed,
+    log_ticks,
+    log_title,
+    nothing,
+)
+from labs.read.display.provenance import of_table
+
+if TYPE_CHECKING:
+    from labs.read.lab import Study
+    from labs.read.stats.repetitions import Interval
+
+TITLE = "Effects on the latency"
+NO_EFFECT, TOO_FEW = "no effect here", "too few undisturbed runs"
+LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: no effect here"
+NAME_PX, MARK_PX, FRAME_PX, LEFT_PX = 17, 9, 190, 20
+PLACE_LOOKS = ((BLUE, "circle"), (GREEN, "square"), (PURPLE, "triangle-up"), (ORANGE, "diamond"))
+Pair: TypeAlias = tuple[str, str]
+"""A condition, and the one that it is compared with."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """The ratios that have one look: a percentile, or the median of one study."""
+
+    words: str
+    column: str
+    colour: str
+    symbol: str
+    found: Mapping[Pair, Effect]
+
+    def ratio(self, pair: Pair) -> Interval | None:
+        return self.found[pair].ratios[self.column] if pair in self.found else None
+
+
+def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
+    """The latency of each condition with so many connections, divided by that of the condition
+    without its setting: median and 99th percentile, or the medians of several studies.
+
+    Hollow marks: the setting has no effect on this machine. Studies without runs are left out.
+    """
+    kind = "1 connection" if connections == 1 else f"{connections} connections"
+    title = f"{TITLE}, {kind}"
+    studies = [one for one in (study, *others) if one.runs]
+    series = _series(studies, connections)
+    pairs = list(dict.fromkeys(pair for one in series for pair in one.found))
+    if not pairs:
+        return nothing(title, NO_RUNS)
+    figure, row_px = Figure(), NAME_PX + MARK_PX * len(series)
+    figure.add_vline(x=1, line={"color": BLACK, "width": 1})
+    for number, pair in enumerate(pairs):
+        figure.add_annotation(
+            x=0,
+            xref="paper",
+            y=number * row_px,
+            text=f"<b>{pair[0]}</b> / {pair[1]}{_beside(pair, series, len(studies))}",
+            showarrow=False,
+            xanchor="left",
+            yanchor="top",
+            align="left",
+            font={"size": 12},
+        )
+    for place, one in enumerate(series):
+        middle_px = NAME_PX + MARK_PX * place + MARK_PX / 2
+        tops = {pair: number * row_px + middle_px for number, pair in enumerate(pairs)}
+        figure.add_trace(_marks(one, tops))
+    height = len(pairs) * row_px
+    _axes(figure, series, pairs, height)
+    return dressed(
+        figure,
+        title=title,
+        caption=f"{_caption(studies, pairs)}<br>{LEGEND}",
+        height=FRAME_PX + height,
+        tell=f"{title}, as ratios. {'; '.join(_told(pair, series) for pair in pairs)}.",
+        table=DataFrame([_row(pair, series) for pair in pairs]),
+    ).update_layout(margin_l=LEFT_PX)
+
+
+def _series(studies: Sequence[Study], connections: int) -> list[Series]:
+    if len(studies) == 1:
+        found = _with(studies[0], connections)
+        return [
+            Series("median", MEDIAN, BLUE, "circle", found),
+            Series("99th percentile", TAIL, ORANGE, "diamond", found),
+        ]
+    return [
+        Series(f"{place}, median", MEDIAN, colour, symbol, _with(study, connections))
+        for (place, study), (colour, symbol) in zip(
+            places(studies).items(), PLACE_LOOKS, strict=False
+        )
+    ]
+
+
+def _with(study: Study, connections: int) -> dict[Pair, Effect]:
+    """The effects of the conditions with so many connections."""
+    asked = {one.condition: settings_of(one.middle).connections for one in study.repeated}
+    return {
+        (one.condition, one.against): one
+        for one in compared(study.repeated)
+        if asked[one.condition] == connections
+    }
+
+
+def _marks(series: Series, tops: Mapping[Pair, float]) -> Scatter:
+    rows = [
+        (pair, top, ratio)
+        for pair, top in tops.items()
+        if (ratio := series.ratio(pair)) is not None
+    ]
+    return Scatter(
+        x=[ratio.middle for _, _, ratio in rows],
+        y=[top for _, top, _ in rows],
+        mode="markers",
+        name=series.words,
+        showlegend=True,
+        marker={
+            "color": series.colour,
+            "size": 9,
+            "symbol": [
+                series.symbol if series.found[pair].effective else f"{series.symbol}-open"
+                for pair, _, _ in rows
+            ],
+            "line": {"width": 2, "color": series.colour},
+        },
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [ratio.high - ratio.middle for _, _, ratio in rows],
+            "arrayminus": [ratio.middle - ratio.low for _, _, ratio in rows],
+            "color": series.colour,
+            "thickness": 1.5,
+            "width": 3,
+        },
+        text=[f"{pair[0]} / {pair[1]}: {_in_words(ratio)}" for pair, _, ratio in rows],
+        hovertemplate="%{text}<extra>" + series.words + "</extra>",
+    )
+
+
+def _axes(figure: Figure, series: Sequence[Series], pairs: Sequence[Pair], height: int) -> None:
+    known = [ratio for one in series for pair in pairs if (ratio := one.ratio(pair))]
+    edges = [1.0, *(edge for ratio in known for edge in (ratio.low, ratio.high))]
+    ticks = log_ticks(min(edges) / 1.5, max(edges) * 1.5)
+    figure.update_xaxes(
+        type="log",
+        title=log_title("ratio of latencies"),
+        tickvals=ticks,
+        ticktext=[f"{tick:g}" for tick in ticks],
+    )
+    figure.update_yaxes(visible=False, range=[height + 4, -4])
+    figure.update_layout(
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"}
+    )
+
+
+def _beside(pair: Pair, series: Sequence[Series], studies: int) -> str:
+    """What is written beside a pair: its ratio of medians, if there is one study."""
+    return f": <b>{_words(pair, series[0])}</b>" if studies == 1 else ""
+
+
+def _words(pair: Pair, series: Series) -> str:
+    if pair not in series.found:
+        return "no runs"
+    if not series.found[pair].effective:
+        return NO_EFFECT
+    ratio = series.ratio(pair)
+    return TOO_FEW if ratio is None else f"{ratio.middle:.3g}"
+
+
+def _in_words(ratio: Interval) -> str:
+    return f"{ratio.middle:.3g} ({ratio.low:.3g} to {ratio.high:.3g})"
+
+
+def _told(pair: Pair, series: Sequence[Series]) -> str:
+    said = ", ".join(f"{one.words} {_words(pair, one)}" for one in series)
+    return f"{pair[0]} over {pair[1]}: {said}"
+
+
+def _row(pair: Pair, series: Sequence[Series]) -> dict[str, object]:
+    cells: dict[str, object] = {"condition": pair[0], "compared with": pair[1]}
+    for one in series:
+        ratio = one.ratio(pair)
+        cells[one.words] = "" if ratio is None else _in_words(ratio)
+    known = [one.found[pair] for one in series if pair in one.found]
+    ignored = dict.fromkeys(one.because for one in known if not one.effective)
+    return {**cells, "no effect, because": "; ".join(ignored)}
+
+
+def _caption(studies: Sequence[Study], pairs: Sequence[Pair]) -> str:
+    names = {name for pair in pairs for name in pair}
+    rows = pandas.concat([one.results() for one in studies])
+    return of_table(rows[rows["condition"].isin(names)])

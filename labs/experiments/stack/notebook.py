@@ -1,0 +1,163 @@
+"""The functions that a notebook calls as `labs.stack.NAME`: tables of effects, of settings as read
+back, of connections and latency, and of the article's own figures."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from labs.experiments.stack.effects import MEDIAN, Effect, settings_read_back
+from labs.experiments.stack.effects import effects as compared
+from labs.experiments.stack.effects import interactions as compared_together
+from labs.experiments.stack.places_of_studies import places
+from labs.experiments.stack.results import article
+from labs.read.display.rich_output import Table
+from labs.read.theory.queueing import SECOND_US, capacity_per_s, closed_loop_us, evenly_spaced_us
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from labs.read.lab import Study
+    from labs.read.stats.repetitions import Interval, Repeated
+
+__all__ = [
+    "article_figures",
+    "capacity_per_s",
+    "closed_loop_us",
+    "effects",
+    "evenly_spaced_us",
+    "interactions",
+    "littles_law",
+    "ratio",
+    "settings",
+]
+
+NO_EFFECT, TOO_FEW = "no effect here", "too few undisturbed runs"
+FIGURES = {"mean_us": "mean latency (µs)", "requests_s": "responses per s"}
+
+
+def ratio(study: Study, over: str, under: str) -> float | None:
+    """The ratio of the median latencies of two conditions; None with too few undisturbed runs."""
+    by_name = {one.condition: one.interval for one in study.repeated}
+    first, second = by_name.get(over), by_name.get(under)
+    return first.middle / second.middle if first and second else None
+
+
+def effects(*studies: Study) -> Table:
+    """One row per effect: the ratio of medians with its 95 % interval, for each study that has it,
+    or "no effect here". Studies without runs are left out."""
+    shown = {place: compared(one.repeated) for place, one in places(studies).items()}
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    for place, found in shown.items():
+        for one in found:
+            rows.setdefault((one.factor, one.condition, one.against), {})[place] = _words(one)
+    return Table(
+        [
+            {"Setting": factor, "Condition": condition, "Compared with": against, **cells}
+            for (factor, condition, against), cells in rows.items()
+        ],
+        columns=["Setting", "Condition", "Compared with", *shown],
+    )
+
+
+def _words(one: Effect) -> str:
+    if not one.effective:
+        return NO_EFFECT
+    known = one.ratios[MEDIAN]
+    return _interval(known) if known else TOO_FEW
+
+
+def _interval(known: Interval) -> str:
+    return f"{known.middle:.3g} ({known.low:.3g} to {known.high:.3g})"
+
+
+def interactions(study: Study) -> Table:
+    """One row per pair of settings: the effect of the first one alone, and together with the second
+    one, as ratios of medians; and whether they interact: the interval of the ratio of the two
+    effects excludes 1."""
+    return Table(
+        [
+            {
+                "Settings": one.name,
+                "Alone": _words(one.alone),
+                "Together": _words(one.together),
+                "Together / alone": _interval(one.ratio),
+                "They interact": "yes" if one.matters else "not shown",
+            }
+            for one in compared_together(study.repeated)
+        ]
+    )
+
+
+def settings(study: Study) -> Table:
+    """One row per setting of a condition: as requested, as read back, and whether it has an effect;
+    those without one first."""
+    rows = [
+        {
+            "Condition": one["condition"],
+            "Setting": one["factor"],
+            "Requested": one["requested"],
+            "Read back": one["found"],
+            "Effect here": "yes" if one["effective"] else "no",
+            "Reason": one["because"],
+        }
+        for one in settings_read_back(study.repeated)
+    ]
+    rows.sort(key=lambda one: bool(one["Effect here"] == "yes"))
+    return Table(
+        rows, columns=["Condition", "Setting", "Requested", "Read back", "Effect here", "Reason"]
+    )
+
+
+def littles_law(study: Study, *conditions: str) -> Table:
+    """One row per closed loop: connections, responses per second, the mean latency that follows
+    from both by Little's law, and the measured one."""
+    by_name = _counted(study)
+    rows = []
+    for name in conditions:
+        if name in by_name:
+            connections, rate, mean_us = (
+                median(by_name[name].column(column))
+                for column in ("connections", "requests_s", "mean_us")
+            )
+            rows.append(
+                {
+                    "Condition": name,
+                    "Connections": int(connections),
+                    "Responses per s": round(rate),
+                    "Connections / rate (µs)": closed_loop_us(int(connections), SECOND_US / rate),
+                    "Measured mean (µs)": mean_us,
+                }
+            )
+    return Table(rows)
+
+
+def article_figures(*studies: Study) -> Table:
+    """The article's own figures, and those of each study: one row per condition and figure. They
+    depend on the machine, so they are not judged. Studies without runs are left out."""
+    by_place = {place: _counted(one) for place, one in places(studies).items()}
+    return Table(
+        [
+            {
+                "Condition": condition,
+                "Figure": FIGURES[column],
+                "Article": figure,
+                **{
+                    place: _median(by_name, condition, column)
+                    for place, by_name in by_place.items()
+                },
+            }
+            for claim in article().claims
+            for condition, figures in claim.rows.items()
+            for column, figure in figures.items()
+        ]
+    )
+
+
+def _counted(study: Study) -> dict[str, Repeated]:
+    """The conditions of a study that have undisturbed runs."""
+    return {one.condition: one for one in study.repeated if one.counted}
+
+
+def _median(by_name: Mapping[str, Repeated], condition: str, column: str) -> float | None:
+    return median(by_name[condition].column(column)) if condition in by_name else None

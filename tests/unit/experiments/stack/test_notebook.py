@@ -1,0 +1,86 @@
+"""The tables of the notebook about the network stack, from real runs of a busy machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from labs.experiments.stack.narrative import describe, describe_run
+from labs.experiments.stack.notebook import article_figures, effects, littles_law, ratio, settings
+from labs.experiments.stack.places_of_studies import places
+from labs.experiments.stack.results import results
+from tests.stack_studies import RepeatedStudy, disturbed, stack_runs, undisturbed
+
+VETH = "namespaces (veth)"
+WITHOUT_RUNS = RepeatedStudy((), ())
+
+
+def test_places_name_testbed_and_driver_and_number_equal_ones() -> None:
+    found = places([undisturbed(), WITHOUT_RUNS, disturbed()])
+    assert list(found) == [VETH, f"{VETH}, number 2"]
+
+
+def test_ratio_is_that_of_the_medians() -> None:
+    over, under = (results(stack_runs()[name]).p50_us for name in ("blocking-c1", "polling-c1"))
+    assert over is not None and under is not None
+    assert ratio(undisturbed(), "blocking-c1", "polling-c1") == over / under
+    assert ratio(disturbed(), "blocking-c1", "polling-c1") is None
+    assert ratio(undisturbed(), "blocking-c1", "no-such-condition") is None
+
+
+def test_effects_have_a_column_per_study_that_has_runs() -> None:
+    table = effects(undisturbed(), WITHOUT_RUNS, disturbed())
+    assert list(table)[3:] == [VETH, f"{VETH}, number 2"]
+    rows = table.set_index("Condition")
+    first, second = (dict(rows[name].items()) for name in list(rows)[2:])
+    ours = ratio(undisturbed(), "blocking-c1", "polling-c1")
+    # Equal repetitions have an interval without a width.
+    assert first["blocking-c1"] == f"{ours:.3g} ({ours:.3g} to {ours:.3g})"
+    assert second["blocking-c1"] == "too few undisturbed runs"
+    ignored = {said for name, said in first.items() if str(name).startswith("rx-usecs-")}
+    assert ignored == {"no effect here"}
+
+
+def test_settings_without_effect_are_first() -> None:
+    table = settings(undisturbed())
+    said = table["Effect here"].tolist()
+    assert said == sorted(said) and set(said) == {"no", "yes"}
+    assert all(table.loc[table["Effect here"] == "no", "Reason"])
+
+
+def test_littles_law_is_connections_over_throughput() -> None:
+    table = littles_law(undisturbed(), "polling-c1", "polling-many", "no-such-condition")
+    assert table["Connections"].tolist() == [1, 100]
+    many = results(stack_runs()["polling-many"])
+    assert many.requests_s is not None
+    predicted = table["Connections / rate (µs)"].tolist()[1]
+    assert predicted == pytest.approx(100 * 1e6 / many.requests_s)
+    # The closed loop of wrk: a request is counted while it waits for wrk's one thread, too, so the
+    # two figures differ by what wrk does between a response and the next request.
+    assert table["Measured mean (µs)"].tolist()[1] == pytest.approx(predicted, rel=0.5)
+
+
+def test_article_figures_stand_beside_ours() -> None:
+    table = article_figures(undisturbed(), WITHOUT_RUNS)
+    rows = table.set_index(["Condition", "Figure"])
+    one, many = (f"polling-{name}" for name in ("c1", "many"))
+    theirs, ours = (dict(rows[place].items()) for place in ("Article", VETH))
+    mean = "mean latency (µs)"
+    assert theirs[one, mean] == 24.56
+    assert ours[one, mean] == results(stack_runs()[one]).mean_us
+    # 100 connections have 10.0 times the latency of one (A2.4).
+    assert theirs[many, mean] / theirs[one, mean] == pytest.approx(10.0, abs=0.05)
+
+
+def test_describe_has_a_line_per_condition() -> None:
+    lines = describe(undisturbed().results()).splitlines()
+    assert len(lines) == len(stack_runs())
+    (loop,) = [line for line in lines if line.startswith("- **open-120**")]
+    assert "of 600 intended" in loop
+    (nginx,) = [line for line in lines if line.startswith("- **nginx-c1**")]
+    assert "CPU time" not in nginx
+
+
+def test_describe_run_has_the_largest_latency() -> None:
+    run = stack_runs()["blocking-c1"]
+    found = results(run)
+    assert f"The largest latency of {found.requests:,} is" in describe_run(run)
