@@ -68,7 +68,7 @@ def _words(one: Effect) -> str:
 
 
 def _interval(known: Interval) -> str:
-    return f"{known.middle:.3g} ({known.low:.3g} to {known.high:.3g})"
+    return f"{known.middle:#.3g} ({known.low:#.3g} to {known.high:#.3g})"
 
 
 def interactions(study: Study) -> Table:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from labs.read.stats.repetitions import Interval
 
 TITLE = "Effects on the latency"
-NO_EFFECT, TOO_FEW = "no effect here", "too few undisturbed runs"
+NO_EFFECT, TOO_FEW = "no effect", "too few undisturbed runs"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: no effect here"
 NAME_PX, MARK_PX, FRAME_PX, LEFT_PX = 17, 9, 190, 20
 PLACE_LOOKS = ((BLUE, "circle"), (GREEN, "square"), (PURPLE, "triangle-up"), (ORANGE, "diamond"))
@@ -185,11 +185,11 @@ def _words(pair: Pair, series: Series) -> str:
     if not series.found[pair].effective:
         return NO_EFFECT
     ratio = series.ratio(pair)
-    return TOO_FEW if ratio is None else f"{ratio.middle:.3g}"
+    return TOO_FEW if ratio is None else f"{ratio.middle:#.3g}"
 
 
 def _in_words(ratio: Interval) -> str:
-    return f"{ratio.middle:.3g} ({ratio.low:.3g} to {ratio.high:.3g})"
+    return f"{ratio.middle:#.3g} ({ratio.low:#.3g} to {ratio.high:#.3g})"
 
 
 def _told(pair: Pair, series: Sequence[Series]) -> str:

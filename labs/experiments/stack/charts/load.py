@@ -21,7 +21,7 @@ STEPS = 120
 """Points of each predicted curve."""
 ROOM = 1.08
 """How far the axis extends beyond the largest rate."""
-TOP_PX = 130
+TOP_PX = 108
 """For a legend of several lines."""
 MEASURES = (("median", BLUE, "circle", 50.0), ("99th percentile", ORANGE, "diamond", 99.0))
 

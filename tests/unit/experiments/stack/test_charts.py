@@ -69,7 +69,7 @@ def test_effects_draws_settings_without_effect_hollow() -> None:
     assert any(name.startswith("rx-usecs-") for name in ignored)
     said = " ".join(texts(figure))
     assert all(f"<b>{name}</b>" in said for name in signs)
-    assert said.count("no effect here") >= len(ignored)
+    assert said.count("<b>no effect</b>") >= len(ignored)
 
 
 def test_effects_has_the_ratio_of_medians_and_both_ends_of_the_interval() -> None:

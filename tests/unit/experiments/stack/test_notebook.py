@@ -34,7 +34,7 @@ def test_effects_have_a_column_per_study_that_has_runs() -> None:
     first, second = (dict(rows[name].items()) for name in list(rows)[2:])
     ours = ratio(undisturbed(), "blocking-c1", "polling-c1")
     # Equal repetitions have an interval without a width.
-    assert first["blocking-c1"] == f"{ours:.3g} ({ours:.3g} to {ours:.3g})"
+    assert first["blocking-c1"] == f"{ours:#.3g} ({ours:#.3g} to {ours:#.3g})"
     assert second["blocking-c1"] == "too few undisturbed runs"
     ignored = {said for name, said in first.items() if str(name).startswith("rx-usecs-")}
     assert ignored == {"no effect here"}
