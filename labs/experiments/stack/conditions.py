@@ -43,10 +43,10 @@ PORT = 8080
 SECOND_US = 1_000_000
 MANY_RULES = 100
 RX_USECS = (0, 1, 100, 500)
+"""The article compares 0 with 1. Emulated devices may show only long delays."""
 BEYOND_ROUND_TRIP_USECS = 2000
 """A delay longer than a round trip between emulated machines, which takes about 0.9 ms."""
 MACHINES_ONLY = f"rx-usecs-{BEYOND_ROUND_TRIP_USECS}-c1"
-"""The article compares 0 with 1. Emulated devices may show only long delays."""
 BUSY_POLL_US = 50
 SHARES_PCT = (20, 50, 80, 95, 120)
 """The rates of the open loop, in per cent of what one thread can serve."""
