@@ -98,8 +98,8 @@ class Lab:
         """The name of the group of a run's condition; empty if it has none.
 
         A run does not contain it. It is looked up by the condition's name among those of size full
-        on the same link, whether or not this machine can run them; a link that the lab does not
-        allow has none.
+        on the same link, whether or not this machine can run them, and otherwise by `only`, since
+        some conditions are run only on request; a link that the lab does not allow has none.
         """
         condition = run.inputs["condition"]
         declared = {one.name for one in dataclasses.fields(self.Parameters)}
@@ -108,11 +108,16 @@ class Lab:
             for name in ("rate_mbit", "delay_ms")
             if name in declared and condition["link"][name] is not None
         }
-        try:
-            known = self.conditions(self.Parameters(size="full", testbed="recorded", **given))
-        except BadInput:
-            return ""
-        return next((one.group for one in known if one.name == run.condition), "")
+        for only in ("", run.condition):
+            asked = self.Parameters(size="full", testbed="recorded", only=only, **given)
+            try:
+                known = self.conditions(asked)
+            except BadInput:
+                return ""
+            for one in known:
+                if one.name == run.condition:
+                    return one.group
+        return ""
 
     def title_of(self, group: str) -> str:
         """The title of a group by its name; the name itself if the lab does not declare it."""

@@ -26,13 +26,14 @@ from tests.vm.test_buffers import answer, labs
 
 pytestmark = pytest.mark.timeout(1800)
 ONCE = ("run", "stack", "--testbed", "vagrant", "--repetitions-min", "1", "--repetitions-max", "1")
+SECOND_US = 1_000_000
 LOADED_S = 180
 RESTORED_S = 60
-# QEMU delays an interrupt until a time since the previous one has passed (hw/net/e1000e_core.c,
-# e1000e_intmgr_timer_resume). With one connection there is one received packet per round trip, so a
-# delay longer than the round trip becomes the round trip: no response can arrive faster. Emulated
-# machines respond within 0.2 to 1 ms.
-DELAY_US = 10_000
+# QEMU postpones an interrupt until the delay since the previous one has passed
+# (hw/net/e1000e_core.c, e1000e_postpone_interrupt). With one connection each request is an
+# interrupt of its own, so there is at most one request per delay. Without delay emulated machines
+# serve more: 626 per second were measured on a quiet machine with two cores.
+DELAY_US = 2000
 
 
 @pytest.fixture(scope="module")
@@ -66,16 +67,19 @@ def test_run_keeps_the_audit_of_both_machines(driver: str, tmp_path: Path) -> No
         assert tools["server.wrk"].startswith("wrk ") and "server.gcc" not in tools
 
 
-def test_delay_beyond_the_round_trip_becomes_the_round_trip(driver: str, tmp_path: Path) -> None:
-    """Both delays are read back; the longer one raises the median."""
+def test_delay_bounds_the_rate_of_one_connection(driver: str, tmp_path: Path) -> None:
     if driver != "e1000e":
         pytest.skip(f"the device of the server is a {driver}; its interrupts cannot be delayed")
-    said = answer(*ONCE, "--only", "rx-usecs-0-c1,rx-usecs-500-c1", "--into", str(tmp_path))
+    names = ("rx-usecs-0-c1", f"rx-usecs-{DELAY_US}-c1")
+    said = answer(*ONCE, "--only", ",".join(names), "--into", str(tmp_path))
     found = by_condition(said, "rx_usecs")
-    assert {name: (one["found"], one["effective"]) for name, one in found.items()} == {
-        "rx-usecs-0-c1": ("0", True),
-        "rx-usecs-500-c1": ("500", True),
-    }
+    assert [(found[name]["found"], found[name]["effective"]) for name in names] == [
+        ("0", True),
+        (str(DELAY_US), True),
+    ]
+    rows = {row["condition"]: row for row in said["results"]}
+    assert rows[names[1]]["requests_s"] <= SECOND_US / DELAY_US
+    assert rows[names[1]]["p50_us"] > rows[names[0]]["p50_us"]
 
 
 def test_delay_without_the_knob_has_no_effect(driver: str, tmp_path: Path) -> None:
@@ -86,27 +90,27 @@ def test_delay_without_the_knob_has_no_effect(driver: str, tmp_path: Path) -> No
     assert found["effective"] is False and found["because"]
 
 
-def test_queues_share_the_interrupts_of_many_connections(queues: int, tmp_path: Path) -> None:
+def test_queues_share_the_interrupts_of_many_connections(
+    queues: int, on: On, tmp_path: Path
+) -> None:
     """Each connection belongs to one queue by its hash, so with 100 connections both have some;
     with one queue the second has no interrupt."""
     if queues < 2:
         pytest.skip("the device of the server has one queue")
     said = answer(*ONCE, "--only", "gro-many,queues-2-many", "--into", str(tmp_path))
     found = by_condition(said, "queues")
-    assert [found[name]["found"] for name in ("gro-many", "queues-2-many")] == ["1", "2"]
-    for name, busy in (("gro-many", 1), ("queues-2-many", 2)):
+    device = Path(on("server", "readlink", f"/sys/class/net/{DEVICE}/device").strip()).name
+    for name, expected in (("gro-many", 1), ("queues-2-many", 2)):
         (folder,) = tmp_path.glob(f"stack-{name}-*")
-        grown = {
-            queue: after - interrupts(folder, "before")[queue]
-            for queue, after in interrupts(folder, "after").items()
-        }
-        assert sum(count > 0 for count in grown.values()) == busy, grown
+        before, after = (interrupts(folder, device, when) for when in ("before", "after"))
+        grown = [queue for queue, count in after.items() if count > before[queue]]
+        assert (len(grown), found[name]["found"]) == (expected, str(expected)), (before, after)
 
 
-def interrupts(folder: Path, when: str) -> dict[str, int]:
-    """The interrupts of each receive queue of the server, on all CPUs."""
+def interrupts(folder: Path, device: str, when: str) -> dict[str, int]:
+    """The interrupts of each receive queue of a device of the server, on all CPUs."""
     text = (folder / "server" / f"interrupts-{when}.txt").read_text()
-    rows = [line.split() for line in text.splitlines() if re.search(r"virtio\d+-input", line)]
+    rows = [line.split() for line in text.splitlines() if f" {device}-input" in line]
     return {row[-1]: sum(int(word) for word in row[1:] if word.isdigit()) for row in rows}
 
 

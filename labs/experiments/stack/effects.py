@@ -50,6 +50,7 @@ COMPARED = (
         for name in ("c1", "many")
         for rx_usecs in (1, 100, 500)
     ),
+    ("coalescing", "rx-usecs-2000-c1", "rx-usecs-0-c1"),
     ("deferred interrupts", "irqs-deferred-c1", "gro-c1"),
     ("deferred interrupts", "irqs-deferred-many", "gro-many"),
     ("CPU of the interrupt", "irq-same-c1", "irq-apart-c1"),

@@ -11,7 +11,15 @@ import pytest
 from labs.drive.condition import read_settings
 from labs.errors import BadInput, Missing
 from labs.experiments.stack import conditions as module
-from labs.experiments.stack.conditions import GROUPS, conditions, machine_tools, programs, tools
+from labs.experiments.stack.conditions import (
+    BEYOND_ROUND_TRIP_USECS,
+    GROUPS,
+    MACHINES_ONLY,
+    conditions,
+    machine_tools,
+    programs,
+    tools,
+)
 from labs.experiments.stack.effects import COMPARED, INTERACTIONS
 from labs.experiments.stack.knobs import lines, ruleset
 from labs.experiments.stack.narrative import findings
@@ -38,6 +46,8 @@ def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 
 
 FULL = {one.name: one for one in conditions(Stack(size="full", testbed="recorded"))}
+EVERY = {one.name: one for one in conditions(Stack(size="full", testbed="vagrant"))} | FULL
+"""With the conditions of machines only."""
 OF_SYSFS = {
     f"{name}-{connections}"
     for name in ("irqs-deferred", "rps-same", "queues-2")
@@ -47,7 +57,7 @@ OF_SYSFS = {
 
 
 def settings(name: str) -> Settings:
-    return read_settings(Settings, FULL[name].settings)
+    return read_settings(Settings, EVERY[name].settings)
 
 
 def changed(one: Settings, other: Settings) -> set[str]:
@@ -210,11 +220,18 @@ def test_lines_contain_the_rules() -> None:
     assert (host, tool, rules) == ("server", "nft", ruleset("100"))
 
 
+def test_conditions_of_machines_only_are_left_out_elsewhere() -> None:
+    """A delay beyond the round trip of emulated machines; it can still be asked for by name."""
+    assert EVERY.keys() - FULL.keys() == {MACHINES_ONLY}
+    (one,) = conditions(Stack(only=MACHINES_ONLY, testbed="recorded"))
+    assert read_settings(Settings, one.settings).rx_usecs == BEYOND_ROUND_TRIP_USECS
+
+
 def test_conditions_on_machines_have_no_open_loop() -> None:
     """The box has no vegeta; the remark says so, and a condition asked for by name is an error."""
     full = Stack(size="full", testbed="vagrant")
     loops = {name for name, one in FULL.items() if one.group == "loops"}
-    assert {one.name for one in conditions(full)} == FULL.keys() - loops
+    assert {one.name for one in conditions(full)} == EVERY.keys() - loops
     (remark,) = findings({}, full)["remarks"]
     assert "open-50" in remark and "Use --testbed namespaces" in remark
     with pytest.raises(BadInput, match="open-50: the box of the machines has no vegeta"):
