@@ -199,8 +199,8 @@ class Study:
         return self.all_on_testbed(testbed)[0]
 
     def all_on_testbed(self, testbed: str = "vagrant") -> tuple[Study, ...]:
-        """As `on_testbed`, but one study per file of recorded runs: they may be from different
-        machines."""
+        """As `on_testbed`, but all recorded studies that share conditions with this one: they may
+        be from different machines."""
         found = on_testbed(self.lab, self.runs, self.folder, testbed)
         if not found:
             lacks = (

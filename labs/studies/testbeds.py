@@ -60,28 +60,30 @@ def _lacking(one: Diagnosis, shaped: bool) -> Check | None:
 def on_testbed(
     lab: Lab, runs: Sequence[Run], folder: Path, testbed: str
 ) -> list[tuple[StudyFile, bool]]:
-    """The study on `testbed` that shares most conditions with `runs` (the newest of several), with
-    whether it is from `folder`; if `folder` has none, the one of each file of recorded runs.
+    """The study on `testbed` in `folder` that shares most conditions with `runs`, the newest of
+    several; if it has none, all recorded ones that share some, those with most first. Each with
+    whether it is from `folder`.
 
     BadInput for a testbed that cannot be the second one.
     """
     if testbed not in FIRST:
         raise BadInput(f"{testbed} cannot be the second testbed. Allowed: {', '.join(FIRST)}")
-    own = _newest(lab, runs, folder, testbed)
-    if own is not None:
-        return [(own, True)]
-    others = [_newest(lab, runs, place, testbed) for place in _recorded(lab.name)]
-    return [(one, False) for one in others if one is not None]
+    own = _sharing(lab, runs, folder, testbed)
+    if own:
+        return [(own[0], True)]
+    places = _recorded(lab.name)
+    return [(one, False) for place in places for one in _sharing(lab, runs, place, testbed)]
 
 
-def _newest(lab: Lab, runs: Sequence[Run], place: Path, testbed: str) -> StudyFile | None:
-    """The study of a folder that shares most conditions with `runs`, the newest of several."""
+def _sharing(lab: Lab, runs: Sequence[Run], place: Path, testbed: str) -> list[StudyFile]:
+    """The studies of a folder that share conditions with `runs`: those with most first, the newest
+    first of several."""
     found = [
-        (_shared(runs, file), file.path.stat().st_mtime_ns, file.path.name, file)
+        (shared, file.path.stat().st_mtime_ns, file.path.name, file)
         for file in _on(place, lab.name, testbed)
+        if (shared := _shared(runs, file))
     ]
-    shared, _, _, file = max(found, key=lambda one: one[:3], default=(0, 0, "", None))
-    return file if shared else None
+    return [file for *_, file in sorted(found, key=lambda one: one[:3], reverse=True)]
 
 
 def _recorded(lab: str) -> list[Path]:

@@ -14,9 +14,11 @@ from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits
+from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import FEWEST, Interval
 
 MEDIAN = "p50_us"
+UNDECIDED = "the interval includes 1, so these runs cannot decide"
 FEW = (
     f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbed "
     "the others"
@@ -26,11 +28,12 @@ FEW = (
 def ratio(claim: Claim, seen: Evidence) -> Finding:
     """The ratio of the first condition to the second, with its interval.
 
-    It holds if the interval overlaps the tolerance. `setting` names a setting that must have an
-    effect on the machine. Medians of the runs are compared; the article compares means.
+    It holds if the interval overlaps the tolerance; an effect that the interval does not show is
+    not judged. `setting` names a setting that must have an effect on the machine. Medians of the
+    runs are compared; the article compares means.
     """
     over, under = claim.conditions
-    ignored = _ignored(claim, seen, over)
+    ignored = _ignored(claim, seen, over) or _too_few_cpus(claim, seen, over)
     if ignored:
         return not_judged(ignored)
     column = str(claim.arguments.get("column", MEDIAN))
@@ -41,6 +44,8 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
     low, high = (claim.figure * (1 + side * claim.allowed) for side in (-1, 1))
     reason = f"{_words(known)}; {in_digits(low)} to {in_digits(high)} allowed"
     if known.low <= high and known.high >= low:
+        if known.low <= 1 <= known.high and not low <= 1 <= high:
+            return not_judged(f"{UNDECIDED}. {reason}")
         return Finding(verdict=HOLDS, measured=known.middle, reason=reason)
     opposite = (known.high < 1 < claim.figure) or (claim.figure < 1 < known.low)
     if opposite:
@@ -71,6 +76,20 @@ def _ignored(claim: Claim, seen: Evidence, condition: str) -> str:
     return ""
 
 
+def _too_few_cpus(claim: Claim, seen: Evidence, condition: str) -> str:
+    """Why further threads cannot run at the same time on emulated machines; empty if they can, or
+    if the claim is not about them."""
+    run = seen.run(condition)
+    if claim.arguments.get("setting") != "pinning" or run.testbed != "vagrant":
+        return ""
+    cpus = {name: one.cpus or 0 for name, one in machines(run).items()}
+    host = cpus.pop(HERE, 0)
+    wanted = sum(cpus.values())
+    if not host or host >= wanted:
+        return ""
+    return f"not possible on this machine: {host} CPUs for {wanted} of its virtual machines"
+
+
 def _words(known: Interval) -> str:
     return (
         f"the ratio of medians is {known.middle:.3g} (95 % bootstrap interval {known.low:.3g} to "
@@ -90,7 +109,7 @@ def hooks(claim: Claim, seen: Evidence) -> Finding:
     beside = "".join(f"; {name}: {_words(one)}" for name, one in further.items() if one)
     reason = f"base chains without rules: {_words(known)}{beside}"
     if known.low <= 1 <= known.high:
-        return not_judged(f"the interval includes 1, so these runs cannot decide. {reason}")
+        return not_judged(f"{UNDECIDED}. {reason}")
     return Finding(verdict=HOLDS if known.low > 1 else WRONG, measured=measured, reason=reason)
 
 

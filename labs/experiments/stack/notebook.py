@@ -43,14 +43,17 @@ def ratio(study: Study, over: str, under: str) -> float | None:
     return first.middle / second.middle if first and second else None
 
 
-def effects(*studies: Study) -> Table:
+def effects(study: Study, *others: Study) -> Table:
     """One row per effect: the ratio of medians with its 95 % interval, for each study that has it,
-    or "no effect here". Studies without runs are left out."""
-    shown = {place: compared(one.repeated) for place, one in places(studies).items()}
+    or "no effect here". With `others`, the effects that one of them has. Studies without runs are
+    left out."""
+    shown = {place: compared(one.repeated) for place, one in places([study, *others]).items()}
+    wanted = {_pair(one) for other in others for one in compared(other.repeated)}
     rows: dict[tuple[str, str, str], dict[str, str]] = {}
     for place, found in shown.items():
         for one in found:
-            rows.setdefault((one.factor, one.condition, one.against), {})[place] = _words(one)
+            if _pair(one) in wanted or not others:
+                rows.setdefault(_pair(one), {})[place] = _words(one)
     return Table(
         [
             {"Setting": factor, "Condition": condition, "Compared with": against, **cells}
@@ -58,6 +61,10 @@ def effects(*studies: Study) -> Table:
         ],
         columns=["Setting", "Condition", "Compared with", *shown],
     )
+
+
+def _pair(one: Effect) -> tuple[str, str, str]:
+    return one.factor, one.condition, one.against
 
 
 def _words(one: Effect) -> str:
@@ -110,25 +117,26 @@ def settings(study: Study) -> Table:
 
 
 def littles_law(study: Study, *conditions: str) -> Table:
-    """One row per closed loop: connections, responses per second, the mean latency that follows
-    from both by Little's law, and the measured one."""
-    by_name = _counted(study)
-    rows = []
+    """One row per closed loop: connections, throughput, the mean latency that follows from both by
+    Little's law, and the measured one."""
+    by_name, rows = _counted(study), []
     for name in conditions:
-        if name in by_name:
-            connections, rate, mean_us = (
-                median(by_name[name].column(column))
-                for column in ("connections", "requests_s", "mean_us")
-            )
-            rows.append(
-                {
-                    "Condition": name,
-                    "Connections": int(connections),
-                    "Responses per s": round(rate),
-                    "Connections / rate (µs)": closed_loop_us(int(connections), SECOND_US / rate),
-                    "Measured mean (µs)": mean_us,
-                }
-            )
+        if name not in by_name:
+            continue
+        connections, per_second, mean_us = (
+            median(by_name[name].column(column))
+            for column in ("connections", "requests_s", "mean_us")
+        )
+        predicted_us = closed_loop_us(int(connections), SECOND_US / per_second)
+        rows.append(
+            {
+                "Condition": name,
+                "Connections": int(connections),
+                "Throughput (per second)": round(per_second),
+                "Connections / throughput (µs)": predicted_us,
+                "Measured mean (µs)": mean_us,
+            }
+        )
     return Table(rows)
 
 

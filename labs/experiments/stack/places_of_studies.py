@@ -27,4 +27,4 @@ def _place(study: Study) -> str:
     run = study.runs[0]
     known = machines(run).get("server")
     driver = known.driver if known else None
-    return f"{run.testbed} ({driver})" if driver else run.testbed
+    return f"{run.testbed} ({driver.replace('_', '-')})" if driver else run.testbed

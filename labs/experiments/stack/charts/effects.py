@@ -57,15 +57,21 @@ class Series:
 
 def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
     """The latency of each condition with so many connections, divided by that of the condition
-    without its setting: median and 99th percentile, or the medians of several studies.
+    without its setting: median and 99th percentile. With `others`, the medians of all studies, for
+    the conditions that one of the others has.
 
     Hollow marks: the setting has no effect on this machine. Studies without runs are left out.
     """
     kind = "1 connection" if connections == 1 else f"{connections} connections"
     title = f"{TITLE}, {kind}"
     studies = [one for one in (study, *others) if one.runs]
+    compared_with = [one for one in others if one.runs]
+    if others and not compared_with:
+        return nothing(title, "there is no study on another testbed")
     series = _series(studies, connections)
-    pairs = list(dict.fromkeys(pair for one in series for pair in one.found))
+    chosen = {pair for one in compared_with for pair in _with(one, connections)}
+    every = dict.fromkeys(pair for one in series for pair in one.found)
+    pairs = [pair for pair in every if pair in chosen or not others]
     if not pairs:
         return nothing(title, NO_RUNS)
     figure, row_px = Figure(), NAME_PX + MARK_PX * len(series)

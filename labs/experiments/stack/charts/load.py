@@ -169,8 +169,8 @@ def _row(each: Loop, one: Server) -> dict[str, object]:
     ]
     return {
         "condition": each.condition,
-        "intended per s": rate or None,
-        "responses per s": round(each.responses_per_s),
+        "intended per second": rate or None,
+        "responses per second": round(each.responses_per_s),
         "median": in_unit(each.p50_us),
         "median, predicted": in_unit(predicted[0]),
         "99th percentile": in_unit(each.p99_us),

@@ -89,6 +89,18 @@ def test_effects_are_separate_by_number_of_connections() -> None:
     assert any(text.startswith("<b>polling-many</b> / polling-c1") for text in texts(many))
 
 
+def test_effects_with_other_studies_are_those_of_the_others() -> None:
+    other = undisturbed(["polling-c1", "blocking-c1"])
+    figure = charts.effects(undisturbed(), other)
+    assert list(named(figure)) == [
+        "namespaces (veth), median",
+        "namespaces (veth), number 2, median",
+    ]
+    assert all(len(trace.x) == 1 for trace in figure.data)
+    alone = charts.effects(undisturbed(), RepeatedStudy((), ()))
+    assert not alone.data and "no study on another testbed" in alone.layout.meta["tell"]
+
+
 def test_distribution_shows_no_percentile_that_chance_decides() -> None:
     """At least ten requests are slower than the last percentile."""
     figure = charts.distribution(undisturbed(), "closed", "polling-many")

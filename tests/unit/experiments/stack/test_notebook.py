@@ -52,7 +52,7 @@ def test_littles_law_is_connections_over_throughput() -> None:
     assert table["Connections"].tolist() == [1, 100]
     many = results(stack_runs()["polling-many"])
     assert many.requests_s is not None
-    predicted = table["Connections / rate (µs)"].tolist()[1]
+    predicted = table["Connections / throughput (µs)"].tolist()[1]
     assert predicted == pytest.approx(100 * 1e6 / many.requests_s)
     # The closed loop of wrk: a request is counted while it waits for wrk's one thread, too, so the
     # two figures differ by what wrk does between a response and the next request.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,12 @@ from labs.experiments.stack.latencies import histogram, merged, settings_of
 from labs.experiments.stack.narrative import compared
 from labs.experiments.stack.results import article, knobs, results
 from labs.read.claims.judge import verdicts
-from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
+from labs.read.runs.archive import study_files, unpacked
 from labs.read.runs.raw_files import VEGETA, WRK
-from labs.read.runs.run import Run
-from labs.read.stats.repetitions import Repeated
+from labs.read.runs.run import Run, open_run
+from labs.read.runs.schemas import open_study
+from labs.read.stats.repetitions import Repeated, in_the_middle
 from tests.real_runs import codes
 from tests.stack_studies import LAB, undisturbed
 from tests.stack_studies import stack_runs as runs
@@ -204,6 +207,7 @@ class Undisturbed:
         ("A2.9", 0.9, WRONG),
         ("A2.9", 1.0, NOT_JUDGED),
         ("A2.2", 1.19, NOT_JUDGED),  # veth ignores the setting
+        ("A2.7", 1.0, DIFFERS),  # less than 25 % below 1.37
     ],
 )
 def test_judges_by_the_interval_of_a_ratio(claim: str, factor: float, verdict: str) -> None:
@@ -240,3 +244,31 @@ def test_interactions_are_ratios_of_effects() -> None:
     assert found.ratio.low == found.ratio.middle and found.matters
     assert interaction_in_words(found).endswith("The two settings interact")
     assert interactions(four[:3]) == ()
+
+
+@pytest.fixture(scope="module")
+def on_machines() -> dict[str, list[Verdict]]:
+    """The verdicts of the recorded studies on emulated machines, by claim."""
+    data = Path(__file__).parents[4] / "data" / "stack-vm.tar.xz"
+    found: dict[str, list[Verdict]] = {}
+    for path in study_files(unpacked(data)):
+        every = [open_run(folder) for folder in open_study(path).folders()]
+        for one in verdicts(LAB, in_the_middle(LAB, every), every):
+            found.setdefault(one.id, []).append(one)
+    return found
+
+
+def test_delay_that_is_not_shown_is_not_judged(on_machines: dict[str, list[Verdict]]) -> None:
+    """rx-usecs 1 is shorter than a round trip of emulated machines: the interval includes 1."""
+    said = [one for one in on_machines["A2.2"] if "includes 1" in one.reason]
+    assert said and {one.verdict for one in on_machines["A2.2"]} == {NOT_JUDGED}
+
+
+def test_threads_without_cpus_are_not_judged(on_machines: dict[str, list[Verdict]]) -> None:
+    """Two machines with two CPUs each, on a host that has two."""
+    assert {one.verdict for one in on_machines["A2.6"]} == {NOT_JUDGED}
+    assert any("2 CPUs for 4" in one.reason for one in on_machines["A2.6"])
+
+
+def test_blocking_on_emulated_machines_holds(on_machines: dict[str, list[Verdict]]) -> None:
+    assert HOLDS in {one.verdict for one in on_machines["A2.7"]}

@@ -282,7 +282,7 @@ def test_on_testbed_finds_the_second_study(tmp_path: Path) -> None:
     assert list(other.results()["condition"]) == ["default", "both"]
 
 
-def test_all_on_testbed_has_one_study_per_file_of_recorded_runs(
+def test_all_on_testbed_has_every_recorded_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"
