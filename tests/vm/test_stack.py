@@ -30,9 +30,9 @@ SECOND_US = 1_000_000
 LOADED_S = 180
 RESTORED_S = 60
 # QEMU postpones an interrupt until the delay since the previous one has passed
-# (hw/net/e1000e_core.c, e1000e_postpone_interrupt). With one connection each request is an interrupt
-# of its own, so there is at most one request per delay. Without delay emulated machines serve more:
-# 626 per second were measured on a quiet machine with two cores.
+# (hw/net/e1000e_core.c, e1000e_postpone_interrupt). With one connection each request is an
+# interrupt of its own, so there is at most one request per delay. Without delay emulated machines
+# serve more: 626 per second were measured on a quiet machine with two cores.
 DELAY_US = 2000
 
 
