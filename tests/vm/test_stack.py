@@ -155,8 +155,10 @@ def test_kill_9_leaves_no_setting(
     until_loaded(process, on)
     during = settings("server", on)
     assert changes <= {what for what in during if during[what] != before["server"][what]}
-    for pid in (process.pid, *children(process.pid)):
-        os.kill(pid, signal.SIGKILL)
+    stopped = (process.pid, *children(process.pid))
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that none ends by itself
+        for pid in stopped:
+            os.kill(pid, number)
     process.wait()
     deadline = time.monotonic() + RESTORED_S
     while (restored := {name: settings(name, on) for name in NAMES}) != before:
