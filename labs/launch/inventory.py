@@ -186,4 +186,4 @@ def device(host: Host) -> str:
     about = host.run(("ethtool", "-i", host.device)).text
     driver = about.partition("driver: ")[2].split("\n")[0] or "unknown driver"
     queues = host.run(("ls", f"/sys/class/net/{host.device}/queues")).text.split()
-    return f"{driver} with {sum(name.startswith('rx-') for name in queues)} queues"
+    return f"{driver}, receive queues: {sum(name.startswith('rx-') for name in queues)}"

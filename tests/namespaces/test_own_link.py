@@ -86,6 +86,6 @@ def test_inventory_of_a_machine_has_digests_and_versions(machines: tuple[Machine
         (digest, _) = inventory.hashed(host, found).values()
         assert len(digest) == 64 and int(digest, 16)
         assert inventory.version_on(host, "tc", found["tc"]).startswith("tc utility, iproute2")
-        assert inventory.hardware(host).endswith(" MiB")
+        assert inventory.hardware(host).endswith(" MiB, veth, receive queues: 1")
         with pytest.raises(Missing, match="server lacks no-such-tool"):
             inventory.paths(host, ["ip", "no-such-tool"])

@@ -63,7 +63,7 @@ def test_run_keeps_the_audit_of_both_machines(driver: str, tmp_path: Path) -> No
         audited = json.loads((folder / "host.json").read_text())["audit"]
         assert set(audited) == set(NAMES)
         tools = json.loads((folder / "run.json").read_text())["tools"]
-        assert f", {driver} with " in tools["server.machine"]
+        assert f", {driver}, receive queues: " in tools["server.machine"]
         assert tools["server.wrk"].startswith("wrk ") and "server.gcc" not in tools
 
 
