@@ -185,5 +185,6 @@ def device(host: Host) -> str:
     """The driver of a machine's device, and how many receive queues the device has."""
     about = host.run(("ethtool", "-i", host.device)).text
     driver = about.partition("driver: ")[2].split("\n")[0] or "unknown driver"
-    queues = host.run(("ls", f"/sys/class/net/{host.device}/queues")).text.split()
-    return f"{driver} with {sum(name.startswith('rx-') for name in queues)} queues"
+    listed = host.run(("ls", f"/sys/class/net/{host.device}/queues"), check=False).text.split()
+    queues = sum(name.startswith("rx-") for name in listed)
+    return f"{driver}, receive queues: {queues or 'unknown'}"

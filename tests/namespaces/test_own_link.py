@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +87,7 @@ def test_inventory_of_a_machine_has_digests_and_versions(machines: tuple[Machine
         (digest, _) = inventory.hashed(host, found).values()
         assert len(digest) == 64 and int(digest, 16)
         assert inventory.version_on(host, "tc", found["tc"]).startswith("tc utility, iproute2")
-        assert inventory.hardware(host).endswith(" MiB")
+        # The /sys of this machine, which the host sees, may have no device of that name.
+        assert re.search(r" MiB, veth, receive queues: (\d+|unknown)$", inventory.hardware(host))
         with pytest.raises(Missing, match="server lacks no-such-tool"):
             inventory.paths(host, ["ip", "no-such-tool"])
