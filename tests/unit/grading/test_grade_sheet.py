@@ -95,7 +95,7 @@ WRONG_ANSWERS = [
     ("05-stack-latency", "last_wait_ms", "300", "median"),
     ("05-stack-latency", "last_wait_ms", "500", "rate of the server"),
     ("05-stack-latency", "last_wait_ms", "0.6", "right in s"),
-    ("05-stack-latency", "stopped_requests", "200", "open loop"),
+    ("05-stack-latency", "stopped_requests", "40", "open loop"),
     ("05-stack-latency", "wake_up_ratio", "1.36", "added"),
 ]
 

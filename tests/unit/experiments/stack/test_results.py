@@ -133,6 +133,19 @@ def test_effects_are_ratios_of_medians() -> None:
     assert "Operation not supported" in in_words(found["rx-usecs-1-c1"])
 
 
+def test_effects_name_cpus_that_server_and_load_have_to_share() -> None:
+    """The machine has two CPUs: enough for one thread and the load, too few for two threads. Here
+    the base has the name of the condition that queues are compared with."""
+    queues, base = undisturbed(("queues-2-c1", "polling-c1")).repeated
+    if queues.condition != "queues-2-c1":
+        queues, base = base, queues
+    (found,) = effects([queues, replace(base, condition="gro-c1")])
+    assert found.effective and found.beside == knobs(queues.runs[0])[0].because != ""
+    assert found.beside in in_words(found) and found.as_json()["beside"] == found.beside
+    (waiting,) = effects(undisturbed(("blocking-c1", "polling-c1")).repeated)
+    assert waiting.beside == ""
+
+
 def test_effects_of_disturbed_runs_have_no_interval() -> None:
     disturbed = [Repeated(LAB, name, "p50_us", (run,) * 5, (), ()) for name, run in runs().items()]
     assert all(ratio is None for one in effects(disturbed) for ratio in one.ratios.values())
