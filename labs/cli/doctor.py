@@ -83,13 +83,13 @@ def as_json(found: Diagnosis) -> dict[str, object]:
 
 
 def verdict(found: Diagnosis) -> str:
-    """Whether labs can run on a testbed, and which if not all of them."""
+    """Whether labs can run on a testbed, and which ones if not all of them."""
     if not found.can_run:
         return "cannot run here"
     if found.shapes:
         return "can run"
-    excluded = "none with a rate, a delay or loss on its links"
-    return f"can run the lab {', '.join(without_shaping())}, {excluded}"
+    excluded = "links with a rate, a delay or loss cannot be set up"
+    return f"can run only {', '.join(without_shaping())}, because {excluded}"
 
 
 def without_shaping() -> list[str]:

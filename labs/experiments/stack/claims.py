@@ -114,8 +114,8 @@ def hooks(claim: Claim, seen: Evidence) -> Finding:
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:
-    """What the audit of a run knows about the settings that the claim names. The claim is advice on
-    how to measure, so it is not judged."""
+    """What the audit of a run reports about the settings that the claim names. The claim is advice
+    on how to measure, so it is not judged."""
     machines = of_run(seen.run(claim.conditions[0]))
     if HERE not in machines:
         return not_judged("this run has no audit of its machine")

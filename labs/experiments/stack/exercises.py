@@ -34,8 +34,10 @@ def closed_loop(runs: Evidence) -> Expected:
         (closed_loop_us(CONNECTIONS, WORK_US) / 1000,),
         10.0,
         "Little's law; up to 10 % for the server's own work besides WORK_US",
-        Mistake(WORK_US / 1000, "The other connections have requests, too."),
-        Mistake((CONNECTIONS + 1) * WORK_US / 2000, "They send their next request at once."),
+        Mistake(WORK_US / 1000, "The other connections have requests in flight, too."),
+        Mistake(
+            (CONNECTIONS + 1) * WORK_US / 2000, "Each connection sends its next request at once."
+        ),
     )
 
 
@@ -60,12 +62,12 @@ def last_wait(runs: Evidence) -> Expected:
 
 
 def stopped(runs: Evidence) -> Expected:
-    """How many requests of a closed loop a stop of the server delays."""
+    """How many requests of a closed loop are delayed if the server stops for a while."""
     intended = RATE_PER_S * STOP_MS / 1000
     return around(
         (CONNECTIONS,),
         0.0,
-        "each connection of a closed loop has one request",
+        "each connection of a closed loop has one request in flight",
         Mistake(intended, "This is the number in an open loop. A closed loop does not send them."),
     )
 

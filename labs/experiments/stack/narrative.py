@@ -30,11 +30,12 @@ def describe(table: DataFrame) -> str:
 
 
 def describe_run(run: Run) -> str:
-    """One run: its latency up to the largest, and the work per request."""
+    """One run: its latencies, including the largest one, and the work per request."""
     found = results(run)
     values = {name: value for name, value in vars(found).items() if name != "notes"}
     values["notes"] = "; ".join(note.text for note in found.notes)
-    return f"{_one(values)} The largest latency of {found.requests:,} is {_us(found.max_us)}."
+    largest = f"The largest latency of {found.requests:,} requests is {_us(found.max_us)}."
+    return f"{_one(values)} {largest}"
 
 
 def _one(row: Mapping[Any, Any]) -> str:
@@ -47,7 +48,7 @@ def _one(row: Mapping[Any, Any]) -> str:
     said += f"; per request {in_three_digits(row['switches'])} context switches"
     said += f" and {in_three_digits(row['interrupts'])} interrupts"
     if is_known(row["cpu_us"]):
-        said += f", {_us(row['cpu_us'])} of CPU time of the server"
+        said += f", {_us(row['cpu_us'])} of server CPU time"
     return f"{said}. Note: {row['notes']}." if row.get("notes") else f"{said}."
 
 
@@ -77,7 +78,7 @@ def compared(repeated: Sequence[Repeated]) -> dict[str, Any]:
 
 
 def findings(runs: Mapping[str, Run], parameters: Stack) -> dict[str, Any]:
-    """A remark per program that is not installed here: the conditions that need it."""
+    """One remark per missing program, with the conditions that need it."""
     return {
         "remarks": [
             f"{told}. Left out: {', '.join(names)}" for told, names in lacking(parameters).items()

@@ -80,7 +80,7 @@ def _interval(known: Interval) -> str:
 
 def interactions(study: Study) -> Table:
     """One row per pair of settings: the effect of the first one alone, and together with the second
-    one, as ratios of medians; and whether they interact: the interval of the ratio of the two
+    one, as ratios of medians. The settings interact if the interval of the ratio of the two
     effects excludes 1."""
     return Table(
         [
@@ -97,8 +97,8 @@ def interactions(study: Study) -> Table:
 
 
 def settings(study: Study) -> Table:
-    """One row per setting of a condition: as requested, as read back, and whether it has an effect;
-    those without one first."""
+    """One row per setting of a condition: as requested, as read back, and whether it has an effect.
+    Settings without effect come first."""
     rows = [
         {
             "Condition": one["condition"],
@@ -117,8 +117,8 @@ def settings(study: Study) -> Table:
 
 
 def littles_law(study: Study, *conditions: str) -> Table:
-    """One row per closed loop: connections, throughput, the mean latency that follows from both by
-    Little's law, and the measured one."""
+    """One row per closed loop: connections, responses per second, the mean latency that
+    Little's law predicts from both, and the measured one."""
     by_name, rows = _counted(study), []
     for name in conditions:
         if name not in by_name:
@@ -141,8 +141,8 @@ def littles_law(study: Study, *conditions: str) -> Table:
 
 
 def article_figures(*studies: Study) -> Table:
-    """The article's own figures, and those of each study: one row per condition and figure. They
-    depend on the machine, so they are not judged. Studies without runs are left out."""
+    """The article's own figures, and those of each study: one row per condition and figure. The
+    figures depend on the machine, so they are not judged. Studies without runs are left out."""
     by_place = {place: _counted(one) for place, one in places(studies).items()}
     return Table(
         [

@@ -38,8 +38,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Server:
-    """What the loops have in common: the time that one request takes the server, as requested and
-    as measured."""
+    """What the loops have in common, such as the time that the server spends on one request, as
+    requested and as measured."""
 
     work_us: int
     service_us: float
@@ -48,12 +48,12 @@ class Server:
 
     @property
     def limit_per_s(self) -> float:
-        """The plain limit of one thread: nothing but the requested work."""
+        """The plain limit of one thread, which does nothing but the requested work."""
         return capacity_per_s(self.work_us)
 
     @property
     def capacity_per_s(self) -> float:
-        """What the server can serve, as measured in the closed loop."""
+        """The rate that the server can serve, as measured in the closed loop."""
         return capacity_per_s(self.service_us)
 
     def evenly_spaced_us(self, rate_per_s: float, percent: float) -> float:
@@ -72,7 +72,7 @@ class Server:
 
 
 def loops(repeated: Iterable[Repeated]) -> tuple[Loop, ...]:
-    """The closed loop, and the open loops by rate; those with undisturbed runs."""
+    """The closed loop, then the open loops by rate. Loops without undisturbed runs are left out."""
     found = [_loop(one) for one in repeated if one.counted and is_loop(one)]
     return tuple(sorted(found, key=lambda one: one.rate_per_s))
 

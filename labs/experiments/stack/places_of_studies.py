@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def places(studies: Iterable[Study]) -> dict[str, Study]:
     """The studies that have runs, by testbed and driver of the server's device: "namespaces
-    (veth)"; further ones of the same kind are numbered."""
+    (veth)"; several of the same kind are numbered."""
     found: dict[str, Study] = {}
     for study in studies:
         if study.runs:

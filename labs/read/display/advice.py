@@ -190,9 +190,9 @@ def reason(advice: Advice, found: Reached) -> str:
 OVERFILLED = 1.1
 """A goodput above this multiple of what fits into the send buffer needs an explanation."""
 APPENDED = (
-    "Here more than its size is in flight: a partial segment that Nagle's algorithm holds takes "
-    "the next write, up to the end of its packet, without a check of the size (net/ipv4/tcp.c "
-    "tcp_sendmsg_locked()). With TCP_NODELAY the size limits it."
+    "Here more data than its size is in flight: the next write is appended to a partial segment "
+    "that Nagle's algorithm holds, up to the end of its packet, without a check of the buffer's "
+    "size (net/ipv4/tcp.c tcp_sendmsg_locked()). With TCP_NODELAY the size is the limit."
 )
 REASONS = {
     LINK: "Larger buffers do not help.",

@@ -45,7 +45,7 @@ def test_with_places_says_nothing_of_them_where_nothing_runs() -> None:
 def test_verdict_without_netem_names_the_labs_that_run() -> None:
     """Of the labs, only the links of `stack` have neither a rate nor a delay."""
     namespaces = Diagnosis("namespaces", "", (Check("netem", False, "none", needed=False),))
-    assert namespaces.can_run and verdict(namespaces).startswith("can run the lab stack, none")
+    assert namespaces.can_run and verdict(namespaces).startswith("can run only stack, because")
     assert verdict(replace(namespaces, checks=(Check("netem", True, "this"),))) == "can run"
     lacking = replace(namespaces, checks=(Check("rights", False, "not root"),))
     assert verdict(lacking) == "cannot run here"

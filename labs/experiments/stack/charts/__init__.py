@@ -1,6 +1,6 @@
 """Figures of the lab `stack`, each from a study whose conditions were repeated.
 
-All leave disturbed runs out.
+Disturbed runs are left out of all of them.
 """
 
 from __future__ import annotations

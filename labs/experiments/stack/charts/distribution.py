@@ -36,13 +36,13 @@ LOOKS = (
 PERCENTILES = (0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 TICKS = {50: "50 %", 90: "90 %", 99: "99 %", 99.9: "99.9 %", 99.99: "99.99 %"}
 FEWEST_SLOWER = 10
-"""A percentile with fewer slower requests is not drawn, because chance decides it."""
+"""A percentile with fewer slower requests is not drawn, because its value depends on chance."""
 
 
 def distribution(study: Study, *conditions: str) -> Figure:
     """The latency by percentile, over the requests of all repetitions together.
 
-    Both axes are logarithmic; a percentile is placed by the share of slower requests.
+    Both axes are logarithmic; percentiles are placed by the share of slower requests.
     """
     by_name = {one.condition: one for one in study.repeated}
     chosen = [by_name[name] for name in conditions if name in by_name and by_name[name].counted]
@@ -74,7 +74,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
         )
     figure.update_xaxes(
         type="log",
-        title="percentile, by the share of slower requests",
+        title="percentile (log scale of the share of slower requests)",
         tickvals=[100 / (100 - percent) for percent in TICKS],
         ticktext=list(TICKS.values()),
     )
@@ -85,7 +85,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{of_table(shown)}<br>HDR histograms of all undisturbed repetitions together",
+        caption=f"{of_table(shown)}<br>merged HDR histograms of all undisturbed repetitions",
         height=470,
         tell=f"{TITLE}. Medians: {'; '.join(medians)}.",
         table=DataFrame(rows),

@@ -43,7 +43,7 @@ Pair: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class Series:
-    """The ratios that have one look: a percentile, or the median of one study."""
+    """The ratios drawn with the same marks: a percentile, or the median of one study."""
 
     words: str
     column: str
@@ -56,9 +56,9 @@ class Series:
 
 
 def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
-    """The latency of each condition with so many connections, divided by that of the condition
-    without its setting: median and 99th percentile. With `others`, the medians of all studies, for
-    the conditions that one of the others has.
+    """The latency of each condition with this number of connections, divided by that of the
+    condition without its setting: median and 99th percentile. With `others`, the medians of all
+    studies, for the conditions that one of the others has.
 
     Hollow marks: the setting has no effect on this machine. Studies without runs are left out.
     """
@@ -120,7 +120,7 @@ def _series(studies: Sequence[Study], connections: int) -> list[Series]:
 
 
 def _with(study: Study, connections: int) -> dict[Pair, Effect]:
-    """The effects of the conditions with so many connections."""
+    """The effects of the conditions with this number of connections."""
     asked = {one.condition: settings_of(one.middle).connections for one in study.repeated}
     return {
         (one.condition, one.against): one
@@ -181,7 +181,7 @@ def _axes(figure: Figure, series: Sequence[Series], pairs: Sequence[Pair], heigh
 
 
 def _beside(pair: Pair, series: Sequence[Series], studies: int) -> str:
-    """What is written beside a pair: its ratio of medians, if there is one study."""
+    """The text after the name of a pair: its ratio of medians, if there is only one study."""
     return f": <b>{_words(pair, series[0])}</b>" if studies == 1 else ""
 
 

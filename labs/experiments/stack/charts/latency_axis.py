@@ -27,7 +27,7 @@ def latency_axis(figure: Figure) -> None:
 
 
 def in_unit(us: float) -> str:
-    """A latency in the unit that suits it: 20 µs, 5 ms, 1.2 s."""
+    """A latency in a suitable unit: 20 µs, 5 ms, 1.2 s."""
     if us >= SECOND_US:
         return f"{us / SECOND_US:.3g} s"
     return f"{us / MS_US:.3g} ms" if us >= MS_US else f"{us:.3g} µs"

@@ -20,17 +20,17 @@ TITLE = "Load and latency"
 STEPS = 120
 """Points of each predicted curve."""
 ROOM = 1.08
-"""How far the axis extends beyond the largest rate."""
+"""The end of the axis, as a multiple of the largest rate."""
 TOP_PX = 108
-"""For a legend of several lines."""
+"""Room for a legend of several lines."""
 MEASURES = (("median", BLUE, "circle", 50.0), ("99th percentile", ORANGE, "diamond", 99.0))
 
 
 def load_and_latency(study: Study) -> Figure:
-    """Latency by rate in an open loop, and of the closed loop with the same server.
+    """The latency of an open loop by rate, and of a closed loop with the same server.
 
     Dashed and dotted: predicted from the capacity. The closed loop is drawn at the rate that it
-    reaches: it cannot exceed the capacity, because each connection waits for its response.
+    reaches. It cannot exceed the capacity, because each connection waits for its response.
     """
     found, one = loops(study.repeated), server(study.repeated)
     if not found or one is None:
@@ -158,7 +158,7 @@ def _tell(found: Sequence[Loop], one: Server) -> str:
         f"{each.condition}: median {in_unit(each.p50_us)}, 99th percentile {in_unit(each.p99_us)}"
         for each in found
     ]
-    return f"{TITLE}. {_caption(one)}. {'; '.join(said)}."
+    return f"{TITLE}: {_caption(one)}. {'; '.join(said)}."
 
 
 def _row(each: Loop, one: Server) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The kernel's work per request beside the latency: CPU time, context switches, interrupts."""
+"""Latency and work per request: CPU time, context switches, interrupts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from labs.read.lab import Study
     from labs.read.stats.repetitions import Repeated
 
-TITLE = "Latency, and the work per request"
+TITLE = "Latency and work per request"
 BAR_PX, NAME_PX, HEADING_PX, FRAME_PX, LEFT_PX = 11, 17, 34, 120, 20
 ROW_PX = BAR_PX + NAME_PX
+COUNTERS = "switches, interrupts and softirqs of the whole machine"
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Measure:
 
 
 MEASURES = (
-    Measure("p50_us", "median latency, µs", BLUE),
-    Measure("cpu_us", "CPU time of the server per request, µs", ORANGE),
+    Measure("p50_us", "median latency (µs)", BLUE),
+    Measure("cpu_us", "server CPU time per request (µs)", ORANGE),
     Measure("switches", "context switches per request", GREEN),
     Measure("interrupts", "interrupts per request", PURPLE),
     Measure("received_softirqs", "NET_RX softirqs per request", SKY),
@@ -61,7 +62,7 @@ def work_per_request(study: Study, *conditions: str) -> Figure:
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{of_table(shown)}<br>medians of the undisturbed runs; counters of the machine",
+        caption=f"{of_table(shown)}<br>medians of the undisturbed runs; {COUNTERS}",
         height=FRAME_PX + len(MEASURES) * (ROW_PX * len(chosen) + HEADING_PX),
         tell=_tell(chosen),
         table=DataFrame(
@@ -79,7 +80,7 @@ def _spacing(count: int) -> float:
 
 
 def _panel(figure: Figure, place: int, measure: Measure, chosen: Sequence[Repeated]) -> None:
-    """The bars of one measure, each with its condition and its value above it."""
+    """The bars of one measure, each with its condition and value above it."""
     where = {"row": place, "col": 1}
     values = [_value(one, measure) for one in chosen]
     middles = [ROW_PX * number + NAME_PX + BAR_PX / 2 for number in range(len(chosen))]

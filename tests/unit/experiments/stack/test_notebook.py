@@ -83,4 +83,4 @@ def test_describe_has_a_line_per_condition() -> None:
 def test_describe_run_has_the_largest_latency() -> None:
     run = stack_runs()["blocking-c1"]
     found = results(run)
-    assert f"The largest latency of {found.requests:,} is" in describe_run(run)
+    assert f"The largest latency of {found.requests:,} requests is" in describe_run(run)
