@@ -85,11 +85,11 @@ def test_notebook_runs_twice_then_misspelt_then_corrected(client: Any) -> None:
     parameters = client.nb.cells[tagged(client, "parameters")]
     right = parameters.source
     check = tagged(client, "check") + 1
-    parameters.source = re.sub(r"^KERNEL", "KENREL", right, flags=re.MULTILINE)
+    parameters.source = re.sub(r"^SEED", "SEDE", right, flags=re.MULTILINE)
     assert parameters.source != right
     run(client, check)
     assert errors(client) == [
-        "BadInput: KENREL is not a parameter; did you mean KERNEL? "
+        "BadInput: SEDE is not a parameter; did you mean SEED? "
         "Use lower case for names of your own."
     ]
 
