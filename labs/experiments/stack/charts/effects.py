@@ -111,11 +111,11 @@ def _series(studies: Sequence[Study], connections: int) -> list[Series]:
             Series("median", MEDIAN, BLUE, "circle", found),
             Series("99th percentile", TAIL, ORANGE, "diamond", found),
         ]
+    by_place = {place: _with(one, connections) for place, one in places(studies).items()}
+    known = [(place, some) for place, some in by_place.items() if some]
     return [
-        Series(f"{place}, median", MEDIAN, colour, symbol, _with(study, connections))
-        for (place, study), (colour, symbol) in zip(
-            places(studies).items(), PLACE_LOOKS, strict=False
-        )
+        Series(f"{place}, median", MEDIAN, colour, symbol, some)
+        for (place, some), (colour, symbol) in zip(known, PLACE_LOOKS, strict=False)
     ]
 
 
