@@ -41,7 +41,7 @@ def test_figures_have_a_text_and_a_table(name: str) -> None:
     assert all(len(trace.x) for trace in figure.data)
 
 
-@pytest.mark.parametrize("name", set(FIGURES) - {"effects", "effects_of_many"})
+@pytest.mark.parametrize("name", sorted(set(FIGURES) - {"effects", "effects_of_many"}))
 def test_figures_without_undisturbed_runs_say_so(name: str) -> None:
     figure: Figure = FIGURES[name](disturbed())
     assert not figure.data and "no runs" in figure.layout.meta["tell"]
