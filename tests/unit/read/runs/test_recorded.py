@@ -14,7 +14,6 @@ from labs.read.runs import recorded
 from labs.read.runs.archive import unpacked
 from labs.read.runs.listing import index
 from labs.studies.study import study
-from tests.real_runs import STUDIES
 from tests.run_folders import LINK, inputs, make_run, make_study
 
 BUDGET_BYTES = 4_000_000  # a lab's; with what later labs add, still a quick clone
@@ -241,28 +240,31 @@ def test_keep_under_a_name_of_its_own(tmp_path: Path, data: Path) -> None:
     assert match(data, wish("both"))
 
 
+DATA = Path(__file__).parents[4] / "data"
+
+
 @pytest.fixture
 def real_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Recorded data with runs of a lab that needs a wall clock."""
-    recorded.keep(unpacked(STUDIES / "stack.tar.xz"), tmp_path / "data")
+    recorded.keep(unpacked(DATA / "stack.tar.xz"), tmp_path / "data")
     monkeypatch.setattr(recorded, "folder", lambda: tmp_path / "data")
     return tmp_path / "data"
 
 
 def test_study_of_recorded_repetitions_in_real_time(real_time: Path) -> None:
-    p = Stack(testbed="recorded", only="polling-c1,open-120", work_us=2000)
+    p = Stack(testbed="recorded", only="polling-c1,open-120", work_us=1000, duration_s=3)
     found = study(p)
     assert found.conditions == ("polling-c1", "open-120")
     assert {run.testbed for run in found.every} == {"namespaces"}
-    assert [len(one.runs) for one in found.repeated] == [1, 1]
+    assert [len(one.runs) for one in found.repeated] == [5, 5]
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"only": "open-120"}, "rate_per_s = 6000 (recorded: 600)"),  # other work per request
-        ({"only": "polling-c1", "duration_s": 3}, "duration_s = 3 (recorded: 1)"),
-        ({"only": "polling-c10"}, "no recorded run of `polling-c10`; did you mean polling-c1?"),
+        ({"only": "open-120"}, "rate_per_s = 6000 (recorded: 1200)"),  # other work per request
+        ({"only": "polling-c1"}, "duration_s = 1 (recorded: 3)"),
+        ({"only": "rx-usecs-2000-c1"}, "no recorded run of `rx-usecs-2000-c1`; did you mean"),
     ],
 )
 def test_study_refuses_repetitions_that_are_not_recorded(
