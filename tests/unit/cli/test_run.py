@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_as_text_of_several_kernels_says_of_which_a_remark_is() -> None:
         assert [line for line in text.splitlines() if remark in line] == expected
 
 
-RECORDED = {"stack": {"duration_s": 3, "work_us": 1000}}
+RECORDED: dict[str, dict[str, Any]] = {"stack": {"duration_s": 3, "work_us": 1000}}
 """The parameters of recorded runs that differ from the defaults (data/DATASETS.md)."""
 
 
