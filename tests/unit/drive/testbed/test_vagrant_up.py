@@ -136,36 +136,62 @@ def test_vagrantfile_is_valid(tmp_path: Path) -> None:
     assert "validated successfully" in done.stdout
 
 
+def in_ruby(script: str, tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that uses Vagrant's own code, which is a library of Debian's Ruby."""
+    if not provider_is_known():
+        pytest.skip(
+            "vagrant or vagrant-libvirt is not a library of this machine's Ruby: setup/system.sh vm"
+        )
+    keep = {
+        **os.environ,
+        "VAGRANT_HOME": str(tmp_path / "home"),
+        "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"),
+    }
+    return subprocess.run(
+        ("ruby", "-e", script),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**keep, **settings},
+    )
+
+
 @needs_vagrant
 def test_vagrantfile_reads_box_processors_and_memory_from_the_environment(tmp_path: Path) -> None:
-    """Read by Vagrant's own code, which is a library of Debian's Ruby."""
     script = """
         require "vagrant"
         one = Vagrant::Environment.new.machine(:client, :libvirt)
         puts one.config.vm.box, one.config.vm.box_url, one.provider_config.cpus,
              one.provider_config.memory
     """
-    if not provider_is_known():
-        pytest.skip(
-            "vagrant or vagrant-libvirt is not a library of this machine's Ruby: setup/system.sh vm"
-        )
-    done = subprocess.run(
-        ("ruby", "-e", script),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={
-            **os.environ,
-            "VAGRANT_HOME": str(tmp_path / "home"),
-            "VAGRANT_DOTFILE_PATH": str(tmp_path / "machines"),
-            "LAB_BOX": "mine/box",
-            "LAB_BOX_URL": "file:///mine.box",
-            "LAB_CPUS": "3",
-            "LAB_MEM": "1024",
-        },
-    )
+    settings = {"LAB_BOX": "mine/box", "LAB_BOX_URL": "file:///mine.box"}
+    done = in_ruby(script, tmp_path, **settings, LAB_CPUS="3", LAB_MEM="1024")
     assert done.stdout.split() == ["mine/box", "file:///mine.box", "3", "1024"], done.stderr
+
+
+@needs_vagrant
+@pytest.mark.parametrize(
+    ("nic", "models"),
+    [
+        ("virtio", ["virtio virtio-net-pci", "virtio virtio-net-pci"]),
+        ("e1000e", ["e1000e e1000e", "virtio virtio-net-pci"]),
+    ],
+)
+def test_vagrantfile_reads_the_devices_of_the_server(
+    nic: str, models: list[str], tmp_path: Path
+) -> None:
+    """The devices of server and client: on the private network, and on the way in."""
+    script = """
+        require "vagrant"
+        %i[server client].each do |name|
+          made = Vagrant::Environment.new.machine(name, :libvirt).provider_config
+          of_way_in = made.qemu_args.map { |one| one[:value] }.grep(/netdev=wayin/).first
+          puts "#{made.nic_model_type} #{of_way_in.split(',').first}"
+        end
+    """
+    done = in_ruby(script, tmp_path, LAB_NIC=nic)
+    assert done.stdout.splitlines() == models, done.stderr
 
 
 @needs_vagrant
