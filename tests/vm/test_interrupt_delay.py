@@ -39,10 +39,10 @@ LOAD_S = 2
 Medians = dict[int, list[float]]
 """Median latencies in us by rx-usecs, one per block."""
 # A delay counts from the previous interrupt (hw/net/e1000e_core.c, e1000e_postpone_interrupt), so
-# one that is shorter than a round trip postpones nothing. A round trip took 165 us.
+# one that is shorter than a round trip postpones nothing. A round trip took 150 to 165 us.
 SHORT_US = 100
 LONG_US = (250, 500)
-# The medians of equal settings differed by 2 %, those with SHORT_US by 1 %.
+# The medians of blocks with equal settings differed by up to 4 % from their median.
 EQUAL_WITHIN = 0.1
 
 

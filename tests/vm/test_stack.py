@@ -29,10 +29,10 @@ ONCE = ("run", "stack", "--testbed", "vagrant", "--repetitions-min", "1", "--rep
 SECOND_US = 1_000_000
 LOADED_S = 180
 RESTORED_S = 60
-# QEMU postpones an interrupt until the delay since the previous one has passed
-# (hw/net/e1000e_core.c, e1000e_postpone_interrupt). With one connection each request is an
-# interrupt of its own, so there is at most one request per delay. Without delay emulated machines
-# serve more: 626 per second were measured on a quiet machine with two cores.
+# QEMU postpones an interrupt until the delay since the previous one has passed, but QEMU 7.2 sends
+# the next one after a postponed one at once (hw/net/e1000e_core.c, e1000e_postpone_interrupt and
+# e1000e_intrmgr_on_msix_throttling_timer). With one connection each request is an interrupt of its
+# own, so there are at most two requests per delay.
 DELAY_US = 2000
 
 
@@ -78,7 +78,7 @@ def test_delay_bounds_the_rate_of_one_connection(driver: str, tmp_path: Path) ->
         (str(DELAY_US), True),
     ]
     rows = {row["condition"]: row for row in said["results"]}
-    assert rows[names[1]]["requests_s"] <= SECOND_US / DELAY_US
+    assert rows[names[1]]["requests_s"] <= 2 * SECOND_US / DELAY_US
     assert rows[names[1]]["p50_us"] > rows[names[0]]["p50_us"]
 
 
