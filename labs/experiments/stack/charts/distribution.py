@@ -78,7 +78,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
         )
     figure.update_xaxes(
         type="log",
-        title="percentile (log scale of the share of slower requests)",
+        title="percentile of the requests (log scale)",
         tickvals=[100 / (100 - percent) for percent in TICKS],
         ticktext=list(TICKS.values()),
     )
