@@ -124,7 +124,10 @@ def hooks(claim: Claim, seen: Evidence) -> Finding:
     if known.low <= 1 <= known.high:
         return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=measured)
     if known.high < 1:
-        return replace(not_judged(f"chains made no run slower. {reason}"), measured=measured)
+        return replace(
+            not_judged(f"these runs are faster with chains, which decides nothing. {reason}"),
+            measured=measured,
+        )
     return Finding(verdict=HOLDS, measured=measured, reason=reason)
 
 
