@@ -72,6 +72,9 @@ INTERACTIONS = {
 }
 LATENCIES = MEDIAN, TAIL = ("p50_us", "p99_us")
 COLUMNS = (*LATENCIES, "requests_s")
+NO_EFFECT, TOO_FEW = "no effect here", "too few undisturbed runs"
+SHARED = "server and load share a CPU"
+"""A second difference between two conditions, where the machine has too few CPUs."""
 
 
 @dataclass(frozen=True)
@@ -195,12 +198,12 @@ def in_words(one: Effect) -> str:
     if median is None:
         told = f"{compared}: unknown, because too few runs were undisturbed"
     else:
-        told = f"{compared}: {_words(median)} times the median"
-        told += f", {_words(tail)} times the 99th percentile" if tail else ""
+        told = f"{compared}: {ratio_in_words(median)} times the median"
+        told += f", {ratio_in_words(tail)} times the 99th percentile" if tail else ""
     if not one.effective:
         return f"{told}. The setting has no effect here ({one.because})"
     if one.beside:
-        told += f". Server and load share a CPU, which also changes both figures ({one.beside})"
+        told += f". Also, {SHARED} ({one.beside}), which changes both figures"
     if median and median.low <= 1 <= median.high:
         return f"{told}. The interval includes 1: no effect on the median is shown"
     return told
@@ -213,12 +216,23 @@ def interaction_in_words(one: Interaction) -> str:
     told = (
         f"{one.name}: {one.alone.condition} has {alone.middle:.3g} times the median of "
         f"{one.alone.against}, and {one.together.condition} {together.middle:.3g} times that of "
-        f"{one.together.against}; the ratio of these effects is {_words(one.ratio)}"
+        f"{one.together.against}; the ratio of these effects is {ratio_in_words(one.ratio)}"
     )
     if one.matters:
         return f"{told}. The two settings interact"
     return f"{told}. The interval includes 1: no interaction is shown"
 
 
-def _words(known: Interval) -> str:
-    return f"{known.middle:.3g} ({known.low:.3g} to {known.high:.3g})"
+def ratio_in_words(known: Interval) -> str:
+    """A ratio with its interval."""
+    return f"{known.middle:#.3g} ({known.low:#.3g} to {known.high:#.3g})"
+
+
+def median_in_words(one: Effect) -> str:
+    """The ratio of medians with its interval, for a table; or why there is none."""
+    if not one.effective:
+        return NO_EFFECT
+    known = one.ratios[MEDIAN]
+    if known is None:
+        return TOO_FEW
+    return f"{ratio_in_words(known)}; {SHARED}" if one.beside else ratio_in_words(known)

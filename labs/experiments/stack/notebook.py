@@ -6,7 +6,12 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from labs.experiments.stack.effects import MEDIAN, Effect, settings_read_back
+from labs.experiments.stack.effects import (
+    Effect,
+    median_in_words,
+    ratio_in_words,
+    settings_read_back,
+)
 from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.effects import interactions as compared_together
 from labs.experiments.stack.places_of_studies import places
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from labs.read.lab import Study
-    from labs.read.stats.repetitions import Interval, Repeated
+    from labs.read.stats.repetitions import Repeated
 
 __all__ = [
     "article_figures",
@@ -32,7 +37,6 @@ __all__ = [
     "settings",
 ]
 
-NO_EFFECT, TOO_FEW = "no effect here", "too few undisturbed runs"
 FIGURES = {"mean_us": "mean latency (µs)", "requests_s": "responses per s"}
 
 
@@ -45,7 +49,7 @@ def ratio(study: Study, over: str, under: str) -> float | None:
 
 def effects(study: Study, *others: Study) -> Table:
     """One row per effect: the ratio of medians with its 95 % interval, for each study that has it,
-    or "no effect here". With `others`, the effects that one of them has. Studies without runs are
+    or why there is none. With `others`, the effects that one of them has. Studies without runs are
     left out."""
     shown = {place: compared(one.repeated) for place, one in places([study, *others]).items()}
     wanted = {_pair(one) for other in others for one in compared(other.repeated)}
@@ -53,7 +57,7 @@ def effects(study: Study, *others: Study) -> Table:
     for place, found in shown.items():
         for one in found:
             if _pair(one) in wanted or not others:
-                rows.setdefault(_pair(one), {})[place] = _words(one)
+                rows.setdefault(_pair(one), {})[place] = median_in_words(one)
     return Table(
         [
             {"Setting": factor, "Condition": condition, "Compared with": against, **cells}
@@ -67,17 +71,6 @@ def _pair(one: Effect) -> tuple[str, str, str]:
     return one.factor, one.condition, one.against
 
 
-def _words(one: Effect) -> str:
-    if not one.effective:
-        return NO_EFFECT
-    known = one.ratios[MEDIAN]
-    return _interval(known) if known else TOO_FEW
-
-
-def _interval(known: Interval) -> str:
-    return f"{known.middle:#.3g} ({known.low:#.3g} to {known.high:#.3g})"
-
-
 def interactions(study: Study) -> Table:
     """One row per pair of settings: the effect of the first one alone, and together with the second
     one, as ratios of medians. The settings interact if the interval of the ratio of the two
@@ -86,9 +79,9 @@ def interactions(study: Study) -> Table:
         [
             {
                 "Settings": one.name,
-                "Alone": _words(one.alone),
-                "Together": _words(one.together),
-                "Together / alone": _interval(one.ratio),
+                "Alone": median_in_words(one.alone),
+                "Together": median_in_words(one.together),
+                "Together / alone": ratio_in_words(one.ratio),
                 "They interact": "yes" if one.matters else "not shown",
             }
             for one in compared_together(study.repeated)

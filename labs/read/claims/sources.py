@@ -104,10 +104,14 @@ def _chosen(
             verdicts[place] = on(place)
         return verdicts[place]
 
-    chosen = next((place for place in places if verdict(place).is_known), 0)
+    known = [place for place in places if verdict(place).is_known]
+    undecided = [place for place in places if verdict(place).measured is not None]
+    chosen = next(iter((*known, *undecided)), 0)
     found, source = verdict(chosen), sources[chosen]
-    if not found.is_known:
-        return found, source
+    if not known:
+        others = [place for place in undecided if not sources[place].testbeds & source.testbeds]
+        beside = [[verdict(place)] for place in others[:1]]
+        return by_both(article, [found], beside[0], [])[0] if beside else found, source
     second = next(
         (
             place

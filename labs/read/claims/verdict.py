@@ -29,6 +29,7 @@ NO_WORD = (NOT_JUDGED, HARDWARE)
 WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, HARDWARE, NOT_JUDGED)
 NOT = (DIFFERS, WRONG)
 """For one kernel, these read `not` if the claim holds on another kernel."""
+UNKNOWN_CAUSE = "Testbed and kernel differ, and these runs do not show which of them is the cause"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Witness:
         return f"{self.testbed} · Linux {self.kernel}" if self.kernel else self.testbed
 
 
+AND = ", "
+"""Between the testbeds, and the kernels, of several witnesses together."""
 ARITHMETIC = Witness("arithmetic", "")
 """For what is computed without runs."""
 
@@ -153,18 +156,26 @@ def _on_every_kernel(claim: Claim, every: Sequence[Verdict]) -> Verdict:
     if len(of_series) < 2:
         return known[0] if known else every[0]
     first, in_order = known[0], [of_series[name] for name in sorted(of_series, key=series)]
-    witness = _together([one.witness for one in in_order if one.witness is not None])
+    witnesses = [one.witness for one in in_order if one.witness is not None]
+    together = _together(witnesses)
     if len({one.verdict for one in in_order}) == 1:
-        return replace(first, witness=witness)
-    reason = ". ".join(f"{_kernel(one)}: {_with_figure(one)}" for one in in_order)
-    if claim.changed:
-        reason += f". {claim.changed} ({claim.source})"
+        return replace(first, witness=together)
+    cause = f"{claim.changed} ({claim.source})" if claim.changed else ""
+    if cause or set.intersection(*(set(one.testbed.split(AND)) for one in witnesses)):
+        where, names = "Linux ", [_series(one) for one in in_order]
+        said = [f"Linux {one.kernel}" for one in witnesses]
+    else:
+        where, cause = "", UNKNOWN_CAUSE
+        names = [f"{one.witness.testbed} (Linux {_series(one)})" for one in in_order if one.witness]
+        said = [str(one) for one in witnesses]
+    told = [f"{name}: {_with_figure(one)}" for name, one in zip(said, in_order, strict=True)]
+    words = {name: one.verdict for name, one in zip(names, in_order, strict=True)}
     return replace(
         first,
-        verdict=_on_kernels({_series(one): one.verdict for one in in_order}),
+        verdict=_on_each(where, words),
         factor=None,
-        reason=reason,
-        witness=witness,
+        reason=". ".join([*told, cause] if cause else told),
+        witness=together,
     )
 
 
@@ -174,8 +185,9 @@ def _series(one: Verdict) -> str:
     return ".".join(map(str, series(one.witness.kernel or "0.0")))
 
 
-def _on_kernels(words: Mapping[str, str]) -> str:
-    """Each word with the kernels to which it applies: `holds on Linux 6.1, not on 6.12`."""
+def _on_each(where: str, words: Mapping[str, str]) -> str:
+    """Each word with the kernels to which it applies: `holds on Linux 6.1, not on 6.12`; or with
+    testbeds and kernels: `holds on vagrant (Linux 6.1), not on namespaces (Linux 6.18)`."""
     together: dict[str, list[str]] = {}
     for name, word in words.items():
         said = "not" if word in NOT and HOLDS in words.values() else word
@@ -183,13 +195,8 @@ def _on_kernels(words: Mapping[str, str]) -> str:
     ordered = sorted(together.items(), key=lambda item: item[0] == "not")
     first, *others = [(word, ", ".join(names)) for word, names in ordered]
     return ", ".join(
-        [f"{first[0]} on Linux {first[1]}", *(f"{word} on {names}" for word, names in others)]
+        [f"{first[0]} on {where}{first[1]}", *(f"{word} on {names}" for word, names in others)]
     )
-
-
-def _kernel(one: Verdict) -> str:
-    assert one.witness is not None
-    return f"Linux {one.witness.kernel}"
 
 
 def _with_figure(one: Verdict) -> str:
@@ -218,7 +225,7 @@ def by_both(
     It does where both judge a claim on the same kernel series and their verdicts differ, or one has
     more than the article and the other less; and where the testbeds disagree on a condition of the
     claim. The reason is the one that was measured. On another series the verdict says what holds on
-    which.
+    which. A claim that the first cannot judge is judged by the second.
     """
     rows = tuple(comparisons)
     others = {verdict.id: verdict for verdict in second}
@@ -234,7 +241,7 @@ def _of_both(
     if one.verdict == HARDWARE and other is not None and other.verdict == HARDWARE:
         return _beside(one, other)
     if one.verdict in NO_WORD:
-        return one
+        return one if other is None or one.verdict == HARDWARE else _beside_not_judged(one, other)
     looked_at = [
         row
         for row in rows
@@ -308,6 +315,17 @@ def _beside(one: Verdict, other: Verdict) -> Verdict:
     return replace(together, reason=f"{together.reason}, {other.reason}")
 
 
+def _beside_not_judged(one: Verdict, other: Verdict) -> Verdict:
+    """What another testbed tells of a claim that the first could not judge: its verdict, or the
+    figure that could not decide."""
+    if other.is_known or (one.measured is None and other.measured is not None):
+        return other
+    if one.measured is None or other.measured is None or one.witness == other.witness:
+        return one
+    together = _together([found for found in (one.witness, other.witness) if found is not None])
+    return replace(one, reason=f"{one.reason}. {other.witness}: {other.reason}", witness=together)
+
+
 def _measured(row: ConditionComparison) -> str:
     """What may explain that the figures of a condition are close, but not the same."""
     return in_words(
@@ -332,7 +350,7 @@ def _together(witnesses: list[Witness]) -> Witness | None:
         return None
     return Witness(
         *(
-            ", ".join(dict.fromkeys(getattr(one, part) for one in witnesses))
+            AND.join(dict.fromkeys(getattr(one, part) for one in witnesses))
             for part in ("testbed", "kernel")
         )
     )

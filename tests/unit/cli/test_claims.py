@@ -123,7 +123,7 @@ def test_main_takes_the_newest_study_here_first_and_then_the_recorded_runs(
 ) -> None:
     """As after `make lab`: a few runs here, and every claim judged."""
     own_study = str(study(Path("runs"), "default"))
-    found = as_json(capsys)
+    found = as_json(capsys, "--article", "1")
     judged = {id_: entry for id_, entry in found.items() if entry["verdict"] != NOT_JUDGED}
     own = {id_ for id_, entry in judged.items() if entry["runs"] == own_study}
     assert own == {"A1.6", "A1.13", "A1.18"}

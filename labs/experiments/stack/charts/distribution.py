@@ -8,6 +8,7 @@ from hdrh.histogram import HdrHistogram
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
+from labs.errors import BadInput
 from labs.experiments.stack.charts.latency_axis import latency_axis
 from labs.experiments.stack.latencies import merged
 from labs.read.charts.style import (
@@ -42,14 +43,17 @@ FEWEST_SLOWER = 10
 def distribution(study: Study, *conditions: str) -> Figure:
     """The latency by percentile, over the requests of all repetitions together.
 
-    Both axes are logarithmic; percentiles are placed by the share of slower requests.
+    Both axes are logarithmic; percentiles are placed by the share of slower requests. BadInput for
+    more conditions than there are colours.
     """
+    if len(conditions) > len(LOOKS):
+        raise BadInput(f"{len(conditions)} conditions; this chart shows at most {len(LOOKS)}")
     by_name = {one.condition: one for one in study.repeated}
     chosen = [by_name[name] for name in conditions if name in by_name and by_name[name].counted]
     if not chosen:
         return nothing(TITLE, NO_RUNS)
     figure, rows, medians = Figure(), [], []
-    for (colour, dash), one in zip(LOOKS, chosen, strict=False):
+    for (colour, dash), one in zip(LOOKS[: len(chosen)], chosen, strict=True):
         total = merged(one.counted)
         points = {percent: _at(total, percent) for percent in _shown(total)}
         figure.add_trace(
@@ -74,7 +78,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
         )
     figure.update_xaxes(
         type="log",
-        title="percentile (log scale of the share of slower requests)",
+        title="percentile of the requests (log scale)",
         tickvals=[100 / (100 - percent) for percent in TICKS],
         ticktext=list(TICKS.values()),
     )

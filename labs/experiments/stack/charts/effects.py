@@ -10,7 +10,16 @@ import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
-from labs.experiments.stack.effects import MEDIAN, TAIL, Effect
+from labs.errors import BadInput
+from labs.experiments.stack.effects import (
+    MEDIAN,
+    NO_EFFECT,
+    SHARED,
+    TAIL,
+    TOO_FEW,
+    Effect,
+    ratio_in_words,
+)
 from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.latencies import settings_of
 from labs.experiments.stack.places_of_studies import places
@@ -33,8 +42,8 @@ if TYPE_CHECKING:
     from labs.read.stats.repetitions import Interval
 
 TITLE = "Effects on the latency"
-NO_EFFECT, TOO_FEW = "no effect", "too few undisturbed runs"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: no effect here"
+MARKED = "*"
 NAME_PX, MARK_PX, FRAME_PX, LEFT_PX = 17, 9, 190, 20
 PLACE_LOOKS = ((BLUE, "circle"), (GREEN, "square"), (PURPLE, "triangle-up"), (ORANGE, "diamond"))
 Pair: TypeAlias = tuple[str, str]
@@ -97,7 +106,7 @@ def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
     return dressed(
         figure,
         title=title,
-        caption=f"{_caption(studies, pairs)}<br>{LEGEND}",
+        caption=f"{_caption(studies, pairs)}<br>{_legend(pairs, series)}",
         height=FRAME_PX + height,
         tell=f"{title}, as ratios. {'; '.join(_told(pair, series) for pair in pairs)}.",
         table=DataFrame([_row(pair, series) for pair in pairs]),
@@ -113,9 +122,12 @@ def _series(studies: Sequence[Study], connections: int) -> list[Series]:
         ]
     by_place = {place: _with(one, connections) for place, one in places(studies).items()}
     known = [(place, some) for place, some in by_place.items() if some]
+    if len(known) > len(PLACE_LOOKS):
+        raise BadInput(f"{len(known)} testbeds; this chart shows at most {len(PLACE_LOOKS)}")
+    looks = PLACE_LOOKS[: len(known)]
     return [
         Series(f"{place}, median", MEDIAN, colour, symbol, some)
-        for (place, some), (colour, symbol) in zip(known, PLACE_LOOKS, strict=False)
+        for (place, some), (colour, symbol) in zip(known, looks, strict=True)
     ]
 
 
@@ -159,7 +171,7 @@ def _marks(series: Series, tops: Mapping[Pair, float]) -> Scatter:
             "thickness": 1.5,
             "width": 3,
         },
-        text=[f"{pair[0]} / {pair[1]}: {_in_words(ratio)}" for pair, _, ratio in rows],
+        text=[f"{pair[0]} / {pair[1]}: {ratio_in_words(ratio)}" for pair, _, ratio in rows],
         hovertemplate="%{text}<extra>" + series.words + "</extra>",
     )
 
@@ -181,8 +193,21 @@ def _axes(figure: Figure, series: Sequence[Series], pairs: Sequence[Pair], heigh
 
 
 def _beside(pair: Pair, series: Sequence[Series], studies: int) -> str:
-    """The text after the name of a pair: its ratio of medians, if there is only one study."""
-    return f": <b>{_words(pair, series[0])}</b>" if studies == 1 else ""
+    """The text after the name of a pair: its ratio of medians, if there is only one study, and a
+    mark if the two conditions also differ in something else."""
+    mark = f" {MARKED}" if _shared([pair], series) else ""
+    return f": <b>{_words(pair, series[0])}</b>{mark}" if studies == 1 else mark
+
+
+def _shared(pairs: Sequence[Pair], series: Sequence[Series]) -> list[str]:
+    """Why server and load of these pairs share a CPU in one of two conditions only."""
+    found = [one.found[pair] for one in series for pair in pairs if pair in one.found]
+    return list(dict.fromkeys(one.beside for one in found if one.effective and one.beside))
+
+
+def _legend(pairs: Sequence[Pair], series: Sequence[Series]) -> str:
+    shared = _shared(pairs, series)
+    return f"{LEGEND} · {MARKED} also, {SHARED} ({'; '.join(shared)})" if shared else LEGEND
 
 
 def _words(pair: Pair, series: Series) -> str:
@@ -194,10 +219,6 @@ def _words(pair: Pair, series: Series) -> str:
     return TOO_FEW if ratio is None else f"{ratio.middle:#.3g}"
 
 
-def _in_words(ratio: Interval) -> str:
-    return f"{ratio.middle:#.3g} ({ratio.low:#.3g} to {ratio.high:#.3g})"
-
-
 def _told(pair: Pair, series: Sequence[Series]) -> str:
     said = ", ".join(f"{one.words} {_words(pair, one)}" for one in series)
     return f"{pair[0]} over {pair[1]}: {said}"
@@ -207,10 +228,11 @@ def _row(pair: Pair, series: Sequence[Series]) -> dict[str, object]:
     cells: dict[str, object] = {"condition": pair[0], "compared with": pair[1]}
     for one in series:
         ratio = one.ratio(pair)
-        cells[one.words] = "" if ratio is None else _in_words(ratio)
+        cells[one.words] = "" if ratio is None else ratio_in_words(ratio)
     known = [one.found[pair] for one in series if pair in one.found]
     ignored = dict.fromkeys(one.because for one in known if not one.effective)
-    return {**cells, "no effect, because": "; ".join(ignored)}
+    cells["no effect, because"] = "; ".join(ignored)
+    return {**cells, "also differs": "; ".join(_shared([pair], series))}
 
 
 def _caption(studies: Sequence[Study], pairs: Sequence[Pair]) -> str:

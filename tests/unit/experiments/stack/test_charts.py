@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from plotly.graph_objects import Figure
 
+from labs.errors import BadInput
 from labs.experiments.stack import charts
+from labs.experiments.stack.charts.distribution import LOOKS
+from labs.experiments.stack.charts.effects import MARKED, PLACE_LOOKS
 from labs.experiments.stack.charts.latency_axis import in_unit
+from labs.experiments.stack.effects import NO_EFFECT, SHARED
 from labs.experiments.stack.open_loop import server
 from labs.experiments.stack.results import results
 from tests.stack_studies import RepeatedStudy, disturbed, stack_runs, undisturbed
@@ -69,7 +74,30 @@ def test_effects_draws_settings_without_effect_hollow() -> None:
     assert any(name.startswith("rx-usecs-") for name in ignored)
     said = " ".join(texts(figure))
     assert all(f"<b>{name}</b>" in said for name in signs)
-    assert said.count("<b>no effect</b>") >= len(ignored)
+    assert said.count(f"<b>{NO_EFFECT}</b>") >= len(ignored)
+
+
+def test_effects_marks_pairs_of_which_one_shares_a_cpu() -> None:
+    """The machine has two CPUs: too few for two threads and the load. Here the base also stands for
+    the condition that queues are compared with."""
+    some = undisturbed(["queues-2-c1", "blocking-c1", "polling-c1"])
+    (base,) = (one for one in some.repeated if one.condition == "polling-c1")
+    gro = replace(base, condition="gro-c1")
+    figure = charts.effects(RepeatedStudy(some.runs, (*some.repeated, gro)))
+    marked = [text.split(" ")[0] for text in texts(figure) if text.endswith(f" {MARKED}")]
+    assert marked == ["<b>queues-2-c1</b>"]
+    assert f"{MARKED} also, {SHARED} (2 CPUs for 2" in figure.layout.meta["caption"]
+    without = charts.effects(undisturbed(["blocking-c1", "polling-c1"]))
+    assert SHARED not in without.layout.meta["caption"]
+
+
+def test_figures_refuse_more_than_they_have_colours_for() -> None:
+    names = [f"open-{number}" for number in range(len(LOOKS) + 1)]
+    with pytest.raises(BadInput, match=f"at most {len(LOOKS)}"):
+        charts.distribution(undisturbed(), *names)
+    studies = [undisturbed(["polling-c1", "blocking-c1"]) for _ in range(len(PLACE_LOOKS) + 1)]
+    with pytest.raises(BadInput, match=f"at most {len(PLACE_LOOKS)}"):
+        charts.effects(*studies)
 
 
 def test_effects_has_the_ratio_of_medians_and_both_ends_of_the_interval() -> None:

@@ -15,6 +15,7 @@ from labs.read.claims.verdict import (
     HOLDS,
     NOT_JUDGED,
     RIGHT_NUMBER,
+    UNKNOWN_CAUSE,
     WORDS,
     WRONG,
     Finding,
@@ -155,16 +156,16 @@ def test_by_both_names_two_witnesses_of_one_verdict() -> None:
 def test_by_both_of_other_verdicts() -> None:
     alone = on("6.1.1", HOLDS)
     assert beside(alone, on("6.1.1", NOT_JUDGED)) == alone
-    unjudged = on("6.1.1", NOT_JUDGED)
-    assert beside(unjudged, alone) == unjudged
     assert beside(alone, on("6.1.1", WRONG)).verdict == DISPUTED
     above = on("6.1.1", DIFFERS)
     below = dataclasses.replace(above, factor=0.5, witness=Witness("vagrant", "6.1.0"))
     assert beside(above, below).verdict == DISPUTED
     assert beside(above, dataclasses.replace(below, factor=1.4)).verdict == DIFFERS
     newer = dataclasses.replace(on("6.12.1", WRONG), witness=Witness("vagrant", "6.12.1"))
-    assert beside(alone, newer).verdict == "holds on Linux 6.1, not on 6.12"
-    assert beside(alone, newer).witness == Witness("virtual, vagrant", "6.1.1, 6.12.1")
+    apart = beside(alone, newer)
+    assert apart.verdict == "holds on virtual (Linux 6.1), not on vagrant (Linux 6.12)"
+    assert apart.reason.endswith(UNKNOWN_CAUSE)
+    assert apart.witness == Witness("virtual, vagrant", "6.1.1, 6.12.1")
     hardware = on("6.1.1", HARDWARE)
     machines = dataclasses.replace(hardware, witness=Witness("vagrant", "6.1.0"))
     assert beside(hardware, machines).reason == "found on 6.1.1; vagrant · Linux 6.1.0: the same"
@@ -172,3 +173,23 @@ def test_by_both_of_other_verdicts() -> None:
     assert beside(hardware, slower).reason.endswith("Linux 6.1.0: measured 95, a late shaper")
     assert beside(alone, alone) == alone
     assert beside(on("6.1.1", HARDWARE, measured=None), hardware) == hardware
+
+
+def test_by_both_of_a_claim_that_the_first_cannot_judge() -> None:
+    unjudged = on("6.1.1", NOT_JUDGED, measured=None)
+    machines = Witness("vagrant", "6.1.0")
+    judged, undecided = (
+        dataclasses.replace(on("6.1.0", word), witness=machines) for word in (HOLDS, NOT_JUDGED)
+    )
+    assert beside(unjudged, judged) == judged
+    assert beside(unjudged, undecided) == undecided
+    assert beside(unjudged, dataclasses.replace(undecided, measured=None)) == unjudged
+    both = beside(on("6.1.1", NOT_JUDGED), undecided)
+    assert both.reason == "found on 6.1.1. vagrant · Linux 6.1.0: found on 6.1.0"
+    assert both.witness == Witness("virtual, vagrant", "6.1.1, 6.1.0")
+
+
+def test_by_both_names_the_kernels_where_the_testbeds_are_not_the_difference() -> None:
+    both = dataclasses.replace(on("6.1.1", HOLDS), witness=Witness("virtual, vagrant", "6.1.1"))
+    (found,) = by_kernel(LEDGER, [both], [on("6.12.1", WRONG)])
+    assert found.verdict == "holds on Linux 6.1, not on 6.12"

@@ -11,7 +11,6 @@ import pytest
 from labs.errors import BadInput, Damaged, Missing
 from labs.experiments.stack.parameters import Stack
 from labs.read.runs import recorded
-from labs.read.runs.archive import unpacked
 from labs.read.runs.listing import index
 from labs.studies.study import study
 from tests.run_folders import LINK, inputs, make_run, make_study
@@ -240,18 +239,7 @@ def test_keep_under_a_name_of_its_own(tmp_path: Path, data: Path) -> None:
     assert match(data, wish("both"))
 
 
-DATA = Path(__file__).parents[4] / "data"
-
-
-@pytest.fixture
-def real_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Recorded data with runs of a lab that needs a wall clock."""
-    recorded.keep(unpacked(DATA / "stack.tar.xz"), tmp_path / "data")
-    monkeypatch.setattr(recorded, "folder", lambda: tmp_path / "data")
-    return tmp_path / "data"
-
-
-def test_study_of_recorded_repetitions_in_real_time(real_time: Path) -> None:
+def test_study_of_recorded_repetitions_in_real_time() -> None:
     p = Stack(testbed="recorded", only="polling-c1,open-120", work_us=1000, duration_s=3)
     found = study(p)
     assert found.conditions == ("polling-c1", "open-120")
@@ -267,9 +255,7 @@ def test_study_of_recorded_repetitions_in_real_time(real_time: Path) -> None:
         ({"only": "rx-usecs-2000-c1"}, "no recorded run of `rx-usecs-2000-c1`; did you mean"),
     ],
 )
-def test_study_refuses_repetitions_that_are_not_recorded(
-    real_time: Path, given: dict[str, Any], said: str
-) -> None:
+def test_study_refuses_repetitions_that_are_not_recorded(given: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as error:
         study(Stack(testbed="recorded", **given))
     assert said in str(error.value) and 'TESTBED = "namespaces"' in str(error.value)
