@@ -20,10 +20,8 @@ from labs.read.stats.repetitions import FEWEST, Interval
 
 MEDIAN = "p50_us"
 UNDECIDED = "the interval includes 1, so these runs cannot decide"
-COMPILED_IN = (
-    "The article means a kernel without CONFIG_NETFILTER; both of these have it, so its whole cost "
-    "is at least as high"
-)
+COMPILED_IN = "Both have CONFIG_NETFILTER in their kernel, which the article leaves out"
+WIDE = "the interval is not within the tolerance, so these runs cannot show that there is no effect"
 FEW = (
     f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbed "
     "the others"
@@ -33,9 +31,11 @@ FEW = (
 def ratio(claim: Claim, seen: Evidence) -> Finding:
     """The ratio of the first condition to the second, with its interval.
 
-    It holds if the interval overlaps the tolerance; an effect that the interval does not show is
-    not judged. `setting` names a setting that must have an effect on the machine. Medians of the
-    runs are compared; the article compares means.
+    A claim of an effect holds if the interval overlaps the tolerance and excludes 1. One of no
+    effect, whose tolerance includes 1, holds if the interval lies within the tolerance. An interval
+    that is too wide for either is not judged. `setting` names a setting that must have an effect on
+    the machine, `threads` the article's number of them. Medians of the runs are compared; the
+    article compares means.
     """
     over, under = claim.conditions
     ignored = _ignored(claim, seen, over) or _too_few_cpus(claim, seen, over)
@@ -53,8 +53,11 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
     low, high = (claim.figure * (1 + side * claim.allowed) for side in (-1, 1))
     reason = f"{_words(known)}; {in_digits(low)} to {in_digits(high)} allowed"
     if known.low <= high and known.high >= low:
-        if known.low <= 1 <= known.high and not low <= 1 <= high:
-            return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=known.middle)
+        no_effect = low <= 1 <= high
+        within = low <= known.low and known.high <= high
+        if (no_effect and not within) or (not no_effect and known.low <= 1 <= known.high):
+            why = WIDE if no_effect else UNDECIDED
+            return replace(not_judged(f"{why}. {reason}"), measured=known.middle)
         return Finding(verdict=HOLDS, measured=known.middle, reason=reason)
     opposite = (known.high < 1 < claim.figure) or (claim.figure < 1 < known.low)
     if opposite:

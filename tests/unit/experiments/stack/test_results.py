@@ -188,10 +188,11 @@ def test_verdict_on_what_must_be_known_lists_the_audit() -> None:
 
 class Undisturbed:
     """The runs as evidence in which the rule about disturbed runs does not apply, with a median
-    that is `factor` times that of the run in the condition `name`."""
+    that is `factor` times that of the run in the condition `name`, and repetitions `spread` of it
+    apart."""
 
-    def __init__(self, name: str, factor: float) -> None:
-        self.name, self.factor = name, factor
+    def __init__(self, name: str, factor: float, spread: float = 0.001) -> None:
+        self.name, self.factor, self.spread = name, factor, spread
 
     def run(self, name: str) -> Run:
         return runs()[name]
@@ -203,7 +204,7 @@ class Undisturbed:
         from labs.read.stats.repetitions import of_ratio
 
         base = 100.0
-        high = [base * self.factor * (1 + step / 1000) for step in range(5)]
+        high = [base * self.factor * (1 + step * self.spread) for step in range(-2, 3)]
         return of_ratio(high if over == self.name else [base] * 5, [base] * 5)
 
 
@@ -243,6 +244,30 @@ def test_judge_of_threads_needs_as_many_as_the_article(monkeypatch: pytest.Monke
     assert found.measured == pytest.approx(1.02, rel=0.01)
     two = replace(claim, arguments={**claim.arguments, "threads": 2})
     assert JUDGES["ratio"](two, seen).verdict == HOLDS  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("factor", "spread", "verdict"),
+    [
+        (1.02, 0.001, HOLDS),
+        (1.02, 0.05, NOT_JUDGED),  # 0.92 to 1.12: 5 % are allowed
+        (1.2, 0.001, DIFFERS),
+        (1.2, 0.1, NOT_JUDGED),
+    ],
+)
+def test_judge_of_no_effect_needs_an_interval_within_the_tolerance(
+    monkeypatch: pytest.MonkeyPatch, factor: float, spread: float, verdict: str
+) -> None:
+    """On a device that takes every delay: runs of a veth with settings read back as requested."""
+    monkeypatch.setattr(
+        "labs.experiments.stack.claims.knobs",
+        lambda run: tuple(replace(one, effective=True) for one in knobs(run)),
+    )
+    (claim,) = (each for each in article().claims if each.id == "A2.3")
+    claim = replace(claim, conditions=("rx-usecs-1-c1", "rx-usecs-0-c1"))
+    seen = Undisturbed("rx-usecs-1-c1", factor, spread)
+    found = JUDGES["delay"](claim, seen)  # type: ignore[arg-type]
+    assert found.verdict == verdict and found.measured == pytest.approx(factor)
 
 
 def test_judge_of_the_delay_reports_longer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
