@@ -11,15 +11,7 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
-from labs.experiments.stack.effects import (
-    MEDIAN,
-    NO_EFFECT,
-    SHARED,
-    TAIL,
-    TOO_FEW,
-    Effect,
-    ratio_in_words,
-)
+from labs.experiments.stack.effects import MEDIAN, SHARED, TAIL, TOO_FEW, Effect, ratio_in_words
 from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.latencies import settings_of
 from labs.experiments.stack.places_of_studies import places
@@ -44,6 +36,8 @@ if TYPE_CHECKING:
 TITLE = "Effects on the latency"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: no effect here"
 MARKED = "*"
+NO_EFFECT = "no effect"
+"""As short as a phone requires; the legend says where."""
 NAME_PX, MARK_PX, FRAME_PX, LEFT_PX = 17, 9, 190, 20
 PLACE_LOOKS = ((BLUE, "circle"), (GREEN, "square"), (PURPLE, "triangle-up"), (ORANGE, "diamond"))
 Pair: TypeAlias = tuple[str, str]

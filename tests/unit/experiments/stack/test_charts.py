@@ -11,9 +11,9 @@ from plotly.graph_objects import Figure
 from labs.errors import BadInput
 from labs.experiments.stack import charts
 from labs.experiments.stack.charts.distribution import LOOKS
-from labs.experiments.stack.charts.effects import MARKED, PLACE_LOOKS
+from labs.experiments.stack.charts.effects import MARKED, NO_EFFECT, PLACE_LOOKS
 from labs.experiments.stack.charts.latency_axis import in_unit
-from labs.experiments.stack.effects import NO_EFFECT, SHARED
+from labs.experiments.stack.effects import SHARED
 from labs.experiments.stack.open_loop import server
 from labs.experiments.stack.results import results
 from tests.stack_studies import RepeatedStudy, disturbed, stack_runs, undisturbed
