@@ -137,7 +137,7 @@ trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-apt-config dump | grep -E '^Acquire::(https?|ftp)::' | grep -v Auto-Detect >"$work/apt.conf" || true
+apt-config dump | grep -E '^Acquire::((https?|ftp)::|Check-Valid-Until )' | grep -v Auto-Detect >"$work/apt.conf" || true
 readarray -t lines <<<"$sources"
 apart mmdebstrap --quiet --mode=root --variant=minbase --format=directory --include=$PACKAGES \
     --aptopt="$work/apt.conf" "$release" "$root" "${lines[@]}"

@@ -118,8 +118,10 @@ def _archived(package: str, spec: KernelSpec) -> Source:
             "Give a tarball of kernel sources: labs kernel build --source TARBALL"
         )
     available: list[str] = []
+    faults: list[str] = []
     for release in ("", *RELEASES[spec.series]):
-        offered = _offered_by(release) if release else _offered()
+        offered, fault = _offered_by(release) if release else (_offered(), "")
+        faults += [f" ({release}: {fault})"] if fault else []
         fitting = [version for version in offered if spec.matches(version, "")]
         if fitting:
             return Source(max(fitting, key=age), "archive", package, None, release)
@@ -128,7 +130,7 @@ def _archived(package: str, spec: KernelSpec) -> Source:
     same = [version for version in available if series_of(version) == spec.series]
     raise Missing(
         f"the source of Linux {spec.text} is neither in this machine's package lists nor in those "
-        f"of {' and '.join(RELEASES[spec.series])} on its mirrors. Available: "
+        f"of {' and '.join(RELEASES[spec.series])} on its mirrors{''.join(faults)}. Available: "
         f"{', '.join(dict.fromkeys(same or newest.values())) or 'none'}. Build one of these, run "
         "`apt-get update` as root, or give a tarball of kernel sources: "
         "labs kernel build --source TARBALL"
@@ -146,10 +148,11 @@ def _offered(options: tuple[str, ...] = ()) -> tuple[str, ...]:
     return offers(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
 
 
-def _offered_by(release: str) -> tuple[str, ...]:
-    """The versions of the supported series in a release of Debian."""
-    with lists_of(release) as options:
-        return _offered(options)
+def _offered_by(release: str) -> tuple[tuple[str, ...], str]:
+    """The versions of the supported series in a release of Debian, and why its lists could not be
+    downloaded, if so."""
+    with lists_of(release) as (options, fault):
+        return _offered(options), fault
 
 
 def offers(madison: str) -> tuple[str, ...]:
@@ -167,7 +170,7 @@ def fetch(source: Source, work: Path) -> Path:
         return source.tarball
     download = work / "download"
     download.mkdir()
-    with lists_of(source.release) if source.release else nullcontext(()) as options:
+    with lists_of(source.release) if source.release else nullcontext(((), "")) as (options, _):
         words = ("apt-get", *options, "download", "-q", f"{source.package}={source.version}")
         done = subprocess.run(words, cwd=download, capture_output=True, text=True, check=False)
     debs = list(download.glob("*.deb"))
@@ -282,11 +285,12 @@ def sources(release: str, found: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def lists_of(release: str) -> Iterator[tuple[str, ...]]:
+def lists_of(release: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """Download the package lists of `release` from this machine's mirrors of Debian.
 
     Yields the options with which apt-get and apt-cache use these lists instead of the machine's
-    own. The lists are removed at the end. A list that cannot be downloaded counts as empty.
+    own, and apt's error message. The lists are removed at the end. A list that cannot be downloaded
+    counts as empty.
     """
     with tempfile.TemporaryDirectory(prefix="labs-apt-") as folder:
         work = Path(folder)
@@ -305,5 +309,7 @@ def lists_of(release: str) -> Iterator[tuple[str, ...]]:
             "APT::Sandbox::User": "root",  # its user _apt may not enter the folder
         }
         options = tuple(f"--option={name}={value}" for name, value in set_to.items())
-        subprocess.run(("apt-get", *options, "update"), capture_output=True, check=False)
-        yield options
+        words = ("apt-get", *options, "update")
+        said = subprocess.run(words, capture_output=True, text=True, check=False).stderr
+        errors = [line[2:].strip(" .") for line in said.splitlines() if line.startswith("E:")]
+        yield options, "; ".join(errors)

@@ -137,13 +137,14 @@ def test_locate_takes_a_series_from_a_release_that_has_it(monkeypatch: pytest.Mo
     monkeypatch.setattr(source, "_offered", lambda: ("6.12.117-1", "6.12.94-1"))
     asked = []
 
-    def offered_by(release: str) -> tuple[str, ...]:
+    def offered_by(release: str) -> tuple[tuple[str, ...], str]:
         asked.append(release)
-        return {
+        offered = {
             "bookworm": ("6.1.192-2", "6.1.190-1", "6.1.170-3"),
             "sid": ("6.12.94-1",),
             "forky": ("7.2.13-1",),
-        }[release]
+        }
+        return offered[release], ""
 
     monkeypatch.setattr(source, "_offered_by", offered_by)
     assert locate(read_kernel_spec("6.12")) == Source(
@@ -163,7 +164,7 @@ def test_locate_names_the_versions_that_can_be_had(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(source, "INSTALLED", FIXTURES)
     monkeypatch.setattr(source, "_offered", lambda: ("6.12.117-1", "6.1.190-1", "6.1.192-2"))
-    monkeypatch.setattr(source, "_offered_by", lambda release: ("6.12.94-1",))
+    monkeypatch.setattr(source, "_offered_by", lambda release: (("6.12.94-1",), ""))
     missing = {
         "6.1.99": (
             "the source of Linux 6.1.99 is neither in this machine's package lists nor in those of "
@@ -179,6 +180,18 @@ def test_locate_names_the_versions_that_can_be_had(monkeypatch: pytest.MonkeyPat
             locate(read_kernel_spec(spec))
         assert str(refused.value).startswith(begin)
         assert str(refused.value).endswith("labs kernel build --source TARBALL")
+
+
+def test_locate_says_why_the_lists_of_a_release_could_not_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(source, "INSTALLED", FIXTURES)
+    monkeypatch.setattr(source, "_offered", tuple)
+    monkeypatch.setattr(source, "_offered_by", lambda release: ((), f"no list of {release}"))
+    said = r"mirrors \(sid: no list of sid\) \(forky: no list of forky\)\. Available: none\."
+    with pytest.raises(Missing, match=said):
+        locate(read_kernel_spec("7.2"))
 
 
 @pytest.mark.parametrize("spec", ["5.15", "7.3", "6.2.1-1", "6.13"])
@@ -224,8 +237,8 @@ def test_lists_of_uses_the_own_mirror_and_refuses_an_unsigned_archive(
         mirror = f"http://127.0.0.1:{server.server_port}/"
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         monkeypatch.setattr(source, "targets", lambda: f"{mirror} trixie main Debian\n")
-        with source.lists_of("bookworm") as options:
-            assert source._offered(options) == ()
+        with source.lists_of("bookworm") as (options, fault):
+            assert source._offered(options) == () and "is not signed" in fault
             folder = Path(next(word for word in options if "lists=" in word).partition("=")[2])
         server.shutdown()
     assert not folder.exists()
