@@ -104,14 +104,16 @@ def _chosen(
             verdicts[place] = on(place)
         return verdicts[place]
 
-    known = [place for place in places if verdict(place).is_known]
-    undecided = [place for place in places if verdict(place).measured is not None]
-    chosen = next(iter((*known, *undecided)), 0)
+    chosen = next((place for place in places if verdict(place).is_known), None)
+    if chosen is None:
+        undecided = [place for place in places if verdict(place).measured is not None]
+        chosen = next(iter(undecided), 0)
+        apart = [one for one in undecided if not sources[one].testbeds & sources[chosen].testbeds]
+        found = verdict(chosen)
+        for place in apart[:1]:
+            (found,) = by_both(article, [found], [verdict(place)], [])
+        return found, sources[chosen]
     found, source = verdict(chosen), sources[chosen]
-    if not known:
-        others = [place for place in undecided if not sources[place].testbeds & source.testbeds]
-        beside = [[verdict(place)] for place in others[:1]]
-        return by_both(article, [found], beside[0], [])[0] if beside else found, source
     second = next(
         (
             place
