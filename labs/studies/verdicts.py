@@ -34,9 +34,9 @@ def verdicts(study: Study, *others: Study) -> Table:
     that they cannot judge is `not judged`, with what is missing.
 
     `others` are studies of the same lab. With one on another kernel, a verdict says on which
-    kernels it holds; one with further conditions judges what the study cannot. With one on a
-    second testbed, a verdict that both give names both, and one on which they disagree is
-    `disputed`.
+    kernels it holds; one with further conditions, or on a second testbed, judges what the study
+    cannot. A verdict that two testbeds give names both, and one on which they disagree on the same
+    kernel series is `disputed`.
     """
     found = judged(study.lab, study.runs, study.every)
     assert study.lab.ledger is not None

@@ -26,14 +26,13 @@ from tests.vm.test_buffers import answer, labs
 
 pytestmark = pytest.mark.timeout(1800)
 ONCE = ("run", "stack", "--testbed", "vagrant", "--repetitions-min", "1", "--repetitions-max", "1")
-SECOND_US = 1_000_000
 LOADED_S = 180
 RESTORED_S = 60
 # QEMU postpones an interrupt until the delay since the previous one has passed, but QEMU 7.2 sends
 # the next one after a postponed one at once (hw/net/e1000e_core.c, e1000e_postpone_interrupt and
 # e1000e_intrmgr_on_msix_throttling_timer). With one connection each request is an interrupt of its
-# own, so there are at most two requests per delay.
-DELAY_US = 2000
+# own, and a round trip takes about 0.8 ms: the recorded runs have 2.37 times the median.
+DELAY_US, LONGER = 2000, 1.5
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,7 @@ def test_run_keeps_the_audit_of_both_machines(driver: str, tmp_path: Path) -> No
         assert tools["server.wrk"].startswith("wrk ") and "server.gcc" not in tools
 
 
-def test_delay_bounds_the_rate_of_one_connection(driver: str, tmp_path: Path) -> None:
+def test_delay_raises_the_latency_of_one_connection(driver: str, tmp_path: Path) -> None:
     if driver != "e1000e":
         pytest.skip(f"the device of the server is a {driver}; its interrupts cannot be delayed")
     names = ("rx-usecs-0-c1", f"rx-usecs-{DELAY_US}-c1")
@@ -78,8 +77,9 @@ def test_delay_bounds_the_rate_of_one_connection(driver: str, tmp_path: Path) ->
         (str(DELAY_US), True),
     ]
     rows = {row["condition"]: row for row in said["results"]}
-    assert rows[names[1]]["requests_s"] <= 2 * SECOND_US / DELAY_US
-    assert rows[names[1]]["p50_us"] > rows[names[0]]["p50_us"]
+    without, delayed = (rows[name] for name in names)
+    assert delayed["requests_s"] < without["requests_s"]
+    assert delayed["p50_us"] > LONGER * without["p50_us"]
 
 
 def test_delay_without_the_knob_has_no_effect(driver: str, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def _archived(package: str, spec: KernelSpec) -> Source:
     faults: list[str] = []
     for release in ("", *RELEASES[spec.series]):
         offered, fault = _offered_by(release) if release else (_offered(), "")
-        faults += [f" ({release}: {fault})"] if fault else []
+        faults += [f" (apt says of {release}: {fault})"] if fault else []
         fitting = [version for version in offered if spec.matches(version, "")]
         if fitting:
             return Source(max(fitting, key=age), "archive", package, None, release)
@@ -289,8 +289,8 @@ def lists_of(release: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """Download the package lists of `release` from this machine's mirrors of Debian.
 
     Yields the options with which apt-get and apt-cache use these lists instead of the machine's
-    own, and apt's error message. The lists are removed at the end. A list that cannot be downloaded
-    counts as empty.
+    own, and apt's errors and warnings. The lists are removed at the end. A list that cannot be
+    downloaded counts as empty.
     """
     with tempfile.TemporaryDirectory(prefix="labs-apt-") as folder:
         work = Path(folder)
@@ -311,5 +311,5 @@ def lists_of(release: str) -> Iterator[tuple[tuple[str, ...], str]]:
         options = tuple(f"--option={name}={value}" for name, value in set_to.items())
         words = ("apt-get", *options, "update")
         said = subprocess.run(words, capture_output=True, text=True, check=False).stderr
-        errors = [line[2:].strip(" .") for line in said.splitlines() if line.startswith("E:")]
+        errors = [line[2:].strip(" .") for line in said.splitlines() if line[:2] in ("E:", "W:")]
         yield options, "; ".join(errors)

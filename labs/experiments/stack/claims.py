@@ -20,8 +20,11 @@ from labs.read.stats.repetitions import FEWEST, Interval
 
 MEDIAN = "p50_us"
 UNDECIDED = "the interval includes 1, so these runs cannot decide"
-COMPILED_IN = "Both have CONFIG_NETFILTER in their kernel, which the article leaves out"
-WIDE = "the interval is not within the tolerance, so these runs cannot show that there is no effect"
+BUILT_IN = (
+    "For exact measurements the article recommends a kernel without CONFIG_NETFILTER; the kernel "
+    "of these runs has it"
+)
+WIDE = "the interval extends beyond the tolerance, so these runs cannot show the lack of an effect"
 FEW = (
     f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbed "
     "the others"
@@ -31,11 +34,10 @@ FEW = (
 def ratio(claim: Claim, seen: Evidence) -> Finding:
     """The ratio of the first condition to the second, with its interval.
 
-    A claim of an effect holds if the interval overlaps the tolerance and excludes 1. One of no
-    effect, whose tolerance includes 1, holds if the interval lies within the tolerance. An interval
-    that is too wide for either is not judged. `setting` names a setting that must have an effect on
-    the machine, `threads` the article's number of them. Medians of the runs are compared; the
-    article compares means.
+    A claim of no effect (`no_effect`) holds if the interval lies within the tolerance, any other if
+    the interval overlaps the tolerance and excludes 1. An interval that is too wide for that is not
+    judged. `setting` names a setting that must have an effect on the machine, `threads` the
+    article's number of them. Medians of the runs are compared; the article compares means.
     """
     over, under = claim.conditions
     ignored = _ignored(claim, seen, over) or _too_few_cpus(claim, seen, over)
@@ -45,24 +47,29 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
     known = seen.ratio(over, under, column)
     if known is None:
         return not_judged(FEW)
-    threads = settings_of(seen.run(over)).threads
-    if (wanted := claim.arguments.get("threads", threads)) != threads:
+    threads, wanted = settings_of(seen.run(over)).threads, claim.arguments.get("threads")
+    if wanted is not None and wanted != threads:
         told = f"the article has {wanted} queues and threads, and these runs have {threads}"
         return replace(not_judged(f"{told}. {_words(known)}"), measured=known.middle)
-    factor = known.middle / claim.figure
+    return _judged(claim, known)
+
+
+def _judged(claim: Claim, known: Interval) -> Finding:
+    """The finding for a known ratio."""
     low, high = (claim.figure * (1 + side * claim.allowed) for side in (-1, 1))
     reason = f"{_words(known)}; {in_digits(low)} to {in_digits(high)} allowed"
-    if known.low <= high and known.high >= low:
-        no_effect = low <= 1 <= high
-        within = low <= known.low and known.high <= high
-        if (no_effect and not within) or (not no_effect and known.low <= 1 <= known.high):
-            why = WIDE if no_effect else UNDECIDED
-            return replace(not_judged(f"{why}. {reason}"), measured=known.middle)
-        return Finding(verdict=HOLDS, measured=known.middle, reason=reason)
+    no_effect = bool(claim.arguments.get("no_effect"))
     opposite = (known.high < 1 < claim.figure) or (claim.figure < 1 < known.low)
-    if opposite:
+    if opposite and not no_effect:
         return Finding(verdict=WRONG, measured=known.middle, reason=reason)
-    return Finding(verdict=DIFFERS, factor=factor, measured=known.middle, reason=reason)
+    if known.low > high or known.high < low:
+        factor = known.middle / claim.figure
+        return Finding(verdict=DIFFERS, factor=factor, measured=known.middle, reason=reason)
+    if no_effect and not (low <= known.low and known.high <= high):
+        return replace(not_judged(f"{WIDE}. {reason}"), measured=known.middle)
+    if not no_effect and known.low <= 1 <= known.high:
+        return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=known.middle)
+    return Finding(verdict=HOLDS, measured=known.middle, reason=reason)
 
 
 def delay(claim: Claim, seen: Evidence) -> Finding:
@@ -110,11 +117,7 @@ def _words(known: Interval) -> str:
 
 
 def hooks(claim: Claim, seen: Evidence) -> Finding:
-    """The cost of base chains without rules, next to that of rules.
-
-    The article compares with a kernel without netfilter, which these runs do not have. Where base
-    chains alone have a cost, so has netfilter; where they show none, that decides nothing.
-    """
+    """The cost of base chains without rules, next to that of rules."""
     idle, base = claim.conditions
     known = seen.ratio(idle, base, MEDIAN)
     if known is None:
@@ -123,15 +126,10 @@ def hooks(claim: Claim, seen: Evidence) -> Finding:
     measured = {"no rules": known.middle}
     measured |= {name: one.middle for name, one in further.items() if one}
     beside = "".join(f"; {name}: {_words(one)}" for name, one in further.items() if one)
-    reason = f"base chains without rules against no chains: {_words(known)}{beside}. {COMPILED_IN}"
+    reason = f"base chains without rules against no chains: {_words(known)}{beside}. {BUILT_IN}"
     if known.low <= 1 <= known.high:
         return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=measured)
-    if known.high < 1:
-        return replace(
-            not_judged(f"these runs are faster with chains, which decides nothing. {reason}"),
-            measured=measured,
-        )
-    return Finding(verdict=HOLDS, measured=measured, reason=reason)
+    return Finding(verdict=HOLDS if known.low > 1 else WRONG, measured=measured, reason=reason)
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:

@@ -73,7 +73,7 @@ INTERACTIONS = {
 LATENCIES = MEDIAN, TAIL = ("p50_us", "p99_us")
 COLUMNS = (*LATENCIES, "requests_s")
 NO_EFFECT, TOO_FEW = "no effect here", "too few undisturbed runs"
-SHARED = "server and load share a CPU"
+SHARED = "server and load share a CPU in only one of the two conditions"
 """A second difference between two conditions, where the machine has too few CPUs."""
 
 
@@ -203,7 +203,7 @@ def in_words(one: Effect) -> str:
     if not one.effective:
         return f"{told}. The setting has no effect here ({one.because})"
     if one.beside:
-        told += f". Also, {SHARED} ({one.beside}), which changes both figures"
+        told += f". In addition, {SHARED} ({one.beside})"
     if median and median.low <= 1 <= median.high:
         return f"{told}. The interval includes 1: no effect on the median is shown"
     return told

@@ -107,12 +107,13 @@ def _chosen(
     chosen = next((place for place in places if verdict(place).is_known), None)
     if chosen is None:
         undecided = [place for place in places if verdict(place).measured is not None]
-        chosen = next(iter(undecided), 0)
-        apart = [one for one in undecided if not sources[one].testbeds & sources[chosen].testbeds]
-        found = verdict(chosen)
-        for place in apart[:1]:
-            (found,) = by_both(article, [found], [verdict(place)], [])
-        return found, sources[chosen]
+        first = next(iter(undecided), 0)
+        testbeds = sources[first].testbeds
+        second = next((one for one in undecided if not sources[one].testbeds & testbeds), None)
+        found = verdict(first)
+        if second is not None:
+            (found,) = by_both(article, [found], [verdict(second)], [])
+        return found, sources[first]
     found, source = verdict(chosen), sources[chosen]
     second = next(
         (

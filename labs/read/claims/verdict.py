@@ -44,7 +44,8 @@ class Witness:
 
 
 AND = ", "
-"""Between the testbeds, and the kernels, of several witnesses together."""
+"""Separates the testbeds, or the kernels, of a joint witness."""
+
 ARITHMETIC = Witness("arithmetic", "")
 """For what is computed without runs."""
 
@@ -161,12 +162,13 @@ def _on_every_kernel(claim: Claim, every: Sequence[Verdict]) -> Verdict:
     if len({one.verdict for one in in_order}) == 1:
         return replace(first, witness=together)
     cause = f"{claim.changed} ({claim.source})" if claim.changed else ""
-    if cause or set.intersection(*(set(one.testbed.split(AND)) for one in witnesses)):
+    if cause or _on_one_testbed(in_order):
         where, names = "Linux ", [_series(one) for one in in_order]
         said = [f"Linux {one.kernel}" for one in witnesses]
     else:
         where, cause = "", UNKNOWN_CAUSE
-        names = [f"{one.witness.testbed} (Linux {_series(one)})" for one in in_order if one.witness]
+        pairs = zip(in_order, witnesses, strict=True)
+        names = [f"{witness.testbed} (Linux {_series(one)})" for one, witness in pairs]
         said = [str(one) for one in witnesses]
     told = [f"{name}: {_with_figure(one)}" for name, one in zip(said, in_order, strict=True)]
     words = {name: one.verdict for name, one in zip(names, in_order, strict=True)}
@@ -183,6 +185,15 @@ def _series(one: Verdict) -> str:
     """The series of a verdict's kernel: `6.1`; 0.0 for one that is computed without a kernel."""
     assert one.witness is not None
     return ".".join(map(str, series(one.witness.kernel or "0.0")))
+
+
+def _on_one_testbed(verdicts: Iterable[Verdict]) -> bool:
+    """Whether one testbed has given each of the verdicts, so that the kernel is the difference."""
+    testbeds: dict[str, set[str]] = {}
+    for one in verdicts:
+        if one.witness is not None:
+            testbeds.setdefault(one.verdict, set()).update(one.witness.testbed.split(AND))
+    return bool(set.intersection(*testbeds.values()))
 
 
 def _on_each(where: str, words: Mapping[str, str]) -> str:
@@ -240,8 +251,10 @@ def _of_both(
 ) -> Verdict:
     if one.verdict == HARDWARE and other is not None and other.verdict == HARDWARE:
         return _beside(one, other)
+    if one.verdict == NOT_JUDGED and other is not None and other.verdict not in NO_WORD:
+        return _of_both(claim, other, one, rows)
     if one.verdict in NO_WORD:
-        return one if other is None or one.verdict == HARDWARE else _beside_not_judged(one, other)
+        return one if other is None or one.verdict == HARDWARE else _both_undecided(one, other)
     looked_at = [
         row
         for row in rows
@@ -315,15 +328,15 @@ def _beside(one: Verdict, other: Verdict) -> Verdict:
     return replace(together, reason=f"{together.reason}, {other.reason}")
 
 
-def _beside_not_judged(one: Verdict, other: Verdict) -> Verdict:
-    """What another testbed tells of a claim that the first could not judge: its verdict, or the
-    figure that could not decide."""
+def _both_undecided(one: Verdict, other: Verdict) -> Verdict:
+    """A claim that neither testbed could judge: with the figures that could not decide it."""
     if other.is_known or (one.measured is None and other.measured is not None):
         return other
     if one.measured is None or other.measured is None or one.witness == other.witness:
         return one
     together = _together([found for found in (one.witness, other.witness) if found is not None])
-    return replace(one, reason=f"{one.reason}. {other.witness}: {other.reason}", witness=together)
+    reason = f"{one.witness}: {one.reason}. {other.witness}: {other.reason}"
+    return replace(one, reason=reason, witness=together)
 
 
 def _measured(row: ConditionComparison) -> str:

@@ -135,6 +135,17 @@ def test_main_takes_the_newest_study_here_first_and_then_the_recorded_runs(
     assert "witness: virtual · Linux 6.1.192, 6.12.117; runs: the recorded runs\n" in said
 
 
+def test_main_shows_figures_that_could_not_decide(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the testbed that has them, or of both: the recorded runs of article 2."""
+    found = as_json(capsys, "--article", "2")
+    assert {found[name]["verdict"] for name in ("A2.2", "A2.9")} == {NOT_JUDGED}
+    assert found["A2.2"]["witness"]["testbed"] == "vagrant"  # the other has no such setting
+    assert 0.9 < found["A2.2"]["measured"] < 1.1
+    assert found["A2.9"]["witness"]["testbed"] == "namespaces, vagrant"
+    assert found["A2.9"]["reason"].count("base chains without rules") == 2
+    assert found["A2.7"]["verdict"].startswith("holds on vagrant (Linux 6.1), not on namespaces")
+
+
 def test_main_ignores_a_trial_with_other_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     earlier = str(study(Path("runs"), "default", "wmem"))
     trial(Path("runs"), "default", rate_mbit=100.0, delay_ms=50.0)

@@ -47,7 +47,10 @@ def distribution(study: Study, *conditions: str) -> Figure:
     more conditions than there are colours.
     """
     if len(conditions) > len(LOOKS):
-        raise BadInput(f"{len(conditions)} conditions; this chart shows at most {len(LOOKS)}")
+        raise BadInput(
+            f"{len(conditions)} conditions are too many for this chart, which shows at most "
+            f"{len(LOOKS)}. Name fewer"
+        )
     by_name = {one.condition: one for one in study.repeated}
     chosen = [by_name[name] for name in conditions if name in by_name and by_name[name].counted]
     if not chosen:
@@ -78,7 +81,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
         )
     figure.update_xaxes(
         type="log",
-        title="percentile of the requests (log scale)",
+        title="percentile (log scale of slower requests)",
         tickvals=[100 / (100 - percent) for percent in TICKS],
         ticktext=list(TICKS.values()),
     )

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 TITLE = "Effects on the latency"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: no effect here"
 MARKED = "*"
-NO_EFFECT = "no effect"
-"""As short as a phone requires; the legend says where."""
+SHORT_NO_EFFECT = "no effect"
+"""Short enough for a phone; the legend adds where."""
 NAME_PX, MARK_PX, FRAME_PX, LEFT_PX = 17, 9, 190, 20
 PLACE_LOOKS = ((BLUE, "circle"), (GREEN, "square"), (PURPLE, "triangle-up"), (ORANGE, "diamond"))
 Pair: TypeAlias = tuple[str, str]
@@ -117,7 +117,10 @@ def _series(studies: Sequence[Study], connections: int) -> list[Series]:
     by_place = {place: _with(one, connections) for place, one in places(studies).items()}
     known = [(place, some) for place, some in by_place.items() if some]
     if len(known) > len(PLACE_LOOKS):
-        raise BadInput(f"{len(known)} testbeds; this chart shows at most {len(PLACE_LOOKS)}")
+        raise BadInput(
+            f"{len(known)} studies are too many for this chart, which shows at most "
+            f"{len(PLACE_LOOKS)}. Leave some out"
+        )
     looks = PLACE_LOOKS[: len(known)]
     return [
         Series(f"{place}, median", MEDIAN, colour, symbol, some)
@@ -201,14 +204,14 @@ def _shared(pairs: Sequence[Pair], series: Sequence[Series]) -> list[str]:
 
 def _legend(pairs: Sequence[Pair], series: Sequence[Series]) -> str:
     shared = _shared(pairs, series)
-    return f"{LEGEND} · {MARKED} also, {SHARED} ({'; '.join(shared)})" if shared else LEGEND
+    return f"{LEGEND} · {MARKED} {SHARED} ({'; '.join(shared)})" if shared else LEGEND
 
 
 def _words(pair: Pair, series: Series) -> str:
     if pair not in series.found:
         return "no runs"
     if not series.found[pair].effective:
-        return NO_EFFECT
+        return SHORT_NO_EFFECT
     ratio = series.ratio(pair)
     return TOO_FEW if ratio is None else f"{ratio.middle:#.3g}"
 

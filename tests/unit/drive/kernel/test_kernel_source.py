@@ -182,14 +182,17 @@ def test_locate_names_the_versions_that_can_be_had(monkeypatch: pytest.MonkeyPat
         assert str(refused.value).endswith("labs kernel build --source TARBALL")
 
 
-def test_locate_says_why_the_lists_of_a_release_could_not_be_had(
+def test_locate_says_why_the_lists_of_a_release_could_not_be_downloaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(source, "INSTALLED", FIXTURES)
     monkeypatch.setattr(source, "_offered", tuple)
     monkeypatch.setattr(source, "_offered_by", lambda release: ((), f"no list of {release}"))
-    said = r"mirrors \(sid: no list of sid\) \(forky: no list of forky\)\. Available: none\."
+    said = (
+        r"mirrors \(apt says of sid: no list of sid\) \(apt says of forky: no list of forky\)\. "
+        r"Available: none\."
+    )
     with pytest.raises(Missing, match=said):
         locate(read_kernel_spec("7.2"))
 

@@ -11,7 +11,7 @@ from plotly.graph_objects import Figure
 from labs.errors import BadInput
 from labs.experiments.stack import charts
 from labs.experiments.stack.charts.distribution import LOOKS
-from labs.experiments.stack.charts.effects import MARKED, NO_EFFECT, PLACE_LOOKS
+from labs.experiments.stack.charts.effects import MARKED, PLACE_LOOKS, SHORT_NO_EFFECT
 from labs.experiments.stack.charts.latency_axis import in_unit
 from labs.experiments.stack.effects import SHARED
 from labs.experiments.stack.open_loop import server
@@ -74,19 +74,19 @@ def test_effects_draws_settings_without_effect_hollow() -> None:
     assert any(name.startswith("rx-usecs-") for name in ignored)
     said = " ".join(texts(figure))
     assert all(f"<b>{name}</b>" in said for name in signs)
-    assert said.count(f"<b>{NO_EFFECT}</b>") >= len(ignored)
+    assert said.count(f"<b>{SHORT_NO_EFFECT}</b>") >= len(ignored)
 
 
 def test_effects_marks_pairs_of_which_one_shares_a_cpu() -> None:
-    """The machine has two CPUs: too few for two threads and the load. Here the base also stands for
-    the condition that queues are compared with."""
+    """The machine has two CPUs: too few for two threads and the load. Here `polling-c1` also
+    serves as `gro-c1`."""
     some = undisturbed(["queues-2-c1", "blocking-c1", "polling-c1"])
     (base,) = (one for one in some.repeated if one.condition == "polling-c1")
     gro = replace(base, condition="gro-c1")
     figure = charts.effects(RepeatedStudy(some.runs, (*some.repeated, gro)))
     marked = [text.split(" ")[0] for text in texts(figure) if text.endswith(f" {MARKED}")]
     assert marked == ["<b>queues-2-c1</b>"]
-    assert f"{MARKED} also, {SHARED} (2 CPUs for 2" in figure.layout.meta["caption"]
+    assert f"{MARKED} {SHARED} (2 CPUs for 2" in figure.layout.meta["caption"]
     without = charts.effects(undisturbed(["blocking-c1", "polling-c1"]))
     assert SHARED not in without.layout.meta["caption"]
 

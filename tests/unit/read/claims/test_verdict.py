@@ -185,7 +185,9 @@ def test_by_both_of_a_claim_that_the_first_cannot_judge() -> None:
     assert beside(unjudged, undecided) == undecided
     assert beside(unjudged, dataclasses.replace(undecided, measured=None)) == unjudged
     both = beside(on("6.1.1", NOT_JUDGED), undecided)
-    assert both.reason == "found on 6.1.1. vagrant · Linux 6.1.0: found on 6.1.0"
+    assert both.reason == (
+        "virtual · Linux 6.1.1: found on 6.1.1. vagrant · Linux 6.1.0: found on 6.1.0"
+    )
     assert both.witness == Witness("virtual, vagrant", "6.1.1, 6.1.0")
 
 
@@ -193,3 +195,6 @@ def test_by_both_names_the_kernels_where_the_testbeds_are_not_the_difference() -
     both = dataclasses.replace(on("6.1.1", HOLDS), witness=Witness("virtual, vagrant", "6.1.1"))
     (found,) = by_kernel(LEDGER, [both], [on("6.12.1", WRONG)])
     assert found.verdict == "holds on Linux 6.1, not on 6.12"
+    third = dataclasses.replace(on("7.2.1", WRONG), witness=Witness("vagrant", "7.2.1"))
+    (found,) = by_kernel(LEDGER, [on("6.1.1", HOLDS)], [on("6.12.1", WRONG)], [third])
+    assert found.verdict == "holds on Linux 6.1, not on 6.12, 7.2"
