@@ -40,17 +40,16 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
     article's number of them. Medians of the runs are compared; the article compares means.
     """
     over, under = claim.conditions
-    ignored = _ignored(claim, seen, over) or _too_few_cpus(claim, seen, over)
-    if ignored:
-        return not_judged(ignored)
-    column = str(claim.arguments.get("column", MEDIAN))
-    known = seen.ratio(over, under, column)
-    if known is None:
-        return not_judged(FEW)
     threads, wanted = settings_of(seen.run(over)).threads, claim.arguments.get("threads")
-    if wanted is not None and wanted != threads:
-        told = f"the article has {wanted} queues and threads, and these runs have {threads}"
-        return replace(not_judged(f"{told}. {_words(known)}"), measured=known.middle)
+    told = ""
+    if wanted not in (None, threads):
+        told = f"the article has {wanted} queues and threads, and these runs have {threads}. "
+    ignored = _ignored(claim, seen, over) or _too_few_cpus(claim, seen, over)
+    known = seen.ratio(over, under, str(claim.arguments.get("column", MEDIAN)))
+    if ignored or known is None:
+        return not_judged(f"{told}{ignored or FEW}")
+    if told:
+        return replace(not_judged(f"{told}{_words(known)}"), measured=known.middle)
     return _judged(claim, known)
 
 

@@ -144,6 +144,11 @@ def test_main_shows_figures_that_could_not_decide(capsys: pytest.CaptureFixture[
     assert found["A2.9"]["witness"]["testbed"] == "namespaces, vagrant"
     assert found["A2.9"]["reason"].count("base chains without rules") == 2
     assert found["A2.7"]["verdict"].startswith("holds on vagrant (Linux 6.1), not on namespaces")
+    for name in ("A2.5", "A2.6"):  # more CPUs alone would not make them comparable
+        assert (
+            "the article has 8 queues and threads, and these runs have 2. " in found[name]["reason"]
+        )
+        assert "CPUs: 2, needed: 3" in found[name]["reason"]
 
 
 def test_main_ignores_a_trial_with_other_parameters(capsys: pytest.CaptureFixture[str]) -> None:
