@@ -330,9 +330,9 @@ def _beside(one: Verdict, other: Verdict) -> Verdict:
 
 def _both_undecided(one: Verdict, other: Verdict) -> Verdict:
     """A claim that neither testbed could judge: with the figures that could not decide it."""
-    if other.is_known or (one.measured is None and other.measured is not None):
+    if one.measured is None and other.measured is not None:
         return other
-    if one.measured is None or other.measured is None or one.witness == other.witness:
+    if other.measured is None or one.witness == other.witness:
         return one
     together = _together([found for found in (one.witness, other.witness) if found is not None])
     reason = f"{one.witness}: {one.reason}. {other.witness}: {other.reason}"
