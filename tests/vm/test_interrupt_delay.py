@@ -39,7 +39,7 @@ LOAD_S = 2
 Medians = dict[int, list[float]]
 """Median latencies in µs by rx-usecs, one per block."""
 # A delay counts from the previous interrupt (hw/net/e1000e_core.c, e1000e_postpone_interrupt), so
-# one that is shorter than a round trip postpones nothing. A round trip took 150 to 165 us.
+# one that is shorter than a round trip postpones nothing. A round trip took 150 to 165 µs.
 SHORT_US = 100
 LONG_US = (250, 500)
 # The medians of blocks with equal settings differed by up to 4 % from their median.
@@ -49,7 +49,7 @@ EQUAL_WITHIN = 0.1
 @pytest.fixture(scope="module")
 def server(ssh_config: Path, on: On) -> Iterator[SshHost]:
     """The server, reached over its device on the user network, which must be an e1000e. Its
-    interrupts are not on the CPU that polls, because there a round trip takes 220 to 320 us."""
+    interrupts are not on the CPU that polls, because there a round trip takes 220 to 320 µs."""
     shown = on("server", "ip", "-o", "-4", "address", "show", "to", WAY_IN).split()
     assert shown, f"no device of the server has {WAY_IN}"
     device = shown[1]
