@@ -6,7 +6,8 @@ histograms of repetitions add up, and percentiles of the sum are those of all re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from hdrh.histogram import HdrHistogram
@@ -27,18 +28,27 @@ def settings_of(run: Run) -> Settings:
     return read_settings(Settings, run.condition_asked.settings)
 
 
-@cache
-def histogram(run: Run) -> HdrHistogram:
-    """Every latency of a run in microseconds: from the moment of sending in a closed loop, and from
-    the intended moment in an open loop."""
-    found = HdrHistogram(LEAST_US, MOST_US, DIGITS)
+def latencies_us(run: Run) -> Mapping[int, int]:
+    """The number of requests per latency in microseconds: from the moment of sending in a closed
+    loop, and from the intended moment in an open loop."""
     settings = settings_of(run)
     if settings.load == WRK:
-        for value, count in run.read(OF_WRK, WRK_REPORT).latencies_us.items():
-            found.record_value(max(LEAST_US, value), count)
-    else:
-        for value in intended_us(run.read(OF_VEGETA, VEGETA), settings.rate_per_s):
-            found.record_value(max(LEAST_US, value))
+        return run.read(OF_WRK, WRK_REPORT).latencies_us
+    return Counter(intended_us(run.read(OF_VEGETA, VEGETA), settings.rate_per_s))
+
+
+def mean_us(run: Run) -> float:
+    """The mean latency of a run in microseconds."""
+    counts = latencies_us(run)
+    return sum(value * count for value, count in counts.items()) / sum(counts.values())
+
+
+@cache
+def histogram(run: Run) -> HdrHistogram:
+    """The latencies of a run in microseconds as a histogram."""
+    found = HdrHistogram(LEAST_US, MOST_US, DIGITS)
+    for value, count in latencies_us(run).items():
+        found.record_value(max(LEAST_US, value), count)
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.stack.latencies import OF_VEGETA, OF_WRK, histogram, settings_of
+from labs.experiments.stack.latencies import OF_VEGETA, OF_WRK, histogram, mean_us, settings_of
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import Article, read
 from labs.read.parse.server_report import ServerReport, Setting
@@ -59,7 +59,7 @@ def results(run: Run) -> Results:
     found = knobs(run)
     return Results(
         p50_us=float(latencies.get_value_at_percentile(50)),
-        mean_us=float(latencies.get_mean_value()),
+        mean_us=mean_us(run),
         p99_us=float(latencies.get_value_at_percentile(99)),
         p999_us=float(latencies.get_value_at_percentile(99.9)),
         p9999_us=float(latencies.get_value_at_percentile(99.99)),

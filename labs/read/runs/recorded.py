@@ -109,9 +109,13 @@ def repetitions(
         for run in map(open_run, run_folders(folder))
         if (run.lab, run.testbed) == (lab, testbed) and run.repetition is not None
     ]
+    by_name: dict[str, list[Run]] = {}
+    for run in known:
+        by_name.setdefault(run.condition, []).append(run)
     found: list[Run] = []
     for condition in conditions:
-        equal = [run for run in known if not _unequal(condition, run.condition_asked.as_json())]
+        same_name = by_name.get(condition["name"], [])
+        equal = [run for run in same_name if not _unequal(condition, run.condition_asked.as_json())]
         if not equal:
             raise NotRecorded(condition["name"], _without_equal(condition, known, testbed))
         found += sorted(equal, key=lambda run: run.repetition or 0)
