@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from hdrh.histogram import HdrHistogram
 
 from labs.drive.condition import read_settings
 from labs.experiments.stack.settings import WRK, Settings
-from labs.read.parse.http_loads import intended_us
+from labs.read.parse.http_loads import Hit, Wrk, intended_us
 from labs.read.runs.raw_files import VEGETA
 from labs.read.runs.raw_files import WRK as WRK_REPORT
 from labs.read.runs.run import Run
 
 LEAST_US, MOST_US, DIGITS = 1, 3_600_000_000, 3
-OF_WRK, OF_VEGETA = "client/wrk.txt", "client/vegeta.csv"
 
 
 def settings_of(run: Run) -> Settings:
@@ -28,13 +27,25 @@ def settings_of(run: Run) -> Settings:
     return read_settings(Settings, run.condition_asked.settings)
 
 
+@lru_cache(maxsize=1)
+def of_wrk(run: Run) -> Wrk:
+    """What wrk reported of a run; kept for the next reader of the same run."""
+    return run.read("client/wrk.txt", WRK_REPORT)
+
+
+@lru_cache(maxsize=1)
+def of_vegeta(run: Run) -> tuple[Hit, ...]:
+    """The requests of vegeta; kept for the next reader of the same run."""
+    return run.read("client/vegeta.csv", VEGETA)
+
+
 def latencies_us(run: Run) -> Mapping[int, int]:
     """The number of requests per latency in microseconds: from the moment of sending in a closed
     loop, and from the intended moment in an open loop."""
     settings = settings_of(run)
     if settings.load == WRK:
-        return run.read(OF_WRK, WRK_REPORT).latencies_us
-    return Counter(intended_us(run.read(OF_VEGETA, VEGETA), settings.rate_per_s))
+        return of_wrk(run).latencies_us
+    return Counter(intended_us(of_vegeta(run), settings.rate_per_s))
 
 
 def mean_us(run: Run) -> float:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.stack.latencies import OF_VEGETA, OF_WRK, histogram, mean_us, settings_of
+from labs.experiments.stack.latencies import histogram, mean_us, of_vegeta, of_wrk, settings_of
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import Article, read
 from labs.read.parse.server_report import ServerReport, Setting
-from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES, VEGETA
-from labs.read.runs.raw_files import WRK as WRK_REPORT
+from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES
 
 if TYPE_CHECKING:
     from labs.read.runs.raw_files import Reader
@@ -94,9 +93,9 @@ def of_the_server(said: ServerReport | None) -> dict[str, Any]:
 def load_of(run: Run, settings: Settings) -> dict[str, Any]:
     """The requests of a run, those that failed, and the time that they took."""
     if settings.load == WRK:
-        said = run.read(OF_WRK, WRK_REPORT)
+        said = of_wrk(run)
         return {"requests": said.requests, "failed": said.failed, "took_us": said.duration_us}
-    hits = run.read(OF_VEGETA, VEGETA)
+    hits = of_vegeta(run)
     end_ns = max(one.began_ns + one.latency_ns for one in hits)
     return {
         "requests": len(hits),

@@ -26,23 +26,21 @@ kernel on which it holds. The file is checked against article.schema.json. `figu
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError, best_match
 
 from labs.drive.parameters.declare import unknown
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import BadInput, Damaged
 from labs.read.display.format import printable
+from labs.read.json_schema import objection
 
 if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
     from labs.read.runs.run import Run
 
 SCHEMA = Path(__file__).with_name("article.schema.json")
@@ -275,14 +273,9 @@ def _figures(value: object) -> list[object]:
     return list(value.values()) if isinstance(value, Mapping) else [value]
 
 
-@cache
-def _validator() -> Draft202012Validator:
-    return Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
-
-
 def _check_schema(file: str, found: Mapping[str, Any]) -> None:
     """BadInput for the first objection of the schema."""
-    error = best_match(_validator().iter_errors(found))
+    error = objection(SCHEMA, found)
     if error is None:
         return
     path = list(error.absolute_path)

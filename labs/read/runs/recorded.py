@@ -88,11 +88,20 @@ def matching(
     as a user names it ("6.1", "6.1.192-2", a digest). The tools and the driving code of a recorded
     run are its own. NotRecorded, in one line with what is recorded, for a condition that is not.
     """
-    known = in_virtual_time(lab, places(lab, data))
-    return [
-        equal_to(lab, condition, known, kernel=kernel, seed=seed, memory_mib=memory_mib)
-        for condition in conditions
-    ]
+    every = _folders(places(lab, data))
+
+    def equal(condition: Mapping[str, Any], folders: Iterable[Path]) -> Run:
+        known = _in_virtual_time(lab, folders)
+        return equal_to(lab, condition, known, kernel=kernel, seed=seed, memory_mib=memory_mib)
+
+    found = []
+    for condition in conditions:
+        prefix = f"{lab}-{condition['name']}-"
+        try:
+            found.append(equal(condition, [one for one in every if one.name.startswith(prefix)]))
+        except NotRecorded:  # perhaps in a folder that was renamed; if not, all are named
+            found.append(equal(condition, every))
+    return found
 
 
 def repetitions(
@@ -105,8 +114,7 @@ def repetitions(
     """
     known = [
         run
-        for folder in places(lab, data)
-        for run in map(open_run, run_folders(folder))
+        for run in map(open_run, _folders(places(lab, data)))
         if (run.lab, run.testbed) == (lab, testbed) and run.repetition is not None
     ]
     by_name: dict[str, list[Run]] = {}
@@ -138,12 +146,16 @@ def _without_equal(condition: Mapping[str, Any], known: Sequence[Run], testbed: 
 
 def in_virtual_time(lab: str, folders: Iterable[Path]) -> list[Run]:
     """Open the runs of a lab in virtual time that are in these RUNS folders."""
-    return [
-        run
-        for folder in folders
-        for run in map(open_run, run_folders(folder))
-        if run.lab == lab and run.inputs["kernel"] is not None
-    ]
+    return _in_virtual_time(lab, _folders(folders))
+
+
+def _folders(places: Iterable[Path]) -> list[Path]:
+    return [folder for place in places for folder in run_folders(place)]
+
+
+def _in_virtual_time(lab: str, folders: Iterable[Path]) -> list[Run]:
+    runs = map(open_run, folders)
+    return [run for run in runs if run.lab == lab and run.inputs["kernel"] is not None]
 
 
 def equal_to(

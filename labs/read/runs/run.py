@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from labs.drive.condition import Condition, from_json
 from labs.drive.outcome import Buffer, Command
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
 T = TypeVar("T")
+_opened: WeakValueDictionary[tuple[Path, Path, str], Run] = WeakValueDictionary()
+"""The runs in use, by their folder as it was named, the folder itself, and their digest."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +255,9 @@ class Run:
 def open_run(path: str | Path) -> Run:
     """Open a run folder, or a packed file that holds one run, and verify it.
 
+    As long as the run of a folder is in use, it is returned again if every file is still as it was
+    sealed, so what was computed from it is not computed twice.
+
     Raises BadInput if there is no run, or one of another schema; Damaged if it was changed after
     it was sealed or does not fit the schema.
     """
@@ -266,6 +272,14 @@ def open_run(path: str | Path) -> Run:
     read_seal(folder)
     version = _version(folder)
     seal = verify(folder)
+    place = (folder, folder.absolute(), seal.digest)
+    run = _opened.get(place)
+    if run is None:
+        run = _opened[place] = _read(folder, version, seal)
+    return run
+
+
+def _read(folder: Path, version: int, seal: Seal) -> Run:
     said = held_to(RUN_SCHEMAS[version], read_json(folder / RUN), folder / RUN)
     inputs = said["inputs"]
     if key(inputs) != said["key"] or (inputs["lab"], inputs["condition"]["name"]) != (

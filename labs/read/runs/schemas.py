@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from labs.drive.record.stored_files import STUDY_SCHEMA, parse
+from labs.drive.record.stored_files import STUDY_SCHEMA
 from labs.drive.record.study_file import StudyFile, read_study
 from labs.drive.units import KIB
 from labs.errors import Damaged
-
-if TYPE_CHECKING:
-    import jsonschema_rs
-    from jsonschema import Draft202012Validator
+from labs.read.json_schema import objection
 
 FIXED_BURST_MBIT, FIXED_BURST_BYTES = 1000, 20 * KIB
 OK, NOT_OK = "as asked", "not as asked: "
@@ -23,34 +19,12 @@ PARAMETERS = {"at": "shaped_at", "width_pct": "ci_width_pct"}
 """What parameters were called before, and what they are called now."""
 
 
-@cache
-def _compiled(schema: Path) -> jsonschema_rs.Draft202012Validator:
-    """The validator that only tells whether a content fits, in a hundredth of the other's time."""
-    import jsonschema_rs  # noqa: PLC0415  making runs needs only Python
-
-    return jsonschema_rs.Draft202012Validator(parse(schema.read_bytes()))
-
-
-@cache
-def _explaining(schema: Path) -> Draft202012Validator:
-    """The validator that tells what does not fit, and where."""
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
-
-    found = parse(schema.read_bytes())
-    assert isinstance(found, dict)
-    return Draft202012Validator(found)
-
-
 def held_to(schema: Path, content: object, file: Path) -> dict[str, Any]:
     """Return `content`, read from `file`, once it fits the schema; else raise Damaged."""
-    if _compiled(schema).is_valid(content):
+    error = objection(schema, content)
+    if error is None:
         assert isinstance(content, dict)
         return content
-    from jsonschema.exceptions import best_match  # noqa: PLC0415
-
-    error = best_match(_explaining(schema).iter_errors(content))
-    if error is None:
-        raise Damaged(f"{file}: it does not fit {schema.name}, so make it again")
     where = ".".join(str(part) for part in error.absolute_path) or "the whole"
     said = " ".join(error.message.split())
     if len(said) > 160:
