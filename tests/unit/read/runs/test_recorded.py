@@ -60,6 +60,26 @@ def test_check_of_the_projects_own_data() -> None:
         assert path.stat().st_size < BUDGET_BYTES
 
 
+def test_matching_finds_a_run_in_a_renamed_folder(tmp_path: Path) -> None:
+    """A packed file with names of the reader's own."""
+    data = tmp_path / "data"
+    data.mkdir()
+    run = make_run(data, inputs("both"))
+    run.rename(data / "mine")
+    assert match(data, wish()) == ["mine"]
+
+
+def test_matching_does_not_open_runs_of_other_conditions(tmp_path: Path) -> None:
+    """A damaged run of another condition hides no other run."""
+    data = tmp_path / "data"
+    whole = make_run(data, inputs("both"))
+    damaged = make_run(data, inputs("default"))
+    (damaged / "run.json").write_text("{}")
+    assert match(data, wish()) == [whole.name]
+    with pytest.raises(Damaged):
+        match(data, wish("default"))
+
+
 def test_keep_leaves_host_json_out(tmp_path: Path, data: Path) -> None:
     runs = recorded.runs_in(data, "buffers")
     assert [entry.name for entry in index(runs)] == [

@@ -123,6 +123,30 @@ def test_open_run_refuses_wrong_content_under_a_valid_seal(
     assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
 
 
+def test_open_run_again_is_the_same_run_while_it_is_as_sealed(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    run = open_run(folder)
+    assert open_run(folder) is run
+    (folder / "run.json").write_text((folder / "run.json").read_text().replace("200.1", "100.1"))
+    with pytest.raises(Damaged, match=r"run\.json was changed after the run was sealed"):
+        open_run(folder)
+    reseal(folder)
+    changed = open_run(folder)
+    assert (run.link.measured.rtt_ms, changed.link.measured.rtt_ms) == (200.1, 100.1)
+
+
+def test_open_run_by_a_relative_name_is_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same name in two folders, with the same content."""
+    found = []
+    for name in ("a", "b"):
+        folder = make_run(tmp_path / name)
+        monkeypatch.chdir(folder.parent)
+        found.append(open_run(folder.name))
+    assert found[0] is not found[1] and found[0].digest == found[1].digest
+
+
 def test_open_run_refuses_a_changed_run_json(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
     text = (folder / "run.json").read_text()

@@ -1,0 +1,40 @@
+"""What a JSON Schema objects to, the first time and with every type of Python."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.read.json_schema import objection
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "a.schema.json"
+    said = {"type": "object", "properties": {"rate": {"type": "integer", "minimum": 1}}}
+    path.write_text(json.dumps(said))
+    return path
+
+
+@pytest.mark.parametrize("content", [{}, {"rate": 1}, {"rate": 2**70}, {"rate": 1.0}])
+def test_objection_is_none_for_what_fits(schema: Path, content: Any) -> None:
+    assert objection(schema, content) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ([], []),
+        ({"rate": 0}, ["rate"]),
+        ({"rate": "1"}, ["rate"]),
+        ({"rate": True}, ["rate"]),
+        ({"rate": datetime.date(1979, 5, 27)}, ["rate"]),
+    ],
+)
+def test_objection_names_the_place(schema: Path, content: Any, place: list[str]) -> None:
+    found = objection(schema, content)
+    assert found is not None and list(found.absolute_path) == place
