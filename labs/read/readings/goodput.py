@@ -123,11 +123,9 @@ def from_wget(run: Run) -> Download:
         for at, had in zip(rows["at_ns"], rows["bytes_received"], strict=True)
         if at > begin and had
     ]
-    end = (
-        min(_reached(points, size), run.moments["end"])
-        if run.ended == "complete"
-        else (run.moments["end"])
-    )
+    end = run.moments["end"]
+    if run.ended == "complete" and points:
+        end = min(_reached(points, size), end)
     inside = [(at, had) for at, had in points if at < end and had < size]
     return Download(
         requested - rtt_ns,
