@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from labs.read.claims.judge import verdicts as judged
 from labs.read.claims.ledger import read
-from labs.read.claims.verdict import Verdict, by_both, by_kernel, most_decided
+from labs.read.claims.verdict import Verdict, by_both, by_kernel
 from labs.read.display.format import figures_in_words
 from labs.read.display.rich_output import Table
 from labs.read.stats.testbed_comparison import compare_testbeds
@@ -41,26 +41,20 @@ def verdicts(study: Study, *others: Study) -> Table:
     found = judged(study.lab, study.runs, study.every)
     assert study.lab.ledger is not None
     article = read(study.lab.ledger)
-    testbeds = _testbeds(study)
+    testbeds = {run.testbed for run in study.runs}
     present = [other for other in others if other.runs]
-    on_kernels = [one for one in present if _testbeds(one) <= testbeds]
-    elsewhere: dict[frozenset[str], list[Study]] = {}
-    for one in present:
-        if one not in on_kernels:
-            elsewhere.setdefault(_testbeds(one), []).append(one)
-    for same in elsewhere.values():
-        on_each = [judged(study.lab, one.runs, one.every) for one in same]
-        rows = [row for one in same for row in compare_testbeds(study.lab, study.every, one.every)]
-        second = [most_decided(of_a_claim) for of_a_claim in zip(*on_each, strict=True)]
-        found = by_both(article, found, second, rows)
+    on_kernels = [one for one in present if {run.testbed for run in one.runs} <= testbeds]
+    for second in (one for one in present if one not in on_kernels):
+        found = by_both(
+            article,
+            found,
+            judged(study.lab, second.runs, second.every),
+            compare_testbeds(study.lab, study.every, second.every),
+        )
     found = by_kernel(
         article, found, *(judged(study.lab, one.runs, one.every) for one in on_kernels)
     )
     return Table([_row(one) for one in found], columns=list(COLUMNS))
-
-
-def _testbeds(study: Study) -> frozenset[str]:
-    return frozenset(run.testbed for run in study.runs)
 
 
 def _row(one: Verdict) -> dict[str, str]:

@@ -137,13 +137,6 @@ class Verdict:
         return asdict(self)
 
 
-def most_decided(same_claim: Sequence[Verdict]) -> Verdict:
-    """Of verdicts on one claim the first that says something; else the first with a figure."""
-    known = (one for one in same_claim if one.is_known)
-    with_figure = (one for one in same_claim if one.measured is not None)
-    return next(known, None) or next(with_figure, same_claim[0])
-
-
 def by_kernel(
     article: Article, found: Iterable[Verdict], *on_others: Iterable[Verdict]
 ) -> tuple[Verdict, ...]:

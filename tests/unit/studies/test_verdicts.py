@@ -12,7 +12,6 @@ from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import article
-from labs.experiments.stack.parameters import Stack
 from labs.read.claims.sources import runs_of
 from labs.studies.study import Study
 from labs.studies.verdicts import COLUMNS
@@ -93,19 +92,6 @@ def test_verdicts_of_two_testbeds_name_both_witnesses() -> None:
     both = found[found["testbed"].str.startswith("virtual, vagrant")]
     assert {f"A1.{number}" for number in (*range(2, 10), *range(13, 17))} <= set(both.index)
     assert "disputed" not in set(both["verdict"])
-
-
-def test_verdicts_of_two_studies_on_a_second_testbed_are_one_witness() -> None:
-    """The machines were recorded with one device and with another; either may come first."""
-    study = labs.study(Stack(size="full", testbed="recorded", duration_s=3, work_us=1000))
-    devices = study.all_on_testbed("vagrant")
-    assert len(devices) == 2
-    both = labs.verdicts(study, *devices)
-    assert both.to_dict() == labs.verdicts(study, *reversed(devices)).to_dict()
-    alone = [list(labs.verdicts(study, one)["testbed"]) for one in devices]
-    assert alone[0] != alone[1]
-    for testbed, *of_one in zip(both["testbed"], *alone, strict=True):
-        assert testbed in of_one
 
 
 def test_verdicts_follow_the_runs() -> None:

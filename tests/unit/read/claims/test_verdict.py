@@ -23,7 +23,6 @@ from labs.read.claims.verdict import (
     Witness,
     by_both,
     by_kernel,
-    most_decided,
 )
 
 LEDGER = article()
@@ -137,15 +136,6 @@ def test_by_kernel_gives_the_reason_of_each_and_the_explanation() -> None:
         "From 6.6 on it is slow (x)"
     )
     assert found.witness == Witness("virtual", "6.1.1, 6.12.1")
-
-
-def test_most_decided_is_the_first_that_says_something() -> None:
-    without = verdict(verdict=NOT_JUDGED, measured=None, reason="no run")
-    undecided = verdict(verdict=NOT_JUDGED, measured=1.04, reason="the interval is too wide")
-    differs, holds = verdict(), verdict(verdict=HOLDS, factor=None)
-    assert most_decided([without, undecided, differs, holds]) is differs
-    assert most_decided([without, undecided]) is undecided
-    assert most_decided([without, without]) is without
 
 
 def beside(one: Verdict, other: Verdict) -> Verdict:
