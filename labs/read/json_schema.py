@@ -1,7 +1,7 @@
-"""JSON Schemas: whether a content fits one, and otherwise what does not.
+"""Validate content against a JSON Schema, and describe the error.
 
-jsonschema-rs tells whether it fits, in a hundredth of the time of jsonschema, whose import alone
-takes a second. Only jsonschema's errors have what a message needs, so it is loaded for those.
+jsonschema-rs validates in a hundredth of the time of jsonschema, whose import alone takes a second.
+The messages need the error objects of jsonschema, so it is imported only for invalid content.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def objection(schema: Path, content: object) -> ValidationError | None:
-    """The first objection of a schema to a content made of JSON's types; None if it fits."""
+    """The most relevant error in `content`; None if it is valid."""
+    compiled = _compiled(schema)
     try:
-        if _compiled(schema).is_valid(content):
+        if compiled.is_valid(content):
             return None
     except ValueError:  # a type or a key that JSON does not have: jsonschema names it
         pass

@@ -29,13 +29,13 @@ def settings_of(run: Run) -> Settings:
 
 @lru_cache(maxsize=1)
 def of_wrk(run: Run) -> Wrk:
-    """What wrk reported of a run; kept for the next reader of the same run."""
+    """The report of wrk. The last one is cached."""
     return run.read("client/wrk.txt", WRK_REPORT)
 
 
 @lru_cache(maxsize=1)
 def of_vegeta(run: Run) -> tuple[Hit, ...]:
-    """The requests of vegeta; kept for the next reader of the same run."""
+    """The requests of vegeta. The last ones are cached."""
     return run.read("client/vegeta.csv", VEGETA)
 
 

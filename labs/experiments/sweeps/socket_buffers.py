@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 SETSOCKOPT, SYSCTL, AUTOMATIC = "setsockopt", "sysctl", "automatic"
 SENDER, RECEIVER = "server", "client"
-KEPT_TABLES = 4
-"""The samples of a run are read several times in a row."""
 
 
 @dataclass(frozen=True)
@@ -80,24 +78,19 @@ def send_buffer(run: Run) -> Buffer:
 
 def receive_buffer(run: Run) -> Buffer:
     """The receiver's receive buffer."""
-    rows = _own_rows(run, RECEIVER, "bytes_received")
+    rows = own_socket(run.samples(RECEIVER), "bytes_received") if transferred(run) else None
     used_bytes = _largest(rows, "rcvbuf_bytes")
     return _buffer(run, RECEIVER, "receive", settings_of(run).rcvbuf_kib, used_bytes)
 
 
 def sender_rows(run: Run) -> DataFrame | None:
     """The samples of the socket that sent the data; None for a run without a transfer."""
-    return _own_rows(run, SENDER, "bytes_acked")
+    return own_socket(_sender_samples(run), "bytes_acked") if transferred(run) else None
 
 
-@lru_cache(maxsize=KEPT_TABLES)
-def _own_rows(run: Run, host: str, counted: str) -> DataFrame | None:
-    return own_socket(_samples(run, host), counted) if transferred(run) else None
-
-
-@lru_cache(maxsize=KEPT_TABLES)
-def _samples(run: Run, host: str) -> DataFrame:
-    return run.samples(host)
+@lru_cache(maxsize=1)
+def _sender_samples(run: Run) -> DataFrame:
+    return run.samples(SENDER)
 
 
 def _buffer(run: Run, host: str, socket: str, fixed_kib: int, used_bytes: int | None) -> Buffer:
@@ -116,7 +109,7 @@ def after_connecting_bytes(run: Run) -> int | None:
     own = sender_rows(run)
     if own is None or own.empty:
         return None
-    rows = _samples(run, SENDER)
+    rows = _sender_samples(run)
     others = rows[(rows["cookie"] != own["cookie"].iloc[0]) & (rows["state"] == "ESTAB")]
     return _largest(others, "sndbuf_bytes")
 

@@ -100,7 +100,8 @@ def from_wget(run: Run) -> Download:
 
     wget writes three digits. The first byte is due one RTT after the request, which the socket
     dates (tcpi_last_data_sent); the end is reached from the last sample at the rate of the second
-    before it. Without samples (a transfer shorter than their period) wget's own duration holds.
+    before it. Without samples after the first byte (a transfer shorter than their period) the
+    duration is wget's own.
     """
     said = run.wget()
     if said is None:
@@ -108,23 +109,23 @@ def from_wget(run: Run) -> Download:
     counted = said.saved_bytes is None
     size = (received_bytes(run) if counted else said.saved_bytes) or 0
     rows = own_socket(run.samples("client"), "bytes_received")
-    if len(rows) < FEWEST_POINTS:
-        end = run.moments["end"]
+    points, requested, end = [], 0, run.moments["end"]
+    rtt_ns = round(run.link.measured.rtt_ms * MILLISECOND_NS)
+    if len(rows) >= FEWEST_POINTS:
+        last = rows.iloc[-1]
+        requested = int(last["at_ns"]) - int(last["last_data_sent_ms"]) * MILLISECOND_NS
+        points = [
+            (int(at), int(had))
+            for at, had in zip(rows["at_ns"], rows["bytes_received"], strict=True)
+            if at > requested + rtt_ns and had
+        ]
+    if not points:
         begin = end - round((said.duration_s or 0) * SECOND_NS)
         return Download(
             begin, begin, end, size, ((begin, 0), (end, size)), said.mean_mib_s, counted
         )
-    rtt_ns = round(run.link.measured.rtt_ms * MILLISECOND_NS)
-    last = rows.iloc[-1]
-    requested = int(last["at_ns"]) - int(last["last_data_sent_ms"]) * MILLISECOND_NS
     begin = requested + rtt_ns
-    points = [
-        (int(at), int(had))
-        for at, had in zip(rows["at_ns"], rows["bytes_received"], strict=True)
-        if at > begin and had
-    ]
-    end = run.moments["end"]
-    if run.ended == "complete" and points:
+    if run.ended == "complete":
         end = min(_reached(points, size), end)
     inside = [(at, had) for at, had in points if at < end and had < size]
     return Download(

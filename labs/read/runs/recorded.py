@@ -23,7 +23,15 @@ from labs.drive.record.stored_files import read_bytes
 from labs.drive.record.study_file import read_study
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.display.format import input_value
-from labs.read.runs.archive import Packed, is_packed, pack, run_folders, runs_folder, unpacked
+from labs.read.runs.archive import (
+    RUN_FOLDER,
+    Packed,
+    is_packed,
+    pack,
+    run_folders,
+    runs_folder,
+    unpacked,
+)
 from labs.read.runs.run import Run, open_run
 
 SUMS = "SHA256SUMS"
@@ -90,17 +98,21 @@ def matching(
     """
     every = _folders(places(lab, data))
 
-    def equal(condition: Mapping[str, Any], folders: Iterable[Path]) -> Run:
-        known = _in_virtual_time(lab, folders)
+    def equal(condition: Mapping[str, Any], known: Sequence[Run]) -> Run:
         return equal_to(lab, condition, known, kernel=kernel, seed=seed, memory_mib=memory_mib)
 
-    found = []
+    found: list[Run] = []
+    known: list[Run] = []
     for condition in conditions:
         prefix = f"{lab}-{condition['name']}-"
+        named = [
+            one for one in every if one.name.startswith(prefix) or not RUN_FOLDER.search(one.name)
+        ]
         try:
-            found.append(equal(condition, [one for one in every if one.name.startswith(prefix)]))
-        except NotRecorded:  # perhaps in a folder that was renamed; if not, all are named
-            found.append(equal(condition, every))
+            found.append(equal(condition, _in_virtual_time(lab, named)))
+        except NotRecorded:  # the message needs all runs; one may have the name of another
+            known = known or _in_virtual_time(lab, every)
+            found.append(equal(condition, known))
     return found
 
 

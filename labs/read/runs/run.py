@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
 T = TypeVar("T")
 _opened: WeakValueDictionary[tuple[Path, Path, str], Run] = WeakValueDictionary()
-"""The runs in use, by their folder as it was named, the folder itself, and their digest."""
+"""Open runs by path as given, absolute path and digest."""
 
 
 @dataclass(frozen=True)
@@ -255,8 +255,8 @@ class Run:
 def open_run(path: str | Path) -> Run:
     """Open a run folder, or a packed file that holds one run, and verify it.
 
-    As long as the run of a folder is in use, it is returned again if every file is still as it was
-    sealed, so what was computed from it is not computed twice.
+    Opening a folder again returns the same object while it is referenced and its files still match
+    the seal, and results computed from it are reused: do not change what a run returns.
 
     Raises BadInput if there is no run, or one of another schema; Damaged if it was changed after
     it was sealed or does not fit the schema.

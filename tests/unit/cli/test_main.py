@@ -19,7 +19,7 @@ from labs.read.display.format import terminal_table
 
 ROOT = Path(__file__).resolve().parents[3]
 CLI = ROOT / "labs" / "cli"
-HEAVY = ("numpy", "pandas", "plotly", "jsonschema", "scapy", "pyshark", "asyncio")
+HEAVY = ("numpy", "pandas", "plotly", "jsonschema", "jsonschema_rs", "scapy", "pyshark", "asyncio")
 # Modules of the package that are not commands.
 PARTS = {"__init__", "__main__", "new_lab"}
 

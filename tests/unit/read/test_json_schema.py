@@ -1,4 +1,4 @@
-"""What a JSON Schema objects to, the first time and with every type of Python."""
+"""Errors of schema validation, also for types that JSON does not have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from labs.read.json_schema import objection
+from labs.drive.record.stored_files import RUN_SCHEMAS, STUDY_SCHEMA
+from labs.read.claims.ledger import SCHEMA as ARTICLE_SCHEMA
+from labs.read.json_schema import _compiled, objection
+
+
+@pytest.mark.parametrize("path", [*RUN_SCHEMAS.values(), STUDY_SCHEMA, ARTICLE_SCHEMA])
+def test_compiled_takes_every_schema_of_the_project(path: Path) -> None:
+    assert not _compiled(path).is_valid({})
 
 
 @pytest.fixture
@@ -20,7 +27,10 @@ def schema(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("content", [{}, {"rate": 1}, {"rate": 2**70}, {"rate": 1.0}])
+@pytest.mark.parametrize(
+    "content",
+    [{}, {"rate": 1}, {"rate": 2**70}, {"rate": 1.0}, {"other": datetime.date(1979, 5, 27)}],
+)
 def test_objection_is_none_for_what_fits(schema: Path, content: Any) -> None:
     assert objection(schema, content) is None
 

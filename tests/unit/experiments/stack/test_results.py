@@ -47,8 +47,7 @@ def test_histogram_has_the_percentiles_of_the_counts(condition: str) -> None:
         near = every[max(0, round(percent * len(every) / 100) - 1)]
         value = found.get_value_at_percentile(percent)
         assert min(exact, near) * 0.999 <= value <= max(exact, near) * 1.001
-    mean = sum(every) / len(every)
-    assert results(run).mean_us == pytest.approx(mean, rel=0.001)
+    assert results(run).mean_us == pytest.approx(sum(every) / len(every), rel=1e-12)
 
 
 def test_merged_histogram_is_that_of_all_requests() -> None:
