@@ -84,6 +84,7 @@ def test_connections_handshake_rtt_equals_tshark(made: dict[str, Path]) -> None:
         assert ours.items() <= theirs.items()
 
 
+SYN = 2
 OFFERED = {
     "mss": "tcp.options.mss_val",
     "wscale": "tcp.options.wscale.shift",
@@ -101,9 +102,10 @@ WITHOUT_SCALING = {
 def offered(path: Path) -> dict[tuple[int, str], list[int]]:
     """What the last SYN of each end of each connection offered, as tshark has it."""
     found = {}
-    for stream, ack, mss, scale, sack, stamp in tshark.asked(
-        path, ("tcp.stream", "tcp.flags.ack", *OFFERED.values()), "tcp.flags.syn == 1"
-    ):
+    fields = ("tcp.flags", "tcp.stream", "tcp.flags.ack", *OFFERED.values())
+    for flags, stream, ack, mss, scale, sack, stamp in tshark.asked(path, fields):
+        if not flags or not tshark.number(flags) & SYN:
+            continue  # not captured up to its flags, or no SYN
         end = "server" if tshark.number(ack) == 1 else "client"
         found[tshark.connection(path, stream), end] = [
             tshark.number(mss),

@@ -32,7 +32,7 @@ def test_find_tcp_counts_every_packet_with_tcp_in_a_tunnel(kind: str, tmp_path: 
     assert (found.packets, found.segments) == (SEGMENTS, 0)
     assert found.counts == {"tunnelled": SEGMENTS}
     if tshark.available() and kind != "vxlan-linux":  # Wireshark knows the port of IANA alone
-        assert len(tshark.asked(path, ("frame.number",), "tcp")) == SEGMENTS
+        assert len(tshark.printed(path, ("frame.number",), "tcp")) == SEGMENTS
 
 
 def test_find_tcp_counts_no_tunnel_of_something_else(tmp_path: Path) -> None:
