@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -50,6 +51,7 @@ def available() -> bool:
     return shutil.which("tshark") is not None
 
 
+@cache
 def version() -> str:
     """The version, such as 4.0; empty without tshark."""
     if not available():
