@@ -12,7 +12,7 @@ from labs.cli.__main__ import main
 from labs.drive.units import MIB
 from labs.read.theory.advice import advise
 
-PATH = ("--rate-mbit", "100", "--rtt-ms", "300")
+PATH = ("--rate-mbit", "1000", "--rtt-ms", "30")  # needs more than the default buffers
 THOUSAND = ("--connections", "1000")
 
 
@@ -29,7 +29,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 
 
 def test_advise_prints_lines_to_paste_for_both_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    advice = advise(100, 300, "6.1")
+    advice = advise(1000, 30, "6.1")
     text = told(capsys, *PATH)
     assert max(map(len, text.splitlines())) <= 100
     lines = [line for line in text.splitlines() if line.startswith("sysctl")]
@@ -50,7 +50,7 @@ def test_advise_says_where_the_defaults_are_enough(capsys: pytest.CaptureFixture
 
 def test_advise_as_json_has_the_sizes_and_the_memory(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(capsys, *PATH, "--kernel", "6.12", "--connections", "1000")
-    advice = advise(100, 300, "6.12")
+    advice = advise(1000, 30, "6.12")
     assert found["receive_bytes"] == advice.receive_bytes
     # The default of 6 MiB is larger than what packets that are not coalesced need.
     assert found["receivers_memory_bytes"] == 1000 * max(6 * MIB, advice.receive_alone_bytes)
