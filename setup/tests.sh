@@ -24,7 +24,7 @@ leave() {
 trap leave EXIT
 
 $pytest tests/unit --numprocesses auto --dist worksteal
-$pytest tests/virtual --numprocesses auto --dist loadfile
+$pytest tests/virtual --numprocesses auto --dist loadfile --no-loadscope-reorder
 $pytest tests/vm
 echo "the tests on namespaces and in a browser:"
 code=0
