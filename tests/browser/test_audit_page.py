@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,8 +12,11 @@ from labs.publish.audit_page import page as page_of
 from labs.read.audit.items import in_order
 from labs.read.audit.machine import audit
 from tests.browser.test_pages import FAINT, FAULTS, SHEET_PX, WINDOWS, printed
-from tests.chromium import chromium, open_file
+from tests.chromium import open_file
 from tests.recorded_audits import ROOT, USER, recorded
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 OPEN = "on => document.querySelectorAll('details').forEach(it => it.open = on)"
 
@@ -30,9 +34,11 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("width", "dark"), WINDOWS)
-def test_audit_page_fits_the_window(audited: Path, width: int, dark: bool) -> None:
-    with chromium() as browser:
-        page, seen = open_file(browser, audited, width=width, dark=dark)
+def test_audit_page_fits_the_window(
+    browser: Browser, audited: Path, width: int, dark: bool
+) -> None:
+    page, seen = open_file(browser, audited, width=width, dark=dark)
+    try:
         for opened in (False, True):
             page.evaluate(
                 "on => document.querySelectorAll('details').forEach(it => it.open = on)", opened
@@ -41,12 +47,18 @@ def test_audit_page_fits_the_window(audited: Path, width: int, dark: bool) -> No
             assert page.evaluate(FAINT) == []
         assert seen.errors == []
         assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+    finally:
+        page.close()
 
 
-def test_audit_page_prints_what_deviates_with_its_reason(audited: Path, tmp_path: Path) -> None:
-    with chromium() as browser:
-        page, _ = open_file(browser, audited, width=SHEET_PX)
+def test_audit_page_prints_what_deviates_with_its_reason(
+    browser: Browser, audited: Path, tmp_path: Path
+) -> None:
+    page, _ = open_file(browser, audited, width=SHEET_PX)
+    try:
         page.emulate_media(media="print")
         assert page.evaluate(FAULTS, True) == []
         sheets = " ".join(printed(page, tmp_path / "audit.pdf"))
+    finally:
+        page.close()
     assert "nft flush ruleset" in sheets and "Hyper-threading" in sheets

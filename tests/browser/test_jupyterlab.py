@@ -21,9 +21,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Locator, Page
-
-from tests.chromium import chromium
+from playwright.sync_api import Browser, Locator, Page
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "notebooks" / "00-start-here.ipynb"
@@ -173,7 +171,7 @@ def errors(cells: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
+def opened(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
     """The first notebook with TESTBED = "recorded", open in JupyterLab."""
     folder = tmp_path_factory.mktemp("lab")
     (folder / "home").mkdir()
@@ -181,12 +179,15 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
     parameters = next(one for one in book.cells if "parameters" in one.metadata.get("tags", []))
     parameters.source = parameters.source.replace('TESTBED = "virtual"', 'TESTBED = "recorded"')
     nbformat.write(book, folder / NOTEBOOK.name)
-    with server(folder) as address, chromium() as browser:
+    with server(folder) as address:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         page.goto(address)
         page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=STARTS_S * 1000)
         page.wait_for_function(f"() => ({STATE})().status === 'idle'", timeout=STARTS_S * 1000)
-        yield Notebook(page)
+        try:
+            yield Notebook(page)
+        finally:
+            page.close()
 
 
 def test_session_in_jupyterlab(opened: Notebook) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import pytest
 from labs.cli.__main__ import main
 from labs.publish.page_parameters import declared
 from labs.read.notebook_file import read_notebook
-from tests.chromium import chromium, open_file
+from tests.chromium import open_file
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -27,12 +26,6 @@ WINDOWS = ((390, False), (768, False), (1280, False), (390, True))
 SHEET_PX = 680
 """What a sheet of A4 has between margins of 15 mm, at 96 pixels per inch."""
 A4_POINTS = (595, 842)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module", params=NOTEBOOKS, ids=IDS)
