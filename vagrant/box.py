@@ -19,7 +19,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from labs.drive.kernel import kernel_source  # noqa: E402
+from labs.drive.record.disk import owned_folder  # noqa: E402
 from labs.drive.testbed.packages import MACHINE_TOOLS, install_line, packages  # noqa: E402
 from labs.errors import LabError, Missing, RunFailed  # noqa: E402
 
@@ -255,8 +255,7 @@ def build(release: str, provider: str) -> Path:
     check_here()
     BOXES.mkdir(exist_ok=True)
     sources = mirrors(release, kernel_source.targets())
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=BOXES) as made:
-        work = Path(made)
+    with owned_folder(".making-", BOXES) as work:
         work.chmod(0o755)
         print(f"installing {RELEASES[release]} from this machine's package sources", flush=True)
         run(bootstrap(release, work / "root", sources))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import platform
 import queue
@@ -29,6 +28,7 @@ from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record import study_file as studies
 from labs.drive.record.disk import OwnedPath, abandoned, written_to
 from labs.drive.record.run_folder import Staging, clear_stale
+from labs.drive.record.stored_files import read_json
 from labs.drive.testbed.diagnosis import process_limits
 from labs.drive.units import MIB
 from labs.errors import BRANCHES, Damaged, LabError, Missing, RunFailed
@@ -139,6 +139,7 @@ def make(
             _raise_failure(planned, staging.folder)
             said = without_colours(str(error))
             raise RunFailed(f"{planned.lab.name} {planned.condition.name}: {said}") from error
+        staging.check()
         _raise_failure(planned, staging.folder)
         check(copied)
         _check_output(planned, staging.folder)
@@ -207,14 +208,12 @@ def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) 
 
 def _raise_failure(planned: Planned, folder: Path) -> None:
     """Raise the error that the run itself recorded, if it recorded one."""
-    path = folder / FAILURE
-    if path.exists():
-        try:
-            failure = json.loads(path.read_text())
-        except ValueError:
-            return  # cut short with the run that wrote it
-        branch = BRANCHES.get(failure["kind"], RunFailed)
-        raise branch(f"{planned.lab.name} {planned.condition.name}: {failure['message']}")
+    try:
+        failure = read_json(folder / FAILURE)
+        kind, message = str(failure["kind"]), str(failure["message"])
+    except (Damaged, KeyError):
+        return  # there is none, or it was cut short with the run that wrote it
+    raise BRANCHES.get(kind, RunFailed)(f"{planned.lab.name} {planned.condition.name}: {message}")
 
 
 def _check_output(planned: Planned, folder: Path) -> None:
@@ -282,8 +281,8 @@ def run(
 
     planned = plan(lab, p)
     clear_stale(runs)
-    for _ in abandoned(runs.glob(f"{MAKING}*")):
-        pass  # removes what killed processes left behind
+    for _ in abandoned(runs.glob(f"{MAKING}{os.getuid()}-*")):
+        pass  # removes the locks of killed processes
     check_free_space(runs)
     if p.testbed == "virtual":
         make_missing(planned)
@@ -366,13 +365,19 @@ def _make_once(
 ) -> str:
     """Perform a run unless another process performs it first; return the outcome."""
     # Per user, because a user cannot lock the file of another user.
-    lock = opened.folder / f"{MAKING}{os.getuid()}-{planned.name}"
+    named = opened.folder / f"{MAKING}{os.getuid()}-{planned.name}"
+    elsewhere = "write to another folder with --into DIR"
+    strangers: set[Path] = set()
 
     def free() -> OwnedPath | None:
-        return locks.take(lock, planned.title, "write to another folder with --into DIR")
+        lock = locks.of_this_user(named)
+        if lock != named and lock not in strangers:
+            strangers.add(lock)
+            say(f"{locks.WAITING} not for {named.name}, which user {locks.user_of(named)} holds")
+        return locks.take(lock, planned.title, elsewhere)
 
     def held_by() -> str:
-        by = locks.holder(lock)
+        by = locks.holder(locks.of_this_user(named))
         return f"for the same run: {by.in_words() if by else 'it has just ended'}"
 
     with locks.wait_for(free, held_by, cancelled, say):
@@ -406,9 +411,10 @@ def check_free_space(runs: Path) -> None:
 
 def check_room(folder: Path) -> None:
     """Missing if `folder` takes no more files or bytes."""
-    probe = folder / ".room"
+    probe = folder / f".room-{os.urandom(6).hex()}"
     with written_to(folder.parent):
-        probe.write_bytes(bytes(PROBE_BYTES))
+        with probe.open("xb") as file:
+            file.write(bytes(PROBE_BYTES))
         probe.unlink()
 
 

@@ -1,11 +1,14 @@
 """Locks that one process holds at a time, and messages for the processes that wait for them.
 
 A lock is a file locked with flock(2) (`labs.drive.record.disk`); its content names the holder.
-The kernel releases it when the process ends, however it ends.
+The kernel releases it when the process ends, however it ends. In a folder that several users may
+write to, another user can create the file first, and then hold it for ever: such a file is not a
+lock of this user, and a further name is used.
 """
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -15,9 +18,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from labs.drive.record.disk import OwnedPath, written_to
+from labs.drive.record.disk import LOCK_MODE, NOT_A_LINK, OwnedPath, written_to
+from labs.drive.record.removal import is_single_file
+from labs.drive.record.stored_files import read_bytes
+from labs.errors import Damaged
 
 LOOK_S = 0.2
+MOST_BYTES = 4096
+STRANGER_S = 60.0
+"""So long a lock may be held by a process that is not to be seen here, such as in a container."""
 TELL_AGAIN_S = 60.0
 WAITING = "waiting"
 """The first word of every line that says what a run waits for."""
@@ -52,9 +61,11 @@ def take(path: Path, what: str, next_step: str, *, begun: bool = True) -> OwnedP
 
     with written_to(path.parent, next_step):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NOT_A_LINK, LOCK_MODE)
         owned = OwnedPath(path, descriptor)
         try:
+            if not is_single_file(os.fstat(descriptor)):
+                raise PermissionError(errno.EPERM, f"{path.name} is not a lock of this user")
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The last holder may have removed the file before releasing the lock.
             if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
@@ -67,6 +78,46 @@ def take(path: Path, what: str, next_step: str, *, begun: bool = True) -> OwnedP
             raise
         os.close(descriptor)
         return None
+
+
+def of_this_user(path: Path) -> Path:
+    """`path`, or the first of PATH.1, PATH.2 and so on that no other user holds."""
+    for number in itertools.count():
+        candidate = path.with_name(f"{path.name}.{number}") if number else path
+        if not _is_a_strangers(candidate):
+            return candidate
+    raise AssertionError("unreachable")
+
+
+def user_of(path: Path) -> str:
+    """The user whose file it is: the name, or the number of a user without one."""
+    import pwd  # noqa: PLC0415  not on every system
+
+    try:
+        number = path.lstat().st_uid
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+    except OSError:
+        return "unknown"
+
+
+def _is_a_strangers(path: Path) -> bool:
+    """Whether a file cannot be a lock of this user, or is locked by nobody whom it names."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return False
+    if not is_single_file(about):
+        return True
+    if time.time() - about.st_mtime < STRANGER_S:
+        return False
+    free = OwnedPath.of_a_dead_owner(path)
+    if free is not None:
+        free.release()
+        return False
+    by = _read(path)
+    return by is None or not Path("/proc", str(by.pid)).exists()
 
 
 def name(owned: OwnedPath, what: str, *, begun: bool) -> None:
@@ -90,11 +141,11 @@ def holder(path: Path) -> Holder | None:
 def _read(path: Path) -> Holder | None:
     """The holder named in a lock; None just before the holder has written it."""
     try:
-        said = json.loads(path.read_text("utf-8"))
+        said = json.loads(read_bytes(path, most_bytes=MOST_BYTES))
         return Holder(
             int(said["pid"]), str(said["what"]), float(said["since_s"]), bool(said["begun"])
         )
-    except (OSError, ValueError, TypeError, KeyError):
+    except (Damaged, ValueError, TypeError, KeyError):
         return None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from labs.launch.locks import Holder, holder, name, take, wait_for
 
 # A run uses nearly all of its memory while its kernel boots and its hosts are set up.
 SETTLED_S = 10.0
+LOCK_NAME = re.compile(r"[0-9a-f-]{36}-(\d+|memory)")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 NEXT_STEP = "name another folder in XDG_CACHE_HOME"
 
@@ -96,7 +98,7 @@ def _prepare(where: Path) -> None:
     """Create the folder, accessible to its owner only; remove what killed processes left there."""
     with written_to(where, NEXT_STEP):
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for _ in abandoned(where.iterdir()):
+    for _ in abandoned(path for path in where.iterdir() if LOCK_NAME.fullmatch(path.name)):
         pass
 
 

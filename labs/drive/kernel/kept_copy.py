@@ -14,6 +14,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import stat
 import subprocess
 import time
@@ -21,12 +22,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from labs.drive.record.disk import cache, clear_folders, owned_folder, remove_folder
+from labs.drive.record.disk import cache, clear_folders, owned_folder
+from labs.drive.record.removal import Made, remove_folder, say
 from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
 """The content of a file, or the file that has it."""
 COPY, LIST = "copy", "files.json"
+NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{8}")
 MAKING = ".making-"
 KEPT_S = 7 * 24 * 3600.0
 ATTEMPTS = 3
@@ -184,12 +187,14 @@ def _put(made: Path, kept: Path, aside: Path, wanted: Mapping[str, str]) -> None
 def _clear(where: Path) -> None:
     """Remove copies that were not used for a week, and what killed processes left."""
     clear_folders(MAKING, where)
+    removed = 0
     for kept in where.glob("[!.]*"):
         with contextlib.suppress(OSError):
-            listed = kept / LIST
-            used_s = (listed if listed.exists() else kept).stat().st_mtime
-            if time.time() - used_s > KEPT_S:
-                remove_folder(kept)
+            # The list, which is written last, is the mark of a copy.
+            if NAME.fullmatch(kept.name) and time.time() - (kept / LIST).lstat().st_mtime > KEPT_S:
+                removed += remove_folder(kept, Made.of(kept))
+    if removed:
+        say(f"removed {removed} copies in {where} that were not used for a week")
 
 
 def _make(

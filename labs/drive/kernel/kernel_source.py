@@ -198,7 +198,8 @@ def fetch(source: Source, work: Path) -> Path:
         )
     if taken.returncode or not tarball.stat().st_size:
         raise RunFailed(f"{debs[0].name} does not contain {inside}: {taken.stderr.strip()}")
-    shutil.rmtree(download)
+    for package in debs:
+        package.unlink()
     return tarball
 
 

@@ -25,6 +25,7 @@ from labs.drive.kernel import kernel_source as source
 from labs.drive.kernel.build import ROOM_MIB, needs
 from labs.drive.kernel.store import work_folder
 from labs.drive.kernel.versions import KernelSpec
+from labs.drive.record.removal import is_own_folder
 from labs.errors import Missing, RunFailed
 
 OTHER_USER = "nobody"
@@ -77,12 +78,14 @@ def _folders() -> tuple[Path, Path]:
 def _work(folder: Path) -> Iterator[Path]:
     """A work folder in a private folder of this user, below a folder that all may write."""
     place = folder / _place()
-    place.mkdir(exist_ok=True)
+    with suppress(FileExistsError):
+        place.mkdir()
+    if not is_own_folder(place):
+        raise Missing(
+            f"{place} is a link or belongs to another user. Remove it, or set TMPDIR to another "
+            "folder"
+        )
     try:
-        if place.is_symlink() or place.stat().st_uid != os.geteuid():
-            raise Missing(
-                f"{place} belongs to another user. Remove it, or set TMPDIR to another folder"
-            )
         with work_folder(place, ROOM_MIB, "in TMPDIR") as work:
             yield work
     finally:

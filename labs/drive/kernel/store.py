@@ -28,6 +28,7 @@ from typing import Any
 
 from labs.drive.kernel.versions import DEFAULT, SERIES, age, read_kernel_spec
 from labs.drive.record.disk import cache, clear_folders, owned_folder
+from labs.drive.record.removal import is_own_folder
 from labs.errors import BadInput, Damaged, Missing
 
 SCHEMA = 1
@@ -214,6 +215,8 @@ def keep(
     try:
         new.rename(folder)
     except OSError:
+        if not is_own_folder(folder):
+            raise
         for name in (PROGRAM, CONFIG, RECORD):
             if (new / name).exists():
                 (new / name).replace(folder / name)

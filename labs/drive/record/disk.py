@@ -1,13 +1,14 @@
 """Where things are written, and how: the cache folder, whole files, folders that clean up.
 
-What is half-made belongs to a process: its path is locked with flock(2), which ends with the
+What is unfinished belongs to a process: its path is locked with flock(2), which ends with the
 process, also after kill -9. Whoever finds the lock of a path free knows that its owner is gone, and
 may clear what the path stands for: a file that was not written to its end (`whole_file`), a
 temporary folder (`owned_folder`), a run that was not sealed (`run_folder`), or what a journal names
-(`testbed/journal`).
+(`testbed/namespaces`). A lock counts only if it is a regular file of this user with one name, and
+only its user can open it. A folder is removed only if its lock names it (`removal`).
 
-Between making a lock file and locking it, another process may find it free; therefore both sides
-look, once they have the lock, whether the path still names the file that they locked.
+Between the creation of a lock file and locking it, another process may find it free; therefore both
+sides check, once they have the lock, whether the path still names the file that they locked.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import errno
 import glob
 import itertools
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,9 +26,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+from labs.drive.record.removal import (
+    BY_DESCRIPTOR,
+    FOLDER,
+    LINKED_FOLDER,
+    Made,
+    is_own_folder,
+    is_single_file,
+    remove_folder,
+    say_removed,
+)
 from labs.errors import BadInput, Missing
 
 LOCK = "lock"
+LOCK_MODE = 0o600
+"""Whoever can open a file can lock it, and so keep its user waiting."""
+NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+UNFINISHED = re.compile(r"\.new-.+-\d+-\d+", re.DOTALL)
+RANDOM = re.compile(r"[0-9a-f]{12}")
+NOTED = re.compile(r"([a-z]+) (\d+):(\d+)")
+MOST_NOTED_BYTES = 4096
 _numbers = itertools.count(1)
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP}
@@ -81,37 +100,63 @@ def written_to(
 
 
 class OwnedPath:
-    """A lock file that this process holds; a context manager that removes it and lets go."""
+    """A lock file that this process holds; a context manager that removes it and lets go.
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path, self.descriptor = path, descriptor
+    `folder` is the descriptor of its folder, if the path must not be followed through a link.
+    """
+
+    def __init__(self, path: Path, descriptor: int, folder: int | None = None) -> None:
+        self.path, self.descriptor, self._folder = path, descriptor, folder
 
     @classmethod
-    def take(cls, next_name: Callable[[], Path]) -> OwnedPath:
+    def take(cls, next_name: Callable[[], Path], folder: int | None = None) -> OwnedPath:
         """Create and lock the first path that `next_name` gives and that does not exist yet."""
         while True:
             path = next_name()
             with contextlib.suppress(FileExistsError):
-                return cls(path, _create(path))
+                return cls(path, _create(path, folder), folder)
 
     @classmethod
-    def of_a_dead_owner(cls, path: Path) -> OwnedPath | None:
+    def of_a_dead_owner(cls, path: Path, folder: int | None = None) -> OwnedPath | None:
         """Lock what an owner that is gone left; None if it lives, or if the path is not ours."""
         try:
-            # Never through a link: the folder may be one that others can write to.
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+            descriptor = os.open(_at(path, folder), os.O_RDWR | NOT_A_LINK, dir_fd=folder)
         except OSError:
             return None
-        if _locked(descriptor, wait=False) and _names(path, descriptor):
-            return cls(path, descriptor)
+        if (
+            is_single_file(os.fstat(descriptor))
+            and _locked(descriptor, wait=False)
+            and _names(path, descriptor, folder)
+        ):
+            return cls(path, descriptor, folder)
         os.close(descriptor)
         return None
+
+    def note(self, **made: Made) -> None:
+        """Write into the lock which folders its owner made; each replaces the one of its name."""
+        lines = self.noted() | made
+        text = "".join(f"{name} {one.device}:{one.inode}\n" for name, one in lines.items())
+        os.lseek(self.descriptor, 0, os.SEEK_SET)
+        os.write(self.descriptor, text.encode())
+        os.ftruncate(self.descriptor, len(text))
+
+    def noted(self) -> dict[str, Made]:
+        """The folders that the owner of the lock made, as far as it lived to note them."""
+        os.lseek(self.descriptor, 0, os.SEEK_SET)
+        text = os.read(self.descriptor, MOST_NOTED_BYTES).decode("ascii", "replace")
+        found = (NOTED.fullmatch(line) for line in text.splitlines())
+        return {one[1]: Made(int(one[2]), int(one[3])) for one in found if one}
+
+    def let_go(self) -> None:
+        """Unlock the file and leave it."""
+        os.close(self.descriptor)
 
     def release(self) -> None:
         """Remove the lock file, then let go: in the other order another could lock a dead file."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            self.path.unlink()
-        os.close(self.descriptor)
+            if _names(self.path, self.descriptor, self._folder):
+                os.unlink(_at(self.path, self._folder), dir_fd=self._folder)
+        self.let_go()
 
     def __enter__(self) -> OwnedPath:
         return self
@@ -140,34 +185,49 @@ def abandoned(paths: Iterable[Path]) -> Iterator[OwnedPath]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, through_link: bool = True) -> Iterator[BinaryIO]:
     """Open `path` for writing bytes; it has its name once the block ends without an error.
 
     It is written as `.new-NAME-PID-N`. A file of that name is replaced. Raises Missing if the disk
-    is full, BadInput if the user may not write there.
+    is full, BadInput if the user may not write there, or if its folder is a link and `through_link`
+    is off.
     """
     with written_to(path.parent, "name a file in another folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        clear_unfinished(path.parent, glob.escape(path.name))
-        with OwnedPath.take(numbered(path, ".new")) as part:
-            with os.fdopen(os.dup(part.descriptor), "wb") as file:
-                yield file
-                file.flush()
-                os.fchmod(part.descriptor, 0o644)
-                os.fsync(part.descriptor)
-            part.path.rename(path)
+        with _opened(path.parent, through_link) as folder:
+            clear_unfinished(path.parent, glob.escape(path.name), folder)
+            with OwnedPath.take(numbered(path, ".new"), folder) as part:
+                with os.fdopen(os.dup(part.descriptor), "wb") as file:
+                    yield file
+                    file.flush()
+                    if hasattr(os, "fchmod"):
+                        os.fchmod(part.descriptor, 0o644)
+                    os.fsync(part.descriptor)
+                os.rename(
+                    *(_at(part.path, folder), _at(path, folder)),
+                    src_dir_fd=folder,
+                    dst_dir_fd=folder,
+                )
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, *, through_link: bool = True) -> None:
     """Write a small file whole."""
-    with whole_file(path) as file:
+    with whole_file(path, through_link=through_link) as file:
         file.write(content)
 
 
-def clear_unfinished(folder: Path, names: str) -> None:
-    """Clear what killed writers of files left in a folder; `names` is a pattern of their names."""
-    for _ in abandoned(folder.glob(f".new-{names}-*-*")):
-        pass  # the lock file is the unfinished file itself
+def clear_unfinished(folder: Path, names: str, opened: int | None = None) -> None:
+    """Clear what killed writers of files left in a folder; `names` is a pattern of their names.
+
+    An unfinished file is its own lock: only its user can read it, unlike a finished one.
+    """
+    for path in folder.glob(f".new-{names}-*-*"):
+        left = OwnedPath.of_a_dead_owner(path, opened) if UNFINISHED.fullmatch(path.name) else None
+        if left is not None and stat.S_IMODE(os.fstat(left.descriptor).st_mode) == LOCK_MODE:
+            left.release()
+            say_removed(str(path))
+        elif left is not None:
+            left.let_go()
 
 
 @contextmanager
@@ -178,30 +238,53 @@ def owned_folder(prefix: str, where: Path) -> Iterator[Path]:
     """
     clear_folders(prefix, where)
     owned = OwnedPath.take(lambda: _new_folder(prefix, where) / LOCK)
+    made = Made.of(owned.path.parent)
     try:
+        owned.note(folder=made)
         yield owned.path.parent
     finally:
         # The lock is a file of the folder: it stays locked until all of it is gone.
-        remove_folder(owned.path.parent)
+        remove_folder(owned.path.parent, made)
         owned.release()
 
 
 def clear_folders(prefix: str, where: Path) -> None:
-    """Remove the folders of a prefix whose owner is gone and that are this user's."""
-    for lock in abandoned(one / LOCK for one in where.glob(prefix + "*") if _is_ours(one)):
-        remove_folder(lock.path.parent)
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder and all below it as far as possible; shutil, which does so too, takes a
-    tenth of a second to import inside a virtual kernel."""
-    for at, folders, files in os.walk(folder, topdown=False):
-        links = [name for name in folders if os.path.islink(os.path.join(at, name))]
-        for name in (*files, *links):
+    """Remove the folders of a prefix whose owner is gone, that are this user's, and whose lock
+    says that they were made here. One without a lock is removed if it is empty."""
+    for folder in where.glob(prefix + "*"):
+        if not RANDOM.fullmatch(folder.name.removeprefix(prefix)) or not is_own_folder(folder):
+            continue
+        lock = OwnedPath.of_a_dead_owner(folder / LOCK)
+        if lock is None:
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(at, name))
-        with contextlib.suppress(OSError):
-            os.rmdir(at)
+                folder.rmdir()  # its owner was killed before the lock was created
+            continue
+        made = lock.noted().get("folder")
+        if made is not None and remove_folder(folder, made):
+            say_removed(str(folder))
+        if made is None and os.listdir(folder) == [LOCK]:
+            lock.release()  # its owner was killed before anything was written
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        else:
+            lock.let_go()
+
+
+@contextmanager
+def _opened(folder: Path, through_link: bool) -> Iterator[int | None]:
+    """The descriptor of a folder, by which names in it are reached; None where there is no such."""
+    if not BY_DESCRIPTOR:
+        yield None
+        return
+    opened = os.open(folder, LINKED_FOLDER if through_link else FOLDER)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _at(path: Path, folder: int | None) -> Path | str:
+    return path if folder is None else path.name
 
 
 def _new_folder(prefix: str, where: Path) -> Path:
@@ -214,17 +297,19 @@ def _new_folder(prefix: str, where: Path) -> Path:
             return folder
 
 
-def _create(path: Path) -> int:
+def _create(path: Path, folder: int | None = None) -> int:
     """Create and lock a file; FileExistsError if it exists, or if somebody was faster."""
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            descriptor = os.open(
+                _at(path, folder), os.O_RDWR | os.O_CREAT | os.O_EXCL, LOCK_MODE, dir_fd=folder
+            )
         except FileNotFoundError:
             if path.name == LOCK:
                 raise FileExistsError from None  # the new folder was taken for a leftover
             raise
         try:
-            if _locked(descriptor, wait=True) and _names(path, descriptor):
+            if _locked(descriptor, wait=True) and _names(path, descriptor, folder):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -246,19 +331,9 @@ def _locked(descriptor: int, wait: bool) -> bool:
     return True
 
 
-def _names(path: Path, descriptor: int) -> bool:
+def _names(path: Path, descriptor: int, folder: int | None = None) -> bool:
     try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
+        found = os.stat(_at(path, folder), dir_fd=folder, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return False
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether it is a folder, not a link to one, of this user: `where` may be open to others."""
-    try:
-        about = folder.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(about.st_mode) and (
-        not hasattr(os, "getuid") or about.st_uid == os.getuid()
-    )
+    return os.path.samestat(found, os.fstat(descriptor))

@@ -2,12 +2,14 @@
 
 While a run is made, three names in RUNS belong to it (token = NAME-PID-N):
 
-    .lock-TOKEN      locked while the owner lives (`record/disk.py`); not part of the run
+    .lock-TOKEN      locked while the owner lives (`record/disk.py`); it names the two folders
     .staging-TOKEN   the folder that becomes RUNS/NAME by one rename
-    .replaced-TOKEN  the run of that name that was there before, for the time of two renames
+    .replaced-TOKEN  the run of that name that existed before, for the time of two renames
 
 A kill at any point leaves either a staging folder, which `clear_stale` removes, or an interrupted
-replacement, which it finishes: forward if the new run is whole, else back.
+replacement, which it finishes: forward if the new run is whole, else back. Both folders are removed
+only if the lock names them. A run that was changed after it was sealed may contain somebody's own
+work: it is not removed but kept as `.changed-TOKEN`.
 """
 
 from __future__ import annotations
@@ -16,16 +18,25 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
-from labs.drive.record.disk import OwnedPath, abandoned, numbered, remove_folder, written_to
-from labs.drive.record.seal import HOST, SEAL, compute, pretty, verify
-from labs.errors import BadInput, LabError
+from labs.drive.record.disk import OwnedPath, numbered, written_to
+from labs.drive.record.removal import (
+    BY_DESCRIPTOR,
+    FOLDER,
+    Made,
+    is_own_folder,
+    remove_folder,
+    say,
+    say_removed,
+)
+from labs.drive.record.seal import HOST, RUN, SEAL, check_contents, compute, pretty, verify
+from labs.errors import BadInput, LabError, RunFailed
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
-TOKEN = re.compile(r"\.(?:lock|staging|replaced)-((.+)-\d+-\d+)")
+LOCK_NAME = re.compile(rf"\.lock-(({NAME.pattern})-\d+-\d+)")
 STUDIES = "studies"
 
 
@@ -50,6 +61,8 @@ class Staging:
             self.folder = self.runs / f".staging-{self._token}"
             try:
                 self.folder.mkdir()
+                self._made = Made.of(self.folder)
+                self._lock.note(staging=self._made)
                 self.folder.chmod(0o755)  # whatever the umask: a guest sees it
             except BaseException:
                 self._lock.release()
@@ -76,23 +89,37 @@ class Staging:
         """Write a JSON file of the run: sorted keys, indent 1, a newline at the end."""
         self.write(name, pretty(value))
 
+    def check(self) -> None:
+        """RunFailed if the folder contains anything but what a run may write; before it is read.
+
+        Allowed are folders and regular files with one name, and none of the two that are written
+        when it is sealed.
+        """
+        if not self._is_in_place():
+            raise RunFailed(f"{self.folder} was replaced while the run was performed. Run it again")
+        check_contents(self.folder)
+
     def seal(self, host: Mapping[str, object], *, replace: bool = True) -> Path:
         """Seal the folder, write `host` as host.json, give the run its name; return its path.
 
-        A run of that name that is already there is replaced in one step, or, with `replace` off
-        and if its own seal holds, kept, and this one is discarded. Raises RunFailed if something
-        in the folder is not a plain file, Missing if the disk is full.
+        An existing run of that name is replaced in one step, or, with `replace` off and if its own
+        seal holds, kept, and this one is discarded. Raises RunFailed if the folder is not as
+        `check` requires, Missing if the disk is full, BadInput if the name is taken by anything
+        but a run.
         """
         assert self._open, "a staging folder is sealed or discarded once"
         final = self.runs / self.name
         with written_to(self.runs):
+            self.check()
             _fix_modes(self.folder)  # a tool may have left a file that its owner cannot read
-            self.write_json(SEAL, compute(self.folder).as_json())
-            self.write_json(HOST, host)
+            self._write_new(SEAL, compute(self.folder).as_json())
+            self._write_new(HOST, host)
             _fix_modes(self.folder)
             _to_disk(self.folder)
+            if not self._is_in_place():
+                raise RunFailed(f"{self.folder} was replaced while it was sealed. Run it again")
             if replace or not _holds(final):
-                _give_name(self.folder, final, self.runs / f".replaced-{self._token}")
+                _give_name(self.folder, final, self._token, self._lock)
         self.discard()
         return final
 
@@ -100,8 +127,23 @@ class Staging:
         """Remove the staging folder and its lock; a folder that was sealed has left already."""
         if self._open:
             self._open = False
-            remove_folder(self.folder)
+            remove_folder(self.folder, self._made)
             self._lock.release()
+
+    def _is_in_place(self) -> bool:
+        """Whether the staging folder is still the one that was made, not a link or another one."""
+        try:
+            return Made.of(self.folder) == self._made
+        except OSError:
+            return False
+
+    def _write_new(self, name: str, value: object) -> None:
+        """Write a JSON file that does not exist yet, never through a link."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with _descriptor(self.folder, self._made) as folder:
+            path = self.folder / name if folder is None else name
+            with os.fdopen(os.open(path, flags, 0o644, dir_fd=folder), "wb") as file:
+                file.write(pretty(value))
 
     def __enter__(self) -> Staging:
         return self
@@ -116,38 +158,50 @@ class Staging:
 
 
 def clear_stale(runs: Path) -> list[str]:
-    """Clear what owners that are gone left in RUNS; return the names of their runs.
+    """Clear what owners that are gone left in RUNS, and say so; return the names of their runs.
 
-    What belongs to a process that lives, or to another user, is left alone.
+    What belongs to a process that lives, or to another user, is left alone, and so is whatever no
+    lock names.
     """
     try:
         names = os.listdir(runs)
     except OSError:
         return []
-    tokens = {found[1]: found[2] for found in map(TOKEN.fullmatch, names) if found}
     cleared = []
-    for lock in abandoned(Path(runs, f".lock-{token}") for token in sorted(tokens)):
-        token = lock.path.name.removeprefix(".lock-")
-        if _clear(Path(runs), token, tokens[token]):
-            cleared.append(tokens[token])
+    for found in filter(None, map(LOCK_NAME.fullmatch, sorted(names))):
+        lock = OwnedPath.of_a_dead_owner(Path(runs, found[0]))
+        if lock is None:
+            continue
+        with lock:
+            if _clear(Path(runs), found[1], found[2], lock.noted()):
+                cleared.append(found[2])
+                say_removed(f"the unfinished run {found[2]} in {runs}")
     return cleared
 
 
-def _clear(runs: Path, token: str, name: str) -> bool:
-    """Clear what a token stands for; whether there was anything."""
+def _clear(runs: Path, token: str, name: str, noted: Mapping[str, Made]) -> bool:
+    """Clear what a lock names; whether there was anything."""
     staging, replaced, final = runs / f".staging-{token}", runs / f".replaced-{token}", runs / name
-    left = staging.exists() or replaced.exists()
+    folders = {"staging": staging, "replaced": replaced}
+    left = {what: made for what, made in noted.items() if _is(folders.get(what), made)}
     with contextlib.suppress(OSError):
-        if replaced.exists() and not final.exists():
-            _finish(staging, replaced, final)
-    remove_folder(replaced)
-    remove_folder(staging)
-    return left
+        if "replaced" in left and not os.path.lexists(final):
+            _finish([folders[what] for what in ("staging", "replaced") if what in left], final)
+    for what, made in left.items():
+        remove_folder(folders[what], made)
+    return bool(left)
 
 
-def _finish(staging: Path, replaced: Path, final: Path) -> None:
+def _is(folder: Path | None, made: Made) -> bool:
+    try:
+        return folder is not None and is_own_folder(folder) and Made.of(folder) == made
+    except OSError:
+        return False
+
+
+def _finish(folders: list[Path], final: Path) -> None:
     """Give the name to the new run if it is whole, else back to the one that had it."""
-    for whole in (staging, replaced):
+    for whole in folders:
         if _holds(whole):
             whole.rename(final)
             return
@@ -178,8 +232,25 @@ def _fix_modes(folder: Path) -> None:
         for entry in list(entries):
             if entry.is_dir(follow_symlinks=False):
                 _fix_modes(Path(entry.path))
-            elif entry.is_file(follow_symlinks=False):
+            elif (
+                entry.stat(follow_symlinks=False).st_nlink == 1
+            ):  # `check_contents` saw to the rest
                 Path(entry.path).chmod(0o644)
+
+
+@contextlib.contextmanager
+def _descriptor(folder: Path, made: Made) -> Iterator[int | None]:
+    """The descriptor of a folder that must be the one that was made; None on Windows."""
+    if not BY_DESCRIPTOR:
+        yield None
+        return
+    opened = os.open(folder, FOLDER)
+    try:
+        if Made.of(opened) != made:
+            raise RunFailed(f"{folder} was replaced while it was sealed. Run it again")
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def _to_disk(folder: Path) -> None:
@@ -196,8 +267,8 @@ def _fsync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _give_name(staging: Path, final: Path, replaced: Path) -> None:
-    """Rename staging to its final name; a run that is there is renamed away first.
+def _give_name(staging: Path, final: Path, token: str, lock: OwnedPath) -> None:
+    """Rename staging to its final name; an existing run is renamed away first.
 
     Another writer may be giving the same name at the same time, so each rename may find that the
     other was faster, and is then tried once more.
@@ -207,10 +278,32 @@ def _give_name(staging: Path, final: Path, replaced: Path) -> None:
             os.rename(staging, final)
             break
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
-        remove_folder(replaced)
         with contextlib.suppress(FileNotFoundError):
-            os.rename(final, replaced)
+            _make_way(final, token, lock)
     _fsync(final.parent)
-    remove_folder(replaced)
+    replaced = lock.noted().get("replaced")
+    if replaced:
+        remove_folder(final.with_name(f".replaced-{token}"), replaced)
+
+
+def _make_way(final: Path, token: str, lock: OwnedPath) -> None:
+    """Rename an existing run away: to be removed if its seal holds, else to be kept."""
+    replaced = final.with_name(f".replaced-{token}")
+    noted = lock.noted().get("replaced")
+    if noted:
+        remove_folder(replaced, noted)
+    final.lstat()  # FileNotFoundError if another writer is giving the name at this moment
+    if not is_own_folder(final) or {RUN, SEAL}.isdisjoint(os.listdir(final)):
+        raise BadInput(
+            f"{final} is not a run of this user, and a run needs its name. Move it elsewhere, or "
+            "write to another folder with --into DIR"
+        )
+    if _holds(final):
+        lock.note(replaced=Made.of(final))
+        os.rename(final, replaced)
+    else:
+        kept = final.with_name(f".changed-{token}")
+        os.rename(final, kept)
+        say(f"{final} was changed after it was sealed; it is kept as {kept.name}")

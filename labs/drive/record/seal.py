@@ -115,21 +115,31 @@ class Seal:
         return {"schema": SEAL_VERSION, "files": dict(self.files), "digest": self.digest}
 
 
-def compute(folder: Path) -> Seal:
-    """Seal what is there; RunFailed for what is not a plain file, or too large to be read."""
-    files: dict[str, str] = {}
-    for name, size in _contents(folder):
-        if size is None:
+def check_contents(folder: Path) -> None:
+    """RunFailed for what a run may not contain: links, devices, files with several names, files
+    that are too large to be read, and the two that are written when it is sealed."""
+    for name in NOT_SEALED:
+        if os.path.lexists(folder / name):
             raise RunFailed(
-                f"{folder.name}/{name} is a link, socket or device; a run folder "
-                "keeps plain files only, so write it elsewhere on the host"
+                f"the run wrote {name}, a name that is kept for the seal of a run. Let the "
+                "experiment use another name"
+            )
+    for name, size in _contents(folder):
+        if size is None or os.lstat(folder / name).st_nlink > 1:
+            raise RunFailed(
+                f"{folder.name}/{name} is a link, socket, device or a file with several names. "
+                "A run contains regular files only. Let the experiment write it elsewhere"
             )
         if size > _most_bytes(name):
             raise RunFailed(
                 f"{folder.name}/{name} has {size} bytes. Allowed: at most {_most_bytes(name)}. "
                 "Let the experiment keep less"
             )
-        files[name] = digest(folder / name)
+
+
+def compute(folder: Path) -> Seal:
+    """Seal a folder that `check_contents` accepted; RunFailed if it has too many files."""
+    files = {name: digest(folder / name) for name, _ in _contents(folder)}
     found = Seal(files, digest(canonical(files)))
     if len(pretty(found.as_json())) > MOST_JSON_BYTES:
         raise RunFailed(

@@ -76,8 +76,10 @@ def write_study(
     if len(content) > MOST_JSON_BYTES:
         raise BadInput(f"a study of {len(study.plan)} runs is too large. Divide it into several")
     clear_unfinished(named.parent, "*.json")
-    write_whole(named, content)
-    write_whole(study.path, content)  # the second: the newest is always there by its name
+    # Whoever may write to RUNS could make the folder a link. The newest is written last: its named
+    # file always exists.
+    for path in (named, study.path):
+        write_whole(path, content, through_link=False)
     return StudyFile(named, lab, kept, study.plan)
 
 

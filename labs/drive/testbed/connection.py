@@ -54,10 +54,11 @@ for name, source in json.loads(text):
     exec(compile(source, name, "exec"), module.__dict__)
 sys.exit(module.main(sys.argv[2:]))')""".replace("\n", r"\n")
 # The modules of the far end, each after those that it imports.
-PACKAGES = ("labs", "labs.drive", "labs.drive.kernel", "labs.drive.testbed")
+PACKAGES = ("labs", "labs.drive", "labs.drive.kernel", "labs.drive.record", "labs.drive.testbed")
 MODULES = (
     "labs.errors",
     "labs.drive.kernel.process_group",
+    "labs.drive.record.removal",
     "labs.drive.outcome",
     "labs.drive.testbed.contract",
     "labs.drive.testbed.process",

@@ -19,7 +19,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from types import FrameType
 from typing import Any
 
 from labs.drive.kernel.process_group import members, readable
+from labs.drive.record.removal import Made, empty_folder, is_own_folder, is_single_file
 from labs.drive.testbed import process
 from labs.errors import LabError, RunFailed
 
@@ -155,6 +155,7 @@ class Server:
         self._channel = channel
         self._host = "this machine"
         self._folder: Path | None = None
+        self._made: Made | None = None
         self._undo: list[Callable[[], object]] = []
         self._found: set[str] = set()
         self.orders: dict[str, Callable[[Message, bytes], None]] = {
@@ -173,13 +174,13 @@ class Server:
         self._host = order["host"]
         folder = Path(order["folder"])
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        names = os.listdir(folder)
-        if folder.stat().st_uid != os.geteuid() or (names and LOCK not in names):
+        if not is_own_folder(folder) or not _is_testbeds(folder):
             raise RunFailed(
                 f"{folder} on {self._host} contains files that do not belong to a testbed. "
                 "Remove it, or name another folder"
             )
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        lock = os.open(folder / LOCK, flags, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -187,8 +188,9 @@ class Server:
             raise RunFailed(
                 f"{self._host} is in use by another run, which locked {folder}. Wait for its end"
             ) from None
-        self._folder = folder
-        _clear(folder)
+        self._folder, self._made = folder, Made.of(folder)
+        empty_folder(folder, self._made, keep=LOCK)
+        os.pwrite(lock, _mark(self._made), 0)
         self._channel.send({"pid": os.getpid()})
 
     def _run(self, order: Message, content: bytes) -> None:
@@ -254,8 +256,8 @@ class Server:
         while self._undo:
             with contextlib.suppress(OSError, LabError):
                 self._undo.pop()()
-        if self._folder:
-            _remove(self._folder)
+        if self._folder and self._made:
+            _remove(self._folder, self._made)
             self._folder = None
 
 
@@ -265,27 +267,39 @@ def _next(channel: Channel) -> tuple[Message, bytes]:
     return received
 
 
-def _remove(folder: Path) -> None:
+def _mark(made: Made) -> bytes:
+    return f"{made.device}:{made.inode}\n".encode()
+
+
+def _is_testbeds(folder: Path) -> bool:
+    """Whether a folder is empty but for a lock, or its lock says that a testbed took it."""
+    names = os.listdir(folder)
+    if names in ([], [LOCK]):
+        return True
+    try:
+        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        mark = _mark(Made.of(folder))
+        return is_single_file(os.fstat(lock)) and os.pread(lock, len(mark) + 1, 0) == mark
+    finally:
+        os.close(lock)
+
+
+def _remove(folder: Path, made: Made) -> None:
     """Remove a folder to which programs that are being stopped may still write.
 
     The lock is removed last, so that after a kill the rest is recognized as a testbed's.
     """
     for _ in range(REMOVALS):
         with contextlib.suppress(OSError):
-            _clear(folder)
+            if not empty_folder(folder, made, keep=LOCK):
+                return
             (folder / LOCK).unlink(missing_ok=True)
             folder.rmdir()
             return
         time.sleep(REMOVAL_STEP_S)
-
-
-def _clear(folder: Path) -> None:
-    """Remove what an ended owner left in a folder."""
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != LOCK:
-            path.unlink()
 
 
 class Channel:

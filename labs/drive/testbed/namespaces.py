@@ -25,7 +25,8 @@ from types import TracebackType
 
 from labs.drive.kernel.process_group import await_end
 from labs.drive.outcome import Command
-from labs.drive.record.disk import OwnedPath, abandoned, remove_folder
+from labs.drive.record.disk import OwnedPath, abandoned
+from labs.drive.record.removal import Made, is_own_folder, remove_folder, say_removed
 from labs.drive.testbed import process
 from labs.drive.testbed.contract import Completed
 from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
@@ -224,6 +225,7 @@ class Namespaces:
         self._found: Found = []
         self._own_kernel = own_kernel
         self._journal: Journal | None = None
+        self._made: Made | None = None
 
     def __enter__(self) -> Namespaces:
         if os.geteuid():
@@ -247,6 +249,9 @@ class Namespaces:
                 self._journal.note(namespace=name)
             self._journal.note(folder=str(self._folder))
         self._folder.mkdir(mode=0o755)
+        self._made = Made.of(self._folder)
+        if self._journal:
+            self._journal.note(folder=str(self._folder), made=self._made)
         text = "".join(" ".join(line[1:]) + "\n" for line in wiring(self._plan, self._names))
         done = process.run(("ip", "-batch", "-"), stdin=text.encode(), timeout_s=60)
         if done.exit_code:
@@ -281,7 +286,8 @@ class Namespaces:
         with contextlib.ExitStack() as steps:
             if self._journal:
                 steps.callback(self._journal.close)
-            steps.callback(remove_folder, self._folder)
+            if self._made:
+                steps.callback(remove_folder, self._folder, self._made)
             for name in self._names.values():
                 steps.callback(remove_namespace, name)
             for host in self._hosts.values():
@@ -324,7 +330,7 @@ class Journal:
         JOURNALS.mkdir(mode=0o755, exist_ok=True)
         self._lock = OwnedPath.take(lambda: JOURNALS / tag)
 
-    def note(self, **entry: str) -> None:
+    def note(self, **entry: str | Made) -> None:
         os.write(self._lock.descriptor, json.dumps(entry).encode() + b"\n")
 
     def close(self) -> None:
@@ -333,24 +339,37 @@ class Journal:
 
 def clear_stale() -> None:
     """Undo what testbeds whose owner no longer runs left on this machine."""
-    for journal in abandoned(sorted(JOURNALS.glob("labs-*")) if JOURNALS.is_dir() else ()):
+    for journal in abandoned(sorted(JOURNALS.glob("labs-*")) if is_own_folder(JOURNALS) else ()):
         for line in reversed(journal.path.read_text("utf-8").splitlines()):
-            _undo(line)
+            _undo(line, journal.path.name)
+        say_removed(f"the testbed {journal.path.name}")
 
 
-def _undo(line: str) -> None:
+def _undo(line: str, tag: str) -> None:
+    """Undo what a line of the journal of the testbed `tag` names, if it can be that testbed's."""
     try:
         entry = json.loads(line)
     except ValueError:
         return  # the owner was killed while writing the line, before it changed anything
-    undo: dict[str, Callable[[], None]] = {
-        "folder": lambda: remove_folder(Path(entry["folder"])),
+    if not str(entry.get("namespace", tag)).startswith(tag):
+        return
+    undo: dict[str, Callable[[], object]] = {
+        "folder": lambda: _remove(Path(entry["folder"]), entry.get("made")),
         "namespace": lambda: remove_namespace(entry["namespace"]),
         "sysctl": lambda: _write(Path("/proc/sys") / entry["sysctl"], entry["value"]),
     }
     for name in undo.keys() & entry.keys():
         with contextlib.suppress(OSError):
             undo[name]()
+
+
+def _remove(folder: Path, made: list[int] | None) -> None:
+    """Remove a folder; if its maker was killed before it noted which one it made, only an empty
+    one."""
+    if made is not None:
+        remove_folder(folder, Made(*made))
+    elif is_own_folder(folder):
+        folder.rmdir()
 
 
 def _write(path: Path, value: str) -> None:

@@ -241,13 +241,18 @@ def test_kept_copy_clears_what_a_killed_process_left(cache: Path) -> None:
 def test_kept_copy_clears_copies_that_were_not_used_for_a_week(cache: Path) -> None:
     old = kept_copy("things", {"old.py": file(b"")}, PYTHON).folder
     recent = kept_copy("things", {"recent.py": file(b"")}, PYTHON).folder
-    earlier = cache / "things" / ("0a" * 32)  # as earlier versions kept them
-    earlier.mkdir()
+    things, elsewhere = cache / "things", cache / "elsewhere"
+    elsewhere.mkdir()
+    (things / "mine").mkdir()
+    for folder in (elsewhere, things / "mine"):
+        (folder / LIST).touch()
+    (things / f"{'0a' * 32}-00000000").symlink_to(elsewhere)
     long_ago = time.time() - 8 * 24 * 3600
-    for path in (old.parent / LIST, earlier):
+    for path in (old.parent / LIST, elsewhere / LIST, things / "mine" / LIST):
         os.utime(path, (long_ago, long_ago))
     assert kept_copy("things", {"recent.py": file(b"")}, PYTHON).folder == recent
-    assert not old.exists() and not earlier.exists() and recent.exists()
+    assert not old.exists() and recent.exists()
+    assert (elsewhere / LIST).exists() and (things / "mine" / LIST).exists()
 
 
 def test_kept_copy_is_not_cleared_when_it_is_used_again_after_a_week(cache: Path) -> None:

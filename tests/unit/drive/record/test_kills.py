@@ -130,9 +130,8 @@ def test_clear_stale_drops_a_new_run_that_is_not_whole(tmp_path: Path) -> None:
 
 def test_clear_stale_of_a_lock_without_a_folder(tmp_path: Path) -> None:
     (tmp_path / ".lock-run-1-1").write_bytes(b"")
-    (tmp_path / ".staging-run-2-1").mkdir()
     (tmp_path / ".hidden").mkdir()
-    assert clear_stale(tmp_path) == ["run"]
+    assert clear_stale(tmp_path) == []
     assert left(tmp_path) == [".hidden"]
     assert clear_stale(tmp_path / "nothing") == []
 

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from labs.drive.record.removal import Made
 from labs.drive.testbed import far_end
 from labs.drive.testbed.connection import BOOTSTRAP, Login, modules
 from labs.drive.testbed.far_end import Channel
@@ -221,6 +222,6 @@ def test_remove_a_folder_to_which_programs_still_write(tmp_path: Path) -> None:
     writer.start()
     while not written:
         time.sleep(0.001)
-    far_end._remove(folder)
+    far_end._remove(folder, Made.of(folder))
     writer.join()
     assert not folder.exists()
