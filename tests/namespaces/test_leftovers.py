@@ -89,7 +89,8 @@ def test_clear_stale_reads_an_incomplete_journal() -> None:
     folder.mkdir()
     (folder / "link").symlink_to("/etc")
     (folder / "sub").mkdir()
-    left.write_text(f'{{"folder": "{folder}"}}\n{{"namespace": "labs-0cut0000-se')
+    made = [folder.stat().st_dev, folder.stat().st_ino]
+    left.write_text(f'{{"folder": "{folder}", "made": {made}}}\n{{"namespace": "labs-0cut0000-se')
     namespaces.clear_stale()
     assert not left.exists() and not folder.exists()
     assert os.path.isdir("/etc")

@@ -187,6 +187,9 @@ def _clear(runs: Path, token: str, name: str, noted: Mapping[str, Made]) -> bool
     with contextlib.suppress(OSError):
         if "replaced" in left and not os.path.lexists(final):
             _finish([folders[what] for what in ("staging", "replaced") if what in left], final)
+    if "replaced" in left and noted["replaced"] != noted.get("unchanged"):
+        with contextlib.suppress(FileNotFoundError):
+            _keep_if_changed(replaced, final, token)
     for what, made in left.items():
         remove_folder(folders[what], made)
     return bool(left)
@@ -283,27 +286,38 @@ def _give_name(staging: Path, final: Path, token: str, lock: OwnedPath) -> None:
         with contextlib.suppress(FileNotFoundError):
             _make_way(final, token, lock)
     _fsync(final.parent)
-    replaced = lock.noted().get("replaced")
-    if replaced:
-        remove_folder(final.with_name(f".replaced-{token}"), replaced)
+    _remove_replaced(final, token, lock)
 
 
 def _make_way(final: Path, token: str, lock: OwnedPath) -> None:
     """Rename an existing run away: to be removed if its seal holds, else to be kept."""
-    replaced = final.with_name(f".replaced-{token}")
-    noted = lock.noted().get("replaced")
-    if noted:
-        remove_folder(replaced, noted)
+    _remove_replaced(final, token, lock)
     final.lstat()  # FileNotFoundError if another writer is giving the name at this moment
     if not is_own_folder(final) or {RUN, SEAL}.isdisjoint(os.listdir(final)):
         raise BadInput(
             f"{final} is not a run of this user, and a run needs its name. Move it elsewhere, or "
             "write to another folder with --into DIR"
         )
-    if _holds(final):
-        lock.note(replaced=Made.of(final))
-        os.rename(final, replaced)
-    else:
-        kept = final.with_name(f".changed-{token}")
-        os.rename(final, kept)
-        say(f"{final} was changed after it was sealed; it is kept as {kept.name}")
+    replaced = final.with_name(f".replaced-{token}")
+    lock.note(replaced=Made.of(final))
+    os.rename(final, replaced)
+    made = Made.of(replaced)  # perhaps the run that another writer has put there meanwhile
+    lock.note(replaced=made)
+    if not _keep_if_changed(replaced, final, token):
+        lock.note(unchanged=made)
+
+
+def _remove_replaced(final: Path, token: str, lock: OwnedPath) -> None:
+    unchanged = lock.noted().get("unchanged")
+    if unchanged:
+        remove_folder(final.with_name(f".replaced-{token}"), unchanged)
+
+
+def _keep_if_changed(replaced: Path, final: Path, token: str) -> bool:
+    """Give a replaced run a name under which it stays, unless its seal holds; whether it did."""
+    if _holds(replaced):
+        return False
+    kept = final.with_name(f".changed-{token}")
+    os.rename(replaced, kept)
+    say(f"{final} was changed after it was sealed; it is kept as {kept.name}")
+    return True

@@ -14,6 +14,7 @@ import pytest
 from labs.drive.kernel import store
 from labs.drive.kernel.store import WORK, keep, work_folder
 from labs.drive.record.disk import LOCK
+from labs.drive.record.removal import Made
 from labs.errors import BadInput, Damaged, LabError, Missing
 
 
@@ -195,9 +196,10 @@ def test_work_folder_is_removed_after_an_interrupt(own: Path) -> None:
 
 def test_work_folder_clears_those_of_killed_builds_alone(own: Path) -> None:
     own.mkdir(parents=True)
-    killed = own / f"{WORK}killed"
+    killed = own / f"{WORK}0123456789ab"
     (killed / "tree").mkdir(parents=True)
-    (killed / LOCK).touch()
+    made = Made.of(killed)
+    (killed / LOCK).write_text(f"folder {made.device}:{made.inode}\n")
     with work_folder(own, 1) as live:
         assert not killed.exists()
         with work_folder(own, 1) as other:

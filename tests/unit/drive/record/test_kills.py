@@ -118,6 +118,17 @@ def test_clear_stale_finishes_a_replacement(
     assert left(tmp_path) == ["run"]
 
 
+def test_clear_stale_keeps_a_changed_run_that_was_being_replaced(tmp_path: Path) -> None:
+    """Killed after the old run was renamed away, and before it was found to be changed."""
+    old_run(tmp_path)
+    (tmp_path / "run/mine.txt").write_text("my notes")
+    assert killed(tmp_path, "rename", 3)
+    assert clear_stale(tmp_path) == ["run"]
+    (kept,) = tmp_path.glob(".changed-*")
+    assert note(tmp_path) == b"NEW" and (kept / "mine.txt").read_text() == "my notes"
+    assert left(tmp_path) == [kept.name, "run"]
+
+
 def test_clear_stale_drops_a_new_run_that_is_not_whole(tmp_path: Path) -> None:
     old_run(tmp_path)
     assert killed(tmp_path, "rename", 3)
