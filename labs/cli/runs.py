@@ -291,16 +291,17 @@ def _of_lab(
         side: dict(Counter(run.condition for run in runs))
         for side, runs in zip(("first", "second"), rest, strict=True)
     }
+    rows = [one.as_json() for one in found]
     said = {
         "lab": name,
         "grade": grade(found) if found else None,
         "runs": {"first": len(first), "second": len(second)},
         "margin": asdict(lab.margin),
-        "conditions": [one.as_json() for one in found],
+        "conditions": rows,
         **{f"only_{side}": counts for side, counts in only.items()},
     }
     titles = [lab.title_of(lab.group_of(one.first.runs[0])) for one in found]
-    text = [terminal_table(said["conditions"], TESTBED_COLUMNS, titles), ""] if found else []
+    text = [terminal_table(rows, TESTBED_COLUMNS, titles), ""] if found else []
     text.append(f"{name}: {in_runs(len(first))} in the first, {in_runs(len(second))} in the second")
     text += [
         f"{condition}: {in_runs(count)} only in the {side}"
