@@ -273,6 +273,8 @@ def run(
         for one in wanted:
             if one not in missing:
                 tell(one.title, "there already")
+        if missing:
+            check_system()
         if missing and p.testbed == "virtual":
             check_limits(missing[0].inputs["memory_mib"])
         if missing:
@@ -416,6 +418,22 @@ def check_room(folder: Path) -> None:
         with probe.open("xb") as file:
             file.write(bytes(PROBE_BYTES))
         probe.unlink()
+
+
+def check_system() -> None:
+    """Missing if this machine withholds from a process what every run needs."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        raise Missing(
+            f"this machine refuses pidfd_open(2) ({error.strerror}), by which runs wait for their "
+            "programs. Use Linux 5.3 or newer, and a container whose seccomp profile allows it"
+        ) from None
+    if not Path("/proc/meminfo").exists():
+        raise Missing(
+            "/proc shows processes only (subset=pid), and runs need all of it. As root: "
+            "mount -o remount,subset= /proc, or mount -t proc proc /proc"
+        )
 
 
 def check_limits(memory_mib: int) -> None:

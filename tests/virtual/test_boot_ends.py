@@ -57,10 +57,50 @@ def test_boot_of_a_program_that_is_no_kernel(memory: Path, staging: Path, tmp_pa
     """What is started instead of a kernel leaves its words."""
     (tmp_path / "linux").write_text("#!/bin/sh\necho I am no kernel\n")
     (tmp_path / "linux").chmod(0o755)
-    with pytest.raises(RunFailed, match=r"without a result\. The console ends: I am no kernel"):
+    with pytest.raises(RunFailed, match=r"exit code was 0; .* The console ends: I am no kernel"):
         inside(tmp_path / "linux", staging, "true")
-    with pytest.raises(RunFailed, match="without a result"):
+    with pytest.raises(RunFailed, match="without a result: its exit code was 127"):
         inside(tmp_path / "nonsuch", staging, "true")
+    assert list(memory.iterdir()) == []
+
+
+def test_boot_says_that_the_folder_of_the_memory_is_full(
+    kernel: Path, memory: Path, staging: Path
+) -> None:
+    """Something else fills the folder during a run: the host then ends the kernel by SIGBUS."""
+    mounted = subprocess.run(("mount", "-t", "tmpfs", "-o", "size=300m", "none", str(memory)))
+    if mounted.returncode:
+        pytest.skip("a file system can be mounted only by root")
+
+    def fill(line: str) -> None:
+        if line == "ready":
+            with contextlib.suppress(OSError), (memory / "other").open("wb") as other:
+                while True:
+                    other.write(bytes(1 << 20))
+
+    try:
+        with pytest.raises(RunFailed, match="which holds the guest's memory, is full"):
+            inside(kernel, staging, "echo ready; sleep 1; yes | head -c 150m >/tmp/x", on_line=fill)
+    finally:
+        subprocess.run(("umount", str(memory)), check=True)
+
+
+def test_boot_names_a_limit_that_the_kernel_reached(
+    kernel: Path, memory: Path, staging: Path
+) -> None:
+    """The memory's file reaches the limit of file size, which only this child has."""
+    done = subprocess.run(
+        (
+            *("prlimit", f"--fsize={100 << 20}", "--core=0"),
+            *(sys.executable, str(BOOT_ONE), str(kernel), str(root_with()), str(staging)),
+            *(str(ROOT), str(MEMORY_MIB), "/bin/true"),
+        ),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode and "SIGXFSZ ended it" in done.stdout
+    assert "limits: ulimit -f 100 MiB" in done.stdout
     assert list(memory.iterdir()) == []
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -65,8 +65,23 @@ def signal_busy_program(memory: Path, busy: Path, numbers: Sequence[signal.Signa
         time.sleep(0.05)
 
 
+def signal_kernel(memory: Path, busy: Path, numbers: Sequence[signal.Signals]) -> None:
+    """Wait for the busy program, and send the kernel's own process, the oldest, these signals."""
+    while not busy.exists():
+        time.sleep(0.01)
+    kernel = min(cpu_ticks(memory))
+    for number in numbers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(kernel, number)
+        time.sleep(0.03)
+
+
 def busy_run(
-    version: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *numbers: signal.Signals
+    version: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *numbers: signal.Signals,
+    send: Callable[[Path, Path, Sequence[signal.Signals]], None] = signal_busy_program,
 ) -> list[str]:
     """Boot the run and send its busy program these signals; the lines of the console."""
     memory, staging = folder / "memory", folder / "staging"
@@ -74,9 +89,7 @@ def busy_run(
     staging.mkdir()
     monkeypatch.setenv("LABS_MEMORY_DIR", str(memory))
     lines: list[str] = []
-    sender = threading.Thread(
-        target=signal_busy_program, args=(memory, staging / "busy", numbers), daemon=True
-    )
+    sender = threading.Thread(target=send, args=(memory, staging / "busy", numbers), daemon=True)
     if numbers:
         sender.start()
     try:
@@ -115,3 +128,39 @@ def test_run_fails_when_a_program_was_sent_a_signal(
         busy_run(version, tmp_path, monkeypatch, *numbers)
     # The experiment itself did not fail: its program is gone, and it went on.
     assert f"ended with {-signal.SIGSEGV}" in (tmp_path / "lines").read_text()
+
+
+@pytest.mark.parametrize("version", KERNELS)
+@pytest.mark.parametrize("count", [1, 58])
+def test_run_fails_when_the_kernel_was_sent_an_alarm(
+    version: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """58 of them changed the bytes of a run under an equal key before patches/own-alarms.patch."""
+    with pytest.raises(RunFailed, match=rf"process {os.getpid()} of user {os.getuid()} sent SIGA"):
+        busy_run(version, tmp_path, monkeypatch, *[signal.SIGALRM] * count, send=signal_kernel)
+    assert list((tmp_path / "memory").iterdir()) == []
+
+
+@pytest.mark.parametrize("version", KERNELS)
+def test_run_ends_well_after_signals_that_the_kernel_ignores(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harmless = [signal.SIGIO, signal.SIGCHLD, signal.SIGURG, signal.SIGSTOP, signal.SIGCONT]
+    lines = busy_run(version, tmp_path, monkeypatch, *harmless, send=signal_kernel)
+    assert "ended with 0" in lines
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGKILL, "SIGKILL ended it, which another process"),
+        (signal.SIGTERM, "its exit code was 1, as after SIGTERM"),
+        (signal.SIGBUS, "SIGABRT ended it"),  # the kernel panics, and says so on its console
+    ],
+)
+def test_run_says_how_the_kernel_ended(
+    number: signal.Signals, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RunFailed, match=f"without a result: {words}") as raised:
+        busy_run(DEFAULT_KERNEL, tmp_path, monkeypatch, number, send=signal_kernel)
+    assert "\n" not in str(raised.value) and "MiB of memory" in str(raised.value)

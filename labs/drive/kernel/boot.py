@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from labs.drive.kernel.boot_end import Surroundings, in_words, unusual
 from labs.drive.kernel.memory import candidates, memory_folder
 from labs.drive.kernel.process_group import (
     KILLED_S,
@@ -41,6 +43,7 @@ CONSOLE_S = 0.05  # interval between two reads of the console
 CONSOLE_BYTES = 64 * MIB
 TAIL_BYTES = 8192
 LIMITS = Limits()
+ALARM = re.compile(r"^labs: SIGALRM was sent by process (\d+) of user (\d+)\r?$", re.MULTILINE)
 
 # A guest's processes are processes of this machine whose system calls the kernel intercepts. A
 # process that outlived the kernel would make its system calls on this machine. Therefore a shell in
@@ -112,8 +115,10 @@ def boot(
                 kernel, command_line(memory_mib, seed), folder, cpu, output.fileno()
             ) as process,
         ):
+            before = Surroundings.of(folder.parent)
             _watch(process.pid, Gauges(kernel), limits, console, on_line or _ignore)
-        _judge(console)
+            now = Surroundings.of(folder.parent)
+        _judge(console, lambda: in_words(process.returncode, before, now))
 
 
 @contextlib.contextmanager
@@ -121,7 +126,7 @@ def _started(
     kernel: Path, words: tuple[str, ...], folder: Path, cpu: int | None, output: int
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a kernel in its own process group; afterwards all processes of the group have ended."""
-    pinned = () if cpu is None else ("taskset", "-c", str(cpu))
+    pinned = ("taskset", "-c", str(cpu)) if cpu is not None and _may_pin() else ()
     watched, held = os.pipe()
     try:
         process = subprocess.Popen(
@@ -142,6 +147,16 @@ def _started(
     finally:
         os.close(watched)
         os.close(held)
+
+
+def _may_pin() -> bool:
+    """Whether a process may choose its CPU; a filter of system calls may refuse that. Pinning makes
+    a run faster and changes none of its bytes."""
+    try:
+        os.sched_setaffinity(0, os.sched_getaffinity(0))
+    except OSError:
+        return False
+    return True
 
 
 def _ignore(line: str) -> None:
@@ -190,19 +205,29 @@ def _watch(
         os.close(ended)
 
 
-def _judge(console: Path) -> None:
-    """RunFailed unless the console shows that the program inside ended with exit code 0."""
+def _judge(console: Path, how: Callable[[], str]) -> None:
+    """RunFailed unless the console shows that the program inside ended with exit code 0, and no
+    process sent the kernel a signal that it takes for its own (patches/own-alarms.patch)."""
     text = console.read_text("utf-8", "replace")
+    alarm = ALARM.search(text)
+    if alarm:
+        raise RunFailed(
+            f"process {alarm[1]} of user {alarm[2]} sent SIGALRM to the virtual kernel, whose "
+            "timers that changes. The run was ended. Run it again"
+        )
     _, found, after = text.rpartition(EXIT_LINE)
     status = after.split("\n", 1)[0].strip() if found else ""
     if status == "0":
         return
     if status:
+        about = "".join(f"; {one}" for one in unusual())
         raise RunFailed(
-            f"the program inside the virtual kernel ended with exit code {status}. "
+            f"the program inside the virtual kernel ended with exit code {status}{about}. "
             f"The console ends: {tail(console)}"
         )
-    raise RunFailed(f"the virtual kernel ended without a result. The console ends: {tail(console)}")
+    raise RunFailed(
+        f"the virtual kernel ended without a result: {how()}. The console ends: {tail(console)}"
+    )
 
 
 def tail(console: Path, lines: int = 6) -> str:

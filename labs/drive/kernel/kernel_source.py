@@ -24,7 +24,7 @@ from labs.drive.kernel.versions import (
     release_of,
     series_of,
 )
-from labs.errors import BadInput, Missing, RunFailed
+from labs.errors import BadInput, Damaged, Missing, RunFailed
 
 INSTALLED = Path("/usr/src")
 # The releases of Debian that ship each series, in the order in which they are searched.
@@ -175,6 +175,12 @@ def fetch(source: Source, work: Path) -> Path:
         done = subprocess.run(words, cwd=download, capture_output=True, text=True, check=False)
     debs = list(download.glob("*.deb"))
     if done.returncode or not debs:
+        if re.search(r"hash sum mismatch|unexpected size", done.stderr, re.IGNORECASE):
+            raise Damaged(
+                f"the package {source.package} {source.version} that was downloaded is not the one "
+                "in the package lists: its hash or size is wrong. Run `apt-get update` as root, "
+                "and try again"
+            )
         said = (done.stderr.strip().splitlines() or ["apt-get printed nothing"])[-1]
         raise Missing(
             f"cannot download {source.package} {source.version}: {said}. Check the network, run "

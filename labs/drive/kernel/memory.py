@@ -63,7 +63,8 @@ def refusal(folder: Path, memory_mib: int) -> str | None:
         return "mounted noexec" if os.access(folder, os.W_OK) else "not writable"
     except OSError as error:
         return (error.strerror or str(error)).lower()
-    free_mib = space.f_bavail * space.f_frsize // MIB
+    # ramfs has no size of its own: what is written there is memory.
+    free_mib = space.f_bavail * space.f_frsize // MIB if space.f_blocks else available_mib()
     if free_mib < memory_mib:
         return f"{free_mib} MiB free, {memory_mib} MiB needed"
     return None
