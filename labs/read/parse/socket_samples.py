@@ -76,3 +76,17 @@ def _number(word: str) -> int | None:
     if abs(number) >= 2**63:
         raise ValueError(word)
     return number
+
+
+def truesizes(text: str) -> tuple[tuple[int, int], ...]:
+    """Payloads, and the memory that the kernel charged for a packet with each; at least one.
+    Raises Damaged for anything else."""
+    header, *lines = text.splitlines() or [""]
+    try:
+        found = tuple(tuple(map(_number, line.split(","))) for line in lines)
+    except ValueError:
+        found = ()
+    pairs = tuple((one[0], one[1]) for one in found if len(one) == 2 and 0 < one[0] < one[1])
+    if header != "payload_bytes,truesize_bytes" or not pairs or len(pairs) != len(lines):
+        raise Damaged("truesizes are lines of a payload and of a larger memory, both in bytes")
+    return pairs
