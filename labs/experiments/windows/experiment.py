@@ -130,7 +130,7 @@ def hold(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
             *("--listen", ends.receiver_address, "--port", str(port)),
             *("--mss", str(settings.mss_bytes)),
             *("--rcvbuf", str(settings.rcvbuf_kib * KIB), "--set", settings.set_rcvbuf),
-            *("--clamp", str(settings.window_clamp_kib * KIB)),
+            *("--clamp", str((settings.window_clamp_kib or 0) * KIB)),
             *("--read-bytes", str(reads.read_bytes), "--read-every-us", str(reads.every_us)),
             *("--read-after-ms", str(reads.after_ms)),
             *("--sampled", "1" if settings.sampled else "0"),

@@ -239,7 +239,7 @@ def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
         core_rmem_max_bytes=int(run.sysctl(RECEIVER, "net.core.rmem_max")),
         initrwnd_segments=settings.initrwnd,
         quickack=settings.quickack,
-        window_clamp_bytes=settings.window_clamp_kib * KIB,
+        window_clamp_bytes=(settings.window_clamp_kib or 0) * KIB,
         head_bytes=None if run.testbed == VIRTUAL else head_bytes(table),
         rtt_ms=run.condition_asked.link.delay_ms,
         hz=run.kernel.hz or HZ,

@@ -78,7 +78,7 @@ class Results:
     rcv_ssthresh: int | None = column("rcv_ssthresh at the end", unit="bytes", hidden=True)
     wscale: int | None = column("window scale of the receiver")
     requested_kib: int | None = column("SO_RCVBUF (0: automatic)", unit="KiB", hidden=True)
-    window_clamp_kib: int | None = column("TCP_WINDOW_CLAMP (0: none)", unit="KiB", hidden=True)
+    window_clamp_kib: int | None = column("TCP_WINDOW_CLAMP", unit="KiB", hidden=True)
     adv_win_scale: int | None = column("tcp_adv_win_scale", hidden=True)
     mss_bytes: int | None = column("MSS", unit="bytes", hidden=True)
     path: str | None = column("loopback, or two hosts and a router", hidden=True)
