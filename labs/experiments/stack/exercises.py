@@ -15,8 +15,8 @@ STOP_MS, RATE_PER_S = 100, 400
 POLLING_US, WAKE_UP_US, SLOWER_US = 25.0, 9.0, 180.0
 """Latency while polling, and what blocking adds; the latency while polling on a slower machine."""
 MEASURED_SHARE = 0.972
-"""The capacity of the recorded loops in shares of the plain limit, 972 of 1,000 requests per second:
-a request also costs system calls and the kernel's work. The notebook uses both rates."""
+"""The capacity of the recorded loops over the plain limit: 972 of 1,000 requests per second. A
+request also costs system calls and the kernel's work. The notebook uses both rates."""
 MEASURED_WAIT = 0.963
 """The median of the recorded closed loop in shares of connections times WORK_US."""
 
