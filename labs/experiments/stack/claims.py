@@ -127,7 +127,11 @@ def delay(claim: Claim, seen: Evidence) -> Finding:
         for name, known in delays.items()
         if name != (over if no_effect else longest)
     ]
-    said = found.reason if no_effect else f"{longest}: {found.reason}. Its size is the machine's"
+    said = found.reason
+    if not no_effect:
+        said = (
+            f"{longest}: {said}. Its size is the machine's, so the article's factor is not judged"
+        )
     return replace(found, reason=". ".join((said, *others)))
 
 
