@@ -1,10 +1,12 @@
 """Accept one connection, leave its data unread or read slowly, and sample the socket's memory.
 
     hold.py --listen 127.0.0.3 --port 1234 --mss 1024 --rcvbuf 32768 --set listen|accept
-            --read-bytes 0 --read-every-us 1000 --read-after-ms 0 --sampled 1 --out FILE
+            --clamp 0 --read-bytes 0 --read-every-us 1000 --read-after-ms 0 --sampled 1
+            --out FILE --truesizes FILE
 
-SO_RCVBUF (--rcvbuf 0: automatic) is set on the listening socket or on the accepted one. From
---read-after-ms after accepting, up to --read-bytes are read every --read-every-us; 0 never reads.
+SO_RCVBUF (--rcvbuf 0: automatic) is set on the listening socket or on the accepted one, and
+TCP_WINDOW_CLAMP (--clamp 0: none) on the listening socket. From --read-after-ms after accepting, up
+to --read-bytes are read every --read-every-us; 0 never reads.
 
 Sampling: one row per data segment that arrives, in FILE (CSV of whole numbers, with the columns
 COLUMNS). The first row is taken after accepting, the last one at the end. The socket wakes the
@@ -16,8 +18,12 @@ If a segment has no sample of its own, data_segs_in increases by more than 1. Th
 between samples, because in virtual time the clock advances only while everything sleeps. With
 --sampled 0 it sleeps until the end, and only the first and the last row are written.
 
-SIGTERM ends the program, which then writes FILE. Source: include/uapi/linux/tcp.h, struct tcp_info;
-include/uapi/linux/sock_diag.h, SK_MEMINFO_*; net/ipv4/proc.c, snmp4_net_list.
+SIGTERM ends the program, which then writes both files. --truesizes is a CSV file of payloads and of
+the memory that the kernel charges for a packet with each of them (truesize). The packets are
+datagrams between two local sockets, which have no header.
+
+Source: include/uapi/linux/tcp.h, struct tcp_info; include/uapi/linux/sock_diag.h, SK_MEMINFO_*;
+net/ipv4/proc.c, snmp4_net_list; net/unix/af_unix.c, unix_outq_len.
 """
 
 import contextlib
@@ -33,6 +39,7 @@ import time
 
 SO_MEMINFO = 55  # include/uapi/asm-generic/socket.h
 MEMINFO = struct.Struct("=2I20x2I")  # rmem_alloc, rcvbuf, backlog, drops, by SK_MEMINFO_*
+TCP_WINDOW_CLAMP = 10  # include/uapi/linux/tcp.h
 TCP_INFO_BYTES = 512
 # rcv_mss, rcv_ssthresh, advmss, rcv_space, bytes_received, segs_in, data_segs_in
 TCP_INFO = struct.Struct("=20xI40xI16xI8xI28xQ4xI8xI")
@@ -77,6 +84,7 @@ COLUMNS = (*SAMPLED, *COUNTERS)
 # doubled each time.
 FIRST_NS, NEXT_NS, LONGEST_NS = 48_000, 32_000, 100_000_000
 QUIET_LOOKS = 16
+TRUESIZE_PAYLOADS = range(64, 2049, 64)  # in cache lines, in which memory is allocated
 
 
 def options(argv: list[str]) -> dict[str, str]:
@@ -167,6 +175,8 @@ def accepted(given: dict[str, str]) -> socket.socket:
     rcvbuf_bytes = int(given["rcvbuf"])
     if rcvbuf_bytes and given["set"] == "listen":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf_bytes)
+    if int(given["clamp"]):
+        listener.setsockopt(socket.IPPROTO_TCP, TCP_WINDOW_CLAMP, int(given["clamp"]))
     listener.bind((given["listen"], int(given["port"])))
     listener.listen(1)
     connection, _ = listener.accept()
@@ -210,6 +220,18 @@ def hold(receiver: Receiver, ended: int, given: dict[str, str]) -> None:
             read_ns += every_ns
 
 
+def write_truesizes(path: str) -> None:
+    """Write the truesize of a packet for payloads up to half a page."""
+    sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with open(path, "w", encoding="ascii") as out:
+        out.write("payload_bytes,truesize_bytes\n")
+        for payload_bytes in TRUESIZE_PAYLOADS:
+            sender.send(bytes(payload_bytes))
+            charged = fcntl.ioctl(sender, termios.TIOCOUTQ, bytes(4))
+            receiver.recv(payload_bytes)
+            out.write(f"{payload_bytes},{int.from_bytes(charged, sys.byteorder)}\n")
+
+
 def main(argv: list[str]) -> int:
     given = options(argv)
     precise_timers()
@@ -222,6 +244,7 @@ def main(argv: list[str]) -> int:
     hold(receiver, ended, given)
     receiver.sample(always=True)
     receiver.write(given["out"])
+    write_truesizes(given["truesizes"])
     return 0
 
 

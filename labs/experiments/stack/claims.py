@@ -13,7 +13,7 @@ from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, WRONG, Finding
 from labs.read.display.format import in_digits
 from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import FEWEST, Interval
@@ -29,6 +29,8 @@ FEW = (
     f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbed "
     "the others"
 )
+NONE_PCT = 5.0
+"""An effect of which the whole interval is this close to 1 is none."""
 
 
 def ratio(claim: Claim, seen: Evidence) -> Finding:
@@ -36,7 +38,8 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
 
     A claim of no effect (`no_effect`) holds if the interval lies within the tolerance, any other if
     the interval overlaps the tolerance and excludes 1. An interval that is too wide for that is not
-    judged. `setting` names a setting that must have an effect on the machine, `threads` the
+    judged. The tolerance is a factor: 10 % is from 1 / 1.1 to 1.1 times the article's figure.
+    `setting` names a setting that must be applied on the machine, `threads` the
     article's number of them. Medians of the runs are compared; the article compares means.
     """
     over, under = claim.conditions
@@ -45,7 +48,7 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
     if wanted not in (None, threads):
         told = f"the article has {wanted} queues and threads, and these runs have {threads}. "
     ignored = _ignored(claim, seen, over) or _too_few_cpus(claim, seen, over)
-    known = seen.ratio(over, under, str(claim.arguments.get("column", MEDIAN)))
+    known = seen.ratio(over, under, MEDIAN)
     if ignored or known is None:
         return not_judged(f"{told}{ignored or FEW}")
     if told:
@@ -55,7 +58,7 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
 
 def _judged(claim: Claim, known: Interval) -> Finding:
     """The finding for a known ratio."""
-    low, high = (claim.figure * (1 + side * claim.allowed) for side in (-1, 1))
+    low, high = claim.figure / (1 + claim.allowed), claim.figure * (1 + claim.allowed)
     reason = f"{_words(known)}; {in_digits(low)} to {in_digits(high)} allowed"
     no_effect = bool(claim.arguments.get("no_effect"))
     opposite = (known.high < 1 < claim.figure) or (claim.figure < 1 < known.low)
@@ -71,22 +74,93 @@ def _judged(claim: Claim, known: Interval) -> Finding:
     return Finding(verdict=HOLDS, measured=known.middle, reason=reason)
 
 
+def slower(claim: Claim, seen: Evidence) -> Finding:
+    """Whether the first condition is slower than the second, by however much: a constant time is a
+    ratio that depends on the machine."""
+    over, under = claim.conditions
+    known = seen.ratio(over, under, MEDIAN)
+    if known is None:
+        return not_judged(FEW)
+    longer = float(seen.row(over)[MEDIAN]) - float(seen.row(under)[MEDIAN])
+    found = _direction(known)
+    reason = (
+        f"{found.reason}: {longer:+.0f} µs, as medians. Its size is the machine's, so the "
+        f"article's factor {in_digits(claim.figure)} is not judged"
+    )
+    return replace(found, reason=reason)
+
+
+def _direction(known: Interval) -> Finding:
+    """Whether a ratio is above 1; wrong if it is below or, within a narrow interval, equal."""
+    near = 1 + NONE_PCT / 100
+    reason = _words(known)
+    if known.low > 1:
+        return Finding(verdict=HOLDS, measured=known.middle, reason=reason)
+    if known.high < 1 or 1 / near <= known.low <= known.high <= near:
+        return Finding(verdict=WRONG, measured=known.middle, reason=reason)
+    return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=known.middle)
+
+
 def delay(claim: Claim, seen: Evidence) -> Finding:
-    """The ratio with and without interrupt delay. `longer` names conditions with longer delays,
-    whose ratios are reported but not judged: the article does not have them."""
+    """The ratio with and without interrupt delay, and those with the delays of `longer`.
+
+    A claim of no effect is judged at the article's delay, any other at the longest delay that the
+    device takes: a delay shows if it is not short compared with the latency.
+    """
     over, under = claim.conditions
     refused = _ignored(claim, seen, under) or _ignored(claim, seen, over)
-    longer = [
-        f"; {name}: {_words(known)}"
-        for name in seen.matching(*claim.arguments["longer"])
+    if refused:
+        return not_judged(refused)
+    names = [name for name in seen.matching(over, *claim.arguments["longer"]) if name != under]
+    delays = {
+        name: known
+        for name in sorted(names, key=lambda one: settings_of(seen.run(one)).rx_usecs or 0)
         if not _ignored(claim, seen, name) and (known := seen.ratio(name, under, MEDIAN))
+    }
+    if over not in delays:
+        return not_judged(FEW)
+    longest = list(delays)[-1]
+    no_effect = bool(claim.arguments.get("no_effect"))
+    found = _judged(claim, delays[over]) if no_effect else _direction(delays[longest])
+    others = [
+        f"{name}: {_words(known)}"
+        for name, known in delays.items()
+        if name != (over if no_effect else longest)
     ]
-    found = not_judged(refused) if refused else ratio(claim, seen)
-    return replace(found, reason=found.reason + "".join(longer))
+    said = found.reason
+    if not no_effect:
+        said = (
+            f"{longest}: {said}. Its size is the machine's, so the article's factor is not judged"
+        )
+    return replace(found, reason=". ".join((said, *others)))
+
+
+def scaling(claim: Claim, seen: Evidence) -> Finding:
+    """The throughput of several queues and threads, in multiples of that of one: it scales if the
+    interval is above 1, and not perfectly if it is below their number."""
+    over, under = claim.conditions
+    threads = settings_of(seen.run(over)).threads
+    known = seen.ratio(over, under, "requests_s")
+    ignored = _ignored(claim, seen, over)
+    if ignored or known is None:
+        return not_judged(ignored or FEW)
+    found = _direction(known)
+    if known.low > threads:
+        factor = known.middle / threads
+        found = Finding(verdict=DIFFERS, factor=factor, measured=known.middle, reason="too much")
+    reason = (
+        f"{threads} queues and threads have {known.middle:.3g} times the throughput of one (95 % "
+        f"bootstrap interval {known.low:.3g} to {known.high:.3g}), the article's "
+        f"{claim.arguments['threads']} have {in_digits(claim.figure)} times. Its size is the "
+        "machine's"
+    )
+    if found.verdict == NOT_JUDGED:
+        reason = f"{UNDECIDED}. {reason}"
+    return replace(found, reason=reason)
 
 
 def _ignored(claim: Claim, seen: Evidence, condition: str) -> str:
-    """Why the setting that the claim is about has no effect on this machine; empty if it has."""
+    """Why the setting that the claim is about was not applied on this machine; empty if it was."""
     wanted = claim.arguments.get("setting")
     for one in knobs(seen.run(condition)):
         if one.factor == wanted and not one.effective:
@@ -125,30 +199,45 @@ def hooks(claim: Claim, seen: Evidence) -> Finding:
     measured = {"no rules": known.middle}
     measured |= {name: one.middle for name, one in further.items() if one}
     beside = "".join(f"; {name}: {_words(one)}" for name, one in further.items() if one)
-    reason = f"base chains without rules against no chains: {_words(known)}{beside}. {BUILT_IN}"
-    if known.low <= 1 <= known.high:
-        return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=measured)
-    return Finding(verdict=HOLDS if known.low > 1 else WRONG, measured=measured, reason=reason)
+    found = _direction(known)
+    reason = f"base chains without rules against no chains: {found.reason}{beside}. {BUILT_IN}"
+    return replace(found, measured=measured, reason=reason)
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:
-    """What the audit of a run reports about the settings that the claim names. The claim is advice
-    on how to measure, so it is not judged."""
+    """Whether one of the settings that the claim names, the sleep of idle CPUs, changes a latency;
+    and what the audit of a run says about the others, which nothing here can change."""
+    asleep, awake = claim.conditions
+    known = seen.ratio(asleep, awake, MEDIAN)
+    if known is None:
+        return not_judged(FEW)
+    found = _direction(known)
+    reason = (
+        f"if idle CPUs may sleep, the median is {known.middle:.3g} times as long "
+        f"({known.low:.3g} to {known.high:.3g}). {_audited(claim, seen)}"
+    )
+    if found.verdict == NOT_JUDGED:
+        reason = f"{UNDECIDED}. {reason}"
+    return replace(found, reason=reason)
+
+
+def _audited(claim: Claim, seen: Evidence) -> str:
+    """What the audit reports about the settings that the claim names."""
     machines = of_run(seen.run(claim.conditions[0]))
     if HERE not in machines:
-        return not_judged("this run has no audit of its machine")
+        return "This run has no audit of its machine"
     items = {one.name: one for one in audit(machines[HERE]) if one.name in claim.arguments["items"]}
     known = [f"{one.title} {one.value}" for one in items.values() if not one.unknown]
     unknown = [f"{one.title} ({one.unknown})" for one in items.values() if one.unknown]
-    hidden = f"; unknown: {', '.join(unknown)}, so only ratios are judged" if unknown else ""
-    return not_judged(
-        f"this is advice on how to measure; known about the machine: {', '.join(known)}{hidden}"
-    )
+    hidden = f"; unknown: {', '.join(unknown)}" if unknown else ""
+    return f"Nothing here can change the others. Known: {', '.join(known)}{hidden}"
 
 
 JUDGES: Mapping[str, Judge] = {
     "ratio": ratio,
+    "slower": slower,
     "delay": delay,
+    "scaling": scaling,
     "hooks": hooks,
     "known_before": known_before,
 }

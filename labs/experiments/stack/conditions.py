@@ -62,6 +62,7 @@ FULL_ONLY = (
     MACHINES_ONLY,
     *("rx-usecs-0-many", "rx-usecs-1-many", "rx-usecs-100-many", "irqs-deferred-many"),
     *("rps-same-many", "open-20", "open-95"),
+    *("awake-c1", "blocking-c5", "work-many", "work-queues-2-many"),
 )
 
 NO_CAPTURE = (
@@ -142,11 +143,17 @@ def _settings(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
     yield from _factorial(base, p.connections)
     yield WAITING, "busy-poll-c1", replace(base, busy_poll_us=BUSY_POLL_US, offloads=GRO)
     yield WAITING, "polling-c10", replace(base, connections=10)
+    blocking = replace(base, timeout_ms=BLOCKING_MS)
+    yield WAITING, "blocking-c5", replace(blocking, connections=5)
+    yield WAITING, "awake-c1", replace(blocking, awake=True)
     for rules in (IDLE, "10", CONNTRACK):
         yield RULES, f"rules-{rules}-c1", replace(base, rules=rules)
     for name, one in (("c1", base), ("many", many)):
         yield QUEUES, f"threads-2-{name}", replace(one, threads=2)
         yield QUEUES, f"queues-2-{name}", replace(one, threads=2, queues=2, offloads=GRO)
+    work = replace(many, timeout_ms=BLOCKING_MS, offloads=GRO, work_us=p.work_us)
+    yield QUEUES, "work-many", work
+    yield QUEUES, "work-queues-2-many", replace(work, threads=2, queues=2)
     yield PLACES, "same-cpu-c1", replace(base, pinning=SAME)
     yield PLACES, "unpinned-c1", replace(base, pinning=FREE)
     for where in (APART, SAME):
@@ -204,7 +211,8 @@ def programs(condition: Condition) -> tuple[str, ...]:
     return (
         "gcc" if settings.server == EPOLL else "nginx",
         settings.load,
-        *(("taskset",) if settings.pinning != FREE else ()),
+        *(("taskset",) if settings.pinning != FREE or settings.awake else ()),
+        *(("chrt",) if settings.awake else ()),
         *(("nft",) if settings.rules != NONE else ()),
         *(("ethtool",) if _uses_ethtool(settings) else ()),
         *(("unshare",) if _reads_sysfs(settings) else ()),

@@ -32,6 +32,8 @@ COMPARED = (
     ("blocking", "blocking-many", "polling-many"),
     ("connections", "polling-many", "polling-c1"),
     ("connections", "blocking-many", "blocking-c1"),
+    ("connections", "blocking-c5", "blocking-c1"),
+    ("CPUs kept awake", "awake-c1", "blocking-c1"),
     ("rules", "rules-idle-c1", "polling-c1"),
     ("rules", "rules-10-c1", "polling-c1"),
     ("rules", "polling-rules-100-c1", "polling-c1"),
@@ -42,6 +44,7 @@ COMPARED = (
     ("threads", "threads-2-many", "polling-many"),
     ("queues and threads", "queues-2-c1", "gro-c1"),
     ("queues and threads", "queues-2-many", "gro-many"),
+    ("queues and threads", "work-queues-2-many", "work-many"),
     ("pinning", "same-cpu-c1", "polling-c1"),
     ("pinning", "unpinned-c1", "polling-c1"),
     ("offloads", "gro-c1", "polling-c1"),
@@ -72,7 +75,7 @@ INTERACTIONS = {
 }
 LATENCIES = MEDIAN, TAIL = ("p50_us", "p99_us")
 COLUMNS = (*LATENCIES, "requests_s")
-NO_EFFECT, TOO_FEW = "no effect here", "too few undisturbed runs"
+NOT_APPLIED, TOO_FEW = "not applied here", "too few undisturbed runs"
 SHARED = "server and load share a CPU in only one of the two conditions"
 """A second difference between two conditions, where the machine has too few CPUs."""
 
@@ -81,9 +84,9 @@ SHARED = "server and load share a CPU in only one of the two conditions"
 class Effect:
     """The ratios of a condition's figures to those of another one; None without an interval.
 
-    `effective` is False if the setting that the condition changes has no effect on this machine;
-    `because` says why. `beside` names a second difference between the two conditions that the
-    machine forces: threads for which it has no CPU of their own.
+    `effective` is False if the setting that the condition changes cannot be applied on this
+    machine; `because` says why. `beside` names a second difference between the two conditions that
+    the machine forces: threads for which it has no CPU of their own.
     """
 
     factor: str
@@ -178,7 +181,7 @@ def interactions(repeated: Iterable[Repeated]) -> tuple[Interaction, ...]:
 
 
 def settings_read_back(repeated: Iterable[Repeated]) -> Iterator[dict[str, Any]]:
-    """One row per setting of a condition: requested, found, and whether it has an effect."""
+    """One row per setting of a condition: requested, found, and whether it was applied."""
     for one in repeated:
         for found in knobs(one.middle):
             yield {
@@ -201,7 +204,7 @@ def in_words(one: Effect) -> str:
         told = f"{compared}: {ratio_in_words(median)} times the median"
         told += f", {ratio_in_words(tail)} times the 99th percentile" if tail else ""
     if not one.effective:
-        return f"{told}. The setting has no effect here ({one.because})"
+        return f"{told}. The setting was not applied here ({one.because})"
     if one.beside:
         told += f". In addition, {SHARED} ({one.beside})"
     if median and median.low <= 1 <= median.high:
@@ -231,7 +234,7 @@ def ratio_in_words(known: Interval) -> str:
 def median_in_words(one: Effect) -> str:
     """The ratio of medians with its interval, for a table; or why there is none."""
     if not one.effective:
-        return NO_EFFECT
+        return NOT_APPLIED
     known = one.ratios[MEDIAN]
     if known is None:
         return TOO_FEW

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from labs.drive.bench import MACHINES, PROGRAMS, Bench
@@ -65,10 +66,13 @@ def measure(bench: Bench, condition: Condition) -> None:
     note_knobs(bench, knobs)
     server = serve(bench, settings, port, where)
     url = f"http://{bench.server.address}:{port}/{PAGE}"
+    spinners = keep_awake(bench.server, cpus) if settings.awake else ()
     warm_up(bench, settings, port)
     note_counters(bench, "before")
     load(bench, settings, url, where)
     note_counters(bench, "after")
+    for one in spinners:
+        one.stop()
     exit_code = server.stop(5)
     if settings.server == EPOLL:
         if exit_code:
@@ -121,6 +125,12 @@ def carried(host: Host, program: Path) -> str:
     host.write(path, program.read_bytes())
     host.run(("chmod", "755", path))
     return path
+
+
+def keep_awake(host: Host, cpus: Sequence[int]) -> tuple[Process, ...]:
+    """Start a program on each CPU that runs only while nothing else does."""
+    spin = ("chrt", "--idle", "0", "sh", "-c", "while :; do :; done")
+    return tuple(host.start(("taskset", "-c", str(cpu), *spin)) for cpu in cpus)
 
 
 def pinned(where: Places) -> tuple[str, ...]:

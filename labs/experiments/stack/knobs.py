@@ -33,8 +33,8 @@ kernel refuses a second mount of the same /sys."""
 
 @dataclass(frozen=True)
 class Knob:
-    """A setting: what was requested, what the machine says it is, and whether it has an effect
-    here. `because` says why not."""
+    """A setting: what was requested, what the machine says it is, and whether it was applied here
+    (`effective`). `because` says why not."""
 
     factor: str
     requested: str

@@ -90,22 +90,22 @@ def interactions(study: Study) -> Table:
 
 
 def settings(study: Study) -> Table:
-    """One row per setting of a condition: as requested, as read back, and whether it has an effect.
-    Settings without effect come first."""
+    """One row per setting of a condition: as requested, as read back, and whether it was applied.
+    Settings that were not applied come first."""
     rows = [
         {
             "Condition": one["condition"],
             "Setting": one["factor"],
             "Requested": one["requested"],
             "Read back": one["found"],
-            "Effect here": "yes" if one["effective"] else "no",
+            "Applied": "yes" if one["effective"] else "no",
             "Reason": one["because"],
         }
         for one in settings_read_back(study.repeated)
     ]
-    rows.sort(key=lambda one: bool(one["Effect here"] == "yes"))
+    rows.sort(key=lambda one: bool(one["Applied"] == "yes"))
     return Table(
-        rows, columns=["Condition", "Setting", "Requested", "Read back", "Effect here", "Reason"]
+        rows, columns=["Condition", "Setting", "Requested", "Read back", "Applied", "Reason"]
     )
 
 

@@ -46,7 +46,7 @@ class Results:
     serving: int | None = column("threads that answered requests", hidden=True)
     connections: int | None = column("connections", hidden=True)
     timeout_ms: int | None = column("timeout of epoll_wait (0: polling)", unit="ms", hidden=True)
-    effective: bool | None = column("whether every setting has an effect here", hidden=True)
+    effective: bool | None = column("whether every setting was applied here", hidden=True)
     notes: tuple[Note, ...] = field(default=())
 
 
@@ -150,12 +150,13 @@ def knobs(run: Run) -> tuple[Setting, ...]:
 def notes(
     run: Run, settings: Settings, found: tuple[Setting, ...], about: Mapping[str, Any]
 ) -> Iterator[Note]:
-    """Notes on a run: settings without effect, requests that failed or were never sent."""
+    """Notes on a run: settings that were not applied, requests that failed or were never sent."""
     if not run.link.ok:
         yield Note("link", "link not as asked")
     for one in found:
         if not one.effective:
-            yield Note("no_effect", f"{one.factor} {one.requested}: no effect here ({one.because})")
+            told = f"{one.factor} {one.requested}: not applied here ({one.because})"
+            yield Note("not_applied", told)
     if about["failed"]:
         yield Note("failed", f"{about['failed']} requests failed")
     intended = settings.rate_per_s * settings.duration_s

@@ -26,8 +26,9 @@ class Settings:
     after it received packets, and its interrupts stay masked. `interrupts`: those of the device on
     the CPU of the server (`same`), on another one (`apart`), or as they are (`free`). `rps` `same`
     moves the processing of received packets to the CPU of the server (RPS), which also works with
-    devices that have no interrupts. `rate_per_s` 0 is a closed loop: each connection sends its next
-    request after a response. Otherwise `load` sends at that rate.
+    devices that have no interrupts. `awake`: a program of the lowest priority (SCHED_IDLE) spins on
+    each CPU of the server, so that none of them sleeps. `rate_per_s` 0 is a closed loop: each
+    connection sends its next request after a response. Otherwise `load` sends at that rate.
     """
 
     server: str = EPOLL
@@ -43,6 +44,7 @@ class Settings:
     deferred_irqs: bool = False
     interrupts: str = FREE
     rps: str = FREE
+    awake: bool | None = None
     connections: int = 1
     load: str = WRK
     rate_per_s: int = 0

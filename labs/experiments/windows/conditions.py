@@ -37,6 +37,8 @@ GROUPS = (*(ARTICLE, HOSTS, ROUTES, SENDERS), *(BUFFERS, LISTENERS, SCALES, READ
 PORT = 1234
 SIZES_KIB = (16, 32, 64, 128, 256, 512, 1024, 2048)
 LARGE_KIB = 1024
+CLAMP_KIB = 16
+"""Half of the window that `article-scale1` offers."""
 SCALE_VALUES = (-2, -1, 0, 1, 2, 3)
 MSS_VALUES = (1448, 536, 100)
 FEW_SEGMENTS = 10
@@ -62,10 +64,12 @@ SMALL = (
     "hosts-scale0",
     "hosts-scale1",
     "automatic",
+    f"clamp-{CLAMP_KIB}k",
     "quickack",
     "initrwnd",
     "chunks",
     "unsampled",
+    "rcvbuf-16k",
 )
 
 
@@ -128,6 +132,7 @@ def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
     yield "article-1m", replace(base, rcvbuf_kib=LARGE_KIB)
     yield "automatic", replace(base, rcvbuf_kib=0)
     yield "unsampled", replace(scale0, sampled=False)
+    yield f"clamp-{CLAMP_KIB}k", replace(base, window_clamp_kib=CLAMP_KIB)
 
 
 def _hosts(base: Settings) -> Iterator[tuple[str, Settings]]:

@@ -30,6 +30,7 @@ from labs.experiments.windows.settings import LOOPBACK, Settings
 HOLD = PROGRAMS / "hold.py"
 FILL = PROGRAMS / "fill.py"
 SAMPLES = "samples.csv"
+TRUESIZES = "truesizes.csv"
 CONNECT_TO_WRITE_MS = 1000
 """The article's pause between connecting and the first write."""
 
@@ -129,10 +130,12 @@ def hold(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
             *("--listen", ends.receiver_address, "--port", str(port)),
             *("--mss", str(settings.mss_bytes)),
             *("--rcvbuf", str(settings.rcvbuf_kib * KIB), "--set", settings.set_rcvbuf),
+            *("--clamp", str((settings.window_clamp_kib or 0) * KIB)),
             *("--read-bytes", str(reads.read_bytes), "--read-every-us", str(reads.every_us)),
             *("--read-after-ms", str(reads.after_ms)),
             *("--sampled", "1" if settings.sampled else "0"),
             *("--out", bench.path(ends.receiver, SAMPLES)),
+            *("--truesizes", bench.path(ends.receiver, TRUESIZES)),
         ),
         stdout=said,
     )
@@ -171,6 +174,7 @@ def keep_samples(bench: Bench, settings: Settings, ends: Ends) -> None:
     """Keep the receiver's samples, and record the granted buffer."""
     path = bench.path(ends.receiver, SAMPLES)
     bench.keep(ends.receiver, path, SAMPLES)
+    bench.keep(ends.receiver, bench.path(ends.receiver, TRUESIZES), TRUESIZES)
     text = ends.receiver.read(path).decode("ascii")
     names, first = (line.split(",") for line in text.splitlines()[:2])
     requested = settings.rcvbuf_kib * KIB or None

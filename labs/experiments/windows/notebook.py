@@ -1,13 +1,15 @@
 """The functions that a notebook calls as `labs.windows.NAME`: tables of dropped packets, of the
-parts of a buffer, of round trips, and of kernels."""
+parts of a buffer, of round trips, of kernels, and of what ss and nstat print."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from labs.errors import BadInput
 from labs.experiments.windows.memory_budget import budget
 from labs.experiments.windows.packets import RECEIVER, packets
+from labs.experiments.windows.results import article
 from labs.experiments.windows.round_trips import round_trips
 from labs.read import capture
 from labs.read.display.format import SHOWN_DIGITS
@@ -18,7 +20,15 @@ if TYPE_CHECKING:
     from labs.read.lab import Study
     from labs.read.runs.run import Run
 
-__all__ = ["budget_at", "by_kernel", "drops", "granted_bytes", "rounds", "same_packets"]
+__all__ = [
+    "as_printed",
+    "budget_at",
+    "by_kernel",
+    "drops",
+    "granted_bytes",
+    "rounds",
+    "same_packets",
+]
 
 KERNEL_COLUMNS = {
     "condition": "Condition",
@@ -27,6 +37,7 @@ KERNEL_COLUMNS = {
     "payload_pct": "Payload share of the buffer (%)",
     "metadata_bytes": "Metadata per packet (bytes)",
     "overshoot_bytes": "Above the buffer (bytes)",
+    "beyond_window": "Sent beyond the window",
     "dropped_in_window": "Dropped with an open window",
     "window_max_bytes": "Largest window (bytes)",
 }
@@ -102,6 +113,31 @@ def rounds(run: Run) -> Table:
             "Largest window (bytes)": found["window_bytes"].tolist(),
             "rcv_ssthresh (bytes)": found["rcv_ssthresh_bytes"].tolist(),
             "Window updates": found["updates"].tolist(),
+        }
+    )
+
+
+DROPS = "TcpExtTCPRcvQDrop"
+
+
+def as_printed(run: Run) -> Table:
+    """What `ss -m` and `nstat` print about the receiver at the end of a run, next to what the
+    article prints."""
+    used, budget, queued, dropped = (
+        int(article().claim(id_).figures[name])
+        for id_, name in (("A4.2", "in use"), ("A4.1", ""), ("A4.3", "Recv-Q"), ("A4.4", "dropped"))
+    )
+    local = rf"^ESTAB +\d+ +\d+ +\S+:{run.condition_asked.link.port} .*\n\s+skmem:\(\S+\)"
+    sockets = re.findall(local, run.text(f"{RECEIVER}/ss.txt"), re.MULTILINE)
+    counters = re.findall(rf"^{DROPS} .*$", run.text(f"{RECEIVER}/nstat-after.txt"), re.MULTILINE)
+    return Table(
+        {
+            "Command": ["ss -m", f"nstat -az {DROPS}"],
+            "Article": [
+                f"ESTAB {queued} 0 ... skmem:(r{used},rb{budget},...)",
+                f"{DROPS} {dropped} 0.0",
+            ],
+            "This run": [" ".join(found[-1].split()) for found in (sockets, counters)],
         }
     )
 

@@ -16,12 +16,12 @@ import numpy
 import pandas
 
 from labs.drive.condition import read_settings
-from labs.drive.units import SECOND_NS
+from labs.drive.units import KIB, SECOND_NS
 from labs.errors import Damaged
 from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, Settings
 from labs.read import capture
 from labs.read.capture.segment_table import ACK, PSH, SYN
-from labs.read.parse.socket_samples import SocketSample, samples
+from labs.read.parse.socket_samples import SocketSample, samples, truesizes
 from labs.read.runs.raw_files import as_text
 from labs.read.theory.receive_window import TIMESTAMP_BYTES, Setup
 from labs.read.theory.receive_window_kernels import SK_BUFF_BYTES, rules
@@ -100,6 +100,16 @@ def settings_of(run: Run) -> Settings:
 def samples_of(run: Run) -> tuple[SocketSample, ...]:
     """The samples that the receiver took of its socket."""
     return run.read(f"{RECEIVER}/samples.csv", as_text(samples))
+
+
+def overhead_bytes(run: Run) -> int | None:
+    """The least memory that a packet needs besides its payload, as measured on the kernel of the
+    run; None for a run without that measurement."""
+    name = f"{RECEIVER}/truesizes.csv"
+    if name not in run.seal.files:
+        return None
+    found = run.read(name, as_text(truesizes))
+    return min(truesize - payload for payload, truesize in found)
 
 
 def arrivals(segments: DataFrame) -> DataFrame:
@@ -229,6 +239,7 @@ def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
         core_rmem_max_bytes=int(run.sysctl(RECEIVER, "net.core.rmem_max")),
         initrwnd_segments=settings.initrwnd,
         quickack=settings.quickack,
+        window_clamp_bytes=(settings.window_clamp_kib or 0) * KIB,
         head_bytes=None if run.testbed == VIRTUAL else head_bytes(table),
         rtt_ms=run.condition_asked.link.delay_ms,
         hz=run.kernel.hz or HZ,

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import pandas
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.windows.packets import agreement, packets, samples_of, settings_of
+from labs.experiments.windows.packets import (
+    agreement,
+    overhead_bytes,
+    packets,
+    samples_of,
+    settings_of,
+)
 from labs.experiments.windows.round_trips import accepted, right_edge, round_trips, syn_ack
 from labs.experiments.windows.settings import NEVER, Settings
 from labs.read.claims.ledger import Article, read
@@ -44,6 +50,9 @@ class Results:
     first_metadata_bytes: int | None = column(
         "memory besides payload of the first packet", unit="bytes", hidden=True
     )
+    overhead_bytes: int | None = column(
+        "least memory besides payload of any packet on this kernel", unit="bytes", hidden=True
+    )
     packets: int | None = column("data packets that arrived")
     first_flight_packets: int | None = column(
         "packets with new data: no retransmissions, no probes", hidden=True
@@ -52,6 +61,9 @@ class Results:
     rcv_q_drop: int | None = column("packets dropped for lack of memory (TCPRcvQDrop)")
     dropped: int | None = column("packets dropped, by any counter", hidden=True)
     dropped_in_window: int | None = column("packets dropped although the window had room for them")
+    beyond_window: int | None = column(
+        "packets sent beyond every window that was offered", hidden=True
+    )
     coalesced: int | None = column("packets coalesced with the one before (TCPRcvCoalesce)")
     collapsed: int | None = column("buffers freed by collapsing (TCPRcvCollapsed)")
     prunes: int | None = column("times the queue was pruned (PruneCalled)", hidden=True)
@@ -66,6 +78,7 @@ class Results:
     rcv_ssthresh: int | None = column("rcv_ssthresh at the end", unit="bytes", hidden=True)
     wscale: int | None = column("window scale of the receiver")
     requested_kib: int | None = column("SO_RCVBUF (0: automatic)", unit="KiB", hidden=True)
+    window_clamp_kib: int | None = column("TCP_WINDOW_CLAMP", unit="KiB", hidden=True)
     adv_win_scale: int | None = column("tcp_adv_win_scale", hidden=True)
     mss_bytes: int | None = column("MSS", unit="bytes", hidden=True)
     path: str | None = column("loopback, or two hosts and a router", hidden=True)
@@ -96,12 +109,14 @@ def results(run: Run) -> Results:
         payload_pct=inside.payload_pct,
         metadata_bytes=metadata_bytes(table, settings),
         first_metadata_bytes=first_metadata_bytes(table),
+        overhead_bytes=overhead_bytes(run),
         packets=len(table),
         first_flight_packets=new_packets(table),
         unsampled_packets=int(table["rmem_bytes"].isna().sum()),
         rcv_q_drop=last.counters.get("TCPRcvQDrop"),
         dropped=inside.dropped,
         dropped_in_window=inside.dropped_in_window,
+        beyond_window=beyond_window(table, offered.window_bytes),
         coalesced=last.counters.get("TCPRcvCoalesce"),
         collapsed=last.counters.get("TCPRcvCollapsed"),
         prunes=last.counters.get("PruneCalled"),
@@ -114,6 +129,7 @@ def results(run: Run) -> Results:
         rcv_ssthresh=last.rcv_ssthresh,
         wscale=offered.wscale,
         requested_kib=settings.rcvbuf_kib,
+        window_clamp_kib=settings.window_clamp_kib,
         adv_win_scale=settings.adv_win_scale,
         mss_bytes=settings.mss_bytes,
         path=settings.path,
@@ -153,6 +169,12 @@ def dropped_in_window(table: DataFrame) -> int:
     end = table["seq"] + table["payload_bytes"] - 1
     fits = end <= right_edge(table).shift(1)
     return int((fits & (table["dropped"].fillna(0) > 0)).sum())
+
+
+def beyond_window(table: DataFrame, first_window_bytes: int) -> int:
+    """The packets that ended beyond the right edge of every window offered before them."""
+    edges = right_edge(table).cummax().shift(1, fill_value=first_window_bytes)
+    return int((table["seq"] + table["payload_bytes"] - 1 > edges).sum())
 
 
 @cache

@@ -54,7 +54,8 @@ class Settings:
     (`set_rcvbuf`); 0 requests nothing, and the kernel sizes the buffer. `adv_win_scale` None is the
     kernel's default. `path` is the loopback device of the server, or the two hosts: with a router
     between them, or connected directly. `initcwnd` is an option of the sender's route; `initrwnd`
-    (0: none) and `quickack` are options of the receiver's route. Without `sampled` the receiver
+    (0: none) and `quickack` are options of the receiver's route. `window_clamp_kib` (None: none) is
+    TCP_WINDOW_CLAMP of the listening socket. Without `sampled` the receiver
     takes only the first and the last sample. `capture_client` also captures at the sender, if it
     is another host.
     """
@@ -69,6 +70,7 @@ class Settings:
     initcwnd: int = 10_000
     initrwnd: int = 0
     quickack: bool = False
+    window_clamp_kib: int | None = None
     sampled: bool = True
     duration_s: float = 10.0
     sample_ms: int = 1000

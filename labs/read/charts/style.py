@@ -46,6 +46,16 @@ TITLE: Mapping[str, Any] = {
     "pad": {"t": 14},
     "font": {"size": 17},
 }
+LEGEND_ABOVE: Mapping[str, Any] = {
+    "orientation": "h",
+    "x": 0,
+    "y": 1,
+    "xanchor": "left",
+    "yanchor": "bottom",
+    "title": {"text": " <br> ", "side": "top"},
+}
+"""A legend between title and plot. Its empty heading keeps the title free, however many lines the
+legend has at the width of the page."""
 AXIS: Mapping[str, Any] = {
     "gridcolor": GRID,
     "zeroline": False,

@@ -9,12 +9,14 @@ from labs.errors import BadInput
 from labs.read.display.rich_output import Table
 
 Guess = float | None
-TITLES = ("Your guess", "Predicted", "Measured")
+PREDICTED = "Predicted"
+TITLES = ("Your guess", PREDICTED, "Measured")
 RATIO = "Measured / guess"
 
 
 def guesses(rows: Mapping[str, tuple[Guess, Guess, Guess]], unit: str) -> Table:
-    """One row per guess: the guess, the prediction and the measurement; None is left empty.
+    """One row per guess: the guess, the prediction and the measurement; None is left empty, and
+    the column of the predictions is left out if there are none.
 
     `rows` has these three under the name of what was guessed. BadInput for a guess that is neither
     a number nor None.
@@ -25,7 +27,11 @@ def guesses(rows: Mapping[str, tuple[Guess, Guess, Guess]], unit: str) -> Table:
                 f"the guess for {name} is not a number. Write a number in {unit}, or None"
             )
     columns = list(zip(*rows.values(), strict=True)) or [()] * len(TITLES)
-    found = {f"{title} ({unit})": values for title, values in zip(TITLES, columns, strict=True)}
+    found = {
+        f"{title} ({unit})": values
+        for title, values in zip(TITLES, columns, strict=True)
+        if title != PREDICTED or any(value is not None for value in values)
+    }
     table = Table({"Guessed": list(rows), **found})
     table[RATIO] = [_ratio(guess, measured) for guess, _, measured in rows.values()]
     return table.astype(dict.fromkeys([*found, RATIO], float))

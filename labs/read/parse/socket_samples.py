@@ -5,6 +5,7 @@ Source: `labs/drive/programs/hold.py`, which writes them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -40,6 +41,8 @@ class SocketSample:
 
 SAMPLED = tuple(one.name for one in fields(SocketSample) if one.name != "counters")
 NO_WINDOW = -1
+TRUESIZES = "payload_bytes,truesize_bytes"
+_PAIR = re.compile(r"(\d{1,9}),(\d{1,9})", re.ASCII)
 
 
 def samples(text: str) -> tuple[SocketSample, ...]:
@@ -76,3 +79,15 @@ def _number(word: str) -> int | None:
     if abs(number) >= 2**63:
         raise ValueError(word)
     return number
+
+
+def truesizes(text: str) -> tuple[tuple[int, int], ...]:
+    """Payloads, and the memory that the kernel charged for a packet with each; at least one.
+    Raises Damaged for anything else."""
+    header, *lines = text.splitlines() or [""]
+    found = [_PAIR.fullmatch(line) for line in lines]
+    pairs = tuple((int(one[1]), int(one[2])) for one in found if one)
+    larger = all(payload < truesize for payload, truesize in pairs)
+    if header != TRUESIZES or not pairs or len(pairs) < len(lines) or not larger:
+        raise Damaged("truesizes are lines of a payload and of a larger memory, both in bytes")
+    return pairs

@@ -90,6 +90,7 @@ READERS: Mapping[str, Reader[object]] = {
     "sampler.json": SAMPLING,
     "samples.bin": inet_diag.samples,
     "samples.csv": as_text(socket_samples.samples),
+    "truesizes.csv": as_text(socket_samples.truesizes),
     "server.json": SERVER,
     "softirqs-after.txt": SOFTIRQS,
     "softirqs-before.txt": SOFTIRQS,

@@ -39,7 +39,8 @@ class Setup:
     SO_RCVBUF was set on it. `accept_rcvbuf_bytes` is what SO_RCVBUF after accept granted; None
     where it was not set. `mss_bytes` is the MSS that the receiver announced. `rmem_max_bytes` is
     the third value of tcp_rmem, `core_rmem_max_bytes` net.core.rmem_max. `initrwnd_segments` and
-    `quickack` are options of the route back to the sender.
+    `quickack` are options of the route back to the sender. `window_clamp_bytes` is TCP_WINDOW_CLAMP
+    of the listening socket; 0 where it was not set.
     """
 
     rules: Rules
@@ -53,6 +54,7 @@ class Setup:
     core_rmem_max_bytes: int = 212992
     initrwnd_segments: int = 0
     quickack: bool = False
+    window_clamp_bytes: int = 0
     head_bytes: int | None = None
     rtt_ms: float = 0.0
     hz: int = 250
@@ -173,7 +175,9 @@ def tcp_select_initial_window(r: Receiver) -> None:
     setup = r.setup
     mss = setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0)
     full = space = tcp_full_space(r)
-    clamp = full if setup.listen_locked else LARGEST_UNSCALED_BYTES << LARGEST_SCALE
+    clamp = setup.window_clamp_bytes or LARGEST_UNSCALED_BYTES << LARGEST_SCALE
+    if setup.listen_locked:
+        clamp = min(clamp, full)
     wanted = setup.initrwnd_segments * setup.mss_bytes
     space = min(clamp, max(space, wanted))
     if space > mss:

@@ -15,6 +15,7 @@ from labs.read.charts.style import (
     BLACK,
     BLUE,
     GREEN,
+    LEGEND_ABOVE,
     NO_RUNS,
     ORANGE,
     PURPLE,
@@ -86,7 +87,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
         ticktext=list(TICKS.values()),
     )
     latency_axis(figure)
-    figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"})
+    figure.update_layout(legend=LEGEND_ABOVE)
     table = study.results()
     shown = table[table["condition"].isin([one.condition for one in chosen])]
     return dressed(

@@ -19,6 +19,7 @@ from labs.read.charts.style import (
     BLACK,
     BLUE,
     GREEN,
+    LEGEND_ABOVE,
     NO_RUNS,
     ORANGE,
     PURPLE,
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from labs.read.stats.repetitions import Interval
 
 TITLE = "Effects on the latency"
-LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: no effect here"
+LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: the setting was not applied here"
 MARKED = "*"
-SHORT_NO_EFFECT = "no effect"
+SHORT_NOT_APPLIED = "not applied"
 """Short enough for a phone; the legend adds where."""
 NAME_PX, MARK_PX, FRAME_PX, LEFT_PX = 17, 9, 190, 20
 PLACE_LOOKS = ((BLUE, "circle"), (GREEN, "square"), (PURPLE, "triangle-up"), (ORANGE, "diamond"))
@@ -63,7 +64,7 @@ def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
     condition without its setting: median and 99th percentile. With `others`, the medians of all
     studies, for the conditions that one of the others has.
 
-    Hollow marks: the setting has no effect on this machine. Studies without runs are left out.
+    Hollow marks: the setting was not applied on this machine. Studies without runs are left out.
     """
     kind = "1 connection" if connections == 1 else f"{connections} connections"
     title = f"{TITLE}, {kind}"
@@ -184,9 +185,7 @@ def _axes(figure: Figure, series: Sequence[Series], pairs: Sequence[Pair], heigh
         ticktext=[f"{tick:g}" for tick in ticks],
     )
     figure.update_yaxes(visible=False, range=[height + 4, -4])
-    figure.update_layout(
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"}
-    )
+    figure.update_layout(legend=LEGEND_ABOVE)
 
 
 def _beside(pair: Pair, series: Sequence[Series], studies: int) -> str:
@@ -211,7 +210,7 @@ def _words(pair: Pair, series: Series) -> str:
     if pair not in series.found:
         return "no runs"
     if not series.found[pair].effective:
-        return SHORT_NO_EFFECT
+        return SHORT_NOT_APPLIED
     ratio = series.ratio(pair)
     return TOO_FEW if ratio is None else f"{ratio.middle:#.3g}"
 
@@ -228,7 +227,7 @@ def _row(pair: Pair, series: Sequence[Series]) -> dict[str, object]:
         cells[one.words] = "" if ratio is None else ratio_in_words(ratio)
     known = [one.found[pair] for one in series if pair in one.found]
     ignored = dict.fromkeys(one.because for one in known if not one.effective)
-    cells["no effect, because"] = "; ".join(ignored)
+    cells["not applied, because"] = "; ".join(ignored)
     return {**cells, "also differs": "; ".join(_shared([pair], series))}
 
 

@@ -10,7 +10,17 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.experiments.stack.charts.latency_axis import in_unit, latency_axis
 from labs.experiments.stack.open_loop import Loop, Server, loops, server
-from labs.read.charts.style import BLACK, BLUE, GREEN, GREY, NO_RUNS, ORANGE, dressed, nothing
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    LEGEND_ABOVE,
+    NO_RUNS,
+    ORANGE,
+    dressed,
+    nothing,
+)
 from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:
@@ -21,8 +31,6 @@ STEPS = 120
 """Points of each predicted curve."""
 ROOM = 1.08
 """The end of the axis, as a multiple of the largest rate."""
-TOP_PX = 108
-"""Room for a legend of several lines."""
 MEASURES = (("median", BLUE, "circle", 50.0), ("99th percentile", ORANGE, "diamond", 99.0))
 
 
@@ -47,7 +55,7 @@ def load_and_latency(study: Study) -> Figure:
     figure.update_xaxes(title="requests per second", range=[0, end], tickformat=",")
     _limit(figure, one.capacity_per_s, "capacity ", "right")
     _limit(figure, one.limit_per_s, " plain limit", "left")
-    figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"})
+    figure.update_layout(legend=LEGEND_ABOVE)
     table = study.results()
     shown = table[table["condition"].isin([each.condition for each in found])]
     return dressed(
@@ -57,7 +65,7 @@ def load_and_latency(study: Study) -> Figure:
         height=520,
         tell=_tell(found, one),
         table=DataFrame([_row(each, one) for each in found]),
-    ).update_layout(margin_t=TOP_PX)
+    )
 
 
 def _measured(

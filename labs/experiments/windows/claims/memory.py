@@ -10,7 +10,6 @@ from labs.experiments.windows.packets import packets
 from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.verdict import HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits
-from labs.read.theory.receive_window_kernels import SHARED_INFO_BYTES, SK_BUFF_BYTES
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 DOUBLED = (1.8, 2.2)
 """A ratio of two retransmission intervals in this range counts as doubled: the timer has ticks."""
-
 
 RTO_MAX_S = 120.0
 """TCP_RTO_MAX, the longest retransmission timeout (include/net/tcp.h)."""
@@ -130,39 +128,55 @@ def collapsed_by_small_packets(claim: Claim, seen: Evidence) -> Finding:
     before = [float(table["rcv_ssthresh_bytes"].iloc[max(0, place - 1)]) for place in at]
     after = [float(table["rcv_ssthresh_bytes"].iloc[place]) for place in at]
     falls = sum(new < old for old, new in zip(before, after, strict=True))
-    reason = (
-        f"the first packet needs {in_digits(row['first_metadata_bytes'])} bytes besides its "
-        f"{in_digits(float(table['payload_bytes'].iloc[0]))} bytes of payload; the "
-        f"queue is collapsed {len(at)} times (TCPRcvCollapsed: "
-        f"{row['collapsed']}), {row['coalesced']} packets are coalesced; rcv_ssthresh falls at "
-        f"{falls} of the collapses"
+    levels = ", ".join(
+        f"{in_digits(old)} to {in_digits(new)}" for old, new in zip(before, after, strict=True)
     )
-    if at:
-        lowest = min(after)
-        reason += f", from {in_digits(max(before))} to {in_digits(lowest)} bytes"
+    reason = (
+        f"rcv_ssthresh falls at {falls} of {len(at)} collapses{f' ({levels})' if at else ''}. The "
+        f"first packet needs {in_digits(row['first_metadata_bytes'])} bytes besides its "
+        f"{in_digits(float(table['payload_bytes'].iloc[0]))} bytes of payload; TCPRcvCollapsed "
+        f"is {row['collapsed']}, and {row['coalesced']} packets are coalesced"
+    )
     return Finding(
-        verdict=HOLDS if len(at) > 1 and falls else WRONG,
+        verdict=HOLDS if len(at) > 1 and falls == len(at) else WRONG,
         measured={"collapses": len(at), "rcv_ssthresh falls": falls},
         reason=reason,
     )
 
 
 def metadata_per_packet(claim: Claim, seen: Evidence) -> Finding:
-    """The memory of the first packet besides its payload, and the two structures in it."""
+    """The least memory of a packet besides its payload, as this kernel charges it: that of the two
+    structures, if the payload fills the rest of its buffer."""
     row = seen.row(claim.conditions[0])
-    if row["first_metadata_bytes"] is None:
-        return not_judged("the first packet has no sample of its own")
-    structures = SK_BUFF_BYTES + SHARED_INFO_BYTES
-    besides = int(row["first_metadata_bytes"])
-    found = compared(claim, {"": float(structures)}, None, seen)
+    least, first = row["overhead_bytes"], row["first_metadata_bytes"]
+    if least is None or first is None:
+        return not_judged("this run did not measure the memory of packets. Repeat it: --fresh")
+    found = compared(claim, {"": float(least)}, None, seen)
+    reason = (
+        f"a packet that fills its buffer is charged {in_digits(least)} bytes besides its payload. "
+        f"The first packet of the flow is charged {in_digits(first)}, of which "
+        f"{in_digits(first - least)} are room of its buffer that stays unused. {found.reason}"
+    )
+    return Finding(verdict=found.verdict, factor=found.factor, measured=least, reason=reason)
+
+
+def overflow(claim: Claim, seen: Evidence) -> Finding:
+    """Packets that were dropped although they fit a window that the receiver had offered, and
+    packets that a sender sent beyond every window offered."""
+    rows = {name: seen.row(name) for name in claim.conditions}
+    fitted = {name: int(row["dropped_in_window"]) for name, row in rows.items()}
+    beyond = sum(int(row["beyond_window"]) for row in rows.values())
+    drops = "; ".join(
+        f"{name}: {count} of {rows[name]['dropped']} dropped packets fit the window, "
+        f"{_use(rows[name])}"
+        for name, count in fitted.items()
+    )
+    measured = {"dropped in an open window": sum(fitted.values()), "beyond the window": beyond}
     return Finding(
-        verdict=found.verdict if besides >= structures else WRONG,
-        factor=found.factor,
-        measured=float(structures),
-        reason=f"the first packet needs {in_digits(besides)} bytes besides its payload: "
-        f"{SK_BUFF_BYTES} for struct sk_buff and {SHARED_INFO_BYTES} for struct skb_shared_info "
-        "(their sizes on x86-64 by the source, which no run shows), and "
-        f"{in_digits(besides - structures)} of its buffer that stay unused. {found.reason}",
+        verdict=HOLDS if any(fitted.values()) and not beyond else WRONG,
+        measured=measured,
+        reason=f"{sum(fitted.values())} packets that fit the window are dropped, and {beyond} were "
+        f"sent beyond it. {drops}",
     )
 
 
@@ -174,10 +188,7 @@ def whole_buffer_as_window(claim: Claim, seen: Evidence) -> Finding:
         "collapsed": float(row["collapsed"]),
         "dropped": float(row["dropped"]),
     }
-    reason = (
-        f"{_use(row)}; the largest window is {in_digits(row['window_max_bytes'])} bytes, and at "
-        f"most {row['payload_pct']:.1f} % of the buffer is payload"
-    )
+    reason = f"{_use(row)}; the largest window is {in_digits(row['window_max_bytes'])} bytes"
     return Finding(
         verdict=HOLDS if all(measured.values()) else WRONG, measured=measured, reason=reason
     )

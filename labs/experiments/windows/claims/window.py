@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.units import KIB
 from labs.experiments.windows.packets import packets
-from labs.experiments.windows.round_trips import right_edge, round_trips
-from labs.read.claims.judge import compared, not_judged
+from labs.experiments.windows.round_trips import right_edge, round_trips, syn_ack
+from labs.read.claims.judge import compared
 from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import in_digits
 
@@ -18,36 +19,57 @@ if TYPE_CHECKING:
     from labs.read.claims.evidence import Evidence
     from labs.read.claims.ledger import Claim
 
-HALF = 0.5
 ONE_EACH = 1.05
 """At most this many packets per ACK count as an ACK per packet."""
+SEVERAL = 2
+TOOTH_PACKETS = 2
+"""A sawtooth has several teeth, each of them higher than one packet."""
 
 
 def half_of_the_free_buffer(claim: Claim, seen: Evidence) -> Finding:
-    """The largest window, and the largest share of the free buffer that an ACK promises."""
-    name = claim.conditions[0]
-    row, table = seen.row(name), packets(seen.run(name))
-    promised = table[table["acked_bytes"].diff() > 0]
-    if promised.empty:
-        return not_judged("no ACK was sent between the packets of this run")
-    before = table.shift(1).loc[promised.index]
-    free = before["rcvbuf_bytes"] - before["rmem_bytes"]
-    shares = 100 * promised["window_left_bytes"] / free
-    measured = {
-        "share of the free buffer": float(shares.max()),
-        "window": float(row["window_max_bytes"]),
-    }
+    """The largest window, the largest share of a buffer that is offered as window, and the largest
+    share of the free buffer that an ACK promises: of the claim's conditions, and of those of
+    `further` that exist."""
+    names = (*claim.conditions, *seen.matching(*claim.arguments["further"]))
+    shares = {name: _largest_share(seen, name) for name in names}
+    name = max(shares, key=lambda one: shares[one])
+    window = float(seen.row(claim.conditions[0])["window_max_bytes"])
+    measured = {"share of the free buffer": shares[name], "window": window}
     over = {which: value for which, value in measured.items() if value > claim.figures[which]}
-    reason = (
-        f"the largest window is {in_digits(row['window_max_bytes'])} bytes of a buffer of "
-        f"{in_digits(row['skmem_rb'])}; an ACK promises {shares.min():.1f} to {shares.max():.1f} % "
-        "of the buffer that was free before its packet"
-    )
+    others = "; ".join(f"{one} {shares[one]:.1f} %" for one in names)
+    reason = f"the largest share is {shares[name]:.1f} %, in {name}. Largest shares: {others}"
     if not over:
         return Finding(verdict=HOLDS, measured=measured, reason=reason)
     worst = max(over, key=lambda which: over[which] / claim.figures[which])
     factor = over[worst] / claim.figures[worst]
     return Finding(verdict=DIFFERS, factor=factor, measured=measured, reason=reason)
+
+
+def _largest_share(seen: Evidence, name: str) -> float:
+    """The largest window in per cent of the buffer, or, if that is more, the largest window of an
+    ACK in per cent of the buffer that was free before its packet."""
+    row, table = seen.row(name), packets(seen.run(name))
+    promised = table[table["acked_bytes"].diff() > 0]
+    before = table.shift(1).loc[promised.index]
+    free = before["rcvbuf_bytes"] - before["rmem_bytes"]
+    shares = (promised["window_left_bytes"] / free).tolist()
+    return 100 * float(max(row["window_max_bytes"] / row["skmem_rb"], *shares))
+
+
+def clamped(claim: Claim, seen: Evidence) -> Finding:
+    """The largest window with TCP_WINDOW_CLAMP, and without it."""
+    limited, plain = (seen.row(name) for name in claim.conditions)
+    clamp = int(limited["window_clamp_kib"]) * KIB
+    largest, without = (int(row["window_max_bytes"]) for row in (limited, plain))
+    reason = (
+        f"with TCP_WINDOW_CLAMP {in_digits(clamp)} the largest window is {in_digits(largest)} "
+        f"bytes, without it {in_digits(without)}"
+    )
+    return Finding(
+        verdict=HOLDS if largest <= clamp < without else WRONG,
+        measured={"with the clamp": largest, "without": without},
+        reason=reason,
+    )
 
 
 def filled_through_half(claim: Claim, seen: Evidence) -> Finding:
@@ -103,15 +125,32 @@ def longest_pause(table: DataFrame) -> tuple[int, int]:
 
 
 def saw_tooth(claim: Claim, seen: Evidence) -> Finding:
-    """Packets per ACK, with delayed ACKs and with the route option."""
-    delayed, quick = (_packets_per_ack(seen.row(name)) for name in claim.conditions)
-    measured = {"delayed ACKs": delayed, "quickack 1": quick}
+    """The teeth of the window left, and the packets per ACK, with delayed ACKs and with the route
+    option."""
+    delayed, quick = (teeth(packets(seen.run(name))) for name in claim.conditions)
+    per_ack, per_quick_ack = (_packets_per_ack(seen.row(name)) for name in claim.conditions)
+    measured = {
+        "teeth": float(len(delayed)),
+        "teeth, quickack 1": float(len(quick)),
+        "packets per ACK": per_ack,
+        "packets per ACK, quickack 1": per_quick_ack,
+    }
+    heights = ", ".join(map(in_digits, delayed)) or "none"
     reason = (
-        f"with delayed ACKs there are {delayed:.2f} packets per ACK on average, with the route "
-        f"option {quick:.2f}"
+        f"the window falls and rises again {len(delayed)} times with delayed ACKs (by {heights} "
+        f"bytes), and {len(quick)} times with quickack 1; {per_ack:.2f} and {per_quick_ack:.2f} "
+        "packets per ACK"
     )
-    holds = quick <= ONE_EACH < delayed
+    holds = len(delayed) >= SEVERAL and not quick and per_quick_ack <= ONE_EACH < per_ack
     return Finding(verdict=HOLDS if holds else WRONG, measured=measured, reason=reason)
+
+
+def teeth(table: DataFrame) -> list[int]:
+    """The rises of the window left after a fall, in bytes, without those of less than two
+    packets."""
+    steps = [int(step) for step in table["window_left_bytes"].diff().dropna() if step]
+    least = TOOTH_PACKETS * int(table["payload_bytes"].max())
+    return [rise for fall, rise in pairwise(steps) if fall < 0 and rise >= least]
 
 
 def _packets_per_ack(row: Mapping[str, Any]) -> float:
@@ -168,24 +207,30 @@ def first_round_trip(claim: Claim, seen: Evidence) -> Finding:
 
 
 def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
-    """The payload that arrives in each round trip, until the buffer is full.
+    """The windows that the sender sees until the buffer is full, and the payload of each round
+    trip.
 
-    "window updates" is derived, not counted: one for each batch after the first.
+    The article does not say how it counts. Here a window is one that the wire shows at the end of a
+    round trip, from that of the SYN-ACK on, and the handshake is a round trip.
     """
-    rounds = round_trips(seen.run(claim.conditions[0]))
+    run = seen.run(claim.conditions[0])
+    rounds = round_trips(run)
     batches = [int(value) for value in rounds["payload_bytes"] if value > 0]
+    left = [int(value) for value in rounds["window_left_bytes"]]
+    windows = [syn_ack(run).window_bytes, *left[: len(batches)]]
     measured = {
-        "round trips": float(len(batches)),
-        "window updates": float(len(batches) - 1),
+        "round trips": float(1 + len(batches)),
+        "window updates": float(len(windows)),
         "first batch": float(batches[0]),
     }
     found = compared(claim, measured, None, seen)
+    shrink = all(later < one for one, later in pairwise(batches))
     return Finding(
-        verdict=found.verdict,
-        factor=found.factor,
+        verdict=found.verdict if shrink else WRONG,
+        factor=found.factor if shrink else None,
         measured=measured,
-        reason=f"{len(batches)} batches of {', '.join(map(in_digits, batches))} bytes. Each "
-        "after the first needs a window update, which is how their number is derived (the right "
-        f"edge moves {int(rounds['updates'].sum())} times, most of them while a batch arrives). "
-        f"{found.reason}",
+        reason=f"the wire shows the windows {', '.join(map(in_digits, windows))}; with the "
+        f"handshake that takes {1 + len(batches)} round trips. Batches of "
+        f"{', '.join(map(in_digits, batches))} bytes"
+        f"{'' if shrink else ', which do not become smaller'}. {found.reason}",
     )

@@ -13,7 +13,7 @@ import pytest
 
 from labs.drive.bench import PROGRAMS
 from labs.drive.programs.hold import COLUMNS, SAMPLED
-from labs.read.parse.socket_samples import SocketSample, samples
+from labs.read.parse.socket_samples import SocketSample, samples, truesizes
 
 HOLD, FILL = PROGRAMS / "hold.py", PROGRAMS / "fill.py"
 MSS = 1024
@@ -51,7 +51,9 @@ def filled(folder: Path, **given: object) -> tuple[SocketSample, ...]:
             "read_every_us": 1000,
             "read_after_ms": 0,
             "sampled": 1,
+            "clamp": 0,
             "out": str(out),
+            "truesizes": str(folder / "truesizes.csv"),
             **{name: value for name, value in given.items() if name != "write_bytes"},
         },
     )
@@ -88,6 +90,21 @@ def test_hold_samples_a_buffer_until_it_is_full(tmp_path: Path) -> None:
     for name in ("time_ns", "data_segs_in", "bytes_received"):
         values = [getattr(one, name) for one in found]
         assert values == sorted(values)
+
+
+def test_hold_measures_the_memory_of_packets(tmp_path: Path) -> None:
+    """struct sk_buff and struct skb_shared_info, in cache lines: 256 and 320 bytes on x86-64."""
+    filled(tmp_path)
+    pairs = truesizes((tmp_path / "truesizes.csv").read_text())
+    assert min(memory - payload for payload, memory in pairs) == 576
+    assert [memory for _, memory in pairs] == sorted(memory for _, memory in pairs)
+
+
+def test_hold_clamps_the_window(tmp_path: Path) -> None:
+    """On the loopback device the first segment changes the ratio, and with it the clamp since
+    6.11; rcv_ssthresh begins below it on every kernel."""
+    assert filled(tmp_path, clamp=16_384, set="listen")[0].rcv_ssthresh <= 16_384
+    assert filled(tmp_path, set="listen")[0].rcv_ssthresh > 16_384
 
 
 def test_hold_without_samples_has_the_first_and_the_last(tmp_path: Path) -> None:

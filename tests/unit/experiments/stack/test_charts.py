@@ -11,7 +11,7 @@ from plotly.graph_objects import Figure
 from labs.errors import BadInput
 from labs.experiments.stack import charts
 from labs.experiments.stack.charts.distribution import LOOKS
-from labs.experiments.stack.charts.effects import MARKED, PLACE_LOOKS, SHORT_NO_EFFECT
+from labs.experiments.stack.charts.effects import MARKED, PLACE_LOOKS, SHORT_NOT_APPLIED
 from labs.experiments.stack.charts.latency_axis import in_unit
 from labs.experiments.stack.effects import SHARED
 from labs.experiments.stack.open_loop import server
@@ -74,7 +74,7 @@ def test_effects_draws_settings_without_effect_hollow() -> None:
     assert any(name.startswith("rx-usecs-") for name in ignored)
     said = " ".join(texts(figure))
     assert all(f"<b>{name}</b>" in said for name in signs)
-    assert said.count(f"<b>{SHORT_NO_EFFECT}</b>") >= len(ignored)
+    assert said.count(f"<b>{SHORT_NOT_APPLIED}</b>") >= len(ignored)
 
 
 def test_effects_marks_pairs_of_which_one_shares_a_cpu() -> None:

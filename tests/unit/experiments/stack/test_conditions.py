@@ -52,7 +52,7 @@ OF_SYSFS = {
     f"{name}-{connections}"
     for name in ("irqs-deferred", "rps-same", "queues-2")
     for connections in ("c1", "many")
-}
+} | {"work-queues-2-many"}
 """Conditions that read a file of /sys in the server's namespace."""
 
 

@@ -37,14 +37,14 @@ def test_effects_have_a_column_per_study_that_has_runs() -> None:
     assert first["blocking-c1"] == f"{ours:#.3g} ({ours:#.3g} to {ours:#.3g})"
     assert second["blocking-c1"] == "too few undisturbed runs"
     ignored = {said for name, said in first.items() if str(name).startswith("rx-usecs-")}
-    assert ignored == {"no effect here"}
+    assert ignored == {"not applied here"}
 
 
-def test_settings_without_effect_are_first() -> None:
+def test_settings_that_were_not_applied_are_first() -> None:
     table = settings(undisturbed())
-    said = table["Effect here"].tolist()
+    said = table["Applied"].tolist()
     assert said == sorted(said) and set(said) == {"no", "yes"}
-    assert all(table.loc[table["Effect here"] == "no", "Reason"])
+    assert all(table.loc[table["Applied"] == "no", "Reason"])
 
 
 def test_littles_law_is_connections_over_throughput() -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from labs.experiments.stack.claims import JUDGES
 from labs.experiments.stack.effects import (
     INTERACTIONS,
     effects,
@@ -19,14 +16,9 @@ from labs.experiments.stack.effects import (
 )
 from labs.experiments.stack.latencies import histogram, merged, settings_of
 from labs.experiments.stack.narrative import compared
-from labs.experiments.stack.results import article, knobs, results
-from labs.read.claims.judge import verdicts
-from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
-from labs.read.runs.archive import study_files, unpacked
+from labs.experiments.stack.results import knobs, results
 from labs.read.runs.raw_files import VEGETA, WRK
-from labs.read.runs.run import Run, open_run
-from labs.read.runs.schemas import open_study
-from labs.read.stats.repetitions import Repeated, in_the_middle
+from labs.read.stats.repetitions import Repeated
 from tests.real_runs import codes
 from tests.stack_studies import LAB, undisturbed
 from tests.stack_studies import stack_runs as runs
@@ -108,12 +100,12 @@ def test_results_show_what_the_server_did() -> None:
         ("busy-poll-c1", "busy_poll_us", True),
     ],
 )
-def test_knobs_say_what_has_an_effect(condition: str, factor: str, effective: bool) -> None:
+def test_knobs_say_what_was_applied(condition: str, factor: str, effective: bool) -> None:
     run = runs()[condition]
     (one,) = (each for each in knobs(run) if each.factor == factor)
     assert one.effective is effective and bool(one.because) is not effective
     if not all(each.effective for each in knobs(run)):
-        assert "no_effect" in codes(results(run)) and results(run).effective is False
+        assert "not_applied" in codes(results(run)) and results(run).effective is False
 
 
 def study() -> tuple[Repeated, ...]:
@@ -157,134 +149,6 @@ def test_compared_as_json_names_every_setting() -> None:
     assert len(list(settings_read_back(study()))) == len(said["settings"])
 
 
-def judged(count: int = 5) -> dict[str, Any]:
-    every = [run for run in runs().values() for _ in range(count)]
-    return {one.id: one for one in verdicts(LAB, runs().values(), every)}
-
-
-def test_verdicts_have_nine_entries_and_judge_no_absolute_time() -> None:
-    found = judged()
-    assert list(found) == [f"A2.{number}" for number in range(1, 10)]
-    assert found["A2.1"].verdict == HARDWARE and found["A2.1"].measured
-    assert all(
-        "ratio" in one.unit or one.verdict in (HARDWARE, NOT_JUDGED) for one in found.values()
-    )
-
-
-def test_verdicts_on_disturbed_runs_are_not_judged() -> None:
-    found = judged()
-    assert {found[name].verdict for name in ("A2.2", "A2.4", "A2.7")} == {NOT_JUDGED}
-    assert "not possible on this machine" in found["A2.2"].reason
-    assert "undisturbed" in found["A2.4"].reason and "undisturbed" in found["A2.7"].reason
-
-
-def test_verdict_on_what_must_be_known_lists_the_audit() -> None:
-    """This machine shows neither turbo nor a governor, but hyper-threading and idle states."""
-    reason = judged()["A2.8"].reason
-    known, _, unknown = reason.partition("unknown: ")
-    assert "haltpoll" in known and "no_turbo" in unknown and "scaling_governor" in unknown
-
-
-class Undisturbed:
-    """The runs as evidence in which the rule about disturbed runs does not apply, with a median
-    that is `factor` times that of the run in the condition `name`, and repetitions that
-    differ by `spread` of it."""
-
-    def __init__(self, name: str, factor: float, spread: float = 0.001) -> None:
-        self.name, self.factor, self.spread = name, factor, spread
-
-    def run(self, name: str) -> Run:
-        return runs()[name]
-
-    def matching(self, *names: str) -> tuple[str, ...]:
-        return tuple(name for name in names if name in runs())
-
-    def ratio(self, over: str, under: str, column: str) -> Any:
-        from labs.read.stats.repetitions import of_ratio
-
-        base = 100.0
-        high = [base * self.factor * (1 + step * self.spread) for step in range(-2, 3)]
-        return of_ratio(high if over == self.name else [base] * 5, [base] * 5)
-
-
-@pytest.mark.parametrize(
-    ("claim", "factor", "verdict"),
-    [
-        ("A2.4", 10.0, HOLDS),  # the article's
-        ("A2.4", 14.9, HOLDS),  # within 50 %
-        ("A2.4", 16.0, DIFFERS),
-        ("A2.4", 0.9, WRONG),
-        ("A2.7", 1.37, HOLDS),
-        ("A2.7", 2.0, DIFFERS),
-        ("A2.9", 1.02, HOLDS),
-        ("A2.9", 0.9, WRONG),
-        ("A2.9", 1.0, NOT_JUDGED),
-        ("A2.2", 1.19, NOT_JUDGED),  # veth ignores the setting
-        ("A2.7", 1.0, DIFFERS),  # less than 25 % below 1.37
-    ],
-)
-def test_judges_by_the_interval_of_a_ratio(claim: str, factor: float, verdict: str) -> None:
-    (one,) = (each for each in article().claims if each.id == claim)
-    assert one.judge is not None
-    found = JUDGES[one.judge](one, Undisturbed(one.conditions[0], factor))  # type: ignore[arg-type]
-    assert found.verdict == verdict
-
-
-def test_judge_of_threads_needs_as_many_as_the_article(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine with enough CPUs for two threads, where the article has eight."""
-    monkeypatch.setattr(
-        "labs.experiments.stack.claims.knobs",
-        lambda run: tuple(replace(one, effective=True) for one in knobs(run)),
-    )
-    (claim,) = (each for each in article().claims if each.id == "A2.5")
-    seen = Undisturbed("queues-2-c1", 1.02)
-    found = JUDGES["ratio"](claim, seen)  # type: ignore[arg-type]
-    assert found.verdict == NOT_JUDGED and "these runs have 2" in found.reason
-    assert found.measured == pytest.approx(1.02, rel=0.01)
-    two = replace(claim, arguments={**claim.arguments, "threads": 2})
-    for factor, verdict in ((1.02, HOLDS), (0.95, WRONG)):  # "slightly slower"
-        seen = Undisturbed("queues-2-c1", factor)
-        assert JUDGES["ratio"](two, seen).verdict == verdict  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("factor", "spread", "verdict"),
-    [
-        (1.02, 0.001, HOLDS),
-        (1.02, 0.05, NOT_JUDGED),  # 0.92 to 1.12: 5 % are allowed
-        (1.2, 0.001, DIFFERS),
-        (1.2, 0.1, NOT_JUDGED),
-        (0.8, 0.001, DIFFERS),
-    ],
-)
-def test_judge_of_no_effect_needs_an_interval_within_the_tolerance(
-    monkeypatch: pytest.MonkeyPatch, factor: float, spread: float, verdict: str
-) -> None:
-    """On a device that takes every delay: runs of a veth with settings read back as requested."""
-    monkeypatch.setattr(
-        "labs.experiments.stack.claims.knobs",
-        lambda run: tuple(replace(one, effective=True) for one in knobs(run)),
-    )
-    (claim,) = (each for each in article().claims if each.id == "A2.3")
-    claim = replace(claim, conditions=("rx-usecs-1-c1", "rx-usecs-0-c1"))
-    seen = Undisturbed("rx-usecs-1-c1", factor, spread)
-    found = JUDGES["delay"](claim, seen)  # type: ignore[arg-type]
-    assert found.verdict == verdict and found.measured == pytest.approx(factor)
-
-
-def test_judge_of_the_delay_reports_longer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a device that takes every delay: runs of a veth with settings read back as requested."""
-    monkeypatch.setattr(
-        "labs.experiments.stack.claims.knobs",
-        lambda run: tuple(replace(one, effective=True) for one in knobs(run)),
-    )
-    (claim,) = (each for each in article().claims if each.id == "A2.2")
-    claim = replace(claim, arguments={**claim.arguments, "longer": ["polling-many"]})
-    assert claim.judge == "delay"
-    found = JUDGES["delay"](claim, Undisturbed("rx-usecs-1-c1", 1.19))  # type: ignore[arg-type]
-    assert found.verdict == HOLDS and "polling-many: the ratio of medians is 1 " in found.reason
-
-
 def test_interactions_are_ratios_of_effects() -> None:
     """Four conditions, each with equal repetitions: the intervals have no width."""
     by_name = {one.condition: one for one in study()}
@@ -299,31 +163,3 @@ def test_interactions_are_ratios_of_effects() -> None:
     assert found.ratio.low == found.ratio.middle and found.matters
     assert interaction_in_words(found).endswith("The two settings interact")
     assert interactions(four[:3]) == ()
-
-
-@pytest.fixture(scope="module")
-def on_machines() -> dict[str, list[Verdict]]:
-    """The verdicts of the recorded studies on emulated machines, by claim."""
-    data = Path(__file__).parents[4] / "data" / "stack-vm.tar.xz"
-    found: dict[str, list[Verdict]] = {}
-    for path in study_files(unpacked(data)):
-        every = [open_run(folder) for folder in open_study(path).folders()]
-        for one in verdicts(LAB, in_the_middle(LAB, every), every):
-            found.setdefault(one.id, []).append(one)
-    return found
-
-
-def test_delay_that_is_not_shown_is_not_judged(on_machines: dict[str, list[Verdict]]) -> None:
-    """rx-usecs 1 is shorter than a round trip of emulated machines: the interval includes 1."""
-    said = [one for one in on_machines["A2.2"] if "includes 1" in one.reason]
-    assert said and {one.verdict for one in on_machines["A2.2"]} == {NOT_JUDGED}
-
-
-def test_threads_without_cpus_are_not_judged(on_machines: dict[str, list[Verdict]]) -> None:
-    """Two machines with two CPUs each, on a host that has two."""
-    assert {one.verdict for one in on_machines["A2.6"]} == {NOT_JUDGED}
-    assert any("2 CPUs for 4" in one.reason for one in on_machines["A2.6"])
-
-
-def test_blocking_on_emulated_machines_holds(on_machines: dict[str, list[Verdict]]) -> None:
-    assert HOLDS in {one.verdict for one in on_machines["A2.7"]}

@@ -71,7 +71,7 @@ def test_conditions_have_a_group() -> None:
     for one in every().values():
         counts[one.group] = counts.get(one.group, 0) + 1
     assert list(counts) == [group.name for group in windows.GROUPS]
-    assert (counts["article"], counts["buffers"], counts["scales"]) == (6, 8, 6)
+    assert (counts["article"], counts["buffers"], counts["scales"]) == (7, 8, 6)
 
 
 def test_lines_of_loopback_are_the_articles_and_those_that_space_arrivals() -> None:

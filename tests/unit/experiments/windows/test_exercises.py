@@ -10,6 +10,8 @@ from labs.experiments.windows.exercises import DROPPED_LONG, EXERCISES, counted_
 from labs.grading.run_evidence import RunEvidence
 from labs.read.exercises.exercise import Evidence
 from labs.read.runs.run import Run
+from labs.read.theory.receive_window import Setup, accepted
+from labs.read.theory.receive_window_kernels import rules
 from tests.real_runs import windows_run
 
 
@@ -45,6 +47,24 @@ def test_expected_is_the_value_by_hand(evidence: Evidence) -> None:
     for one in EXERCISES:
         found = one.expected(evidence)
         assert found.low <= BY_HAND[one.name] <= found.high, one.name
+
+
+def test_expected_is_the_value_of_the_kernel_rules() -> None:
+    """The other ways of the notebook: the packets one by one, and the simulated receiver."""
+    used, packets = 0, 0
+    while used <= 65_536:
+        used, packets = used + 2_304, packets + 1
+    setup = Setup(
+        rules=rules("6.1"),
+        listen_rcvbuf_bytes=2 * 24_576,
+        listen_locked=True,
+        mss_bytes=1024,
+        adv_win_scale=3,
+    )
+    assert (packets, accepted(setup).rcv_wnd) == (
+        BY_HAND["accepted_packets"],
+        BY_HAND["scaled_window_bytes"],
+    )
 
 
 def test_no_mistake_is_a_right_answer() -> None:

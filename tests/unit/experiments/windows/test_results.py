@@ -6,13 +6,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 from labs.catalog import find
 from labs.cli.run import as_json
 from labs.experiments.windows.narrative import describe, describe_run, findings, remarks
+from labs.experiments.windows.notebook import as_printed
 from labs.experiments.windows.packets import packets
-from labs.experiments.windows.results import dropped_in_window, metadata_bytes, new_packets, results
+from labs.experiments.windows.results import (
+    beyond_window,
+    dropped_in_window,
+    metadata_bytes,
+    new_packets,
+    results,
+)
 from labs.experiments.windows.round_trips import round_trips, syn_ack
 from labs.experiments.windows.settings import PIECES, Settings
 from tests.real_runs import (
@@ -195,3 +203,28 @@ def test_json_has_the_article_s_names_and_the_round_trips() -> None:
     assert said["remarks"] == ["predicted window: equal to the one on the wire at every packet"]
     runs = {run.condition: run for run in study.runs}
     assert set(findings(runs, study.parameters)["round_trips"]) == set(runs)  # type: ignore[arg-type]
+
+
+def test_as_printed_is_what_the_article_prints() -> None:
+    """Its ss -m and nstat: Recv-Q 62464, r73984, rb65536 at 127.0.0.3:1234; TCPRcvQDrop 13."""
+    table = as_printed(windows_run("article-scale0-700s"))
+    sockets, counter = table["This run"]
+    assert sockets.startswith("ESTAB 62464 0 127.0.0.3:1234 ")
+    assert "skmem:(r73984,rb65536," in sockets
+    assert counter == table["Article"][1] == "TcpExtTCPRcvQDrop 13 0.0"
+    (newer, _) = as_printed(windows_run("article-scale0-700s", "6.12"))["This run"]
+    assert "skmem:(r62208,rb65536," in newer
+
+
+def test_beyond_window_counts_packets_after_every_right_edge() -> None:
+    assert {results(run).beyond_window for run in windows_study().runs} == {0}
+    table = pandas.DataFrame(
+        {"seq": [1, 1001, 2001], "payload_bytes": [1000] * 3, "window_left_bytes": [500, 0, 0]}
+    )
+    # The first packet fits 1,000 bytes; the second ends at 2,000, beyond 1,500; the third at 3,000.
+    assert beyond_window(table, 1000) == 2
+
+
+def test_overhead_is_the_least_memory_besides_payload() -> None:
+    for kernel in ("6.1", "6.12"):
+        assert results(windows_run("article-scale1", kernel)).overhead_bytes == 576

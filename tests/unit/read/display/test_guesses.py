@@ -25,6 +25,11 @@ def test_guesses_have_the_ratio_of_measurement_and_guess() -> None:
     assert math.isnan(table["Your guess (MiB/s)"][1])
 
 
+def test_guesses_without_a_prediction_have_no_column_for_it() -> None:
+    table = guesses({"a": (1.0, None, 2.0), "b": (None, None, None)}, "ms")
+    assert list(table) == ["Guessed", "Your guess (ms)", "Measured (ms)", "Measured / guess"]
+
+
 @pytest.mark.parametrize("guess", [0, 0.0])
 def test_guesses_of_zero_have_no_ratio(guess: float) -> None:
     assert math.isnan(guesses({"a": (guess, None, 1.0)}, "ms")["Measured / guess"][0])

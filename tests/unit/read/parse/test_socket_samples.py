@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labs.errors import Damaged
-from labs.read.parse.socket_samples import SAMPLED, samples
+from labs.read.parse.socket_samples import SAMPLED, TRUESIZES, samples, truesizes
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 HEAD = ",".join((*SAMPLED, "TCPRcvQDrop", "BeyondWindow"))
@@ -49,3 +49,16 @@ def test_samples_of_a_kernel_without_rcv_wnd_and_a_counter() -> None:
 def test_samples_refuses_what_the_receiver_cannot_have_written(text: str) -> None:
     with pytest.raises(Damaged):
         samples(text)
+
+
+def test_truesizes_are_pairs() -> None:
+    assert truesizes(f"{TRUESIZES}\n64,768\n704,1280\n") == ((64, 768), (704, 1280))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", TRUESIZES, "64,768", f"{TRUESIZES}\n64", f"{TRUESIZES}\n64,63", f"{TRUESIZES}\nx,768"],
+)
+def test_truesizes_refuses_what_the_receiver_cannot_have_written(text: str) -> None:
+    with pytest.raises(Damaged):
+        truesizes(text)

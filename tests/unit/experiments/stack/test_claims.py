@@ -1,0 +1,208 @@
+"""Article 2 judged: made studies in which each claim holds and fails, and the recorded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.experiments.stack import claims
+from labs.experiments.stack.claims import JUDGES
+from labs.experiments.stack.results import article, knobs
+from labs.read.claims.evidence import Evidence
+from labs.read.claims.judge import verdicts
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Verdict
+from labs.read.runs.archive import study_files, unpacked
+from labs.read.runs.run import Run, open_run
+from labs.read.runs.schemas import open_study
+from labs.read.stats.repetitions import Interval, in_the_middle, of_ratio
+from tests.real_runs import with_condition
+from tests.stack_studies import LAB, stack_runs
+
+LEDGER = article()
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    **{
+        f"rx-usecs-{delay}-{name}": {"rx_usecs": delay}
+        for delay in (0, 1, 100, 500, 2000)
+        for name in ("c1", "many")
+    },
+    "queues-2-c1": {"threads": 8},
+    "work-queues-2-many": {"threads": 2},
+}
+LONGEST = {"A2.2": "rx-usecs-2000-c1"}
+"""The condition that decides, where it is not the claim's first."""
+
+
+class Made(Evidence):
+    """A study in which `over` has `factor` times the figure of every other condition, in five
+    repetitions that differ by `spread`. Its settings are those of the conditions."""
+
+    def __init__(self, over: str, factor: float, spread: float) -> None:
+        super().__init__(LAB, {})
+        self.over, self.factor, self.spread = over, factor, spread
+
+    def run(self, name: str) -> Run:
+        return with_condition(
+            stack_runs()["polling-c1"], name=name, settings=SETTINGS.get(name, {})
+        )
+
+    def matching(self, *patterns: str) -> tuple[str, ...]:
+        return patterns
+
+    def row(self, name: str) -> Mapping[str, Any]:
+        return {"p50_us": 100.0 * (self.factor if name == self.over else 1)}
+
+    def ratio(self, over: str, under: str, column: str) -> Interval | None:
+        values = [100.0 * (1 + step * self.spread) for step in range(-2, 3)]
+        high = [one * self.factor for one in values]
+        return of_ratio(*(high if name == self.over else values for name in (over, under)))
+
+
+@pytest.fixture
+def applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that applies every setting; the runs are those of one that refuses some."""
+    monkeypatch.setattr(
+        claims, "knobs", lambda run: tuple(replace(one, effective=True) for one in knobs(run))
+    )
+
+
+def found(id_: str, factor: float, spread: float = 0.001) -> Finding:
+    claim = LEDGER.claim(id_)
+    assert claim.judge is not None
+    seen = Made(LONGEST.get(id_, claim.conditions[0]), factor, spread)
+    return JUDGES[claim.judge](claim, seen)
+
+
+FAILING = {
+    "A2.2": (0.9, WRONG),
+    "A2.3": (1.2, DIFFERS),
+    "A2.4": (40.0, DIFFERS),  # two orders of magnitude
+    "A2.5": (0.9, WRONG),  # faster, not slower
+    "A2.6": (0.9, WRONG),
+    "A2.7": (1.0, WRONG),
+    "A2.8": (1.0, WRONG),  # the sleep of CPUs does not matter
+    "A2.9": (0.9, WRONG),
+}
+
+
+@pytest.mark.usefixtures("applied")
+@pytest.mark.parametrize("claim", [one for one in LEDGER.claims if not one.hardware])
+def test_every_claim_can_fail(claim: Any) -> None:
+    factor, verdict = FAILING[claim.id]
+    assert found(claim.id, factor).verdict == verdict
+
+
+@pytest.mark.usefixtures("applied")
+@pytest.mark.parametrize(
+    ("claim", "factor", "spread", "verdict"),
+    [
+        ("A2.2", 1.19, 0.001, HOLDS),
+        ("A2.2", 1.05, 0.1, NOT_JUDGED),
+        ("A2.2", 1.0, 0.001, WRONG),
+        ("A2.3", 1.02, 0.001, HOLDS),
+        ("A2.3", 1.02, 0.05, NOT_JUDGED),  # 5 % are allowed
+        ("A2.3", 0.8, 0.001, DIFFERS),
+        ("A2.4", 10.0, 0.001, HOLDS),  # the article's
+        ("A2.4", 16.8, 0.001, HOLDS),
+        ("A2.4", 3.1, 0.001, DIFFERS),  # 10 is 3.16 times as much, and more
+        ("A2.4", 0.9, 0.001, WRONG),
+        ("A2.5", 1.02, 0.001, HOLDS),
+        ("A2.5", 1.2, 0.001, DIFFERS),
+        ("A2.6", 1.9, 0.001, HOLDS),  # two threads
+        ("A2.6", 2.1, 0.001, DIFFERS),  # more than two threads can do
+        ("A2.6", 1.1, 0.2, NOT_JUDGED),
+        ("A2.7", 1.09, 0.01, HOLDS),
+        ("A2.7", 3.17, 0.01, HOLDS),
+        ("A2.7", 1.1, 0.1, NOT_JUDGED),
+        ("A2.8", 3.0, 0.01, HOLDS),
+        ("A2.9", 1.02, 0.001, HOLDS),
+        ("A2.9", 1.0, 0.1, NOT_JUDGED),
+    ],
+)
+def test_judges_by_the_interval_of_a_ratio(
+    claim: str, factor: float, spread: float, verdict: str
+) -> None:
+    assert found(claim, factor, spread).verdict == verdict
+
+
+@pytest.mark.usefixtures("applied")
+def test_threads_of_another_number_than_the_article_are_not_judged() -> None:
+    claim = replace(LEDGER.claim("A2.5"), arguments={"setting": "pinning", "threads": 4})
+    said = JUDGES["ratio"](claim, Made("queues-2-c1", 1.02, 0.001))
+    assert said.verdict == NOT_JUDGED and "the article has 4" in said.reason
+    assert said.measured == pytest.approx(1.02, rel=0.01)
+
+
+@pytest.mark.parametrize("claim", ["A2.2", "A2.3"])
+def test_delay_that_the_device_refuses_is_not_judged(claim: str) -> None:
+    """The runs of polling-c1 set no delay; here its settings say that a veth refused one."""
+    refused = stack_runs()["rx-usecs-1-c1"]
+    one = LEDGER.claim(claim)
+    seen = Made(one.conditions[0], 1.19, 0.001)
+    seen.run = lambda name: with_condition(refused, name=name)  # type: ignore[method-assign]
+    said = JUDGES["delay"](one, seen)
+    assert said.verdict == NOT_JUDGED and "not possible on this machine" in said.reason
+
+
+@pytest.mark.usefixtures("applied")
+def test_delay_reports_the_other_delays() -> None:
+    said = found("A2.2", 2.37)
+    assert said.reason.startswith("rx-usecs-2000-c1: the ratio of medians is 2.37")
+    assert "rx-usecs-1-c1: the ratio of medians is 1 " in said.reason
+
+
+def judged() -> dict[str, Verdict]:
+    """The verdicts on the fixture's runs, all of them disturbed."""
+    runs = stack_runs()
+    every = [run for run in runs.values() for _ in range(5)]
+    return {one.id: one for one in verdicts(LAB, runs.values(), every)}
+
+
+def test_verdicts_have_nine_entries_and_judge_no_absolute_time() -> None:
+    table = judged()
+    assert list(table) == [f"A2.{number}" for number in range(1, 10)]
+    assert table["A2.1"].verdict == HARDWARE and table["A2.1"].measured
+    assert all("ratio" in one.unit or one.verdict == HARDWARE for one in table.values())
+
+
+def test_verdicts_on_disturbed_runs_are_not_judged() -> None:
+    table = judged()
+    assert {one.verdict for name, one in table.items() if name != "A2.1"} == {NOT_JUDGED}
+    assert "not possible on this machine" in table["A2.2"].reason
+    assert "undisturbed" in table["A2.4"].reason and "undisturbed" in table["A2.7"].reason
+
+
+@pytest.mark.usefixtures("applied")
+def test_verdict_on_what_must_be_known_lists_the_audit() -> None:
+    """This machine shows neither turbo nor a governor, but hyper-threading and idle states."""
+    known, _, unknown = found("A2.8", 3.0).reason.partition("unknown: ")
+    assert "haltpoll" in known and "no_turbo" in unknown and "scaling_governor" in unknown
+
+
+@pytest.fixture(scope="module")
+def on_machines() -> dict[str, list[Verdict]]:
+    """The verdicts of the recorded studies on emulated machines, by claim."""
+    data = Path(__file__).parents[4] / "data" / "stack-vm.tar.xz"
+    table: dict[str, list[Verdict]] = {}
+    for path in study_files(unpacked(data)):
+        every = [open_run(folder) for folder in open_study(path).folders()]
+        for one in verdicts(LAB, in_the_middle(LAB, every), every):
+            table.setdefault(one.id, []).append(one)
+    return table
+
+
+@pytest.mark.parametrize("claim", ["A2.2", "A2.4", "A2.7"])
+def test_claims_that_hold_on_emulated_machines(
+    on_machines: dict[str, list[Verdict]], claim: str
+) -> None:
+    """A delay of 2 ms doubles the latency; 100 connections have 16.8 times that of one; blocking
+    adds 73 µs, with an interval that excludes 1."""
+    assert HOLDS in {one.verdict for one in on_machines[claim]}
+
+
+def test_claims_name_no_constant_of_the_theory() -> None:
+    """What is measured comes from runs."""
+    assert "labs.read.theory" not in Path(claims.__file__).read_text()
