@@ -68,7 +68,7 @@ benchmark-capture: ready  ## the speed of the capture reader, compared with tsha
 fuzz-capture: ready     ## read a million mutated captures; crashes are kept as fixtures
 	$(BIN)/python -m tests.fuzz_capture
 
-fuzz-runs: ready        ## read 200,000 mutated runs, studies and raw files; crashes are kept
+fuzz-runs: ready        ## read 200,000 mutated runs, studies, notebooks and raw files; crashes kept
 	$(BIN)/python -m tests.fuzz_runs
 
 model: ready            ## the model of a bulk transfer against the kernel, at 208 points

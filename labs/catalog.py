@@ -32,6 +32,7 @@ import tomllib
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -111,7 +112,8 @@ def find(name_or_path: str) -> Lab:
 def lab_of(parameters: object) -> Lab:
     """The lab that an instance of a parameter class belongs to; BadInput if to none."""
     cls = type(parameters)
-    for lab in (*map(_of_the_package, LABS), *(lab for _, lab in _own.values())):
+    known = (*_loaded.values(), *(lab for _, lab in _own.values()))
+    for lab in chain(known, map(_of_the_package, LABS)):  # mostly one that is loaded
         if lab.Parameters is cls:
             return lab
     raise BadInput(f"a {cls.__name__} does not contain the parameters of a lab. Use labs.check")

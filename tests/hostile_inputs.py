@@ -22,6 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import papermill
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
+
 from labs.catalog import find
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import HOST, RUN, SEAL, canonical, digest, key, read_seal
@@ -30,11 +33,15 @@ from labs.errors import BadInput, Damaged, LabError
 from labs.experiments.buffers.buffer_sizes import buffer_rows
 from labs.experiments.buffers.charts.timeline import timeline
 from labs.experiments.nagle.charts import ladder
+from labs.grading.grade_sheet import grade_file
+from labs.grading.student_copy import copy_for_students
 from labs.publish.execute import open_notebook
-from labs.publish.page_parameters import declared, settle
+from labs.publish.html import page
+from labs.publish.page_parameters import checked_lab, declared, settle
 from labs.read.claims.judge import verdicts
 from labs.read.claims.ledger import read as read_ledger
-from labs.read.notebook_file import notebook_file
+from labs.read.display.rich_output import Table
+from labs.read.notebook_file import read_notebook
 from labs.read.runs import archive, raw_files
 from labs.read.runs.archive import pack, unpacked
 from labs.read.runs.compare import compare, side
@@ -45,6 +52,7 @@ from labs.read.stats.machines import disturbances
 from labs.studies.run_access import flat_table, results_of
 from tests.mutations import changed_bytes, changed_json, changed_text, changed_value
 from tests.run_folders import make_study
+from tests.student_work import with_answers
 
 ROOT = Path(__file__).parents[1]
 FIXTURES, DATA = ROOT / "tests" / "fixtures", ROOT / "data"
@@ -69,13 +77,23 @@ RAW = {
     "sampler.json": "",
 }
 OFTEN = {"ss.txt": 8, "tc-after.txt": 8, "samples.bin": 5, "fetch.json": 6}
+METADATA = ("labs", "papermill", "tags", "tags", "kernelspec", "language_info", "title", "jupyter")
+# Names of the answers of several notebooks, and what cannot be one.
+ANSWERS = {
+    "bdp_mib": "2.75e6 / 2**20",
+    "limit": '"link"',
+    "httping_ms": "[404]",
+    "granted_kib": "2 * 128",
+    "far_off_ms": "20 +",
+}
 KINDS = (
     *("run",) * 8,
     *("gz",) * 5,
     *("xz",) * 4,
     *("study",) * 10,
     *("ledger",) * 8,
-    *("notebook",) * 7,
+    *("notebook",) * 10,
+    *("page",) * 2,
     *(name for name in RAW for _ in range(OFTEN.get(name, 4))),
 )
 SPECIAL = ("pipe", "folder", "link", "zeros", "large", "gone")
@@ -128,7 +146,27 @@ def collect(folder: Path) -> None:
         pack(folder / "made", folder / kind / f"all.tar.{kind}")
         pack(study.folders()[0], folder / kind / f"one.tar.{kind}")
     _copy_all(folder / "ledger", sorted((ROOT / "labs").glob("experiments/*/article*.toml")))
-    _copy_all(folder / "notebook", sorted((ROOT / "notebooks").glob("*.ipynb")))
+    originals = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    answered = [with_answers(one.stem, folder / "made", ANSWERS) for one in originals]
+    _copy_all(folder / "notebook", [*originals, *answered])
+    (folder / "page").mkdir()
+    (folder / "page" / "executed.ipynb").write_text(json.dumps(_executed(runs / FIXED_RUNS[0])))
+
+
+def _executed(run: Path) -> Any:
+    """A notebook with an output of each kind that a page shows."""
+    rich = {
+        "text/html": Table({"rtt_ms": range(25)})._repr_html_() + "<script>x</script>",
+        "application/vnd.plotly.v1+json": json.loads(timeline(open_run(run)).to_json()),
+        "image/svg+xml": "<svg><path d='M0 0H9'/></svg>",
+        "image/png": "iVBORw0KGgo=",
+        "text/markdown": "*a* [b](javascript:c)",
+        "text/latex": "$a$",
+    }
+    shown = [new_output("display_data", data={name: one}) for name, one in rich.items()]
+    shown += [new_output("stream", text="a\x1b[31mb"), new_output("error", ename="E", evalue="f")]
+    cells = [new_markdown_cell("# A\n\n## B ![c](d.png)"), new_raw_cell("<b onclick='x'>e</b>")]
+    return new_notebook(cells=[*cells, *(new_code_cell("x = 1", outputs=[one]) for one in shown)])
 
 
 def _copy_all(folder: Path, files: Iterable[Path]) -> None:
@@ -199,7 +237,9 @@ class Sources:
         content = chance.choice(self.known[kind])
         if kind in ("gz", "xz"):
             return mutated_archive(kind, content, chance)
-        if kind.endswith(".json") or kind in ("study", "notebook"):
+        if kind in ("notebook", "page"):
+            return _changed_notebook(content, chance)
+        if kind.endswith(".json") or kind == "study":
             return changed_json(content, chance)
         return (changed_bytes if kind == "samples.bin" else changed_text)(content, chance)
 
@@ -215,13 +255,62 @@ class Sources:
         elif kind == "ledger":
             (self.work / "article1.toml").write_bytes(content)
             read_ledger(self.work / "article1.toml")
-        elif kind == "notebook":
-            (self.work / "one.ipynb").write_bytes(content)
-            notebook = notebook_file(open_notebook(self.work / "one.ipynb"), self.work)
-            declared(notebook)
-            settle(["RUNS=elsewhere"], notebook)
+        elif kind in ("notebook", "page"):
+            read_notebook_file(self.work / "00-start-here.ipynb", content, kind == "page")
         else:
             read_raw(self.work / "raw", kind, content)
+
+
+def _changed_notebook(content: bytes, chance: random.Random) -> bytes:
+    """A notebook that was changed, mostly in a part of a cell that may have any value or text."""
+    if chance.randrange(6) == 0:
+        return changed_json(content, chance)
+    said = json.loads(content)
+    for _ in range(chance.choice((1, 2, 4))):
+        with suppress(KeyError, TypeError, AttributeError, UnicodeError):  # what was changed before
+            _change_part(chance.choice((said, *said["cells"], *said["cells"])), chance)
+    return json.dumps(said).encode()
+
+
+def _change_part(part: dict[str, Any], chance: random.Random) -> None:
+    """Change a cell of a notebook, or what is beside the cells."""
+    at = chance.choice([name for name in ("source", *sorted(part)) if name in part])
+    if at == "source" and chance.randrange(8):
+        source = changed_text("".join(part[at]).encode(), chance)
+        part[at] = source.decode("utf-8", chance.choice((*("replace",) * 9, "surrogateescape")))
+    elif at == "metadata" and chance.randrange(8):
+        name = chance.choice(METADATA)
+        part[at][name] = changed_value(part[at].get(name), chance)
+    elif at == "outputs" and part[at] and chance.randrange(8):
+        output = chance.choice(part[at])
+        data = output.get("data", output)
+        name = chance.choice(sorted(data))
+        data[name] = changed_value(data[name], chance)
+    elif at not in ("cells", "cell_type", "execution_count", "id") or not chance.randrange(8):
+        part[at] = changed_value(part[at], chance)
+
+
+def read_notebook_file(path: Path, content: bytes, shown: bool) -> None:
+    """Read a notebook as `student`, `grade` and `publish` do, without executing it."""
+    path.write_bytes(content)
+    sheet = grade_file(path)
+    assert sheet.problem.isprintable()
+    notebook = read_notebook(path)
+    into = path.parent / "student"
+    (into / path.name).unlink(missing_ok=True)
+    assert read_notebook(copy_for_students(path, into).path).stem == path.stem
+    checked_lab(notebook)
+    values = settle([f"{name}=1" for name in declared(notebook)], notebook)
+    ready = papermill.execute_notebook(
+        open_notebook(notebook),
+        None,
+        parameters=values,
+        kernel_name="python3",
+        language="python",
+        prepare_only=True,
+    )
+    if shown:
+        page(ready, path.stem)
 
 
 def read_raw(folder: Path, name: str, content: bytes) -> None:

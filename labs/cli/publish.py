@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
         _check(lab, notebook, values)
     from labs.publish.execute import execute, open_notebook
 
-    open_notebook(args.notebook)
+    book = open_notebook(notebook)
     said = {"notebook": str(args.notebook), "parameters": values, "out": str(args.out)}
     if args.dry_run:
         words = " ".join(f"{name}={value!r}" for name, value in values.items()) or "its defaults"
@@ -61,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
     from labs.drive.record.disk import write_whole
     from labs.publish.html import page
 
-    done = execute(args.notebook, values, progress=sys.stderr.isatty())
+    done = execute(book, args.notebook, values, progress=sys.stderr.isatty())
     html = page(done, fallback_title=args.notebook.stem).encode()
     write_whole(args.out, html)
     print(json.dumps(said | {"bytes": len(html)}) if args.json else args.out)

@@ -1,9 +1,13 @@
-"""The modules that a Python file imports and the programs that it names, from its syntax tree."""
+"""The modules that a Python file imports and the files that it names, from its syntax tree."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""What an import is, or can be in."""
 
 
 def imported(tree: ast.AST, *, whole: bool = True) -> Iterator[str]:
@@ -11,25 +15,37 @@ def imported(tree: ast.AST, *, whole: bool = True) -> Iterator[str]:
 
     Without `whole`, imports inside functions are omitted: these are not loaded with the file.
     """
-    if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
-        return
-    if not whole and isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        return
-    if isinstance(tree, ast.Import):
-        yield from (one.name for one in tree.names)
-    elif isinstance(tree, ast.ImportFrom) and tree.module:
-        yield from (f"{tree.module}.{one.name}" for one in tree.names)
-    for child in ast.iter_child_nodes(tree):
-        yield from imported(child, whole=whole)
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+        elif whole or not isinstance(node, FUNCTIONS):
+            waiting += _below(node)
 
 
-def programs(tree: ast.AST, suffix: str = ".py") -> Iterator[str]:
-    """The programs that the code names by their files, such as `probe` for "probe.py"."""
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and (name := node.value.removesuffix(suffix)) != node.value
-            and name.isidentifier()
-        ):
-            yield name
+def _below(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements of a node, not those for type checks."""
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    for value in vars(node).values():
+        if isinstance(value, list):
+            yield from (one for one in value if isinstance(one, BLOCKS))
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """The texts in the code, such as the names of files."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                yield node.value
+            continue
+        for value in vars(node).values():
+            if isinstance(value, ast.AST):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting += (one for one in value if isinstance(one, ast.AST))

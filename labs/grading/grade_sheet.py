@@ -16,7 +16,7 @@ from labs.grading.answers import ANSWER, Given, answers, usable
 from labs.grading.run_evidence import RunEvidence
 from labs.read.display.rich_output import Table
 from labs.read.exercises.exercise import Exercise
-from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, judge
+from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, judge, unanswered
 from labs.read.lab import Lab
 from labs.read.notebook_file import NotebookFile, parameters, read_notebook
 
@@ -98,19 +98,17 @@ def grade(notebook: str, names: Mapping[str, Any]) -> Table:
 
 def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
     """The lab and the exercises of a notebook; BadInput for a notebook without exercises."""
-    known: dict[str, tuple[Lab, list[Exercise]]] = {}
+    known: list[str] = []
     for lab in map(find, LABS):
-        module = lab.part("exercises")
-        for one in getattr(module, "EXERCISES", ()):
-            known.setdefault(one.notebook, (lab, []))[1].append(one)
-    if notebook not in known:
-        hint = declare.did_you_mean(notebook, known) or "."
-        raise BadInput(
-            f"{notebook} has no graded exercises{hint} Notebooks with exercises: "
-            f"{', '.join(sorted(known))}"
-        )
-    found, exercises = known[notebook]
-    return found, tuple(exercises)
+        every: tuple[Exercise, ...] = getattr(lab.part("exercises"), "EXERCISES", ())
+        if own := tuple(one for one in every if one.notebook == notebook):
+            return lab, own
+        known += [one.notebook for one in every]
+    hint = declare.did_you_mean(notebook, known) or "."
+    raise BadInput(
+        f"{notebook} has no graded exercises{hint} Notebooks with exercises: "
+        f"{', '.join(sorted({*known}))}"
+    )
 
 
 def _grades(notebook: NotebookFile, lab: Lab, exercises: Sequence[Exercise]) -> tuple[Graded, ...]:
@@ -137,6 +135,8 @@ def _judged(
         mine = given.get(one.name, NO_ANSWER)
         if mine.problem:
             found.append(Graded(one, None, UNREADABLE, f"{one.name}: {mine.problem}.", ""))
+        elif mine.answer is None:
+            found.append(unanswered(one))
         else:
             found.append(judge(one, mine.answer, one.expected(runs)))
     return tuple(found)

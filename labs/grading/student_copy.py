@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import key
-from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput, LabError
-from labs.read.notebook_file import MOST_BYTES, NEXT_STEP, notebook_file, notebook_json
+from labs.read.notebook_file import read_notebook
 
 SOLUTION = "solution"
 WRITTEN, UPDATED, UNCHANGED, KEPT = "written", "updated", "unchanged", "kept"
@@ -37,54 +37,51 @@ class Copied:
 
 def copy_for_students(notebook: Path, into: Path, *, dry_run: bool = False) -> Copied:
     """Write the student's copy of a notebook into a folder, unless an edited one exists."""
-    source = notebook_json(notebook)
-    notebook_file(source, notebook)
+    source = read_notebook(notebook).content
     target = into / notebook.name
     if target.resolve() == notebook.resolve():
         raise BadInput(f"{into} is the folder of {notebook.name}. Name another folder with --into")
-    content = _as_text(student_version(source, notebook.stem))
-    outcome = _outcome(target, content)
+    new = student_version(source, notebook.stem)
+    outcome = _outcome(target, new)
     if outcome in (WRITTEN, UPDATED) and not dry_run:
         into.mkdir(parents=True, exist_ok=True)
-        write_whole(target, content.encode())
+        write_whole(target, _as_text(new).encode())
     return Copied(target, outcome)
 
 
-def student_version(notebook: dict[str, Any], stem: str) -> dict[str, Any]:
+def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
     """The notebook without solutions, outputs and counts; its metadata name the original, and the
     digest of its sources, by which edits are found."""
-    found = copy.deepcopy(notebook)
+    found = copy.deepcopy(dict(notebook))
     found["cells"] = [
-        cell for cell in found["cells"] if SOLUTION not in cell.get("metadata", {}).get("tags", [])
+        cell for cell in found["cells"] if SOLUTION not in cell["metadata"].get("tags", [])
     ]
     for cell in found["cells"]:
-        if cell.get("cell_type") == "code":
+        if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
     found["metadata"]["labs"] = {"notebook": stem, "sources": _sources(found)}
     return found
 
 
-def _sources(notebook: dict[str, Any]) -> str:
+def _sources(notebook: Mapping[str, Any]) -> str:
     """The digest of the sources of all cells."""
-    return key(
-        {"cells": [[cell.get("cell_type"), "".join(cell["source"])] for cell in notebook["cells"]]}
-    )
+    return key({"cells": [[it["cell_type"], "".join(it["source"])] for it in notebook["cells"]]})
 
 
-def _outcome(target: Path, content: str) -> str:
+def _outcome(target: Path, new: Mapping[str, Any]) -> str:
     """What to do about a copy: one that was not edited is replaced, any other is kept."""
     if not target.exists() and not target.is_symlink():
         return WRITTEN
     try:
-        found: Any = read_json(target, most_bytes=MOST_BYTES, next_step=NEXT_STEP)
-        if found["metadata"]["labs"]["sources"] != _sources(found):
+        found = read_notebook(target, follow=False).content
+        sources = _sources(found)
+        if found["metadata"]["labs"]["sources"] != sources:
             return KEPT
-        new: Any = json.loads(content)
-        return UNCHANGED if _sources(new) == _sources(found) else UPDATED
-    except (LabError, KeyError, TypeError, AttributeError):
+    except (LabError, LookupError, TypeError):
         return KEPT  # not a copy of ours, or damaged: it may be work
+    return UNCHANGED if _sources(new) == sources else UPDATED
 
 
-def _as_text(notebook: dict[str, Any]) -> str:
+def _as_text(notebook: Mapping[str, Any]) -> str:
     """The notebook as Jupyter writes it."""
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from labs.drive.imports import imported, programs
+from labs.drive.imports import imported, texts
 from labs.drive.kernel.kept_copy import Kept, file, kept_copy
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -79,25 +79,30 @@ def _file(module: str, package: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-@functools.lru_cache(maxsize=512)
 def _used(content: bytes) -> tuple[str, ...]:
     """The modules of `labs` that a file may load or start, each with its parent packages."""
-    tree = ast.parse(content)
-    names = [name for name in imported(tree) if name.split(".")[0] == "labs"]
-    names += [f"{PROGRAMS}.{program}" for program in programs(tree)]
+    names = [name for name in _names(content)[0] if name.split(".")[0] == "labs"]
+    names += [f"{PROGRAMS}.{program}" for program in _programs(content, ".py")]
     return tuple(dict.fromkeys(one for name in names for one in _with_packages(name)))
 
 
 def _sources(content: bytes, package: Path) -> tuple[Path, ...]:
     """The sources of the programs in C that a file may start."""
-    folders = [package / "drive" / "programs" / name for name in _named_sources(content)]
+    folders = [package / "drive" / "programs" / name for name in _programs(content, ".c")]
     return tuple(path for folder in folders for path in sorted(folder.glob("*.[ch]")))
 
 
+def _programs(content: bytes, suffix: str) -> list[str]:
+    """The programs that a file names by their files, such as `probe` for "probe.py"."""
+    found = [text.removesuffix(suffix) for text in _names(content)[1] if text.endswith(suffix)]
+    return [name for name in found if name.isidentifier()]
+
+
 @functools.lru_cache(maxsize=512)
-def _named_sources(content: bytes) -> tuple[str, ...]:
-    """The programs in C that a file names."""
-    return tuple(programs(ast.parse(content), ".c"))
+def _names(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names that a file imports, and the texts in it."""
+    tree = ast.parse(content)
+    return tuple(imported(tree)), tuple(dict.fromkeys(texts(tree)))
 
 
 def _with_packages(module: str) -> tuple[str, ...]:

@@ -19,38 +19,42 @@ from traitlets.config import Config
 
 from labs.errors import BRANCHES, Damaged, Missing, RunFailed
 from labs.publish.page_parameters import Scalar
-from labs.read.notebook_file import NEXT_STEP, notebook_file, notebook_json
+from labs.read.notebook_file import NEXT_STEP, NotebookFile
 from labs.read.runs.raw_files import UNEXPECTED
 
 # The figure itself goes into the notebook, 50 KB; other renderers add plotly.js to each.
 RENDERER = "plotly_mimetype"
 
 
-def open_notebook(path: Path) -> Any:
-    """The notebook as nbformat reads it. BadInput if there is none, Damaged if it is not one."""
-    found = notebook_json(path)
-    notebook_file(found, path)  # nbformat would import the module of any other format
+def open_notebook(notebook: NotebookFile) -> Any:
+    """The notebook as nbformat has it, without what papermill noted in it. Damaged if nbformat
+    refuses it."""
     try:
         with warnings.catch_warnings(action="ignore"):  # such as cells without an id
-            nbformat.validate(found)
-            return nbformat.reads(json.dumps(found), as_version=4)
+            nbformat.validate(notebook.content)
+            found = nbformat.reads(json.dumps(notebook.content), as_version=4)
     except (nbformat.ValidationError, *UNEXPECTED) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
-        raise Damaged(f"{path} is not a notebook ({said[0][:160]}). {NEXT_STEP}") from error
+        raise Damaged(
+            f"{notebook.path} is not a notebook ({said[0][:160]}). {NEXT_STEP}"
+        ) from error
+    for metadata in (found.metadata, *(cell.metadata for cell in found.cells)):
+        metadata.pop("papermill", None)  # it would go on from there
+    return found
 
 
-def execute(path: Path, values: Mapping[str, Scalar], *, progress: bool) -> Any:
+def execute(book: Any, path: Path, values: Mapping[str, Scalar], *, progress: bool) -> Any:
     """Run a notebook from the current folder and return it with its outputs; nothing is written.
 
-    Raises the LabError that stopped a cell, as its own class; RunFailed for any other error;
-    Missing if there is no Python kernel for notebooks.
+    `path` is for messages. Raises the LabError that stopped a cell, as its own class; RunFailed for
+    any other error; Missing if there is no Python kernel for notebooks.
     """
     # ipykernel warns on every run about a connection that is not encrypted.
     encrypted = Config({"KernelManager": {"transport_encryption": "auto"}})
     try:
         with _surroundings():
             return papermill.execute_notebook(
-                path,
+                book,
                 None,
                 parameters=dict(values),
                 kernel_name="python3",

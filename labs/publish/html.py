@@ -18,8 +18,10 @@ from plotly.offline import get_plotlyjs
 from pygments.formatters import HtmlFormatter
 from traitlets.config import Config
 
+from labs.errors import RunFailed
 from labs.publish.figures import figure_html
 from labs.publish.tables import complete_tables
+from labs.read.runs.raw_files import UNEXPECTED
 
 FIGURE = "application/vnd.plotly.v1+json"
 TEMPLATES = Path(__file__).parent / "template"
@@ -60,14 +62,24 @@ def page(notebook: Any, fallback_title: str) -> str:
 
 
 def embed_charts(notebook: Any) -> int:
-    """Turn each plotly figure of the outputs into HTML that draws it; return how many."""
+    """Turn each plotly figure of the outputs into HTML that draws it; return how many.
+
+    RunFailed for an output that is no such figure.
+    """
     count = 0
-    for cell in notebook.cells:
+    for number, cell in enumerate(notebook.cells, 1):
         for output in cell.get("outputs", []):
             figure = output.get("data", {}).get(FIGURE)
             if figure is not None:
                 count += 1
-                output["data"] = {"text/html": figure_html(figure, count)}
+                try:
+                    html = figure_html(figure, count)
+                except UNEXPECTED as error:
+                    raise RunFailed(
+                        f"cell {number} of the notebook shows a figure that cannot be drawn "
+                        f"({type(error).__name__}). Show a plotly figure"
+                    ) from error
+                output["data"] = {"text/html": html}
     return count
 
 

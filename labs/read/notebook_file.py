@@ -17,6 +17,7 @@ MOST_SOURCE = 20_000
 """Characters of a cell that is parsed; ours have fewer than 2000."""
 LONGEST_STEM = 100
 NEXT_STEP = "Open it in Jupyter and save it again, or copy it from its source"
+KINDS = ("code", "markdown", "raw")
 PARAMETERS = frozenset({"parameters", "injected-parameters"})
 """The tags of our cell and of papermill's."""
 NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -33,59 +34,63 @@ class Cell:
 
 @dataclass(frozen=True)
 class NotebookFile:
-    """A notebook: `stem` is the name under which it was handed out, or the file's own."""
+    """A notebook: `stem` is the name under which it was handed out, or the file's own; `content`
+    is its JSON, in which every cell has a type, a source and metadata."""
 
     path: Path
     stem: str
     cells: tuple[Cell, ...]
+    content: Mapping[str, Any]
 
     def tagged(self, *tags: str) -> tuple[Cell, ...]:
         """The code cells with one of these tags."""
         return tuple(cell for cell in self.cells if cell.is_code and cell.tags & set(tags))
 
 
-def read_notebook(path: Path) -> NotebookFile:
-    """Read a notebook. BadInput if there is no such file, Damaged if it is not a notebook."""
-    return notebook_file(notebook_json(path), path)
+def read_notebook(path: Path, *, follow: bool = True) -> NotebookFile:
+    """Read a notebook; with `follow`, also through a symbolic link.
 
-
-def notebook_json(path: Path) -> dict[str, Any]:
-    """The JSON of a notebook's file. BadInput if there is none, Damaged if it is no JSON object."""
+    BadInput if there is no such file, Damaged if it is not a notebook.
+    """
     if path.suffix != ".ipynb" or not path.is_file():
         raise BadInput(f"{path} is not a notebook. Name an .ipynb file")
-    return read_json(path, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
+    found = read_json(path, most_bytes=MOST_BYTES, follow=follow, next_step=NEXT_STEP)
+    return notebook_file(found, path)
 
 
 def notebook_file(found: Mapping[str, Any], path: Path) -> NotebookFile:
     """The notebook in a JSON object; Damaged if it is not one of format 4."""
-    cells, nbformat = found.get("cells"), found.get("nbformat")
-    if not isinstance(cells, list) or type(nbformat) is not int or nbformat != 4:
+    cells, metadata = found.get("cells"), found.get("metadata")
+    version = (found.get("nbformat"), found.get("nbformat_minor"))
+    if (
+        not (isinstance(cells, list) and isinstance(metadata, dict))
+        or {*map(type, version)} != {int}
+        or version[0] != 4
+    ):
         raise Damaged(f"{path} is not a notebook of format 4. {NEXT_STEP}")
-    return NotebookFile(path, _handed_out_as(found, path), tuple(_cell(one, path) for one in cells))
+    stem = _handed_out_as(metadata) or path.stem
+    return NotebookFile(path, stem, tuple(_cell(one, path) for one in cells), found)
 
 
-def _handed_out_as(found: Mapping[str, Any], path: Path) -> str:
-    metadata = found.get("metadata")
-    own = metadata.get("labs") if isinstance(metadata, dict) else None
+def _handed_out_as(metadata: Mapping[str, Any]) -> str:
+    own = metadata.get("labs")
     stem = own.get("notebook") if isinstance(own, dict) else None
-    if isinstance(stem, str) and stem.isprintable() and len(stem) <= LONGEST_STEM:
-        return stem
-    return path.stem
+    named = isinstance(stem, str) and stem.isprintable() and len(stem) <= LONGEST_STEM
+    return str(stem) if named else ""
 
 
 def _cell(found: Any, path: Path) -> Cell:
-    if not isinstance(found, dict):
-        raise Damaged(f"{path} has a cell that is not an object. {NEXT_STEP}")
-    source, metadata = found.get("source", ""), found.get("metadata", {})
-    tags = metadata.get("tags", []) if isinstance(metadata, dict) else []
+    said = found if isinstance(found, dict) else {}
+    kind, source, metadata = (said.get(name) for name in ("cell_type", "source", "metadata"))
+    tags = metadata.get("tags", []) if isinstance(metadata, dict) else None
     lines = source if isinstance(source, list) else [source]
-    if not all(isinstance(line, str) for line in lines) or not isinstance(tags, list):
-        raise Damaged(f"{path} has a cell with invalid text or tags. {NEXT_STEP}")
-    return Cell(
-        "".join(lines),
-        frozenset(tag for tag in tags if isinstance(tag, str)),
-        found.get("cell_type") == "code",
-    )
+    if not (isinstance(tags, list) and kind in KINDS and _texts(tags) and _texts(lines)):
+        raise Damaged(f"{path} has a cell with invalid type, source, metadata or tags. {NEXT_STEP}")
+    return Cell("".join(map(str, lines)), frozenset(tags), kind == "code")
+
+
+def _texts(found: list[Any]) -> bool:
+    return all(isinstance(one, str) for one in found)
 
 
 def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:

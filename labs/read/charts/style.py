@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plotly.graph_objects import Figure
 
+from labs.read.charts.renderers import load_renderers
 from labs.read.display.format import heading, notebook_cell
 from labs.read.display.provenance import of_run
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+load_renderers()
 
 # Okabe and Ito's palette.
 BLACK, GREY = "#1b1f24", "#6b7280"

@@ -8,9 +8,8 @@ from statistics import median
 from typing import Any
 
 from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
-from labs.errors import Missing
 from labs.read.display.format import milliseconds
-from labs.read.runs.recorded import places
+from labs.read.runs.recorded import is_recorded
 from labs.read.runs.run import Run
 
 LIVE, RECORDED = "live", "recorded"
@@ -19,11 +18,7 @@ NOT_SHAPED = "not shaped"
 
 def source(run: Run) -> str:
     """`recorded` for a run that came with the project, else `live`."""
-    try:
-        recorded = [place.resolve() for place in places(run.lab)]
-    except Missing:
-        return LIVE
-    return RECORDED if any(map(run.path.resolve().is_relative_to, recorded)) else LIVE
+    return RECORDED if is_recorded(run.path) else LIVE
 
 
 def asked(link: Link) -> str:

@@ -61,10 +61,13 @@ class Graded:
         }
 
 
-def judge(exercise: Exercise, answer: Answer | None, expected: Expected) -> Graded:
-    """Judge an answer; None means that there is none."""
-    if answer is None:
-        return Graded(exercise, None, MISSING, _asked_for(exercise), expected.checked)
+def unanswered(exercise: Exercise) -> Graded:
+    """An exercise without an answer, for which nothing is computed."""
+    return Graded(exercise, None, MISSING, _asked_for(exercise), "")
+
+
+def judge(exercise: Exercise, answer: Answer, expected: Expected) -> Graded:
+    """Judge an answer."""
     if isinstance(answer, str) != bool(exercise.choices):
         hint = f"{answer!r} is {_kind(answer)}. {_asked_for(exercise)}"
         return Graded(exercise, answer, UNREADABLE, hint, expected.checked)

@@ -44,6 +44,8 @@ ENDINGS = (".tar.gz", ".tgz", ".tar.xz")
 AUDIT = "audit"
 """The entry of host.json with what the machines of a run in real time were set to."""
 PREFIX = "labs-unpacked-"
+_origins: dict[Path, Path] = {}
+"""The packed files that were unpacked, by the folder of their content."""
 HELD = ExitStack()
 atexit.register(HELD.close)
 RUN_FOLDER = re.compile(r"-[0-9a-f]{12}$")
@@ -270,6 +272,12 @@ def unpacked(packed: Path) -> Path:
     return _unpacked(packed.resolve(), found.st_mtime_ns, found.st_size)
 
 
+def origin(path: Path) -> Path:
+    """The packed file that this process has unpacked a path from; otherwise the path itself."""
+    found = path.resolve()
+    return next((_origins[folder] for folder in found.parents if folder in _origins), found)
+
+
 @cache
 def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
     _end_in_order()
@@ -286,6 +294,7 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
                 "it again"
             ) from error
         runs = _runs_in(content, packed)
+        _origins[content.resolve()] = packed
         HELD.push(stack.pop_all())
     return runs
 

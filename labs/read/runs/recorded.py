@@ -27,6 +27,7 @@ from labs.read.runs.archive import (
     RUN_FOLDER,
     Packed,
     is_packed,
+    origin,
     pack,
     run_folders,
     runs_folder,
@@ -67,6 +68,14 @@ def places(lab: str, data: Path | None = None) -> list[Path]:
     where = folder() if data is None else data
     others = [unpacked(path) for path in sorted(where.glob(f"{lab}-*.tar.xz"))]
     return [runs_in(where, lab), *others]
+
+
+def is_recorded(run: Path) -> bool:
+    """Whether a run is in the folder of recorded data, or was unpacked from a file there."""
+    try:
+        return origin(run).is_relative_to(folder().resolve())
+    except Missing:
+        return False
 
 
 def folder() -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
+KEPT_SAMPLES_BYTES = 1 << 20
+"""Samples of at most this size are kept as a table: each chart and text of a run reads them."""
 T = TypeVar("T")
 _opened: WeakValueDictionary[tuple[Path, Path, str], Run] = WeakValueDictionary()
 """Open runs by path as given, absolute path and digest."""
@@ -184,8 +186,8 @@ class Run:
         Columns: `t_s` (seconds since the mark "start"), `at_ns`, and the fields of
         `labs.read.parse.inet_diag.Sample.flat`.
         """
-        found = self.read(f"{host}/samples.bin", samples)
-        return self._table(sample.flat() for sample in found)
+        small = self.file(f"{host}/samples.bin").stat().st_size <= KEPT_SAMPLES_BYTES
+        return (_samples if small else _samples.__wrapped__)(self, host)
 
     def ss(self, host: str) -> DataFrame:
         """Return what `ss` printed: one row per socket and moment.
@@ -250,6 +252,12 @@ class Run:
             return DataFrame({"t_s": [], "at_ns": []})
         table.insert(0, "t_s", (table["at_ns"] - self.moments["start"]) / SECOND_NS)
         return table
+
+
+@lru_cache(maxsize=4)
+def _samples(run: Run, host: str) -> DataFrame:
+    found = run.read(f"{host}/samples.bin", samples)
+    return run._table(sample.flat() for sample in found)
 
 
 def open_run(path: str | Path) -> Run:

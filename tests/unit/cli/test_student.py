@@ -39,3 +39,23 @@ def test_student_of_a_missing_notebook_is_one_line(
 ) -> None:
     assert main(["student", str(tmp_path / "x.ipynb"), "--into", str(tmp_path)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"cell_type": "code", "metadata": {}},
+        {"cell_type": "code", "metadata": "x", "source": ""},
+        {"cell_type": "code", "metadata": {"tags": 5}, "source": ""},
+        {"cell_type": "code", "metadata": {}, "source": {"a": 1}},
+        ["a"],
+    ],
+)
+def test_student_of_a_damaged_notebook_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cell: object
+) -> None:
+    book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "x.ipynb").write_text(json.dumps(book), "utf-8")
+    assert main(["student", str(tmp_path / "x.ipynb"), "--into", str(tmp_path / "copies")]) == 6
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not (tmp_path / "copies").exists()

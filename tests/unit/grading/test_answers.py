@@ -13,7 +13,7 @@ from labs.read.notebook_file import Cell, NotebookFile
 
 def notebook(*sources: str, tag: str = "answer") -> NotebookFile:
     cells = tuple(Cell(source, frozenset({tag}), True) for source in sources)
-    return NotebookFile(Path("x.ipynb"), "x", cells)
+    return NotebookFile(Path("x.ipynb"), "x", cells, {})
 
 
 def value(source: str) -> ast.expr:

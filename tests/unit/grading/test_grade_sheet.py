@@ -191,7 +191,8 @@ def test_grade_file_with_bad_parameters_has_a_problem_in_one_line(
 
 def test_grade_file_of_an_unknown_notebook_says_which_are_known(tmp_path: Path) -> None:
     cell = {"cell_type": "code", "source": "a = 1", "metadata": {"tags": ["answer"]}}
-    write(tmp_path / "00-start-her.ipynb", {"cells": [cell], "nbformat": 4})
+    book = {"cells": [cell], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}
+    write(tmp_path / "00-start-her.ipynb", book)
     assert "did you mean 00-start-here?" in grade_file(tmp_path / "00-start-her.ipynb").problem
 
 

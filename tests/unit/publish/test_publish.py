@@ -13,13 +13,14 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from labs.cli import publish
 from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
 from labs.publish.execute import open_notebook
+from labs.publish.html import FIGURE, embed_charts
 from labs.publish.page_parameters import checked_lab, declared, settle
-from labs.read.notebook_file import NotebookFile, notebook_file
+from labs.read.notebook_file import NotebookFile, notebook_file, read_notebook
 
 PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False  # packets'
 
@@ -189,7 +190,7 @@ def test_read_notebook_refuses_another_file(tmp_path: Path) -> None:
     (tmp_path / "folder.ipynb").mkdir()
     for name in ("a.txt", "folder.ipynb", "missing.ipynb"):
         with pytest.raises(BadInput, match="is not a notebook"):
-            open_notebook(tmp_path / name)
+            read_notebook(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -214,8 +215,24 @@ def test_read_notebook_refuses_another_file(tmp_path: Path) -> None:
 def test_read_notebook_refuses_other_content(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.ipynb").write_bytes(content)
     with pytest.raises(Damaged) as caught:
-        open_notebook(tmp_path / "a.ipynb")
+        open_notebook(read_notebook(tmp_path / "a.ipynb"))
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_open_notebook_leaves_out_what_papermill_noted() -> None:
+    """papermill would go on from there, and end with an AttributeError for a text."""
+    book = notebook()
+    book.metadata["papermill"] = book.cells[0].metadata["papermill"] = "x"
+    found = open_notebook(as_file(book))
+    assert "papermill" not in found.metadata | found.cells[0].metadata
+
+
+@pytest.mark.parametrize("figure", [5, {}, {"data": 5, "layout": {}}])
+def test_embed_charts_refuses_an_output_that_is_no_figure(figure: Any) -> None:
+    book = notebook()
+    book.cells[1].outputs = [new_output("display_data", data={FIGURE: figure})]
+    with pytest.raises(RunFailed, match=r"cell 2 .* cannot be drawn"):
+        embed_charts(book)
 
 
 def test_declared_skips_what_is_computed_and_refuses_other_languages() -> None:

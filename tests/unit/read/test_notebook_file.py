@@ -13,6 +13,7 @@ from labs.read.notebook_file import parameters, read_notebook
 from tests.student_work import NOTEBOOKS
 
 CELL: dict[str, Any] = {"cell_type": "code", "source": "a = 1", "metadata": {"tags": ["answer"]}}
+BOOK: dict[str, Any] = {"cells": [CELL], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}
 
 
 def write(path: Path, content: object) -> Path:
@@ -34,12 +35,23 @@ def test_read_notebook_has_cells_tags_and_the_stem() -> None:
         "{",
         "[]",
         "{}",
-        {"cells": {}, "nbformat": 4},
-        {"cells": [], "nbformat": 3},
-        {"cells": [1], "nbformat": 4},
-        {"cells": [{**CELL, "source": 5}], "nbformat": 4},
-        {"cells": [{**CELL, "source": ["a", 5]}], "nbformat": 4},
-        {"cells": [{**CELL, "metadata": {"tags": "answer"}}], "nbformat": 4},
+        {**BOOK, "cells": {}},
+        {**BOOK, "nbformat": 3},
+        {**BOOK, "nbformat": 4.0},
+        {**BOOK, "nbformat_minor": True},
+        {**BOOK, "metadata": None},
+        {name: value for name, value in BOOK.items() if name != "metadata"},
+        {**BOOK, "cells": [1]},
+        {**BOOK, "cells": [{**CELL, "source": 5}]},
+        {**BOOK, "cells": [{**CELL, "source": ["a", 5]}]},
+        {**BOOK, "cells": [{**CELL, "source": "\ud800"}]},
+        {**BOOK, "cells": [{"cell_type": "code", "metadata": {}}]},
+        {**BOOK, "cells": [{"cell_type": "code", "source": ""}]},
+        {**BOOK, "cells": [{**CELL, "metadata": "x"}]},
+        {**BOOK, "cells": [{**CELL, "metadata": {"tags": "answer"}}]},
+        {**BOOK, "cells": [{**CELL, "metadata": {"tags": [1]}}]},
+        {**BOOK, "cells": [{**CELL, "cell_type": "cell"}]},
+        {**BOOK, "cells": [{**CELL, "cell_type": []}]},
         "[" * 100_000,
     ],
 )
@@ -52,8 +64,7 @@ def test_read_notebook_refuses_what_is_not_one(tmp_path: Path, content: object) 
 @pytest.mark.parametrize(
     "metadata",
     [
-        None,
-        [],
+        {},
         {"labs": 5},
         {"labs": {"notebook": ["x"]}},
         {"labs": {"notebook": "x\nalice.ipynb: 3 of 3 right"}},
@@ -64,7 +75,7 @@ def test_read_notebook_refuses_what_is_not_one(tmp_path: Path, content: object) 
 def test_read_notebook_with_odd_metadata_is_named_by_its_file(
     tmp_path: Path, metadata: object
 ) -> None:
-    content = {"cells": [CELL], "nbformat": 4, "metadata": metadata}
+    content = {**BOOK, "metadata": metadata}
     assert read_notebook(write(tmp_path / "alice.ipynb", content)).stem == "alice"
 
 
@@ -78,6 +89,6 @@ def test_read_notebook_refuses_other_files(tmp_path: Path, name: str) -> None:
 
 def test_parameters_refuses_code(tmp_path: Path) -> None:
     cell = {**CELL, "source": "RATE_MBIT = print(1)", "metadata": {"tags": ["parameters"]}}
-    found = read_notebook(write(tmp_path / "a.ipynb", {"cells": [cell], "nbformat": 4}))
+    found = read_notebook(write(tmp_path / "a.ipynb", {**BOOK, "cells": [cell]}))
     with pytest.raises(BadInput, match="RATE_MBIT is not a literal"):
         parameters(found)

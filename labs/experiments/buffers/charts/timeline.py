@@ -305,14 +305,14 @@ def _line(
 ) -> None:
     figure.add_trace(
         Scatter(
-            x=rows["s"].tolist(),
-            y=[float(value) if value > 0 else None for value in values],
+            x=rows["s"].to_numpy(),
+            y=values.where(values > 0).to_numpy(float),
             mode=mode,
             name=name,
             legend=_legend(row),
             line={"color": colour, "dash": dash, "width": width},
             marker={"color": colour, "size": 4},
-            text=[size_in_words(value) for value in values],
+            text=numpy.array([size_in_words(value) for value in values], dtype=object),
             hovertemplate=f"{name} %{{text}} at %{{x:.1f}} s<extra></extra>",
         ),
         row=row,

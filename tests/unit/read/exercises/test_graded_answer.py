@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labs.read.exercises.exercise import Exercise, Expected, Mistake, around
-from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG, judge
+from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG, judge, unanswered
 
 # 1000 Mbit/s and 200 ms: 25 MB, which are 23.84 MiB.
 BDP = around((25e6 / 2**20,), 2.0, "rate x RTT")
@@ -68,8 +68,8 @@ def test_judge_of_choices_ignores_case_and_blanks() -> None:
 
 
 def test_judge_of_a_missing_answer_says_what_to_give() -> None:
-    assert judge(exercise(), None, BDP).verdict == MISSING
-    assert "MiB" in judge(exercise(), None, BDP).hint
+    assert unanswered(exercise()).verdict == MISSING
+    assert "MiB" in unanswered(exercise()).hint
 
 
 def test_judge_of_another_kind_is_unreadable() -> None:
