@@ -6,6 +6,8 @@ RELEASE := bookworm
 AS := root
 PROVIDER := libvirt
 export PYTHON
+# Many containers set it; every start of a program would then compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare fuzz-capture fuzz-runs

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# All tests that can run here. Those on namespaces mostly wait in real time: with those in a browser
-# they run beside the others, and what they print follows at the end. The unit tests are shared out
-# one by one among the CPUs, the virtual tests by file, because their fixtures boot kernels. The code
-# is 0 only if all passed.
+# All tests that can run here. Those on namespaces mostly wait in real time: they run beside the
+# others, and what they print follows at the end. The others are shared out by file among the CPUs,
+# because the tests of a file share runs, pages and browsers. The code is 0 only if all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pytest=.venv/bin/pytest
@@ -11,7 +10,7 @@ pytest=.venv/bin/pytest
 $pytest tests/virtual --collect-only --quiet --quiet >/dev/null
 printed=$(mktemp)
 set -m      # a process group of their own, so that they can be ended together
-$pytest tests/namespaces tests/browser >"$printed" 2>&1 &
+$pytest tests/namespaces tests/vm >"$printed" 2>&1 &
 beside=$!
 set +m
 
@@ -23,10 +22,9 @@ leave() {
 }
 trap leave EXIT
 
-$pytest tests/unit --numprocesses auto --dist worksteal
-$pytest tests/virtual --numprocesses auto --dist loadfile --no-loadscope-reorder
-$pytest tests/vm
-echo "the tests on namespaces and in a browser:"
+$pytest tests/unit tests/virtual tests/browser \
+    --numprocesses auto --dist loadfile --no-loadscope-reorder
+echo "the tests on namespaces and on virtual machines:"
 code=0
 wait "$beside" || code=$?
 cat "$printed"

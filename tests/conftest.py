@@ -37,6 +37,19 @@ LINK = ("htb", "netem")
 QDISC_OPTIONS = {"netem": "delay 1ms", "tbf": "rate 1mbit burst 10kb latency 10ms"}
 
 
+LONGEST = (
+    *("unit/project/test_notebooks_twice.py", "browser/test_pages.py"),
+    *("virtual/test_buffers.py", "virtual/test_windows.py", "virtual/test_guest_files.py"),
+    *("virtual/test_repeat.py", "virtual/test_nagle.py", "virtual/test_sweeps.py"),
+    *("unit/read/theory/test_advice.py", "unit/cli/test_claims.py"),
+    *("virtual/test_host_variants.py", "virtual/test_watchdog.py", "virtual/test_contract.py"),
+    *("virtual/test_refusals.py", "virtual/test_signals.py", "virtual/test_launch.py"),
+    *("unit/project/test_wheel.py", "browser/test_jupyterlab.py"),
+)
+"""The files whose tests take longest, the longest first: a worker of pytest-xdist gets whole files,
+and one that began a long file last would finish long after the others."""
+
+
 @cache
 def no_kernel(version: str) -> str | None:
     """Why the virtual tests of this kernel cannot run here, or None."""
@@ -166,8 +179,16 @@ def check_programs(asked: Iterable[tuple[str, str]]) -> None:
             raise pytest.UsageError(f"the tier {tier} must run here and cannot: {why}")
 
 
+def place(item: pytest.Item) -> int:
+    """The place of a test's file among those that begin first."""
+    name = item.path.relative_to(HERE).as_posix()
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with the tier of its folder, and skip what cannot run here."""
+    """Mark each test with the tier of its folder, skip what cannot run here, and let the files that
+    take longest begin first; the order within a file, and of all others, stays."""
+    items.sort(key=place)
     tiers = {item: item.path.relative_to(HERE).parts[0] for item in items}
     check_required(sorted(set(tiers.values()) & TIERS.keys()))
     check_programs((tier, name) for item, tier in tiers.items() for name in programs(item))

@@ -1,4 +1,7 @@
-"""One browser for all tests; each page has a context of its own."""
+"""One browser per file; each page has a context of its own.
+
+As long as it is open, Playwright runs an event loop in this thread, which would disturb others.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found

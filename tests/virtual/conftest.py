@@ -12,24 +12,6 @@ import pytest
 from labs.drive.kernel import store
 from tests.conftest import DEFAULT_KERNEL
 
-LONGEST = (
-    *("test_buffers.py", "test_windows.py", "test_guest_files.py", "test_nagle.py"),
-    *("test_sweeps.py", "test_repeat.py", "test_host_variants.py", "test_watchdog.py"),
-    *("test_contract.py", "test_refusals.py", "test_signals.py", "test_launch.py"),
-)
-"""The files whose tests take longest, the longest first: a worker gets whole files, and one that
-began a long file last would finish long after the others."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the longest files begin first. The order within a file, and of all others, stays."""
-
-    def place(item: pytest.Item) -> int:
-        here = item.path.parent == Path(__file__).parent
-        return LONGEST.index(item.path.name) if here and item.path.name in LONGEST else len(LONGEST)
-
-    items.sort(key=place)
-
 
 @pytest.fixture(scope="module")
 def kernel(request: pytest.FixtureRequest) -> Path:

@@ -19,12 +19,13 @@ from labs.errors import LabError
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import results
 from labs.experiments.buffers.sweep import smallest
-from labs.launch.launch import run as make
+from labs.launch.launch import run as perform
 from labs.read.claims.judge import verdicts
 from labs.read.readings.instruments import carried
 from labs.read.runs.run import Run
 from labs.read.theory.advice import advise
 from labs.read.theory.windows import RATIO_SINCE, series
+from tests.kept_runs import kept, make
 from tests.real_runs import codes, known
 
 KERNELS = ("6.1", "6.12")
@@ -159,16 +160,16 @@ def test_ss_has_no_unknown_field_and_agrees_with_the_samples(downloads: Mapping[
 def test_run_reuses_existing_runs(tmp_path: Path) -> None:
     lines: list[str] = []
     p = Buffers(runs=str(tmp_path), only="both,unshaped", transfer_mib=1)
-    first = make(BUFFERS, p, progress=lambda _, line: lines.append(line))
+    first = perform(BUFFERS, p, progress=lambda _, line: lines.append(line))
     assert lines.count("made") == 2
     seals = {folder: (folder / "seal.json").stat().st_mtime_ns for folder in first.file.folders()}
     lines.clear()
-    again = make(BUFFERS, p, progress=lambda _, line: lines.append(line))
+    again = perform(BUFFERS, p, progress=lambda _, line: lines.append(line))
     assert lines == ["there already"] * 2
     assert {f: (f / "seal.json").stat().st_mtime_ns for f in again.file.folders()} == seals
     one_more = dataclasses.replace(p, only="both,unshaped,default", limit_s=1.0)
     lines.clear()
-    make(
+    perform(
         BUFFERS,
         dataclasses.replace(one_more, limit_s=90.0),
         progress=lambda _, line: lines.append(line),
@@ -242,17 +243,17 @@ def test_verdicts_of_article_1_on_fresh_runs(
 @pytest.mark.parametrize("kernel", ["6.1", *OTHERS])
 def test_sweep_is_predicted_and_twice_the_bdp_is_enough(kernel: str, tmp_path: Path) -> None:
     """Until 6.5 twice the BDP is needed, later one and a half times: then the writer waits."""
-    study = labs.study(
-        Buffers(
-            kernel=kernel,
-            rate_mbit=100,
-            delay_ms=50,
-            limit_s=20,
-            size="full",
-            only=POINTS,
-            runs=str(tmp_path),
-        )
+    p = Buffers(
+        kernel=kernel,
+        rate_mbit=100,
+        delay_ms=50,
+        limit_s=20,
+        size="full",
+        only=POINTS,
+        runs=str(tmp_path),
     )
+    with kept(BUFFERS, p):
+        study = labs.study(p)
     table = study.results()
     assert table["settled"].all()
     apart = 100 * (table["predicted_mib_s"] / table["steady_mib_s"] - 1)
@@ -265,14 +266,14 @@ def test_sweep_is_predicted_and_twice_the_bdp_is_enough(kernel: str, tmp_path: P
 def test_advise_gives_buffers_that_fill_the_link(kernel: str, tmp_path: Path) -> None:
     advised = advise(1000, 100, kernel)
     needed_mib = max(advised.receive_bytes, advised.send_bytes) / MIB
-    study = labs.study(
-        Buffers(
-            kernel=kernel,
-            delay_ms=100,
-            buffer_mib=needed_mib,
-            only="both",
-            transfer_mib=512,
-            runs=str(tmp_path),
-        )
+    p = Buffers(
+        kernel=kernel,
+        delay_ms=100,
+        buffer_mib=needed_mib,
+        only="both",
+        transfer_mib=512,
+        runs=str(tmp_path),
     )
+    with kept(BUFFERS, p):
+        study = labs.study(p)
     assert study.results()["steady_mib_s"].iloc[0] == pytest.approx(114, rel=0.01)

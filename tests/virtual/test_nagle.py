@@ -12,10 +12,11 @@ from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.requests import following, requests_of, table_of
 from labs.experiments.nagle.responses import held_segment, transfer
 from labs.experiments.nagle.results import results
-from labs.launch.launch import run as make
+from labs.launch.launch import run as perform
 from labs.read.claims.judge import verdicts
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run, open_run
+from tests.kept_runs import make
 from tests.real_runs import codes, known
 
 KERNELS = [
@@ -128,7 +129,7 @@ def test_nagle_runs_repeat_to_the_byte(tmp_path: Path) -> None:
         "concurrency": 20,
     }
     one, other = (
-        make(find("nagle"), Nagle(runs=str(tmp_path / name), **requested))
+        perform(find("nagle"), Nagle(runs=str(tmp_path / name), **requested))
         for name in ("one", "other")
     )
     for a, b in zip(one.file.folders(), other.file.folders(), strict=True):

@@ -18,10 +18,11 @@ from labs.errors import RunFailed
 from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS, condition
 from labs.experiments.sweeps.parameters import Sweeps
 from labs.experiments.sweeps.settings import Settings
-from labs.launch.launch import run as make
+from labs.launch.launch import run as perform
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import Run
+from tests.kept_runs import make
 
 KERNELS = [
     pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("5.10", "6.1", "6.12", "7.2")
@@ -69,8 +70,13 @@ def in_flight_bytes(run: Run) -> int:
 
 def test_a_transfer_repeats_to_the_byte(tmp_path: Path) -> None:
     """The reports of iperf3, the packets and the samples included."""
-    one = runs(tmp_path / "one", "both-64k", transfer_mib=1)["both-64k"]
-    other = runs(tmp_path / "other", "both-64k", transfer_mib=1)["both-64k"]
+    one, other = (
+        perform(
+            find("sweeps"),
+            Sweeps(runs=str(tmp_path / name), size="full", only="both-64k", transfer_mib=1),
+        ).runs[0]
+        for name in ("one", "other")
+    )
     assert one.digest == other.digest
 
 

@@ -14,11 +14,12 @@ from labs.catalog import find
 from labs.drive.units import KIB
 from labs.experiments.windows.parameters import Windows
 from labs.experiments.windows.results import results
-from labs.launch.launch import run as make
+from labs.launch.launch import run as perform
 from labs.read import capture
 from labs.read.parse.socket_samples import SocketSample, samples
 from labs.read.runs.raw_files import as_text
-from labs.read.runs.run import Run, open_run
+from labs.read.runs.run import Run
+from tests.kept_runs import make
 from tests.real_runs import codes
 
 
@@ -177,9 +178,10 @@ def capture_bytes(run: Run) -> bytes:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_windows_runs_repeat_to_the_byte(folder: Path, tmp_path: Path, kernel: str) -> None:
     names = "article-scale0,hosts-scale1,reader-pieces"
-    one, other = (runs(where, kernel, only=names) for where in (folder, tmp_path))
-    for name in names.split(","):
-        assert open_run(one[name].path).digest == open_run(other[name].path).digest, name
+    one = runs(folder, kernel, only=names)
+    again = perform(find("windows"), Windows(runs=str(tmp_path), kernel=kernel, only=names))
+    for other in again.runs:
+        assert one[other.condition].digest == other.digest, other.condition
 
 
 def test_readers_read_and_the_window_opens_again(folder: Path) -> None:
