@@ -1,26 +1,29 @@
 """List, show, compare, pack and record runs, and write them as a table.
 
-WHAT, A and B are the folder of a run, a study file, a folder given to --into, or a packed file. For
-`compare` a folder of runs means the newest study of each lab in it; for the others, all its runs.
+WHAT, A and B are the folder of a run, a study file, a folder given to --into, or a packed file.
+Of a folder or a packed file every run is meant.
 
-`compare` reports one of three grades: identical bytes, equal results, or changed (exit code 5). For
-two testbeds it reports each condition's ratio with its 95 % interval: the testbeds agree, disagree,
-or the result is undecided because the interval is too wide. The exit code is then 5 unless all
-conditions that can be compared agree. Below these are the settings in which the machines of the two
-sides differ, from the audits that runs in real time store in host.json (see labs audit).
+`compare` reports one of three grades: identical bytes, equal results, or changed. It says how many
+runs were compared and which only one side has. The exit code is 5 if a result changed, or if one
+side has runs that the other lacks and --common is not given. For two testbeds it reports each
+condition's ratio with its 95 % interval: the testbeds agree, disagree, or the result is undecided
+because the interval is too wide. The exit code is then 5 unless all conditions that can be compared
+agree. Below these are the settings in which the machines of the two sides differ, from the audits
+that runs in real time store in host.json (see labs audit).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from labs.errors import one_line
-from labs.read.display.format import terminal_table
+from labs.errors import BadInput, one_line
+from labs.read.display.format import in_runs, terminal_table
 
 if TYPE_CHECKING:
     from labs.read.runs.archive import Packed
@@ -81,12 +84,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show.add_argument(
         "--commands",
         action="store_true",
-        help="print the ip, tc and sysctl commands of the run, ready to paste",
+        help="print the ip, tc, nft, ethtool and sysctl commands of the run, ready to paste",
     )
     compare = verb("compare", "compare two sets of runs: identical, equal or changed", main_compare)
     compare.add_argument("a", metavar="A")
     compare.add_argument("b", metavar="B")
     compare.add_argument("--lab", metavar="FILE", help="the lab of the runs, if it is your own")
+    compare.add_argument("--common", action="store_true", help="accept runs that only one side has")
     pack = verb("pack", "pack runs into one file, reproducibly to the byte", main_pack)
     pack.add_argument("what", metavar="WHAT")
     pack.add_argument(
@@ -223,20 +227,21 @@ def _told(value: object) -> str:
 
 
 def main_compare(args: argparse.Namespace) -> int:
-    from labs.read.runs.compare import CHANGED, side
+    from labs.read.runs.compare import CHANGED, every_run
 
     if args.lab is not None:
         from labs.catalog import find
 
         find(args.lab)  # registers the lab under the name that its runs use
-    first, second = side(args.a), side(args.b)
+    first, second = every_run(args.a), every_run(args.b)
     if _are_two_testbeds(first, second):
-        return _compare_testbeds(first, second, args.json)
+        return _compare_testbeds(first, second, args)
     from labs.studies.run_access import compare
 
     found = compare(args.a, args.b)
     print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
-    return DIFFERS if found.grade == CHANGED else 0
+    alone = bool(found.only_a or found.only_b) and not args.common
+    return DIFFERS if found.grade == CHANGED or alone else 0
 
 
 def _are_two_testbeds(first: Sequence[Run], second: Sequence[Run]) -> bool:
@@ -248,37 +253,62 @@ def _are_two_testbeds(first: Sequence[Run], second: Sequence[Run]) -> bool:
     )
 
 
-def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], as_json: bool) -> int:
+def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], args: argparse.Namespace) -> int:
     """Print each condition's ratio and whether the testbeds agree; their bytes always differ."""
-    from labs.catalog import find
     from labs.read.audit.differences import as_lines, compared
-    from labs.read.stats.testbed_comparison import AGREE, compare_testbeds, grade, lines, only_first
+    from labs.read.stats.testbed_comparison import AGREE
 
-    lab = find(first[0].lab)
-    found = compare_testbeds(lab, first, second)
-    alone = {"first": only_first(first, second), "second": only_first(second, first)}
-    machines = compared(first, second)
-    if as_json:
-        print(
-            json.dumps(
-                {
-                    "grade": grade(found),
-                    "margin": asdict(lab.margin),
-                    "conditions": [one.as_json() for one in found],
-                    "machines": [asdict(one) for one in machines],
-                    **{f"only_{side}": names for side, names in alone.items()},
-                }
-            )
+    names = sorted({run.lab for run in (*first, *second)})
+    found = [
+        _of_lab(name, *([run for run in side if run.lab == name] for side in (first, second)))
+        for name in names
+    ]
+    grades = {said["grade"] for said, _ in found} - {None}
+    if not grades:
+        raise BadInput(
+            "the two sides have no condition in common. Compare studies of the same lab with the "
+            "same parameters"
         )
+    machines = compared(first, second)
+    if args.json:
+        answers = [said for said, _ in found]
+        print(json.dumps({"labs": answers, "machines": [asdict(one) for one in machines]}))
     else:
-        groups = {run.condition: lab.group_of(run) for run in first}
-        titles = [lab.title_of(groups[one.condition]) for one in found]
-        missing = [
-            f"only in the {side}: {', '.join(names)}" for side, names in alone.items() if names
-        ]
-        table = terminal_table([one.as_json() for one in found], TESTBED_COLUMNS, titles)
-        print("\n".join([table, "", *missing, *lines(found), *as_lines(machines)]))
-    return 0 if grade(found) == AGREE else DIFFERS
+        print("\n".join([*(line for _, text in found for line in text), *as_lines(machines)]))
+    return 0 if grades == {AGREE} else DIFFERS
+
+
+def _of_lab(
+    name: str, first: Sequence[Run], second: Sequence[Run]
+) -> tuple[dict[str, Any], list[str]]:
+    """The comparison of two testbeds in the runs of one lab, as plain data and as text."""
+    from labs.catalog import find
+    from labs.read.stats.testbed_comparison import compare_every, grade, lines
+
+    lab = find(name)
+    found, *rest = compare_every(lab, first, second)
+    only = {
+        side: dict(Counter(run.condition for run in runs))
+        for side, runs in zip(("first", "second"), rest, strict=True)
+    }
+    rows = [one.as_json() for one in found]
+    said = {
+        "lab": name,
+        "grade": grade(found) if found else None,
+        "runs": {"first": len(first), "second": len(second)},
+        "margin": asdict(lab.margin),
+        "conditions": rows,
+        **{f"only_{side}": counts for side, counts in only.items()},
+    }
+    titles = [lab.title_of(lab.group_of(one.first.runs[0])) for one in found]
+    text = [terminal_table(rows, TESTBED_COLUMNS, titles), ""] if found else []
+    text.append(f"{name}: {in_runs(len(first))} in the first, {in_runs(len(second))} in the second")
+    text += [
+        f"{condition}: {in_runs(count)} only in the {side}"
+        for side, counts in only.items()
+        for condition, count in counts.items()
+    ]
+    return said, [*text, *(lines(found) if found else [])]
 
 
 def main_pack(args: argparse.Namespace) -> int:
@@ -299,7 +329,7 @@ def main_record(args: argparse.Namespace) -> int:
         count = count_runs(contents(args.what))
         said = {"path": str(out), "runs": count, "sums": str(sums), "replaces": out.exists()}
         verb = "replace" if out.exists() else "write"
-        text = f"would {verb} {out} ({_runs(count)}) and update {sums}"
+        text = f"would {verb} {out} ({in_runs(count)}) and update {sums}"
     else:
         packed = keep(args.what, args.data, args.name)
         said = packed.as_json() | {"sums": str(sums)}
@@ -309,11 +339,9 @@ def main_record(args: argparse.Namespace) -> int:
 
 
 def _packed_text(packed: Packed) -> str:
-    return f"{packed.path}: {_runs(packed.runs)}, {packed.size_bytes} bytes, sha256 {packed.sha256}"
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
+    return (
+        f"{packed.path}: {in_runs(packed.runs)}, {packed.size_bytes} bytes, sha256 {packed.sha256}"
+    )
 
 
 def main_table(args: argparse.Namespace) -> int:
@@ -329,5 +357,5 @@ def main_table(args: argparse.Namespace) -> int:
     write_table(table, args.out)
     rows, columns = table.shape
     said = {"path": str(args.out), "rows": rows, "columns": columns}
-    print(json.dumps(said) if args.json else f"{args.out}: {_runs(rows)}, {columns} columns")
+    print(json.dumps(said) if args.json else f"{args.out}: {in_runs(rows)}, {columns} columns")
     return 0

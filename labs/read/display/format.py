@@ -215,3 +215,8 @@ def input_value(value: object) -> str:
     text = str(value)
     is_sha256 = len(text) == SHA256_DIGITS and set(text) <= set("0123456789abcdef")
     return text[:SHOWN_DIGITS] if is_sha256 else printable(text)
+
+
+def in_runs(count: int) -> str:
+    """`1 run`, `2 runs`."""
+    return "1 run" if count == 1 else f"{count} runs"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from labs.drive.record.seal import HOST
+from labs.drive.record.seal import HOST, canonical
 from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput, Damaged
-from labs.read.display.format import input_value
+from labs.read.display.format import in_runs, input_value
 from labs.read.runs.archive import is_packed, is_run, run_folders, runs_folder, study_files
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
@@ -115,19 +115,36 @@ class Comparison:
         """The worst grade of the pairs; a run that only one side has is in no pair."""
         return max((pair.grade for pair in self.pairs), key=GRADES.index)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of pairs, and of the runs that only one side has."""
+        return {
+            "compared": len(self.pairs),
+            "only_first": len(self.only_a),
+            "only_second": len(self.only_b),
+        }
+
     def lines(self) -> list[str]:
-        """The comparison as text: one line per pair, its changes below it, the worst grade last."""
+        """The comparison as text: one line per pair, its changes below it, the counts last."""
         found = [line for pair in self.pairs for line in pair.lines()]
         for side, runs in (("first", self.only_a), ("second", self.only_b)):
             found += [
-                f"{run.lab} {run.condition}: only in the {side} ({run.key[:12]})" for run in runs
+                f"{lab} {condition}: {in_runs(count)} only in the {side}"
+                for (lab, condition), count in Counter(
+                    (run.lab, run.condition) for run in runs
+                ).items()
             ]
-        count = len(self.pairs)
-        return [*found, f"{count} {'run' if count == 1 else 'runs'} compared: {self.grade}"]
+        counts = self.counts
+        alone = [
+            f"{in_runs(counts[f'only_{side}'])} only in the {side}" for side in ("first", "second")
+        ]
+        compared = f"{in_runs(counts['compared'])} compared: {self.grade}"
+        return [*found, "; ".join([compared, *alone])]
 
     def as_json(self) -> dict[str, object]:
         return {
             "grade": self.grade,
+            **self.counts,
             "pairs": [pair.as_json() for pair in self.pairs],
             "only_a": [_run_json(run) for run in self.only_a],
             "only_b": [_run_json(run) for run in self.only_b],
@@ -135,18 +152,17 @@ class Comparison:
 
 
 def compare(a: str | Path, b: str | Path, results_of: Callable[[Run], Results]) -> Comparison:
-    """Compare two sides run by run, paired by lab and condition.
+    """Compare every run of two sides; `paired` says which runs belong together.
 
-    A side is a run folder, a study file, a RUNS folder (the newest study of each lab; all runs if
-    it holds no study) or a packed file of any of these. `results_of` computes the results of a
-    run as its lab does. Raises BadInput if a side has no runs, if no run is
-    on both sides, or if it is not clear which runs belong together; Damaged for a damaged run.
+    A side is a run folder, a study file, a RUNS folder or a packed file. `results_of` computes the
+    results of a run as its lab does. Raises BadInput if a side has no runs or if the sides have
+    none in common; Damaged for a damaged run.
     """
-    together, only_a, only_b = _paired(side(a), side(b))
+    together, only_a, only_b = paired(every_run(a), every_run(b))
     if not together:
         raise BadInput(
-            f"{a} and {b} have no condition in common ({_names(only_a)}; "
-            f"{_names(only_b)}); compare runs of the same conditions"
+            f"{a} and {b} have no run in common that could be compared ({_names(only_a)}; "
+            f"{_names(only_b)}). Compare runs of the same conditions"
         )
     pairs = tuple(_graded(one, other, results_of) for one, other in together)
     return Comparison(pairs, tuple(only_a), tuple(only_b))
@@ -190,35 +206,46 @@ def _newest(runs: Path) -> list[Path]:
     return sorted({folder for folder in planned if is_run(folder)})
 
 
-def _paired(
+def paired(
     a: Sequence[Run], b: Sequence[Run]
 ) -> tuple[list[tuple[Run, Run]], list[Run], list[Run]]:
-    """Pairs, what only a has, what only b has. Equal keys belong together in any case."""
+    """Pairs, what only a has, what only b has.
+
+    Runs with equal keys belong together. Of the others, two runs belong together if they are the
+    only ones on their sides that answer a question: first the same condition on the same kernel
+    with the same seed, then the same condition, then a condition of the same name.
+    """
     together: list[tuple[Run, Run]] = []
-    only_a: list[Run] = []
-    only_b: list[Run] = []
-    groups: dict[tuple[str, str], tuple[list[Run], list[Run]]] = defaultdict(lambda: ([], []))
-    for at, runs in enumerate((a, b)):
-        for run in runs:
-            groups[run.lab, run.condition][at].append(run)
-    for (lab, condition), (left, right) in sorted(groups.items()):
-        by_key = {run.key: run for run in right}
-        together += [(run, by_key[run.key]) for run in left if run.key in by_key]
-        both = {run.key for run in left} & set(by_key)
-        rest_a = [run for run in left if run.key not in both]
-        rest_b = [run for run in right if run.key not in both]
-        if len(rest_a) == len(rest_b) == 1:
-            together.append((rest_a[0], rest_b[0]))
-            continue
-        if rest_a and rest_b:
-            raise BadInput(
-                f"it is not clear which of {len(left)} and {len(right)} runs of {lab} "
-                f"{condition} belong together; name a study file or one run's folder "
-                "on each side"
-            )
-        only_a += rest_a
-        only_b += rest_b
-    return together, only_a, only_b
+    rest = list(a), list(b)
+    for question in (lambda run: run.key, _on_its_kernel, _asked, _named):
+        groups: dict[object, tuple[list[Run], list[Run]]] = defaultdict(lambda: ([], []))
+        for at, runs in enumerate(rest):
+            for run in runs:
+                groups[question(run)][at].append(run)
+        found = [
+            (left[0], right[0]) for left, right in groups.values() if len(left) == len(right) == 1
+        ]
+        together += found
+        taken = {id(run) for pair in found for run in pair}
+        rest = (
+            [run for run in rest[0] if id(run) not in taken],
+            [run for run in rest[1] if id(run) not in taken],
+        )
+    together.sort(key=lambda pair: _named(pair[0]))
+    return together, sorted(rest[0], key=_named), sorted(rest[1], key=_named)
+
+
+def _on_its_kernel(run: Run) -> object:
+    inputs = run.inputs
+    return (*_asked(run), run.kernel.release, inputs.get("seed"), inputs.get("repetition"))
+
+
+def _asked(run: Run) -> tuple[str, bytes, str]:
+    return run.lab, canonical(run.condition_asked.as_json()), run.testbed
+
+
+def _named(run: Run) -> tuple[str, str]:
+    return run.lab, run.condition
 
 
 def _graded(a: Run, b: Run, compute: Callable[[Run], Results]) -> Pair:

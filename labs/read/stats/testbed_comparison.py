@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from labs.drive.host_load import HERE
+from labs.drive.record.seal import canonical
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
 from labs.read.display.rich_output import Table, Words
@@ -114,10 +115,54 @@ def compare_testbeds(
     return found
 
 
-def only_first(first: Iterable[Run], second: Iterable[Run]) -> list[str]:
-    """The conditions that only the first side has, in its order."""
-    there = {run.condition for run in second}
-    return list(dict.fromkeys(run.condition for run in first if run.condition not in there))
+def compare_every(
+    lab: Lab, first: Sequence[Run], second: Sequence[Run]
+) -> tuple[list[ConditionComparison], list[Run], list[Run]]:
+    """Each question that both sides have runs of, and the runs that only one side has.
+
+    A question is a condition with all its values, so that runs of one condition on several links
+    are not mixed. A condition that each side asked once, with other values, is not compared.
+    """
+    found: list[ConditionComparison] = []
+    rest = list(first), list(second)
+    for question in (
+        lambda run: canonical(run.condition_asked.as_json()),
+        lambda run: run.condition,
+    ):
+        groups: dict[object, tuple[list[Run], list[Run]]] = {}
+        for at, runs in enumerate(rest):
+            for run in runs:
+                groups.setdefault(question(run), ([], []))[at].append(run)
+        both = [sides for sides in groups.values() if _are_comparable(*sides)]
+        found += [row for ones, others in both for row in compare_testbeds(lab, ones, others)]
+        taken = {id(run) for sides in both for runs in sides for run in runs}
+        rest = (
+            [run for run in rest[0] if id(run) not in taken],
+            [run for run in rest[1] if id(run) not in taken],
+        )
+    order = list(dict.fromkeys(run.condition for run in first))
+    found.sort(key=lambda row: order.index(row.condition))
+    return found, *rest
+
+
+def _asked(run: Run) -> bytes:
+    return canonical(run.condition_asked.as_json())
+
+
+def _are_comparable(first: Sequence[Run], second: Sequence[Run]) -> bool:
+    """Whether both sides have runs, and each of them one set of values."""
+    if not first or not second:
+        return False
+    for side in (first, second):
+        kernels = dict.fromkeys(run.kernel.release for run in side)
+        if len(kernels) > 1:
+            raise BadInput(
+                f"one side has runs of {side[0].condition} on Linux {' and '.join(kernels)}. Name "
+                "a study file"
+            )
+        if len({_asked(run) for run in side}) > 1:
+            return False
+    return True
 
 
 def as_table(rows: Iterable[ConditionComparison]) -> Table:

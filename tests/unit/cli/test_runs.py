@@ -81,6 +81,17 @@ def test_compare_of_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     assert as_json(capsys, "compare", "a", "b")["grade"] == "identical"
 
 
+def test_compare_of_runs_that_one_side_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    make_study(Path("a"))
+    make_study(Path("b"))
+    make_study(Path("b"), seed=2)
+    assert told(capsys, "compare", "a", "b", code=5).splitlines()[-1] == (
+        "2 runs compared: identical; 0 runs only in the first; 2 runs only in the second"
+    )
+    said = as_json(capsys, "compare", "a", "b", "--common")
+    assert (said["compared"], said["only_first"], said["only_second"]) == (2, 0, 2)
+
+
 def own_runs(folder: str, seconds: float = 11.5, note: bytes = b"") -> None:
     make_run(Path(folder), inputs("far", lab="mine"), seconds=seconds, note=note)
 

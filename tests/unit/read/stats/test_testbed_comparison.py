@@ -238,10 +238,11 @@ def test_runs_compare_rows_and_exit_code(
         *_, last, about_machines = printed.splitlines()
         assert last.startswith(f"2 conditions: {word}") and "no audit" in about_machines
         assert "margin 0.9 to 1.1: at rates that both machines can carry" in printed
-        assert "\nonly in the first: " in printed and "httping" in printed
+        assert "\nhttping: 1 run only in the first\n" in printed
         assert main(["runs", "compare", first, str(file), "--json"]) == code
-        said = json.loads(capsys.readouterr().out)
+        (said,) = json.loads(capsys.readouterr().out)["labs"]
         assert (said["margin"]["low"], len(said["conditions"])) == (0.9, 2)
+        assert said["runs"]["second"] == sum(one["counted"] for one in said["conditions"])
         assert "httping" in said["only_first"] and not said["only_second"]
 
 
