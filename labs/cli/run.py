@@ -12,15 +12,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import shlex
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from labs.catalog import LABS, find
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
 from labs.errors import BadInput, Missing
+from labs.read.display.commands import as_lines
 from labs.read.display.format import terminal_table
 from labs.read.lab import Lab
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 OF_EVERY_STUDY = frozenset(
     {
         *("group", "testbed", "kernel", "source", "key", "digest", "note_codes"),
-        *("link", "link_ok", "link_asked", "link_shaped"),
+        *("link", "link_ok", "link_asked", "link_shaped", "unused"),
     }
 )
 
@@ -90,8 +89,12 @@ def main(args: argparse.Namespace) -> int:
 def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
     """What would be done, per condition: the names of the runs, and every command in order."""
     from labs.drive.preview import preview as commands_of
+    from labs.read.display.provenance import asked
+    from labs.read.unused_parameters import in_words, unused
 
     names = [run_names(lab, one) for one in on_each_kernel(parameters)]
+    conditions = lab.conditions(parameters)
+    not_used = unused(lab, parameters, [one.name for one in conditions])
     return {
         "lab": lab.name,
         "testbed": parameters.testbed,
@@ -107,13 +110,18 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
             {
                 "condition": condition.name,
                 "group": condition.group,
+                "link": asked(condition.link),
+                "unused": not_used.get(condition.name, {}),
+                "note": in_words(condition, not_used[condition.name])
+                if condition.name in not_used
+                else None,
                 "runs": [one.get(condition.name) for one in names],
                 "commands": [
                     {"host": line.host, "argv": list(line.argv)}
                     for line in commands_of(condition, lab.lines(condition), parameters.testbed)
                 ],
             }
-            for condition in lab.conditions(parameters)
+            for condition in conditions
         ],
     }
 
@@ -146,11 +154,10 @@ def as_script(steps: Mapping[str, Any]) -> str:
             "",
             f"## {steps['lab']} {one['condition']}, on the testbed {steps['testbed']}{often}",
         ]
+        lines += [f"# {one['note']}"] if one["note"] else []
         first = "machines" if steps["testbed"] == "vagrant" else "kernel"
         lines += [f"# run: {name or f'needs the {first} first'}" for name in one["runs"]]
-        for host, group in groupby(one["commands"], key=lambda line: line["host"]):
-            lines.append(f"# on the {host}" if host else "# on the machine that runs both hosts")
-            lines += [shlex.join(line["argv"]) for line in group]
+        lines += as_lines((line["host"], tuple(line["argv"])) for line in one["commands"])
     return "\n".join(lines[1:])
 
 
@@ -185,7 +192,9 @@ def of_one_kernel(lab: Lab, study: Study) -> dict[str, Any]:
         for row in results.to_dict("records")
     ]
     for row in rows:
-        row["link"] = study.run(str(row["condition"])).link.as_json()
+        condition = str(row["condition"])
+        row["link"] = study.run(condition).link.as_json()
+        row["unused"] = study.unused.get(condition, {})
     found, repeated = beyond(lab, study), of_repetitions(lab, study)
     told = [*found.pop("remarks", []), *repeated.pop("remarks", [])]
     return {

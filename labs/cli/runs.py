@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show.add_argument(
         "--commands",
         action="store_true",
-        help="print the ip, tc and sysctl commands of the run, ready to paste",
+        help="print the ip, tc, nft, ethtool and sysctl commands of the run, ready to paste",
     )
     compare = verb("compare", "compare two sets of runs: identical, equal or changed", main_compare)
     compare.add_argument("a", metavar="A")

@@ -9,7 +9,6 @@ from labs.drive.execution import ALWAYS
 from labs.drive.outcome import Command
 from labs.drive.testbed.link import DEVICE as DEVICE_OF_NAMESPACES
 from labs.drive.testbed.link import Argv, Link, addressing, layout, linking, wiring
-from labs.drive.testbed.vagrant import DEVICE, of_machines, unshaping
 
 
 def preview(
@@ -20,24 +19,31 @@ def preview(
 
     `own` are the lines that the lab adds to those of the link: host and words.
     """
-    lines_of = between_machines if testbed == "vagrant" else of_namespaces
-    lines = lines_of(condition.link)
+    machines = testbed == "vagrant"
+    lines = between_machines(condition.link) if machines else of_namespaces(condition.link)
     for host in ("server", "client"):
-        settings = {**ALWAYS, **condition.sysctls.get(host, {})}
+        settings = {**ALWAYS, **dict(sorted(condition.sysctls.get(host, {}).items()))}
         lines += [(host, ("sysctl", "-w", f"{name}={value}")) for name, value in settings.items()]
-    if testbed == "vagrant":
-        own = [(host, tuple(_with_device(word) for word in argv)) for host, argv in own]
-    lines += own
+    lines += on_machines(own) if machines else own
     return tuple(Command(0, host, argv, None) for host, argv in lines)
 
 
-def _with_device(word: str) -> str:
-    """A word of a command that names the device of namespaces, or a file of it, for machines."""
-    return "/".join(DEVICE if part == DEVICE_OF_NAMESPACES else part for part in word.split("/"))
+def on_machines(lines: Sequence[tuple[str, Argv]]) -> list[tuple[str, Argv]]:
+    """The lines with the device of machines where they name that of namespaces, or a file of it."""
+    from labs.drive.testbed.vagrant import DEVICE  # noqa: PLC0415  Unix only
+
+    def word_of(word: str) -> str:
+        return "/".join(
+            DEVICE if part == DEVICE_OF_NAMESPACES else part for part in word.split("/")
+        )
+
+    return [(host, tuple(map(word_of, argv))) for host, argv in lines]
 
 
 def between_machines(link: Link) -> list[tuple[str, Argv]]:
     """The lines that set up the link between two machines, in place of the server's own link."""
+    from labs.drive.testbed.vagrant import DEVICE, of_machines, unshaping  # noqa: PLC0415  Unix
+
     return [("server", argv) for argv in (unshaping(DEVICE), *of_machines(link, DEVICE))]
 
 

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Iterator
 
 from labs.drive.parameters.declare import LabParameters, declared, plain
-from labs.drive.record.seal import canonical
 from labs.drive.record.study_file import StudyFile
 from labs.errors import LabError
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.archive import study_files
 from labs.read.runs.schemas import open_study
+from labs.read.unused_parameters import changes_condition
 from labs.studies.testbeds import parameters_of
 
 VIRTUAL = "virtual"
@@ -66,18 +66,10 @@ def _matters(lab: Lab, p: LabParameters, found: LabParameters, name: str, condit
     """Whether the recorded value of a parameter results in another run of the condition."""
     if name in OF_EVERY_RUN:
         return True
-    wanted = dataclasses.replace(p, only=condition)
     if name == "only":
         return False
-    changed = dataclasses.replace(wanted, **{name: getattr(found, name)})
-    try:
-        return _inputs(lab, changed) != _inputs(lab, wanted)
-    except LabError:
-        return True
-
-
-def _inputs(lab: Lab, p: LabParameters) -> list[bytes]:
-    return [canonical(one.as_json()) for one in lab.conditions(p)]
+    changed = dataclasses.replace(p, **{name: getattr(found, name)})
+    return changes_condition(lab, p, changed, condition)
 
 
 def _told(p: LabParameters, name: str, alike: list[LabParameters]) -> str:

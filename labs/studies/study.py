@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from labs.drive.parameters.declare import LabParameters, declared, did_you_mean,
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, LabError, Missing
+from labs.read.display.commands import as_lines
 from labs.read.display.guesses import Guess, guesses
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
 from labs.read.display.rich_output import Table, Text, Words
@@ -23,9 +25,13 @@ from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
+from labs.read.unused_parameters import Unused, in_words, unused
 from labs.studies.progress import Bar
 from labs.studies.recorded_parameters import VIRTUAL, refusal
 from labs.studies.testbeds import command_for, on_testbed, parameters_of
+
+UNUSED = "unused_parameter"
+"""The code of the note that a condition does not use a parameter of the study."""
 
 # Testbeds whose kernel a user chooses.
 ON_ANY_KERNEL = ("virtual", RECORDED)
@@ -74,15 +80,17 @@ class Study:
 
     @property
     def link(self) -> Table:
-        """The link of each run: as requested, as measured before the run, and the verdict."""
-        return Table(
-            {
-                "Condition": self.conditions,
-                "Requested": [asked(run.link.asked) for run in self.runs],
-                "Measured": [measured(run.link.measured) for run in self.runs],
-                "Verdict": [run.link.verdict for run in self.runs],
-            }
-        )
+        """The link of each run: as requested, as measured before the run, and the verdict; a note
+        where the condition does not use a parameter."""
+        columns = {
+            "Condition": self.conditions,
+            "Requested": [asked(run.link.asked) for run in self.runs],
+            "Measured": [measured(run.link.measured) for run in self.runs],
+            "Verdict": [run.link.verdict for run in self.runs],
+        }
+        if any(told := [self._unused(run) for run in self.runs]):
+            columns["Note"] = told
+        return Table(columns)
 
     def results(self) -> Table:
         """One row per run: the results of the lab, and the origin of the run.
@@ -129,8 +137,14 @@ class Study:
         )
 
     def commands(self, condition: str) -> str:
-        """The ip, tc, sysctl and ethtool lines of a run, host by host, to paste."""
-        return Text(self.run(condition).commands_text())
+        """The commands that set up a run, host by host, to paste: those of `labs run --dry-run`."""
+        # Needs more of the operating system than recorded runs do.
+        from labs.drive.preview import preview  # noqa: PLC0415
+
+        run = self.run(condition)
+        asked = run.condition_asked
+        found = preview(asked, self.lab.lines(asked), run.testbed)
+        return Text("\n".join(as_lines((one.host, one.argv) for one in found)))
 
     def describe(self, condition: str | None = None) -> str:
         """A summary of the study, or of one run, as Markdown with its figures.
@@ -241,9 +255,11 @@ class Study:
         found = self.lab.results(run)
         notes = [note.text for note in found.notes]
         disturbed = [f"disturbed: {what}" for what in disturbances(run)]
+        told = [self._unused(run)] if run.condition in self.unused else []
+        codes = [note.code for note in found.notes if note.code] + [UNUSED] * len(told)
         of_the_run = {
-            "notes": "; ".join([*notes, *disturbed]),
-            "note_codes": " ".join(note.code for note in found.notes if note.code),
+            "notes": "; ".join([*notes, *disturbed, *told]),
+            "note_codes": " ".join(codes),
             "testbed": run.testbed,
             "kernel": run.kernel.release,
             "source": self.source,
@@ -258,6 +274,16 @@ class Study:
         }
         what = {"condition": run.condition, "group": self.lab.group_of(run)}
         return {**what, **found.values, **of_the_run}
+
+    @cached_property
+    def unused(self) -> Mapping[str, Unused]:
+        """The parameters of the study that a condition does not use, by condition."""
+        return unused(self.lab, self.parameters, self.conditions)
+
+    def _unused(self, run: Run) -> str:
+        """These parameters of a run in words; empty if its condition uses all."""
+        values = self.unused.get(run.condition)
+        return "" if values is None else in_words(run.condition_asked, values)
 
     def __repr__(self) -> str:
         return f"<Study {self._words()}>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -26,6 +25,7 @@ from labs.drive.tc import Queue, queues
 from labs.drive.testbed.link import LinkReport, report_from_json
 from labs.drive.units import SECOND_NS
 from labs.errors import BadInput, Damaged
+from labs.read.display.commands import as_lines
 from labs.read.parse.http_clients import Httping, Wget, httping, wget
 from labs.read.parse.inet_diag import samples
 from labs.read.parse.proc import changes, counters
@@ -38,7 +38,14 @@ from labs.read.runs.schemas import held_to, upgraded
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-PASTED = frozenset({"ip", "tc", "sysctl", "ethtool"})
+PASTED = frozenset({"ip", "tc", "sysctl", "ethtool", "nft"})
+READS = frozenset({"show", "-s", "-V", "--version", "-n"})
+READING = {
+    "sysctl": frozenset({"-n", "-a"}),
+    "ethtool": frozenset({"-i", "-k", "-l", "-c", "-S", "--version"}),
+    "nft": frozenset({"list", "--version"}),
+}
+"""The words with which these commands only read."""
 KEPT_SAMPLES_BYTES = 1 << 20
 """Samples of at most this size are kept as a table: each chart and text of a run reads them."""
 T = TypeVar("T")
@@ -234,14 +241,9 @@ class Run:
         return self.path / name if name in self.seal.files else None
 
     def commands_text(self) -> str:
-        """Return the ip, tc, sysctl and ethtool lines that changed something, to be pasted."""
-        groups: dict[str, list[str]] = {}
-        for command in self.commands:
-            if _is_pasted(command.argv):
-                groups.setdefault(command.host, []).append(shlex.join(command.argv))
+        """Return the recorded lines that changed something, host by host, to be pasted."""
         return "\n".join(
-            f"# on the {host}\n" + "".join(f"{line}\n" for line in lines)
-            for host, lines in groups.items()
+            as_lines((one.host, one.argv) for one in self.commands if _is_pasted(one.argv))
         )
 
     def _table(self, rows: Iterable[Mapping[str, object]]) -> DataFrame:
@@ -329,7 +331,4 @@ def _checked(when: str, allowed: tuple[str, ...]) -> str:
 
 
 def _is_pasted(argv: tuple[str, ...]) -> bool:
-    if argv[0] not in PASTED:
-        return False
-    reads = {"show", "-s", "-V", "--version", "-n"} if argv[0] != "sysctl" else {"-n", "-a"}
-    return not reads & set(argv[1:])
+    return argv[0] in PASTED and not READING.get(argv[0], READS) & set(argv[1:])

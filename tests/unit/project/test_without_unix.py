@@ -29,6 +29,7 @@ study = labs.study(p)
 labs.charts.buffers.by_condition(study.results())
 labs.charts.buffers.timeline(study.run("default"))
 labs.verdicts(study)
+assert "netem" in study.commands("both")
 names = {"TESTBED": "recorded", "bdp_mib": 2.62}
 assert list(labs.grade("00-start-here", names)["Result"])[0] == "right"
 assert main(["student", sys.argv[1], "--into", sys.argv[2]]) == 0

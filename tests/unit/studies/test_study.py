@@ -10,6 +10,7 @@ import pytest
 
 import labs
 from labs.catalog import find
+from labs.cli.run import as_script, preview
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
@@ -17,9 +18,11 @@ from labs.launch.locks import WAITING
 from labs.read.display.format import notebook_cell
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.runs import recorded
+from labs.read.runs.run import Run
 from labs.studies.progress import Bar
 from labs.studies.study import Study
-from tests.real_runs import real
+from tests.real_runs import nagle_run, real, windows_run
+from tests.stack_studies import stack_runs
 
 RECORDED = Buffers(
     testbed="recorded", only="both", capture=True, rate_mbit=10, delay_ms=40, transfer_mib=2
@@ -78,10 +81,28 @@ def test_run_refuses_an_unknown_condition(study: Study) -> None:
 def test_commands_are_text_to_be_pasted(study: Study) -> None:
     commands = study.commands("both")
     assert "tc qdisc add dev eth0 parent 1:10 handle 10: netem delay 40ms" in commands
-    assert commands.splitlines()[0] == "# on the server"
+    assert "\n# on the server\n" in commands
     assert isinstance(commands, Text)
-    assert commands._repr_html_().startswith("<pre># on the server\n")
+    assert commands._repr_html_().startswith("<pre># on the machine")
     assert repr(commands) == str(commands)
+
+
+@pytest.mark.parametrize(
+    ("run", "program"),
+    [
+        (real("captured"), "tc"),
+        (nagle_run("quickack"), "ip"),
+        (windows_run("article-scale0"), "ethtool"),
+        (stack_runs()["polling-rules-100-c1"], "nft"),
+    ],
+)
+def test_commands_are_those_of_a_dry_run(run: Run, program: str) -> None:
+    lab = find(run.lab)
+    asked = run.condition_asked
+    alone = dataclasses.replace(lab, all_conditions=lambda p: (asked,), groups=(), _conditions={})
+    plan = as_script(preview(alone, lab.Parameters(testbed=run.testbed)))
+    said = Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab).commands(asked.name)
+    assert plan.endswith(said) and f"\n{program} " in said
 
 
 def test_describe_has_the_figures_of_the_run(study: Study) -> None:
