@@ -3,12 +3,12 @@
 # built. Nothing is downloaded here; the packages are there already, the files of vagrant/root too.
 set -eu
 
-# Vagrant's user, with the public key that every box starts with and that the first `up` replaces.
+# Vagrant's user, with the public key of whoever builds the box.
 useradd --create-home --shell /bin/bash vagrant
 home=$(getent passwd vagrant | cut -d: -f6)
 install -d -m 700 -o vagrant -g vagrant "$home/.ssh"
-install -m 600 -o vagrant -g vagrant /etc/labs/first-key.pub "$home/.ssh/authorized_keys"
-rm /etc/labs/first-key.pub
+install -m 600 -o vagrant -g vagrant /etc/labs/key.pub "$home/.ssh/authorized_keys"
+rm /etc/labs/key.pub
 passwd --quiet --lock root
 chmod 440 /etc/sudoers.d/vagrant
 

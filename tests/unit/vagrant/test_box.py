@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import stat
 import subprocess
 from pathlib import Path
 
@@ -57,8 +59,25 @@ def test_a_clone_may_have_any_path(monkeypatch: pytest.MonkeyPatch) -> None:
         if "hook=cp" in word
     ]
     assert [hook[-2] for hook in hooks] == [
-        f"/my labs; echo/vagrant/{name}" for name in ("root", "first-key.pub", "provision.sh")
+        f"/my labs; echo/vagrant/{name}" for name in ("root", "boxes/key.pub", "provision.sh")
     ]
+
+
+def test_make_key_is_a_pair_of_the_clones_owner(tmp_path: Path) -> None:
+    key = box.make_key(tmp_path, tmp_path.stat())
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600 and key.stat().st_uid == os.getuid()
+    derived = subprocess.run(("ssh-keygen", "-y", "-f", key), capture_output=True, text=True)
+    assert (tmp_path / "key.pub").read_text() == derived.stdout
+    before = key.read_bytes()
+    assert box.make_key(tmp_path, tmp_path.stat()).read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["key", "key.pub"]
+
+
+def test_no_insecure_key_is_left_in_the_sources() -> None:
+    """The public half of the key that Vagrant publishes begins with these characters."""
+    published = "AAAAB3NzaC1yc2EAAAABIwAAAQEA6NF8iallvQVp22WDkTkyrtvp9eWW6A8YVr"
+    files = [path for path in (ROOT / "vagrant").rglob("*") if path.is_file()]
+    assert not [path for path in files if published.encode() in path.read_bytes()]
 
 
 def test_the_catalogue_names_each_box_by_its_sha256(tmp_path: Path) -> None:
