@@ -1,7 +1,11 @@
 """Run a notebook with the given parameters, and write it as one HTML page that works offline.
 
-The notebook runs in the current folder, and its file is not changed. The page is written completely
-or not at all.
+The notebook is executed: its code runs in the current folder, with your rights. Publish only
+notebooks that you trust. The notebook's file is not changed, and the page is written completely or
+not at all.
+
+The page runs its own scripts only. Scripts, event handlers, style sheets and addresses of images in
+the notebook's cells and outputs are removed.
 """
 
 from __future__ import annotations

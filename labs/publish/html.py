@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import re
+from base64 import b64encode
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from traitlets.config import Config
 
 from labs.errors import RunFailed
 from labs.publish.figures import figure_html
+from labs.publish.sanitised import sanitised
 from labs.publish.tables import complete_tables
 from labs.read.runs.raw_files import UNEXPECTED
 
@@ -41,24 +44,50 @@ class Section:
 def page(notebook: Any, fallback_title: str) -> str:
     """The HTML of an executed notebook (nbformat 4), charts interactive, without a network."""
     shown = copy.deepcopy(notebook)
+    sanitise_outputs(shown)
     complete_tables(shown)
-    charts = embed_charts(shown)
+    library = get_plotlyjs() if embed_charts(shown) else ""
+    script = (TEMPLATES / "report" / "charts.js").read_text(encoding="utf-8")
     exporter = HTMLExporter(
         template_name="report",
         extra_template_basedirs=[str(TEMPLATES)],
         config=Config({"HTMLExporter": {"preprocessors": [CoalesceStreamsPreprocessor]}}),
+        filters={"sanitised": sanitised},
     )
     body, _ = exporter.from_notebook_node(
         shown,
         resources={
             "title": title(shown) or fallback_title,
+            "policy": policy(script, library),
             "style": (TEMPLATES / "report" / "style.css").read_text(encoding="utf-8"),
             "highlight": _highlight(),
-            "script": (TEMPLATES / "report" / "charts.js").read_text(encoding="utf-8"),
+            "script": script,
         },
     )
     # After the exporter, which would parse all of the library as HTML.
-    return _with_contents(body).replace("<!-- plotly.js -->", _plotly_js() if charts else "", 1)
+    scripts = f"<script>{library}</script>" if library else ""
+    return _with_contents(body).replace("<!-- plotly.js -->", scripts, 1)
+
+
+def policy(*scripts: str) -> str:
+    """The Content-Security-Policy of a page with these scripts, which are all that it runs: nothing
+    is loaded, and no other script runs."""
+    digests = [sha256(one.encode()).digest() for one in scripts if one]
+    own = " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def sanitise_outputs(notebook: Any) -> None:
+    """Remove what could run from the HTML and the SVG images in the outputs."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            for kind in ("text/html", "image/svg+xml"):
+                if kind in data:
+                    data[kind] = sanitised(data[kind])
 
 
 def embed_charts(notebook: Any) -> int:
@@ -110,7 +139,3 @@ def _highlight() -> str:
         for name in ("default", "github-dark")
     )
     return f"{light}\n@media screen and (prefers-color-scheme: dark) {{\n{dark}\n}}"
-
-
-def _plotly_js() -> str:
-    return f"<script>{get_plotlyjs()}</script>"

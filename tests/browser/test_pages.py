@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
 from labs.cli.__main__ import main
+from labs.publish import html
 from labs.publish.page_parameters import declared
 from labs.read.notebook_file import read_notebook
 from tests.chromium import open_file
@@ -114,5 +116,33 @@ def test_legend_hides_and_shows_a_line(browser: Browser, published: Path) -> Non
         assert figure.locator(".trace").count() < before
         button.click()
         assert figure.locator(".trace").count() == before
+    finally:
+        page.close()
+
+
+ATTACK = "<img src=x onerror='window.attacked = 1'><script>window.attacked = 1</script>"
+
+
+def test_page_runs_nothing_that_a_notebook_brings(browser: Browser, tmp_path: Path) -> None:
+    """The page is sanitised; what is added to it later is stopped by its policy alone."""
+    output = new_output("display_data", data={"text/html": ATTACK})
+    cells = [new_markdown_cell(ATTACK), new_raw_cell(ATTACK), new_code_cell("1", outputs=[output])]
+    path = tmp_path / "page.html"
+    path.write_text(html.page(new_notebook(cells=cells), "a page"), encoding="utf-8")
+    page, seen = open_file(browser, path, width=768)
+    try:
+        assert page.evaluate("window.attacked") is None
+        assert seen.errors == []
+        page.evaluate("attack => document.body.insertAdjacentHTML('beforeend', attack)", ATTACK)
+        page.evaluate(
+            """() => new Promise((ready) => {
+                const own = document.createElement("script");
+                own.textContent = "window.attacked = 1";
+                document.body.append(own);
+                setTimeout(ready, 200);
+            })"""
+        )
+        assert page.evaluate("window.attacked") is None
+        assert any("Content Security Policy" in error for error in seen.errors)
     finally:
         page.close()

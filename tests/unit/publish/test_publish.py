@@ -70,7 +70,8 @@ def test_page_draws_charts_with_one_library_and_no_network(tmp_path: Path) -> No
     assert [it for it in loads.addresses if not it.startswith("data:")] == []
     assert "@import" not in page.split("<main>")[0].split("<script>")[0]
     assert len(re.findall(r"\* plotly\.js v[0-9]", page)) == 1
-    assert len(re.findall(r'Plotly\.newPlot\(\s*"chart-\d"', page)) == 2
+    assert re.findall(r'<div id="(chart-\d)"', page) == ["chart-1", "chart-2"]
+    assert page.count('<script type="application/json">') == 2
     assert "<title>A title</title>" in page
     assert '<a href="#Two">Two</a>' in page
     assert "<pre>42</pre>" in page

@@ -1,7 +1,10 @@
-// Legends that hide and show traces, and charts that fit a sheet of paper when printed.
+// Charts drawn from the data beside them, legends that hide and show traces, and charts that fit a sheet of paper when printed.
 "use strict";
 (() => {
   const SHEET_PX = 660, PAGE_PX = 880, SQUEEZED_PX = 1300; // A4 and Letter between their margins
+  for (const data of document.querySelectorAll(".plot script")) {
+    Plotly.newPlot(data.previousElementSibling, JSON.parse(data.textContent));
+  }
   const charts = [...document.querySelectorAll(".js-plotly-plot")];
   for (const button of document.querySelectorAll(".legend button")) {
     button.addEventListener("click", () => {
