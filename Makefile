@@ -8,6 +8,8 @@ PROVIDER := libvirt
 export PYTHON
 # Many containers set it; every start of a program would then compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
+# By contents and not by paths or times: a fresh clone is checked in seconds, too.
+export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 
 .DEFAULT_GOAL := help
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare fuzz-capture fuzz-runs

@@ -31,14 +31,14 @@ def collected(cache: Path, **env: str) -> subprocess.CompletedProcess[str]:
         "-m",
         "pytest",
         "-q",
-        "-p",
-        "no:cacheprovider",
+        *("-p", "no:cacheprovider", "-p", "pytest_timeout"),
         "tests/virtual/test_kernel.py",
     )
     return subprocess.run(
         argv,
         cwd=ROOT,
-        env={**keep, "XDG_CACHE_HOME": str(cache), **env},
+        # Of its plugins only what the configuration needs: the others take most of the time.
+        env={**keep, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "XDG_CACHE_HOME": str(cache), **env},
         capture_output=True,
         text=True,
     )

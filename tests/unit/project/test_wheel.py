@@ -27,6 +27,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.fixture(scope="module")
+def site(wheel: Path) -> Path:
+    """The package as it is installed."""
+    into = wheel.with_name("site")
+    zipfile.ZipFile(wheel).extractall(into)
+    return into
+
+
 def relative(folder: Path, *patterns: str) -> set[str]:
     return {
         str(file.relative_to(folder))
@@ -47,10 +55,8 @@ def test_wheel_has_every_file_of_the_package_and_of_the_recorded_runs(wheel: Pat
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_installed_package_runs_the_notebook_from_recorded_runs_without_any_tool(
-    wheel: Path, tmp_path: Path, notebook: str
+    site: Path, tmp_path: Path, notebook: str
 ) -> None:
-    site = tmp_path / "site"
-    zipfile.ZipFile(wheel).extractall(site)
     page = tmp_path / "page.html"
     argv = [
         sys.executable,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
-import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from click.testing import CliRunner, Result
 
 import labs
 from labs.catalog import LABS, find
@@ -185,26 +185,20 @@ def notebook(path: Path) -> Path:
     return path
 
 
-def papermill(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the notebook with papermill's command line, in `folder`."""
-    source = notebook(folder / "in.ipynb")
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "papermill",
-            str(source),
-            str(folder / "out.ipynb"),
-            *words,
-            "--cwd",
-            str(folder),
-            "--no-progress-bar",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder / "ipython")},
-    )
+@pytest.fixture
+def papermill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs the notebook with papermill's command line, in this process, for the words given."""
+    from papermill.cli import papermill as command
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    files = (str(notebook(tmp_path / "in.ipynb")), str(tmp_path / "out.ipynb"))
+
+    def run(*words: str) -> Result:
+        place = ("--cwd", str(tmp_path), "--no-progress-bar")
+        return CliRunner().invoke(command, [*files, *words, *place])
+
+    return run
 
 
 @needs_papermill
@@ -217,11 +211,11 @@ def papermill(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_check_stops_papermill_in_the_second_cell(
-    tmp_path: Path, words: tuple[str, ...], said: str
+    tmp_path: Path, papermill: Callable[..., Result], words: tuple[str, ...], said: str
 ) -> None:
-    done = papermill(tmp_path, *words)
-    assert done.returncode != 0
-    assert f"BadInput: {said}" in done.stderr
+    done = papermill(*words)
+    assert done.exit_code != 0
+    assert f"BadInput: {said}" in str(done.exception)
     assert not (tmp_path / "started").exists() and not (tmp_path / "runs").exists()
     book = nbformat.read(tmp_path / "out.ipynb", as_version=4)
     (error,) = [
@@ -236,8 +230,10 @@ def test_check_stops_papermill_in_the_second_cell(
 
 
 @needs_papermill
-def test_check_takes_parameters_of_papermill(tmp_path: Path) -> None:
-    done = papermill(tmp_path, "-p", "RATE_MBIT", "10", "-r", "KERNEL", "6.10")
-    assert done.returncode == 0, done.stderr
+def test_check_takes_parameters_of_papermill(
+    tmp_path: Path, papermill: Callable[..., Result]
+) -> None:
+    done = papermill("-p", "RATE_MBIT", "10", "-r", "KERNEL", "6.10")
+    assert done.exit_code == 0, done.output
     started = (tmp_path / "started").read_text()
     assert "rate_mbit=10.0" in started and "kernel='6.10'" in started
