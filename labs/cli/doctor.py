@@ -8,11 +8,16 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from labs.drive.parameters.declare import TESTBEDS, LabParameters, check
 from labs.drive.testbed.diagnosis import NOTES, Check, Diagnosis, examine
 from labs.errors import LabError
 from labs.launch import slots
+
+if TYPE_CHECKING:
+    from labs.drive.condition import Condition
+    from labs.read.lab import Lab
 
 MISSING = 3
 
@@ -89,19 +94,27 @@ def verdict(found: Diagnosis) -> str:
     if found.shapes:
         return "can run"
     excluded = "links with a rate, a delay or loss cannot be set up"
-    return f"can run only {', '.join(without_shaping())}, because {excluded}"
+    return f"can run only {'; '.join(without_shaping())}, because {excluded}"
 
 
 def without_shaping() -> list[str]:
-    """The labs whose links are never shaped."""
+    """The labs with conditions whose links are not shaped, and how many of each if not all."""
     from labs.catalog import LABS, find
 
-    return [
-        lab.name
-        for lab in map(find, LABS)
-        for every in [lab.conditions(lab.Parameters(size="full", testbed="recorded"))]
-        if not any(one.link.shaped for one in every)
-    ]
+    found = []
+    for lab in map(find, LABS):
+        every = lab.conditions(lab.Parameters(size="full", testbed="recorded"))
+        plain = [one for one in every if not _needs_netem(lab, one)]
+        if len(plain) == len(every):
+            found.append(lab.name)
+        elif plain:
+            found.append(f"{lab.name} ({len(plain)} of {len(every)} conditions)")
+    return found
+
+
+def _needs_netem(lab: Lab, condition: Condition) -> bool:
+    """Whether the link of a condition is shaped, or its own commands use netem."""
+    return condition.link.shaped or any("netem" in words for _, words in lab.lines(condition))
 
 
 def as_text(found: Diagnosis) -> str:

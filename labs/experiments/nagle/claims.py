@@ -12,10 +12,10 @@ from labs.experiments.nagle.results import article
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
-from labs.read.display.format import in_digits
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, RIGHT_NUMBER, WRONG, Finding
+from labs.read.display.format import in_digits, milliseconds
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
-from labs.read.readings.latency import SMALLEST_MS
+from labs.read.readings.latency import SMALLEST_MS, latency
 from labs.read.theory.nagle import wait
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ def kept_connections(claim: Claim, seen: Evidence) -> Finding:
 
 
 def quick_acks(claim: Claim, seen: Evidence) -> Finding:
-    """The stall after setsockopt(TCP_QUICKACK), which the article advises; and what removes it."""
+    """The stall after setsockopt(TCP_QUICKACK), which the article advises without saying how often:
+    the advice holds if the option helps when it is set before each read."""
     plain, once, each, route = (answered(seen.run(name)).stalled_pct for name in claim.conditions)
     measured = {
         "never set": plain,
@@ -152,15 +153,16 @@ def quick_acks(claim: Claim, seen: Evidence) -> Finding:
     }
     if plain < STALLS_PCT:
         return not_judged("no stall without TCP_QUICKACK either")
-    only = "; only if it is set before every read, " if each <= FREE_PCT < once else "; otherwise "
+    holds = each <= FREE_PCT
+    how = "holds if repeated" if holds and once > FREE_PCT else "set before each read"
     reason = (
-        f"if set once {once:.3g} % of requests stall (never set: {plain:.3g} %){only}"
-        f"{each:.3g} % do. The option is not permanent: the kernel delays ACKs again once the "
-        "client sends its next request (net/ipv4/tcp_output.c tcp_event_data_sent()). With the "
-        f"route option quickack, for all connections of ab, {route:.3g} % of requests stall"
+        f"{how}: {each:.3g} % of requests stall if the option is set before each read, "
+        f"{once:.3g} % if it is set once, {plain:.3g} % without it. The kernel delays ACKs again "
+        "once the client sends its next request (net/ipv4/tcp_output.c tcp_event_data_sent()). "
+        f"With the route option quickack, for all connections of ab, {route:.3g} % stall"
     )
     return Finding(
-        verdict=HOLDS if once <= FREE_PCT else WRONG,
+        verdict=HOLDS if holds else WRONG,
         measured=measured,
         predicted=_predicted_stalls(measured, claim.conditions, seen),
         reason=reason,
@@ -214,7 +216,10 @@ def coalesced(claim: Claim, seen: Evidence) -> Finding:
 
 
 def timeout_of_nagle(claim: Claim, seen: Evidence) -> Finding:
-    """When a held segment is sent if no ACK arrives: with tail loss probes and without."""
+    """When a held segment is sent if no ACK arrives: with tail loss probes and without.
+
+    It is a timeout of Nagle's algorithm only if it expires without tail loss probes, too.
+    """
     probing, plain = (held_segment(table_of(seen.run(name))) for name in claim.conditions)
     if probing is None or plain is None:
         return not_judged("the held segment was not sent in these runs")
@@ -223,48 +228,75 @@ def timeout_of_nagle(claim: Claim, seen: Evidence) -> Finding:
         "tail loss probes on (default)": probing.held_ms,
     }
     if not plain.acknowledged:
-        return Finding(
-            verdict=HOLDS,
-            measured=measured,
-            reason=f"the segment is sent after {plain.held_ms:,.1f} ms without any ACK",
-        )
-    reason = (
-        "Nagle's algorithm has no timer (RFC 896). While the client's ACKs are dropped, the first "
-        f"part is retransmitted {plain.retransmissions} times, but the held part is sent only with "
-        f"the first ACK, after {plain.held_ms:,.1f} ms"
+        reason = f"the segment is sent after {plain.held_ms:,.1f} ms without any ACK"
+        return Finding(verdict=HOLDS, measured=measured, reason=reason)
+    alone = (
+        f"Without tail loss probes the first part is retransmitted {plain.retransmissions} times, "
+        f"and the held part is sent only with the first ACK, after {plain.held_ms:,.1f} ms"
     )
-    if not probing.acknowledged:
-        reason += (
-            f". By default Linux does send it without an ACK, after {probing.held_ms:,.1f} ms: "
-            "that is a tail loss probe (RFC 8985; net/ipv4/tcp_output.c tcp_send_loss_probe()), "
-            "which ignores Nagle's algorithm; net.ipv4.tcp_early_retrans = 0 turns it off"
-        )
-    return Finding(verdict=WRONG, measured=measured, reason=reason)
+    if probing.acknowledged:
+        return Finding(verdict=WRONG, measured=measured, reason=f"no timer releases it. {alone}")
+    reason = (
+        f"right effect, wrong cause: a timer releases it after {probing.held_ms:,.1f} ms, that of "
+        "the tail loss probe (RFC 8985; net/ipv4/tcp_output.c tcp_send_loss_probe()), not of "
+        f"Nagle's algorithm. {alone}"
+    )
+    return Finding(verdict=RIGHT_NUMBER, measured=measured, reason=reason)
+
+
+def utilisation(claim: Claim, seen: Evidence) -> Finding:
+    """The share of the bytes on the link that is payload, for many small writes."""
+    off, on = (transfer(seen.run(name)) for name in claim.conditions)
+    writes = settings_of(seen.run(claim.conditions[0])).pieces
+    reason = (
+        f"{writes:,} small writes become {off.segments:,.0f} segments instead of "
+        f"{on.segments:,.0f}, and {off.payload_pct:.0f} instead of {on.payload_pct:.0f} % of the "
+        "bytes on the link are payload"
+    )
+    return Finding(
+        verdict=HOLDS if off.payload_pct / on.payload_pct - 1 > claim.allowed else WRONG,
+        measured={"off": off.payload_pct, "on": on.payload_pct},
+        reason=reason,
+    )
 
 
 def long_delay(claim: Claim, seen: Evidence) -> Finding:
-    """Goodput and segments of bulk data and of small writes, with Nagle's algorithm and without."""
-    off, on, small_off, small_on = (transfer(seen.run(name)) for name in claim.conditions)
+    """Goodput and segments of bulk data with Nagle's algorithm and without."""
+    off, on = (transfer(seen.run(name)) for name in claim.conditions)
     asked = seen.run(claim.conditions[0]).link.asked
     gain = off.goodput_mbit / on.goodput_mbit - 1
-    writes = settings_of(seen.run(claim.conditions[2])).pieces
-    small_gain = small_off.goodput_mbit / small_on.goodput_mbit - 1
     reason = (
-        f"at {asked.rate_mbit:g} Mbit/s and {asked.delay_ms:g} ms, the goodput of bulk data with "
-        f"tcp_nodelay off is {100 * gain:+.1f} %, with {off.segments:,.0f} segments and "
-        f"{on.segments:,.0f} with tcp_nodelay on: full segments are never held back. Small writes "
-        f"do use the link better: {writes:,} of them become {small_off.segments:,.0f} segments "
-        f"instead of {small_on.segments:,.0f}, and {small_off.payload_pct:.0f} instead of "
-        f"{small_on.payload_pct:.0f} % of the bytes on the link are payload; their goodput is "
-        f"{100 * small_gain:+.0f} %"
+        f"the goodput of bulk data with tcp_nodelay off is {100 * gain:+.1f} % at "
+        f"{asked.rate_mbit:g} Mbit/s and {asked.delay_ms:g} ms, with {off.segments:,.0f} segments "
+        f"and {on.segments:,.0f} with tcp_nodelay on: full segments are never held back"
     )
     return Finding(
         verdict=HOLDS if gain > claim.allowed else WRONG,
+        measured={"off": off.goodput_mbit, "on": on.goodput_mbit},
+        reason=reason,
+    )
+
+
+def packets_and_time(claim: Claim, seen: Evidence) -> Finding:
+    """Segments with payload per response, and its time, with Nagle's algorithm and without: for the
+    article's page, and for many small writes."""
+    runs = [seen.run(name) for name in claim.conditions]
+    off, on, small_off, small_on = (answered(run).segments for run in runs)
+    times = [latency(run).mean_ms for run in runs]
+    faster = times[1] < times[0] and times[3] < times[2]
+    reason = (
+        f"many small writes: {small_on:,.0f} segments instead of {small_off:,.0f}, "
+        f"{times[3]:,.0f} ms instead of {times[2]:,.0f}; the article's page: {in_digits(on)} "
+        f"instead of {in_digits(off)}, {milliseconds(times[1], SMALLEST_MS)} instead of "
+        f"{milliseconds(times[0], SMALLEST_MS)}"
+    )
+    return Finding(
+        verdict=HOLDS if faster and small_on > small_off * (1 + claim.allowed) else WRONG,
         measured={
-            "bulk, off": off.goodput_mbit,
-            "bulk, on": on.goodput_mbit,
-            "small writes, off": small_off.goodput_mbit,
-            "small writes, on": small_on.goodput_mbit,
+            "off": off,
+            "on": on,
+            "small writes, off": small_off,
+            "small writes, on": small_on,
         },
         reason=reason,
     )
@@ -278,5 +310,7 @@ JUDGES: Mapping[str, Judge] = {
     "quick_acks": quick_acks,
     "coalesced": coalesced,
     "timeout_of_nagle": timeout_of_nagle,
+    "utilisation": utilisation,
     "long_delay": long_delay,
+    "packets_and_time": packets_and_time,
 }

@@ -28,6 +28,7 @@ from labs.read import capture
 from labs.read.display.rich_output import Table, Words
 from labs.read.flows.exchanges import AND_SO_ON, in_words
 from labs.read.flows.stalls import explained
+from labs.read.readings.latency import latency
 from labs.read.theory.nagle import answer, sent, wait
 
 if TYPE_CHECKING:
@@ -134,11 +135,12 @@ def held_segments(study: Study, *conditions: str) -> Table:
 
 
 def transfers(study: Study, *conditions: str) -> Table:
-    """One row per condition with a single request: goodput, segments, share of payload."""
+    """One row per condition with a single request: time, goodput, segments, share of payload."""
     found = {name: transfer(study.run(name)) for name in conditions}
     return Table(
         {
             "Condition": list(found),
+            "Time (ms)": [latency(study.run(name)).mean_ms for name in found],
             "Goodput (Mbit/s)": [one.goodput_mbit for one in found.values()],
             "Segments": [one.segments for one in found.values()],
             "Payload share of bytes sent (%)": [one.payload_pct for one in found.values()],
@@ -148,7 +150,8 @@ def transfers(study: Study, *conditions: str) -> Table:
 
 def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int]) -> Table | Words:
     """Wireshark's expert information on these rows of a capture, with the marks of this lab; a
-    sentence if tshark is not installed. `segments` is the table of the capture."""
+    sentence if tshark is not installed. `segments` is the table of the capture. Columns without a
+    flag are left out."""
     try:
         found = capture.wireshark_flags(path, rows)
     except Missing as missing:
@@ -156,15 +159,18 @@ def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int])
     own = segments.loc[found["row"]]
     since = own["time_ns"] - own["time_ns"].iloc[0]
     seen = found.reindex(columns=["marks", "wireshark", "expert", ACK_RTT]).fillna("")
+    flags = {
+        "Marks of this lab": seen["marks"],
+        "Wireshark's flags": seen["wireshark"],
+        "Wireshark's expert": seen["expert"],
+        "Wireshark's ack_rtt (s)": seen[ACK_RTT],
+    }
     return Table(
         {
             "Record": found["record"],
             "From": [SIDES[side] for side in own["direction"]],
             "Bytes": own["payload_bytes"].to_list(),
             "Time (ms)": (since / 1e6).to_list(),
-            "Marks of this lab": seen["marks"],
-            "Wireshark's flags": seen["wireshark"],
-            "Wireshark's expert": seen["expert"],
-            "Wireshark's ack_rtt (s)": seen[ACK_RTT],
+            **{title: column for title, column in flags.items() if (column != "").any()},
         }
     )

@@ -17,7 +17,8 @@ WRITES = Group("writes", "The size of a write, and Nagle")
 TINY = Group("tiny", "Requests below the kernel's minimum")
 CAPPED = Group("capped", "Requests beyond the kernel's maximum")
 LITERAL = Group("literal", "The article's link (the clock limits this)")
-GROUPS = (ARTICLE, SURFACE, WRITES, TINY, CAPPED, LITERAL)
+IMPLIED = Group("implied", "The receive buffer at the BDP of the article's best goodput")
+GROUPS = (ARTICLE, SURFACE, WRITES, TINY, CAPPED, LITERAL, IMPLIED)
 
 PORT = 5201
 QUEUE_PACKETS = 1_000_000
@@ -51,6 +52,9 @@ SHORT_BYTES = 64 * KIB
 LITERAL_RATE_MBIT, LITERAL_DELAY_MS = 40_000.0, 0.2
 LITERAL_WRITE_BYTES = 131_072
 LITERAL_MIB = 16
+# The BDP of the article's best goodput, 12 Gbit/s, and the middle of its RTT, 0.15 ms: 225 KB.
+IMPLIED_RATE_MBIT, IMPLIED_DELAY_MS = 225.0, 8.0
+IMPLIED_KIB = (64, 256, 1024, 4096)
 
 SMALL = (
     *("default", *(f"both-{size}" for size in ("16k", "64k", "256k", "1m", "4m", "16m"))),
@@ -58,7 +62,8 @@ SMALL = (
     *(f"fixed-256k-{size}" for size in ("64k", "256k", "1m", "16m")),
     *(f"fixed-8m-{size}" for size in ("256k", "1m", "4m", "16m")),
     *("writes-14480", "writes-16384", "writes-16384-burst", "writes-16384-burst-nodelay"),
-    *("w-1k", "w-256k", "w-1g", "setsockopt", "literal"),
+    *("w-1k", "w-256k", "w-1g", "setsockopt", "setsockopt-raised", "literal"),
+    *(f"implied-{size}" for size in ("64k", "256k", "1m", "4m")),
 )
 
 
@@ -93,6 +98,10 @@ def _every(p: Sweeps) -> Iterator[Condition]:
     literal = replace(link, rate_mbit=LITERAL_RATE_MBIT, delay_ms=LITERAL_DELAY_MS)
     for name, settings in _literal(base):
         yield condition(name, literal, settings, LITERAL.name)
+    implied = replace(link, rate_mbit=IMPLIED_RATE_MBIT, delay_ms=IMPLIED_DELAY_MS)
+    for kib in IMPLIED_KIB:
+        one_end = replace(base, rcvbuf_kib=kib)
+        yield condition(f"implied-{size_name(kib)}", implied, one_end, IMPLIED.name)
 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:

@@ -91,10 +91,12 @@ def curves(rows: Iterable[Mapping[str, Any]]) -> dict[str, Curve]:
         name = series_of(row["condition"])
         if name is not None and is_known(row["steady_mib_s"]):
             found.setdefault(name, []).append(row)
-    return {name: _curve(name, found[name]) for name in SERIES if name in found}
+    return {name: curve(name, found[name]) for name in SERIES if name in found}
 
 
-def _curve(series: str, rows: list[Mapping[str, Any]]) -> Curve:
+def curve(series: str, rows: Iterable[Mapping[str, Any]]) -> Curve:
+    """The curve of rows on one link with what varies in a series."""
+    rows = list(rows)
     points = sorted((_point(series, row) for row in rows), key=lambda one: one.size_kib)
     bdp = bdp_bytes(rows[0]["rate_mbit"], rows[0]["rtt_ms"])
     return Curve(series, tuple(points), bdp / KIB)
