@@ -109,7 +109,6 @@ def bootstrap(release: str, root: Path, sources: Iterable[str]) -> tuple[str | P
         '--essential-hook=printf "#!/bin/sh\\nexit 101\\n" >"$1/usr/sbin/policy-rc.d"; '
         'chmod +x "$1/usr/sbin/policy-rc.d"',
         f'--customize-hook=cp -rT {here}/root "$1"',
-        f'--customize-hook=cp {here}/first-key.pub "$1/etc/labs/"',
         f'--customize-hook=cp {here}/provision.sh "$1/tmp/"',
         '--customize-hook=chroot "$1" /bin/sh /tmp/provision.sh',
         '--customize-hook=rm "$1/tmp/provision.sh" "$1/usr/sbin/policy-rc.d"',
