@@ -35,16 +35,7 @@ from labs.errors import LabError, Missing, RunFailed  # noqa: E402
 BOXES = HERE / "boxes"
 RELEASES = {"bookworm": "Debian 12, Linux 6.1", "trixie": "Debian 13, Linux 6.12"}
 PROVIDERS = ("libvirt", "virtualbox")
-BUILD_TOOLS = (
-    "mmdebstrap",
-    "qemu-img",
-    "sfdisk",
-    "mke2fs",
-    "mkfs.fat",
-    "mcopy",
-    "syslinux",
-    "ssh-keygen",
-)
+BUILD_TOOLS = ("mmdebstrap", "qemu-img", "sfdisk", "mke2fs", "mkfs.fat", "mcopy", "syslinux")
 MBR = Path("/usr/lib/syslinux/mbr/mbr.bin")
 # What makes a root file system a machine that starts, is reached and is asked for its addresses.
 SYSTEM = (
@@ -118,7 +109,6 @@ def bootstrap(release: str, root: Path, sources: Iterable[str]) -> tuple[str | P
         '--essential-hook=printf "#!/bin/sh\\nexit 101\\n" >"$1/usr/sbin/policy-rc.d"; '
         'chmod +x "$1/usr/sbin/policy-rc.d"',
         f'--customize-hook=cp -rT {here}/root "$1"',
-        f'--customize-hook=cp {here}/boxes/key.pub "$1/etc/labs/"',
         f'--customize-hook=cp {here}/provision.sh "$1/tmp/"',
         '--customize-hook=chroot "$1" /bin/sh /tmp/provision.sh',
         '--customize-hook=rm "$1/tmp/provision.sh" "$1/usr/sbin/policy-rc.d"',
@@ -259,27 +249,10 @@ def check_here() -> None:
         )
 
 
-def make_key(folder: Path, owner: os.stat_result) -> Path:
-    """The key pair `key` and `key.pub` in a folder, of the user who owns this clone; made once.
-
-    A box accepts this key alone, so no machine is ever up that another user can enter.
-    """
-    key = folder / "key"
-    if not key.exists():
-        with owned_folder(".key-", folder) as made:
-            comment = "machines of the labs"
-            run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", made / "key"))
-            for name in ("key.pub", "key"):  # the private one last: with it the pair is complete
-                os.chown(made / name, owner.st_uid, owner.st_gid)
-                (made / name).rename(folder / name)
-    return key
-
-
 def build(release: str, provider: str) -> Path:
     """Build a box and its catalogue; the box's path. Nothing half-made is left."""
     check_here()
     BOXES.mkdir(exist_ok=True)
-    make_key(BOXES, HERE.stat())
     sources = mirrors(release, kernel_source.targets())
     with owned_folder(".making-", BOXES) as work:
         work.chmod(0o755)

@@ -3,12 +3,8 @@
 # built. Nothing is downloaded here; the packages are there already, the files of vagrant/root too.
 set -eu
 
-# Vagrant's user, with the public key of whoever builds the box.
+# Vagrant's user, who can log in with the key that a host gives its machine (lab-key).
 useradd --create-home --shell /bin/bash vagrant
-home=$(getent passwd vagrant | cut -d: -f6)
-install -d -m 700 -o vagrant -g vagrant "$home/.ssh"
-install -m 600 -o vagrant -g vagrant /etc/labs/key.pub "$home/.ssh/authorized_keys"
-rm /etc/labs/key.pub
 passwd --quiet --lock root
 chmod 440 /etc/sudoers.d/vagrant
 
@@ -30,7 +26,7 @@ rm -f /etc/ssh/ssh_host_*
 : >/etc/machine-id
 rm -f /var/lib/dbus/machine-id
 
-systemctl --quiet enable systemd-networkd lab-host-keys
+systemctl --quiet enable systemd-networkd lab-host-keys lab-key
 # Runs start servers for themselves; nothing wakes up in the middle of one.
 systemctl --quiet mask nginx iperf3 apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
     e2scrub_all.timer e2scrub_reap fstrim.timer logrotate.timer systemd-tmpfiles-clean.timer \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -28,9 +29,28 @@ def test_machines_listen_for_ssh_only(name: str, on: On) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_machines_refuse_the_insecure_key_and_passwords(name: str, on: On) -> None:
-    own = (folder() / "vagrant" / "boxes" / "key.pub").read_text()
-    assert on(name, "cat", ".ssh/authorized_keys") == own
+def test_machines_refuse_the_insecure_key_and_passwords(
+    name: str, on: On, ssh_config: Path
+) -> None:
+    told = subprocess.run(
+        ("ssh", "-F", ssh_config, "-G", name), capture_output=True, text=True, check=True
+    )
+    given = dict(line.split(" ", 1) for line in told.stdout.splitlines())
+    own = Path(given["identityfile"])
+    assert own.stat().st_mode & 0o777 == 0o600
+    known = own.with_suffix(".pub").read_text().split()[:2]
+    assert on(name, "cat", ".ssh/authorized_keys").split() == known
+    home = Path(os.environ.get("VAGRANT_HOME", "~/.vagrant.d")).expanduser()
+    for key, code in ((own, 0), (home / "insecure_private_key", 255)):
+        assert key.is_file()
+        words = ("-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-i", str(key))
+        asked = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
+        place = ("-p", given["port"], f"vagrant@{given['hostname']}")
+        done = subprocess.run(
+            ("ssh", "-F", "none", *words, *asked, *place, "true"), capture_output=True, text=True
+        )
+        assert done.returncode == code, done.stderr
+        assert code == 0 or "Permission denied (publickey)" in done.stderr
     settings = on(name, "sudo", "sshd", "-T").splitlines()
     assert {
         "passwordauthentication no",

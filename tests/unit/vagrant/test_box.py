@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import stat
 import subprocess
 from pathlib import Path
 
@@ -59,25 +58,8 @@ def test_a_clone_may_have_any_path(monkeypatch: pytest.MonkeyPatch) -> None:
         if "hook=cp" in word
     ]
     assert [hook[-2] for hook in hooks] == [
-        f"/my labs; echo/vagrant/{name}" for name in ("root", "boxes/key.pub", "provision.sh")
+        f"/my labs; echo/vagrant/{name}" for name in ("root", "provision.sh")
     ]
-
-
-def test_make_key_is_a_pair_of_the_clones_owner(tmp_path: Path) -> None:
-    key = box.make_key(tmp_path, tmp_path.stat())
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600 and key.stat().st_uid == os.getuid()
-    derived = subprocess.run(("ssh-keygen", "-y", "-f", key), capture_output=True, text=True)
-    assert (tmp_path / "key.pub").read_text() == derived.stdout
-    before = key.read_bytes()
-    assert box.make_key(tmp_path, tmp_path.stat()).read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["key", "key.pub"]
-
-
-def test_no_insecure_key_is_left_in_the_sources() -> None:
-    """The public half of the key that Vagrant publishes begins with these characters."""
-    published = "AAAAB3NzaC1yc2EAAAABIwAAAQEA6NF8iallvQVp22WDkTkyrtvp9eWW6A8YVr"
-    files = [path for path in (ROOT / "vagrant").rglob("*") if path.is_file()]
-    assert not [path for path in files if published.encode() in path.read_bytes()]
 
 
 def test_the_catalogue_names_each_box_by_its_sha256(tmp_path: Path) -> None:
@@ -166,6 +148,54 @@ def test_nothing_of_the_machine_is_open() -> None:
     assert f"ListenAddress {address}" in settings
     vagrantfile = (ROOT / "Vagrantfile").read_text()
     assert "hostfwd=tcp:127.0.0.1:" in vagrantfile and 'graphics_type = "none"' in vagrantfile
+
+
+def oem_strings(*texts: bytes) -> bytes:
+    """A table of the type 11 as /sys/firmware/dmi/entries has it (SMBIOS 3.7, 7.12): its type,
+    length, handle and count, then the strings, each ended by a zero."""
+    return bytes([11, 5, 0, 14, len(texts)]) + b"".join(one + b"\0" for one in texts) + b"\0"
+
+
+KEY = f"ssh-ed25519 AAAA{'Cb+/' * 16}"
+
+
+@pytest.mark.parametrize(
+    ("tables", "accepted"),
+    [
+        ([oem_strings(b"labs-key=" + KEY.encode())], f"{KEY}\n"),
+        ([oem_strings(b"vboxRev_1"), oem_strings(b"a", b"labs-key=" + KEY.encode())], f"{KEY}\n"),
+        ([oem_strings(b"labs-key=ssh-ed25519 AAAA")], "before\n"),
+        ([oem_strings(b"labs-key=" + KEY.encode() + b' command="x"')], "before\n"),
+        ([], "before\n"),
+    ],
+)
+def test_a_machine_accepts_the_key_of_its_smbios_table_alone(
+    tmp_path: Path, tables: list[bytes], accepted: str
+) -> None:
+    known = tmp_path / "home" / ".ssh" / "authorized_keys"
+    known.parent.mkdir(parents=True)
+    known.write_text("before\n")
+    for number, content in enumerate(tables):
+        (tmp_path / f"11-{number}").mkdir()
+        (tmp_path / f"11-{number}" / "raw").write_bytes(content)
+    subprocess.run(
+        ("sh", FILES / "usr/local/sbin/lab-key"),
+        check=True,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "LAB_DMI": str(tmp_path), "LAB_HOME": str(known.parents[1])},
+    )
+    assert known.read_text() == accepted
+    if accepted != "before\n":
+        assert (known.stat().st_mode & 0o777, known.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_box_has_no_key_and_asks_for_one_before_ssh_starts() -> None:
+    assert [*(ROOT / "vagrant").rglob("*.pub")] == []
+    assert "authorized_keys" not in (ROOT / "vagrant" / "provision.sh").read_text()
+    unit = (FILES / "etc/systemd/system/lab-key.service").read_text()
+    assert "Before=ssh.service" in unit and "ExecStart=/usr/local/sbin/lab-key" in unit
+    enabled = (ROOT / "vagrant" / "provision.sh").read_text().split("systemctl --quiet enable")[1]
+    assert "lab-key" in enabled.splitlines()[0].split()
 
 
 def test_the_box_for_virtualbox_is_described() -> None:
