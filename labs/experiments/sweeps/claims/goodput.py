@@ -103,7 +103,7 @@ def too_small_to_fill(claim: Claim, seen: Evidence) -> Finding:
     if found is None:
         return _too_few(claim)
     below = [one for one in found.points if one.size_kib < found.bdp_kib]
-    if not below or not found.best.size_kib > found.bdp_kib:
+    if not below or found.points[-1].size_kib <= found.bdp_kib:
         return not_judged("the sizes of these runs are not on both sides of the BDP")
     nearest = below[-1]
     share_pct = 100 * max(one.steady_mib_s for one in below) / found.best.steady_mib_s
