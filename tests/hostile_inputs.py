@@ -37,7 +37,7 @@ from labs.read.claims.ledger import read as read_ledger
 from labs.read.notebook_file import notebook_file
 from labs.read.runs import archive, raw_files
 from labs.read.runs.archive import pack, unpacked
-from labs.read.runs.compare import compare, side
+from labs.read.runs.compare import compare, every_run
 from labs.read.runs.listing import index
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study, upgraded
@@ -248,7 +248,7 @@ def read_study_file(folder: Path, content: bytes) -> None:
     for entry in index(folder.parent):
         assert entry.problem is None or entry.problem.isprintable()
     with suppress(BadInput):
-        side(folder.parent)
+        every_run(folder.parent)
     open_study(path)
 
 
