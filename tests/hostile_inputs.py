@@ -44,7 +44,7 @@ from labs.read.display.rich_output import Table
 from labs.read.notebook_file import read_notebook
 from labs.read.runs import archive, raw_files
 from labs.read.runs.archive import pack, unpacked
-from labs.read.runs.compare import compare, side
+from labs.read.runs.compare import compare, every_run
 from labs.read.runs.listing import index
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study, upgraded
@@ -337,7 +337,7 @@ def read_study_file(folder: Path, content: bytes) -> None:
     for entry in index(folder.parent):
         assert entry.problem is None or entry.problem.isprintable()
     with suppress(BadInput):
-        side(folder.parent)
+        every_run(folder.parent)
     open_study(path)
 
 

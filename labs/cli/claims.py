@@ -1,17 +1,20 @@
 """Check an article's claims against runs: expected, predicted and measured figures, and verdicts.
 
-Each claim is judged by the newest study that has the article's parameters for it, first in the
-folder `runs`, then in the recorded runs; a line says which. Runs on another kernel or testbed are
-further witnesses. --from selects other runs; a study or a run named there is the only source.
+On each testbed and kernel a claim is judged by the newest study that has the article's parameters
+for it, first in the folder `runs`, then in all recorded runs; a line says which. Where kernels or
+testbeds differ, there is one line for those that agree. --id shows the figures and the evidence.
+--from selects other runs; a study or a run named there is the only source.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labs.errors import BadInput
 
@@ -25,6 +28,10 @@ DEFAULT_FOLDER = "runs"
 RECORDED = "the recorded runs"
 WIDTH = 100
 INDENT = " " * 7
+SHORT = 60
+"""Figures in so many characters are shown with a verdict; --id shows all."""
+CLAIM = re.compile(r"A(\d+)\.")
+EVIDENCE = "Figures and evidence of a claim: labs claims --id ID"
 CHOOSE = "To judge other runs: labs claims --from STUDY|RUNS (labs runs list shows the studies)"
 
 
@@ -47,30 +54,63 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="STUDY|RUNS",
         help="a study file, a folder given to --into, a run, or a packed file",
     )
+    parser.add_argument(
+        "--id",
+        type=_ids,
+        default=(),
+        metavar="ID,...",
+        help="show these claims alone, such as A4.13, with all figures and the evidence",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Judge the claims and print the verdicts. BadInput for an unknown lab, article or runs."""
+    """Judge the claims and print the verdicts. BadInput for an unknown lab, article, claim or
+    runs."""
+    from labs.read.claims.composition import noted_once
     from labs.read.claims.sources import verdicts_from
 
-    chosen = _chosen(args.lab, args.article, args.source)
+    chosen = _chosen(args.lab, args.article or _article_of(args.id), args.source)
+    _check_ids(args.id, [claim.id for _, article in chosen for claim in article.claims])
     places = [_sources(lab, args.source) for lab, _ in chosen]
     if not any(places):
         raise BadInput(_without_runs(chosen[0][0]))
+    told: set[str] = set()
     found = [
-        (lab, article, verdicts_from(lab, sources) if sources else ())
+        (lab, article, noted_once(verdicts_from(lab, sources, args.id) if sources else (), told))
         for (lab, article), sources in zip(chosen, places, strict=True)
     ]
     if args.json:
-        print(json.dumps([_as_json(*one) for *_, judged in found for one in judged]))
+        print(json.dumps([one.as_json() for *_, judged in found for one in judged]))
         return 0
+    as_text = in_full if args.id else in_short
     texts = [
-        as_text(article, judged) if judged else f"{_title(article)}\n{_without_runs(lab)}"
+        "\n\n".join([_title(article), *map(as_text, judged)])
+        if judged
+        else f"{_title(article)}\n{_without_runs(lab)}"
         for lab, article, judged in found
+        if judged or not args.id
     ]
-    print("\n\n".join([*texts, CHOOSE]))
+    print("\n\n".join([*texts, *([] if args.id else [EVIDENCE]), CHOOSE]))
     return 0
+
+
+def _ids(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (one.strip() for one in text.split(","))))
+
+
+def _article_of(ids: Sequence[str]) -> int | None:
+    """The article that all of these claims are of, such as 4 for A4.13."""
+    numbers = {found[1] for one in ids if (found := CLAIM.match(one))}
+    return int(numbers.pop()) if len(numbers) == 1 else None
+
+
+def _check_ids(ids: Sequence[str], known: Sequence[str]) -> None:
+    from labs.drive.parameters.declare import unknown
+
+    for one in ids:
+        if one not in known:
+            raise BadInput(unknown(one, known, "claim"))
 
 
 def _chosen(name: str | None, number: int | None, source: str | None) -> list[tuple[Lab, Article]]:
@@ -132,40 +172,51 @@ def _without_runs(lab: Lab) -> str:
     )
 
 
-def _as_json(found: Verdict, source: Source) -> dict[str, Any]:
-    return found.as_json() | {"runs": source.name}
-
-
-def as_text(article: Article, judged: tuple[tuple[Verdict, Source], ...]) -> str:
-    """The verdicts on an article: for each claim the statement, the figures and the reason."""
-    return "\n\n".join([_title(article), *(_lines(*one) for one in judged)])
-
-
 def _title(article: Article) -> str:
     return textwrap.fill(article.citation, WIDTH)
 
 
-def _lines(found: Verdict, source: Source) -> str:
+def in_short(found: Verdict) -> str:
+    """A claim, its verdict and the reason in a few words; one line for those kernels or testbeds
+    that agree."""
     from labs.read.display.format import figures_in_words
 
-    figures = [
-        f"{name} {figures_in_words(figure)}"
-        for name, figure in (
-            ("article", found.expected),
-            ("predicted", found.predicted),
-            ("measured", found.measured),
-        )
-        if figure is not None
-    ]
-    said = [
-        found.statement,
-        f"{'; '.join(figures)} ({found.unit})",
-        found.reason,
-        *([f"judged on: {found.basis}"] if found.basis and found.is_known else []),
-        *([f"tolerance: {found.tolerance}"] if found.tolerance else []),
-        *([f"witness: {found.witness}; runs: {source.name}"] if found.witness else []),
-    ]
-    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, said)])
+    lines = [found.statement]
+    for one in found.rows:
+        measured = figures_in_words(one.measured)
+        figure = f"{measured} ({one.unit})" if measured and len(measured) <= SHORT else ""
+        testbeds = f" ({', '.join(one.testbeds)})" if len(one.testbeds) > 1 else ""
+        where = f"{one.where}{testbeds}: {one.kind}" if one.where else ""
+        first = ", ".join(filter(None, (where, figure and f"measured {figure}")))
+        lines.append("; ".join(filter(None, (first, one.because))))
+    if found.witness and not found.parts:
+        lines.append(_witness(found))
+    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, lines)])
+
+
+def _witness(found: Verdict) -> str:
+    runs = "" if found.runs == RECORDED else f"; runs: {found.runs}"
+    return f"witness: {found.witness}{runs}"
+
+
+def in_full(found: Verdict) -> str:
+    """A claim with all figures and the evidence."""
+    from labs.read.display.format import figures_in_words
+
+    lines = [found.statement, f"article: {figures_in_words(found.expected)} ({found.unit})"]
+    for one in found.rows:
+        figures = [
+            f"{name} {figures_in_words(figure)}"
+            for name, figure in (("predicted", one.predicted), ("measured", one.measured))
+            if figure is not None
+        ]
+        lines += [one.words] if one.where else []
+        lines += [f"{'; '.join(figures)} ({one.unit})"] if figures else []
+        lines += one.evidence
+        lines += [_witness(one)] if one.witness else []
+    if found.note is not None and str(found.note) not in lines:
+        lines.append(str(found.note))
+    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, lines)])
 
 
 def _indented(line: str) -> str:

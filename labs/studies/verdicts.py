@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from labs.read.claims.judge import verdicts as judged
-from labs.read.claims.ledger import read
-from labs.read.claims.verdict import Verdict, by_both, by_kernel
+from labs.errors import BadInput
+from labs.read.claims.composition import noted_once
+from labs.read.claims.sources import Source, verdicts_from
+from labs.read.claims.verdict import Verdict
 from labs.read.display.format import figures_in_words
-from labs.read.display.rich_output import Table
-from labs.read.stats.testbed_comparison import compare_testbeds
+from labs.read.display.rich_output import Folded, Table
 from labs.studies.study import Study
 
 COLUMNS = (
@@ -28,37 +26,36 @@ COLUMNS = (
 
 
 def verdicts(study: Study, *others: Study) -> Table:
-    """One row per claim of the article that the study's lab is about.
+    """One row per claim of the article that the study's lab is about; where kernels or testbeds
+    differ, one row for those that agree.
 
-    BadInput for a lab without an article. Every verdict is computed from the study's runs. A claim
-    that they cannot judge is `not judged`, with what is missing.
+    BadInput for a lab without an article. Every verdict is computed from the studies' runs. A claim
+    that they cannot judge is `not judged`, with what is missing. The evidence is folded behind the
+    reason, as its attribute `more`.
 
-    `others` are studies of the same lab. With one on another kernel, a verdict says on which
-    kernels it holds; one with further conditions, or on a second testbed, judges what the study
-    cannot. A verdict that two testbeds give names both, and one on which they disagree on the same
-    kernel series is `disputed`.
+    `others` are studies of the same lab, in any order: on another kernel or testbed, or with
+    further conditions. A verdict of several testbeds and kernels names all, and one on which two
+    testbeds disagree on one kernel series is `disputed`.
     """
-    found = judged(study.lab, study.runs, study.every)
-    assert study.lab.ledger is not None
-    article = read(study.lab.ledger)
-    testbeds = {run.testbed for run in study.runs}
-    present = [other for other in others if other.runs]
-    on_kernels = [one for one in present if {run.testbed for run in one.runs} <= testbeds]
-    for second in (one for one in present if one not in on_kernels):
-        found = by_both(
-            article,
-            found,
-            judged(study.lab, second.runs, second.every),
-            compare_testbeds(study.lab, study.every, second.every),
-        )
-    found = by_kernel(
-        article, found, *(judged(study.lab, one.runs, one.every) for one in on_kernels)
-    )
-    return Table([_row(one) for one in found], columns=list(COLUMNS))
+    if study.lab.ledger is None:
+        raise BadInput(f"the lab {study.lab.name} has no claims to judge")
+    sources = [
+        Source(str(one.file or one.folder), one.runs, one.every)
+        for one in sorted((study, *others), key=_in_order)
+        if one.runs
+    ] or [Source("", ())]
+    found = noted_once(verdicts_from(study.lab, sources), set())
+    rows = [_row(part) for one in found for part in one.rows]
+    return Table(rows, columns=list(COLUMNS), dtype=object)
+
+
+def _in_order(one: Study) -> tuple[int, list[str]]:
+    """The study with most runs first, whatever the order in which studies are given."""
+    return -len(one.runs), sorted(run.key for run in one.runs)
 
 
 def _row(one: Verdict) -> dict[str, str]:
-    cells: Sequence[str] = (
+    cells = (
         one.id,
         one.statement,
         figures_in_words(one.expected),
@@ -66,7 +63,7 @@ def _row(one: Verdict) -> dict[str, str]:
         figures_in_words(one.measured),
         one.unit,
         one.words,
-        one.reason,
+        Folded(one.because, one.evidence),
         one.basis,
         one.tolerance,
         "" if one.witness is None else str(one.witness),

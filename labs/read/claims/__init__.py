@@ -3,7 +3,9 @@
     ledger      what an article says, and its figures for a run
     evidence    the runs that a verdict is computed from, by condition
     judge       from a claim and the evidence to a verdict
-    verdict     the verdict on a claim: the word, the figures, the witnesses
+    verdict     the verdict on a claim: the word, the figures, the witnesses, the evidence
+    composition one verdict from those of all testbeds and kernels
+    wording     a reason in a few words
     sources     which runs judge which claim: those of a user, or the newest that can
 
 No verdict and no kernel that a claim holds on is written down: both are computed from runs.

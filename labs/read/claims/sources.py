@@ -1,70 +1,63 @@
-"""Which runs judge the claims: those that a user names, or the newest that can, claim by claim."""
+"""Which runs judge a claim: those that a user names, or on each testbed and kernel the newest that
+can."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput
+from labs.read.claims.composition import composed
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import is_as_in_the_article, judge, judges_of
-from labs.read.claims.ledger import Article, Claim, read
-from labs.read.claims.verdict import Verdict, by_both, by_kernel, on_another_kernel
+from labs.read.claims.ledger import Claim, read
+from labs.read.claims.verdict import Verdict, Witness
 from labs.read.lab import Lab
 from labs.read.runs.archive import is_packed, is_run, runs_folder, study_files
-from labs.read.runs.compare import side
+from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 from labs.read.stats.repetitions import in_the_middle
+from labs.read.stats.testbed_comparison import ConditionComparison, compare_every
+from labs.read.theory.windows import series
 
 # Parameters that say how much is run, and not how: studies that differ in nothing else belong
 # together.
 HOW_MUCH = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
-KERNEL = "kernel"
 
 
 @dataclass(frozen=True)
 class Source:
     """Runs that belong together: one per condition, of studies with the same parameters.
 
-    `name` is for people: the newest of the studies. `folder` and `parameters` are those of the
-    studies; runs without a study have no parameters. `every` has all repetitions of the runs.
+    `name` is for people: the newest of the studies. `every` has all repetitions of the runs.
     """
 
     name: str
-    folder: Path
     runs: tuple[Run, ...]
-    parameters: Mapping[str, object] = field(default_factory=dict)
     every: tuple[Run, ...] = ()
 
-    @property
-    def testbeds(self) -> frozenset[str]:
-        return frozenset(run.testbed for run in self.runs)
 
-    def differs_in_kernel_from(self, other: Source) -> bool:
-        """Whether the other source has the same parameters, but for the kernel."""
-
-        def rest(parameters: Mapping[str, object]) -> dict[str, object]:
-            return {name: value for name, value in parameters.items() if name != KERNEL}
-
-        return (
-            self.folder == other.folder
-            and self.parameters.get(KERNEL) != other.parameters.get(KERNEL)
-            and rest(self.parameters) == rest(other.parameters)
-        )
+Place = tuple[str, tuple[int, int]]
+"""A testbed and a kernel series."""
+NOWHERE: Place = ("", (0, 0))
+"""For a source without runs."""
 
 
-def verdicts_from(lab: Lab, sources: Sequence[Source]) -> tuple[tuple[Verdict, Source], ...]:
-    """Each claim judged by the first source that can judge it, with that source; one with all of
-    the article's parameters goes before others.
+def verdicts_from(
+    lab: Lab, sources: Sequence[Source], ids: Collection[str] = ()
+) -> tuple[Verdict, ...]:
+    """Each claim, or those with one of `ids`: judged on each testbed and kernel series by the first
+    source that can, of which those with all of the article's parameters go first; and the verdicts
+    side by side.
 
-    A source with the same parameters on another kernel is another witness, and so is the first
-    one on another testbed. BadInput for a lab without a ledger, or without sources.
+    BadInput for a lab without a ledger, or without sources.
     """
     if lab.ledger is None:
         raise BadInput(f"the lab {lab.name} has no claims to judge")
@@ -72,65 +65,67 @@ def verdicts_from(lab: Lab, sources: Sequence[Source]) -> tuple[tuple[Verdict, S
         raise BadInput(f"there are no runs of {lab.name} with which to judge its claims")
     article = read(lab.ledger)
     judges = judges_of(lab)
-    seen = [
-        Evidence(lab, {run.condition: run for run in source.runs}, source.every)
-        for source in sources
-    ]
+    places: dict[Place, list[tuple[Source, Evidence]]] = {}
+    for source in sources:
+        for place in dict.fromkeys(map(_place, source.runs)) or [NOWHERE]:
+            runs, every = (
+                [run for run in some if _place(run) == place]
+                for some in (source.runs, source.every)
+            )
+            seen = Evidence(lab, {run.condition: run for run in runs}, every)
+            places.setdefault(place, []).append((replace(source, runs=tuple(runs)), seen))
 
-    def on(place: int, claim: Claim) -> Verdict:
-        return judge(claim, seen[place], judges, article.parameters)
-
-    def order(claim: Claim) -> list[int]:
-        return sorted(
-            range(len(sources)),
-            key=lambda place: not is_as_in_the_article(claim, seen[place], article.parameters),
+    def on(claim: Claim, known: Sequence[tuple[Source, Evidence]]) -> Verdict:
+        found = (
+            replace(judge(claim, seen, judges, article.parameters), runs=source.name)
+            for source, seen in sorted(
+                known, key=lambda one: not is_as_in_the_article(claim, one[1], article.parameters)
+            )
         )
+        return _first(found)
 
+    every = [run for source in sources for run in (source.every or source.runs)]
     return tuple(
-        _chosen(article, sources, order(claim), partial(on, claim=claim))
+        composed(
+            claim,
+            [on(claim, known) for known in places.values()],
+            partial(_compared, lab, claim, every),
+        )
         for claim in article.claims
+        if not ids or claim.id in ids
     )
 
 
-def _chosen(
-    article: Article, sources: Sequence[Source], places: Sequence[int], on: Callable[[int], Verdict]
-) -> tuple[Verdict, Source]:
-    """The verdict of the first source, in the order of `places`, that has one, with the witnesses
-    beside it."""
-    verdicts: dict[int, Verdict] = {}
+def _place(run: Run) -> Place:
+    return run.testbed, series(run.kernel.release)
 
-    def verdict(place: int) -> Verdict:
-        if place not in verdicts:
-            verdicts[place] = on(place)
-        return verdicts[place]
 
-    chosen = next((place for place in places if verdict(place).is_known), None)
-    if chosen is None:
-        undecided = [place for place in places if verdict(place).measured is not None]
-        first = next(iter(undecided), 0)
-        testbeds = sources[first].testbeds
-        second = next((one for one in undecided if not sources[one].testbeds & testbeds), None)
-        found = verdict(first)
-        if second is not None:
-            (found,) = by_both(article, [found], [verdict(second)], [])
-        return found, sources[first]
-    found, source = verdict(chosen), sources[chosen]
-    second = next(
-        (
-            place
-            for place in places
-            if not sources[place].testbeds & source.testbeds and verdict(place).is_known
-        ),
-        None,
-    )
-    on_kernels = [
-        [verdict(place)] for place in places if source.differs_in_kernel_from(sources[place])
+def _first(found: Iterable[Verdict]) -> Verdict:
+    """The first informative verdict; else the first with a figure, or the first."""
+    seen: list[Verdict] = []
+    for one in found:
+        if one.is_known:
+            return one
+        seen.append(one)
+    return next((one for one in seen if one.measured is not None), seen[0])
+
+
+def _compared(
+    lab: Lab, claim: Claim, every: Sequence[Run], one: Verdict, other: Verdict
+) -> Sequence[ConditionComparison]:
+    """The conditions of a claim on the testbeds and kernels of two verdicts."""
+    sides = [
+        list(
+            {
+                run.digest: run
+                for run in every
+                if verdict.witness == Witness(run.testbed, run.kernel.release)
+                and any(fnmatchcase(run.condition, pattern) for pattern in claim.conditions)
+            }.values()
+        )
+        for verdict in (one, other)
     ]
-    if second is not None and on_another_kernel(found, verdict(second)):
-        on_kernels.append([verdict(second)])
-    elif second is not None:
-        (found,) = by_both(article, [found], [verdict(second)], [])
-    return by_kernel(article, [found], *on_kernels)[0], source
+    return compare_every(lab, *sides)[0] if all(sides) else ()
 
 
 def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
@@ -143,10 +138,10 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     """
     found = _of_studies(lab, where, name)
     if found is None:
-        runs = [run for run in side(where) if run.lab == lab.name]
+        runs = [run for run in every_run(where) if run.lab == lab.name]
         _check_once(runs, where)
         middle = in_the_middle(lab, runs)
-        found = [Source(name or str(where), where, middle, every=tuple(runs))] if runs else []
+        found = [Source(name or str(where), middle, tuple(runs))] if runs else []
     if not found:
         raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
     return tuple(found)
@@ -159,7 +154,7 @@ def runs_of(lab: Lab, where: Path) -> tuple[Run, ...]:
 
 def labs_of(where: Path) -> frozenset[str]:
     """The labs that have runs in what a user named."""
-    return frozenset(run.lab for run in side(where))
+    return frozenset(run.lab for run in every_run(where))
 
 
 def _check_once(runs: Iterable[Run], where: Path) -> None:
@@ -193,12 +188,10 @@ def _of_studies(lab: Lab, where: Path, name: str) -> list[Source] | None:
     return [
         Source(
             name or str(where / STUDIES / f"{studies[0].name}.json"),
-            folder,
             in_the_middle(lab, runs),
-            how,
             tuple(runs),
         )
-        for how, studies in alike
+        for _, studies in alike
         if (runs := _runs(studies))
     ]
 

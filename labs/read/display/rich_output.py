@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from numbers import Real
 
@@ -42,6 +42,25 @@ class Words(str):
 
     def _repr_markdown_(self) -> str:
         return str(self)
+
+
+class Folded(str):
+    """A text whose details are folded behind it in a notebook; anywhere else the text alone.
+
+    `more` has the details in lines. A table keeps them in a column of type object.
+    """
+
+    more: tuple[str, ...]
+
+    def __new__(cls, text: str, more: Iterable[str]) -> Folded:
+        made = super().__new__(cls, printable(text))
+        made.more = tuple(map(printable, more))
+        return made
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.more if line != self)
+        details = f"<details><summary>evidence</summary>{lines}</details>" if lines else ""
+        return escape(self) + details
 
 
 class Table(DataFrame):
@@ -87,9 +106,13 @@ class Table(DataFrame):
     @staticmethod
     def _cells(row: tuple[object, ...], numeric: list[bool]) -> str:
         return "".join(
-            f'<td style="{RIGHT if right else LEFT}">{escape(notebook_cell(value))}</td>'
+            f'<td style="{RIGHT if right else LEFT}">{_cell(value)}</td>'
             for value, right in zip(row, numeric, strict=True)
         )
+
+
+def _cell(value: object) -> str:
+    return value._repr_html_() if isinstance(value, Folded) else escape(notebook_cell(value))
 
 
 def _is_number(value: object) -> bool:

@@ -13,7 +13,7 @@ from labs.drive.record.seal import HOST, canonical
 from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput, Damaged
 from labs.read.display.format import in_runs, input_value
-from labs.read.runs.archive import is_packed, is_run, run_folders, runs_folder, study_files
+from labs.read.runs.archive import is_packed, is_run, run_folders, runs_folder
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 
@@ -168,42 +168,21 @@ def compare(a: str | Path, b: str | Path, results_of: Callable[[Run], Results]) 
     return Comparison(pairs, tuple(only_a), tuple(only_b))
 
 
-def side(what: str | Path) -> list[Run]:
-    """Open the runs that are meant by one side of a comparison: of a folder of runs those of the
-    newest study of each lab."""
-    return _opened(what, _newest)
-
-
 def every_run(what: str | Path) -> list[Run]:
     """Open all runs of a run folder, a study file, a folder of runs or a packed file."""
-    return _opened(what, run_folders)
-
-
-def _opened(what: str | Path, of_folder: Callable[[Path], list[Path]]) -> list[Run]:
     path = Path(what)
     if path.is_file() and not is_packed(path):
         folders = [folder for folder in open_study(path).folders() if is_run(folder)]
     elif path.is_dir() and is_run(path):
         folders = [path]
     else:
-        folders = of_folder(runs_folder(path))
+        folders = run_folders(runs_folder(path))
     if not folders:
         raise BadInput(
             f"{what} contains no run. Name a run, a study file, a folder given to "
             "--into or a packed file"
         )
     return [open_run(folder) for folder in folders]
-
-
-def _newest(runs: Path) -> list[Path]:
-    """The runs of the newest study of each lab, or every run where there is no study."""
-    studies = [
-        study for study in map(open_study, study_files(runs)) if study.path.stem == study.lab
-    ]
-    planned = [folder for study in studies for folder in study.folders()]
-    if not studies:
-        return run_folders(runs)
-    return sorted({folder for folder in planned if is_run(folder)})
 
 
 def paired(

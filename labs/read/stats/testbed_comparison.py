@@ -174,8 +174,8 @@ def as_table(rows: Iterable[ConditionComparison]) -> Table:
 
 
 def grade(rows: Iterable[ConditionComparison]) -> str:
-    """The worst verdict of all conditions."""
-    return max((one.verdict for one in rows), key=GRADES.index)
+    """Whether two testbeds agree: the worst verdict of all conditions, `not compared` if none."""
+    return max((one.verdict for one in rows), key=GRADES.index, default=NOT_COMPARED)
 
 
 def lines(rows: Sequence[ConditionComparison]) -> list[str]:

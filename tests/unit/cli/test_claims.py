@@ -13,7 +13,8 @@ from labs.catalog import find, with_ledgers
 from labs.cli.__main__ import main
 from labs.drive.record.study_file import Planned, write_study
 from labs.read.claims.ledger import Article, read
-from labs.read.claims.verdict import NOT_JUDGED
+from labs.read.claims.verdict import HOLDS, NOT_JUDGED
+from labs.read.claims.wording import MORE, MOST_WORDS
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.archive import unpacked
@@ -47,6 +48,10 @@ FIELDS = {
     "judged",
     "witness",
     "runs",
+    "because",
+    "evidence",
+    "note",
+    "parts",
 }
 
 
@@ -105,17 +110,49 @@ def test_main_as_json_has_every_claim_with_its_reason(capsys: pytest.CaptureFixt
     assert found["A1.6"]["witness"] == {"testbed": "virtual", "kernel": "6.1.192"}
 
 
-def test_as_text_of_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     said = told(capsys, "--from", str(RUNS))
     assert said.startswith("article 1: How socket buffers affect TCP throughput (author not named")
-    assert "judged on: default; 1000 Mbit/s, 200 ms\n" in said
-    assert "judged on: rmem100; 1000 Mbit/s, 200 ms. 4 of 6 figures\n" in said
-    assert "tolerance: 1 %: wget prints three digits" in said
     assert "\nA1.10  right number, wrong reason\n" in said
-    assert "article 13.4; predicted 13.54; measured 13.62 (MiB/s)" in said
+    assert "       measured 13.62 (MiB/s); 1.7 % above the article's 13.4 (5 % allowed)\n" in said
     assert f"witness: virtual · Linux 6.1.192; runs: {RUNS} " in " ".join(said.split())
     assert said.endswith("labs claims --from STUDY|RUNS (labs runs list shows the studies)\n")
-    assert max(len(line) for line in said.splitlines() if str(RUNS) not in line) <= 100
+    full = told(capsys, "--from", str(RUNS), "--id", "A1.6,A1.12")
+    assert "A1.10" not in full and "A1.10" in said
+    for line in (
+        "predicted 13.54; measured 13.62 (MiB/s)",
+        "Judged on: default; 1000 Mbit/s, 200 ms",
+        "Judged on: rmem100; 1000 Mbit/s, 200 ms. 4 of 6 figures",
+    ):
+        assert f"{line}\n" in full and line not in said
+    assert "Tolerance: 1 %: a sample falls between" in full
+    for text in (said, full):
+        assert max(len(line) for line in text.splitlines() if str(RUNS) not in line) <= 100
+
+
+def test_main_of_the_recorded_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """All archives count; few words in each row, the evidence behind them, each title once."""
+    found = as_json(capsys)
+    assert {found[name]["verdict"] for name in ("A1.4", "A1.6")} == {HOLDS}
+    assert "the testbeds agree, ratios of default 1.07" in " ".join(found["A1.6"]["evidence"])
+    kernels = found["A1.6"]["witness"]["kernel"].split(", ")
+    assert [name.rpartition(".")[0] for name in kernels if "-" not in name] == [
+        *("5.10", "6.1", "6.12", "7.2")
+    ]
+    for name, exact in (("A4.2", "73,984"), ("A4.3", "62,464")):
+        on_older = found[name]["parts"][0]
+        assert (on_older["verdict"], on_older["where"]) == (HOLDS, "Linux 5.10, 6.1")
+        assert on_older["witness"]["testbed"] == "virtual, vagrant"
+        assert exact in str(on_older["measured"]).replace("73984", "73,984").replace(
+            "62464", "62,464"
+        )
+    titles = []
+    for one in found.values():
+        for row in one["parts"] or [one]:
+            assert 0 < len(row["because"].split()) <= MOST_WORDS
+            assert row["because"].removesuffix(f" {MORE}") in " ".join(one["evidence"])
+        titles += [note] if (note := one["note"]) and ", tcp: " in note else []
+    assert len({title.partition("commit ")[2] for title in titles}) == len(titles) >= 2
 
 
 def test_main_takes_the_newest_study_here_first_and_then_the_recorded_runs(
@@ -128,11 +165,11 @@ def test_main_takes_the_newest_study_here_first_and_then_the_recorded_runs(
     own = {id_ for id_, entry in judged.items() if entry["runs"] == own_study}
     assert own == {"A1.6", "A1.13", "A1.18"}
     assert {entry["runs"] for entry in judged.values()} == {own_study, "the recorded runs"}
-    assert found["A1.11"]["verdict"] == "holds on Linux 6.1, not on 6.12"
+    assert found["A1.11"]["verdict"] == "holds on Linux 5.10, 6.1, not on 6.12, 7.2"
     said = told(capsys)
     for lab in with_ledgers():
         assert article_of(lab).citation in " ".join(said.split())
-    assert "witness: virtual · Linux 6.1.192, 6.12.117; runs: the recorded runs\n" in said
+    assert "witness: virtual · Linux 6.1.192, 6.12.117\n" in said
 
 
 def test_main_shows_figures_that_could_not_decide(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +179,7 @@ def test_main_shows_figures_that_could_not_decide(capsys: pytest.CaptureFixture[
     assert found["A2.2"]["witness"]["testbed"] == "vagrant"  # the other has no such setting
     assert 0.9 < found["A2.2"]["measured"] < 1.1
     assert found["A2.9"]["witness"]["testbed"] == "namespaces, vagrant"
-    assert found["A2.9"]["reason"].count("base chains without rules") == 2
+    assert "".join(found["A2.9"]["evidence"]).count("base chains without rules") == 2
     assert found["A2.7"]["verdict"].startswith("holds on vagrant (Linux 6.1), not on namespaces")
     for name in ("A2.5", "A2.6"):  # more CPUs alone would not make them comparable
         assert (
@@ -233,6 +270,7 @@ def test_main_refuses_labs_without_any_runs(
         (("--from", "nowhere"), "nowhere"),
         (("--article", "99"), f"there is no ledger for article 99. Available: {ARTICLES}"),
         (("--article", "one"), '--article "one" is invalid; allowed: a whole number'),
+        (("--id", "A1.99"), "A1.99 is not a claim"),
         (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
     ],
 )

@@ -13,7 +13,7 @@ from labs import catalog
 from labs.cli.__main__ import main
 from labs.cli.new import source
 from labs.errors import BadInput
-from labs.read.runs.compare import side
+from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
 from labs.studies.run_access import flat_table
 from tests.real_runs import STUDIES, real, real_study
@@ -106,7 +106,7 @@ def test_write_table_reads_back(
     assert main(["runs", "table", str(STUDY), "--out", str(out), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     read = pandas.read_csv(out) if ending == "csv" else pandas.read_parquet(out)
-    made = flat_table(side(STUDY))
+    made = flat_table(every_run(STUDY))
     assert (said["rows"], said["columns"]) == read.shape == made.shape
     assert list(read["condition"]) == list(made["condition"])
     assert read["goodput_mib_s"].dropna().tolist() == pytest.approx(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,28 @@ def test_verdicts_have_one_row_per_claim() -> None:
     assert "right number, wrong reason" in table._repr_html_()
 
 
-def test_verdicts_on_two_kernels() -> None:
+def test_verdicts_on_two_kernels_have_a_row_for_each_that_differs() -> None:
     first, second = (
         Study(Buffers(), tuple(runs_of(LAB, path)), RUNS.parent, None, True, lab=LAB)
         for path in (RUNS, RUNS.with_name("6.12.tar.xz"))
     )
-    found = labs.verdicts(first, second).set_index("claim")
-    assert found.loc["A1.11", "verdict"] == "holds on Linux 6.1, not on 6.12"
+    table = labs.verdicts(first, second)
+    on_each = table.loc[table["claim"] == "A1.11", "verdict"]
+    assert on_each.tolist() == ["holds on Linux 6.1", "wrong on Linux 6.12"]
+    found = table.set_index("claim")
     assert found.loc["A1.6", "testbed"] == "virtual · Linux 6.1.192, 6.12.117"
+    titles = [line for reason in table["because"] for line in reason.more if "get rid of" in line]
+    assert len(titles) == 1
+
+
+def test_verdicts_fold_the_evidence_behind_a_few_words() -> None:
+    study = Study(Buffers(), tuple(runs_of(LAB, RUNS)), RUNS.parent, None, True, lab=LAB)
+    table = labs.verdicts(study)
+    assert max(len(reason.split()) for reason in table["because"]) <= 25
+    shown = table[table["claim"] == "A1.10"][["claim", "because"]]._repr_html_()
+    before, _, behind = shown.partition("<details><summary>evidence</summary>")
+    assert "50 % of a receive buffer becomes window" not in before
+    assert "50 % of a receive buffer becomes window" in behind
 
 
 def test_verdicts_with_further_conditions() -> None:
@@ -64,6 +79,21 @@ def test_verdicts_with_further_conditions() -> None:
     assert labs.verdicts(first).set_index("claim").loc["A1.17a", "verdict"] == "not judged"
     found = labs.verdicts(first, second).set_index("claim")
     assert (found.loc["A1.17a", "verdict"], found.loc["A1.6", "verdict"]) == ("holds", "holds")
+
+
+def test_verdicts_do_not_depend_on_the_order_of_studies() -> None:
+    """Two kernels, and of one of them two studies, of which both have the default sizes."""
+    older, newer = runs_of(LAB, RUNS), runs_of(LAB, RUNS.with_name("6.12.tar.xz"))
+    lossy = tuple(run for run in older if run.condition.startswith("loss-"))
+    rest = tuple(run for run in older if run not in lossy)
+    studies = [
+        Study(Buffers(), runs, RUNS.parent, None, True, lab=LAB) for runs in (rest, lossy, newer)
+    ]
+    first, *others = (labs.verdicts(*some) for some in permutations(studies))
+    assert first.set_index("claim").loc["A1.17a", "verdict"] == "holds"
+    for other in others:
+        assert other.equals(first)
+        assert [one.more for one in other["because"]] == [one.more for one in first["because"]]
 
 
 def test_verdicts_of_two_testbeds_name_both_witnesses() -> None:

@@ -38,10 +38,7 @@ def defaults(claim: Claim, seen: Evidence) -> Finding:
         verdict=WRONG if other else HOLDS,
         measured=measured,
         witness=witness,
-        reason=f"on {kernel} {said}. {claim.changed} ({claim.source}); no run here is on such "
-        "a kernel"
-        if not other
-        else f"on {kernel} {said}. {claim.changed} ({claim.source})",
+        reason=f"on {kernel} {said}",
     )
 
 

@@ -14,6 +14,7 @@ from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.results import article, results
+from labs.read.claims.composition import composed
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge, verdicts
 from labs.read.claims.ledger import Claim
@@ -27,7 +28,6 @@ from labs.read.claims.verdict import (
     WRONG,
     Verdict,
     Witness,
-    by_kernel,
 )
 from labs.read.runs.run import Run
 from tests.real_runs import with_link
@@ -110,15 +110,19 @@ def test_verdicts_on_6_12() -> None:
     assert {"A1.4", "A1.5", "A1.7", "A1.10", "A1.11", "A1.12", "A1.13", "A1.19"} <= set(found)
 
 
+def beside(*found: Verdict) -> Verdict:
+    """The verdict of several kernels."""
+    return composed(LEDGER.claim(found[0].id), found, lambda one, other: ())
+
+
 @pytest.mark.parametrize("order", [("6.1", "6.12"), ("6.12", "6.1")])
-def test_by_kernel_finds_what_holds_on_which(order: tuple[str, str]) -> None:
+def test_composed_finds_what_holds_on_which_kernel(order: tuple[str, str]) -> None:
     """No kernel is typed in: the same functions judge the runs of each."""
-    one, other = (judged(kernel).values() for kernel in order)
-    found = {verdict.id: verdict for verdict in by_kernel(LEDGER, one, other)}
+    found = {id_: beside(*(judged(kernel)[id_] for kernel in order)) for id_ in judged("6.1")}
     assert {id_: verdict.verdict for id_, verdict in found.items()} == ON_BOTH
-    assert "6.1.192: 14.94 MiB/s, " in found["A1.7"].reason
-    assert "6.12.117: 22.31 MiB/s, " in found["A1.7"].reason
-    assert "kernel commit dfa2f0483360" in found["A1.11"].reason
+    measured = [figure for part in found["A1.7"].parts for figure in [part.measured]]
+    assert measured == pytest.approx([14.94, 22.31], abs=0.01)
+    assert "kernel commit dfa2f0483360" in str(found["A1.11"].note)
     assert found["A1.11"].witness == Witness("virtual", "6.1.192, 6.12.117")
     assert found["A1.6"].witness == Witness("virtual", "6.1.192, 6.12.117")
     assert found["A1.17a"].witness == Witness("virtual", "6.1.192")
@@ -421,8 +425,7 @@ def test_defaults_that_differ() -> None:
     assert "net.core.rmem_max is 4194304" in changed.reason
     newer = one("A1.13", with_sysctl("4194304", "6.18.0"))
     older = one("A1.13", only("default"))
-    (both,) = by_kernel(dataclasses.replace(LEDGER), [older], [newer])
-    assert both.verdict == "holds on Linux 6.1, not on 6.18"
+    assert beside(older, newer).verdict == "holds on Linux 6.1, not on 6.18"
     assert one("A1.13", {}).verdict == NOT_JUDGED
 
 

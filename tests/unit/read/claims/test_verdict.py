@@ -2,55 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 
-from labs.experiments.buffers.results import article
-from labs.read.claims.verdict import (
-    DIFFERS,
-    DISPUTED,
-    HARDWARE,
-    HOLDS,
-    NOT_JUDGED,
-    RIGHT_NUMBER,
-    UNKNOWN_CAUSE,
-    WORDS,
-    WRONG,
-    Finding,
-    Verdict,
-    Witness,
-    by_both,
-    by_kernel,
-)
-
-LEDGER = article()
-KERNELS = ("6.1.1", "6.6.1", "6.12.1")
-
-
-def verdict(**changed: Any) -> Verdict:
-    return Verdict(
-        **{
-            "id": "A1.2",
-            "statement": "It is fast.",
-            "expected": 91.6,
-            "unit": "MiB/s",
-            "tolerance_pct": 3.0,
-            "tolerance_reason": "three digits",
-            "predicted": 114.0,
-            "measured": 114.0,
-            "verdict": DIFFERS,
-            "factor": 1.2446,
-            "reason": "no machine",
-            "conditions": "shaped",
-            "link": "1000 Mbit/s",
-            "figures": 1,
-            "judged": 1,
-            "witness": Witness("virtual", "6.1.192"),
-            **changed,
-        }
-    )
+from labs.read.claims.verdict import DIFFERS, HOLDS, WORDS, WRONG, Finding, Note, Witness, together
+from tests.made_verdicts import verdict
 
 
 def test_verdict_words() -> None:
@@ -95,106 +52,24 @@ def test_verdict_basis_and_tolerance() -> None:
     assert verdict(tolerance_pct=None, tolerance_reason="").tolerance == ""
 
 
-def on(kernel: str, word: str, **changed: Any) -> Verdict:
-    factor = 1.5 if word == DIFFERS else None
-    reason = f"found on {kernel}"
-    return verdict(
-        verdict=word, factor=factor, witness=Witness("virtual", kernel), reason=reason, **changed
+def test_together_names_each_testbed_and_kernel_once() -> None:
+    both = Witness("virtual, vagrant", "6.12.1, 6.1.1")
+    assert together([Witness("virtual", "6.1.1"), None, both]) == Witness(
+        "virtual, vagrant", "6.1.1, 6.12.1"
     )
+    assert together([None]) is None
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((HOLDS, HOLDS, HOLDS), "holds"),
-        ((DIFFERS, DIFFERS, DIFFERS), "differs"),
-        ((HOLDS, WRONG, DIFFERS), "holds on Linux 6.1, not on 6.6, 6.12"),
-        ((HOLDS, HOLDS, WRONG), "holds on Linux 6.1, 6.6, not on 6.12"),
-        ((WRONG, HOLDS, HOLDS), "holds on Linux 6.6, 6.12, not on 6.1"),
-        (
-            (RIGHT_NUMBER, WRONG, WRONG),
-            "right number, wrong reason on Linux 6.1, wrong on 6.6, 6.12",
-        ),
-        ((HOLDS, NOT_JUDGED, NOT_JUDGED), "holds"),
-        ((NOT_JUDGED, WRONG, NOT_JUDGED), "wrong"),
-        ((NOT_JUDGED, NOT_JUDGED, NOT_JUDGED), "not judged"),
-        ((HARDWARE, HARDWARE, HARDWARE), "hardware"),
-    ],
-)
-def test_by_kernel_words(words: tuple[str, ...], said: str) -> None:
-    kernels = [[on(kernel, word)] for kernel, word in zip(KERNELS, words, strict=True)]
-    (found,) = by_kernel(LEDGER, *kernels)
-    assert found.verdict == said
-
-
-def test_by_kernel_gives_the_reason_of_each_and_the_explanation() -> None:
-    claim = dataclasses.replace(LEDGER.claims[1], changed="From 6.6 on it is slow", source="x")
-    ledger = dataclasses.replace(LEDGER, claims=(claim,))
-    (found,) = by_kernel(ledger, [on("6.12.1", WRONG)], [on("6.1.1", HOLDS)])
-    assert found.reason == (
-        "Linux 6.1.1: 114 MiB/s, found on 6.1.1. Linux 6.12.1: 114 MiB/s, found on 6.12.1. "
-        "From 6.6 on it is slow (x)"
+def test_verdict_evidence_has_equal_reasons_once() -> None:
+    one = verdict(measured=114.0, reason="it is full")
+    same = verdict(reason="it is full", witness=Witness("vagrant", "6.1.0"))
+    slower = verdict(measured=90.0, witness=Witness("virtual", "5.10.1"))
+    found = verdict(witnesses=(one, same, slower), note=Note("It changed", "commit x"))
+    assert found.evidence == (
+        "virtual, vagrant · Linux 6.1.192, 6.1.0: it is full",
+        "virtual · Linux 5.10.1: 90 (MiB/s): no machine",
+        "Judged on: shaped; 1000 Mbit/s",
+        "Tolerance: 3 %: three digits",
+        "It changed (commit x)",
     )
-    assert found.witness == Witness("virtual", "6.1.1, 6.12.1")
-
-
-def beside(one: Verdict, other: Verdict) -> Verdict:
-    (found,) = by_both(LEDGER, [one], [other], [])
-    return found
-
-
-def test_by_both_names_two_witnesses_of_one_verdict() -> None:
-    machines = Witness("vagrant", "6.1.0-49")
-    other = on("6.1.1", HOLDS, measured=113.0, link="200 Mbit/s")
-    found = beside(on("6.1.1", HOLDS), dataclasses.replace(other, witness=machines))
-    assert found.verdict == HOLDS
-    assert found.witness == Witness("virtual, vagrant", "6.1.1, 6.1.0-49")
-    assert found.reason == "found on 6.1.1; vagrant · Linux 6.1.0-49: measured 113"
-    assert found.link == "1000 Mbit/s (virtual); 200 Mbit/s (vagrant)"
-
-
-def test_by_both_of_other_verdicts() -> None:
-    alone = on("6.1.1", HOLDS)
-    assert beside(alone, on("6.1.1", NOT_JUDGED)) == alone
-    assert beside(alone, on("6.1.1", WRONG)).verdict == DISPUTED
-    above = on("6.1.1", DIFFERS)
-    below = dataclasses.replace(above, factor=0.5, witness=Witness("vagrant", "6.1.0"))
-    assert beside(above, below).verdict == DISPUTED
-    assert beside(above, dataclasses.replace(below, factor=1.4)).verdict == DIFFERS
-    newer = dataclasses.replace(on("6.12.1", WRONG), witness=Witness("vagrant", "6.12.1"))
-    apart = beside(alone, newer)
-    assert apart.verdict == "holds on virtual (Linux 6.1), not on vagrant (Linux 6.12)"
-    assert apart.reason.endswith(UNKNOWN_CAUSE)
-    assert apart.witness == Witness("virtual, vagrant", "6.1.1, 6.12.1")
-    hardware = on("6.1.1", HARDWARE)
-    machines = dataclasses.replace(hardware, witness=Witness("vagrant", "6.1.0"))
-    assert beside(hardware, machines).reason == "found on 6.1.1; vagrant · Linux 6.1.0: the same"
-    slower = dataclasses.replace(machines, measured=95.0, reason="a late shaper")
-    assert beside(hardware, slower).reason.endswith("Linux 6.1.0: measured 95, a late shaper")
-    assert beside(alone, alone) == alone
-    assert beside(on("6.1.1", HARDWARE, measured=None), hardware) == hardware
-
-
-def test_by_both_of_a_claim_that_the_first_cannot_judge() -> None:
-    unjudged = on("6.1.1", NOT_JUDGED, measured=None)
-    machines = Witness("vagrant", "6.1.0")
-    judged, undecided = (
-        dataclasses.replace(on("6.1.0", word), witness=machines) for word in (HOLDS, NOT_JUDGED)
-    )
-    assert beside(unjudged, judged) == judged
-    assert beside(unjudged, undecided) == undecided
-    assert beside(unjudged, dataclasses.replace(undecided, measured=None)) == unjudged
-    both = beside(on("6.1.1", NOT_JUDGED), undecided)
-    assert both.reason == (
-        "virtual · Linux 6.1.1: found on 6.1.1. vagrant · Linux 6.1.0: found on 6.1.0"
-    )
-    assert both.witness == Witness("virtual, vagrant", "6.1.1, 6.1.0")
-
-
-def test_by_both_names_the_kernels_where_the_testbeds_are_not_the_difference() -> None:
-    both = dataclasses.replace(on("6.1.1", HOLDS), witness=Witness("virtual, vagrant", "6.1.1"))
-    (found,) = by_kernel(LEDGER, [both], [on("6.12.1", WRONG)])
-    assert found.verdict == "holds on Linux 6.1, not on 6.12"
-    third = dataclasses.replace(on("7.2.1", WRONG), witness=Witness("vagrant", "7.2.1"))
-    (found,) = by_kernel(LEDGER, [on("6.1.1", HOLDS)], [on("6.12.1", WRONG)], [third])
-    assert found.verdict == "holds on Linux 6.1, not on 6.12, 7.2"
+    assert found.because == "It changed"

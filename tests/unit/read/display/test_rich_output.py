@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labs.read.display.format import heading
-from labs.read.display.rich_output import MOST_ROWS, Table
+from labs.read.display.rich_output import MOST_ROWS, Folded, Table
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,13 @@ def test_table_folds_the_rows_after_the_twentieth() -> None:
     assert shown.count("<td") == MOST_ROWS and folded.count("<td") == 3
     assert "<summary>3 more of 23 rows</summary>" in folded
     assert "<details>" not in Table({"number": range(MOST_ROWS)})._repr_html_()
+
+
+def test_table_folds_the_details_of_a_cell() -> None:
+    cell = Folded("it <is> full", ("it <is> full", "114 & more\x1b"))
+    table = Table([{"claim": "A1", "because": cell}], dtype=object)
+    shown = table[table["claim"] == "A1"][["because"]]._repr_html_()
+    assert "it &lt;is&gt; full<details><summary>evidence</summary><p>114 &amp; more" in shown
+    assert "\x1b" not in shown
+    assert table["because"].tolist() == ["it <is> full"]
+    assert "<details>" not in Folded("alone", ("alone",))._repr_html_()

@@ -1,0 +1,244 @@
+"""One verdict on a claim from those of all testbeds and kernels, whatever their order.
+
+Each testbed and kernel series is judged on its own. Testbeds on one series agree on a claim if
+`labs runs compare` says so of its conditions (`testbed_comparison.grade`), or if their verdicts are
+equal and it does not say that they disagree; otherwise the verdict is disputed. Where kernels
+differ, there is a part for each set of kernels that agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from labs.drive.kernel.versions import DEFAULT
+from labs.drive.parameters.declare import TESTBEDS
+from labs.read.claims.ledger import Claim
+from labs.read.claims.verdict import (
+    AND,
+    DIFFERS,
+    DISPUTED,
+    HARDWARE,
+    HOLDS,
+    NO_WORD,
+    WRONG,
+    Note,
+    Verdict,
+    Witness,
+    together,
+)
+from labs.read.display.format import figures_in_words
+from labs.read.stats.testbed_comparison import (
+    AGREE,
+    DISAGREE,
+    ConditionComparison,
+    facts,
+    grade,
+    in_words,
+)
+from labs.read.theory.windows import series
+
+Compare = Callable[[Verdict, Verdict], Sequence[ConditionComparison]]
+"""The conditions of a claim that the runs behind two verdicts share."""
+
+NOT = (DIFFERS, WRONG)
+"""For some kernels, these read `not` if the claim holds on others."""
+UNKNOWN_CAUSE = "Testbed and kernel differ, and these runs do not show which of them is the cause"
+COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
+LINUX = "Linux "
+LONG_AGO = (0, 0)
+"""The series of what is computed without a kernel."""
+
+
+def composed(claim: Claim, found: Iterable[Verdict], compare: Compare) -> Verdict:
+    """The verdict of all witnesses: `found` has one for each testbed and kernel series.
+
+    Its figures are those of the first testbed (virtual, namespaces, vagrant) and the default kernel
+    if these judge the claim.
+    """
+    distinct: dict[Witness | None, Verdict] = {}
+    for one in sorted(found, key=_order):
+        distinct.setdefault(one.witness, one)  # what is computed without runs is the same each time
+    every = list(distinct.values())
+    judged = [one for one in every if one.verdict not in NO_WORD]
+    if not judged:
+        return _without_word(every)
+    on_series: dict[tuple[int, int], list[Verdict]] = {}
+    for one in judged:
+        on_series.setdefault(_series(one), []).append(one)
+    on_kernels = [_on_one_kernel(some, compare) for some in on_series.values()]
+    if len({one.verdict for one in on_kernels}) == 1:
+        return _joined(on_kernels)
+    return _in_parts(claim, sorted(on_kernels, key=_series))
+
+
+def noted_once(found: Iterable[Verdict], told: set[str]) -> tuple[Verdict, ...]:
+    """The verdicts with each source of a note in full just once; later notes have its commits.
+    `told` has the sources of earlier verdicts and receives those of these."""
+
+    def once(note: Note | None) -> Note | None:
+        if note is None or note.source not in told:
+            return note
+        return Note(note.changed, f"commit {', '.join(COMMIT.findall(note.source))}")
+
+    noted: list[Verdict] = []
+    for one in found:
+        parts = tuple(replace(part, note=once(part.note)) for part in one.parts)
+        noted.append(replace(one, note=once(one.note), parts=parts))
+        told.update([one.note.source] if one.note else [])
+    return tuple(noted)
+
+
+def _series(one: Verdict) -> tuple[int, int]:
+    """The kernel series of a verdict; all its witnesses have the same."""
+    kernel = "" if one.witness is None else one.witness.kernel.partition(AND)[0]
+    return series(kernel) if kernel else LONG_AGO
+
+
+def _order(one: Verdict) -> tuple[object, ...]:
+    testbed = "" if one.witness is None else one.witness.testbed.partition(AND)[0]
+    known = TESTBEDS.index(testbed) if testbed in TESTBEDS else len(TESTBEDS)
+    of_series = _series(one)
+    return known, testbed, ".".join(map(str, of_series)) != DEFAULT, of_series, one.reason
+
+
+def _joined(verdicts: Sequence[Verdict]) -> Verdict:
+    """Several verdicts as the first of them, with the witnesses of all."""
+    first = min(verdicts, key=_order)
+    if len(verdicts) == 1:
+        return first
+    every = sorted((each for one in verdicts for each in one.witnesses or (one,)), key=_order)
+    return replace(first, witnesses=tuple(every), witness=together(one.witness for one in every))
+
+
+def _without_word(every: Sequence[Verdict]) -> Verdict:
+    """Figures of the author's machine, or figures that could decide nothing, side by side."""
+    some = [one for one in every if one.verdict == HARDWARE] or every
+    return _joined([one for one in some if one.measured is not None] or some[:1])
+
+
+def _on_one_kernel(found: Sequence[Verdict], compare: Compare) -> Verdict:
+    """The verdict of one or several testbeds on one kernel series."""
+    first, *others = found
+    agreed: list[Verdict] = []
+    reasons: list[str] = []
+    for one, other in combinations(found, 2):
+        every = compare(one, other)
+        worst, rows = grade(every), [row for row in every if row.ratio is not None]
+        if worst == DISAGREE:
+            reasons += [
+                f"{row.condition} disagrees, ratio {_ratio(row)}: {row.because}"
+                for row in rows
+                if row.verdict == DISAGREE
+            ]
+        elif _differ(one, other) and worst != AGREE:
+            reasons += [f"{row.condition}: ratio {_ratio(row)}: {_measured(row)}" for row in rows]
+            reasons = reasons or ["they have no repeated condition in common"]
+        elif _differ(one, other) and one is first:
+            ratios = ", ".join(f"{row.condition} {_ratio(row)}" for row in rows)
+            because = f"alone: {other.words}; the testbeds agree, ratios of {ratios}"
+            agreed.append(replace(other, reason=f"{because}; {other.reason}"))
+    if not reasons:
+        named = {one.witness: one for one in agreed}
+        return _joined([first, *(named.get(one.witness, one) for one in others)])
+    said = "; ".join([*map(_says, found), *dict.fromkeys(reasons)])
+    return replace(
+        first,
+        verdict=DISPUTED,
+        factor=None,
+        reason=said,
+        witnesses=tuple(found),
+        witness=together(one.witness for one in found),
+    )
+
+
+def _differ(one: Verdict, other: Verdict) -> bool:
+    """Whether two verdicts contradict each other: by their words, or because one of two figures is
+    above the article's and the other below it."""
+    if one.verdict != other.verdict:
+        return True
+    return (
+        one.factor is not None
+        and other.factor is not None
+        and ((one.factor > 1) != (other.factor > 1))
+    )
+
+
+def _in_parts(claim: Claim, on_kernels: Sequence[Verdict]) -> Verdict:
+    """The verdicts of kernels that differ, in the order of the kernels."""
+    by_word: dict[str, list[Verdict]] = {}
+    for one in on_kernels:
+        by_word.setdefault(one.verdict, []).append(one)
+    note = Note(claim.changed, claim.source) if claim.changed else None
+    of_kernels = note is not None or _has_common_testbed(by_word.values())
+    places = {
+        word: LINUX + ", ".join(map(_kernel, some)) if of_kernels else ", ".join(map(_place, some))
+        for word, some in by_word.items()
+    }
+    newest = on_kernels[-1].verdict
+    parts = tuple(
+        replace(_joined(some), where=places[word], note=note if word == newest else None)
+        for word, some in by_word.items()
+    )
+    if not of_kernels:
+        note = Note(UNKNOWN_CAUSE, "")
+    told = [f"{part.words}: {part.because}" for part in parts]
+    return replace(
+        min(on_kernels, key=_order),
+        verdict=_on_each(places),
+        factor=None,
+        reason=". ".join([*told, *([str(note)] if note else [])]),
+        note=note,
+        parts=parts,
+        witnesses=(),
+        witness=together(one.witness for one in parts),
+    )
+
+
+def _has_common_testbed(words: Iterable[Sequence[Verdict]]) -> bool:
+    """Whether one testbed has given each of the words, so that the kernel is the difference."""
+    testbeds = [{name for one in some for name in one.testbeds} for some in words]
+    return bool(set.intersection(*testbeds))
+
+
+def _kernel(one: Verdict) -> str:
+    return ".".join(map(str, _series(one)))
+
+
+def _place(one: Verdict) -> str:
+    testbed = "" if one.witness is None else one.witness.testbed
+    return f"{testbed} (Linux {_kernel(one)})"
+
+
+def _on_each(places: Mapping[str, str]) -> str:
+    """Each word with its place: `holds on Linux 6.1, not on 6.12`; or with testbeds and kernels:
+    `holds on vagrant (Linux 6.1), not on namespaces (Linux 6.18)`."""
+    named: dict[str, list[str]] = {}
+    for word, place in places.items():
+        said = "not" if word in NOT and HOLDS in places else word
+        named.setdefault(said, []).append(place.removeprefix(LINUX))
+    told = [f"{word} on {', '.join(some)}" for word, some in named.items()]
+    told.sort(key=lambda words: words.startswith("not on "))
+    of_kernels = next(iter(places.values())).startswith(LINUX)
+    return ", ".join(told).replace(" on ", f" on {LINUX}", 1) if of_kernels else ", ".join(told)
+
+
+def _measured(row: ConditionComparison) -> str:
+    """What may explain that the figures of a condition are close, but not the same."""
+    return in_words(
+        facts(row.first.lab, row.first.middle),
+        facts(row.second.lab, row.second.middle),
+        (row.margin.low, row.margin.high),
+    )
+
+
+def _ratio(row: ConditionComparison) -> str:
+    assert row.ratio is not None
+    return f"{row.ratio.middle:.2f} ({row.ratio.low:.2f} to {row.ratio.high:.2f})"
+
+
+def _says(verdict: Verdict) -> str:
+    measured = f", {figures_in_words(verdict.measured)}" if verdict.measured is not None else ""
+    return f"{verdict.witness}: {verdict.words}{measured}"

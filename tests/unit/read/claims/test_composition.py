@@ -1,0 +1,197 @@
+"""Verdicts of several testbeds and kernels as one, whatever their order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.experiments.buffers.results import article
+from labs.read.claims.composition import UNKNOWN_CAUSE, composed, noted_once
+from labs.read.claims.verdict import (
+    DIFFERS,
+    DISPUTED,
+    HARDWARE,
+    HOLDS,
+    NOT_JUDGED,
+    RIGHT_NUMBER,
+    WRONG,
+    Verdict,
+    Witness,
+)
+from labs.read.claims.wording import MORE, in_few_words
+from labs.read.stats.testbed_comparison import ConditionComparison, compare_testbeds
+from tests.made_verdicts import verdict
+from tests.real_runs import real_study
+from tests.repeated_runs import repetitions
+
+LEDGER = article()
+CLAIM = LEDGER.claims[1]
+KERNELS = ("6.1.1", "6.6.1", "6.12.1")
+CLOSE = (0.97, 0.98, 0.99, 1.0, 1.01)
+SLOW = (0.68, 0.69, 0.7, 0.71, 0.72)
+WIDE = (0.85, 0.9, 0.95, 1.0, 1.05)
+
+
+def on(kernel: str, word: str, testbed: str = "virtual", **changed: Any) -> Verdict:
+    return verdict(
+        **{
+            "verdict": word,
+            "factor": 1.5 if word == DIFFERS else None,
+            "witness": Witness(testbed, kernel),
+            "reason": f"found on {kernel}",
+            **changed,
+        }
+    )
+
+
+def beside(*found: Verdict, rows: Sequence[ConditionComparison] = ()) -> Verdict:
+    """The verdict of all, which must be the same in each order."""
+    every = {composed(CLAIM, some, lambda one, other: rows) for some in permutations(found)}
+    (one,) = every
+    return one
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((HOLDS, HOLDS, HOLDS), "holds"),
+        ((DIFFERS, DIFFERS, DIFFERS), "differs"),
+        ((HOLDS, WRONG, DIFFERS), "holds on Linux 6.1, not on 6.6, 6.12"),
+        ((HOLDS, HOLDS, WRONG), "holds on Linux 6.1, 6.6, not on 6.12"),
+        ((WRONG, HOLDS, HOLDS), "holds on Linux 6.6, 6.12, not on 6.1"),
+        (
+            (RIGHT_NUMBER, WRONG, WRONG),
+            "right number, wrong reason on Linux 6.1, wrong on 6.6, 6.12",
+        ),
+        ((HOLDS, NOT_JUDGED, NOT_JUDGED), "holds"),
+        ((NOT_JUDGED, WRONG, NOT_JUDGED), "wrong"),
+        ((NOT_JUDGED, NOT_JUDGED, NOT_JUDGED), "not judged"),
+        ((HARDWARE, HARDWARE, HARDWARE), "hardware"),
+    ],
+)
+def test_composed_of_three_kernels(words: tuple[str, ...], said: str) -> None:
+    found = beside(*(on(kernel, word) for kernel, word in zip(KERNELS, words, strict=True)))
+    assert found.verdict == said
+
+
+def test_composed_has_a_part_for_each_set_of_kernels_and_one_note() -> None:
+    claim = dataclasses.replace(CLAIM, changed="From 6.6 on it is slow", source="x")
+    kernels = [on("6.12.1", WRONG, measured=90.0), on("6.1.1", HOLDS), on("7.2.1", WRONG)]
+    for some in permutations(kernels):
+        found = composed(claim, some, lambda one, other: ())
+        assert [(part.words, part.measured) for part in found.parts] == [
+            ("holds on Linux 6.1", 114.0),
+            ("wrong on Linux 6.12, 7.2", 90.0),
+        ]
+        assert [part.because for part in found.parts] == ["found on 6.1.1", claim.changed]
+        assert "".join(found.evidence).count(claim.changed) == 1
+        assert found.witness == Witness("virtual", "6.1.1, 6.12.1, 7.2.1")
+
+
+def test_composed_of_one_verdict_on_two_testbeds() -> None:
+    other = on("6.1.0-49", HOLDS, "vagrant", measured=113.0, link="200 Mbit/s")
+    found = beside(other, on("6.1.1", HOLDS))
+    assert (found.verdict, found.measured) == (HOLDS, 114.0)
+    assert found.witness == Witness("virtual, vagrant", "6.1.1, 6.1.0-49")
+    assert "vagrant · Linux 6.1.0-49: 113 (MiB/s): found on 6.1.0-49" in found.evidence
+    assert found.evidence[2:4] == (
+        "Judged on: shaped; 1000 Mbit/s",
+        "Judged on: shaped; 200 Mbit/s",
+    )
+
+
+def test_composed_of_three_testbeds_and_kernels_side_by_side() -> None:
+    """The namespaces of a machine with a newer kernel are no witness against the older one."""
+    found = beside(
+        on("6.1.1", HOLDS), on("6.1.0-49", HOLDS, "vagrant"), on("6.18.4", WRONG, "namespaces")
+    )
+    assert found.verdict == (
+        "holds on virtual, vagrant (Linux 6.1), not on namespaces (Linux 6.18)"
+    )
+    assert found.evidence[-1] == UNKNOWN_CAUSE
+    with_cause = beside(on("6.1.1", HOLDS), on("6.18.1", WRONG), on("6.18.4", WRONG, "namespaces"))
+    assert with_cause.verdict == "holds on Linux 6.1, not on 6.18"
+    assert with_cause.parts[1].testbeds == ("virtual", "namespaces")
+
+
+def test_composed_of_figures_of_hardware_and_of_what_is_not_judged() -> None:
+    machines = on("6.1.0", HARDWARE, "vagrant", measured=95.0, reason="a late shaper")
+    both = beside(on("6.1.1", HARDWARE), machines)
+    assert (both.verdict, both.measured) == (HARDWARE, 114.0)
+    assert "vagrant · Linux 6.1.0: 95 (MiB/s): a late shaper" in both.evidence
+    assert beside(on("6.1.1", HARDWARE, measured=None), machines) == machines
+    unjudged = on("6.1.1", NOT_JUDGED, measured=None)
+    assert beside(unjudged, on("6.1.0", HOLDS, "vagrant")).verdict == HOLDS
+    undecided = on("6.1.0", NOT_JUDGED, "vagrant")
+    assert beside(unjudged, undecided) == undecided
+    assert beside(unjudged, on("6.12.1", NOT_JUDGED, measured=None)) == unjudged
+
+
+def compared(folder: Path, speeds: Sequence[float]) -> Sequence[ConditionComparison]:
+    """The rows that `labs runs compare` has for a condition on two testbeds."""
+    study = real_study("6.1")
+    runs = repetitions(folder, study.run("default"), speeds)
+    return compare_testbeds(study.lab, study.every, runs)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "words", "said"),
+    [
+        (CLOSE, (HOLDS, HOLDS), HOLDS),
+        (CLOSE, (HOLDS, DIFFERS), HOLDS),  # within the margin: as compare says
+        (SLOW, (HOLDS, HOLDS), DISPUTED),  # beyond the margin: as compare says
+        (SLOW, (HOLDS, DIFFERS), DISPUTED),
+        (WIDE, (HOLDS, HOLDS), HOLDS),  # undecided is not disagreement
+        (WIDE, (HOLDS, DIFFERS), DISPUTED),  # and not agreement
+        (None, (HOLDS, HOLDS), HOLDS),
+        (None, (HOLDS, WRONG), DISPUTED),
+    ],
+)
+def test_composed_of_two_testbeds_follows_their_comparison(
+    speeds: Sequence[float] | None, words: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    rows = compared(tmp_path, speeds) if speeds else ()
+    first, second = on("6.1.1", words[0]), on("6.1.0", words[1], "vagrant")
+    found = beside(first, second, rows=rows)
+    assert found.verdict == said
+    assert found.witness == Witness("virtual, vagrant", "6.1.1, 6.1.0")
+    assert (len(found.witnesses), found.parts) == (2, ())
+    if said == DISPUTED and speeds == SLOW:
+        assert "ratio 0.70 (0.68 to 0.72): no measurement explains it" in found.evidence[0]
+
+
+def test_composed_of_figures_on_both_sides_of_the_article_s_is_disputed() -> None:
+    above = on("6.1.1", DIFFERS)
+    for factor, said in ((0.5, DISPUTED), (1.4, DIFFERS)):
+        assert beside(above, on("6.1.0", DIFFERS, "vagrant", factor=factor)).verdict == said
+
+
+def test_noted_once_has_the_title_of_a_commit_once() -> None:
+    source = "kernel commit dfa2f0483360, tcp: get rid of sysctl_tcp_adv_win_scale"
+    claim = dataclasses.replace(CLAIM, changed="Since 6.6 it is measured", source=source)
+    several = [
+        composed(claim, [on("6.1.1", HOLDS), on("6.12.1", WRONG)], lambda one, other: ())
+        for _ in range(3)
+    ]
+    told = [" ".join(one.evidence) for one in noted_once(several, set())]
+    assert [text.count("get rid of") for text in told] == [1, 0, 0]
+    assert all("dfa2f0483360" in text and claim.changed in text for text in told)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a b; c d. e f", "a b; c d. e f"),
+        ("one two three; four five. six seven", "one two three; four five"),
+        ("one two three four, five six seven", f"one two three four {MORE}"),
+        ("one two three four (five six seven)", f"one two three four {MORE}"),
+        ("1 2 3 4 5 6 7 8", f"1 2 3 4 5 {MORE}"),
+    ],
+)
+def test_in_few_words(text: str, said: str) -> None:
+    assert in_few_words(text, 6) == said
