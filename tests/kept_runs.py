@@ -1,10 +1,11 @@
-"""Virtual runs that tests read: performed once per key, and kept in the user's cache.
+"""What tests read and what takes long to make: made once per key, and kept in the user's cache.
 
-The key of a run names all of its inputs, and equal inputs leave equal bytes. So a test that reads
-runs takes those of an earlier call; they are verified like any other. Tests of launching itself and
-of repeatability perform their own. With LABS_FRESH=1 all are performed again, and replaced.
+The key of a virtual run names all of its inputs, and equal inputs leave equal bytes. So a test that
+reads runs takes those of an earlier call; they are verified like any other. Tests of launching
+itself and of repeatability perform their own. What tshark prints of a file is kept likewise. With
+LABS_FRESH=1 all is made again, and replaced.
 
-A run is kept as KEY/NAME. It is removed after 30 days without use, or when the more recent ones
+KEY/NAME is a run or a text. It is removed after 30 days without use, or when the more recent ones
 take 2 GiB: only a real folder of this user with the name of a key, never what a link points to.
 """
 
@@ -15,8 +16,9 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from labs.read.lab import Lab
 from labs.read.runs.run import open_run
 
 STORE = cache() / "test-runs"
+TEXT = "text"
 KEY = re.compile(r"[0-9a-f]{64}")
 UNUSED_S = 30 * 24 * 3600
 MOST_BYTES = 2 << 30
@@ -59,12 +62,26 @@ def _planned(lab: Lab, p: LabParameters) -> Iterator[Planned]:
             yield from plan(lab, replace(p, kernel=kernel))
 
 
+def text(store: Path, key: str, make: Callable[[], str]) -> str:
+    """The kept text of this key, or what `make` returns, which is kept."""
+    kept = store / key / TEXT
+    if _may_be_taken(store / key) and kept.is_file() and not kept.is_symlink():
+        os.utime(kept.parent)
+        return kept.read_text(encoding="utf-8")
+    made = make()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / TEXT
+        file.write_text(made, encoding="utf-8")
+        keep(store, key, file)
+    return made
+
+
 def take(store: Path, key: str, run: Path) -> bool:
     """Copy the kept run of this key to the path `run`; False if there is none, or it is damaged."""
     if run.exists():
         return True
     kept = store / key
-    if os.environ.get("LABS_FRESH") == "1" or not (_is_own(kept) and _is_own(kept / run.name)):
+    if not (_may_be_taken(kept) and _is_own(kept / run.name)):
         return False
     shutil.copytree(kept / run.name, run, symlinks=True)
     with suppress(LabError):
@@ -76,11 +93,13 @@ def take(store: Path, key: str, run: Path) -> bool:
     return False
 
 
-def keep(store: Path, key: str, run: Path) -> None:
-    """Keep a run under its key, in place of one that is there."""
+def keep(store: Path, key: str, made: Path) -> None:
+    """Keep a run or a file under its key, in place of what is there."""
     store.mkdir(parents=True, exist_ok=True)
     with owned_folder("labs-making-", store) as making:
-        shutil.copytree(run, making / "new" / run.name, symlinks=True)
+        (making / "new").mkdir()
+        copy = functools.partial(shutil.copytree, symlinks=True) if made.is_dir() else shutil.copy
+        copy(made, making / "new" / made.name)
         with suppress(FileNotFoundError):
             (store / key).rename(making / "old")
         with suppress(OSError):  # another process was faster
@@ -103,6 +122,10 @@ def clear(store: Path, now_s: float) -> list[str]:
             shutil.rmtree(one, ignore_errors=True)
             removed.append(one.name)
     return removed
+
+
+def _may_be_taken(kept: Path) -> bool:
+    return os.environ.get("LABS_FRESH") != "1" and _is_own(kept)
 
 
 def _is_own(folder: Path) -> bool:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from labs.drive.record.seal import canonical, digest
 from labs.read.capture.tcp_marks import MARKS
+from tests.kept_runs import STORE, text
 
 FIELDS = (
     "frame.time_epoch",
@@ -56,8 +58,14 @@ def version() -> str:
     """The version, such as 4.0; empty without tshark."""
     if not available():
         return ""
+    return ".".join(release().split("Wireshark) ")[-1].split(".")[:2])
+
+
+@cache
+def release() -> str:
+    """What tshark says of itself and the libraries that it uses."""
     done = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True)
-    return ".".join(done.stdout.split("Wireshark) ")[-1].split(".")[:2])
+    return done.stdout
 
 
 def asked(path: Path, fields: tuple[str, ...]) -> list[list[str]]:
@@ -71,24 +79,21 @@ def asked(path: Path, fields: tuple[str, ...]) -> list[list[str]]:
 
 
 def printed(path: Path, fields: tuple[str, ...], chosen: str = SEGMENTS) -> list[list[str]]:
-    """The fields of the chosen frames as tshark prints them."""
-    argv = [
-        "tshark",
-        "-n",
-        "-r",
-        str(path),
-        "-Y",
-        chosen,
-        "-T",
-        "fields",
-        "-E",
-        "separator=/t",
+    """The fields of the chosen frames as tshark prints them, now or earlier: most of its CPU time
+    is that of starting."""
+    options = [
+        *("-n", "-Y", chosen, "-T", "fields", "-E", "separator=/t"),
         *(word for setting in SETTINGS for word in ("-o", setting)),
         *(word for field in fields for word in ("-e", field)),
     ]
-    # A capture that ends early is an error to tshark, after it has printed what it read.
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
-    return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def run() -> str:
+        # A capture that ends early is an error to tshark, after it has printed what it read.
+        argv = ["tshark", "-r", str(path), *options]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=300).stdout
+
+    key = digest(canonical([options, digest(path), release()]))
+    return [line.split("\t") for line in text(STORE, key, run).splitlines()]
 
 
 def connection(path: Path, stream: str) -> int:

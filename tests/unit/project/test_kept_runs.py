@@ -10,7 +10,7 @@ import pytest
 
 from labs.read.runs.run import open_run
 from tests import kept_runs
-from tests.kept_runs import MOST_BYTES, UNUSED_S, clear, keep, take
+from tests.kept_runs import MOST_BYTES, UNUSED_S, clear, keep, take, text
 from tests.run_folders import inputs, make_run
 
 KEY = "a" * 64
@@ -105,3 +105,16 @@ def test_clear_keeps_the_most_recent_runs_within_the_limit(
     size = sum(path.lstat().st_size for path in (store / keys[0]).rglob("*"))
     monkeypatch.setattr(kept_runs, "MOST_BYTES", 2 * size)
     assert clear(store, 10.0) == [keys[0]]
+
+
+def test_text_is_made_once_per_key(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert text(store, KEY, lambda: "one") == "one"
+    assert text(store, KEY, lambda: "other") == "one"
+    assert text(store, "b" * 64, lambda: "other") == "other"
+    monkeypatch.setenv("LABS_FRESH", "1")
+    assert text(store, KEY, lambda: "fresh") == "fresh"
+    monkeypatch.delenv("LABS_FRESH")
+    assert text(store, KEY, lambda: "later") == "fresh"
+    (store / KEY / "text").unlink()
+    (store / KEY / "text").symlink_to("/etc/hostname")
+    assert text(store, KEY, lambda: "made") == "made"
