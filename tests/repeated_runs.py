@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.record.run_folder import Staging, run_name
-from labs.drive.record.seal import key
+from labs.drive.record.seal import NOT_SEALED, key
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.read.runs.run import Run, open_run
 from labs.studies.study import Study
@@ -29,6 +29,8 @@ generic-receive-offload: on
 large-receive-offload: off [fixed]
 """
 TICKS_S = 20
+UNSEALED = shutil.ignore_patterns(*NOT_SEALED)
+"""What sealing a copy writes anew."""
 
 
 def machine(
@@ -87,8 +89,7 @@ def repetition(
     said["kernel"] = {"release": release, "hz": None}
     said["link"] |= {"ok": not problems, "problems": list(problems)}
     with Staging(runs, run_name(run.lab, run.condition, said["key"])) as staging:
-        shutil.copytree(run.path, staging.folder, dirs_exist_ok=True)
-        (staging.folder / "seal.json").unlink()
+        shutil.copytree(run.path, staging.folder, dirs_exist_ok=True, ignore=UNSEALED)
         staging.write_json("run.json", said)
         staging.write_json("machines.json", machines or globals()["machines"]())
         fetched = run.fetch()

@@ -175,17 +175,15 @@ def test_main_takes_the_newest_study_here_first_and_then_the_recorded_runs(
 def test_main_shows_figures_that_could_not_decide(capsys: pytest.CaptureFixture[str]) -> None:
     """Those of the testbed that has them, or of both: the recorded runs of article 2."""
     found = as_json(capsys, "--article", "2")
-    assert {found[name]["verdict"] for name in ("A2.2", "A2.9")} == {NOT_JUDGED}
+    assert {found[name]["verdict"] for name in ("A2.3", "A2.9")} == {NOT_JUDGED}
     assert found["A2.2"]["witness"]["testbed"] == "vagrant"  # the other has no such setting
-    assert 0.9 < found["A2.2"]["measured"] < 1.1
     assert found["A2.9"]["witness"]["testbed"] == "namespaces, vagrant"
     assert "".join(found["A2.9"]["evidence"]).count("base chains without rules") == 2
-    assert found["A2.7"]["verdict"].startswith("holds on vagrant (Linux 6.1), not on namespaces")
-    for name in ("A2.5", "A2.6"):  # more CPUs alone would not make them comparable
-        assert (
-            "the article has 8 queues and threads, and these runs have 2. " in found[name]["reason"]
-        )
-        assert "CPUs: 2, needed: 3" in found[name]["reason"]
+    assert found["A2.5"]["verdict"] == NOT_JUDGED  # more CPUs alone would not make it comparable
+    assert (
+        "the article has 8 queues and threads, and these runs have 2. " in found["A2.5"]["reason"]
+    )
+    assert "CPUs: 2, needed: 3" in found["A2.5"]["reason"]
 
 
 def test_main_ignores_a_trial_with_other_parameters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from labs.read.runs.run import Run, open_run
 from labs.read.stats.repetitions import repeated
 from labs.read.stats.testbed_comparison import DISAGREE, compare_testbeds
 from labs.studies.study import Study
-from tests.repeated_runs import repetition, repetitions
+from tests.repeated_runs import UNSEALED, repetition, repetitions
 from tests.run_folders import inputs, make_run
 
 # A made run has no `before_ns`; its first moment is the end of the handshake.
@@ -164,7 +164,6 @@ def with_sampler(runs: Path, run: Run, period_ms: float) -> Run:
     """A copy of the run with what its sampler on the client wrote of itself."""
     said = json.dumps({"samples": 115, "mean_period_ms": period_ms})
     with Staging(runs, run_name(run.lab, run.condition, run.key)) as staging:
-        shutil.copytree(run.path, staging.folder, dirs_exist_ok=True)
-        (staging.folder / "seal.json").unlink()
+        shutil.copytree(run.path, staging.folder, dirs_exist_ok=True, ignore=UNSEALED)
         staging.write("client/sampler.json", said.encode())
         return open_run(staging.seal({}))

@@ -59,6 +59,7 @@ def test_patches_each_say_what_they_are_for() -> None:
         "four-windows",
         "hz-250",
         "large-registers",
+        "own-alarms",
         "seeded-random",
     ]
     for patch in build.PATCHES.rglob("*.patch"):
