@@ -75,7 +75,7 @@ INTERACTIONS = {
 }
 LATENCIES = MEDIAN, TAIL = ("p50_us", "p99_us")
 COLUMNS = (*LATENCIES, "requests_s")
-NOT_APPLIED, TOO_FEW = "not applied here", "too few undisturbed runs"
+NOT_APPLIED, TOO_FEW = "not applied here", "too few runs"
 SHARED = "server and load share a CPU in only one of the two conditions"
 """A second difference between two conditions, where the machine has too few CPUs."""
 
