@@ -13,7 +13,7 @@ from labs.experiments.stack import charts
 from labs.experiments.stack.charts.distribution import LOOKS
 from labs.experiments.stack.charts.effects import MARKED, PLACE_LOOKS, SHORT_NOT_APPLIED
 from labs.experiments.stack.charts.latency_axis import in_unit
-from labs.experiments.stack.effects import SHARED
+from labs.experiments.stack.effects import SHARED, TOO_FEW
 from labs.experiments.stack.open_loop import server
 from labs.experiments.stack.results import results
 from tests.stack_studies import RepeatedStudy, disturbed, stack_runs, undisturbed
@@ -60,7 +60,7 @@ def test_figures_without_runs_say_so(name: str) -> None:
 
 def test_effects_of_disturbed_runs_say_so() -> None:
     figure = charts.effects(disturbed())
-    assert any("too few undisturbed runs" in text for text in texts(figure))
+    assert any(TOO_FEW in text for text in texts(figure))
     assert not any(len(trace.x) for trace in figure.data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from labs.experiments.stack.effects import TOO_FEW
 from labs.experiments.stack.narrative import describe, describe_run
 from labs.experiments.stack.notebook import article_figures, effects, littles_law, ratio, settings
 from labs.experiments.stack.places_of_studies import places
@@ -35,7 +36,7 @@ def test_effects_have_a_column_per_study_that_has_runs() -> None:
     ours = ratio(undisturbed(), "blocking-c1", "polling-c1")
     # Equal repetitions have an interval without a width.
     assert first["blocking-c1"] == f"{ours:#.3g} ({ours:#.3g} to {ours:#.3g})"
-    assert second["blocking-c1"] == "too few undisturbed runs"
+    assert second["blocking-c1"] == TOO_FEW
     ignored = {said for name, said in first.items() if str(name).startswith("rx-usecs-")}
     assert ignored == {"not applied here"}
 
