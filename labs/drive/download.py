@@ -77,11 +77,17 @@ def serve_file(
 
 
 def fetch_and_discard(
-    bench: Bench, *, limit_s: float, read_bytes: int = 65_536, rcvbuf_bytes: int | None = None
+    bench: Bench,
+    *,
+    limit_s: float,
+    read_bytes: int = 65_536,
+    rcvbuf_bytes: int | None = None,
+    pause_ms: int | None = None,
 ) -> None:
     """Fetch the file with `fetch.py`, which discards the bytes inside the kernel.
 
     `rcvbuf_bytes` is the receive buffer that it requests with setsockopt; None requests none.
+    With `pause_ms` it stops reading for that long after every 500 ms of reading.
     """
     client = bench.client
     out = bench.path(client, "fetch.json")
@@ -101,6 +107,7 @@ def fetch_and_discard(
             "--out",
             out,
             *(("--rcvbuf", str(rcvbuf_bytes)) if rcvbuf_bytes else ()),
+            *(("--pause-ms", str(pause_ms)) if pause_ms else ()),
         ),
         stdout=bench.path(client, "fetch.txt"),
     )

@@ -1,6 +1,6 @@
 """Send HTTP requests one after another on one connection; a program for the client.
 
-    ask.py --to ADDRESS --port 80 --requests 20 --quickack never|once|each --out FILE
+    ask.py --to ADDRESS --port 80 [--path /] --requests 20 --quickack never|once|each --out FILE
 
 `once` sets TCP_QUICKACK after connecting, `each` also before every read. Writes one JSON object:
 the setting, and the duration of each response, from the request to its last byte.
@@ -51,7 +51,8 @@ def main(argv: list[str]) -> int:
     requested = given["quickack"]
     connection = socket.create_connection((given["to"], int(given["port"])), timeout=30)
     # One write per request, so Nagle's algorithm delays nothing on this side.
-    request = f"GET / HTTP/1.1\r\nHost: {given['to']}\r\n\r\n".encode()
+    path = given.get("path", "/")
+    request = f"GET {path} HTTP/1.1\r\nHost: {given['to']}\r\n\r\n".encode()
     if requested == "once":
         quick(connection)
     times_ms = []

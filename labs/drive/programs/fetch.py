@@ -1,11 +1,12 @@
 """Fetch a file over HTTP and discard it inside the kernel; a program for the client.
 
     fetch.py --to ADDRESS --port 80 --path /bigfile --read-bytes 65536 --limit-s 90 --out FILE
-             [--rcvbuf BYTES]
+             [--rcvbuf BYTES] [--pause-ms MS]
 
 Each read requests --read-bytes and waits until all have arrived (MSG_WAITALL); MSG_TRUNC discards
 them without copying. Writes one JSON object: times (CLOCK_REALTIME), bytes of the body, reads, a
-timeline with an entry at most every 100 ms, and the end: "complete" or "limit".
+timeline with an entry at most every 100 ms, and the end: "complete" or "limit". With --pause-ms the
+program reads for 500 ms, then reads nothing for that long, and so on.
 
 Inside a virtual kernel reading the clock is a system call, as expensive as the read itself.
 Therefore the clock is read about eight times between two entries, not after every read.
@@ -19,6 +20,8 @@ import time
 
 STEP_NS = 100_000_000
 LOOKS = 8
+READ_NS = 500_000_000
+"""How long a reader that pauses reads in between."""
 
 
 def options(argv: list[str]) -> dict[str, str]:
@@ -53,12 +56,18 @@ def opened(given: dict[str, str]) -> socket.socket:
 
 
 def read_body(
-    connection: socket.socket, read_bytes: int, total: int, length: int, due_ns: int
+    connection: socket.socket,
+    read_bytes: int,
+    total: int,
+    length: int,
+    due_ns: int,
+    pause_ms: int = 0,
 ) -> tuple[int, int, list[tuple[int, int]]]:
     """Read from `total` bytes of the body up to `length`: (bytes, reads, timeline).
 
-    `due_ns` is the time of the timeline's first entry.
+    `due_ns` is the time of the timeline's first entry, and of the first pause.
     """
+    pause_ns = due_ns if pause_ms else None
     flags = socket.MSG_TRUNC | socket.MSG_WAITALL
     scrap = bytearray(read_bytes)
     timeline = []
@@ -73,6 +82,10 @@ def read_body(
         if reads < next_look:
             continue
         at_ns = time.time_ns()
+        if pause_ns is not None and at_ns >= pause_ns:
+            time.sleep(pause_ms / 1e3)
+            at_ns = time.time_ns()
+            pause_ns = at_ns + READ_NS
         if at_ns >= due_ns:
             timeline.append((at_ns, total))
             due_ns = at_ns + STEP_NS
@@ -104,7 +117,12 @@ def main(argv: list[str]) -> int:
     status, length, total = body_start(connection)
     first_byte_ns = now()
     total, reads, timeline = read_body(
-        connection, int(given["read-bytes"]), total, length, first_byte_ns
+        connection,
+        int(given["read-bytes"]),
+        total,
+        length,
+        first_byte_ns,
+        int(given.get("pause-ms", 0)),
     )
     signal.setitimer(signal.ITIMER_REAL, 0)
     end_ns = now()

@@ -10,7 +10,7 @@ from labs.drive.testbed.link import BURST_BYTES, Link, queue_packets
 from labs.drive.units import KIB, MIB, bytes_carried
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.buffers.settings import DISCARD, GRANTS, HTTPING, WGET, Settings
+from labs.experiments.buffers.settings import BLOCKS, DISCARD, GRANTS, HTTPING, WGET, Settings
 
 # The article's own link: its commands are kept to the letter, netem's default queue included.
 ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS = 1000.0, 200.0
@@ -25,14 +25,19 @@ SHARE = Group("share", "tcp_adv_win_scale")
 LOSS = Group("loss", "Loss and congestion control")
 PRESSURE = Group("pressure", "Memory pressure")
 SHAPER = Group("shaper", "The shaper's burst")
-GROUPS = (ARTICLE, REQUESTS, SWEEP, SHARE, LOSS, PRESSURE, SHAPER)
+NEAR = Group("near", "Buffers at a short RTT")
+PAUSE = Group("pause", "A reader that pauses")
+QUEUE = Group("queue", "The queue at the bottleneck")
+WAIT = Group("wait", "One block per round trip")
+FEW = Group("few", "Few losses on the article's link")
+GROUPS = (ARTICLE, REQUESTS, SWEEP, SHARE, LOSS, PRESSURE, SHAPER, NEAR, PAUSE, QUEUE, WAIT, FEW)
 
 DEFAULT, SENDER_RAISED, BOTH_RAISED = "default", "wmem", "both"
 """The default buffers, an enlarged send buffer alone, and enlarged buffers at both ends."""
 SHAPED_SIZES_KIB = (256, 4096, 51200)
 SWEEP_KIB = tuple(64 << step for step in range(12))
 """64 KiB to 128 MiB; multiples of the BDP are added, where the curve bends."""
-SWEEP_BDP = (0.5, 1.0, 1.5, 1.75, 2.0, 2.25, 2.5)
+SWEEP_BDP = (0.5, 1.0, 1.5, 1.75, 1.8, 1.85, 1.9, 2.0, 2.25, 2.5)
 SWEEP_BDP_SMALL = (0.5, 1.0, 1.5, 2.0, 2.25)
 ADV_WIN_SCALES = (-2, -1, 0, 1, 2, 3)
 ADV_BUFFER_BDP = 1.0
@@ -47,6 +52,19 @@ SHORT_S = 15.0
 # leaves it at 256 KiB; the hard limit of 512 MiB is out of reach.
 PRESSURE_PAGES = (64, 128, 131_072)
 DRAWS = {"small": 2, "full": 5}
+# Half of what httping reports before the delay is added: it times two round trips.
+NEAR_RTT_MS = 0.6
+NEAR_KIB = (32, 64, 128, 256, 1024)
+NEAR_MIB = 128
+PAUSE_MS = 250
+QUEUES_PACKETS = (1_000, 50_000)
+"""A twentieth of the article's BDP, and three times the BDP."""
+BLOCK_BYTES, BLOCK_RATE_MBIT = 1_000_000, 800.0
+"""The article's example: 1 MB at 100 MB/s, then a wait of one RTT."""
+WAITS_MS = (200, 400)
+# On the article's own link and with its buffers. Its download is 741,000 packets: none, one or
+# seven of them are lost.
+FEW_LOSSES_PCT, FEW_DRAWS, FEW_S = (0.0, 0.0001, 0.001), 3, 45.0
 
 SMALL = (
     "unshaped",
@@ -95,6 +113,10 @@ def _every(p: Buffers) -> Iterator[Condition]:
     yield from _loss(p, base)
     yield from _pressure(p, base)
     yield from _bursts(p, base)
+    yield from _near(p, base)
+    yield from _path(p, base)
+    yield from _waits(base)
+    yield from _few_losses(p, base)
 
 
 def _condition(
@@ -160,6 +182,11 @@ def _setsockopt(p: Buffers, base: Settings) -> Iterator[Condition]:
     yield _condition(REQUESTS, "setsockopt", Link(shaped_at=p.shaped_at), {}, grants)
     yield _condition(REQUESTS, "setsockopt-raised", Link(shaped_at=p.shaped_at), raised, grants)
     yield _condition(REQUESTS, "by-hand", link(p), {}, by_hand)
+    sender = replace(base, client=DISCARD, server_sndbuf_bytes=131072, limit_s=SHORT_S)
+    yield _condition(REQUESTS, "by-hand-send", link(p), {}, sender)
+    unmoderated = {"client": {"net.ipv4.tcp_moderate_rcvbuf": "0"}}
+    short = replace(base, limit_s=SHORT_S)
+    yield _condition(REQUESTS, "moderate-off", link(p), unmoderated, short)
 
 
 def _loss(p: Buffers, base: Settings) -> Iterator[Condition]:
@@ -193,6 +220,59 @@ def _bursts(p: Buffers, base: Settings) -> Iterator[Condition]:
     for name, burst_bytes in (("burst-20k", BURST_BYTES), ("burst-5ms", None)):
         path = replace(undelayed, burst_bytes=burst_bytes)
         yield _condition(SHAPER, name, path, {}, base)
+
+
+def _near(p: Buffers, base: Settings) -> Iterator[Condition]:
+    """The article's network before the delay is added, with small buffers at both ends."""
+    path = replace(_without_delay(p), delay_ms=NEAR_RTT_MS)
+    settings = replace(base, transfer_bytes=NEAR_MIB * MIB)
+    yield _condition(NEAR, "near", path, {}, settings)
+    for kib in NEAR_KIB:
+        yield _condition(NEAR, f"near-{kib}k", path, fixed(kib * KIB, kib * KIB), settings)
+
+
+def _path(p: Buffers, base: Settings) -> Iterator[Condition]:
+    """A reader that pauses, with the article's two receive buffers; queues at the bottleneck."""
+    raised = round(p.buffer_mib * MIB)
+    pausing = replace(base, client=DISCARD, pause_ms=PAUSE_MS)
+    for name, receive in (("pause-both", raised), ("pause-rmem100", 2 * raised)):
+        yield _condition(PAUSE, name, link(p), fixed(raised, receive), pausing)
+    short = replace(base, limit_s=SHORT_S)
+    for packets in QUEUES_PACKETS:
+        path = replace(link(p), shaped_at="router", queue_packets=packets)
+        yield _condition(QUEUE, f"queue-{packets}", path, {}, short)
+
+
+def _waits(base: Settings) -> Iterator[Condition]:
+    """A block of 1 MB per round trip."""
+    settings = replace(base, steps=BLOCKS, transfer_bytes=BLOCK_BYTES)
+    for delay_ms in WAITS_MS:
+        path = Link(
+            BLOCK_RATE_MBIT,
+            float(delay_ms),
+            queue_packets=queue_packets(BLOCK_RATE_MBIT, float(delay_ms)),
+        )
+        yield _condition(WAIT, f"wait-{delay_ms}", path, {}, settings)
+
+
+def _few_losses(p: Buffers, base: Settings) -> Iterator[Condition]:
+    """Congestion controls with few losses, behind a router as in the loss series."""
+    raised = round(p.buffer_mib * MIB)
+    for loss_pct in FEW_LOSSES_PCT:
+        path = Link(
+            ARTICLE_RATE_MBIT,
+            ARTICLE_DELAY_MS,
+            loss_pct,
+            shaped_at="router",
+            queue_packets=queue_packets(ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS),
+        )
+        for algorithm in ALGORITHMS:
+            sysctls = fixed(raised, raised)
+            control = {"net.ipv4.tcp_congestion_control": algorithm}
+            both = {**sysctls, "server": {**sysctls["server"], **control}}
+            for draw in range(FEW_DRAWS if loss_pct else 1):
+                settings = replace(base, client=DISCARD, limit_s=FEW_S, draw=draw)
+                yield _condition(FEW, f"few-{loss_pct:g}-{algorithm}-{draw}", path, both, settings)
 
 
 def _without_delay(p: Buffers) -> Link:
@@ -258,4 +338,6 @@ def tools(condition: Condition) -> tuple[str, ...]:
         return ()
     if settings.steps == HTTPING:
         return ("nginx", "httping")
+    if settings.steps == BLOCKS:
+        return ("nginx",)
     return ("nginx", "wget") if settings.client == WGET else ("nginx",)

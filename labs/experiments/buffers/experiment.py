@@ -1,4 +1,5 @@
-"""Article 1: a download over a shaped link, what setsockopt grants, and what httping times."""
+"""Article 1: a download over a shaped link, blocks one per round trip, what setsockopt grants, and
+what httping times."""
 
 from __future__ import annotations
 
@@ -9,9 +10,12 @@ from labs.drive.condition import Condition, read_settings
 from labs.drive.download import fetch_and_discard, fetch_with_wget, serve_file
 from labs.drive.outcome import Buffer
 from labs.drive.units import MIB
-from labs.experiments.buffers.settings import GRANTS, HTTPING, WGET, Settings
+from labs.errors import RunFailed
+from labs.experiments.buffers.settings import BLOCKS, GRANTS, HTTPING, WGET, Settings
 
-GRANTS_PROGRAM = PROGRAMS / "setsockopt_sizes.py"
+GRANTS_PROGRAM, ASK = PROGRAMS / "setsockopt_sizes.py", PROGRAMS / "ask.py"
+REQUESTED_BLOCKS = 40
+"""Slow start takes the first ten; the median is of the others."""
 # setsockopt: the kernel's minimum, its doubling, its cap of 212,992, the article's 50 MiB.
 REQUESTS = (1, 1000, 2304, 4096, 65536, 106496, 212992, 212993, MIB, 50 * MIB)
 
@@ -23,6 +27,8 @@ def measure(bench: Bench, condition: Condition) -> None:
         grants(bench)
     elif settings.steps == HTTPING:
         httping(bench, settings, port)
+    elif settings.steps == BLOCKS:
+        blocks(bench, settings, port)
     else:
         download(bench, settings, port)
 
@@ -41,6 +47,7 @@ def download(bench: Bench, settings: Settings, port: int) -> None:
             limit_s=settings.limit_s,
             read_bytes=settings.read_bytes,
             rcvbuf_bytes=settings.client_rcvbuf_bytes,
+            pause_ms=settings.pause_ms,
         )
     bench.unwatch()
     server.stop()
@@ -64,4 +71,21 @@ def httping(bench: Bench, settings: Settings, port: int) -> None:
     url = f"http://{bench.server.address}:{port}/bigfile"
     done = bench.client.run(("httping", "-c", "5", "-g", url))
     bench.note(bench.client, "httping.txt", done.text)
+    server.stop()
+
+
+def blocks(bench: Bench, settings: Settings, port: int) -> None:
+    """Fetch a file again and again on one connection: one block, then a wait for the next."""
+    server = serve_file(bench, settings.transfer_bytes, port)
+    out = bench.path(bench.client, "ask.json")
+    words = (
+        *("--to", bench.server.address, "--port", str(port), "--path", "/bigfile"),
+        *("--requests", str(REQUESTED_BLOCKS), "--quickack", "never", "--out", out),
+    )
+    process = bench.client.program(ASK, words, stdout=bench.path(bench.client, "ask.txt"))
+    code = bench.finish(process, settings.limit_s)
+    process.stop()
+    if code != 0:
+        raise RunFailed(f"the client failed: {bench.last_word(bench.client, 'ask.txt')}")
+    bench.keep(bench.client, out, "ask.json")
     server.stop()

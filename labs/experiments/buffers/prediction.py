@@ -15,7 +15,7 @@ from labs.read.theory.bdp import mean_goodput_bytes_s
 from labs.read.theory.bounds import LINE, Prediction, predict
 from labs.read.theory.windows import series
 
-TCP_MEM = "net.ipv4.tcp_mem"
+TCP_MEM, MODERATE = "net.ipv4.tcp_mem", "net.ipv4.tcp_moderate_rcvbuf"
 SLOW_START_ROUNDS_SINCE = (5, 15)
 """Older kernels let HyStart begin rounds in the middle of a train of ACKs, so that it ends slow
 start too early (net/ipv4/tcp_cubic.c hystart_update(); commit 25c1a9ca53db, Linux 6.14, is in the
@@ -24,24 +24,34 @@ stable kernels from 5.15 on)."""
 
 def expected(run: Run) -> Prediction | None:
     """The steady goodput and what bounds it; None where the theory has no value: no rate (then
-    the machine is the limit), loss, jitter that reorders, little memory for TCP, or no download."""
+    the machine is the limit), loss, jitter that reorders, little memory for TCP, a reader that
+    pauses, or no download."""
     link, found = run.link.asked, run.link.measured
     if link.rate_mbit is None or link.loss_pct or link.jitter_ms:
         return None
     if not settings_of(run).is_download or TCP_MEM in run.condition_asked.sysctls.get("server", {}):
+        return None
+    if settings_of(run).pause_ms is not None:
         return None
     receives, sends = receive_buffer(run), send_buffer(run)
     return predict(
         rate_mbit=link.rate_mbit if found.rate_mbit is None else found.rate_mbit,
         rtt_ms=found.rtt_ms,
         kernel=run.kernel.release,
-        tcp_rmem=three(run.sysctl("client", RMEM)),
+        tcp_rmem=_sizes(run),
         tcp_wmem=three(run.sysctl("server", WMEM)),
         rcvbuf_bytes=receives.most_bytes if receives.via_setsockopt else None,
         sndbuf_bytes=sends.most_bytes if sends.via_setsockopt else None,
         adv_win_scale=int(run.sysctls["client"]["after"].get("net.ipv4.tcp_adv_win_scale", "1")),
         offloads=link.shaped_at != "router",
     )
+
+
+def _sizes(run: Run) -> tuple[int, int, int]:
+    """tcp_rmem of the client; without automatic sizing the first size is the largest."""
+    smallest, first, largest = three(run.sysctl("client", RMEM))
+    sized = run.sysctls["client"]["after"].get(MODERATE) != "0"
+    return smallest, first, largest if sized else first
 
 
 def expected_mean_bytes_s(run: Run, size: int) -> float | None:

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from labs.drive.units import GIB
 
 DISCARD, WGET = "discard", "wget"
-GRANTS, HTTPING = "grants", "httping"
+GRANTS, HTTPING, BLOCKS = "grants", "httping", "blocks"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of a condition.
 
-    `steps` is what is done instead of a download: GRANTS or HTTPING. `draw` tells conditions apart
-    that differ in the seed alone. A buffer size is what the program requests of setsockopt; None
-    leaves the buffer to the kernel.
+    `steps` is what is done instead of a download: GRANTS, HTTPING or BLOCKS. `draw` tells
+    conditions apart that differ in the seed alone. A buffer size is what the program requests of
+    setsockopt; None leaves the buffer to the kernel. With `pause_ms` the program stops reading for
+    that long after every 500 ms.
     """
 
     client: str = DISCARD
@@ -29,8 +30,9 @@ class Settings:
     draw: int | None = None
     server_sndbuf_bytes: int | None = None
     client_rcvbuf_bytes: int | None = None
+    pause_ms: int | None = None
 
     @property
     def is_download(self) -> bool:
-        """Whether a file is fetched; other conditions request buffers, or time a request."""
-        return self.steps not in (GRANTS, HTTPING)  # some earlier runs say "download"
+        """Whether a file is fetched; other conditions request buffers, or time requests."""
+        return self.steps not in (GRANTS, HTTPING, BLOCKS)  # some earlier runs say "download"

@@ -34,6 +34,7 @@ JUDGES: Mapping[str, Judge] = {
     "httping_times": round_trips.httping_times,
     "round_trip": round_trips.round_trip,
     "buffer_needed": across_conditions.buffer_needed,
+    "deeper_queue": across_conditions.deeper_queue,
     "window_share": receive_window.window_share,
     "growth": receive_window.growth,
     "defaults": kernel_sizes.defaults,

@@ -11,7 +11,7 @@ from labs.experiments.buffers.sweep import FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged, unsettled
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import HOLDS, RIGHT_NUMBER, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import (
     RTT_BELOW_MS,
     in_digits,
@@ -36,14 +36,15 @@ def no_effect(claim: Claim, seen: Evidence) -> Finding:
     plain = seen.row(alone)["goodput_mib_s"]
     if plain is None or any(row["goodput_mib_s"] is None for row in rows):
         return not_judged("a run has no goodput")
-    measured = max(abs(100 * (row["goodput_mib_s"] / plain - 1)) for row in rows)
-    sizes = sorted(row["buffer_bytes"] for row in rows if row["buffer_bytes"] is not None)
-    tried = ", ".join(map(size_in_words, sizes))
-    reason = (
-        f"with buffers of {tried} goodput differs by at most {measured:.2g} % from the "
-        f"{in_digits(plain)} MiB/s with default buffers"
-    )
-    if measured > (claim.tolerance_pct or 0):
+    apart = {
+        size_in_words(row["buffer_bytes"]): 100 * (row["goodput_mib_s"] / plain - 1)
+        for row in sorted(rows, key=lambda row: row["buffer_bytes"])
+    }
+    measured = max(apart.values(), key=abs)
+    told = ", ".join(f"{size} {pct:+.2g} %" for size, pct in apart.items())
+    rtt = milliseconds(max(seen.row(alone)["rtt_ms"], RTT_BELOW_MS))
+    reason = f"at an RTT of {rtt}, from {in_digits(plain)} MiB/s with default buffers: {told}"
+    if abs(measured) > (claim.tolerance_pct or 0):
         return Finding(verdict=WRONG, measured=measured, reason=reason)
     return Finding(verdict=HOLDS, measured=measured, reason=reason + _small_bdp(seen.run(alone)))
 
@@ -156,18 +157,28 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
         return not_judged(f"needs a sweep with a size near {believed:g} MB")
     right = abs(needed / believed - 1) <= claim.allowed
     reasoned = abs(bdp / believed - 1) <= claim.allowed
+    suffices = believed >= needed
     rtt_ms = float(table["rtt_ms"].iloc[0])
     enough = str(table.loc[table["buffer_bytes"] == found.buffer_bytes, "condition"].iloc[0])
+    verdict = (HOLDS if reasoned else RIGHT_NUMBER) if right else DIFFERS if suffices else WRONG
     return Finding(
-        verdict=WRONG if not right else HOLDS if reasoned else RIGHT_NUMBER,
+        verdict=verdict,
+        factor=needed / believed if verdict == DIFFERS else None,
         measured=needed,
         predicted=None if theory is None else theory / MB,
-        reason=f"the RTT is {rtt_ms:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
+        reason=("" if right else _sufficient(believed, needed))
+        + f"the RTT is {rtt_ms:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
         f"buffer of the sweep that reaches {FULL_PCT:.0f} % of the line rate is "
         f"{needed:.1f} MB, {needed / bdp:.2f} times the BDP{_next_below(found)}; "
-        f"{_share(seen, enough)}"
-        + ("" if right else f": {believed:g} MB is {believed / needed:.2f} times what is needed"),
+        f"{_share(seen, enough)}",
     )
+
+
+def _sufficient(believed: float, needed: float) -> str:
+    """Whether the size that an article computed is enough, and by how much."""
+    if believed < needed:
+        return f"not sufficient: {needed:.1f} MB are needed; "
+    return f"sufficient, {believed / needed:.2f} times what is needed, for a wrong reason; "
 
 
 def _next_below(found: Smallest) -> str:
@@ -185,3 +196,24 @@ def _share(seen: Evidence, name: str) -> str:
         return f"measured on {kernel}"
     share = found.offered_bytes / found.receive_buffer_bytes
     return f"on {kernel} {100 * share:.0f} % of a receive buffer becomes window"
+
+
+def deeper_queue(claim: Claim, seen: Evidence) -> Finding:
+    """Goodput with default buffers and a long queue at the bottleneck, over that without one."""
+    plain, deep, short = (
+        seen.row(claim.arguments[which])["steady_mib_s"] for which in ("alone", "deep", "short")
+    )
+    if not plain or not deep or not short:
+        return not_judged("a run has no steady goodput")
+    packets = {
+        which: seen.run(claim.arguments[which]).link.asked.queue_packets
+        for which in ("deep", "short")
+    }
+    return Finding(
+        verdict=HOLDS if deep / plain - 1 > claim.allowed else WRONG,
+        measured={"long queue": deep / plain, "short queue": short / plain},
+        reason=f"with default buffers {in_three_digits(plain)} MiB/s; a queue of "
+        f"{packets['deep']:,} packets on the path does not raise it "
+        f"({in_three_digits(deep)}), and one of {packets['short']:,} overflows in slow start "
+        f"({in_three_digits(short)}): what is in flight is limited by the ends",
+    )

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
-from labs.drive.units import MIB
+from labs.drive.testbed.link import MSS_BYTES
+from labs.drive.units import MIB, bytes_carried
 from labs.experiments.buffers.conditions import ALGORITHMS
-from labs.experiments.buffers.results import article
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import HOLDS, WRONG, Finding
-from labs.read.display.format import in_digits, in_three_digits
-from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.mathis import mathis_bytes_s
+from labs.read.display.format import in_digits
 
 Speeds = Mapping[float, Mapping[str, list[float]]]
 """Goodput in MiB/s of every draw, by loss in % and congestion control."""
@@ -42,45 +40,31 @@ def bbr_over_cubic(claim: Claim, seen: Evidence) -> Finding:
 
 
 def few_losses(claim: Claim, seen: Evidence) -> Finding:
-    """The fastest control over the slowest at each loss, and the loss from which they differ.
+    """The fastest control over the slowest at each loss, on the article's link.
 
-    The claim is judged at the smallest loss that is not 0.
+    Judged at the largest loss that is still few: of its download at most `few` packets are lost.
     """
     found = _speeds(claim, seen)
+    packets = claim.arguments["download_mib"] * MIB / MSS_BYTES
+    few = [loss for loss in found if 0 < loss / 100 * packets <= claim.arguments["few"]]
     lacking = _lacking(found, ALGORITHMS)
-    if lacking or len([loss_pct for loss_pct in found if loss_pct > 0]) < 2:
-        what = lacking or "two losses that are not 0"
+    if lacking or not few:
+        what = lacking or "a loss of a few packets per download"
         return not_judged(f"needs {what} too: labs run {seen.lab.name} --size full")
     ratios = {loss_pct: _fastest_over_slowest(one) for loss_pct, one in found.items()}
-    fewest = min(loss_pct for loss_pct in ratios if loss_pct > 0)
-    alike = [loss_pct for loss_pct, ratio in ratios.items() if ratio - 1 <= claim.allowed]
-    apart = min((loss_pct for loss_pct in ratios if loss_pct not in alike), default=None)
-    below = [loss_pct for loss_pct in alike if apart is not None and loss_pct < apart]
-    limit = ""
-    if apart is not None and below:
-        limit = (
-            f"the choice changes goodput by at most {claim.tolerance_pct:g} % up to "
-            f"{max(below):g} % loss, and by a factor of "
-            f"{in_digits(round(ratios[apart], 2))} at {apart:g} %; "
-        )
-    return Finding(
-        verdict=HOLDS if fewest in alike else WRONG,
-        measured={f"{loss_pct:g} % loss": ratio for loss_pct, ratio in ratios.items()},
-        reason=limit + _ranges(found) + _on_the_articles_link(fewest),
+    most = max(few)
+    path = seen.run(seen.matching(*claim.conditions)[0]).link.asked
+    in_flight = bytes_carried(path.rate_mbit or 0.0, path.delay_ms) / MSS_BYTES
+    told = "; ".join(
+        f"at {loss_pct:g} % loss ({loss_pct / 100 * in_flight:.2g} losses per BDP, "
+        f"{loss_pct / 100 * packets:.1g} per download) by a factor of "
+        f"{in_digits(round(ratios[loss_pct], 2))}"
+        for loss_pct in few
     )
-
-
-def _on_the_articles_link(loss_pct: float) -> str:
-    """What the same loss leaves of reno on the article's link, if that is less than the link."""
-    own = article().parameters
-    rate_mbit, delay_ms = float(own["rate_mbit"]), float(own["delay_ms"])
-    line, reno = line_goodput_bytes_s(rate_mbit), mathis_bytes_s(loss_pct, delay_ms)
-    if reno >= line:
-        return ""
-    return (
-        f". How many losses are few depends on the BDP: at {rate_mbit:g} Mbit/s and {delay_ms:g} "
-        f"ms, the article's link, {loss_pct:g} % would leave reno {in_three_digits(reno / MIB)} of "
-        f"{in_three_digits(line / MIB)} MiB/s (formula of Mathis)"
+    return Finding(
+        verdict=HOLDS if ratios[most] - 1 <= claim.allowed else WRONG,
+        measured={f"{loss_pct:g} % loss": ratio for loss_pct, ratio in ratios.items()},
+        reason=f"goodput differs {told}. {_ranges(found)[0].upper()}{_ranges(found)[1:]}",
     )
 
 

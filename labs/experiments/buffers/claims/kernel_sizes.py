@@ -138,24 +138,28 @@ def _grants(seen: Evidence, conditions: Iterable[str]) -> Iterator[dict[str, Any
 
 
 def by_hand(claim: Claim, seen: Evidence) -> Finding:
-    """The growth of a receive buffer that was set by hand, and of one sized by the kernel."""
-    grown = {what: _growth(seen.run(claim.arguments[what])) for what in ("by_hand", "automatic")}
-    if any(sizes is None for sizes in grown.values()):
+    """The growth of buffers that the kernel must not size, and of those that it sizes."""
+    automatic = seen.run(claim.arguments["automatic"])
+    sizes = {end: _sizes(seen.run(name), end) for end, name in claim.arguments["fixed"].items()}
+    sized = {end: _sizes(automatic, end) for end in sizes}
+    if any(found is None for found in (*sizes.values(), *sized.values())):
         return not_judged("a transfer ended before its buffer was sampled")
-    (hand_0, hand_1), (auto_0, auto_1) = (sizes for sizes in grown.values() if sizes is not None)
-    measured = {"set by hand": hand_1 / hand_0, "automatic": auto_1 / auto_0}
-    if auto_1 <= auto_0:
+    grown = {end: found[1] / found[0] for end, found in sizes.items() if found is not None}
+    usual = {end: found[1] / found[0] for end, found in sized.items() if found is not None}
+    if min(usual.values()) <= 1:
         return not_judged("the buffer does not grow here even if the kernel sizes it")
-    reason = (
-        f"set by hand it stays at {hand_0:,} bytes; left to the kernel it grows from "
-        f"{auto_0:,} to {auto_1:,}, {_pressure(seen.run(claim.arguments['automatic']))}"
+    told = "; ".join(
+        f"the {end} {'stays at' if low == high else 'grows to'} {high:,} bytes, automatic "
+        f"{automatic_low:,} to {automatic_high:,}"
+        for end, (low, high), (automatic_low, automatic_high) in (
+            (end, sizes[end] or (0, 0), sized[end] or (0, 0)) for end in sizes
+        )
     )
-    if hand_1 == hand_0:
-        return Finding(verdict=HOLDS, measured=measured, reason=reason)
     return Finding(
-        verdict=WRONG,
-        measured=measured,
-        reason=f"set by hand it grows from {hand_0:,} to {hand_1:,} bytes",
+        verdict=HOLDS if set(grown.values()) == {1.0} else WRONG,
+        measured={**grown, **{f"{end}, automatic": ratio for end, ratio in usual.items()}},
+        reason=f"{told}, {_pressure(automatic)}",
+        judged=len(grown),
     )
 
 
@@ -166,9 +170,16 @@ def _pressure(run: Run) -> str:
     return "without memory pressure, which the article names as the cause (see A1.19)"
 
 
-def _growth(run: Run) -> tuple[int, int] | None:
-    """The smallest and the largest receive buffer of the client's socket; None if not sampled."""
-    rows = own_socket(run.samples("client"), "bytes_received")
-    if rows.empty or "rcvbuf_bytes" not in rows:
+SOCKETS = {
+    "receive buffer": ("client", "bytes_received", "rcvbuf_bytes"),
+    "send buffer": ("server", "bytes_acked", "sndbuf_bytes"),
+}
+
+
+def _sizes(run: Run, end: str) -> tuple[int, int] | None:
+    """The smallest and the largest buffer of an end's socket; None if not sampled."""
+    host, counter, column = SOCKETS[end]
+    rows = own_socket(run.samples(host), counter)
+    if rows.empty or column not in rows:
         return None
-    return int(rows["rcvbuf_bytes"].min()), int(rows["rcvbuf_bytes"].max())
+    return int(rows[column].min()), int(rows[column].max())
