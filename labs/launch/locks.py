@@ -64,7 +64,10 @@ def take(path: Path, what: str, next_step: str, *, begun: bool = True) -> OwnedP
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NOT_A_LINK, LOCK_MODE)
         owned = OwnedPath(path, descriptor)
         try:
-            if not is_single_file(os.fstat(descriptor)):
+            about = os.fstat(descriptor)
+            if about.st_nlink == 0:  # the last holder has just removed it
+                raise FileNotFoundError(errno.ENOENT, f"{path.name} is gone")
+            if not is_single_file(about):
                 raise PermissionError(errno.EPERM, f"{path.name} is not a lock of this user")
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The last holder may have removed the file before releasing the lock.

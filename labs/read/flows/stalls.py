@@ -73,8 +73,9 @@ class Explanation:
 EXPLANATIONS: Final = {
     NAGLE_AND_DELAYED_ACK: Explanation(
         "The sender holds back a small segment because an earlier small one is unacknowledged. The "
-        "receiver has received no more than one full-sized segment and has nothing to send, so it "
-        "delays that ACK until its timer expires, after at least 40 ms (TCP_ATO_MIN, HZ/25).",
+        "receiver has received neither more than one full-sized segment nor a second small one. It "
+        "has nothing to send, so it delays that ACK until its timer expires, after at least 40 ms "
+        "(TCP_ATO_MIN, HZ/25).",
         "tcp_nagle_check and tcp_minshall_check (net/ipv4/tcp_output.c); __tcp_ack_snd_check "
         "(net/ipv4/tcp_input.c); tcp_send_delayed_ack (net/ipv4/tcp_output.c); TCP_ATO_MIN "
         "(include/net/tcp.h); RFC 896, RFC 1122 4.2.3.2 and 4.2.3.4, RFC 5681 4.2",
@@ -85,8 +86,9 @@ EXPLANATIONS: Final = {
         "tcp_nagle_check and tcp_minshall_check (net/ipv4/tcp_output.c); RFC 896, RFC 1122 4.2.3.4",
     ),
     DELAYED_ACK: Explanation(
-        "The receiver has received no more than one full-sized segment and delays the ACK until "
-        "its timer expires. If nobody waits for that ACK, nothing is lost.",
+        "The receiver has received neither more than one full-sized segment nor a second small "
+        "one. It delays the ACK until its timer expires. If nobody waits for that ACK, nothing is "
+        "lost.",
         "__tcp_ack_snd_check (net/ipv4/tcp_input.c); tcp_send_delayed_ack "
         "(net/ipv4/tcp_output.c); RFC 1122 4.2.3.2, RFC 5681 4.2",
     ),

@@ -8,8 +8,9 @@ from labs.drive.units import bytes_carried, bytes_per_second
 HEADER_BYTES = FRAME_BYTES - MSS_BYTES
 """What htb counts around that payload: Ethernet (14), IPv4 (20), TCP with timestamps (32).
 
-Source: net/sched/sch_api.c qdisc_pkt_len_init(): skb->len with the link layer's header, and the
-headers again for every segment of a super-packet; neither preamble, checksum nor gap of a wire.
+Source: net/core/dev.c qdisc_pkt_len_init() (in 7.2 qdisc_pkt_len_segs_init()): skb->len with the
+link layer's header, and the headers again for every segment of a super-packet; neither preamble,
+checksum nor gap of a wire.
 """
 
 INITIAL_WINDOW_SEGMENTS = 10

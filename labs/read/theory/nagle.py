@@ -8,12 +8,13 @@ sends it, because the probe ignores Nagle's algorithm (net/ipv4/tcp_output.c tcp
 
 Delayed ACKs: at least every second full-sized segment is acknowledged, and every segment within
 500 ms (RFC 1122 4.2.3.2, RFC 5681 4.2). Linux acknowledges at once when more than one full-sized
-segment is waiting (`acknowledged_at_once`); otherwise it waits for 40 to 200 ms (TCP_ATO_MIN,
-TCP_DELACK_MAX in include/net/tcp.h). The delay follows the intervals at which data arrives, but
-does not exceed the RTT. It is the shortest one, 40 ms, in requests and responses: data arrives back
-to back or at least an RTT apart (net/ipv4/tcp_input.c tcp_event_data_recv()), and a timer that
-expires resets the estimate to 40 ms (net/ipv4/tcp_timer.c tcp_delack_timer_handler()). 200 ms occur
-where a sender pauses for about 100 to 200 ms between its segments.
+segment, or two small ones, are waiting (`acknowledged_at_once`); otherwise it waits for 40 to
+200 ms (TCP_ATO_MIN, TCP_DELACK_MAX in include/net/tcp.h). The delay follows the intervals at which
+data arrives, but does not exceed the RTT if that is above 40 ms. It is the shortest one, 40 ms, in
+requests and responses: data arrives back to back or at least an RTT apart (net/ipv4/tcp_input.c
+tcp_event_data_recv()), and a timer that expires in an interactive session resets the estimate to
+40 ms (net/ipv4/tcp_timer.c tcp_delack_timer_handler()). 200 ms occur where a sender pauses for
+about 100 to 200 ms between its segments.
 """
 
 from __future__ import annotations
@@ -57,14 +58,18 @@ def wait(hz: int) -> Wait:
     return Wait(1e3 * ticks / hz, 1e3 * (ticks + 1) / hz)
 
 
-def acknowledged_at_once(waiting_bytes: int, rcv_mss_bytes: int, *, quick: bool) -> bool:
-    """Whether received data is acknowledged without waiting for the timer or for data to send.
+def acknowledged_at_once(segments: Sequence[int], rcv_mss_bytes: int, *, quick: bool) -> bool:
+    """Whether segments of these sizes, received and read, are acknowledged without waiting for the
+    timer or for data to send.
 
-    More than one full-sized segment is, and everything in quick ACK mode: on a new connection, on
-    a route with `quickack 1`, after setsockopt(TCP_QUICKACK). Source: net/ipv4/tcp_input.c
-    __tcp_ack_snd_check().
+    More than one full-sized segment is (net/ipv4/tcp_input.c __tcp_ack_snd_check()), and two small
+    ones are once the program has read them: the second sets ICSK_ACK_PUSHED2
+    (tcp_measure_rcv_mss()), on which net/ipv4/tcp.c __tcp_cleanup_rbuf() sends the ACK (in 5.10
+    tcp_cleanup_rbuf()). Everything is in quick ACK mode: on a new connection, on a route with
+    `quickack 1`, after setsockopt(TCP_QUICKACK).
     """
-    return quick or waiting_bytes > rcv_mss_bytes
+    small = [size for size in segments if size < rcv_mss_bytes]
+    return quick or sum(segments) > rcv_mss_bytes or len(small) > 1
 
 
 def rcv_mss_bytes(largest_segment_bytes: int) -> int:
@@ -163,7 +168,7 @@ def answer(
     found = sent(writes, mss_bytes, nodelay=nodelay, joined=joined, acked_between=near)
     held = bool(found.held) and not closes
     largest = max(found.at_once + found.held)
-    at_once = acknowledged_at_once(sum(found.at_once), rcv_mss_bytes(largest), quick=quick)
+    at_once = acknowledged_at_once(found.at_once, rcv_mss_bytes(largest), quick=quick)
     trips = 2 if held else 1
     first_ms = rtt_ms * (trips + handshake)
     # The rest, which the timer released, arrives an RTT later, and the next response another RTT.

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,23 @@ def test_take_excludes_another_process_until_it_is_killed(
     assert mine is not None
     mine.release()
     assert list(path.parent.iterdir()) == []
+
+
+def test_take_while_others_release(path: Path) -> None:
+    """A file that its holder removes between our opening and locking it is no error."""
+
+    def often() -> int:
+        taken = 0
+        for _ in range(500):
+            mine = take(path, "mine", "")
+            if mine is not None:
+                taken += 1
+                mine.release()
+        return taken
+
+    with ThreadPoolExecutor(3) as pool:
+        counts = [pool.submit(often) for _ in range(3)]
+        assert sum(count.result() for count in counts) >= 500
 
 
 def test_holder_is_the_process_and_what_it_does(path: Path, other: subprocess.Popen[str]) -> None:

@@ -40,8 +40,9 @@ def default_buffers(claim: Claim, seen: Evidence) -> Finding:
         f"the send buffer is {row['granted_send_kib']:.1f} KiB before connecting (tcp_wmem[1]) and "
         f"{measured['send']:.1f} KiB afterwards, when tcp_sndbuf_expand() makes room for twice the "
         f"initial congestion window; iperf 2 reports the latter. In CentOS 6 tcp_fixup_sndbuf() "
-        f"made room for the window once, without headers of their own: {in_digits(old)} bytes, "
-        f"{old / KIB:.1f} KiB. The receive buffer is tcp_rmem[1], {measured['receive']:.0f} KiB; "
+        f"made room for the window once, and did not round the memory of a packet up: "
+        f"{in_digits(old)} bytes, {old / KIB:.1f} KiB. "
+        f"The receive buffer is tcp_rmem[1], {measured['receive']:.0f} KiB; "
         f"before Linux {RMEM_SINCE} that was {in_digits(OLD_RMEM_BYTES)} bytes, "
         f"{OLD_RMEM_BYTES / KIB:.1f} KiB. {found.reason}"
     )
@@ -130,8 +131,9 @@ def beyond_the_largest(claim: Claim, seen: Evidence) -> Finding:
         reason=f"the largest buffer is {size_in_words(KIB * measured['largest'])}, and a request "
         f"of 1 GiB gives {size_in_words(KIB * measured['with -w 1G'])}: no larger request gives "
         "less, because the kernel limits it to half of the largest int (net/core/sock.c "
-        "__sock_set_rcvbuf()). In CentOS 6 twice 1 GiB became a negative int, and the send buffer "
-        "got its minimum of 2,048 bytes. The 219 Mbit/s are about two writes of 2 KB per 0.15 ms",
+        "sk_setsockopt(), __sock_set_rcvbuf()). In CentOS 6 twice 1 GiB became a negative int, and "
+        "the send buffer got its minimum of 2,048 bytes. The 219 Mbit/s are about two writes of "
+        "2 KB per 0.15 ms",
     )
 
 
