@@ -61,8 +61,6 @@ BOUND_PCT = 4.0
 """The bound of a send buffer is known to 2 %; an answer has two digits."""
 SHARE_PCT = 3.0
 """An answer has two digits, and one packet's memory is missing from the window."""
-RATE_PCT = 3.0
-"""The same, below the 4.6 % that headers make: they must be counted."""
 HEADERS_PCT = 5.0
 """Counting the BDP with or without headers makes 4.6 %."""
 DRAWS_PCT = 10.0
@@ -70,8 +68,10 @@ DRAWS_PCT = 10.0
 
 
 def bdp_mib(runs: Evidence) -> Expected:
-    """The BDP of the link with a short delay, as requested, and as measured before `default`."""
+    """The BDP of the link with a short delay, as requested and as measured before `default`: at the
+    rate of the link, or at that of the payload."""
     found = [bdp_bytes(LINK.rate_mbit, DELAYS_MS[0]) / MIB]
+    found.append(line_goodput_bytes_s(LINK.rate_mbit) * DELAYS_MS[0] / 1e3 / MIB)
     run = runs.run(DEFAULT, delay_ms=DELAYS_MS[0])
     measured = None if run is None else measured_bdp_bytes(run)
     if measured is not None:
@@ -90,12 +90,14 @@ def default_limit(runs: Evidence) -> Expected:
 
 def longest_rtt_ms(runs: Evidence) -> Expected:
     """The longest RTT at which default buffers fill the link: the payload that the smaller one
-    admits, divided by the rate of the link, narrowed by the runs at other delays."""
+    admits, divided by the payload's rate or, as in the BDP, by the rate of the link; narrowed by
+    the runs at other delays."""
     theory = _predicted(runs, default_rmem(runs.kernel), DEFAULT_WMEM)
     full_bytes_s = line_goodput_bytes_s(LINK.rate_mbit)
     admitted = min(theory.window_bytes, theory.send_bytes)
     longest = 1e3 * admitted / full_bytes_s
-    low, high = longest * (1 - BOUND_PCT / 100), longest * (1 + BOUND_PCT / 100)
+    as_bdp = 1e3 * admitted / bdp_bytes(LINK.rate_mbit, 1e3)
+    low, high = as_bdp * (1 - EXACT_PCT / 100), longest * (1 + BOUND_PCT / 100)
     found = [(delay, runs.run(DEFAULT, delay_ms=delay)) for delay in DELAYS_MS]
     shares = [(delay, _of_the_link_pct(run)) for delay, run in found if run is not None]
     low = max([low, *(delay for delay, share in shares if share >= FULL_PCT)])
@@ -243,12 +245,9 @@ def lowest_rate_mbit(runs: Evidence) -> Expected:
     per_mbit = line_goodput_bytes_s(1.0)
     admitted = min(theory.window_bytes, theory.send_bytes) / seconds
     return around(
-        (admitted / per_mbit,),
-        RATE_PCT,
-        "what the default buffers admit per round trip",
-        Mistake(
-            8e-6 * admitted, "This counts the payload alone. The link carries the headers, too."
-        ),
+        (admitted / per_mbit, 8e-6 * admitted),
+        EXACT_PCT,
+        "what the default buffers admit per round trip, with headers or as a BDP",
         Mistake(
             DEFAULT_WMEM[-1] / seconds / per_mbit,
             "This counts the whole send buffer as payload. The payload it admits is send_bytes.",

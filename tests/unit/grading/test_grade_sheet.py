@@ -62,7 +62,7 @@ RIGHT_ANSWERS = {
 WRONG_ANSWERS = [
     ("00-start-here", "bdp_mib", "2.75", "right in MB"),
     ("00-start-here", "bdp_mib", "5.245", "twice"),
-    ("00-start-here", "bdp_mib", "20.98", "bits instead of bytes"),
+    ("00-start-here", "bdp_mib", "20.98", "right in Mbit"),
     ("00-start-here", "longest_rtt_ms", "0.024", "right in s"),
     ("00-start-here", "longest_rtt_ms", "35", "send_bytes"),
     ("01-buffers-and-bdp", "httping_ms", "200", "handshake"),
@@ -73,7 +73,6 @@ WRONG_ANSWERS = [
     ("08-windows-kernels-and-loss", "lossy_mib_s", "0.143", "per cent"),
     ("08-windows-kernels-and-loss", "lossy_mib_s", "12", "right in Mbit/s"),
     ("08-windows-kernels-and-loss", "granted_kib", "128", "doubles"),
-    ("07-two-witnesses", "lowest_rate_mbit", "114", "the headers, too"),
     ("02-iperf-buffer-sweeps", "granted_kib", "1024", "limited to wmem_max first"),
     ("02-iperf-buffer-sweeps", "same_bdp_ms", "0.032", "right in s"),
     ("02-iperf-buffer-sweeps", "larger_mib_s", "31.2", "Not all of the granted"),

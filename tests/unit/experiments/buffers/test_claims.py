@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -30,7 +32,7 @@ from labs.read.claims.verdict import (
     Witness,
 )
 from labs.read.runs.run import Run
-from tests.real_runs import with_link
+from tests.real_runs import with_file, with_link
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "claims"
 LAB = find("buffers")
@@ -68,14 +70,16 @@ def said_otherwise(run: Run, **said: Any) -> Run:
 ON_6_1 = {
     "A1.1": HARDWARE,
     "A1.2": HARDWARE,
-    "A1.3": HOLDS,
+    "A1.3a": HOLDS,
+    "A1.3b": WRONG,
     "A1.4": HOLDS,
     "A1.5": WRONG,
     "A1.6": HOLDS,
     "A1.7": HOLDS,
     "A1.8": HOLDS,
-    "A1.9": WRONG,
-    "A1.10": RIGHT_NUMBER,
+    "A1.9a": WRONG,
+    "A1.9b": HOLDS,
+    "A1.10": DIFFERS,
     "A1.11": HOLDS,
     "A1.12": HOLDS,
     "A1.13": HOLDS,
@@ -83,19 +87,15 @@ ON_6_1 = {
     "A1.15": HOLDS,
     "A1.16": HOLDS,
     "A1.17a": HOLDS,
-    "A1.17b": HOLDS,
-    "A1.18": HOLDS,
+    "A1.17b": WRONG,
+    "A1.18": DIFFERS,
     "A1.19": WRONG,
+    "A1.20": HOLDS,
+    "A1.21": WRONG,
 }
 # From 6.6 on more of a receive buffer is window.
-ON_6_12 = {**ON_6_1, "A1.7": DIFFERS, "A1.10": WRONG, "A1.11": WRONG, "A1.12": DIFFERS}
-ON_BOTH = {
-    **ON_6_1,
-    "A1.7": BOTH_KERNELS,
-    "A1.10": "right number, wrong reason on Linux 6.1, wrong on 6.12",
-    "A1.11": BOTH_KERNELS,
-    "A1.12": BOTH_KERNELS,
-}
+ON_6_12 = {**ON_6_1, "A1.7": DIFFERS, "A1.11": WRONG, "A1.12": DIFFERS}
+ON_BOTH = {**ON_6_1, "A1.7": BOTH_KERNELS, "A1.11": BOTH_KERNELS, "A1.12": BOTH_KERNELS}
 
 
 def test_verdicts_on_6_1() -> None:
@@ -132,9 +132,7 @@ def test_composed_finds_what_holds_on_which_kernel(order: tuple[str, str]) -> No
 def test_verdicts_have_a_reason_and_a_witness(kernel: str) -> None:
     for found in judged(kernel).values():
         assert found.reason and "\n" not in found.reason
-        if found.id == "A1.18":
-            assert str(found.witness) == "arithmetic"
-        elif found.verdict != NOT_JUDGED and (found.verdict != HARDWARE or found.is_known):
+        if found.verdict != NOT_JUDGED and (found.verdict != HARDWARE or found.is_known):
             assert found.witness is not None
             assert found.witness.testbed == "virtual"
             assert found.witness.kernel.startswith(f"{kernel}.")
@@ -176,7 +174,7 @@ def test_restored_is_a_ratio_to_the_run_without_delay() -> None:
 
 
 def test_articles_ratios_are_those_of_its_own_figures() -> None:
-    """91.6 without delay; A1.8 and A1.9 have the other figures in `rows`."""
+    """91.6 without delay; A1.8 and A1.9a have the other figures in `rows`."""
     plain = LEDGER.claim("A1.2").figure
     assert LEDGER.claim("A1.2").rows == {"shaped": {"goodput_mib_s": plain}}
     both = LEDGER.claim("A1.8").rows["both"]
@@ -184,16 +182,16 @@ def test_articles_ratios_are_those_of_its_own_figures() -> None:
         "end": round(both["steady_mib_s"] / plain, 2),
         "whole file": round(both["goodput_mib_s"] / plain, 2),
     }
-    more = LEDGER.claim("A1.9").rows["rmem100"]
+    more = LEDGER.claim("A1.9a").rows["rmem100"]
     own = [more[column] / both[column] for column in ("steady_mib_s", "goodput_mib_s")]
     assert [f"{ratio:.2f}" for ratio in own] == ["0.96", "0.99"]
-    assert "0.96 times the speed near the end, 0.99 times over" in LEDGER.claim("A1.9").statement
+    assert "0.96 times the speed near the end, 0.99 times over" in LEDGER.claim("A1.9a").statement
     levels = LEDGER.claim("A1.2").arguments["same_ceiling"]
     assert levels == [both["steady_mib_s"], more["steady_mib_s"]]
 
 
 def test_twice_as_much_is_no_faster() -> None:
-    found = judged("6.1")["A1.9"]
+    found = judged("6.1")["A1.9a"]
     assert found.measured == pytest.approx({"end": 1.0, "whole file": 1.0}, abs=0.001)
     # Half of 50 MiB becomes window: 25 MiB, above the BDP of 23.8 MiB.
     assert "a window of 25 MiB for a BDP of 23.8 MiB" in found.reason
@@ -204,7 +202,7 @@ def test_twice_as_much_is_no_faster() -> None:
 
 def test_twice_as_much_is_faster_where_the_window_was_too_small() -> None:
     runs = {**study("6.1"), "both": study("6.1")["sweep-24414k"]}
-    claim = dataclasses.replace(LEDGER.claim("A1.9"), parameters=())
+    claim = dataclasses.replace(LEDGER.claim("A1.9a"), parameters=())
     found = one(claim, runs)
     assert found.verdict == HOLDS
     assert isinstance(found.measured, Mapping)
@@ -213,11 +211,26 @@ def test_twice_as_much_is_faster_where_the_window_was_too_small() -> None:
 
 
 def test_no_effect_without_delay() -> None:
-    """shaped-256k, -4096k and -51200k."""
-    assert figures("A1.3") < 0.1
-    reason = judged("6.1")["A1.3"].reason
-    assert "256 KiB, 4 MiB, 50 MiB" in reason
+    """The BDP at 0.6 ms is 73 KiB; half of a receive buffer is window, so 128 KiB are too small."""
+    assert abs(figures("A1.3a")) < 0.1
+    reason = judged("6.1")["A1.3a"].reason
     assert "reading is faster than writing, also applies with delay" in reason
+    # 31,320 bytes of window and two thirds of the send buffer per 0.6 ms of 114 MiB/s.
+    assert figures("A1.3b") == pytest.approx(-80.8, abs=0.5)
+    assert "64 KiB -60 %, 128 KiB -27 %" in judged("6.1")["A1.3b"].reason
+
+
+def test_a_reader_that_pauses_is_faster_with_twice_the_buffer() -> None:
+    """250 ms of 750 are a pause: 25 MiB of window are used up in 219 ms of it, 50 MiB are not."""
+    found = figures("A1.9b")
+    assert found["end"] == pytest.approx(1.26, abs=0.02)
+    assert found["whole file"] == pytest.approx(1.18, abs=0.02)
+
+
+def test_longer_queues_do_not_replace_buffers() -> None:
+    found = figures("A1.21")
+    assert found["long queue"] == pytest.approx(0.96, abs=0.01)
+    assert found["short queue"] == pytest.approx(0.44, abs=0.02)
 
 
 def test_httping_times_two_round_trips() -> None:
@@ -241,18 +254,32 @@ def test_column_claims_on_the_speeds_that_buffers_allow() -> None:
 
 
 def test_buffer_needed_from_a_sweep() -> None:
-    """Twice the BDP on 6.1, where half of a buffer is window; one and a half on 6.12, where the
-    send buffer, of which two thirds are under way, is what holds."""
-    assert figures("A1.10") == pytest.approx(50.0, abs=0.01)
+    """1.85 times the BDP on 6.1, where half of a buffer is window and 95 % of the line suffice; one
+    and a half on 6.12, where the send buffer is the limit, of which two thirds are payload."""
+    assert figures("A1.10") == pytest.approx(46.25, abs=0.01)
     assert figures("A1.10", "6.12") == pytest.approx(37.5, abs=0.01)
     reason = judged("6.1")["A1.10"].reason
     for said in (
+        "sufficient, 1.08 times what is needed, for a wrong reason",
         "BDP is 25.0 MB",
-        "95 % of the line rate is 50.0 MB, 2.00 times",
+        "95 % of the line rate is 46.2 MB, 1.85 times",
+        "the next smaller one, 45.0 MB, reaches 94 %",
         "50 % of a receive buffer becomes window",
     ):
         assert said in reason
-    assert "50 MB is 1.33 times what is needed" in judged("6.12")["A1.10"].reason
+    assert "sufficient, 1.33 times what is needed" in judged("6.12")["A1.10"].reason
+
+
+def test_buffer_needed_of_other_sweeps() -> None:
+    """With points from 50 MB on, or a tolerance of 10 %, the number is right and its reason wrong;
+    30 MB are too few."""
+    coarse = only("sweep-42725k", "sweep-48828k")
+    assert one("A1.10", coarse).verdict == RIGHT_NUMBER
+    small = one(dataclasses.replace(LEDGER.claim("A1.10"), expected=44.0), study("6.1"))
+    assert (small.verdict, small.reason.split(";")[0]) == (
+        WRONG,
+        "not sufficient: 46.2 MB are needed",
+    )
 
 
 def test_window_share_by_kernel() -> None:
@@ -281,7 +308,13 @@ def test_doubling_and_cap() -> None:
 
 
 def test_by_hand_stays() -> None:
-    assert figures("A1.16") == {"set by hand": 1, "automatic": 6291456 / 131072}
+    assert figures("A1.16") == {
+        "receive buffer": 1,
+        "send buffer": 1,
+        "receive buffer, automatic": 6291456 / 131072,
+        "send buffer, automatic": 4194304 / 87040,
+    }
+    assert figures("A1.20") == {"receive buffer": 1, "receive buffer, automatic": 48}
 
 
 def test_by_hand_names_the_wrong_explanation() -> None:
@@ -304,20 +337,19 @@ def test_bbr_over_cubic_does_not_hold_where_draws_overlap() -> None:
 
 
 def test_few_losses_and_the_loss_at_which_the_choice_matters() -> None:
+    """741,000 packets per download, 17,266 per BDP."""
     found = judged("6.1")["A1.17b"]
     assert isinstance(found.measured, Mapping)
     ratios = {name: float(value) for name, value in found.measured.items()}
-    assert ratios["0 % loss"] < 1.05 and ratios["0.001 % loss"] < 1.05
-    assert ratios["0.01 % loss"] > 1.5 and ratios["0.1 % loss"] > 5
-    assert "at most 5 % up to 0.001 % loss" in found.reason
-    # 1448 bytes x 1.31 / 0.2 s / sqrt(0.00001) are 3.0 MB/s.
-    assert "the article's link, 0.001 % would leave reno 2.86 of 114 MiB/s" in found.reason
-    without = {
-        name: run for name, run in study("6.1").items() if not name.startswith("loss-0.001-")
-    }
-    conditions = ("loss-0-*", "loss-0.01-*", "loss-0.1-*")
-    claim = dataclasses.replace(LEDGER.claim("A1.17b"), conditions=conditions)
-    assert one(claim, without).verdict == WRONG
+    assert ratios["0 % loss"] < 1.06 and ratios["0.0001 % loss"] < 1.08
+    assert ratios["0.001 % loss"] > 1.5
+    assert "at 0.001 % loss (0.17 losses per BDP, 7 per download) by a factor of" in found.reason
+    assert "at 0.0001 % loss (0.017 losses per BDP, 0.7 per download)" in found.reason
+    fewer = {name: run for name, run in study("6.1").items() if not name.startswith("few-0.001-")}
+    claim = dataclasses.replace(LEDGER.claim("A1.17b"), tolerance_pct=8.0)
+    assert one(claim, {**fewer}).verdict == NOT_JUDGED  # a condition is missing
+    claim = dataclasses.replace(claim, conditions=("few-0-*", "few-0.0001-*"))
+    assert one(claim, fewer).verdict == HOLDS
 
 
 def test_memory_pressure_only_holds_buffers_down() -> None:
@@ -338,11 +370,14 @@ def test_memory_pressure_needs_a_run_under_pressure() -> None:
     assert one(claim, runs).reason == "pressure was under memory pressure"
 
 
-def test_stop_and_wait_as_arithmetic() -> None:
-    """10 of 410 ms; at 200 ms 10 of 210."""
+def test_stop_and_wait_at_both_round_trips() -> None:
+    """10 of 410 ms, and 10 of 210; the headers make 10.4 ms of the 10."""
     found = judged("6.1")["A1.18"]
-    assert found.predicted == pytest.approx(100 * 10 / 410)
-    assert "4.76 % (10 of 210 ms), 5 % as the article computes it" in found.reason
+    assert found.predicted == pytest.approx({"400 ms": 1000 / 410, "200 ms": 1000 / 210}, rel=1e-4)
+    assert found.measured == pytest.approx(
+        {"400 ms": 1000 / 410.4, "200 ms": 1000 / 210.4}, rel=1e-3
+    )
+    assert "right arithmetic, wrong RTT" in found.reason
 
 
 # Nothing is typed in: other figures, other verdicts.
@@ -353,7 +388,8 @@ def test_stop_and_wait_as_arithmetic() -> None:
     [
         id_
         for id_, verdict in ON_6_1.items()
-        if verdict == HOLDS and id_ not in ("A1.3", "A1.11", "A1.13", "A1.16", "A1.17a", "A1.17b")
+        if verdict == HOLDS
+        and id_ not in ("A1.3a", "A1.9b", "A1.11", "A1.13", "A1.16", "A1.17a", "A1.20")
     ],
 )
 def test_verdicts_on_another_figure_do_not_hold(id_: str) -> None:
@@ -378,11 +414,11 @@ def test_verdicts_of_other_runs_are_others() -> None:
     six_one = study("6.1")
     swapped = {
         **six_one,
-        "shaped-256k": six_one["default"],
+        "near-256k": six_one["near-32k"],
         "by-hand": six_one["default"],
         "wmem": six_one["both"],
     }
-    assert one("A1.3", swapped).verdict == WRONG
+    assert one("A1.3a", swapped).verdict == WRONG
     assert one("A1.16", swapped).verdict == WRONG
     assert one("A1.16", {**swapped, "default": six_one["by-hand"]}).verdict == NOT_JUDGED
     assert one("A1.7", {"wmem": six_one["sweep-24414k"]}).verdict == NOT_JUDGED
@@ -457,11 +493,12 @@ def test_buffer_needed_from_a_small_sweep() -> None:
 def test_verdicts_without_runs_are_arithmetic_alone() -> None:
     found = {one.id: one for one in verdicts(LAB, [])}
     judged = {id_ for id_, one in found.items() if one.verdict != NOT_JUDGED}
-    assert judged == {"A1.1", "A1.2", "A1.18"}
+    assert judged == {"A1.1", "A1.2"}
     assert not found["A1.1"].is_known and not found["A1.6"].is_known
     assert found["A1.6"].reason == "needs the condition default: labs run buffers --only default"
     assert found["A1.16"].reason == (
-        "needs the conditions by-hand, default: labs run buffers --only by-hand,default"
+        "needs the conditions by-hand, by-hand-send, default: labs run buffers --only "
+        "by-hand,by-hand-send,default"
     )
     assert found["A1.17a"].reason == (
         "needs the conditions loss-0.1-*, loss-1-*: labs run buffers --size full"
@@ -474,11 +511,11 @@ def test_loss_judges_need_every_control() -> None:
     without_reno = {
         name: run
         for name, run in study("6.1").items()
-        if name.startswith("loss-") and "reno" not in name
+        if name.startswith(("few-", "loss-")) and "reno" not in name
     }
     found = one("A1.17b", without_reno)
     assert found.verdict == NOT_JUDGED
-    assert "reno at 0 % loss, reno at 0.001 % loss" in found.reason
+    assert "reno at 0 % loss, reno at 0.0001 % loss" in found.reason
     assert one("A1.17a", without_reno).verdict == HOLDS
 
 
@@ -555,6 +592,92 @@ def test_verdicts_show_the_speed_of_a_machine_unjudged() -> None:
 
 
 def test_verdicts_refuse_an_unknown_judging_function() -> None:
-    claim = dataclasses.replace(LEDGER.claim("A1.18"), judge="stop_and_weight")
-    with pytest.raises(BadInput, match="did you mean stop_and_wait"):
+    claim = dataclasses.replace(LEDGER.claim("A1.13"), judge="default")
+    with pytest.raises(BadInput, match="did you mean defaults"):
         one(claim, {})
+
+
+FAILING: Mapping[str, Mapping[str, str]] = {
+    "A1.3a": {"near-256k": "near-32k"},
+    "A1.3b": {},
+    "A1.5": {},
+    "A1.6": {"default": "both"},
+    "A1.7": {"wmem": "both"},
+    "A1.8": {"both": "default"},
+    "A1.9a": {},
+    "A1.9b": {"pause-rmem100": "pause-both"},
+    "A1.10": {},
+    "A1.11": {"adv-2": "adv-m2", "adv-m2": "adv-2"},
+    "A1.12": {"rmem100": "both"},
+    "A1.16": {"by-hand": "default"},
+    "A1.17b": {},
+    "A1.18": {},
+    "A1.19": {},
+    "A1.20": {"moderate-off": "default"},
+    "A1.21": {},
+}
+"""By claim, runs in the place of others with which it must fail. Some fail in tests of their own,
+with other sizes, times or names; A1.1 and A1.2 are the speed of a machine."""
+ELSEWHERE = {"A1.4", "A1.13", "A1.14", "A1.15", "A1.17a"}
+
+
+def test_every_claim_has_runs_with_which_it_fails() -> None:
+    judged_ = {claim.id for claim in LEDGER.claims if not claim.hardware}
+    assert judged_ == FAILING.keys() | ELSEWHERE
+
+
+@pytest.mark.parametrize("id_", FAILING)
+def test_every_claim_can_fail(id_: str) -> None:
+    claim = dataclasses.replace(LEDGER.claim(id_), parameters=(), requires={})
+    runs = dict(study("6.1"))
+    for name, other in FAILING[id_].items():
+        runs[name] = runs[other]
+    if id_ == "A1.11":  # the shares belong to the settings, which are read from the run
+        runs = {"adv-2": with_scale(runs["adv-2"], "2"), "adv-m2": with_scale(runs["adv-m2"], "-2")}
+    found = one(claim, runs)
+    assert found.verdict in (DIFFERS, WRONG), found.reason
+
+
+def with_sysctl(run: Run, host: str, name: str, value: str) -> Run:
+    """The run as if a host had another value of a sysctl."""
+    of_host = run.sysctls[host]
+    changed = {**of_host, "after": {**of_host["after"], name: value}}
+    return said_otherwise(run, sysctls={**run.sysctls, host: changed})
+
+
+def with_scale(run: Run, scale: str) -> Run:
+    return with_sysctl(run, "client", "net.ipv4.tcp_adv_win_scale", scale)
+
+
+def test_claim_on_httping_can_fail(tmp_path: Path) -> None:
+    run = with_file(study("6.1")["httping"], tmp_path, "client/httping.txt", "400.", "440.")
+    assert one("A1.4", {"httping": run}).verdict == DIFFERS
+
+
+def test_claim_on_losses_can_fail() -> None:
+    """bbr and cubic, each by the other's name."""
+    other = {"bbr": "cubic", "cubic": "bbr", "reno": "reno"}
+    name = "net.ipv4.tcp_congestion_control"
+    runs = {
+        condition: with_sysctl(run, "server", name, other[condition.split("-")[2]])
+        for condition, run in study("6.1").items()
+        if condition.startswith(("loss-0.1-", "loss-1-"))
+    }
+    assert one("A1.17a", runs).verdict == WRONG
+
+
+@pytest.mark.parametrize("id_", ["A1.14", "A1.15"])
+def test_claims_on_grants_can_fail(id_: str) -> None:
+    """Sizes granted once instead of twice."""
+    run = study("6.1")["setsockopt"]
+    halved = [{**row, "granted_bytes": row["granted_bytes"] // 2} for row in run.said["buffers"]]
+    found = one(id_, {"setsockopt": said_otherwise(run, buffers=halved)})
+    assert found.verdict == DIFFERS, found.reason
+
+
+@pytest.mark.parametrize("name", sorted({judge.__module__ for judge in JUDGES.values()}))
+def test_claims_take_no_constant_of_the_theory_as_measured(name: str) -> None:
+    """Functions of the theory are predictions; constants would be typed-in measurements."""
+    text = Path(str(sys.modules[name].__file__)).read_text()
+    imported = re.findall(r"^from labs\.read\.theory\S* import (.*)$", text, re.MULTILINE)
+    assert not [one for line in imported for one in line.split(", ") if one.isupper()]

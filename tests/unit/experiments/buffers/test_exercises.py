@@ -52,6 +52,43 @@ def test_expected_contains_the_value_by_hand(exercise: Exercise) -> None:
             assert found.high / found.low < spread
 
 
+# Each definition that the notebooks use: the BDP at the rate of the link or of the payload (1448 of
+# 1514 bytes), the time or the rate at which what the buffers admit equals it.
+ADMITTED_BYTES = 13.54 * 2**20 * 0.2  # the prediction that notebook 00 prints for `default`
+READINGS = {
+    "bdp_mib": (125e6 * 0.022 / 2**20, 125e6 * 1448 / 1514 * 0.022 / 2**20),
+    "longest_rtt_ms": (
+        1e3 * ADMITTED_BYTES / 125e6,
+        1e3 * ADMITTED_BYTES / (125e6 * 1448 / 1514),
+        22.72,
+    ),
+    "httping_ms": (400.0, 400.2),
+    "buffer_mib": (50e6 / 2**20, 2 * 125e6 * 0.2 * 1448 / 1514 / 2**20),
+    "used_pct": (100 * 10 / 210, 100 * 10 / 210.4),
+    "scaled_mib_s": (0.75 * 25e6 / 0.2 / 2**20,),
+    "lossy_mib_s": (
+        1448 / 0.04 * 1.31 / 0.001**0.5 / 2**20,
+        1448 / 0.04 * 1.22 / 0.001**0.5 / 2**20,
+    ),
+    "granted_kib": (256.0,),
+    "new_window_mib": (24.0, 32 * 0.749),
+    "granted_6_1_kib": (2 * 212992 / 1024,),
+    "granted_7_2_kib": (2048.0,),
+    "lowest_rate_mbit": (8e-6 * ADMITTED_BYTES / 0.2, 8e-6 * ADMITTED_BYTES / 0.2 * 1514 / 1448),
+}
+
+
+@pytest.mark.parametrize(
+    "exercise", [one for one in EXERCISES if not one.choices], ids=lambda one: one.name
+)
+def test_expected_contains_every_reading(exercise: Exercise) -> None:
+    """With recorded runs and with none."""
+    for evidence in (NoRuns("6.1"), RunEvidence(find("buffers"), "6.1", ())):
+        found = exercise.expected(evidence)
+        for reading in READINGS[exercise.name]:
+            assert found.low <= reading <= found.high, (reading, found)
+
+
 def test_expected_of_another_kernel_is_another_buffer() -> None:
     (one,) = [found for found in EXERCISES if found.name == "buffer_mib"]
     assert one.expected(NoRuns("6.12")).high < one.expected(NoRuns("6.1")).low
