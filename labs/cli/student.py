@@ -24,6 +24,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the folder of the copies (default: %(default)s)",
     )
+    parser.add_argument(
+        "--recorded", action="store_true", help="copies that show recorded runs and need no kernel"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
@@ -32,7 +35,10 @@ def main(args: argparse.Namespace) -> int:
     """Write the copies and print what happened to each. Raises LabError."""
     from labs.grading.student_copy import copy_for_students
 
-    done = [copy_for_students(one, args.into, dry_run=args.dry_run) for one in args.notebooks]
+    done = [
+        copy_for_students(one, args.into, recorded=args.recorded, dry_run=args.dry_run)
+        for one in args.notebooks
+    ]
     if args.json:
         print(json.dumps([{"path": str(one.path), "outcome": one.outcome} for one in done]))
     else:

@@ -14,8 +14,8 @@ from labs.read.display.format import printable
 from labs.read.exercises.exercise import Answer
 from labs.read.notebook_file import NotebookFile, assignments
 
-ANSWER = "answer"
-"""The tag of a cell for answers."""
+ANSWER, GUESS = "answer", "guess"
+"""The tags of a cell for answers, and of one for guesses."""
 LONGEST_TEXT = 60
 NAME = re.compile(r"^([a-z_][a-z0-9_]*) *=", re.MULTILINE | re.ASCII)
 ALLOWED = "Write a number, arithmetic of numbers, or a text in quotes"
@@ -36,13 +36,13 @@ class Given:
     problem: str = ""
 
 
-def answers(notebook: NotebookFile) -> dict[str, Given]:
-    """The last value that the answer cells assign to each name.
+def answers(notebook: NotebookFile, tag: str = ANSWER) -> dict[str, Given]:
+    """The last value that the cells with this tag assign to each name.
 
     Of a cell that is not Python each name at the beginning of a line has the problem.
     """
     found: dict[str, Given] = {}
-    for cell in notebook.tagged(ANSWER):
+    for cell in notebook.tagged(tag):
         try:
             found |= {name: given(value) for name, value in assignments(cell)}
         except BadInput as error:
@@ -91,5 +91,9 @@ def _number(value: ast.expr) -> float:
         if isinstance(found, complex):
             raise BadInput(f"it is not a real number. {ALLOWED}")
         return found
+    if isinstance(value, ast.Tuple):
+        raise BadInput(
+            "it has a comma. Write a decimal point, as in 2.62, and no thousands separators"
+        )
     what = f"the name {value.id}" if isinstance(value, ast.Name) else "more than arithmetic"
     raise BadInput(f"it uses {what}. {ALLOWED}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from labs.drive.parameters import declare
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.notebook_cell import from_globals
 from labs.errors import BadInput, LabError
-from labs.grading.answers import ANSWER, Given, answers, usable
+from labs.grading.answers import ANSWER, GUESS, Given, answers, usable
 from labs.grading.run_evidence import RunEvidence
 from labs.read.display.rich_output import Table
-from labs.read.exercises.exercise import Exercise
+from labs.read.exercises.exercise import Answer, Exercise
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, judge, unanswered
 from labs.read.lab import Lab
 from labs.read.notebook_file import NotebookFile, parameters, read_notebook
@@ -26,13 +26,14 @@ RECORDED = "recorded"
 
 @dataclass(frozen=True)
 class Sheet:
-    """The grades of one notebook, none if it has no answer cells; `problem` says why it could not
-    be graded."""
+    """The grades of one notebook, none if it has no answer cells, and the guesses in it; `problem`
+    says why it could not be graded."""
 
     path: Path
     notebook: str
     grades: tuple[Graded, ...] = ()
     problem: str = ""
+    guesses: Mapping[str, Answer] = field(default_factory=dict)
 
     @property
     def points(self) -> int:
@@ -46,6 +47,7 @@ class Sheet:
             "of": len(self.grades),
             "problem": self.problem,
             "answers": [one.as_json() for one in self.grades],
+            "guesses": dict(self.guesses),
         }
 
 
@@ -67,8 +69,14 @@ def grade_file(path: Path) -> Sheet:
         stem = notebook.stem
         if not notebook.tagged(ANSWER):
             return Sheet(path, stem)
+        stem = _renamed(notebook) or stem
         lab, exercises = exercises_of(stem)
-        return Sheet(path, stem, _grades(notebook, lab, exercises))
+        guessed = {
+            name: found.answer
+            for name, found in answers(notebook, GUESS).items()
+            if found.answer is not None
+        }
+        return Sheet(path, stem, _grades(notebook, lab, exercises), guesses=guessed)
     except LabError as error:
         return Sheet(path, stem, problem=str(error))
 
@@ -100,7 +108,7 @@ def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
     """The lab and the exercises of a notebook; BadInput for a notebook without exercises."""
     known: list[str] = []
     for lab in map(find, LABS):
-        every: tuple[Exercise, ...] = getattr(lab.part("exercises"), "EXERCISES", ())
+        every = _exercises(lab)
         if own := tuple(one for one in every if one.notebook == notebook):
             return lab, own
         known += [one.notebook for one in every]
@@ -109,6 +117,24 @@ def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
         f"{notebook} has no graded exercises{hint} Notebooks with exercises: "
         f"{', '.join(sorted({*known}))}"
     )
+
+
+def _renamed(notebook: NotebookFile) -> str:
+    """The name of a notebook whose file has another one: the one with the same questions."""
+    asked = answers(notebook).keys()
+    every = [one for lab in map(find, LABS) for one in _exercises(lab)]
+    if notebook.stem in {one.notebook for one in every}:
+        return ""
+    names = {
+        one.notebook: {other.name for other in every if other.notebook == one.notebook}
+        for one in every
+    }
+    return next((stem for stem, own in names.items() if own == asked), "")
+
+
+def _exercises(lab: Lab) -> tuple[Exercise, ...]:
+    found: tuple[Exercise, ...] = getattr(lab.part("exercises"), "EXERCISES", ())
+    return found
 
 
 def _grades(notebook: NotebookFile, lab: Lab, exercises: Sequence[Exercise]) -> tuple[Graded, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from labs.errors import BadInput, LabError
 from labs.read.notebook_file import read_notebook
 
 SOLUTION = "solution"
+TESTBED = re.compile(r'^(TESTBED *= *)"[a-z]+"', re.MULTILINE)
 WRITTEN, UPDATED, UNCHANGED, KEPT = "written", "updated", "unchanged", "kept"
 
 
@@ -35,13 +37,18 @@ class Copied:
         return f"{self.path}: {self.outcome}"
 
 
-def copy_for_students(notebook: Path, into: Path, *, dry_run: bool = False) -> Copied:
-    """Write the student's copy of a notebook into a folder, unless an edited one exists."""
+def copy_for_students(
+    notebook: Path, into: Path, *, recorded: bool = False, dry_run: bool = False
+) -> Copied:
+    """Write the student's copy of a notebook into a folder, unless an edited one exists. With
+    `recorded` its testbed is "recorded": it needs no kernel."""
     source = read_notebook(notebook).content
     target = into / notebook.name
     if target.resolve() == notebook.resolve():
         raise BadInput(f"{into} is the folder of {notebook.name}. Name another folder with --into")
     new = student_version(source, notebook.stem)
+    if recorded:
+        _use_recorded_runs(new)
     outcome = _outcome(target, new)
     if outcome in (WRITTEN, UPDATED) and not dry_run:
         into.mkdir(parents=True, exist_ok=True)
@@ -61,6 +68,15 @@ def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
             cell["outputs"], cell["execution_count"] = [], None
     found["metadata"]["labs"] = {"notebook": stem, "sources": _sources(found)}
     return found
+
+
+def _use_recorded_runs(notebook: Mapping[str, Any]) -> None:
+    """Set the testbed in the parameters cell."""
+    for cell in notebook["cells"]:
+        if "parameters" in cell["metadata"].get("tags", []):
+            text = TESTBED.sub(r'\1"recorded"', "".join(cell["source"]), count=1)
+            cell["source"] = text.splitlines(keepends=True)
+    notebook["metadata"]["labs"]["sources"] = _sources(notebook)
 
 
 def _sources(notebook: Mapping[str, Any]) -> str:

@@ -90,7 +90,7 @@ def _kind(answer: Answer) -> str:
 
 
 def _on_choice(exercise: Exercise, answer: str, expected: Expected) -> str:
-    said = " ".join(answer.split()).casefold()
+    said = " ".join(answer.split()).casefold().removeprefix("the ")
     if said == expected.choice.casefold():
         return ""
     for mistake in expected.mistakes:
