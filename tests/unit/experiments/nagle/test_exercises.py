@@ -6,9 +6,10 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.parameters.declare import Scalar
-from labs.experiments.nagle.exercises import EXERCISES
+from labs.experiments.nagle.exercises import EXERCISES, FIRST
 from labs.grading.run_evidence import RunEvidence
 from labs.read.exercises.exercise import Evidence
+from labs.read.exercises.graded_answer import judge
 from labs.read.runs.run import Run
 
 
@@ -38,6 +39,14 @@ def test_expected_contains_the_values_by_hand(evidence: Evidence) -> None:
         found = one.expected(evidence)
         for value in BY_HAND[one.name]:
             assert found.low <= value <= found.high, one.name
+
+
+@pytest.mark.parametrize(("name", "mean_ms"), [("far_on_ms", 26.1), ("far_quickack_ms", 46.0)])
+def test_mean_of_the_charts_has_a_hint(name: str, mean_ms: float) -> None:
+    """The recorded means at 20 ms; one request of ten is the first on its connection."""
+    (one,) = [found for found in EXERCISES if found.name == name]
+    graded = judge(one, mean_ms, one.expected(RunEvidence(find("nagle"), "6.1", ())))
+    assert graded.hint == FIRST
 
 
 def test_no_mistake_is_a_right_answer() -> None:
