@@ -103,9 +103,12 @@ class Study:
                 table[name] = table[name].astype(float)
         return table
 
-    def guesses(self, column: str, guessed: Mapping[str, Guess]) -> Table:
+    def guesses(
+        self, column: str, guessed: Mapping[str, Guess], *, virtual_below: float = 0.0
+    ) -> Table:
         """Guesses by condition, next to the prediction and the measurement of a column of the
-        results. BadInput for an unknown column or condition, and a guess that is not a number."""
+        results. In virtual time a figure below `virtual_below` is meaningless, and not shown.
+        BadInput for an unknown column or condition, and a guess that is not a number."""
         if column not in self.lab.columns:
             raise BadInput(unknown(column, self.lab.columns, "column of the results"))
         one = self.lab.columns[column]
@@ -114,7 +117,8 @@ class Study:
             values = self.lab.results(self.run(condition)).values
             predicted = None if one.predicted_by is None else values.get(one.predicted_by)
             rows[condition] = (guess, predicted, values.get(column))
-        return guesses(rows, one.unit)
+        virtual = all(self.run(condition).testbed == "virtual" for condition in guessed)
+        return guesses(rows, one.unit, below=virtual_below if virtual else 0.0)
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
