@@ -191,7 +191,7 @@ def matrix(study: Study) -> Figure:
         range=[step_ms * (shortest // step_ms), step_ms * (longest // step_ms + 2)],
         showticklabels=True,
     )
-    figure.update_xaxes(title="time per request, ms", row=2)
+    figure.update_xaxes(title="time, ms", row=2)
     figure.update_yaxes(range=[0, 104], title="share, %", col=1)
     dressed(
         figure,
