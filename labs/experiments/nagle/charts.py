@@ -146,9 +146,9 @@ def matrix(study: Study) -> Figure:
     """Nagle's algorithm and delayed ACKs, each on and off: how long requests took.
 
     A cell shows the share of requests by their time, with the predicted time of all but the first
-    request of a connection, to be compared with the median. All cells have the same axis, from 0 to the longest time, in at most 60
-    steps. Times are those of the capture at the server; requests without a response have none, and
-    are counted above the cell.
+    request of a connection, to be compared with the median. All cells have the same axis, from 0 to
+    the longest time, in at most 60 steps. Times are those of the capture at the server; requests
+    without a response have none, and are counted above the cell.
     """
     title = "Nagle's algorithm and delayed ACKs, on and off"
     table = study.results()
