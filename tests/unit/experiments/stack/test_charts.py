@@ -60,7 +60,7 @@ def test_figures_without_runs_say_so(name: str) -> None:
 
 def test_effects_of_disturbed_runs_say_so() -> None:
     figure = charts.effects(disturbed())
-    assert any("too few undisturbed runs" in text for text in texts(figure))
+    assert any("too few runs" in text for text in texts(figure))
     assert not any(len(trace.x) for trace in figure.data)
 
 
