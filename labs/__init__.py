@@ -15,6 +15,7 @@ Importing this package loads nothing else; each part loads when it is used.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,8 @@ def check(lab: str, names: Mapping[str, Any]) -> LabParameters:
     """
     cell = import_module("labs.drive.parameters.notebook_cell")
     cell.errors_in_one_line()
+    if "IPython" in sys.modules:
+        import_module("labs.read.display.dark_theme").follow()
     found: Lab = import_module("labs.catalog").find(lab)
     parameters: LabParameters = cell.from_globals(found.Parameters, names)
     found.conditions(parameters)

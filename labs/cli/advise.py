@@ -96,13 +96,20 @@ def main(args: argparse.Namespace) -> int:
     sndbuf, rcvbuf = _size("--sndbuf", args.sndbuf), _size("--rcvbuf", args.rcvbuf)
     if not args.predict and (sndbuf or rcvbuf):
         raise BadInput("--sndbuf and --rcvbuf are sizes for a prediction. Add --predict")
+    if args.loss_pct and (args.predict or args.measure):
+        raise BadInput(
+            "--predict and --measure are for a path without loss. Leave out --loss-pct, or measure "
+            "with loss: labs run buffers --shaped-at router --loss-pct P"
+        )
     advice = advise(args.rate_mbit, args.rtt_ms, args.kernel, mss_bytes=args.mss)
     given = reached(advice, sndbuf_bytes=sndbuf, rcvbuf_bytes=rcvbuf) if args.predict else None
     measured = _measured(args, advice, given) if args.measure else []
     if args.json:
-        print(json.dumps({**as_json(advice, args.connections, given), "measured": measured}))
+        said = as_json(advice, args.connections, given, args.loss_pct)
+        print(json.dumps({**said, "measured": measured}))
         return 0
-    print(prediction_text(advice, given) if given else as_text(advice, args.connections))
+    told = as_text(advice, args.connections, args.loss_pct)
+    print(prediction_text(advice, given) if given else told)
     if measured:
         print(f"\nmeasured on the virtual kernel:\n{terminal_table(measured, tuple(measured[0]))}")
     return 0

@@ -36,6 +36,10 @@ OF_EVERY_STUDY = frozenset(
     }
 )
 
+PIECES = (
+    "a sender hands down up to 45 packets in one piece, of which netem drops all or none. Write "
+    'Link(..., shaped_at="router"), or --shaped-at router, where packets pass one by one'
+)
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
 
 
@@ -76,6 +80,7 @@ def main(args: argparse.Namespace) -> int:
         steps = preview(lab, parameters)
         print(json.dumps(steps) if args.json else as_script(steps))
         return 0
+    from labs.studies.study import NO_RESULTS
     from labs.studies.study import study as study_of
 
     study = study_of(parameters, fresh=args.fresh, jobs=args.jobs)
@@ -83,6 +88,9 @@ def main(args: argparse.Namespace) -> int:
     print(json.dumps(said) if args.json else as_text(lab, said))
     if lacking := [one.lacks for one in study.kernels if one.lacks]:
         raise Missing("; ".join(lacking))
+    without = [row["condition"] for row in said["results"] if NO_RESULTS in row["note_codes"]]
+    if without:
+        raise BadInput(f"no results of {', '.join(without)}: see the notes. Fix {lab.source}")
     return 0
 
 
@@ -206,6 +214,12 @@ def of_one_kernel(lab: Lab, study: Study) -> dict[str, Any]:
     }
 
 
+def _loses_in_pieces(link: Mapping[str, Any]) -> bool:
+    """Whether another share of packets was lost than requested, by a sender's own queue."""
+    lost = any(" % lost, " in problem for problem in link["problems"])
+    return lost and link["asked"]["shaped_at"] == "server"
+
+
 def remarks(lab: Lab, results: DataFrame) -> list[str]:
     """Remarks of the lab on the results as a whole, if it has any."""
     say = getattr(lab.part("narrative"), "remarks", None)
@@ -262,6 +276,8 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
         for row in rows
         if not row["link"]["ok"]
     ]
+    if any(_loses_in_pieces(row["link"]) for row in rows):
+        lines.append(PIECES)
     if said["repeated"]:
         lines += [
             "",

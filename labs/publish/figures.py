@@ -110,9 +110,9 @@ def _legend(figure: Mapping[str, Any]) -> str:
             for number, trace in named
             if trace.get("legend", "legend") == place
         ]
-        heading = str(((layout.get(place) or {}).get("title") or {}).get("text") or "")
+        heading = _text(str(((layout.get(place) or {}).get("title") or {}).get("text") or ""))
         parts.append(
-            (f"<p>{_text(heading)}</p>" if heading else "")
+            (f"<p>{heading}</p>" if heading else "")
             + "<ul>"
             + "".join(
                 f'<li><button type="button" aria-pressed="true" '

@@ -14,13 +14,15 @@ from labs.catalog import lab_of
 from labs.drive.parameters.declare import LabParameters, declared, did_you_mean, unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
+from labs.drive.result_columns import Note
 from labs.errors import BadInput, LabError, Missing
 from labs.read.display.commands import as_lines
 from labs.read.display.guesses import Guess, guesses
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
 from labs.read.display.rich_output import Table, Text, Words
-from labs.read.lab import Lab
+from labs.read.lab import Found, Lab
 from labs.read.runs import recorded
+from labs.read.runs.archive import ENDINGS, is_packed, unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import disturbances, machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
@@ -31,6 +33,7 @@ from labs.studies.recorded_parameters import VIRTUAL, refusal
 from labs.studies.testbeds import command_for, on_testbed, parameters_of
 
 UNUSED = "unused_parameter"
+NO_RESULTS = "no_results"
 """The code of the note that a condition does not use a parameter of the study."""
 
 # Testbeds whose kernel a user chooses.
@@ -95,17 +98,24 @@ class Study:
     def results(self) -> Table:
         """One row per run: the results of the lab, and the origin of the run.
 
-        `notes` are joined with "; ", their codes with " "; a missing figure is NaN.
+        `notes` are joined with "; ", their codes with " "; a missing figure is NaN. A run from
+        which a lab of your own cannot compute results has the reason among its notes; if that is so
+        for all runs, it is raised.
         """
         table = Table([self._row(run) for run in self.runs])
+        if self.runs and all(NO_RESULTS in codes.split() for codes in table["note_codes"]):
+            self.lab.results(self.runs[0])
         for name in table:
             if table[name].isna().all():
                 table[name] = table[name].astype(float)
         return table
 
-    def guesses(self, column: str, guessed: Mapping[str, Guess]) -> Table:
+    def guesses(
+        self, column: str, guessed: Mapping[str, Guess], *, virtual_below: float = 0.0
+    ) -> Table:
         """Guesses by condition, next to the prediction and the measurement of a column of the
-        results. BadInput for an unknown column or condition, and a guess that is not a number."""
+        results. In virtual time a figure below `virtual_below` is meaningless, and not shown.
+        BadInput for an unknown column or condition, and a guess that is not a number."""
         if column not in self.lab.columns:
             raise BadInput(unknown(column, self.lab.columns, "column of the results"))
         one = self.lab.columns[column]
@@ -114,7 +124,8 @@ class Study:
             values = self.lab.results(self.run(condition)).values
             predicted = None if one.predicted_by is None else values.get(one.predicted_by)
             rows[condition] = (guess, predicted, values.get(column))
-        return guesses(rows, one.unit)
+        virtual = all(self.run(condition).testbed == "virtual" for condition in guessed)
+        return guesses(rows, one.unit, below=virtual_below if virtual else 0.0)
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
@@ -252,7 +263,12 @@ class Study:
         return machine_columns(self.every, other.every)
 
     def _row(self, run: Run) -> dict[str, Any]:
-        found = self.lab.results(run)
+        try:
+            found = self.lab.results(run)
+        except LabError as error:
+            if self.lab.source is None:
+                raise
+            found = Found(dict.fromkeys(self.lab.columns), (Note(NO_RESULTS, str(error)),))
         notes = [note.text for note in found.notes]
         disturbed = [f"disturbed: {what}" for what in disturbances(run)]
         told = [self._unused(run)] if run.condition in self.unused else []
@@ -311,7 +327,8 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
     If the parameters name several kernels, `kernels` of the study has one study per kernel. A
     kernel without runs (it is not built, or has no recorded runs) does not prevent the others.
 
-    With the testbed "recorded" nothing is run; the runs are those that come with the project.
+    With the testbed "recorded" nothing is run; the runs are those that come with the project. If
+    RUNS is a packed file (`labs runs pack`), nothing is run either; the runs are those in the file.
     Raises BadInput, Missing or RunFailed with a one-line message, as `labs run` does.
     """
     wanted = [replace(p, kernel=name) for name in p.kernels]
@@ -339,6 +356,11 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
 
 
 def _on_one_kernel(p: LabParameters, fresh: bool, jobs: int | None, title: str = "") -> Study:
+    packed = Path(p.runs)
+    if is_packed(packed):
+        return _recorded(p, unpacked(packed))
+    if packed.name.endswith(ENDINGS) and not packed.exists():
+        raise BadInput(f"there is no packed file {packed}. Name a file that exists, or a folder")
     return _recorded(p) if p.testbed == RECORDED else _made(p, fresh, jobs, title)
 
 
@@ -365,21 +387,24 @@ def _of_runs(
     return Study(p, in_the_middle(lab, every), file.runs, file.path, live, lab=lab, every=every)
 
 
-def _recorded(p: LabParameters) -> Study:
+def _recorded(p: LabParameters, packed: Path | None = None) -> Study:
+    """The study of the runs that come with the project, or of those that were unpacked."""
     lab = lab_of(p)
-    folder = recorded.runs_of(lab.name)
+    folder = packed or recorded.runs_of(lab.name)
     requested = [condition.as_json() for condition in lab.conditions(p)]
     file = folder / STUDIES / f"{lab.name}.json"
-    own = str(declared(type(p))["testbed"].default)
-    if own != VIRTUAL:  # a lab that needs a wall clock: its runs were repeated
-        every = tuple(recorded.repetitions(lab.name, requested, own))
+    default = str(declared(type(p))["testbed"].default)
+    own = p.testbed if packed and p.testbed != RECORDED else default
+    if own != VIRTUAL:  # on a wall clock, so its runs were repeated
+        every = tuple(recorded.repetitions(lab.name, requested, own, packed))
         middle = in_the_middle(lab, every)
         path = file if file.is_file() else None
         return Study(p, middle, folder, path, False, lab=lab, every=every)
     try:
         runs = recorded.matching(
-            lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib
+            lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib, data=packed
         )
     except recorded.NotRecorded as error:
-        raise BadInput(refusal(lab, p, error.condition) or str(error)) from None
+        said = "" if packed else refusal(lab, p, error.condition)
+        raise BadInput(said or str(error)) from None
     return Study(p, tuple(runs), folder, file if file.is_file() else None, False, lab=lab)

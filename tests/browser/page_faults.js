@@ -14,8 +14,15 @@
   }
   // In a narrow window a wide table has a scroll bar of its own; on paper there is none.
   for (const box of document.querySelectorAll(".html")) {
-    if (print && shown(box) && box.scrollWidth > box.clientWidth + 1) say("a wide table", box);
+    if (!shown(box) || box.scrollWidth <= box.clientWidth + 1) continue;
+    if (print) say("a wide table", box);
+    else if (box.tabIndex !== 0) say("the keys do not scroll it", box);
+    else if (getComputedStyle(box).maskImage === "none") say("nothing says that it scrolls", box);
   }
+  for (const bar of document.querySelectorAll(".modebar-container"))
+    if (root.clientWidth <= 700 && shown(bar)) say("a toolbar over the labels", bar);
+  for (const drawing of document.querySelectorAll(".html > svg"))
+    if (!print && drawing.getBoundingClientRect().width < 600) say("a tiny drawing", drawing);
   for (const table of document.querySelectorAll(".outputs table")) {
     if (!table.caption) say("a table without caption", table);
     if (table.querySelector("th:not([scope])")) say("a heading without scope", table);

@@ -197,6 +197,7 @@ def test_session_in_jupyterlab(opened: Notebook) -> None:
     assert errors(first) == []
     assert figures(first) >= 3 and opened.charts() >= figures(first)
     solutions_are_hidden(opened)
+    charts_follow_the_theme(opened)
     guess = a_guess_is_written(opened)
     opened.run_all()
     second = opened.cells()
@@ -223,6 +224,20 @@ def solutions_are_hidden(opened: Notebook) -> None:
     headings = [one for one in opened.tagged("solution") if one["cell_type"] == "markdown"]
     opened.widget(headings[0]).locator(".jp-showHiddenCellsButton").click()
     assert opened.widget(solutions[0]).locator(".jp-OutputArea-output").first.is_visible()
+
+
+def charts_follow_the_theme(opened: Notebook) -> None:
+    """White paper in the light theme, dark paper in the dark one."""
+    for theme, inverted in (("JupyterLab Dark", True), ("JupyterLab Light", False)):
+        opened.page.evaluate(
+            "theme => jupyterapp.commands.execute('apputils:change-theme', { theme })", theme
+        )
+        opened.page.wait_for_function(
+            "inverted => [...document.querySelectorAll('.js-plotly-plot')].every("
+            "it => getComputedStyle(it).filter.includes('invert') === inverted)",
+            arg=inverted,
+            timeout=10_000,
+        )
 
 
 def a_guess_is_written(opened: Notebook) -> dict[str, Any]:

@@ -28,6 +28,8 @@ WINDOWS = ((390, False), (768, False), (1280, False), (390, True))
 SHEET_PX = 680
 """What a sheet of A4 has between margins of 15 mm, at 96 pixels per inch."""
 A4_POINTS = (595, 842)
+TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Until what depends on the size of the window has followed it."""
 
 
 @pytest.fixture(scope="module", params=NOTEBOOKS, ids=IDS)
@@ -62,6 +64,7 @@ def test_page_fits_a_sheet_of_paper(browser: Browser, published: Path) -> None:
         assert page.evaluate(FAULTS, True) == []
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="screen")
+        page.evaluate(TWO_FRAMES)
         assert page.evaluate(FAULTS, False) == [] == seen.errors
     finally:
         page.close()
@@ -102,6 +105,19 @@ def printed(page: Page, path: Path) -> list[str]:
 
 def squeezed(text: str) -> str:
     return " ".join(text.split())
+
+
+def test_wide_table_scrolls_and_says_so(browser: Browser, published: Path) -> None:
+    page, _ = open_file(browser, published, width=390)
+    try:
+        handle = page.locator(".html.more", has=page.locator("table")).first.element_handle()
+        assert handle.evaluate("it => it.scrollWidth > it.clientWidth")
+        handle.evaluate("it => it.scrollTo(it.scrollWidth, 0)")
+        page.wait_for_function("it => !it.classList.contains('more')", arg=handle, timeout=5000)
+        handle.evaluate("it => it.scrollTo(0, 0)")
+        page.wait_for_function("it => it.classList.contains('more')", arg=handle, timeout=5000)
+    finally:
+        page.close()
 
 
 def test_legend_hides_and_shows_a_line(browser: Browser, published: Path) -> None:

@@ -16,6 +16,7 @@ from labs.read.charts.ecdf import latency, time_to_ack
 from labs.read.charts.ladder import MOST_PACKETS
 from labs.read.charts.style import (
     BLUE,
+    LEGEND_ABOVE,
     NO_RUNS,
     SKY,
     VERMILION,
@@ -145,9 +146,9 @@ def matrix(study: Study) -> Figure:
     """Nagle's algorithm and delayed ACKs, each on and off: how long requests took.
 
     A cell shows the share of requests by their time, with the predicted time of all but the first
-    request of a connection. All cells have the same axis, from 0 to the longest time, in at most 60
-    steps. Times are those of the capture at the server; requests without a response have none, and
-    are counted above the cell.
+    request of a connection, to be compared with the median. All cells have the same axis, from 0 to
+    the longest time, in at most 60 steps. Times are those of the capture at the server; requests
+    without a response have none, and are counted above the cell.
     """
     title = "Nagle's algorithm and delayed ACKs, on and off"
     table = study.results()
@@ -190,7 +191,7 @@ def matrix(study: Study) -> Figure:
         range=[step_ms * (shortest // step_ms), step_ms * (longest // step_ms + 2)],
         showticklabels=True,
     )
-    figure.update_xaxes(title="time per request, ms", row=2)
+    figure.update_xaxes(title="time, ms", row=2)
     figure.update_yaxes(range=[0, 104], title="share, %", col=1)
     dressed(
         figure,
@@ -204,12 +205,12 @@ def matrix(study: Study) -> Figure:
 
 
 def _tell_matrix(cells: dict[str, dict[Any, Any]]) -> str:
-    """The text alternative: the mean of each cell, and how many requests stall."""
+    """The text alternative: the median of each cell, and how many requests stall."""
     said = [
-        f"{words}: {_words(cells[name]['mean_ms'])}, {cells[name]['stalled_pct']:.3g} % stall"
+        f"{words}: {_words(cells[name]['p50_ms'])}, {cells[name]['stalled_pct']:.3g} % stall"
         for name, (words, _, _) in MATRIX.items()
     ]
-    return f"Mean time per request in four cells. {'; '.join(said)}."
+    return f"Median time per request in four cells. {'; '.join(said)}."
 
 
 def _cells_table(cells: dict[str, dict[Any, Any]]) -> DataFrame:
@@ -256,7 +257,7 @@ def _heading(words: str, row: dict[Any, Any], times: Series[float]) -> str:
     """What is written above a cell, where no bar can be; short lines fit a narrow page."""
     lost = int(times.isna().sum())
     return (
-        f"<b>{words}</b><br>mean <b>{_words(row['mean_ms'])}</b>"
+        f"<b>{words}</b><br>median <b>{_words(row['p50_ms'])}</b>"
         f"<br>{row['stalled_pct']:.3g} % stall"
         + (f", {lost} not answered" if lost else "")
         + f"<br><span style='color:{VERMILION}'>┆ {_predicted(row)}</span>"
@@ -307,10 +308,7 @@ def segments(table: DataFrame) -> Figure:
         range=[len(rows) - 0.5, -0.5],
         showgrid=False,
     )
-    figure.update_layout(
-        barmode="overlay",
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"},
-    )
+    figure.update_layout(barmode="overlay", legend=LEGEND_ABOVE)
     return dressed(
         figure,
         title="Segments and ACKs per response",

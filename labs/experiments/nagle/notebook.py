@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from labs.errors import Missing
 from labs.experiments.nagle.narrative import describe_requests
+from labs.experiments.nagle.prediction import expected, settings_of
 from labs.experiments.nagle.requests import (
     own_requests,
     own_table,
@@ -42,6 +43,7 @@ __all__ = [
     "beside_wireshark",
     "describe_requests",
     "held_segments",
+    "means",
     "own_requests",
     "own_table",
     "packets_of",
@@ -112,6 +114,32 @@ def waits(requests: DataFrame) -> Table:
             "Source",
         ],
     )
+
+
+def means(study: Study, *conditions: str) -> Table:
+    """One row per condition: how its predicted mean follows from the time of a typical request.
+
+    The first requests on their connections shorten or lengthen it, and so does ab, which computes
+    the mean from its whole duration: it has one connection only until the first header is there.
+    """
+    rows = []
+    for name in conditions:
+        run = study.run(name)
+        found = expected(run)
+        if found is None:
+            continue
+        first_ms = (found.first_ms - found.steady_ms) / settings_of(run).on_a_connection
+        rows.append(
+            {
+                "Condition": name,
+                "Typical request (ms)": found.steady_ms,
+                "First requests (ms)": first_ms,
+                "Start of ab (ms)": found.mean_ms - found.steady_ms - first_ms,
+                "Predicted mean (ms)": found.mean_ms,
+                "Measured mean (ms)": latency(run).mean_ms,
+            }
+        )
+    return Table(rows).round(1)
 
 
 def held_segments(study: Study, *conditions: str) -> Table:

@@ -258,8 +258,14 @@ def _read(
     def take(packet: Any) -> None:
         found[int(packet.number)] = _fields(packet.tcp) if "TCP" in packet else {}
 
+    async def take_all() -> None:
+        await capture.packets_from_tshark(take, close_tshark=False)
+        # Closing kills, and for that polls: whoever asks first learns how the process ended.
+        for process in capture._running_processes:
+            await process.wait()
+
     try:
-        capture.apply_on_packets(take, timeout=timeout_s)
+        loop.run_until_complete(asyncio.wait_for(take_all(), timeout_s))
     finally:
         capture.close()
         loop.close()

@@ -12,7 +12,7 @@ from textwrap import wrap
 
 from plotly.graph_objects import Bar, Figure, Scatter
 
-from labs.read.charts.style import GREY, ORANGE, VERMILION
+from labs.read.charts.style import GREY, LEGEND_ABOVE, ORANGE, VERMILION
 
 NAME_PX, WORDS_PX, BAR_PX, GAP_PX = 19, 16, 11, 9
 FRAME_PX = 190
@@ -96,10 +96,7 @@ def bars(rows: Sequence[Row], *, title: str, unit: str, edge: float | None = Non
         tickvals=places, ticktext=[row.name for row in rows], visible=False, range=[top + 4, -4]
     )
     return figure.update_layout(
-        barmode="overlay",
-        height=FRAME_PX + top,
-        showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"},
+        barmode="overlay", height=FRAME_PX + top, showlegend=True, legend=LEGEND_ABOVE
     )
 
 

@@ -31,6 +31,7 @@ from labs.read.charts.style import (
     CAPTION_PX,
     GREEN,
     GREY,
+    LEGEND_ABOVE,
     ORANGE,
     TO_CAPTION_PX,
     VERMILION,
@@ -133,7 +134,7 @@ def ladder(
             _text(0.5, height, _foot(found.rtt_unknown), GREY, yanchor="bottom"),
         ],
         shapes=[*(_bar(top, row) for top, row in bars), *(_line(side, height) for side in (0, 1))],
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"},
+        legend=LEGEND_ABOVE,
     )
     number = int(chosen["connection"].iloc[0])
     below_px = TO_CAPTION_PX + CAPTION_PX

@@ -9,6 +9,7 @@ from plotly.graph_objects import Figure, Scatter
 from labs.read.charts.style import (
     BLACK,
     BLUE,
+    LEGEND_ABOVE,
     ORANGE,
     SKY,
     VERMILION,
@@ -154,9 +155,7 @@ def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
         range=[len(rows) - 0.6, -0.7],
         showgrid=False,
     )
-    figure.update_layout(
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"}
-    )
+    figure.update_layout(legend=LEGEND_ABOVE)
 
 
 def _caption(rows: DataFrame, low: float, high: float) -> str:

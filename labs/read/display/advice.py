@@ -11,6 +11,7 @@ from labs.drive.kernel.versions import SERIES
 from labs.drive.units import GIB, MIB
 from labs.read.display.format import in_three_digits, size_in_words, terminal_table
 from labs.read.theory.advice import (
+    FULL,
     SEND_BUFFERS_STOP_SHARE,
     WINDOWS_STOP_SHARE,
     Advice,
@@ -20,24 +21,27 @@ from labs.read.theory.advice import (
 from labs.read.theory.bounds import DEFAULT_WMEM, RECEIVE_WINDOW, SEND_BUFFER
 from labs.read.theory.bulk import LINK, Limit
 from labs.read.theory.bulk_sender import WAKE_UP
+from labs.read.theory.mathis import BBR_TOLERATES_PCT, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, series
 
 ENOUGH = "the default is enough"
 WIDTH = 100
 
 
-def as_text(advice: Advice, connections: int = 1) -> str:
+def as_text(advice: Advice, connections: int = 1, loss_pct: float = 0.0) -> str:
     """The advice for a terminal: the path, the sizes, what limits the defaults, memory, sysctls."""
     defaults = reached(advice)
     return "\n".join(
         [
-            path_in_words(advice),
+            path_in_words(advice, loss_pct),
             f"BDP {size_in_words(advice.bdp_bytes)}; a full link carries "
             f"{in_three_digits(advice.line_bytes_s / MIB)} MiB/s of payload",
             "",
+            *([fill(loss_in_words(advice, loss_pct), WIDTH), ""] if loss_pct else []),
             terminal_table(size_rows(advice), tuple(size_rows(advice)[0])),
             "",
-            f"default buffers: {reached_in_words(defaults, advice)}",
+            f"default buffers{', without loss' if loss_pct else ''}: "
+            f"{reached_in_words(defaults, advice)}",
             *_limits(defaults),
             fill(reason(advice, defaults), WIDTH),
             "",
@@ -79,7 +83,9 @@ def advice_in_words(advice: Advice, here: Reached, connections: int = 1) -> str:
     )
 
 
-def as_json(advice: Advice, connections: int, given: Reached | None) -> dict[str, Any]:
+def as_json(
+    advice: Advice, connections: int, given: Reached | None, loss_pct: float = 0.0
+) -> dict[str, Any]:
     """The same as plain data; sizes in bytes, as getsockopt returns them."""
     return {
         **asdict(advice),
@@ -96,6 +102,8 @@ def as_json(advice: Advice, connections: int, given: Reached | None) -> dict[str
         "default": _reached_json(reached(advice)),
         "predicted": None if given is None else _reached_json(given),
         "sysctl": sysctl_lines(advice),
+        "loss_pct": loss_pct,
+        "loss_based_bytes_s": loss_based_bytes_s(advice, loss_pct),
     }
 
 
@@ -103,10 +111,38 @@ def _reached_json(found: Reached) -> dict[str, Any]:
     return asdict(found)
 
 
-def path_in_words(advice: Advice) -> str:
+def path_in_words(advice: Advice, loss_pct: float = 0.0) -> str:
+    loss = f"loss {loss_pct:g} %" if loss_pct else "no loss"
     return (
-        f"{advice.rate_mbit:g} Mbit/s, RTT {advice.rtt_ms:g} ms, MSS {advice.mss_bytes} bytes, no "
-        f"loss; Linux {advice.kernel} at both ends{_rules_of(advice.kernel)}"
+        f"{advice.rate_mbit:g} Mbit/s, RTT {advice.rtt_ms:g} ms, MSS {advice.mss_bytes} bytes, "
+        f"{loss}; Linux {advice.kernel} at both ends{_rules_of(advice.kernel)}"
+    )
+
+
+def loss_based_bytes_s(advice: Advice, loss_pct: float) -> float:
+    """What Reno and CUBIC reach with random loss, whatever their buffers: at most the link."""
+    if not loss_pct:
+        return advice.line_bytes_s
+    by_loss = mathis_bytes_s(loss_pct, advice.rtt_ms, advice.mss_bytes)
+    return min(advice.line_bytes_s, by_loss)
+
+
+def loss_in_words(advice: Advice, loss_pct: float) -> str:
+    """What a loss-based congestion control reaches, and whether BBR reaches more."""
+    reno = loss_based_bytes_s(advice, loss_pct)
+    share = reno / advice.line_bytes_s
+    if share >= FULL:
+        return "loss: too small to limit a flow, if losses are random (formula of Mathis)."
+    said = (
+        f"loss: with Reno, and about with CUBIC, a flow reaches {in_three_digits(reno / MIB)} "
+        f"MiB/s, {100 * share:.2g} % of the link, if losses are random (formula of Mathis). "
+    )
+    if loss_pct > BBR_TOLERATES_PCT:
+        return f"{said}No buffer changes that, and it is more than BBR tolerates. Find the cause."
+    return (
+        f"{said}No buffer changes that. Find the cause, or use BBR, which does not take a loss for "
+        "congestion (at the sender: sysctl -w net.ipv4.tcp_congestion_control=bbr). The sizes "
+        "below are for a path without loss: data behind a hole waits for one more round trip."
     )
 
 

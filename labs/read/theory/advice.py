@@ -292,13 +292,8 @@ def checked_path(
         )
     if not 0 < rtt_ms <= 1e5:
         raise BadInput(f"an RTT of {rtt_ms:g} ms is out of range; allowed: above 0, to 100,000")
-    if not 0 <= loss_pct <= 100:
-        raise BadInput(f"a loss of {loss_pct:g} % is out of range; allowed: 0 to 100")
-    if loss_pct:
-        raise BadInput(
-            f"nothing can be advised for a path that loses {loss_pct:g} % of its packets: the "
-            "congestion control limits a flow there, not a buffer. Find the cause of the loss"
-        )
+    if not 0 <= loss_pct < 100:
+        raise BadInput(f"a loss of {loss_pct:g} % is out of range; allowed: 0 to below 100")
     if not SMALLEST_MSS_BYTES <= mss_bytes <= MSS_BYTES:
         raise BadInput(
             f"an MSS of {mss_bytes} is out of range; allowed: {SMALLEST_MSS_BYTES} to {MSS_BYTES}, "

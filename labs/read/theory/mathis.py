@@ -18,6 +18,14 @@ FOLLOWS_MATHIS = ("reno", "cubic")
 short, its Reno-friendly region (RFC 9438, section 4.3)."""
 
 
+BBR_TOLERATES_PCT = 5.0
+"""Random loss up to which BBR fills a link. It does not take a loss for congestion.
+
+Source: Cardwell, Cheng, Gunn, Yeganeh, Jacobson, "BBR: Congestion-Based Congestion Control", ACM
+Queue 14(5), 2016, figure 8.
+"""
+
+
 def mathis_bytes_s(loss_pct: float, rtt_ms: float, mss_bytes: int = MSS_BYTES) -> float:
     """Goodput in bytes per second at this share of lost segments, if neither the link nor a window
     limits it: MSS / RTT * C / sqrt(p)."""

@@ -48,6 +48,32 @@ def test_advise_says_where_the_defaults_are_enough(capsys: pytest.CaptureFixture
     assert text.count("tcp_wmem: the default is enough\n") == 1
 
 
+LOSSY = ("--rate-mbit", "100", "--rtt-ms", "40", "--loss-pct")
+
+
+def test_advise_on_a_lossy_path_has_the_figure_of_mathis_and_names_bbr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """1448 bytes / 40 ms * 1.31 / sqrt(0.01)."""
+    found = as_json(capsys, *LOSSY, "1")
+    assert found["loss_based_bytes_s"] == pytest.approx(1448 / 0.04 * 1.31 / 0.1)
+    text = told(capsys, *LOSSY, "1")
+    assert "0.452 MiB/s" in text and "tcp_congestion_control=bbr" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("loss_pct", ["0.00001", "8"])
+def test_advise_names_bbr_only_where_it_helps(
+    capsys: pytest.CaptureFixture[str], loss_pct: str
+) -> None:
+    assert "bbr" not in told(capsys, *LOSSY, loss_pct)
+
+
+@pytest.mark.parametrize("flag", ["--predict", "--measure"])
+def test_advise_predicts_and_measures_without_loss_only(flag: str) -> None:
+    assert main(["advise", *LOSSY, "1", flag]) == 2
+
+
 def test_advise_as_json_has_the_sizes_and_the_memory(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(capsys, *PATH, "--kernel", "6.12", "--connections", "1000")
     advice = advise(1000, 30, "6.12")

@@ -12,11 +12,12 @@ import pytest
 from labs import catalog as catalogue
 from labs.catalog import LABS, find
 from labs.cli.new import source
-from labs.cli.run import as_json, as_text
+from labs.cli.run import PIECES, as_json, as_text
+from labs.errors import LabError
 from labs.read.runs.archive import run_folders
 from labs.read.runs.recorded import runs_of
 from labs.read.runs.run import open_run
-from labs.studies.study import Study, study
+from labs.studies.study import NO_RESULTS, Study, study
 from tests.real_runs import windows_study
 from tests.run_folders import inputs, make_run
 
@@ -65,6 +66,36 @@ def test_as_text_of_an_own_lab_with_column_names_of_other_labs() -> None:
     assert (row[0], row[3:5]) == ("far", ["1234", "early"])
     assert found.results()["body"].tolist() == [1234]
     assert not {"testbed", "kernel", "source", "link", "key", "digest"} & set(head)
+
+
+def test_results_of_a_run_without_a_file_do_not_hide_the_others() -> None:
+    first = own_study()
+    text = Path("mine.py").read_text()
+    begin = "    fetch = run.fetch() or {}\n"
+    assert begin in text
+    lacking = '    if run.condition == "near":\n        run.text("client/gone.txt")\n'
+    Path("gone.py").write_text(text.replace(begin, lacking + begin))
+    lab = find("./gone.py")
+    runs = tuple(
+        open_run(make_run(Path("gone"), inputs(name, lab="gone"))) for name in ("near", "far")
+    )
+    found = Study(lab.Parameters(), runs, Path("gone"), None, True, lab=lab)
+    near, far = found.results().to_dict("records")
+    assert near["note_codes"] == NO_RESULTS and "client/gone.txt" in near["notes"]
+    assert near["took_ms"] != near["took_ms"]
+    assert far["bytes"] == first.results()["bytes"][0] == 1234
+    with pytest.raises(LabError, match=r"client/gone\.txt"):
+        dataclasses.replace(found, runs=runs[:1], every=runs[:1]).results()
+
+
+def test_as_text_names_the_remedy_for_a_loss_that_is_not_as_requested() -> None:
+    found = own_study()
+    said = as_json(found.lab, found.parameters, found)
+    link = said["results"][0]["link"]
+    link |= {"ok": False, "problems": ["0.552 % lost, asked 1 within 0.21 points"]}
+    assert PIECES in as_text(found.lab, said)
+    link["asked"]["shaped_at"] = "router"
+    assert PIECES not in as_text(found.lab, said)
 
 
 def test_as_text_of_several_kernels_has_their_rows_side_by_side() -> None:

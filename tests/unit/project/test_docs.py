@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -85,6 +86,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(catalog, "_own", {})
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mylab.py").write_text(source("mylab"), "utf-8")
+    shutil.copytree(ROOT / "docs" / "recipes", tmp_path / "docs" / "recipes")
     return tmp_path
 
 

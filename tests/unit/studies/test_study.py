@@ -18,6 +18,7 @@ from labs.launch.locks import WAITING
 from labs.read.display.format import notebook_cell
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.runs import recorded
+from labs.read.runs.archive import pack
 from labs.read.runs.run import Run
 from labs.studies.progress import Bar
 from labs.studies.study import Study
@@ -137,6 +138,25 @@ def test_study_of_recorded_runs_makes_nothing(
     assert list(kept.results()["source"]) == ["recorded"]
     assert "recorded" in str(labs.charts.buffers.timeline(kept.run("both")).layout.annotations)
     assert capsys.readouterr() == ("", "")
+
+
+def test_study_reads_a_packed_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    run = real("captured")
+    shutil.copytree(run.path, tmp_path / "runs" / run.path.name)
+    pack(tmp_path / "runs", tmp_path / "shared.tar.xz")
+    shared = dataclasses.replace(RECORDED, testbed="virtual", runs=str(tmp_path / "shared.tar.xz"))
+    found = labs.study(shared)
+    assert (found.live, [one.key for one in found.runs]) == (False, [run.key])
+    with pytest.raises(BadInput, match=r"rate_mbit = 100 \(recorded: 10\)"):
+        labs.study(dataclasses.replace(shared, rate_mbit=100))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "shared.tar.xz"]
+
+
+def test_study_creates_no_folder_with_the_name_of_a_packed_file(tmp_path: Path) -> None:
+    missing = tmp_path / "shared.tar.xz"
+    with pytest.raises(BadInput, match="there is no packed file"):
+        labs.study(dataclasses.replace(RECORDED, testbed="virtual", runs=str(missing)))
+    assert not missing.exists()
 
 
 @pytest.mark.usefixtures("kept")

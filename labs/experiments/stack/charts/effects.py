@@ -11,7 +11,7 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
-from labs.experiments.stack.effects import MEDIAN, SHARED, TAIL, TOO_FEW, Effect, ratio_in_words
+from labs.experiments.stack.effects import MEDIAN, SHARED, TAIL, Effect, ratio_in_words
 from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.latencies import settings_of
 from labs.experiments.stack.places_of_studies import places
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TITLE = "Effects on the latency"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: the setting was not applied here"
 MARKED = "*"
-SHORT_NOT_APPLIED = "not applied"
+SHORT_NOT_APPLIED, SHORT_TOO_FEW = "not applied", "too few runs"
 """Short enough for a phone; the legend adds where."""
 NAME_PX, MARK_PX, FRAME_PX, LEFT_PX = 17, 9, 190, 20
 PLACE_LOOKS = ((BLUE, "circle"), (GREEN, "square"), (PURPLE, "triangle-up"), (ORANGE, "diamond"))
@@ -212,7 +212,7 @@ def _words(pair: Pair, series: Series) -> str:
     if not series.found[pair].effective:
         return SHORT_NOT_APPLIED
     ratio = series.ratio(pair)
-    return TOO_FEW if ratio is None else f"{ratio.middle:#.3g}"
+    return SHORT_TOO_FEW if ratio is None else f"{ratio.middle:#.3g}"
 
 
 def _told(pair: Pair, series: Sequence[Series]) -> str:

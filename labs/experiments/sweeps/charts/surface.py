@@ -10,7 +10,7 @@ from plotly.graph_objects import Figure, Heatmap, Scatter
 
 from labs.drive.units import KIB
 from labs.experiments.sweeps.charts.goodput import together
-from labs.read.charts.style import BLACK, NO_RUNS, VERMILION, dressed, nothing
+from labs.read.charts.style import BLACK, LEGEND_ABOVE, NO_RUNS, VERMILION, dressed, nothing
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 
@@ -77,7 +77,7 @@ def surface(*studies: Study) -> Figure:
         height=FRAME_PX + ROW_PX * len(receivers),
         tell=_tell(cells),
         table=_as_table(rows),
-    ).update_layout(showlegend=True, margin_l=LEFT_PX, legend={"orientation": "h", "y": 1.12})
+    ).update_layout(showlegend=True, margin_l=LEFT_PX, legend=LEGEND_ABOVE)
 
 
 def _names(sizes: Iterable[float]) -> list[str]:

@@ -1,7 +1,9 @@
-// Charts drawn from the data beside them, legends that hide and show traces, and charts that fit a sheet of paper when printed.
+// Charts drawn from the data beside them, legends that hide and show traces, charts that fit a sheet of paper when printed, and
+// tables that say where they go on.
 "use strict";
 (() => {
   const SHEET_PX = 660, PAGE_PX = 880, SQUEEZED_PX = 1300; // A4 and Letter between their margins
+  const PANELS_PX = 540; // plots one below the other leave room for text on their sheet
   for (const data of document.querySelectorAll(".plot script")) {
     Plotly.newPlot(data.previousElementSibling, JSON.parse(data.textContent));
   }
@@ -15,15 +17,28 @@
     });
   }
   const heights = new Map(charts.map((chart) => [chart, chart.layout.height]));
-  const fits = (height) => (height > SQUEEZED_PX ? height : Math.min(height, PAGE_PX));
+  const panels = (chart) => chart.layout.yaxis2 && !chart.data.some(({ type }) => type === "bar");
+  const fits = (chart, height) =>
+    height > SQUEEZED_PX ? height : Math.min(height, panels(chart) ? PANELS_PX : PAGE_PX);
+  const resize = (chart, height, width) => {
+    chart.style.height = `${height}px`;
+    Plotly.relayout(chart, { width, height, autosize: width === null });
+  };
   addEventListener("beforeprint", () => {
-    for (const [chart, height] of heights) {
-      Plotly.relayout(chart, { width: SHEET_PX, height: fits(height), autosize: false });
-    }
+    for (const [chart, height] of heights) resize(chart, fits(chart, height), SHEET_PX);
   });
+  const wide = (box) => {
+    const hidden = box.scrollWidth - box.clientWidth;
+    box.classList.toggle("more", hidden - box.scrollLeft > 1);
+    if (hidden > 1) box.tabIndex = 0; // so that the keys scroll it
+    else box.removeAttribute("tabindex");
+  };
+  const resized = new ResizeObserver((seen) => seen.forEach(({ target }) => wide(target)));
+  for (const box of document.querySelectorAll(".html, .text table")) {
+    box.addEventListener("scroll", () => wide(box), { passive: true });
+    resized.observe(box);
+  }
   addEventListener("afterprint", () => {
-    for (const [chart, height] of heights) {
-      Plotly.relayout(chart, { width: null, height, autosize: true });
-    }
+    for (const [chart, height] of heights) resize(chart, height, null);
   });
 })();

@@ -118,6 +118,14 @@ def test_wireshark_flags_inside_a_running_event_loop() -> None:
     assert "pyshark" not in {thread.name for thread in threading.enumerate()}
 
 
+@tshark
+def test_wireshark_flags_leaves_no_warning_of_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    """Closing pyshark kills tshark, which is a race with asyncio for how the process ended."""
+    for _ in range(5):
+        wireshark_flags(gzipped(), [0])
+    assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
+
+
 def gzipped() -> Path:
     return FOLDER / "lossy.pcap.gz"
 

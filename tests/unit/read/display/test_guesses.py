@@ -35,6 +35,15 @@ def test_guesses_of_zero_have_no_ratio(guess: float) -> None:
     assert math.isnan(guesses({"a": (guess, None, 1.0)}, "ms")["Measured / guess"][0])
 
 
+def test_guesses_have_no_figure_where_it_is_meaningless() -> None:
+    table = guesses({"off": (40.0, 44.0, 43.9), "on": (0.5, 0.0008, 0.0028)}, "ms", below=1)
+    assert table["Predicted (ms)"].tolist() == [44.0, "below 1"]
+    assert table["Measured (ms)"].tolist() == [43.9, "below 1"]
+    assert table["Your guess (ms)"].tolist() == [40.0, 0.5]
+    assert table["Measured / guess"][0] == pytest.approx(1.0975)
+    assert math.isnan(table["Measured / guess"][1])
+
+
 def test_guesses_of_nothing_is_an_empty_table() -> None:
     assert guesses({}, "ms").empty
 
