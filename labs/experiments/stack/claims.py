@@ -9,11 +9,12 @@ from labs.drive.host_load import HERE
 from labs.experiments.stack.latencies import settings_of
 from labs.experiments.stack.results import knobs
 from labs.read.audit.differences import of_run
+from labs.read.audit.items import Item
 from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding
 from labs.read.display.format import in_digits
 from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import FEWEST, Interval
@@ -206,27 +207,44 @@ def hooks(claim: Claim, seen: Evidence) -> Finding:
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:
     """Whether one of the settings that the claim names, the sleep of idle CPUs, changes a latency;
-    and what the audit of a run says about the others, which nothing here can change."""
+    and what the audit of a run says about the others, which nothing here can change.
+
+    A machine that shows no idle states cannot decide: to its programs, CPUs only seem to sleep.
+    """
     asleep, awake = claim.conditions
     known = seen.ratio(asleep, awake, MEDIAN)
     if known is None:
         return not_judged(FEW)
+    items = _items(claim, seen)
+    idle = items.get("cpu.idle_states")
+    if idle is None or idle.unknown:
+        return Finding(
+            verdict=HARDWARE,
+            measured=known.middle,
+            reason=f"needs a machine with idle states. {_audited(items)}",
+        )
     found = _direction(known)
     reason = (
         f"if idle CPUs may sleep, the median is {known.middle:.3g} times as long "
-        f"({known.low:.3g} to {known.high:.3g}). {_audited(claim, seen)}"
+        f"({known.low:.3g} to {known.high:.3g}). {_audited(items)}"
     )
     if found.verdict == NOT_JUDGED:
         reason = f"{UNDECIDED}. {reason}"
     return replace(found, reason=reason)
 
 
-def _audited(claim: Claim, seen: Evidence) -> str:
-    """What the audit reports about the settings that the claim names."""
+def _items(claim: Claim, seen: Evidence) -> dict[str, Item]:
+    """The settings that the claim names, as the audit of the machine has them."""
     machines = of_run(seen.run(claim.conditions[0]))
     if HERE not in machines:
+        return {}
+    return {one.name: one for one in audit(machines[HERE]) if one.name in claim.arguments["items"]}
+
+
+def _audited(items: Mapping[str, Item]) -> str:
+    """What is known and what is not."""
+    if not items:
         return "This run has no audit of its machine"
-    items = {one.name: one for one in audit(machines[HERE]) if one.name in claim.arguments["items"]}
     known = [f"{one.title} {one.value}" for one in items.values() if not one.unknown]
     unknown = [f"{one.title} ({one.unknown})" for one in items.values() if one.unknown]
     hidden = f"; unknown: {', '.join(unknown)}" if unknown else ""

@@ -43,14 +43,21 @@ class Evidence:
         return self.lab.results(self.runs[name])
 
     def ratio(self, over: str, under: str, column: str) -> Interval | None:
-        """The ratio of the medians of a column in two repeated conditions, with its interval; None
-        with too few undisturbed repetitions."""
-        sides = [self._values(name, column) for name in (over, under)]
-        return of_ratio(*sides)
+        """The ratio of the medians of a column in two repeated conditions on one kernel, with its
+        interval; None with too few undisturbed repetitions."""
+        for release in dict.fromkeys(
+            run.kernel.release for run in self._every if run.condition == over
+        ):
+            sides = [self._values(name, column, release) for name in (over, under)]
+            if (found := of_ratio(*sides)) is not None:
+                return found
+        return None
 
-    def _values(self, name: str, column: str) -> list[float]:
-        """A column of the undisturbed repetitions of a condition."""
-        runs = [run for run in self._every if run.condition == name]
+    def _values(self, name: str, column: str, release: str) -> list[float]:
+        """A column of the undisturbed repetitions of a condition on a kernel."""
+        runs = [
+            run for run in self._every if run.condition == name and run.kernel.release == release
+        ]
         return [one for found in repeated(self.lab, runs) for one in found.column(column)]
 
     def row(self, name: str) -> Mapping[str, Any]:

@@ -33,6 +33,7 @@ from labs.read.claims.verdict import (
 )
 from labs.read.runs.run import Run
 from tests.real_runs import with_file, with_link
+from tests.repeated_runs import repetitions
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "claims"
 LAB = find("buffers")
@@ -681,3 +682,17 @@ def test_claims_take_no_constant_of_the_theory_as_measured(name: str) -> None:
     text = Path(str(sys.modules[name].__file__)).read_text()
     imported = re.findall(r"^from labs\.read\.theory\S* import (.*)$", text, re.MULTILINE)
     assert not [one for line in imported for one in line.split(", ") if one.isupper()]
+
+
+def test_ratio_never_compares_conditions_on_two_kernels(tmp_path: Path) -> None:
+    """Two machines are two answers, not a condition against another."""
+    slow, fast = study("6.1")["default"], study("6.1")["both"]
+    one_kernel, other = "6.1.0-1", "6.1.0-2"
+    here = repetitions(tmp_path / "a", slow, [1.0] * 5, release=one_kernel)
+    there = repetitions(tmp_path / "b", fast, [1.0] * 5, release=other)
+    both = repetitions(tmp_path / "c", fast, [1.0] * 5, release=one_kernel)
+    runs = {"default": here[0], "both": there[0]}
+    column = "goodput_mib_s"
+    assert Evidence(LAB, runs, (*here, *there)).ratio("both", "default", column) is None
+    found = Evidence(LAB, runs, (*there, *here, *both)).ratio("both", "default", column)
+    assert found is not None and found.middle > 5

@@ -12,6 +12,7 @@ import pytest
 from labs.experiments.stack import claims
 from labs.experiments.stack.claims import JUDGES
 from labs.experiments.stack.results import article, knobs
+from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import verdicts
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Verdict
@@ -180,6 +181,21 @@ def test_verdict_on_what_must_be_known_lists_the_audit() -> None:
     """This machine shows neither turbo nor a governor, but hyper-threading and idle states."""
     known, _, unknown = found("A2.8", 3.0).reason.partition("unknown: ")
     assert "haltpoll" in known and "no_turbo" in unknown and "scaling_governor" in unknown
+
+
+@pytest.mark.usefixtures("applied")
+def test_machine_without_idle_states_cannot_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "labs.experiments.stack.claims.audit",
+        lambda raw: [
+            replace(one, unknown="no cpuidle") if one.name == "cpu.idle_states" else one
+            for one in audit(raw)
+        ],
+    )
+    said = found("A2.8", 3.0)
+    assert said.verdict == HARDWARE
+    assert isinstance(said.measured, float) and said.measured == pytest.approx(3.0, rel=0.01)
+    assert "needs a machine with idle states" in said.reason
 
 
 @pytest.fixture(scope="module")
