@@ -162,7 +162,7 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
         (["doctor", "--kernel", "six"], '--kernel "six" cannot be read'),
         (["advise"], "the following arguments are required: --rate-mbit, --rtt-ms"),
         (["advise", "--rate-mbit", "9", "--rtt-ms", "0"], "nothing can be advised for an RTT of 0"),
-        (["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--loss-pct", "1"], "loses 1 % of its"),
+        (["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--loss-pct", "100"], "allowed: 0 to"),
         (["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--mss", "9"], "allowed: 536 to 1448"),
         (["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--sndbuf", "4M"], "Add --predict"),
         (["advise", "--rate-mbit", "9", "--rtt-ms", "9", "--connections", "0"], "out of range"),

@@ -48,7 +48,8 @@ def test_expected_contains_the_value_by_hand(exercise: Exercise) -> None:
             assert found.choice in exercise.choices
         else:
             assert found.low < BY_HAND[exercise.name] < found.high
-            spread = 1.7 if exercise.name == "lossy_mib_s" else 1.12  # losses are random
+            # losses are random: the draws themselves lie up to 1.44 apart, 10 % more on each side
+            spread = 1.44 * 1.1 / 0.9 if exercise.name == "lossy_mib_s" else 1.12
             assert found.high / found.low < spread
 
 
