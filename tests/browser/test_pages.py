@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +15,8 @@ from labs.cli.__main__ import main
 from labs.publish import html
 from labs.publish.page_parameters import declared
 from labs.read.notebook_file import read_notebook
-from tests.chromium import open_file
+from tests.chromium import Watched, open_file
+from tests.kept_runs import STORE, text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -23,8 +27,7 @@ FAULTS, FAINT = (
 )
 NOTEBOOKS = sorted((HERE.parents[1] / "notebooks").glob("*.ipynb"))
 IDS = [one.stem for one in NOTEBOOKS]
-WINDOWS = ((390, False), (768, False), (1280, False), (390, True))
-"""Widths in pixels, and whether the screen is dark."""
+PHONE_PX, TABLET_PX, DESKTOP_PX, HEIGHT_PX = 390, 768, 1280, 900
 SHEET_PX = 680
 """What a sheet of A4 has between margins of 15 mm, at 96 pixels per inch."""
 A4_POINTS = (595, 842)
@@ -34,31 +37,90 @@ TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFr
 
 @pytest.fixture(scope="module", params=NOTEBOOKS, ids=IDS)
 def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A notebook of the project as a page, from the recorded runs."""
+    """A notebook of the project as a page, from the recorded runs; kept until an input changes."""
     notebook: Path = request.param
     page = tmp_path_factory.mktemp("pages") / f"{notebook.stem}.html"
-    given = ["--set", "TESTBED=recorded", "--set", f"RUNS={page.parent / 'runs'}"]
-    if "SIZE" in declared(read_notebook(notebook)):
-        given += ["--set", "SIZE=full"]
-    assert main(["publish", str(notebook), *given, "--out", str(page)]) == 0
+
+    def publish() -> str:
+        given = ["--set", "TESTBED=recorded", "--set", f"RUNS={page.parent / 'runs'}"]
+        if "SIZE" in declared(read_notebook(notebook)):
+            given += ["--set", "SIZE=full"]
+        assert main(["publish", str(notebook), *given, "--out", str(page)]) == 0
+        return page.read_text(encoding="utf-8")
+
+    page.write_text(text(STORE, inputs_of(notebook), publish), encoding="utf-8")
     return page
 
 
-@pytest.mark.parametrize(("width", "dark"), WINDOWS)
-def test_page_fits_the_window(browser: Browser, published: Path, width: int, dark: bool) -> None:
-    page, seen = open_file(browser, published, width=width, dark=dark)
+def inputs_of(notebook: Path) -> str:
+    """The digest of all that a page is made from: the notebook, code, data, packages, Python."""
+    root = HERE.parents[1]
+    files = [notebook, root / "requirements.lock", *(root / "data").iterdir()]
+    files += [one for one in (root / "labs").rglob("*") if "__pycache__" not in one.parts]
+    digest = hashlib.sha256(sys.version.encode())
+    for file in sorted(one for one in files if one.is_file()):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"\n{file.relative_to(root)} {content}".encode())
+    return digest.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def phone(browser: Browser, published: Path) -> Iterator[tuple[Page, Watched]]:
+    """The page in a narrow window, for all tests of a notebook, which leave it as it was."""
+    opened = open_file(browser, published, width=PHONE_PX)
+    yield opened
+    opened[0].close()
+
+
+@pytest.fixture(scope="module")
+def desktop(browser: Browser, published: Path) -> Iterator[tuple[Page, Watched]]:
+    """The page in a wide window, for all tests of a notebook, which leave it as it was."""
+    opened = open_file(browser, published, width=DESKTOP_PX)
+    yield opened
+    opened[0].close()
+
+
+def check_fit(page: Page, seen: Watched) -> None:
+    assert page.evaluate(FAULTS, False) == []
+    assert page.evaluate(FAINT) == []
+    assert seen.errors == []
+    assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def test_page_fits_a_phone(phone: tuple[Page, Watched]) -> None:
+    check_fit(*phone)
+
+
+def test_page_fits_a_desktop(desktop: tuple[Page, Watched]) -> None:
+    check_fit(*desktop)
+
+
+def test_page_fits_a_dark_phone(browser: Browser, published: Path) -> None:
+    page, seen = open_file(browser, published, width=PHONE_PX, dark=True)
     try:
-        assert page.evaluate(FAULTS, False) == []
-        assert page.evaluate(FAINT) == []
-        assert seen.errors == []
-        assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+        check_fit(page, seen)
     finally:
         page.close()
 
 
-def test_page_fits_a_sheet_of_paper(browser: Browser, published: Path) -> None:
-    page, seen = open_file(browser, published, width=SHEET_PX)
+def test_page_follows_a_window_that_is_made_narrower(desktop: tuple[Page, Watched]) -> None:
+    page, seen = desktop
     try:
+        page.set_viewport_size({"width": TABLET_PX, "height": HEIGHT_PX})
+        for _ in range(50):  # charts are drawn again once the window has rested
+            if page.evaluate(FAULTS, False) == []:
+                break
+            page.wait_for_timeout(100)
+        check_fit(page, seen)
+    finally:
+        page.set_viewport_size({"width": DESKTOP_PX, "height": HEIGHT_PX})
+
+
+def test_page_fits_a_sheet_of_paper(desktop: tuple[Page, Watched]) -> None:
+    page, seen = desktop
+    try:
+        page.set_viewport_size({"width": SHEET_PX, "height": HEIGHT_PX})
+        page.evaluate(TWO_FRAMES)
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert page.evaluate(FAULTS, True) == []
@@ -67,17 +129,17 @@ def test_page_fits_a_sheet_of_paper(browser: Browser, published: Path) -> None:
         page.evaluate(TWO_FRAMES)
         assert page.evaluate(FAULTS, False) == [] == seen.errors
     finally:
-        page.close()
+        page.emulate_media(media="null")
+        page.set_viewport_size({"width": DESKTOP_PX, "height": HEIGHT_PX})
 
 
-def test_page_prints_parameters_and_whole_figures(browser: Browser, published: Path) -> None:
-    page, seen = open_file(browser, published, width=1280)
-    try:
-        figures = titles_and_captions(page)
-        sheets = printed(page, published.with_suffix(".pdf"))
-        assert seen.errors == []
-    finally:
-        page.close()
+def test_page_prints_parameters_and_whole_figures(
+    desktop: tuple[Page, Watched], published: Path
+) -> None:
+    page, seen = desktop
+    figures = titles_and_captions(page)
+    sheets = printed(page, published.with_suffix(".pdf"))
+    assert seen.errors == []
     assert 'TESTBED = "recorded"' in " ".join(sheets)
     assert all(len(sheet) > 20 for sheet in sheets), "an empty sheet"
     for title, caption in figures:
@@ -107,33 +169,27 @@ def squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_wide_table_scrolls_and_says_so(browser: Browser, published: Path) -> None:
-    page, _ = open_file(browser, published, width=390)
-    try:
-        handle = page.locator(".html.more", has=page.locator("table")).first.element_handle()
-        assert handle.evaluate("it => it.scrollWidth > it.clientWidth")
-        handle.evaluate("it => it.scrollTo(it.scrollWidth, 0)")
-        page.wait_for_function("it => !it.classList.contains('more')", arg=handle, timeout=5000)
-        handle.evaluate("it => it.scrollTo(0, 0)")
-        page.wait_for_function("it => it.classList.contains('more')", arg=handle, timeout=5000)
-    finally:
-        page.close()
+def test_wide_table_scrolls_and_says_so(phone: tuple[Page, Watched]) -> None:
+    page, _ = phone
+    handle = page.locator(".html.more", has=page.locator("table")).first.element_handle()
+    assert handle.evaluate("it => it.scrollWidth > it.clientWidth")
+    handle.evaluate("it => it.scrollTo(it.scrollWidth, 0)")
+    page.wait_for_function("it => !it.classList.contains('more')", arg=handle, timeout=5000)
+    handle.evaluate("it => it.scrollTo(0, 0)")
+    page.wait_for_function("it => it.classList.contains('more')", arg=handle, timeout=5000)
 
 
-def test_legend_hides_and_shows_a_line(browser: Browser, published: Path) -> None:
-    page, _ = open_file(browser, published, width=1280)
-    try:
-        button = page.locator(".legend button").first
-        figure = page.locator("figure.chart", has=page.locator(".legend")).first
-        before = figure.locator(".trace").count()
-        button.click()
-        assert button.get_attribute("aria-pressed") == "false"
-        page.wait_for_function("() => document.querySelector('.legend button[aria-pressed=false]')")
-        assert figure.locator(".trace").count() < before
-        button.click()
-        assert figure.locator(".trace").count() == before
-    finally:
-        page.close()
+def test_legend_hides_and_shows_a_line(desktop: tuple[Page, Watched]) -> None:
+    page, _ = desktop
+    button = page.locator(".legend button").first
+    figure = page.locator("figure.chart", has=page.locator(".legend")).first
+    before = figure.locator(".trace").count()
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    page.wait_for_function("() => document.querySelector('.legend button[aria-pressed=false]')")
+    assert figure.locator(".trace").count() < before
+    button.click()
+    assert figure.locator(".trace").count() == before
 
 
 ATTACK = "<img src=x onerror='window.attacked = 1'><script>window.attacked = 1</script>"

@@ -29,6 +29,13 @@ RANDOM = (
 )
 
 
+@pytest.fixture
+def staging() -> Iterator[Path]:
+    """Not in /dev/shm, where temporary files may be: tests mount something else there."""
+    with tempfile.TemporaryDirectory(prefix="labs-staging-", dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
 def drawn_in(lines: list[str]) -> list[str]:
     """The amount of memory, then what was drawn at random, out of a console."""
     found = [

@@ -31,9 +31,9 @@ IN_A_GUEST = tuple(name for name in LABS if find(name).Parameters().testbed == "
 """The labs that boot a kernel: all but the lab stack, which needs a wall clock."""
 SMALL: dict[str, dict[str, Any]] = {
     "buffers": {"only": "both", "transfer_mib": 1},
-    "nagle": {"only": "on", "requests": 100, "concurrency": 10, "capture": True},
+    "nagle": {"only": "on", "requests": 4, "concurrency": 2, "capture": True},
     "sweeps": {"only": "both-256k", "transfer_mib": 1},
-    "windows": {"only": "article-scale0"},
+    "windows": {"only": "article-scale0", "duration_s": 2},
 }
 PROGRAM = {"buffers": "nginx", "nagle": "nginx", "sweeps": "iperf3", "windows": "tcpdump"}
 """A program that each of these runs starts."""

@@ -23,7 +23,7 @@ import labs
 from labs.drive.kernel import store
 
 STUDY = Path(__file__).with_name("one_study.py")
-WHAT = ("buffers", "only=both", "transfer_mib=256", "capture=True")
+WHAT = ("buffers", "only=both", "transfer_mib=64", "capture=True")
 PACKAGE = Path(labs.__file__).parent
 
 
@@ -128,7 +128,7 @@ def test_runs_repeat_to_the_byte_twenty_times(
     assert not (compared.left_only or compared.right_only or compared.diff_files)
     capture = folders[0] / name / "client" / "capture.pcap"
     assert filecmp.cmp(capture, base / "cold" / name / "client" / "capture.pcap", shallow=False)
-    assert capture.stat().st_size > 500_000
+    assert capture.stat().st_size > 100_000
 
 
 def test_runs_differ_with_another_seed(code: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ KERNELS = [
 ]
 BUSY = """
 open("busy", "w").close()
-for _ in range(10**8):
+for _ in range(4 * 10**7):
     pass
 """
 # A run whose experiment does not notice that one of its programs was killed.

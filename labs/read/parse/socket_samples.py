@@ -42,26 +42,31 @@ class SocketSample:
 SAMPLED = tuple(one.name for one in fields(SocketSample) if one.name != "counters")
 NO_WINDOW = -1
 TRUESIZES = "payload_bytes,truesize_bytes"
+# Numbers of up to 18 digits, which 64 bits hold in any case, or nothing.
+_SHORT_NUMBERS = re.compile(r"(?:-?\d{1,18})?(?:,(?:-?\d{1,18})?)*", re.ASCII)
 _PAIR = re.compile(r"(\d{1,9}),(\d{1,9})", re.ASCII)
 
 
 def samples(text: str) -> tuple[SocketSample, ...]:
     """The samples in order of time; at least one. Raises Damaged for anything else."""
-    rows = [line.split(",") for line in text.splitlines()]
-    names = rows[0] if rows else []
+    lines = text.splitlines()
+    names = lines[0].split(",") if lines else []
     if tuple(names[: len(SAMPLED)]) != SAMPLED or len(set(names)) != len(names):
         raise Damaged(f"samples of a socket begin with the columns {', '.join(SAMPLED)}")
-    if len(rows) < 2:
+    if len(lines) < 2:
         raise Damaged("no sample of the socket")
-    return tuple(_sample(names, row, line) for line, row in enumerate(rows[1:], start=2))
+    return tuple(_sample(names, row, line) for line, row in enumerate(lines[1:], start=2))
 
 
-def _sample(names: list[str], row: list[str], line: int) -> SocketSample:
+def _sample(names: list[str], row: str, line: int) -> SocketSample:
     try:
-        values = [_number(word) for word in row]
+        if _SHORT_NUMBERS.fullmatch(row):
+            values = [int(word) if word else None for word in row.split(",")]
+        else:
+            values = [_number(word) for word in row.split(",")]
         found = dict(zip(names, values, strict=True))
     except ValueError:
-        raise Damaged(f"line {line}: whole numbers expected: {','.join(row)[:60]!r}") from None
+        raise Damaged(f"line {line}: whole numbers expected: {row[:60]!r}") from None
     own = {name: found.pop(name) for name in SAMPLED}
     window = own.pop("rcv_wnd")
     known = {name: value for name, value in own.items() if value is not None}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate
 
 from labs.drive.units import bytes_per_second
@@ -223,9 +224,10 @@ class Simulation:
         self.sender.acknowledged(now_ns, *self.receiver.acknowledge())
 
 
+@lru_cache(maxsize=4096)
 def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
     """Goodput and time of one transfer, and what limits it. Raises BadInput for values without
-    meaning."""
+    meaning. What was asked before is not simulated again."""
     checked(flow, transfer_bytes)
     if reason := cannot_say(flow):
         return _unknown(reason)

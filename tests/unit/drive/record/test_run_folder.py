@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -73,8 +74,8 @@ def test_seal_refuses_what_is_not_a_plain_file(tmp_path: Path) -> None:
         os.mkfifo(path)
 
     def unix_socket(path: Path) -> None:
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(path))
+        with socket.socket(socket.AF_UNIX) as listener, contextlib.chdir(path.parent):
+            listener.bind(path.name)  # an address has at most 107 bytes
 
     makers: list[Callable[[Path], None]] = [link, pipe, unix_socket]
     for make in makers:
