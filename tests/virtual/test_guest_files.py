@@ -31,7 +31,7 @@ IN_A_GUEST = tuple(name for name in LABS if find(name).Parameters().testbed == "
 """The labs that boot a kernel: all but the lab stack, which needs a wall clock."""
 SMALL: dict[str, dict[str, Any]] = {
     "buffers": {"only": "both", "transfer_mib": 1},
-    "nagle": {"only": "on", "requests": 4, "concurrency": 2, "capture": True},
+    "nagle": {"only": "on", "requests": 10, "concurrency": 2, "capture": True},
     "sweeps": {"only": "both-256k", "transfer_mib": 1},
     "windows": {"only": "article-scale0", "duration_s": 2},
 }
