@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -100,9 +101,13 @@ def _programs(content: bytes, suffix: str) -> list[str]:
 
 @functools.lru_cache(maxsize=512)
 def _names(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names that a file imports, and the texts in it."""
+    """The names that a file imports, and its texts, if one of them can name a program."""
     tree = ast.parse(content)
-    return tuple(imported(tree)), tuple(dict.fromkeys(texts(tree)))
+    named = texts(tree) if _NAMES_A_PROGRAM.search(content) else ()
+    return tuple(imported(tree)), tuple(dict.fromkeys(named))
+
+
+_NAMES_A_PROGRAM = re.compile(rb"\.(?:py|c)[\"']")
 
 
 def _with_packages(module: str) -> tuple[str, ...]:

@@ -99,8 +99,9 @@ def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
     """
     found = {**_with_interpreters(programs), Path(PYTHON).name: interpreter.resolve()}
     home = _standard_library(interpreter)
-    modules = {name: file(path, name.endswith(".so")) for name, path in _modules(home)}
-    extensions = [path for _, path in _modules(home) if path.name.split(".")[0] in WITH_LIBRARIES]
+    library = dict(_modules(home))
+    modules = {name: file(path, name.endswith(".so")) for name, path in library.items()}
+    extensions = [path for path in library.values() if path.name.split(".")[0] in WITH_LIBRARIES]
     tools = {name: file(path, executable=True) for name, path in found.items()}
     paths = libraries((*found.values(), *extensions))
     loaded = {name: file(path, executable=True) for name, path in paths.items()}
@@ -244,20 +245,21 @@ def _standard_library(interpreter: Path) -> Path:
 
 def _modules(home: Path) -> Iterator[tuple[str, Path]]:
     """The modules of a standard library in sorted order, each with its path in it."""
+    start = len(f"{home}/")
     for folder, below, names in os.walk(home):
         below[:] = sorted(
             one for one in below if one.split("-")[0] not in LEFT_OUT and not one.startswith(".")
         )
         for name in sorted(names):
-            path = Path(folder, name)
+            path = f"{folder}/{name}"
             # Debian links sitecustomize.py to a file of /etc, which need not exist.
-            if path.exists() and (
-                name.endswith(".py") or (name.endswith(".so") and _extension(path, home))
-            ):
-                yield str(path.relative_to(home)), path
+            if name.endswith((".py", ".so")) and os.path.exists(path):
+                found = Path(path)
+                if name.endswith(".py") or _extension(found):
+                    yield path[start:], found
 
 
-def _extension(path: Path, home: Path) -> bool:
+def _extension(path: Path) -> bool:
     """Whether to include an extension module: not if it tests Python itself, or if it needs
     libraries that Python does not."""
     stem = path.name.split(".")[0]

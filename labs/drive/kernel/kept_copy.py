@@ -20,7 +20,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from labs.drive.record.disk import cache, clear_folders, owned_folder
 from labs.drive.record.removal import Made, remove_folder, say
@@ -90,10 +90,11 @@ def listing(
 ) -> dict[str, str]:
     """What a copy consists of, by path: what is compared, and digested for its name."""
     found = {name: f"-> {target}" for name, target in links.items()}
-    for name in (*files, *links, *(f"{folder}/." for folder in folders)):
-        for folder in PurePosixPath(name).parents:
-            if str(folder) != ".":
-                found.setdefault(str(folder), f"folder {EXECUTABLE}")
+    for name in (*files, *links, *folders):
+        folder = name.rpartition("/")[0]
+        while folder and folder not in found:
+            found[folder] = f"folder {EXECUTABLE}"
+            folder = folder.rpartition("/")[0]
     found |= dict.fromkeys(folders, f"folder {EXECUTABLE}")
     for name, one in files.items():
         found[name] = f"{one.digest} {EXECUTABLE if one.executable else MODE}"

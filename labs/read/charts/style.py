@@ -67,9 +67,9 @@ AXIS: Mapping[str, Any] = {
     "ticks": "outside",
     "tickcolor": GREY,
     "automargin": True,
-    "title_font_size": 13,
-    "title_standoff": 6,
 }
+AXIS_TITLE: Mapping[str, Any] = {"font": {"size": 13}, "standoff": 6}
+_AXIS_NAME = re.compile(r"[xy]axis\d*")
 
 
 def dressed(
@@ -81,42 +81,48 @@ def dressed(
     `tell` says in a few sentences what the figure shows; `table` has the numbers that it draws.
     They and the caption are kept in the figure's layout, from which `labs publish` takes them.
     """
-    figure.update_layout(
-        meta={
+    lines = [line for part in caption.split("<br>") for line in wrap(part, CAPTION_LETTERS)]
+    below_px = TO_CAPTION_PX + CAPTION_PX + LINE_PX * max(0, len(lines) - 1)
+    layout = figure.layout.to_plotly_json()
+    axes = {"xaxis", "yaxis"} | {name for name in layout if _AXIS_NAME.fullmatch(name)}
+    written = {
+        "text": "<br>".join(lines),
+        "name": "caption",
+        "align": "left",
+        "showarrow": False,
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "y": 0,
+        "xanchor": "left",
+        "yanchor": "top",
+        "yshift": -TO_CAPTION_PX,
+        "font": {"size": 12, "color": GREY},
+    }
+    # In one step: plotly checks each assignment, which takes longer than to draw most charts.
+    figure.layout = {
+        **layout,
+        **{name: _axis(layout.get(name, {})) for name in axes},
+        "annotations": [*layout.get("annotations", ()), written],
+        "meta": {
             "tell": plain(tell),
             "caption": plain(caption.replace("<br>", " · ")),
             "table": as_words(table),
-        }
-    )
-    lines = [line for part in caption.split("<br>") for line in wrap(part, CAPTION_LETTERS)]
-    below_px = TO_CAPTION_PX + CAPTION_PX + LINE_PX * max(0, len(lines) - 1)
-    figure.update_layout(
-        title={"text": title, **TITLE},
-        height=height + below_px - TO_CAPTION_PX - CAPTION_PX,
-        paper_bgcolor=PAPER,
-        plot_bgcolor=PAPER,
-        template="none",
-        font={"family": FONT, "size": 13, "color": BLACK},
-        hoverlabel={"font": {"family": FONT}},
-        margin={"l": 70, "r": 24, "t": 84, "b": below_px},
-    )
-    figure.update_xaxes(**AXIS)
-    figure.update_yaxes(**AXIS)
-    figure.add_annotation(
-        text="<br>".join(lines),
-        name="caption",
-        align="left",
-        showarrow=False,
-        xref="paper",
-        yref="paper",
-        x=0,
-        y=0,
-        xanchor="left",
-        yanchor="top",
-        yshift=-TO_CAPTION_PX,
-        font={"size": 12, "color": GREY},
-    )
+        },
+        "title": {"text": title, **TITLE},
+        "height": height + below_px - TO_CAPTION_PX - CAPTION_PX,
+        "paper_bgcolor": PAPER,
+        "plot_bgcolor": PAPER,
+        "template": "none",
+        "font": {"family": FONT, "size": 13, "color": BLACK},
+        "hoverlabel": {"font": {"family": FONT}},
+        "margin": {"l": 70, "r": 24, "t": 84, "b": below_px},
+    }
     return figure
+
+
+def _axis(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**given, **AXIS, "title": {**given.get("title", {}), **AXIS_TITLE}}
 
 
 def nothing(title: str, why: str, caption: str = "") -> Figure:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy
 import pandas
 from pandas import DataFrame
 
@@ -106,24 +107,18 @@ def instants(run: Run, host: str, counter: str) -> DataFrame:
     `differs` names the fields that are not equal, separated by blanks; "" for none. ss leaves out
     what is zero. `counter` tells the socket (see `own_socket`).
     """
-    own, printed = own_socket(run.samples(host), counter), run.ss(host)
+    own, shown = own_socket(run.samples(host), counter), run.ss(host)
     shared = ["at_ns", "local_port", "peer_port"]
-    if own.empty or not set(shared) <= set(printed):
+    if own.empty or not set(shared) <= set(shown):
         return pandas.DataFrame({"at_ns": [], "differs": []})
-    both = own.merge(printed, on=shared, suffixes=("", OF_SS))
+    both = own.merge(shown, on=shared, suffixes=("", OF_SS))
     fields = [name for name in COMPARED if name + OF_SS in both]
-    return both.assign(
-        differs=[
-            " ".join(name for name in fields if not _same(row[name], row[name + OF_SS]))
-            for row in both.to_dict("records")
-        ]
-    )
-
-
-def _same(sampled: float, printed: float) -> bool:
-    if printed != printed:
-        return not sampled or sampled != sampled
-    return sampled == printed
+    words = numpy.full(len(both), "", dtype=object)
+    for name in fields:
+        sampled, printed = both[name], both[name + OF_SS]
+        same = (sampled == printed) | (printed.isna() & ((sampled == 0) | sampled.isna()))
+        words[~same.to_numpy()] += f" {name}"
+    return both.assign(differs=[one.lstrip() for one in words])
 
 
 def under_memory_pressure(run: Run) -> bool:

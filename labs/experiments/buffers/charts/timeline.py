@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import pandas
 from plotly.graph_objects import Figure, Scatter
-from plotly.subplots import make_subplots
 
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.narrative import describe_run
@@ -84,16 +83,19 @@ def timeline(run: Run) -> Figure:
             "the first sample",
             of_run(run),
         )
-    figure = make_subplots(rows=3, cols=1, shared_xaxes=True)
-    _sender(figure, server)
-    _receiver(figure, client)
     length_s = (seen.end_ns - seen.started_ns) / 1e9
-    for limit in _limits(run):
-        _limit(figure, limit, length_s)
-    _of_ss(figure, SENDER, _since(instants(run, "server", "bytes_acked"), seen), IN_FLIGHT)
-    _of_ss(figure, RECEIVER, _since(instants(run, "client", "bytes_received"), seen), SSTHRESH)
-    _goodput(figure, run, seen)
-    _lay_out(figure, length_s)
+    limits = _limits(run)
+    figure = Figure(
+        [
+            *_sender(server),
+            *_receiver(client),
+            *(_limit_line(limit, length_s) for limit in limits),
+            *_of_ss(SENDER, _since(instants(run, "server", "bytes_acked"), seen), IN_FLIGHT),
+            *_of_ss(RECEIVER, _since(instants(run, "client", "bytes_received"), seen), SSTHRESH),
+            *_goodput(run, seen),
+        ],
+        _layout(limits, length_s),
+    )
     return dressed(
         figure,
         title=title,
@@ -110,27 +112,26 @@ def _since(rows: DataFrame, seen: Download) -> DataFrame:
     return rows.assign(s=(rows["at_ns"] - seen.started_ns) / 1e9)
 
 
-def _sender(figure: Figure, rows: DataFrame) -> None:
+def _sender(rows: DataFrame) -> list[Scatter]:
     mss = rows["snd_mss_bytes"]
-    _line(figure, SENDER, rows, rows["snd_cwnd_segments"] * mss, "congestion window (cwnd)", BLUE)
-    _line(figure, SENDER, rows, rows["snd_wnd_bytes"], "receive window (rwnd)", GREEN, "dash")
-    _line(figure, SENDER, rows, rows["wmem_queued_bytes"], "send buffer in use", PURPLE, "dot")
-    _line(figure, SENDER, rows, rows["unacked_segments"] * mss, "in flight", VERMILION, width=2.5)
+    return [
+        _line(SENDER, rows, rows["snd_cwnd_segments"] * mss, "congestion window (cwnd)", BLUE),
+        _line(SENDER, rows, rows["snd_wnd_bytes"], "receive window (rwnd)", GREEN, "dash"),
+        _line(SENDER, rows, rows["wmem_queued_bytes"], "send buffer in use", PURPLE, "dot"),
+        _line(SENDER, rows, rows["unacked_segments"] * mss, "in flight", VERMILION, width=2.5),
+    ]
 
 
-def _receiver(figure: Figure, rows: DataFrame) -> None:
-    _line(figure, RECEIVER, rows, rows["rcvbuf_bytes"], "receive buffer", ORANGE)
-    _line(figure, RECEIVER, rows, rows["rcv_ssthresh_bytes"], "rcv_ssthresh", GREEN, "dash")
-    _line(figure, RECEIVER, rows, rows["rcv_space_bytes"], "rcv_space", BLUE, "dot")
-    _line(
-        figure,
-        RECEIVER,
-        rows,
-        rows["rmem_alloc_bytes"],
-        "receive buffer in use, at each sample",
-        PURPLE,
-        mode="markers",
-    )
+def _receiver(rows: DataFrame) -> list[Scatter]:
+    held = rows["rmem_alloc_bytes"]
+    return [
+        _line(RECEIVER, rows, rows["rcvbuf_bytes"], "receive buffer", ORANGE),
+        _line(RECEIVER, rows, rows["rcv_ssthresh_bytes"], "rcv_ssthresh", GREEN, "dash"),
+        _line(RECEIVER, rows, rows["rcv_space_bytes"], "rcv_space", BLUE, "dot"),
+        _line(
+            RECEIVER, rows, held, "receive buffer in use, at each sample", PURPLE, mode="markers"
+        ),
+    ]
 
 
 @dataclass(frozen=True)
@@ -167,36 +168,35 @@ def _limits(run: Run) -> list[_Limit]:
     return found
 
 
-def _limit(figure: Figure, limit: _Limit, length_s: float) -> None:
-    figure.add_trace(
-        Scatter(
-            x=[0, length_s],
-            y=[limit.size, limit.size],
-            mode="lines",
-            name=f"{limit.name}, {size_in_words(limit.size)}",
-            legend=_legend(limit.row),
-            hoverinfo="skip",
-            line={
-                "color": BLACK,
-                "dash": "longdash" if limit.name == BDP else "dashdot",
-                "width": 2.5 if limit.holds else 1.2,
-            },
-        ),
-        row=limit.row,
-        col=1,
+def _limit_line(limit: _Limit, length_s: float) -> Scatter:
+    return Scatter(
+        x=[0, length_s],
+        y=[limit.size, limit.size],
+        mode="lines",
+        name=f"{limit.name}, {size_in_words(limit.size)}",
+        hoverinfo="skip",
+        line={
+            "color": BLACK,
+            "dash": "longdash" if limit.name == BDP else "dashdot",
+            "width": 2.5 if limit.holds else 1.2,
+        },
+        **_plot(limit.row),
     )
-    figure.add_annotation(
-        x=1,
-        xref="paper",
-        y=log10(limit.size),
-        yref="y" if limit.row == SENDER else f"y{limit.row}",
-        text=f"{limit.name} {size_in_words(limit.size)}" + limit.said,
-        showarrow=False,
-        xanchor="right",
-        yanchor="bottom" if limit.above else "top",
-        font={"size": 12},
-        bgcolor=VEIL,
-    )
+
+
+def _limit_words(limit: _Limit) -> dict[str, Any]:
+    return {
+        "x": 1,
+        "xref": "paper",
+        "y": log10(limit.size),
+        "yref": f"y{_number(limit.row)}",
+        "text": f"{limit.name} {size_in_words(limit.size)}" + limit.said,
+        "showarrow": False,
+        "xanchor": "right",
+        "yanchor": "bottom" if limit.above else "top",
+        "font": {"size": 12},
+        "bgcolor": VEIL,
+    }
 
 
 def _moments(server: DataFrame, client: DataFrame) -> DataFrame:
@@ -227,16 +227,16 @@ def _moments(server: DataFrame, client: DataFrame) -> DataFrame:
     return pandas.DataFrame(table)
 
 
-def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) -> None:
+def _of_ss(row: int, rows: DataFrame, columns: tuple[str, ...]) -> list[Scatter]:
     """What ss printed at the moments of samples, for one quantity."""
     if rows.empty:
-        return
+        return []
     values = rows[columns[0] + OF_SS].astype(float).fillna(0)
     for name in columns[1:]:
         # A size that ss omits is taken from the sample: it never changes.
         values = values * rows[name + OF_SS].fillna(rows[name]).astype(float)
     same = rows["differs"] == ""
-    figure.add_trace(
+    return [
         Scatter(
             x=rows["s"].tolist(),
             y=[value if value > 0 else None for value in values],
@@ -244,7 +244,6 @@ def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) 
             name="ss at the same moments: "
             + ("" if same.all() else f"{same.sum()} of ")
             + f"{len(rows)} identical",
-            legend=_legend(row),
             text=[words or "all fields identical" for words in rows["differs"]],
             marker={
                 "color": BLACK,
@@ -252,47 +251,39 @@ def _of_ss(figure: Figure, row: int, rows: DataFrame, columns: tuple[str, ...]) 
                 "symbol": ["circle-open" if alike else "x" for alike in same],
             },
             hovertemplate="ss at %{x:.1f} s: %{text}<extra></extra>",
-        ),
-        row=row,
-        col=1,
-    )
+            **_plot(row),
+        )
+    ]
 
 
-def _goodput(figure: Figure, run: Run, seen: Download) -> None:
+def _goodput(run: Run, seen: Download) -> list[Scatter]:
     step_s = max(SHORTEST_STEP_S, run.link.measured.rtt_ms / 1e3)
     seconds, bytes_s = seen.goodput_over_time(step_s)
-    figure.add_trace(
-        Scatter(
-            x=seconds,
-            y=[value / MIB for value in bytes_s],
-            mode="lines",
-            name=f"measured, every {1e3 * step_s:.0f} ms",
-            legend=_legend(GOODPUT),
-            line={"color": SKY, "width": 2.5, "shape": "vh"},
-            hovertemplate="%{y:.1f} MiB/s at %{x:.1f} s<extra></extra>",
-        ),
-        row=GOODPUT,
-        col=1,
+    measured = Scatter(
+        x=seconds,
+        y=[value / MIB for value in bytes_s],
+        mode="lines",
+        name=f"measured, every {1e3 * step_s:.0f} ms",
+        line={"color": SKY, "width": 2.5, "shape": "vh"},
+        hovertemplate="%{y:.1f} MiB/s at %{x:.1f} s<extra></extra>",
+        **_plot(GOODPUT),
     )
     theory = expected(run)
-    if theory is not None:
-        figure.add_trace(
-            Scatter(
-                x=[0, (seen.end_ns - seen.started_ns) / 1e9],
-                y=[theory.goodput_mib_s] * 2,
-                mode="lines",
-                name=f"predicted, {in_three_digits(theory.goodput_mib_s)} MiB/s",
-                hoverinfo="skip",
-                legend=_legend(GOODPUT),
-                line={"color": VERMILION, "dash": "dash", "width": 1.5},
-            ),
-            row=GOODPUT,
-            col=1,
-        )
+    if theory is None:
+        return [measured]
+    predicted = Scatter(
+        x=[0, (seen.end_ns - seen.started_ns) / 1e9],
+        y=[theory.goodput_mib_s] * 2,
+        mode="lines",
+        name=f"predicted, {in_three_digits(theory.goodput_mib_s)} MiB/s",
+        hoverinfo="skip",
+        line={"color": VERMILION, "dash": "dash", "width": 1.5},
+        **_plot(GOODPUT),
+    )
+    return [measured, predicted]
 
 
 def _line(
-    figure: Figure,
     row: int,
     rows: DataFrame,
     values: Series[Any],
@@ -302,64 +293,70 @@ def _line(
     *,
     width: float = 2,
     mode: str = "lines",
-) -> None:
-    figure.add_trace(
-        Scatter(
-            x=rows["s"].to_numpy(),
-            y=values.where(values > 0).to_numpy(float),
-            mode=mode,
-            name=name,
-            legend=_legend(row),
-            line={"color": colour, "dash": dash, "width": width},
-            marker={"color": colour, "size": 4},
-            text=numpy.array([size_in_words(value) for value in values], dtype=object),
-            hovertemplate=f"{name} %{{text}} at %{{x:.1f}} s<extra></extra>",
-        ),
-        row=row,
-        col=1,
+) -> Scatter:
+    return Scatter(
+        x=rows["s"].to_numpy(),
+        y=values.where(values > 0).to_numpy(float),
+        mode=mode,
+        name=name,
+        line={"color": colour, "dash": dash, "width": width},
+        marker={"color": colour, "size": 4},
+        text=numpy.array([size_in_words(value) for value in values], dtype=object),
+        hovertemplate=f"{name} %{{text}} at %{{x:.1f}} s<extra></extra>",
+        **_plot(row),
     )
 
 
-def _lay_out(figure: Figure, length_s: float) -> None:
+def _layout(limits: list[_Limit], length_s: float) -> dict[str, Any]:
+    """Three plots below each other on one time axis, each with its heading and its legend."""
+    found: dict[str, Any] = {"annotations": [_limit_words(limit) for limit in limits]}
     sizes = [KIB * 4**power for power in range(11)]
     for row, (bottom, top) in PLACES.items():
-        figure.update_yaxes(domain=[bottom, top], row=row, col=1)
-        figure.update_xaxes(range=[0, length_s * 1.01], row=row, col=1)
-        figure.add_annotation(
-            text=f"<b>{HEADINGS[row]}</b>",
-            showarrow=False,
-            xref="paper",
-            yref="paper",
-            x=0,
-            y=top,
-            xanchor="left",
-            yanchor="bottom",
-            yshift=4,
-        )
-        figure.update_layout(
+        number = _number(row)
+        found["annotations"].append(
             {
-                _legend(row): {
-                    "x": 1.01,
-                    "xanchor": "left",
-                    "y": top,
-                    "yanchor": "top",
-                    "font": {"size": 12},
-                    "title": {"text": HEADINGS[row]},
-                }
+                "text": f"<b>{HEADINGS[row]}</b>",
+                "showarrow": False,
+                "xref": "paper",
+                "yref": "paper",
+                "x": 0,
+                "y": top,
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "yshift": 4,
             }
         )
-        if row != GOODPUT:
-            figure.update_yaxes(
-                type="log",
-                title=log_title("size"),
-                tickvals=sizes,
-                ticktext=[size_in_words(size) for size in sizes],
-                row=row,
-                col=1,
-            )
-    figure.update_yaxes(title="MiB/s", rangemode="tozero", row=GOODPUT, col=1)
-    figure.update_xaxes(title="seconds since the request", row=GOODPUT, col=1)
+        found[f"legend{number}"] = {
+            "x": 1.01,
+            "xanchor": "left",
+            "y": top,
+            "yanchor": "top",
+            "font": {"size": 12},
+            "title": {"text": HEADINGS[row]},
+        }
+        seconds = {"anchor": f"y{number}", "domain": [0.0, 1.0], "range": [0, length_s * 1.01]}
+        values = {"anchor": f"x{number}", "domain": [bottom, top]}
+        if row == GOODPUT:
+            seconds |= {"title": {"text": "seconds since the request"}}
+            values |= {"title": {"text": "MiB/s"}, "rangemode": "tozero"}
+        else:
+            seconds |= {"matches": f"x{GOODPUT}", "showticklabels": False}
+            values |= {
+                "type": "log",
+                "title": {"text": log_title("size")},
+                "tickvals": sizes,
+                "ticktext": [size_in_words(size) for size in sizes],
+            }
+        found |= {f"xaxis{number}": seconds, f"yaxis{number}": values}
+    return found
 
 
-def _legend(row: int) -> str:
-    return "legend" if row == 1 else f"legend{row}"
+def _plot(row: int) -> dict[str, str]:
+    """The axes and the legend of a row of the figure."""
+    number = _number(row)
+    return {"xaxis": f"x{number}", "yaxis": f"y{number}", "legend": f"legend{number}"}
+
+
+def _number(row: int) -> str:
+    """How plotly numbers the axes and the legend of a row: the first has no number."""
+    return "" if row == 1 else str(row)
