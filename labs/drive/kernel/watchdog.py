@@ -63,7 +63,7 @@ class Gauges:
             self._at = {}
 
     def read(self, pid: int) -> Reading | None:
-        """None if the program has no symbols, or the process has not started the kernel yet."""
+        """None if the program has no symbols, or no kernel runs in the process (not yet, or ended)."""
         if len(self._at) < 2:
             return None
         try:
@@ -71,9 +71,9 @@ class Gauges:
                 fd = memory.fileno()
                 (clock_ns,) = CLOCK_NS.unpack(os.pread(fd, CLOCK_NS.size, self._at[CLOCK]))
                 counts = os.pread(fd, NETWORK_SOFTIRQS.size, self._at[COUNTS])
-        except (OSError, struct.error):
+                return Reading(clock_ns, sum(NETWORK_SOFTIRQS.unpack(counts)))
+        except (OSError, struct.error):  # the memory of a process that ends reads as nothing
             return None
-        return Reading(clock_ns, sum(NETWORK_SOFTIRQS.unpack(counts)))
 
 
 class Watchdog:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from labs.drive.kernel.watchdog import Gauges, Limits, Reading, Watchdog
+from labs.drive.kernel import watchdog
+from labs.drive.kernel.watchdog import (
+    CLOCK,
+    COUNTS,
+    NETWORK_SOFTIRQS,
+    Gauges,
+    Limits,
+    Reading,
+    Watchdog,
+)
 
 SPINNING, SILENT, STILL = 30, 3600, 600
 LIMITS = Limits(spin_cpu_s=SPINNING, silent_virtual_s=SILENT, still_s=STILL)
@@ -87,3 +98,21 @@ def test_watchdog_ends_a_guest_without_progress(case: str) -> None:
 
 def test_gauges_of_a_kernel_that_is_not_there_read_nothing(tmp_path: Path) -> None:
     assert Gauges(tmp_path / "nonsuch").read(os.getpid()) is None
+
+
+@pytest.mark.parametrize("bytes_left", [NETWORK_SOFTIRQS.size, 8, 0])
+def test_gauges_of_a_kernel_whose_memory_ends_read_nothing(
+    bytes_left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that ends between the two reads: the second gets fewer bytes, or none."""
+    file = tmp_path / "memory"
+    file.write_bytes(bytes(2 * mmap.PAGESIZE))
+    with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as memory:
+        opened.truncate(mmap.PAGESIZE)  # from here on, the second page cannot be read
+        first = ctypes.c_char.from_buffer(memory)
+        start = ctypes.addressof(first)
+        at = {CLOCK: start, COUNTS: start + mmap.PAGESIZE - bytes_left}
+        monkeypatch.setattr(watchdog, "addresses", lambda *_: at)
+        reading = Gauges(Path(__file__)).read(os.getpid())
+        del first  # or the memory cannot be closed
+    assert reading == (Reading(0, 0) if bytes_left == NETWORK_SOFTIRQS.size else None)
