@@ -63,7 +63,7 @@ class Gauges:
             self._at = {}
 
     def read(self, pid: int) -> Reading | None:
-        """None if the program has no symbols, or no kernel runs in the process (not yet, or ended)."""
+        """None if the program has no symbols, or the process runs no kernel (not yet, or ended)."""
         if len(self._at) < 2:
             return None
         try:
