@@ -334,7 +334,11 @@ def _layout(limits: list[_Limit], length_s: float) -> dict[str, Any]:
             "font": {"size": 12},
             "title": {"text": HEADINGS[row]},
         }
-        seconds: dict[str, Any] = {"anchor": f"y{number}", "domain": [0.0, 1.0], "range": [0, length_s * 1.01]}
+        seconds: dict[str, Any] = {
+            "anchor": f"y{number}",
+            "domain": [0.0, 1.0],
+            "range": [0, length_s * 1.01],
+        }
         values: dict[str, Any] = {"anchor": f"x{number}", "domain": [bottom, top]}
         if row == GOODPUT:
             seconds |= {"title": {"text": "seconds since the request"}}
