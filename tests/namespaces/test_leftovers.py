@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def own(*paths: str) -> list[Path]:
     """What exists of testbeds with these tags."""
     return [
         path
-        for root in ("/run/netns", "/run/labs", "/tmp")
+        for root in ("/run/netns", "/run/labs", tempfile.gettempdir())
         for tag in paths
         for path in Path(root).glob(f"{tag}*")
     ]
@@ -85,7 +86,7 @@ def test_clear_stale_reads_an_incomplete_journal() -> None:
     """The owner was killed while writing the last line."""
     namespaces.JOURNALS.mkdir(exist_ok=True)
     left = namespaces.JOURNALS / "labs-0cut0000"
-    folder = Path("/tmp/labs-0cut0000")
+    folder = Path(tempfile.gettempdir(), "labs-0cut0000")
     folder.mkdir()
     (folder / "link").symlink_to("/etc")
     (folder / "sub").mkdir()

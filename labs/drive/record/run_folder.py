@@ -292,8 +292,10 @@ def _give_name(staging: Path, final: Path, token: str, lock: OwnedPath) -> None:
 def _make_way(final: Path, token: str, lock: OwnedPath) -> None:
     """Rename an existing run away: to be removed if its seal holds, else to be kept."""
     _remove_replaced(final, token, lock)
-    final.lstat()  # FileNotFoundError if another writer is giving the name at this moment
+    found = final.lstat()  # FileNotFoundError if another writer is giving the name at this moment
     if not is_own_folder(final) or {RUN, SEAL}.isdisjoint(os.listdir(final)):
+        if _state(found) != _state(final.lstat()):
+            return  # what was judged is gone: another writer renamed it away meanwhile
         raise BadInput(
             f"{final} is not a run of this user, and a run needs its name. Move it elsewhere, or "
             "write to another folder with --into DIR"
@@ -305,6 +307,11 @@ def _make_way(final: Path, token: str, lock: OwnedPath) -> None:
     lock.note(replaced=made)
     if not _keep_if_changed(replaced, final, token):
         lock.note(unchanged=made)
+
+
+def _state(about: os.stat_result) -> tuple[int, int, int]:
+    """Which folder it is, and when it was last renamed or changed: inodes are used again."""
+    return about.st_dev, about.st_ino, about.st_ctime_ns
 
 
 def _remove_replaced(final: Path, token: str, lock: OwnedPath) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from labs.drive.record import run_folder
+from labs.drive.record.removal import is_own_folder
 from labs.drive.record.run_folder import Staging, clear_stale
 from labs.drive.record.seal import verify
 from labs.errors import LabError
@@ -145,6 +147,33 @@ def test_clear_stale_of_a_lock_without_a_folder(tmp_path: Path) -> None:
     assert clear_stale(tmp_path) == []
     assert left(tmp_path) == [".hidden"]
     assert clear_stale(tmp_path / "nothing") == []
+
+
+@pytest.mark.parametrize("then", ["nothing has the name", "another run has the name"])
+def test_seal_by_two_makers_of_whom_the_other_is_between_two_renames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """The run that was found is judged when the other maker has just renamed it away."""
+    old_run(tmp_path)
+    asked = []
+
+    def judged_too_late(folder: Path) -> bool:
+        asked.append(folder)
+        if len(asked) > 1:
+            return is_own_folder(folder)
+        folder.rename(tmp_path / "elsewhere")
+        judged = is_own_folder(folder)
+        if then == "another run has the name":
+            old_run(tmp_path)
+        return judged
+
+    monkeypatch.setattr(run_folder, "is_own_folder", judged_too_late)
+    with Staging(tmp_path, "run") as staging:
+        staging.write("server/note.txt", b"NEW")
+        staging.seal({})
+    assert note(tmp_path) == b"NEW"
+    assert left(tmp_path) == ["elsewhere", "run"]
+    assert len(asked) == (1 if then == "nothing has the name" else 2)
 
 
 def test_seal_by_many_makers_leaves_one_run(tmp_path: Path) -> None:
