@@ -8,8 +8,9 @@ The simulation takes milliseconds where a run takes seconds.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 
@@ -33,6 +34,7 @@ from labs.read.theory.bulk_sender import (
     Sender,
     Sent,
 )
+from labs.read.theory.kept_answers import kept
 from labs.read.theory.windows import series
 
 LINK = "link"
@@ -227,10 +229,18 @@ class Simulation:
 @lru_cache(maxsize=4096)
 def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
     """Goodput and time of one transfer, and what limits it. Raises BadInput for values without
-    meaning. What was asked before is not simulated again."""
+    meaning. What was asked before, of this process or of another, is not simulated again."""
     checked(flow, transfer_bytes)
     if reason := cannot_say(flow):
         return _unknown(reason)
+    asked = json.dumps([asdict(flow), transfer_bytes])
+    answer = json.loads(kept(asked, lambda: json.dumps(asdict(simulated(flow, transfer_bytes)))))
+    bounds = tuple(Limit(**one) for one in answer.pop("bounds"))
+    return Transfer(**answer, bounds=bounds)
+
+
+def simulated(flow: Flow, transfer_bytes: int) -> Transfer:
+    """The transfer as it is simulated now, whatever was asked before."""
     simulation = Simulation(flow)
     found = _figures(simulation, transfer_bytes)
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:

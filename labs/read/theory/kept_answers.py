@@ -1,0 +1,92 @@
+"""What the model of a bulk transfer answered before, kept in the user's cache.
+
+A simulation takes up to seconds, and notebooks, claims and advice ask for hundreds, most of them
+again in each process. A line of the kept file is a question with its answer. The name of the file
+is a digest of the model's sources: a model that was changed finds no answers of the former one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from labs.drive.record import disk
+from labs.errors import Missing
+
+PACKAGE = Path(__file__).parents[2]
+SOURCES = (
+    *("read/theory/*.py", "read/stats/*.py"),
+    *("drive/units.py", "drive/testbed/link.py", "drive/kernel/memory_size.py"),
+)
+"""What an answer depends on, within the package."""
+
+
+def _digest() -> str:
+    files = [file for pattern in SOURCES for file in sorted(PACKAGE.glob(pattern))]
+    parts = [sys.version.encode(), *(file.read_bytes() for file in files)]
+    return sha256(b"\0".join(parts)).hexdigest()[:32]
+
+
+DIGEST = _digest()
+"""Of the model as this process has imported it, whoever edits it later."""
+
+
+def kept(question: str, answer: Callable[[], str]) -> str:
+    """The answer to a question, both one line of JSON: from the cache, or made and then kept.
+
+    Without a cache that can be read and written, each answer is made.
+    """
+    file = _file()
+    if file is None:
+        return answer()
+    known = _known(file)
+    if question not in known:
+        known[question] = answer()
+        _append(file, f'{{"question": {question}, "answer": {known[question]}}}\n')
+    return known[question]
+
+
+def _file() -> Path | None:
+    """The file of this model's answers; None for a user without a home."""
+    try:
+        return disk.cache() / "answers" / f"{DIGEST}.jsonl"
+    except Missing:
+        return None
+
+
+@cache
+def _known(file: Path) -> dict[str, str]:
+    """The answers in a file by their questions; lines that are not whole are left out."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    known = {}
+    for line in lines:
+        try:
+            found = json.loads(line)
+            known[json.dumps(found["question"])] = json.dumps(found["answer"])
+        except (ValueError, TypeError, KeyError):
+            continue
+    return known
+
+
+def _append(file: Path, line: str) -> None:
+    """Add a line in a single write, so that processes side by side do not mix their lines."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | disk.NOT_A_LINK
+        opened = os.open(file, flags, 0o600)
+    except OSError:
+        return
+    try:
+        os.write(opened, line.encode())
+    except OSError:
+        pass
+    finally:
+        os.close(opened)
