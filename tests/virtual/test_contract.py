@@ -12,6 +12,7 @@ import pytest
 
 from labs.drive.kernel import store
 from labs.drive.kernel.boot import boot
+from labs.drive.kernel.watchdog import Limits
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.errors import LabError
 from tests.conftest import DEFAULT_KERNEL
@@ -26,6 +27,8 @@ PROGRAM = (
 )
 ROOT = Path(__file__).resolve().parents[2]
 LINKS = ("check_link_has_its_rate", "check_link_delays_only_its_port")
+COMPUTING = Limits(spin_cpu_s=300.0)
+"""Two sshd, their keys and a Python for each session take much CPU time, and no virtual time."""
 
 Outcomes = dict[str, dict[str, Any]]
 
@@ -41,6 +44,7 @@ def made_inside(staging: Path, *words: str) -> Outcomes:
             code=ROOT,
             argv=(PYTHON, "-I", "-S", "-c", PROGRAM, *words),
             cpu=max(os.sched_getaffinity(0)),
+            limits=COMPUTING,
         )
     except LabError as error:
         ended = str(error)

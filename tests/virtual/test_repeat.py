@@ -23,7 +23,7 @@ import labs
 from labs.drive.kernel import store
 
 STUDY = Path(__file__).with_name("one_study.py")
-WHAT = ("buffers", "only=both", "transfer_mib=64", "capture=True")
+WHAT = ("buffers", "only=both", "transfer_mib=16", "capture=True")
 PACKAGE = Path(labs.__file__).parent
 
 

@@ -18,7 +18,7 @@ NOTEBOOK = "03-nagle-and-delayed-ack"
 SLOW_HZ = 100
 """The ticks per second of the first question; the runs have USUAL_HZ."""
 FAR_MS = 20.0
-"""The RTT of the exercise "A distant client"."""
+"""The RTT of the exercise "A slower timer, and a distant client"."""
 PAGE = Nagle()
 WAYS: dict[str, dict[str, bool]] = {"off": {}, "on": {"nodelay": True}, "quickack": {"quick": True}}
 """The arguments with which the theory describes each condition."""
