@@ -22,14 +22,13 @@ from labs.drive.record.disk import LOCK_MODE, NOT_A_LINK, OwnedPath, written_to
 from labs.drive.record.removal import is_single_file
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import Damaged
+from labs.launch.progress_lines import WAITING
 
 LOOK_S = 0.2
 MOST_BYTES = 4096
 STRANGER_S = 60.0
 """So long a lock may be held by a process that is not to be seen here, such as in a container."""
 TELL_AGAIN_S = 60.0
-WAITING = "waiting"
-"""The first word of every line that says what a run waits for."""
 
 Found = TypeVar("Found")
 

@@ -41,12 +41,16 @@ class Planned:
     kernel: Kernel | None
     root: GuestRoot | None
     machines: Inventory | None
+    point: str = ""
+    """The values by which it differs from runs of the same condition, in words."""
 
     @property
     def title(self) -> str:
-        """Its name in progress messages: the condition, and the number of the repetition."""
+        """Its name in progress messages: the condition, its point among several, and the number of
+        the repetition."""
         repetition = self.inputs.get("repetition")
-        return self.condition.name + ("" if repetition is None else f" {repetition}")
+        said = (self.condition.name, self.point, "" if repetition is None else str(repetition))
+        return " ".join(part for part in said if part)
 
     def repeated(self, repetition: int) -> Planned:
         """The same run as repetition N, counted from 1; real-time testbeds only."""
@@ -72,31 +76,56 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
     In real time each is the first repetition of its condition. In virtual time a run repeats to
     the byte, so there are no repetitions.
     """
-    conditions = lab.conditions(p)
-    kernel = find(p.kernel) if p.testbed == "virtual" else None
-    machines = _inspect(lab, conditions) if p.testbed == "vagrant" else None
-    if p.testbed == "namespaces" and any(condition.link.shaped for condition in conditions):
-        shaper_of_this_machine()
-    memory_mib = guest_memory_mib(p.memory_mib, series_of(kernel.version) if kernel else "")
-    interpreter = inventory.python()
-    driving = code.digest(code_of(lab, p.testbed))
-    runs = []
-    look_again()
-    roots: dict[tuple[str, ...], GuestRoot] = {}
-    for condition in conditions:
+    return Planner(lab, p.testbed).plan(p)
+
+
+class Planner:
+    """Plans the runs of a lab on one testbed for one or many sets of parameters.
+
+    What these have in common (programs, interpreter, code, kernels, and the roots of guests) is
+    determined once, so planning a further set takes about as long as computing its keys.
+    """
+
+    def __init__(self, lab: Lab, testbed: str) -> None:
+        self._lab = lab
+        self._testbed = testbed
+        look_again()
+        self._interpreter = inventory.python()
+        self._driving = code.digest(code_of(lab, testbed))
+        self._kernels: dict[str, Kernel] = {}
+        self._roots: dict[tuple[str, ...], GuestRoot] = {}
+
+    def plan(self, p: LabParameters) -> tuple[Planned, ...]:
+        """As `plan`; the parameters name this planner's testbed."""
+        conditions = self._lab.conditions(p)
+        kernel = self._kernel(p.kernel) if p.testbed == "virtual" else None
+        machines = _inspect(self._lab, conditions) if p.testbed == "vagrant" else None
+        if p.testbed == "namespaces" and any(condition.link.shaped for condition in conditions):
+            shaper_of_this_machine()
+        memory_mib = guest_memory_mib(p.memory_mib, series_of(kernel.version) if kernel else "")
+        return tuple(
+            self._planned(condition, p, kernel, machines, memory_mib) for condition in conditions
+        )
+
+    def _planned(
+        self,
+        condition: Condition,
+        p: LabParameters,
+        kernel: Kernel | None,
+        machines: Inventory | None,
+        memory_mib: int,
+    ) -> Planned:
         programs, root = dict[str, Path](), None
         if machines:
             used: dict[str, Any] = {"tools": machines.digests}
         else:
-            names = tuple(dict.fromkeys((*inventory.EVERY_RUN, *_tools(lab, condition))))
+            names = tuple(dict.fromkeys((*inventory.EVERY_RUN, *_tools(self._lab, condition))))
             programs = inventory.programs(names)
-            if kernel and names not in roots:
-                roots[names] = guest_root(programs, interpreter)
-            root = roots.get(names)
-            used = root.as_inputs() if root else inventory.digests(programs, interpreter)
+            root = self._root(names, programs) if kernel else None
+            used = root.as_inputs() if root else inventory.digests(programs, self._interpreter)
         inputs = {
             "schema": VERSION,
-            "lab": lab.name,
+            "lab": self._lab.name,
             "condition": condition.as_json(),
             "testbed": p.testbed,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
@@ -104,12 +133,21 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
             "memory_mib": None if machines else memory_mib,
             "seed": seed_of(condition.settings, p.seed),
             **used,
-            "code": driving,
+            "code": self._driving,
         }
         if p.testbed != "virtual":
             inputs["repetition"] = 1
-        runs.append(Planned(lab, condition, inputs, key(inputs), programs, kernel, root, machines))
-    return tuple(runs)
+        return Planned(self._lab, condition, inputs, key(inputs), programs, kernel, root, machines)
+
+    def _kernel(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            self._kernels[name] = find(name)
+        return self._kernels[name]
+
+    def _root(self, names: tuple[str, ...], programs: Mapping[str, Path]) -> GuestRoot:
+        if names not in self._roots:
+            self._roots[names] = guest_root(programs, self._interpreter)
+        return self._roots[names]
 
 
 @cache

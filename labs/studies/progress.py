@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
-from labs.launch.locks import WAITING
+from labs.launch.progress_lines import EXISTS, MADE, WAITING, is_last
 from labs.read.display.format import printable
 
-MADE, EXISTS = "made", "there already"
-READY = (MADE, EXISTS)
 LONG_S = 90.0
 """From here on a remaining time is given in minutes."""
 CELLS = 24
@@ -58,7 +56,7 @@ class Bar:
         if line.startswith(WAITING):
             self._say(f"{self._lab} {condition}: {line}")
         if self._shown or line != EXISTS:
-            self._show(line in READY)
+            self._show(is_last(line))
 
     def plan(self) -> str:
         """`buffers: 30 runs; 3 exist, 27 to perform. Conditions: 10 Sweep, 20 Memory pressure`."""
@@ -74,7 +72,7 @@ class Bar:
     def left(self) -> str:
         """`about 3 min left`, by the time that the runs so far took; empty before the first."""
         made = sum(line == MADE for line in self._at.values())
-        waiting = sum(line not in READY for line in self._at.values())
+        waiting = sum(not is_last(line) for line in self._at.values())
         if not made or not waiting:
             return ""
         seconds = (self._clock() - self._started_s) / made * waiting
@@ -83,10 +81,10 @@ class Bar:
 
     def text(self) -> str:
         """`buffers ████████░░░░ 2 of 3 runs | about 4 s left | both: 4 s`."""
-        ready = sum(line in READY for line in self._at.values())
+        ready = sum(is_last(line) for line in self._at.values())
         full = round(CELLS * ready / max(1, len(self._at)))
         under_way = [
-            f"{name}: {line}" for name, line in self._at.items() if line and line not in READY
+            f"{name}: {line}" for name, line in self._at.items() if line and not is_last(line)
         ]
         bar = "█" * full + "░" * (CELLS - full)
         left = self.left()

@@ -24,7 +24,7 @@ from labs.catalog import LABS, find
 from labs.drive.kernel.guest_root import FOLDERS, LINKS, libraries
 from labs.drive.kernel.kept_copy import content_digest
 from labs.launch.inventory import python
-from labs.launch.launch import make
+from labs.launch.make import make
 from labs.launch.plan import Planned, code_of, plan
 
 IN_A_GUEST = tuple(name for name in LABS if find(name).Parameters().testbed == "virtual")

@@ -13,7 +13,7 @@ import pytest
 
 from labs import catalog
 from labs.cli.__main__ import main
-from labs.launch.launch import MAKING
+from labs.launch.make import MAKING
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ("run", "nagle", "--only", "on", "--requests", "100", "--into", "runs")

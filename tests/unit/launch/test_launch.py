@@ -13,15 +13,9 @@ from labs.catalog import find
 from labs.errors import Missing, RunFailed
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.nagle.parameters import Nagle
-from labs.launch import inventory, launch, plan
-from labs.launch.launch import (
-    FREE_FILES,
-    check_free_space,
-    check_limits,
-    check_room,
-    run,
-    without_colours,
-)
+from labs.launch import inventory, make, plan
+from labs.launch.launch import FREE_FILES, check_free_space, check_limits, run
+from labs.launch.make import check_room, without_colours
 
 PARSE = Path(__file__).parents[2] / "fixtures" / "parse"
 
@@ -66,13 +60,13 @@ def test_make_seals_no_run_whose_output_cannot_be_read(
         (staging / "client").mkdir()
         (staging / "client/ab.txt").write_text(written)
 
-    monkeypatch.setattr(launch, "_here", write)
+    monkeypatch.setattr(make, "_here", write)
     written = "ab: command not found"
     with pytest.raises(RunFailed, match=r"nagle off: .* client/ab\.txt: not the output of ab"):
-        launch.make(planned, driving, tmp_path, None, print)
+        make.make(planned, driving, tmp_path, None, print)
     assert list(tmp_path.iterdir()) == []
     written = (PARSE / "ab-keepalive.txt").read_text()
-    assert launch.make(planned, driving, tmp_path, None, print).is_dir()
+    assert make.make(planned, driving, tmp_path, None, print).is_dir()
 
 
 @pytest.fixture

@@ -1,0 +1,83 @@
+"""Where runs are performed: threads of this process, or any other `concurrent.futures.Executor`.
+
+An engine says what to submit to its executor for a run, and what to do with what comes back. The
+launcher is the same for all (`labs.launch.launch.perform`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from labs.launch import audit
+from labs.launch.code_digest import Code
+from labs.launch.make import Opened, make_once
+from labs.launch.plan import Planned
+
+Say = Callable[[str], None]
+"""Receives a line about a run while it is performed. Raises KeyboardInterrupt to end the run."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to perform, the code that it executes, the folder that receives it, and whether an
+    existing run is repeated. `audited` is what the machines of a run in real time are set to."""
+
+    planned: Planned
+    driving: Code
+    opened: Opened
+    fresh: bool = False
+    audited: audit.Collected | None = None
+
+
+class Engine(Protocol):
+    """Performs runs by an executor."""
+
+    @property
+    def executor(self) -> Executor:
+        """Receives what `call` returns."""
+
+    def call(self, job: Job, say: Say) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """The function and the arguments to submit for a run."""
+
+    def accept(self, job: Job, done: Future[Any]) -> str:
+        """Verify and keep what the function returned; MADE or EXISTS, or the error as LabError."""
+
+
+class Threads:
+    """Performs runs on this machine, `jobs` at a time; each takes a slot of its user."""
+
+    def __init__(self, jobs: int) -> None:
+        self.executor = ThreadPoolExecutor(jobs)
+        self._cancelled = threading.Event()
+
+    def call(self, job: Job, say: Say) -> tuple[Callable[..., str], tuple[Any, ...]]:
+        def say_unless_cancelled(line: str) -> None:
+            if self._cancelled.is_set():
+                raise KeyboardInterrupt
+            say(line)
+
+        return make_once, (
+            job.planned,
+            job.driving,
+            job.opened,
+            job.fresh,
+            self._cancelled.is_set,
+            say_unless_cancelled,
+            job.audited,
+        )
+
+    def accept(self, job: Job, done: Future[str]) -> str:
+        return done.result()
+
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """End running runs if there was an error or ^C, and wait until all threads have ended."""
+        if kind is not None:
+            self._cancelled.set()
+        self.executor.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,260 @@
+"""Perform one run in a slot of its user, once, whichever of several processes is faster."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from labs.drive import guest
+from labs.drive.guest import FAILURE, INPUTS
+from labs.drive.kernel.boot import PATH, boot
+from labs.drive.kernel.guest_root import kept_root
+from labs.drive.kernel.kept_copy import check, content_digest
+from labs.drive.programs.init import INSIDE_CODE, PYTHON
+from labs.drive.record.disk import OwnedPath, written_to
+from labs.drive.record.run_folder import Staging
+from labs.drive.record.stored_files import read_json
+from labs.errors import BRANCHES, Damaged, LabError, RunFailed
+from labs.launch import audit, inventory, locks, slots
+from labs.launch import code_digest as code
+from labs.launch.plan import Planned
+from labs.launch.progress_lines import EXISTS, MADE, WAITING
+from labs.read.runs import raw_files
+from labs.read.runs.archive import AUDIT
+from labs.read.runs.run import Run, open_run
+
+PREFIX = "labs: "
+# The lock of a run in progress, next to its folder, so that each run is performed once.
+MAKING = ".making-"
+PROBE_BYTES = 1 << 16
+
+
+class Opened:
+    """The complete runs of a folder; each is verified and opened once."""
+
+    def __init__(self, runs: Path) -> None:
+        self.folder = runs
+        self._runs: dict[str, Run] = {}
+
+    def __getitem__(self, name: str) -> Run:
+        """A run; BadInput or Damaged if it is not complete."""
+        if name not in self._runs:
+            self._runs[name] = open_run(self.folder / name)
+        return self._runs[name]
+
+    def complete(self, name: str) -> bool:
+        """Whether a run exists, is complete, and matches its seal."""
+        try:
+            return (self.folder / name).is_dir() and bool(self[name])
+        except LabError:
+            return False
+
+
+def make_once(
+    planned: Planned,
+    driving: code.Code,
+    opened: Opened,
+    fresh: bool,
+    cancelled: Callable[[], bool],
+    say: Callable[[str], None],
+    audited: audit.Collected | None,
+) -> str:
+    """Perform a run unless another process performs it first; return the outcome."""
+    # Per user, because a user cannot lock the file of another user.
+    named = opened.folder / f"{MAKING}{os.getuid()}-{planned.name}"
+    elsewhere = "write to another folder with --into DIR"
+    strangers: set[Path] = set()
+
+    def free() -> OwnedPath | None:
+        lock = locks.of_this_user(named)
+        if lock != named and lock not in strangers:
+            strangers.add(lock)
+            say(f"{WAITING} not for {named.name}, which user {locks.user_of(named)} holds")
+        return locks.take(lock, planned.title, elsewhere)
+
+    def held_by() -> str:
+        by = locks.holder(locks.of_this_user(named))
+        return f"for the same run: {by.in_words() if by else 'it has just ended'}"
+
+    with locks.wait_for(free, held_by, cancelled, say):
+        if not fresh and opened.complete(planned.name):
+            return EXISTS
+        with slots.slot(planned.title, cancelled, say) as cpu:
+            if cancelled():
+                raise KeyboardInterrupt
+            make(planned, driving, opened.folder, cpu, say, audited)
+    return MADE
+
+
+def make(
+    planned: Planned,
+    driving: code.Code,
+    runs: Path,
+    cpu: int | None,
+    say: Callable[[str], None],
+    audited: audit.Collected | None = None,
+) -> Path:
+    """Perform one run and return its folder; a failed run leaves nothing behind. `audited` is what
+    its machines are set to; in virtual time that has no influence."""
+    interpreter = inventory.python()
+    _check_programs(planned, interpreter)
+    copied = code.copied(driving, interpreter)
+    experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
+    started = time.time()
+    with Staging(runs, planned.name) as staging:
+        staging.write_json(INPUTS, _for_the_guest(planned, interpreter))
+
+        def on_line(line: str) -> None:
+            if line.startswith(PREFIX):
+                say(line.removeprefix(PREFIX))
+
+        try:
+            if planned.kernel and planned.root:
+                root = kept_root(planned.root, interpreter)
+                boot(
+                    planned.kernel.path,
+                    root=root.folder,
+                    staging=staging.folder,
+                    code=copied.folder,
+                    argv=guest.argv(Path(PYTHON), INSIDE_CODE, "virtual", experiment),
+                    memory_mib=planned.inputs["memory_mib"],
+                    seed=planned.inputs["seed"],
+                    cpu=cpu,
+                    on_line=on_line,
+                )
+                check(root)
+            else:
+                _here(
+                    guest.argv(
+                        interpreter, str(copied.folder), planned.inputs["testbed"], experiment
+                    ),
+                    staging.folder,
+                    on_line,
+                )
+        except RunFailed as error:
+            check_room(staging.folder)
+            _raise_failure(planned, staging.folder)
+            said = without_colours(str(error))
+            raise RunFailed(f"{planned.lab.name} {planned.condition.name}: {said}") from error
+        staging.check()
+        _raise_failure(planned, staging.folder)
+        check(copied)
+        _check_output(planned, staging.folder)
+        return staging.seal(_about_this_machine(started, audited))
+
+
+def without_colours(text: str) -> str:
+    """A text without the escape sequences by which Python 3.13 colours tracebacks on a console."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def _for_the_guest(planned: Planned, interpreter: Path) -> dict[str, Any]:
+    """What the run reads: its inputs, and what it must know of kernel, programs and machines."""
+    return {
+        "inputs": planned.inputs,
+        "key": planned.key,
+        "hz": planned.kernel.hz if planned.kernel else None,
+        "versions": planned.machines.versions
+        if planned.machines
+        else inventory.versions(planned.programs, interpreter),
+        "ssh_config": str(planned.machines.ssh_config) if planned.machines else None,
+    }
+
+
+def _check_programs(planned: Planned, interpreter: Path) -> None:
+    """RunFailed if a program of this machine, or the kernel, has changed since the plan; a guest's
+    root is checked when it is copied."""
+    used = {}
+    if planned.kernel:
+        used["kernel"] = content_digest(planned.kernel.path) == planned.kernel.sha256
+    elif not planned.machines:
+        found = inventory.digests(planned.programs, interpreter)
+        used |= {what: found[what] == planned.inputs[what] for what in found}
+    changed = [what for what, equal in used.items() if not equal]
+    if changed:
+        raise RunFailed(f"{changed[0]} changed after the runs were planned. Run again")
+
+
+def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) -> None:
+    """Perform a run with this machine's own kernel, in a separate process."""
+    process = subprocess.Popen(
+        ("setpriv", "--pdeathsig", "TERM", *argv),
+        cwd=staging,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC", "HOME": os.environ.get("HOME", "/tmp")},
+    )
+    assert process.stdout is not None
+    said = []
+    try:
+        for line in process.stdout:
+            said.append(line.strip())
+            on_line(line.rstrip())
+    except BaseException:
+        process.terminate()
+        raise
+    finally:
+        exit_code = process.wait()
+    if exit_code:
+        raise RunFailed(f"the run ended with exit code {exit_code}: {' | '.join(said[-3:])}")
+
+
+def _raise_failure(planned: Planned, folder: Path) -> None:
+    """Raise the error that the run itself recorded, if it recorded one."""
+    try:
+        failure = read_json(folder / FAILURE)
+        kind, message = str(failure["kind"]), str(failure["message"])
+    except (Damaged, KeyError):
+        return  # there is none, or it was cut short with the run that wrote it
+    raise BRANCHES.get(kind, RunFailed)(f"{planned.lab.name} {planned.condition.name}: {message}")
+
+
+def _check_output(planned: Planned, folder: Path) -> None:
+    """RunFailed if the raw output cannot be read: such a run is never sealed."""
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    try:
+        raw_files.check(folder, names)
+    except Damaged as error:
+        raise RunFailed(
+            f"{planned.lab.name} {planned.condition.name}: the output of the run cannot be read: "
+            f"{error}. The run was discarded. Run it again, or with other parameters"
+        ) from error
+
+
+def _processor() -> str | None:
+    """The model of this machine's processor."""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return next(found, None)
+
+
+def _about_this_machine(started: float, audited: audit.Collected | None) -> dict[str, Any]:
+    """What may differ between two equal runs."""
+    return {
+        **({} if audited is None else {AUDIT: audited}),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "real_s": round(time.time() - started, 3),
+        "uname": list(platform.uname()),
+        "cpu": _processor(),
+        "cpus": os.cpu_count(),
+        "load": list(os.getloadavg()),
+    }
+
+
+def check_room(folder: Path) -> None:
+    """Missing if `folder` takes no more files or bytes."""
+    probe = folder / f".room-{os.urandom(6).hex()}"
+    with written_to(folder.parent):
+        with probe.open("xb") as file:
+            file.write(bytes(PROBE_BYTES))
+        probe.unlink()
