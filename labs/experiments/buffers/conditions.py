@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
-from labs.drive.condition import Condition, Group, Sysctls, as_settings, read_settings
+from labs.drive.condition import (
+    Condition,
+    Group,
+    Setting,
+    Sysctls,
+    as_settings,
+    read_settings,
+)
 from labs.drive.testbed.link import BURST_BYTES, Link, queue_packets
 from labs.drive.units import KIB, MIB, bytes_carried
 from labs.errors import BadInput
@@ -122,7 +130,13 @@ def _every(p: Buffers) -> Iterator[Condition]:
 def _condition(
     group: Group, name: str, link: Link, sysctls: Sysctls, settings: Settings
 ) -> Condition:
-    return Condition(name, link, sysctls, as_settings(settings), group.name)
+    return Condition(name, link, sysctls, _as_settings(settings), group.name)
+
+
+@lru_cache(maxsize=4096)
+def _as_settings(settings: Settings) -> Mapping[str, Setting]:
+    """As `as_settings`, once for the many conditions of many links that share their settings."""
+    return as_settings(settings)
 
 
 def _article(p: Buffers, base: Settings) -> Iterator[Condition]:
