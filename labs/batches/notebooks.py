@@ -1,0 +1,116 @@
+"""Execute a notebook once per point of a batch, by papermill, several at a time.
+
+An executed notebook is `notebooks/NNNN.ipynb` in the folder of the batch, with papermill's own
+metadata and, under `labs`, what it was executed from: a point whose notebook exists and was
+executed from the same is not executed again. One that stopped is `NNNN.failed.ipynb`, with the
+cells up to the error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import nbformat
+
+from labs.drive.parameters.declare import Scalar
+from labs.drive.record.disk import write_whole
+from labs.drive.record.seal import canonical, digest
+from labs.drive.record.stored_files import read_json
+from labs.errors import LabError
+from labs.publish.execute import execute, open_notebook, surroundings
+from labs.read.notebook_file import MOST_BYTES, NotebookFile
+
+FOLDER = "notebooks"
+NOTE = "labs"
+EXECUTED_FROM = "executed_from"
+
+
+def executed(folder: Path, number: int) -> Path:
+    """The path of the executed notebook of a point."""
+    return folder / FOLDER / f"{number:04d}.ipynb"
+
+
+def failed(folder: Path, number: int) -> Path:
+    """The path of the notebook of a point that stopped at an error."""
+    return folder / FOLDER / f"{number:04d}.failed.ipynb"
+
+
+def identity(notebook: NotebookFile, values: Mapping[str, Scalar], keys: Sequence[str]) -> str:
+    """The digest of what an execution depends on: the notebook, the values, and the runs."""
+    return digest(canonical([notebook.content, dict(values), sorted(keys)]))
+
+
+def is_executed(path: Path, executed_from: str) -> bool:
+    """Whether a notebook was executed to its end from these inputs."""
+    try:
+        found = read_json(path, most_bytes=MOST_BYTES)["metadata"][NOTE]
+        return bool(found[EXECUTED_FROM] == executed_from)
+    except (LabError, KeyError, TypeError):
+        return False
+
+
+def execute_all(
+    notebook: NotebookFile,
+    wanted: Mapping[int, tuple[Mapping[str, Scalar], str]],
+    folder: Path,
+    *,
+    jobs: int,
+    tell: Callable[[int, LabError | None], None],
+    fail_fast: bool = False,
+) -> dict[int, LabError]:
+    """Execute the notebook for each point: by its number, the values and the identity.
+
+    `tell` is called as each ends. Returns the errors by number; with `fail_fast` the first one is
+    raised and the others are not begun.
+    """
+    errors: dict[int, LabError] = {}
+    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+
+    def one(number: int) -> None:
+        values, executed_from = wanted[number]
+        execute_one(notebook, values, executed_from, folder, number)
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        with surroundings():
+            futures = {pool.submit(one, number): number for number in wanted}
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is not None and not isinstance(error, LabError):
+                    raise error
+                if error is not None and fail_fast:
+                    raise error
+                if error is not None:
+                    errors[futures[future]] = error
+                tell(futures[future], error)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    return errors
+
+
+def execute_one(
+    notebook: NotebookFile,
+    values: Mapping[str, Scalar],
+    executed_from: str,
+    folder: Path,
+    number: int,
+) -> None:
+    """Execute the notebook of one point and write it whole; LabError if a cell stopped."""
+    out, stopped = executed(folder, number), failed(folder, number)
+    part = folder / FOLDER / f".{number:04d}-{os.getpid()}.ipynb"
+    try:
+        book = execute(open_notebook(notebook), notebook.path, values, progress=False, out=part)
+    except LabError:
+        if part.exists():
+            part.replace(stopped)
+        raise
+    finally:
+        part.unlink(missing_ok=True)
+    book.metadata.papermill["input_path"] = str(notebook.path)
+    book.metadata.papermill["output_path"] = str(out)
+    book.metadata[NOTE] = {EXECUTED_FROM: executed_from}
+    write_whole(out, nbformat.writes(book).encode())
+    stopped.unlink(missing_ok=True)

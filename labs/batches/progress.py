@@ -1,0 +1,111 @@
+"""Progress of a batch on a terminal: runs, notebooks, time left, and what waits for what."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from labs.errors import LabError
+from labs.launch.progress_lines import EXISTS, FAILED, WAITING, is_last
+from labs.read.display.format import printable
+
+LEAST_PAUSE_S = 0.2
+LONGEST_LINE = 100
+TOLD_S = 10.0
+"""Without a terminal a line is printed at most so often."""
+
+
+class Progress:
+    """Counts runs and notebooks; on a terminal one line is kept up to date."""
+
+    def __init__(
+        self,
+        runs: int,
+        *,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._total, self._stream, self._clock = runs, stream or sys.stderr, clock
+        self._made = self._existing = self._failed = 0
+        self._notebooks = self._executed = self._stopped = 0
+        self._begun_s = clock()
+        self._told_s = -TOLD_S
+        self._at: dict[str, str] = {}
+
+    def run(self, title: str, line: str) -> None:
+        """Receive a line of a run from the launcher."""
+        if is_last(line):
+            self._at.pop(title, None)
+            self._existing += line == EXISTS
+            failed = line.startswith(f"{FAILED}: ")
+            self._failed += failed
+            self._made += line != EXISTS and not failed
+            if failed:
+                self._say(f"{title}: {line}")
+        else:
+            self._at[title] = line
+        self._show(last=self._made + self._existing + self._failed == self._total)
+
+    def notebooks(self, count: int) -> None:
+        """The runs are complete, and this many notebooks follow."""
+        self._notebooks, self._begun_s = count, self._clock()
+        self._at.clear()
+
+    def notebook(self, number: int, error: LabError | None) -> None:
+        """A notebook was executed, or stopped."""
+        self._executed += error is None
+        self._stopped += error is not None
+        if error is not None:
+            self._say(f"notebook {number:04d}: {error}")
+        self._show(last=self._executed + self._stopped == self._notebooks)
+
+    def text(self) -> str:
+        """`runs 12 of 48 (3 existed, 1 failed) | about 2 min left | default: waiting for a slot`."""
+        done = self._made + self._existing + self._failed
+        counts = [(self._existing, "existed"), (self._failed, "failed")]
+        said = ", ".join(f"{count} {what}" for count, what in counts if count)
+        parts = [f"runs {done} of {self._total}" + (f" ({said})" if said else "")]
+        if self._notebooks:
+            ready = self._executed + self._stopped
+            stopped = f" ({self._stopped} stopped)" if self._stopped else ""
+            parts.append(f"notebooks {ready} of {self._notebooks}{stopped}")
+        if left := self._left():
+            parts.append(left)
+        waiting = [name for name, line in self._at.items() if line.startswith(WAITING)]
+        parts += [f"{name}: {self._at[name]}" for name in (waiting or list(self._at))[:2]]
+        return printable(" | ".join(parts))[:LONGEST_LINE]
+
+    def _left(self) -> str:
+        if self._notebooks:
+            done = self._executed + self._stopped
+            waiting = self._notebooks - done
+        else:
+            done = self._made + self._failed
+            waiting = self._total - done - self._existing
+        if not done or not waiting:
+            return ""
+        seconds = (self._clock() - self._begun_s) / done * waiting
+        return f"about {seconds:.0f} s left" if seconds < 90 else f"about {seconds / 60:.0f} min left"
+
+    def close(self) -> None:
+        """End the line on a terminal."""
+        if self._stream.isatty():
+            self._stream.write("\n")
+
+    def _say(self, line: str) -> None:
+        start = "\r\033[K" if self._stream.isatty() else ""
+        self._stream.write(f"{start}{printable(line)}\n")
+        self._stream.flush()
+
+    def _show(self, *, last: bool) -> None:
+        pause_s = LEAST_PAUSE_S if self._stream.isatty() else TOLD_S
+        if not last and self._clock() - self._told_s < pause_s:
+            return
+        self._told_s = self._clock()
+        if self._stream.isatty():
+            self._stream.write(f"\r\033[K{self.text()}")
+            self._stream.flush()
+        else:
+            self._say(self.text())

@@ -1,0 +1,168 @@
+"""What a batch will do: its distinct runs, those that exist, and how long the others will take.
+
+Nothing is started and nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from labs.batches.plan_file import PlanFile
+from labs.batches.points import Point
+from labs.drive.parameters.declare import LabParameters, plain
+from labs.drive.record.seal import HOST
+from labs.drive.record.stored_files import read_json
+from labs.errors import BadInput, LabError
+from labs.launch.launch import distinct_runs, plan_points
+from labs.launch.plan import Planned
+from labs.read.lab import Lab
+from labs.read.runs.archive import is_run, run_folders
+
+MOST_SAMPLES = 400
+"""So many earlier runs are looked at for an estimate, the newest first."""
+PERFORMED = frozenset({"virtual", "namespaces", "vagrant"})
+RUNS = "RUNS"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run of a kind took before: medians of real seconds and bytes, and of how many runs.
+
+    `runs` is 0 if there is no earlier run of the lab; then the others mean nothing.
+    """
+
+    real_s: float = 0.0
+    size_bytes: float = 0.0
+    runs: int = 0
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """The points of a plan with their parameters and runs, in the folder `runs`.
+
+    `planned` has the runs of each point, or why it cannot be planned. `varied` names the parameters
+    that have several values.
+    """
+
+    lab: Lab
+    varied: tuple[str, ...]
+    points: tuple[Point, ...]
+    parameters: tuple[LabParameters, ...]
+    planned: tuple[tuple[Planned, ...] | LabError, ...]
+    runs: Path
+
+    @cached_property
+    def distinct(self) -> tuple[Planned, ...]:
+        """The runs of all points, each once."""
+        return tuple(distinct_runs(self.planned))
+
+    @cached_property
+    def missing(self) -> tuple[Planned, ...]:
+        """The distinct runs that do not exist yet. Their seals are not verified here."""
+        return tuple(one for one in self.distinct if not is_run(self.runs / one.name))
+
+    @cached_property
+    def impossible(self) -> Mapping[str, int]:
+        """Why points cannot be planned, and how many of them for each reason."""
+        return Counter(str(one) for one in self.planned if isinstance(one, LabError))
+
+    @cached_property
+    def unused(self) -> Mapping[str, str]:
+        """By key of a run, the axes that it does not use: its points differ in them and share it.
+
+        In words, such as `not used: rate_mbit`.
+        """
+        seen: dict[str, dict[str, set[object]]] = defaultdict(lambda: defaultdict(set))
+        for point, planned in zip(self.points, self.planned, strict=True):
+            for one in () if isinstance(planned, LabError) else planned:
+                for name in self.varied:
+                    seen[one.key][name.lower()].add(point.values[name])
+        found = {
+            key: [name for name, values in axes.items() if len(values) > 1]
+            for key, axes in seen.items()
+        }
+        return {key: f"not used: {', '.join(names)}" for key, names in found.items() if names}
+
+    def estimate(self, jobs: int, places: Sequence[Path]) -> Estimate:
+        """The real seconds and bytes of all missing runs, `jobs` at a time, from earlier runs of
+        their condition, or else of the lab, in these folders."""
+        samples = _samples(self.lab.name, places)
+        kinds = {name: _median(some) for name, some in samples.items()}
+        every = _median([one for some in samples.values() for one in some])
+        each = [kinds.get(one.condition.name, every) for one in self.missing]
+        return Estimate(
+            sum(one.real_s for one in each) / max(1, jobs),
+            sum(one.size_bytes for one in each),
+            every.runs,
+        )
+
+
+def prospect(plan: PlanFile, runs: Path) -> Prospect:
+    """What a plan describes, with its runs in the folder `runs`.
+
+    BadInput for a value that the lab refuses, or a testbed that performs nothing.
+    """
+    points = tuple(plan.points)
+    if RUNS in points[0].values:
+        raise BadInput(f"{plan.path}: a batch keeps its runs in its own folder. Use --into, not {RUNS}")
+    parameters = tuple(replace(plan.parameters_of(point), runs=str(runs)) for point in points)
+    testbeds = {one.testbed for one in parameters}
+    if testbeds - PERFORMED or len(testbeds) > 1:
+        raise BadInput(
+            f"{plan.path}: the testbed is {', '.join(sorted(testbeds))}. Allowed in a batch: one of "
+            f"{', '.join(sorted(PERFORMED))}"
+        )
+    lab, varied = plan.subject.lab, plan.varied
+    planned = plan_points(lab, parameters, [in_words(point, varied) for point in points])
+    return Prospect(lab, varied, points, parameters, tuple(planned), runs)
+
+
+def in_words(point: Point, varied: Iterable[str]) -> str:
+    """`rate_mbit 100, delay_ms 40`: the values by which a point differs from others."""
+    return ", ".join(f"{name.lower()} {plain(point.values[name])}" for name in varied)
+
+
+def _samples(lab: str, places: Iterable[Path]) -> dict[str, list[tuple[float, int]]]:
+    """Seconds and bytes of earlier runs of a lab, by condition."""
+    folders = [
+        folder
+        for place in dict.fromkeys(place.absolute() for place in places)
+        if place.is_dir()
+        for folder in run_folders(place)
+        if folder.name.startswith(f"{lab}-")
+    ]
+    folders.sort(key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
+    found: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    for folder in folders[:MOST_SAMPLES]:
+        condition = folder.name.removeprefix(f"{lab}-").rpartition("-")[0]
+        try:
+            real_s = read_json(folder / HOST)["real_s"]
+        except (LabError, KeyError):
+            continue  # of a run that was packed without what differs between machines
+        if isinstance(real_s, int | float):
+            found[condition].append((float(real_s), _size_bytes(folder)))
+    return found
+
+
+def _size_bytes(folder: Path) -> int:
+    return sum(
+        (Path(where) / name).lstat().st_size
+        for where, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def _median(samples: Sequence[tuple[float, int]]) -> Estimate:
+    if not samples:
+        return Estimate()
+    return Estimate(
+        statistics.median(real_s for real_s, _ in samples),
+        statistics.median(size for _, size in samples),
+        len(samples),
+    )
