@@ -210,10 +210,9 @@ def _real_time(
         with _writer(found, folder, rows) as index:
             for row in rows:
                 index.look(row.key)
-            for name, error in failed.items():
-                for row in rows:
-                    if row.folder.name == name:
-                        index.failed(row.key, str(error))
+            for row in rows:
+                if row.folder.name in failed:
+                    index.failed(row.key, str(failed[row.folder.name]))
             counts = index.counts
     return failed, counts
 

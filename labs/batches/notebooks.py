@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 import nbformat
 
@@ -46,8 +47,8 @@ def identity(notebook: NotebookFile, values: Mapping[str, Scalar], keys: Sequenc
 def is_executed(path: Path, executed_from: str) -> bool:
     """Whether a notebook was executed to its end from these inputs."""
     try:
-        found = read_json(path, most_bytes=MOST_BYTES)["metadata"][NOTE]
-        return bool(found[EXECUTED_FROM] == executed_from)
+        metadata: Any = read_json(path, most_bytes=MOST_BYTES)["metadata"]
+        return bool(metadata[NOTE][EXECUTED_FROM] == executed_from)
     except (LabError, KeyError, TypeError):
         return False
 

@@ -36,17 +36,20 @@ PROBE_BYTES = 1 << 16
 
 
 class Opened:
-    """The complete runs of a folder; each is verified and opened once."""
+    """The complete runs of a folder; each is verified and opened once, unless `keep` is false: a
+    batch has too many to keep all of them open."""
 
-    def __init__(self, runs: Path) -> None:
+    def __init__(self, runs: Path, *, keep: bool = True) -> None:
         self.folder = runs
+        self._keep = keep
         self._runs: dict[str, Run] = {}
 
     def __getitem__(self, name: str) -> Run:
         """A run; BadInput or Damaged if it is not complete."""
-        if name not in self._runs:
-            self._runs[name] = open_run(self.folder / name)
-        return self._runs[name]
+        found = self._runs.get(name) or open_run(self.folder / name)
+        if self._keep:
+            self._runs[name] = found
+        return found
 
     def complete(self, name: str) -> bool:
         """Whether a run exists, is complete, and matches its seal."""

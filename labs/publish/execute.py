@@ -43,19 +43,27 @@ def open_notebook(notebook: NotebookFile) -> Any:
     return found
 
 
-def execute(book: Any, path: Path, values: Mapping[str, Scalar], *, progress: bool) -> Any:
-    """Run a notebook from the current folder and return it with its outputs; nothing is written.
+def execute(
+    book: Any,
+    path: Path,
+    values: Mapping[str, Scalar],
+    *,
+    progress: bool,
+    out: Path | None = None,
+) -> Any:
+    """Run a notebook from the current folder and return it with its outputs.
 
-    `path` is for messages. Raises the LabError that stopped a cell, as its own class; RunFailed for
+    `path` is for messages. Nothing is written, except to `out` if it is given: the notebook as far
+    as it was executed, also if it stopped. Raises the LabError that stopped a cell, as its own class; RunFailed for
     any other error; Missing if there is no Python kernel for notebooks.
     """
     # ipykernel warns on every run about a connection that is not encrypted.
     encrypted = Config({"KernelManager": {"transport_encryption": "auto"}})
     try:
-        with _surroundings():
+        with surroundings():
             return papermill.execute_notebook(
                 book,
-                None,
+                None if out is None else str(out),
                 parameters=dict(values),
                 kernel_name="python3",
                 language="python",
@@ -74,10 +82,14 @@ def execute(book: Any, path: Path, values: Mapping[str, Scalar], *, progress: bo
 
 
 @contextmanager
-def _surroundings() -> Iterator[None]:
-    """What the notebook's process inherits, and silence for warnings that are errors here."""
+def surroundings() -> Iterator[None]:
+    """What the notebook's process inherits, and silence for warnings that are errors here. Inside
+    another such block nothing changes, so that several notebooks can be executed side by side."""
     log = logging.getLogger("papermill")
     level, found = log.level, os.environ.get("PLOTLY_RENDERER")
+    if (level, found) == (logging.ERROR, RENDERER):
+        yield
+        return
     log.setLevel(logging.ERROR)
     os.environ["PLOTLY_RENDERER"] = RENDERER
     try:
