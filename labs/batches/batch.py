@@ -201,9 +201,7 @@ def _real_time(
             known = {one.condition.name: one for one in planned}
             rows += [
                 replace(
-                    _row(found, point.number, p, known[one.condition]),
-                    key=one.key,
-                    folder=one.path,
+                    _row(found, point.number, p, known[one.condition]), key=one.key, folder=one.path
                 )
                 for one in made.runs
             ]

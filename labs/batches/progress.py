@@ -87,7 +87,9 @@ class Progress:
         if not done or not waiting:
             return ""
         seconds = (self._clock() - self._begun_s) / done * waiting
-        return f"about {seconds:.0f} s left" if seconds < 90 else f"about {seconds / 60:.0f} min left"
+        return (
+            f"about {seconds:.0f} s left" if seconds < 90 else f"about {seconds / 60:.0f} min left"
+        )
 
     def close(self) -> None:
         """End the line on a terminal."""

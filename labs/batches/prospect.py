@@ -110,7 +110,9 @@ def prospect(plan: PlanFile, runs: Path) -> Prospect:
     """
     points = tuple(plan.points)
     if RUNS in points[0].values:
-        raise BadInput(f"{plan.path}: a batch keeps its runs in its own folder. Use --into, not {RUNS}")
+        raise BadInput(
+            f"{plan.path}: a batch keeps its runs in its own folder. Use --into, not {RUNS}"
+        )
     parameters = tuple(replace(plan.parameters_of(point), runs=str(runs)) for point in points)
     testbeds = {one.testbed for one in parameters}
     if testbeds - PERFORMED or len(testbeds) > 1:

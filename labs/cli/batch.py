@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.errors import BadInput, LabError, Missing, RunFailed
+from labs.errors import BadInput, Missing, RunFailed
 
 if TYPE_CHECKING:
     from labs.batches.batch import Outcome
@@ -73,9 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also use workers whose programs differ; their runs have other keys",
     )
-    machines.add_argument(
-        "--testbed", help="needed on a cluster for runs in real time: namespaces"
-    )
+    machines.add_argument("--testbed", help="needed on a cluster for runs in real time: namespaces")
     machines.add_argument(
         "--shard",
         metavar="I/N",

@@ -44,12 +44,7 @@ def open_notebook(notebook: NotebookFile) -> Any:
 
 
 def execute(
-    book: Any,
-    path: Path,
-    values: Mapping[str, Scalar],
-    *,
-    progress: bool,
-    out: Path | None = None,
+    book: Any, path: Path, values: Mapping[str, Scalar], *, progress: bool, out: Path | None = None
 ) -> Any:
     """Run a notebook from the current folder and return it with its outputs.
 

@@ -1,0 +1,67 @@
+"""The progress of a batch, as counts and as a line."""
+
+from __future__ import annotations
+
+import io
+
+from labs.batches.progress import Progress
+from labs.errors import RunFailed
+from labs.launch.progress_lines import EXISTS, FAILED, MADE, WAITING
+
+
+class Clock:
+    """A clock that stands until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_text_counts_runs_by_how_they_ended_and_computes_what_is_left() -> None:
+    """Two of four runs took 10 s each, so the remaining one takes 10 s."""
+    clock = Clock()
+    progress = Progress(4, stream=io.StringIO(), clock=clock)
+    progress.run("a", EXISTS)
+    clock.now_s = 10.0
+    progress.run("b", MADE)
+    clock.now_s = 20.0
+    progress.run("c", f"{FAILED}: no kernel")
+    said = progress.text()
+    assert said.startswith("runs 3 of 4 (1 existed, 1 failed)")
+    assert "about 10 s left" in said
+
+
+def test_text_names_first_what_waits() -> None:
+    progress = Progress(3, stream=io.StringIO(), clock=Clock())
+    progress.run("busy", "3 s")
+    progress.run("idle", f"{WAITING} for a slot")
+    said = progress.text()
+    assert "idle" in said and "busy" not in said
+
+
+def test_notebooks_are_counted_after_the_runs() -> None:
+    clock = Clock()
+    progress = Progress(1, stream=io.StringIO(), clock=clock)
+    progress.run("a", MADE)
+    progress.notebooks(3)
+    clock.now_s = 5.0
+    progress.notebook(1, None)
+    progress.notebook(2, RunFailed("a cell stopped"))
+    said = progress.text()
+    assert "notebooks 2 of 3 (1 stopped)" in said
+    assert "about 2 s left" in said  # 5 s for two, one is left
+
+
+def test_lines_without_a_terminal_are_few_and_name_each_failure() -> None:
+    """A thousand lines at one moment are one line of progress, and the last one."""
+    stream = io.StringIO()
+    progress = Progress(1001, stream=stream, clock=Clock())
+    for number in range(1000):
+        progress.run(str(number), MADE)
+    progress.run("last", f"{FAILED}: the link")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 3
+    assert lines[1].startswith("last: failed")
+    assert lines[2].startswith("runs 1001 of 1001")
