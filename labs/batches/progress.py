@@ -62,7 +62,7 @@ class Progress:
         self._show(last=self._executed + self._stopped == self._notebooks)
 
     def text(self) -> str:
-        """`runs 12 of 48 (3 existed, 1 failed) | about 2 min left | default: waiting for a slot`."""
+        """`runs 12 of 48 (3 existed, 1 failed) | about 2 min left | default: waiting ...`."""
         done = self._made + self._existing + self._failed
         counts = [(self._existing, "existed"), (self._failed, "failed")]
         said = ", ".join(f"{count} {what}" for count, what in counts if count)

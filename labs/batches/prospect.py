@@ -117,8 +117,8 @@ def prospect(plan: PlanFile, runs: Path) -> Prospect:
     testbeds = {one.testbed for one in parameters}
     if testbeds - PERFORMED or len(testbeds) > 1:
         raise BadInput(
-            f"{plan.path}: the testbed is {', '.join(sorted(testbeds))}. Allowed in a batch: one of "
-            f"{', '.join(sorted(PERFORMED))}"
+            f"{plan.path}: the testbed is {', '.join(sorted(testbeds))}. "
+            f"Allowed in a batch: one of {', '.join(sorted(PERFORMED))}"
         )
     lab, varied = plan.subject.lab, plan.varied
     planned = plan_points(lab, parameters, [in_words(point, varied) for point in points])

@@ -258,8 +258,8 @@ def _verdict(outcome: Outcome, *, complete: bool) -> int:
     failed = len(outcome.failed_runs) + len(outcome.failed_notebooks)
     if failed:
         raise RunFailed(
-            f"{len(outcome.failed_runs)} runs and {len(outcome.failed_notebooks)} notebooks failed. "
-            "See above; the same command tries them again"
+            f"{len(outcome.failed_runs)} runs and {len(outcome.failed_notebooks)} notebooks "
+            "failed. See above; the same command tries them again"
         )
     if outcome.impossible:
         why, count = next(iter(outcome.impossible.items()))

@@ -49,8 +49,8 @@ def execute(
     """Run a notebook from the current folder and return it with its outputs.
 
     `path` is for messages. Nothing is written, except to `out` if it is given: the notebook as far
-    as it was executed, also if it stopped. Raises the LabError that stopped a cell, as its own class; RunFailed for
-    any other error; Missing if there is no Python kernel for notebooks.
+    as it was executed, also if it stopped. Raises the LabError that stopped a cell, as its own
+    class; RunFailed for any other error; Missing if there is no Python kernel for notebooks.
     """
     # ipykernel warns on every run about a connection that is not encrypted.
     encrypted = Config({"KernelManager": {"transport_encryption": "auto"}})
