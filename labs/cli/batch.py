@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=(),
         metavar="DIR",
-        help="first take over the runs of these folders, such as those of shards",
+        help="first copy the runs of these batches or folders of runs, such as shards",
     )
 
 
@@ -112,9 +113,9 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _shard(args: argparse.Namespace) -> tuple[int, int] | None:
-    from labs.batches.shards import from_environment, read_shard
+    from labs.batches.shards import from_environment, parse
 
-    found = from_environment(os.environ) if args.shard is None else read_shard(args.shard)
+    found = from_environment(os.environ) if args.shard is None else parse(args.shard)
     if found is not None and (args.scheduler or args.cluster):
         raise BadInput("a shard is performed by one machine. Leave out --scheduler and --cluster")
     return found
@@ -132,7 +133,7 @@ def _perform(
     shard: tuple[int, int] | None,
 ) -> Outcome:
     from labs.batches import shards
-    from labs.batches.batch import Options, owned, perform_batch
+    from labs.batches.batch import RUNS, Options, owned, perform_batch
     from labs.batches.progress import Progress
 
     def chosen(runs: Sequence[Planned]) -> Sequence[Planned]:
@@ -145,7 +146,8 @@ def _perform(
     try:
         with owned(folder), _engine(args, found) as engine:
             if args.merge:
-                shards.merge(args.merge, found.runs)
+                places = [one / RUNS if (one / RUNS).is_dir() else one for one in args.merge]
+                shards.merge(places, found.runs, lambda line: print(line, file=sys.stderr))
             return perform_batch(plan, found, folder, options, progress, engine)
     finally:
         progress.close()
@@ -156,8 +158,6 @@ def _engine(args: argparse.Namespace, found: Prospect) -> Iterator[Engine | None
     if args.scheduler is None and args.cluster is None:
         yield None
         return
-    import sys
-
     from labs.batches.cluster import connect
 
     testbed = found.parameters[0].testbed
