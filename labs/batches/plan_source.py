@@ -157,7 +157,8 @@ class _Reading:
         self._values += 1
         problem = _over_limit(len(place), self._values)
         if problem:
-            raise self._wrong(node, f"with its aliases, {problem}")
+            # The node's own line is that of its anchor.
+            raise _complaint(self._path, self.lines[place[:1]], f"with its aliases, {problem}")
         if node.tag not in TAGS:
             raise self._wrong(node, f"the type {node.tag} is not allowed. Write a plain value")
         if isinstance(node, yaml.MappingNode):
