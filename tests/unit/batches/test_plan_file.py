@@ -189,7 +189,7 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
     lengths = [name for name in axes if len(said.get(name, [])) == 2]
     if len(lengths) > 1 and draw(st.booleans()):
         said["zip"] = [lengths]
-    matches = {
+    matches: dict[str, st.SearchStrategy[Any]] = {
         name: st.one_of(
             st.sampled_from(values), st.lists(st.sampled_from(values), min_size=1, unique=True)
         )
@@ -201,8 +201,8 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
             {}, optional={"from": st.integers(1, 5), "to": st.integers(5, 9)}
         )
         matches["RATE_MBIT"] |= ends.filter(bool)
-    if matches and draw(st.booleans()):
-        some = st.sets(st.sampled_from(sorted(matches)), min_size=1)
+    if draw(st.booleans()) and matches:
+        some: st.SearchStrategy[set[str]] = st.sets(st.sampled_from(sorted(matches)), min_size=1)
         said["exclude"] = [
             {name: draw(matches[name]) for name in sorted(draw(some))}
             for _ in range(draw(st.integers(1, 3)))

@@ -17,7 +17,7 @@ from labs.read.json_schema import _compiled, objection
 
 @pytest.mark.parametrize("path", [*RUN_SCHEMAS.values(), STUDY_SCHEMA, ARTICLE_SCHEMA, PLAN_SCHEMA])
 def test_compiled_takes_every_schema_of_the_project(path: Path) -> None:
-    assert not _compiled(path).is_valid({})
+    assert not _compiled(path).is_valid([])
 
 
 @pytest.fixture
