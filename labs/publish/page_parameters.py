@@ -16,11 +16,13 @@ from labs.read.notebook_file import NOT_PYTHON, NotebookFile, assignments
 Scalar = str | int | float | bool | None
 CHECK = "check"
 """The tag of the cell that checks the parameters."""
+CHECKS = frozenset({"check", "grid"})
+"""The functions of `labs` that check parameters."""
 
 
 def checked_lab(notebook: NotebookFile) -> str | None:
     """The lab whose parameters the cell tagged `check` checks: "buffers" for
-    `labs.check("buffers", globals())`. None for a notebook without such a cell."""
+    `labs.check("buffers", globals())` or `labs.grid`. None for a notebook without such a cell."""
     for cell in notebook.tagged(CHECK):
         try:
             tree = ast.parse(cell.source)
@@ -30,7 +32,7 @@ def checked_lab(notebook: NotebookFile) -> str | None:
             if (
                 isinstance(call, ast.Call)
                 and isinstance(call.func, ast.Attribute)
-                and call.func.attr == "check"
+                and call.func.attr in CHECKS
                 and call.args
                 and isinstance(call.args[0], ast.Constant)
             ):

@@ -25,6 +25,7 @@ from labs.errors import BadInput
 Scalar = str | int | float | bool
 Spell = Callable[["Parameter"], str]
 P = TypeVar("P")
+L = TypeVar("L", bound="LabParameters")
 
 KINDS: dict[str, type[Scalar]] = {"str": str, "int": int, "float": float, "bool": bool}
 _DECLARED: dict[type[Any], Mapping[str, Parameter]] = {}
@@ -223,6 +224,17 @@ def check(cls: type[P], values: Mapping[str, object], *, spell: Spell | None = N
         return cls(**values)
     finally:
         _SPELL.reset(token)
+
+
+def with_testbed_defaults(
+    cls: type[L], values: Mapping[str, object], *, spell: Spell | None = None
+) -> L:
+    """As `check`, with the defaults of the command line for the testbed and the size."""
+    requested = check(cls, values, spell=spell)
+    defaults = requested.testbed_defaults(requested.testbed, requested.size)
+    if defaults.keys() <= values.keys():
+        return requested
+    return check(cls, {**defaults, **values}, spell=spell)
 
 
 def unknown(name: str, names: Iterable[str], what: str = "parameter") -> str:

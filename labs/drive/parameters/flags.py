@@ -10,11 +10,11 @@ from labs.drive.parameters.declare import (
     LabParameters,
     Parameter,
     Scalar,
-    check,
     declared,
     flag_name,
     plain,
     told,
+    with_testbed_defaults,
 )
 from labs.errors import BadInput
 
@@ -56,11 +56,7 @@ def from_flags(cls: type[P], namespace: argparse.Namespace) -> P:
         given = getattr(namespace, _dest(one), None)
         if given is not None:
             values[one.name] = given if one.kind is bool else _read(one, given)
-    requested = check(cls, values, spell=flag_name)
-    defaults = requested.testbed_defaults(requested.testbed, requested.size)
-    if defaults.keys() <= values.keys():
-        return requested
-    return check(cls, {**defaults, **values}, spell=flag_name)
+    return with_testbed_defaults(cls, values, spell=flag_name)
 
 
 def _dest(one: Parameter) -> str:

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from labs.batches.plan_schema import SCHEMA as PLAN_SCHEMA
 from labs.drive.record.stored_files import RUN_SCHEMAS, STUDY_SCHEMA
 from labs.read.claims.ledger import SCHEMA as ARTICLE_SCHEMA
 from labs.read.json_schema import _compiled, objection
 
 
-@pytest.mark.parametrize("path", [*RUN_SCHEMAS.values(), STUDY_SCHEMA, ARTICLE_SCHEMA])
+@pytest.mark.parametrize("path", [*RUN_SCHEMAS.values(), STUDY_SCHEMA, ARTICLE_SCHEMA, PLAN_SCHEMA])
 def test_compiled_takes_every_schema_of_the_project(path: Path) -> None:
-    assert not _compiled(path).is_valid({})
+    assert not _compiled(path).is_valid([])
 
 
 @pytest.fixture

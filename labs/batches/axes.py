@@ -1,0 +1,167 @@
+"""The axes of a plan: their values, those that advance together, and what is excluded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from labs.batches.axis_values import WrongValue, check_has_range, checked_value, size, values_of
+from labs.batches.plan_source import PlanSource
+from labs.batches.points import Dimension, Exclusion, Grid, Interval
+from labs.batches.subject import Subject
+from labs.drive.parameters.declare import Parameter, Scalar, shown, unknown
+from labs.errors import BadInput
+
+SEED, SEEDS, REPETITIONS = "SEED", "seeds", "repetitions"
+ZIP, EXCLUDE = "zip", "exclude"
+ENDS = {"from": "low", "to": "high"}
+EXACT = 10**15
+"""A larger number of points is told as a power of ten."""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What a plan says of each parameter, by notebook name, with the seeds last. `seed_key` is the
+    key that gives the seeds."""
+
+    source: PlanSource
+    subject: Subject
+    said: Mapping[str, Any]
+    seed_key: str = SEED
+
+    def key(self, name: str) -> str:
+        """The key of the plan that gives a parameter's values."""
+        return self.seed_key if name == SEED else name
+
+    def grid(self, most_points: int) -> Grid:
+        """The points; BadInput, with the line, for values, names or a product that cannot be
+        used. The product is checked before ranges are expanded."""
+        groups = self._groups()
+        self._check_product(groups, most_points)
+        values = {name: self._values(name) for name in self.said}
+        grid = Grid(
+            tuple(
+                Dimension(names, tuple(zip(*(values[name] for name in names), strict=True)))
+                for names in groups
+            ),
+            tuple(self._exclusions()),
+        )
+        if not grid.count:
+            raise self.source.complaint(
+                "the exclusions leave no point. Remove one, or add values to an axis", EXCLUDE
+            )
+        return grid
+
+    def _size(self, name: str) -> int:
+        try:
+            return size(self.said[name])
+        except BadInput as error:
+            raise self.source.complaint(f"{name}: {error}", self.key(name)) from None
+
+    def _groups(self) -> list[tuple[str, ...]]:
+        """The names of each dimension: those that advance together, and each other one alone."""
+        group_of: dict[str, tuple[str, ...]] = {}
+        for index, names in enumerate(self.source.content.get(ZIP, [])):
+            for position, name in enumerate(names):
+                self._check_name(name, ZIP, index, position)
+                if name in group_of or name in names[:position]:
+                    raise self.source.complaint(
+                        f"{name} is in zip twice. Remove one", ZIP, index, position
+                    )
+            sizes = {name: self._size(name) for name in names}
+            if len(set(sizes.values())) > 1:
+                told = ", ".join(f"{name} has {_told(many)}" for name, many in sizes.items())
+                raise self.source.complaint(
+                    f"zipped axes differ in length: {told}. Give each as many values", ZIP, index
+                )
+            group_of |= dict.fromkeys(names, tuple(names))
+        return list(dict.fromkeys(group_of.get(name, (name,)) for name in self.said))
+
+    def _check_name(self, name: str, *place: str | int) -> None:
+        if name not in self.said:
+            raise self.source.complaint(unknown(name, self.said, "parameter of the plan"), *place)
+
+    def _check_product(self, groups: list[tuple[str, ...]], most_points: int) -> None:
+        sizes = {names: self._size(names[0]) for names in groups}
+        points = math.prod(sizes.values())
+        if points > most_points:
+            longest = max(sizes, key=sizes.__getitem__)
+            factors = " x ".join(
+                f"{' with '.join(names)} {_told(many)}" for names, many in sizes.items() if many > 1
+            )
+            raise self.source.complaint(
+                f"the plan has {_told(points)} points ({factors}). Allowed: at most "
+                f"{most_points:,}. Write fewer values of {longest[0]}, or let axes advance "
+                "together with zip",
+                self.key(longest[0]),
+            )
+
+    def _values(self, name: str) -> tuple[Scalar, ...]:
+        with self._located(self.key(name)):
+            return values_of(self.said[name], self.subject.parameters[name])
+
+    def _exclusions(self) -> Iterator[Exclusion]:
+        for number, said in enumerate(self.source.content.get(EXCLUDE, [])):
+            found: dict[str, frozenset[Scalar] | Interval] = {}
+            for name, match in said.items():
+                self._check_name(name, EXCLUDE, number, name)
+                with self._located(EXCLUDE, number, name):
+                    found[name] = _match(match, self.subject.parameters[name])
+            yield found
+
+    @contextmanager
+    def _located(self, *place: str | int) -> Iterator[None]:
+        try:
+            yield
+        except WrongValue as error:
+            index = () if error.index is None else (error.index,)
+            raise self.source.complaint(str(error), *place, *index) from None
+
+
+def _match(said: Any, one: Parameter) -> frozenset[Scalar] | Interval:
+    """The values that an exclusion names, or the numbers between its ends."""
+    if not isinstance(said, Mapping):
+        return frozenset(values_of(said, one))
+    check_has_range(one)
+    found = Interval(**{end: float(said[key]) for key, end in ENDS.items() if key in said})
+    if not found.low <= found.high:
+        raise WrongValue(
+            f"from {shown(said.get('from'))} to {shown(said.get('to'))} excludes nothing. Write "
+            "from no greater than to"
+        )
+    return found
+
+
+def axes_of(source: PlanSource, subject: Subject) -> Axes:
+    """The axes of a plan that fits the schema; BadInput for a name that the lab does not have, and
+    for seeds that are given twice."""
+    said = {name: value for name, value in source.content.items() if name[0].isupper()}
+    for name in said:
+        if name not in subject.parameters:
+            raise source.complaint(unknown(name, subject.parameters), name)
+    keys = [key for key in (SEEDS, REPETITIONS) if key in source.content]
+    if not keys:
+        return Axes(source, subject, said)
+    first: Any = said.pop(SEED, None)
+    clash = keys[1:] or [SEED] * (first is not None)
+    if len(keys) > 1 or (first is not None and keys == [SEEDS]) or isinstance(first, list | dict):
+        raise source.complaint(f"{keys[0]} and {clash[0]} both give seeds. Remove one", clash[0])
+    if keys == [SEEDS]:
+        return Axes(source, subject, {**said, SEED: source.content[SEEDS]}, SEEDS)
+    seed = subject.parameters[SEED]
+    if first is None:
+        first = subject.defaults.get(SEED, seed.default)
+    try:
+        low = int(checked_value(first, seed))
+    except BadInput as error:
+        raise source.complaint(str(error), SEED) from None
+    high = low + int(source.content[REPETITIONS]) - 1
+    seeds = {"from": low, "to": high, "step": 1} if high > low else low
+    return Axes(source, subject, {**said, SEED: seeds}, REPETITIONS)
+
+
+def _told(many: int) -> str:
+    return f"{many:,}" if many < EXACT else f"about 10^{math.log10(many):.0f}"

@@ -1,0 +1,143 @@
+"""The values of one axis: a value, a list or a range, counted before they are made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from labs.drive.parameters.declare import WORDS, Parameter, Scalar, plain, shown
+from labs.errors import BadInput
+
+DIGITS = 6
+"""Significant digits of the values inside a range: equal on every machine, and so are the keys."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A range as a plan has it: `steps` values from `low` to `high`, on a logarithmic scale with
+    `log`; or the values `step` apart, in which case `steps` follows from them."""
+
+    low: float
+    high: float
+    steps: int
+    step: float | None = None
+    log: bool = False
+
+    @property
+    def values(self) -> Iterator[float]:
+        """The values. Both ends, and values that are `step` apart, are exactly as written; others
+        have DIGITS significant digits."""
+        low, high = Fraction(repr(self.low)), Fraction(repr(self.high))
+        if self.step is not None:
+            step = Fraction(repr(self.step))
+            yield from (float(low + number * step) for number in range(self.steps))
+            return
+        yield self.low
+        for number in range(1, self.steps - 1):
+            share = Fraction(number, self.steps - 1)
+            if self.log:
+                ends = math.log(self.low), math.log(self.high)
+                value = math.exp(ends[0] + (ends[1] - ends[0]) * float(share))
+            else:
+                value = float(low + (high - low) * share)
+            yield float(f"{value:.{DIGITS}g}")
+        yield self.high
+
+
+def read_range(said: Mapping[str, Any]) -> Range:
+    """The range in a mapping that fits the schema; BadInput for less than two values."""
+    low, high, step = said["from"], said["to"], said.get("step")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise BadInput(
+            f"from {shown(low)} to {shown(high)} is not a range. Allowed: two finite numbers, the "
+            "first less than the second"
+        )
+    if step is None:
+        return Range(low, high, int(said["steps"]), log=said.get("scale") == "log")
+    span = Fraction(repr(high)) - Fraction(repr(low))
+    if not (math.isfinite(step) and Fraction(repr(step)) <= span):
+        raise BadInput(
+            f"a step of {shown(step)} from {shown(low)} to {shown(high)} has no second value. "
+            "Write a smaller step, or one value"
+        )
+    return Range(low, high, span // Fraction(repr(step)) + 1, step)
+
+
+def size(said: object) -> int:
+    """How many values a value, a list or a range has, without making them."""
+    if isinstance(said, Mapping):
+        return read_range(said).steps
+    return len(said) if isinstance(said, list) else 1
+
+
+class WrongValue(BadInput):
+    """A value of an axis that cannot be used; `index` is its place in a list."""
+
+    def __init__(self, error: object, index: int | None = None) -> None:
+        super().__init__(str(error))
+        self.index = index
+
+
+def values_of(said: object, one: Parameter) -> tuple[Scalar, ...]:
+    """The checked values of an axis, each of them once.
+
+    WrongValue for one that the parameter does not allow, for one that stands twice, and for a range
+    of text.
+    """
+    if isinstance(said, Mapping):
+        return _in_range(read_range(said), one)
+    found: dict[Scalar, int] = {}
+    for index, value in enumerate(said if isinstance(said, list) else [said]):
+        checked = checked_value(value, one, index)
+        if checked in found:
+            raise WrongValue(
+                f"{one.notebook_name} has the value {shown(value)} twice. Remove one", index
+            )
+        found[checked] = index
+    return tuple(found)
+
+
+def checked_value(value: object, one: Parameter, index: int | None = None) -> Scalar:
+    """A value as the parameter's kind; WrongValue if it is not allowed."""
+    try:
+        return one.validate(value, one.notebook_name)
+    except BadInput as error:
+        raise WrongValue(f"{error}{number_hint(value, one)}", index) from None
+
+
+def number_hint(value: object, one: Parameter | None = None) -> str:
+    """A hint for 1e6, which is text in YAML 1.1 and so for papermill."""
+    if not isinstance(value, str) or (one is not None and one.kind is str):
+        return ""
+    try:
+        number = float(value)
+    except ValueError:
+        return ""
+    return f". YAML reads {value} as text: write {plain(number)}"
+
+
+def check_has_range(one: Parameter) -> None:
+    """WrongValue for a parameter that is not a number."""
+    if one.kind not in (int, float):
+        raise WrongValue(
+            f"{one.notebook_name} is {WORDS[one.kind]}, which has no range. List its values"
+        )
+
+
+def _in_range(found: Range, one: Parameter) -> tuple[Scalar, ...]:
+    check_has_range(one)
+    values: list[Scalar] = []
+    for number in found.values:
+        between = found.step is None and number not in (found.low, found.high)
+        whole = one.kind is int and (between or float(number).is_integer())
+        value = checked_value(round(number) if whole else number, one)
+        if values and not values[-1] < value:  # type: ignore[operator]
+            raise WrongValue(
+                f"values {len(values)} and {len(values) + 1} of the range of {one.notebook_name} "
+                f"do not differ: both are {plain(value)}. Write fewer steps, or list the values"
+            )
+        values.append(value)
+    return tuple(values)

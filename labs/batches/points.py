@@ -1,0 +1,103 @@
+"""The points of a plan: a product of dimensions without the excluded ones, counted or in order."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from labs.drive.parameters.declare import Scalar
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point: its number, from 1 and without gaps, and the plan's values by notebook name."""
+
+    number: int
+    values: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Names that advance together, one or several, and the rows of their values."""
+
+    names: tuple[str, ...]
+    rows: Sequence[tuple[Scalar, ...]]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The numbers from `low` to `high`, both included."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int | float) and self.low <= value <= self.high
+
+
+Exclusion = Mapping[str, frozenset[Scalar] | Interval]
+"""Values by notebook name; a point matches if each of the named values is among them."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The product of the dimensions, of which the last varies fastest, without the points that
+    match an exclusion."""
+
+    dimensions: tuple[Dimension, ...]
+    exclusions: tuple[Exclusion, ...] = field(default=())
+
+    @cached_property
+    def count(self) -> int:
+        """The number of points, from the masks alone: rows that allow the same exclusions are
+        counted together."""
+        counts = Counter({self._all: 1})
+        for masks in self._masks:
+            step: Counter[int] = Counter()
+            for (mask, points), (other, rows) in itertools.product(
+                counts.items(), Counter(masks).items()
+            ):
+                step[mask & other] += points * rows
+            counts = step
+        return counts[0]
+
+    def __iter__(self) -> Iterator[Point]:
+        names = [name for dimension in self.dimensions for name in dimension.names]
+        rows: Iterator[tuple[tuple[Scalar, ...], ...]] = itertools.product(
+            *(dimension.rows for dimension in self.dimensions)
+        )
+        if self.exclusions:
+            masks = itertools.product(*self._masks)
+            rows = itertools.compress(rows, (not self._excluded(one) for one in masks))
+        for number, row in enumerate(rows, start=1):
+            yield Point(number, dict(zip(names, itertools.chain.from_iterable(row), strict=True)))
+
+    def _excluded(self, masks: tuple[int, ...]) -> int:
+        left = self._all
+        for mask in masks:
+            left &= mask
+        return left
+
+    @property
+    def _all(self) -> int:
+        return (1 << len(self.exclusions)) - 1
+
+    @cached_property
+    def _masks(self) -> tuple[tuple[int, ...], ...]:
+        """Per dimension and row, the exclusions that the row does not rule out, as a bit each."""
+        return tuple(
+            tuple(self._mask(dimension, row) for row in dimension.rows)
+            for dimension in self.dimensions
+        )
+
+    def _mask(self, dimension: Dimension, row: tuple[Scalar, ...]) -> int:
+        mask = self._all
+        for bit, exclusion in enumerate(self.exclusions):
+            for name, value in zip(dimension.names, row, strict=True):
+                if name in exclusion and value not in exclusion[name]:
+                    mask &= ~(1 << bit)
+        return mask

@@ -1,0 +1,80 @@
+"""What a plan is about: a lab, or a notebook and the lab that it checks its parameters for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from labs.catalog import LABS, find
+from labs.drive.parameters.declare import (
+    LabParameters,
+    Parameter,
+    Scalar,
+    check,
+    declared,
+    notebook_name,
+    with_testbed_defaults,
+)
+from labs.drive.parameters.notebook_cell import beside_the_notebooks
+from labs.read.lab import Lab
+
+LAB, NOTEBOOK = "lab", "notebook"
+"""The kinds of subjects, and the keys of a plan that name them."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A lab, or the notebook in `path`.
+
+    `defaults` are the values of the notebook's parameters cell, by notebook name. `computed` names
+    the parameters whose value there is not one literal; a plan must give them.
+    """
+
+    kind: str
+    lab: Lab
+    path: Path | None = None
+    defaults: Mapping[str, Scalar] = field(default_factory=dict)
+    computed: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the lab, or the notebook's path."""
+        return self.lab.name if self.path is None else str(self.path)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The declared parameters of the lab, by notebook name."""
+        return {one.notebook_name: one for one in declared(self.lab.Parameters).values()}
+
+    def with_values(self, values: Mapping[str, Scalar]) -> LabParameters:
+        """The parameters of the lab with these values, by notebook name.
+
+        Those of a lab are what `labs run` uses for the same flags; those of a notebook are what its
+        check returns for the same values from papermill. BadInput for a value that is not allowed.
+        """
+        given = {
+            self.parameters[name].name: value for name, value in {**self.defaults, **values}.items()
+        }
+        if self.kind == LAB:
+            return with_testbed_defaults(self.lab.Parameters, given, spell=notebook_name)
+        given["runs"] = beside_the_notebooks(given.get("runs", "runs"))
+        return check(self.lab.Parameters, given, spell=notebook_name)
+
+
+def lab_subject(name_or_path: str, folder: Path | None = None) -> Subject:
+    """A lab by its name or file; a relative file is looked for in `folder` first."""
+    return Subject(LAB, find_beside(name_or_path, folder))
+
+
+def find_beside(name_or_path: str, folder: Path | None) -> Lab:
+    """The lab of that name, or in a file, which is looked for in `folder` first."""
+    is_file = name_or_path not in LABS and name_or_path.endswith(".py")
+    return find(str(beside(name_or_path, folder)) if is_file else name_or_path)
+
+
+def beside(path: str, folder: Path | None) -> Path:
+    """A path in `folder` if it exists there, else in the current folder."""
+    near = None if folder is None else folder / path
+    return near if near is not None and near.exists() else Path(path)
