@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from labs.batches import notebooks
 from labs.batches.index import INDEX
 from labs.batches.index_writer import IndexWriter, PlannedRow
 from labs.batches.plan_file import PlanFile
@@ -247,6 +246,9 @@ def _notebooks(
 ) -> tuple[int, dict[int, LabError]]:
     """Execute the notebooks of the points whose runs exist; how many were executed, and which
     stopped. Those that exist already are not executed again."""
+    # Loads papermill and nbformat, which take longer than all else that a batch of a lab loads.
+    from labs.batches import notebooks  # noqa: PLC0415
+
     wanted = {}
     for point, planned in zip(found.points, found.planned, strict=True):
         if isinstance(planned, LabError) or any(one.name in failed for one in planned):
