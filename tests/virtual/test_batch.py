@@ -18,6 +18,7 @@ import pytest
 
 from labs.batches.index import read_index
 from labs.cli.__main__ import main
+from labs.cli.new import EXAMPLE
 from labs.drive.record.seal import HOST
 
 PLAN = """
@@ -143,35 +144,23 @@ def test_batch_tells_of_failed_and_damaged_runs_and_goes_on(
     and the same command repeats it."""
     plan, into = tmp_path / "plan.yaml", tmp_path / "batch"
     lab = tmp_path / "mine.py"
-    assert main(["new", str(lab.with_suffix(""))]) == 0 or lab.exists()
-    text = lab.read_text()
-    assert "def measure(" in text
-    head, _, body = text.partition("def measure(")
-    first, _, rest = body.partition("\n")
-    raising = "\n    if condition.link.delay_ms == 20.0:\n        raise ValueError('not at 20 ms')"
-    docstring, quotes, tail = _after_docstring(rest)
-    lab.write_text(f"{head}def measure({first}\n{docstring}{quotes}{raising}{tail}")
-    plan.write_text("lab: ./mine.py\nDELAY_MS: [10, 20, 30]\n")
-    capsys.readouterr()
+    before = "    server = serve_file("
+    text = EXAMPLE.read_text()
+    assert text.count(before) == 1
+    raising = "    if settings.file_bytes == 20480:\n        raise ValueError('not 20 KiB')\n"
+    lab.write_text(text.replace(before, raising + before))
+    plan.write_text("lab: ./mine.py\nONLY: near\nFILE_KIB: [10, 20, 30]\n")
     assert main(["batch", str(plan), "--into", str(into), "--json"]) == 4
     said = json.loads(capsys.readouterr().out)
     assert said["rows"] == {"made": 2, "failed": 1}
     (name,) = said["failed_runs"]
-    assert "not at 20 ms" in (into / "failures" / f"{name}.log").read_text()
-    rows = read_index(into / "index.parquet").frame.set_index("delay_ms")
-    assert "not at 20 ms" in rows.loc[20.0, "message"] and rows.loc[10.0, "status"] == "made"
-    run = into / "runs" / Path(next(iter(begun_of(into, "mine"))))
-    (run / "run.json").write_bytes(b"{}")
+    assert "not 20 KiB" in (into / "failures" / f"{name}.log").read_text()
+    rows = read_index(into / "index.parquet").frame.set_index("file_kib")
+    assert "not 20 KiB" in rows.loc[20, "message"] and rows.loc[10, "status"] == "made"
+    (into / "runs" / begun_of(into, "mine")[0] / "run.json").write_bytes(b"{}")
     lab.write_text(text)
     assert main(["batch", str(plan), "--into", str(into), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == {"made": 3}
-
-
-def _after_docstring(text: str) -> tuple[str, str, str]:
-    """A function's docstring, its closing quotes, and what follows."""
-    opening, _, rest = text.partition('"""')
-    inside, quotes, tail = rest.partition('"""')
-    return f'{opening}"""{inside}', quotes, tail
 
 
 def begun_of(folder: Path, lab: str) -> list[str]:
@@ -209,6 +198,4 @@ def test_shards_merged_are_the_whole(tmp_path: Path, capsys: pytest.CaptureFixtu
     merge = ["--merge", *map(str, folders)]
     assert main(["batch", str(plan), "--into", str(into), "--json", *merge]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == {"made": 6}
-    assert begun(into) == {
-        name: at for folder in folders for name, at in begun(folder).items()
-    }
+    assert begun(into) == {name: at for folder in folders for name, at in begun(folder).items()}
