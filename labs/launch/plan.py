@@ -93,6 +93,7 @@ class Planner:
         self._interpreter = inventory.python()
         self._driving = code.digest(code_of(lab, testbed))
         self._kernels: dict[str, Kernel] = {}
+        self._programs: dict[tuple[str, ...], Mapping[str, Path]] = {}
         self._roots: dict[tuple[str, ...], GuestRoot] = {}
 
     def plan(self, p: LabParameters) -> tuple[Planned, ...]:
@@ -115,12 +116,13 @@ class Planner:
         machines: Inventory | None,
         memory_mib: int,
     ) -> Planned:
-        programs, root = dict[str, Path](), None
+        programs: Mapping[str, Path] = {}
+        root = None
         if machines:
             used: dict[str, Any] = {"tools": machines.digests}
         else:
             names = tuple(dict.fromkeys((*inventory.EVERY_RUN, *_tools(self._lab, condition))))
-            programs = inventory.programs(names)
+            programs = self._programs_of(names)
             root = self._root(names, programs) if kernel else None
             used = root.as_inputs() if root else inventory.digests(programs, self._interpreter)
         inputs = {
@@ -143,6 +145,11 @@ class Planner:
         if name not in self._kernels:
             self._kernels[name] = find(name)
         return self._kernels[name]
+
+    def _programs_of(self, names: tuple[str, ...]) -> Mapping[str, Path]:
+        if names not in self._programs:
+            self._programs[names] = inventory.programs(names)
+        return self._programs[names]
 
     def _root(self, names: tuple[str, ...], programs: Mapping[str, Path]) -> GuestRoot:
         if names not in self._roots:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 
 from labs.drive.condition import Condition, Group, Setting, Sysctls, as_settings, read_settings
 from labs.drive.testbed.link import BURST_BYTES, Link, queue_packets
@@ -89,6 +90,8 @@ SMALL_ON_MACHINES = ("unshaped", "shaped", DEFAULT, SENDER_RAISED, BOTH_RAISED, 
 
 def conditions(p: Buffers) -> tuple[Condition, ...]:
     """The requested conditions: those of `only`, or those of the size."""
+    if p.only and (found := _first_of(p)):
+        return found
     every = {condition.name: condition for condition in _every(p)}
     if p.only or p.size == "full":
         return tuple(every[name] for name in p.chosen(tuple(every)))
@@ -97,6 +100,15 @@ def conditions(p: Buffers) -> tuple[Condition, ...]:
     sweep = [name_of_size(bytes_) for bytes_ in _of_bdp(p, SWEEP_BDP_SMALL)]
     # With a very small BDP, its multiples are one size.
     return tuple(every[name] for name in dict.fromkeys((*SMALL, *sweep)))
+
+
+def _first_of(p: Buffers) -> tuple[Condition, ...]:
+    """The conditions of `only`, without computing those after them; none if a name is unknown.
+    A batch asks for a few conditions of very many links."""
+    wanted = {name.strip() for name in p.only.split(",")} - {""}
+    found = (condition for condition in _every(p) if condition.name in wanted)
+    first = tuple(islice(found, len(wanted)))
+    return first if {one.name for one in first} == wanted else ()
 
 
 def _every(p: Buffers) -> Iterator[Condition]:
@@ -340,7 +352,12 @@ def link(p: Buffers) -> Link:
 
 def tools(condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts."""
-    settings = read_settings(Settings, condition.settings)
+    return _tools_of(frozenset(condition.settings.items()))
+
+
+@lru_cache(maxsize=4096)
+def _tools_of(named: frozenset[tuple[str, Setting]]) -> tuple[str, ...]:
+    settings = read_settings(Settings, dict(named))
     if settings.steps == GRANTS:
         return ()
     if settings.steps == HTTPING:
