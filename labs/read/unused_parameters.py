@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
 from labs.drive.condition import Condition
+from labs.drive.parameters.axes import Axes
 from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain
 from labs.drive.record.seal import canonical
 from labs.drive.testbed.link import Link
@@ -40,6 +41,27 @@ def unused(lab: Lab, p: LabParameters, conditions: Iterable[str]) -> dict[str, U
             if not changes_condition(lab, p, other, name):
                 found[name][one.name] = value
     return {name: values for name, values in found.items() if values}
+
+
+def unused_axes(lab: Lab, points: Sequence[LabParameters], axes: Axes) -> dict[str, list[str]]:
+    """Of each condition the varied parameters that it does not use: it is one and the same
+    condition at all points that differ in nothing else."""
+    found: dict[str, list[str]] = {}
+    named = [_named(lab, p) for p in points]
+    for name in axes:
+        if name in declared(LabParameters):
+            continue  # inputs of every run, or of none
+        others = [one for one in axes if one != name]
+        alike: dict[tuple[object, ...], set[bytes]] = {}
+        for p, conditions in zip(points, named, strict=True):
+            elsewhere = tuple(getattr(p, one) for one in others)
+            for condition, text in conditions.items():
+                alike.setdefault((condition, *elsewhere), set()).add(text)
+        used = {condition for (condition, *_), texts in alike.items() if len(texts) > 1}
+        for condition in dict.fromkeys(str(key[0]) for key in alike):
+            if condition not in used and len(axes[name]) > 1:
+                found.setdefault(condition, []).append(name)
+    return found
 
 
 def changes_condition(lab: Lab, p: LabParameters, other: LabParameters, condition: str) -> bool:
