@@ -5,19 +5,26 @@ from __future__ import annotations
 import dataclasses
 import json
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.cli.run import run_names
+from labs.cli.run import of_one_kernel, plain, shown_columns
+from labs.drive.condition import Condition
 from labs.drive.parameters.axes import Axes
-from labs.drive.parameters.declare import LabParameters
+from labs.drive.parameters.declare import LabParameters, Scalar
+from labs.drive.parameters.declare import plain as spelt
 from labs.errors import LabError, Missing
+from labs.read.display.format import in_runs, terminal_table
 from labs.read.lab import Lab
+from labs.read.unused_parameters import same_run
 
 if TYPE_CHECKING:
-    pass
+    from labs.studies.grid import Grid
 
-NEEDS = {"vagrant": "needs the machines first", "virtual": "needs the kernel first"}
-COLUMNS = ("condition", "link", "run", "exists", "note")
+NAMED = 3
+"""How many points a line about what is missing names."""
 
 
 def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> int:
@@ -38,31 +45,39 @@ def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> int:
 
 
 def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
-    """The points, and per point the conditions with their links and the names of their runs."""
-    from labs.read.display.provenance import asked
+    """The points: per point the conditions with their links, and the names of their runs."""
+    from labs.launch.launch import distinct_runs, plan_points
+    from labs.launch.make import Opened
+    from labs.read.display.provenance import RECORDED, asked
     from labs.read.unused_parameters import unused_axes
     from labs.studies.grid import varied_points
 
     varied, wanted = varied_points(p, over)
     same = unused_axes(lab, wanted, varied)
+    planned = [()] * len(wanted) if p.testbed == RECORDED else plan_points(lab, wanted)
+    errors = [one for one in planned if isinstance(one, LabError)]
+    if len(errors) == len(planned) and not any(map(partial(_conditions, lab), wanted)):
+        raise errors[0]
+    opened = Opened(Path(p.runs))
+    runs = {one.name: opened.complete(one.name) for one in distinct_runs(planned)}
     points = []
-    for one in wanted:
-        conditions, lacks = [], ""
-        try:
-            names = run_names(lab, one)
-            conditions = [
-                {
-                    "condition": condition.name,
-                    "link": asked(condition.link),
-                    "run": names.get(condition.name),
-                    "unused": same.get(condition.name, []),
-                }
-                for condition in lab.conditions(one)
-            ]
-        except LabError as error:
-            lacks = str(error)
-        values = {name: getattr(one, name) for name in varied}
-        points.append({"values": values, "conditions": conditions, "lacks": lacks})
+    for one, found in zip(wanted, planned, strict=True):
+        names = {} if isinstance(found, LabError) else {run.condition.name: run for run in found}
+        points.append(
+            {
+                "values": {name: getattr(one, name) for name in varied},
+                "lacks": str(found) if isinstance(found, LabError) else None,
+                "conditions": [
+                    {
+                        "condition": condition.name,
+                        "link": asked(condition.link),
+                        "run": names[condition.name].name if condition.name in names else None,
+                        "unused": same.get(condition.name, []),
+                    }
+                    for condition in _conditions(lab, one)
+                ],
+            }
+        )
     return {
         "lab": lab.name,
         "testbed": p.testbed,
@@ -70,5 +85,105 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
         "axes": {name: list(values) for name, values in varied.items()},
         "parameters": dataclasses.asdict(p),
         "points": points,
-        "runs": len({one["run"] or id(one) for each in points for one in each["conditions"]}),
+        "runs": len(runs),
+        "existing": sum(runs.values()),
     }
+
+
+def _conditions(lab: Lab, p: LabParameters) -> tuple[Condition, ...]:
+    try:
+        return lab.conditions(p)
+    except LabError:  # the reason is what the point lacks
+        return ()
+
+
+def preview_as_text(said: Mapping[str, Any]) -> str:
+    """One line per point and condition, then the number of runs."""
+    rows = [
+        {**point["values"], **one, "run": one["run"] or "-", "note": same_run(one["unused"])}
+        for point in said["points"]
+        for one in point["conditions"]
+    ]
+    with_notes = any(row["note"] for row in rows)
+    columns = [*said["axes"], "condition", "link", "run", *(["note"] if with_notes else [])]
+    runs = f"{in_runs(said['runs'])}, {said['existing']} of which exist"
+    return "\n".join(
+        [
+            terminal_table(rows, columns),
+            "",
+            f"{len(said['points'])} points; {runs}; on the testbed {said['testbed']}, "
+            f"in {said['into']}",
+            *lacking([(one["values"], one["lacks"]) for one in said["points"] if one["lacks"]]),
+        ]
+    )
+
+
+def lacking(points: Sequence[tuple[Mapping[str, Scalar], str]]) -> list[str]:
+    """One line per reason, with the points that lack runs for it."""
+    by_reason: dict[str, list[str]] = {}
+    for values, reason in points:
+        words = " ".join(f"{name} {spelt(value)}" for name, value in values.items())
+        by_reason.setdefault(reason, []).append(words)
+    return [
+        f"no results at {'; '.join(where[:NAMED])}"
+        f"{f' and {len(where) - NAMED} more points' if len(where) > NAMED else ''}: {reason}"
+        for reason, where in by_reason.items()
+    ]
+
+
+def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
+    """The grid and its results as plain data; missing numbers are null.
+
+    `points` has per point what the lab finds in all runs of its study together.
+    """
+    rows = [
+        {str(name): plain(value) for name, value in row.items()}
+        for row in grid.results().to_dict("records")
+    ]
+    readable = [one for one in grid.points if grid.error_at(one) is None]
+    links = [run.link.as_json() for one in readable for run in one.study.runs]
+    for row, link in zip(rows, links, strict=True):
+        row["link"] = link
+    points = []
+    for one in readable:
+        found = of_one_kernel(lab, one.study)
+        found.pop("results")
+        points.append({"values": dict(one.values), **found})
+    return {
+        "lab": lab.name,
+        "testbed": p.testbed,
+        "into": p.runs,
+        "axes": {name: list(values) for name, values in grid.over.items()},
+        "results": rows,
+        "runs": len(grid.keys),
+        "points": points,
+        "lacking": [
+            {"values": dict(one.values), "lacks": str(error)}
+            for one in grid.points
+            if (error := grid.error_at(one)) is not None
+        ],
+    }
+
+
+def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
+    """The results as one table, the varied parameters first; below it the origin of the runs."""
+    rows: list[dict[str, Any]] = said["results"]
+    first = [*said["axes"], "condition"]
+    columns = [*first, *(name for name in shown_columns(lab, rows) if name not in first)]
+    kernels = dict.fromkeys(one["kernel"] for one in said["points"] if one["kernel"])
+    kernel = f", Linux {', '.join(kernels)}" if kernels else ""
+    return "\n".join(
+        [
+            terminal_table(rows, columns),
+            "",
+            f"{len(said['points'])} points, {in_runs(said['runs'])}; "
+            f"testbed {said['testbed']}{kernel}; the runs are in {said['into']}",
+            *(
+                f"{' '.join(str(row[name]) for name in first)}: the link is not as requested: "
+                f"{'; '.join(row['link']['problems'])}"
+                for row in rows
+                if not row["link"]["ok"]
+            ),
+            *lacking([(one["values"], one["lacks"]) for one in said["lacking"]]),
+        ]
+    )

@@ -85,6 +85,11 @@ def _named(lab: Lab, p: LabParameters) -> dict[str, bytes]:
         return {}
 
 
+def same_run(axes: Sequence[str]) -> str:
+    """A note for a condition that does not use these varied parameters; empty if it uses all."""
+    return f"the same run for every {' and '.join(axes)}" if axes else ""
+
+
 def in_words(condition: Condition, values: Unused) -> str:
     """`own link: 100 Mbit/s, 40 ms; not used: rate_mbit 300, delay_ms 10`."""
     told = ", ".join(f"{name} {plain(value)}" for name, value in values.items())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import pandas
 from plotly.graph_objects import Figure
@@ -23,10 +23,13 @@ from labs.read.display.provenance import RECORDED
 from labs.read.display.rich_output import Table
 from labs.read.lab import Lab
 from labs.read.runs.archive import ENDINGS
-from labs.read.unused_parameters import unused_axes
+from labs.read.unused_parameters import same_run, unused_axes
 from labs.studies import study as studies
 from labs.studies.progress import Bar
 from labs.studies.study import ON_ANY_KERNEL, UNUSED, Study
+
+if TYPE_CHECKING:
+    from labs.launch.launch import Made
 
 OF_RUN = "run_"
 """Begins the name of a result column that has the name of a varied parameter."""
@@ -75,7 +78,7 @@ class Grid:
     def link(self) -> Table:
         """The link of each run, as `study.link`, with the varied parameters."""
         rows = []
-        links = ((one, one.study.link) for one in self.points if self._error(one) is None)
+        links = ((one, one.study.link) for one in self.points if self.error_at(one) is None)
         for point, row in _rows(links):
             told = [row.get("Note") or "", self._same(row["Condition"])]
             rows.append({**point, **row, "Note": "; ".join(filter(None, told))})
@@ -87,14 +90,14 @@ class Grid:
         rows = [
             {**one.values, "lacks": str(error)}
             for one in self.points
-            if (error := self._error(one)) is not None
+            if (error := self.error_at(one)) is not None
         ]
         return Table(rows, columns=[*self.over, "lacks"])
 
     @property
     def errors(self) -> tuple[LabError, ...]:
         """The errors of the points without results, each message once."""
-        found = [error for one in self.points if (error := self._error(one)) is not None]
+        found = [error for one in self.points if (error := self.error_at(one)) is not None]
         return tuple({str(error): error for error in found}.values())
 
     @property
@@ -188,7 +191,7 @@ class Grid:
             raise self.errors[0]
         return Table(rows)
 
-    def _error(self, point: Point) -> LabError | None:
+    def error_at(self, point: Point) -> LabError | None:
         """Why a point has no results."""
         found = self._found[point]
         return None if isinstance(found, Table) else found
@@ -200,8 +203,7 @@ class Grid:
 
     def _same(self, condition: str) -> str:
         """A note for a condition that is the same run at several points; empty for others."""
-        names = self.same.get(condition, ())
-        return f"the same run for every {' and '.join(names)}" if names else ""
+        return same_run(self.same.get(condition, ()))
 
     def __repr__(self) -> str:
         return f"<Grid {self._words()}>"
@@ -277,7 +279,7 @@ def study(
     if p.testbed == RECORDED or Path(p.runs).name.endswith(ENDINGS):
         found = [_read(one) for one in wanted]
     else:
-        found = _performed(lab, wanted, fresh, jobs)
+        found = _performed(lab, wanted, varied, fresh, jobs)
     errors = [one for one in found if isinstance(one, LabError)]
     if len(errors) == len(found):
         raise errors[0]
@@ -307,20 +309,37 @@ def _read(p: LabParameters) -> Study | LabError:
 
 
 def _performed(
-    lab: Lab, wanted: tuple[LabParameters, ...], fresh: bool, jobs: int | None
+    lab: Lab, wanted: tuple[LabParameters, ...], varied: Axes, fresh: bool, jobs: int | None
 ) -> list[Study | LabError]:
+    """The study of each point, or why there is none; all runs of virtual time in one pool."""
     # Performing runs needs a Unix system; reading recorded ones does not.
     from labs.launch import launch  # noqa: PLC0415
+    from labs.launch.plan import titles  # noqa: PLC0415
 
+    names = [" ".join(f"{name} {plain(getattr(p, name))}" for name in varied) for p in wanted]
     found: list[Study | LabError] = []
-    for p in wanted:
-        try:
-            with Bar(lab.name, []) as bar:
-                made = launch.run(lab, p, fresh=fresh, jobs=jobs, progress=bar.tell)
-            found.append(studies.of_made(made, p, lab))
-        except LabError as error:
-            found.append(error)
+    if wanted[0].testbed == "virtual":
+        distinct = launch.distinct_runs(launch.plan_points(lab, wanted, names))
+        rounds = [(wanted, names, "", [one.title for one in distinct])]
+    else:
+        named = zip(wanted, names, strict=True)
+        rounds = [((p,), [name], f", {name}", titles(lab, p)) for p, name in named]
+    for some, their_names, title, runs in rounds:
+        with Bar(f"{lab.name}{title}", runs) as bar:
+            made = launch.run_points(
+                lab, some, fresh=fresh, jobs=jobs, progress=bar.tell, names=their_names
+            )
+        found += [_of_made(one, p, lab) for one, p in zip(made, some, strict=True)]
     return found
+
+
+def _of_made(made: Made | LabError, p: LabParameters, lab: Lab) -> Study | LabError:
+    if isinstance(made, LabError):
+        return made
+    try:
+        return studies.of_made(made, p, lab)
+    except LabError as error:
+        return error
 
 
 def _point_of(lab: Lab, varied: Axes) -> Any:

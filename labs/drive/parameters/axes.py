@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, TypeVar
 
 from labs.drive.parameters.declare import (
@@ -46,7 +46,7 @@ def axes(cls: type[Any], over: Mapping[str, object], *, spell: Spell = field_nam
         if name not in known:
             raise BadInput(unknown(str(name), known))
     lists = {name: _listed(known[name], values, spell) for name, values in over.items()}
-    check_product([len(values) for values in lists.values()])
+    check_product({spell(known[name]): values for name, values in lists.items()})
     return {name: _checked(known[name], values, spell) for name, values in lists.items()}
 
 
@@ -67,14 +67,14 @@ def _listed(one: Parameter, values: Any, spell: Spell) -> Sequence[object]:
     return listed
 
 
-def check_product(lengths: Sequence[int]) -> None:
+def check_product(lists: Mapping[str, Sequence[object]]) -> None:
     """BadInput for more than MOST_POINTS points."""
-    points = math.prod(lengths)
-    if points > MOST_POINTS:
-        product = " x ".join(map(str, lengths))
+    count = math.prod(map(len, lists.values()))
+    if count > MOST_POINTS:
+        lengths = " x ".join(f"{len(values)} values of {name}" for name, values in lists.items())
         raise BadInput(
-            f"these lists have {f'{product} = ' if len(lengths) > 1 else ''}{points} points; "
-            f"allowed: {MOST_POINTS}. Shorten a list, or study parts of it"
+            f"{lengths} are {count} points; allowed: {MOST_POINTS}. "
+            "Shorten a list, or study one part after the other"
         )
 
 
@@ -107,13 +107,11 @@ def with_kernels(p: LabParameters, axes: Axes) -> Axes:
     if KERNEL in axes or len(p.kernels) < 2:
         return axes
     varied = {**axes, KERNEL: p.kernels}
-    check_product([len(values) for values in varied.values()])
+    check_product(varied)
     return varied
 
 
 def points(p: P, axes: Axes) -> tuple[P, ...]:
     """The parameters of every point; the values of the last axis vary fastest."""
-    return tuple(
-        dataclasses.replace(p, **dict(zip(axes, values, strict=True)))
-        for values in itertools.product(*axes.values())
-    )
+    each = (dict[str, Any](zip(axes, values, strict=True)) for values in product(*axes.values()))
+    return tuple(dataclasses.replace(p, **values) for values in each)
