@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from labs.drive.parameters.declare import plain
 from labs.errors import BadInput
-from labs.read.display.format import heading
+from labs.read.display.format import heading, in_three_digits
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -186,6 +186,41 @@ def _first(table: DataFrame, name: str) -> str:
     """The first value of a column, as Python code."""
     value = table[name].iloc[0]
     return f'"{value}"' if isinstance(value, str) else plain(value)
+
+
+def in_words(table: DataFrame, panels: Panels, quantity: Quantity, title: str) -> str:
+    """The text alternative: the range of each line with the places of its ends, and the largest
+    deviation from the predictions."""
+    said = []
+    for line in panels.lines:
+        own = table if line is None else table[table[panels.layout.line] == line]
+        rows = sorted(own.to_dict("records"), key=lambda row: float(row[quantity.column]))
+        ends = [
+            f"{in_three_digits(row[quantity.column])} {quantity.unit}".strip()
+            + f" at {_place(row, panels)}"
+            for row in (rows[0], rows[-1])
+        ]
+        named = "" if line is None else f"{panels.layout.line} {plain(line)}: "
+        said.append(named + " to ".join(ends))
+    return f"{title}. {'; '.join(said)}.{_deviation(table, panels, quantity)}"
+
+
+def _deviation(table: DataFrame, panels: Panels, quantity: Quantity) -> str:
+    found = [
+        (abs(row[quantity.column] / row[quantity.predicted] - 1), row)
+        for row in (table.to_dict("records") if quantity.predicted else ())
+        if row[quantity.predicted] == row[quantity.predicted] and row[quantity.predicted]
+    ]
+    if not found:
+        return ""
+    off, row = max(found, key=lambda one: one[0])
+    named = [] if CONDITION in panels.layout.names else [str(row.get(CONDITION, ""))]
+    where = ", ".join(filter(None, [*named, _place(row, panels)]))
+    return f" The largest deviation from the prediction is {100 * off:.3g} %, at {where}."
+
+
+def _place(row: Mapping[Any, Any], panels: Panels) -> str:
+    return ", ".join(f"{name} {plain(row[name])}" for name in panels.layout.names)
 
 
 def names_in_words(names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ divide the figure into columns and rows of panels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log10
 from typing import TYPE_CHECKING, Any
 
 from plotly.graph_objects import Bar, Figure, Scatter
@@ -19,6 +20,7 @@ from labs.read.charts.panels import (
     CONDITION,
     Panels,
     Quantity,
+    in_words,
     layout_of,
     names_in_words,
     panels_of,
@@ -38,7 +40,7 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import heading, in_three_digits
+from labs.read.display.format import heading
 from labs.read.display.provenance import of_points
 
 if TYPE_CHECKING:
@@ -46,13 +48,21 @@ if TYPE_CHECKING:
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""A line is seen below a later one: this is dashed, and its marks are smaller."""
+MARK_PX = 7
 FEW = 3
 """Up to so many columns of panels the x axis of each has more than its ends."""
 MOST_TICKS = 4
 BARS = 0.8
 """The width of all bars of a group together."""
-PANEL_PX, ONE_PANEL_PX, FRAME_PX, HEADING_PX, LEGEND_PX = 150, 300, 150, 44, 20
-MARGIN_PX, ROWS_PX = 24, 34
+LETTER_PX, PHONE_PX = 7, 250
+"""The width of a letter, and of all panels together on a phone."""
+PANEL_PX, ONE_PANEL_PX, FRAME_PX, HEADING_PX = 150, 300, 150, 44
+MARGIN_PX, ROWS_PX, TITLE_PX, LEGEND_PX = 24, 34, 52, 32
+BESIDE_PX, BELOW_PX = 50, 40
+"""The distance of an axis title from the panels."""
+MOST_POWERS = 5
 Units = Mapping[str, str]
 
 
@@ -82,7 +92,9 @@ def small_multiples(
     BadInput for an unknown name, for several rows at one place, and for more lines or panels than
     can be told apart; it says what to restrict.
     """
-    title = title or f"{heading(column).partition(' (')[0]} by {names_in_words(over)}"
+    title = (
+        title or f"{heading(column).partition(' (')[0]} by {names_in_words(over or [CONDITION])}"
+    )
     if column not in table or table[column].isna().all():
         return nothing(title, NO_RUNS if table.empty else f"no run has a value of {column}")
     known = table[table[column].notna()].reset_index(drop=True)
@@ -91,18 +103,23 @@ def small_multiples(
     panels = panels_of(known, layout_of(known, over, x=x, columns=columns, rows=rows), quantity)
     figure = _drawn(known, panels, quantity, units or {})
     key = _key(panels) if has_prediction else ""
-    legend = len(panels.lines) > 1
     height = PANEL_PX * len(panels.rows) if len(panels.rows) > 1 else ONE_PANEL_PX
     shown = dict.fromkeys([*over, CONDITION, *quantity.drawn])
-    return dressed(
+    upright_px = _upright_px(panels)
+    figure = dressed(
         figure,
         title=title,
         caption="<br>".join(filter(None, [caption or of_points(known, over), key, note])),
-        height=FRAME_PX + HEADING_PX * panels.divided + height,
-        tell=_tell(known, panels, quantity, title),
+        height=FRAME_PX + HEADING_PX * panels.divided + height + upright_px,
+        tell=in_words(known, panels, quantity, title),
         table=known[[name for name in shown if name in known]],
-    ).update_layout(
-        margin_t=84 + LEGEND_PX * (legend and len(panels.lines) > 2),
+    )
+    below = {"margin_b": figure.layout.margin.b + upright_px}
+    for one in figure.select_annotations({"name": "caption"}):
+        one.yshift -= upright_px
+    return figure.update_layout(
+        **below,
+        margin_t=TITLE_PX + LEGEND_PX * (len(panels.lines) > 1),
         margin_r=MARGIN_PX if panels.layout.rows is None else ROWS_PX,
     )
 
@@ -149,7 +166,10 @@ def _line_name(panels: Panels, line: Any, units: Units) -> str:
     name = panels.layout.line
     if name is None:
         return "measured"
-    return str(line) if name == CONDITION else f"{_label(name, units)} {plain(line)}"
+    if name == CONDITION:
+        return str(line)
+    unit = _label(name, units).partition(" (")[2].removesuffix(")")
+    return f"{names_in_words([name])} {plain(line)} {unit}".strip()
 
 
 def _line(
@@ -157,25 +177,27 @@ def _line(
 ) -> list[Scatter]:
     """The measured values as marks and the predictions as a line; without predictions the line
     connects the measured values."""
-    colour = COLOURS[place]
-    measured = _mark(rows[panels.layout.x].tolist(), rows, place, name, quantity)
+    line = {"color": COLOURS[place], "width": 1.5, "dash": DASHES[place]}
+    measured = _mark(rows[panels.layout.x].tolist(), rows, panels, place, name, quantity)
     if quantity.predicted is None or rows[quantity.predicted].isna().all():
-        return [measured.update(mode="lines+markers", line={"color": colour, "width": 1.5})]
+        return [measured.update(mode="lines+markers", line=line)]
     predicted = Scatter(
         x=measured.x,
         y=rows[quantity.predicted].astype(float).tolist(),
         mode="lines",
         name="predicted",
         legendgroup=name,
-        line={"color": colour, "width": 1.5},
+        line=line,
         hovertemplate=f"predicted, {name}, %{{x}}: %{{y:.4g}} {quantity.unit}<extra></extra>",
     )
     return [predicted, measured]
 
 
 def _mark(
-    xs: Sequence[float], rows: DataFrame, place: int, name: str, quantity: Quantity
+    xs: Sequence[float], rows: DataFrame, panels: Panels, place: int, name: str, quantity: Quantity
 ) -> Scatter:
+    smaller = 2 if len(panels.lines) <= FEW else 1
+    size = MARK_PX + smaller * (len(panels.lines) - 1 - place)
     return Scatter(
         x=list(xs),
         y=rows[quantity.column].astype(float).tolist(),
@@ -183,7 +205,7 @@ def _mark(
         name=name,
         legendgroup=name,
         cliponaxis=False,
-        marker={"color": COLOURS[place], "size": 8, "symbol": SYMBOLS[place]},
+        marker={"color": COLOURS[place], "size": size, "symbol": SYMBOLS[place]},
         hovertemplate=f"{name}, %{{x}}: %{{y:.4g}} {quantity.unit}<extra></extra>",
     )
 
@@ -196,7 +218,7 @@ def _bars(
     width = BARS / max(2, len(panels.lines))
     offset = width * (place - (len(panels.lines) - 1) / 2)
     xs = [panels.xs.index(value) + offset for value in rows[panels.layout.x]]
-    measured: Bar | Scatter = _mark(xs, rows, place, name, quantity)
+    measured: Bar | Scatter = _mark(xs, rows, panels, place, name, quantity)
     hover = f"{name}: %{{y:.4g}} {quantity.unit}<extra></extra>"
     if panels.log_y:
         measured.update(hovertemplate=hover)
@@ -230,8 +252,8 @@ def _bars(
 
 
 def _set_axes(figure: Figure, panels: Panels, quantity: Quantity, units: Units) -> None:
-    """The kinds and ticks of the axes, one title per direction (a phone has no room for more), and
-    room for the headings of the panels."""
+    """The kinds and ticks of the axes, one title per direction, and room for the headings of the
+    panels."""
     down, across = len(panels.rows), len(panels.columns)
     x_title, y_title = _label(panels.layout.x, units), heading(quantity.column, quantity.unit)
     if panels.numeric:
@@ -240,22 +262,36 @@ def _set_axes(figure: Figure, panels: Panels, quantity: Quantity, units: Units) 
         figure.update_xaxes(
             tickvals=list(range(len(panels.xs))),
             ticktext=[plain(value) for value in panels.xs],
+            tickangle=-90 if _upright_px(panels) else 0,
             showgrid=False,
             range=[-0.55, len(panels.xs) - 0.45],
         )
-    if panels.log_y:
-        figure.update_yaxes(type="log", **_log_axis(figure, quantity))
-    else:
-        figure.update_yaxes(rangemode="tozero", nticks=6)
-    middle = {"row": down, "col": (across + 1) // 2}
-    figure.update_xaxes(title=log_title(x_title) if panels.log_x else x_title, **middle)
-    figure.update_yaxes(
-        title=log_title(y_title) if panels.log_y else y_title, row=(down + 1) // 2, col=1
-    )
+    figure.update_yaxes(**_vertical_axis(figure, panels.log_y))
+    x_title = log_title(x_title) if panels.log_x else x_title
+    y_title = log_title(y_title) if panels.log_y else y_title
+    if not panels.divided:
+        figure.update_xaxes(title=x_title).update_yaxes(title=y_title)
+        return
+    for place in range(1, across if across > FEW else 0, 2):  # no room for labels side by side
+        figure.update_xaxes(showticklabels=False, row=down, col=place + 1)
     plot_px = PANEL_PX * down if down > 1 else ONE_PANEL_PX
-    top = plot_px / (plot_px + HEADING_PX) if panels.divided else 1
+    top = plot_px / (plot_px + HEADING_PX)
     for axis in figure.select_yaxes():
         axis.domain = [top * end for end in axis.domain]
+    on_paper = {"xref": "paper", "yref": "paper", "showarrow": False}
+    below = {"x": 0.5, "y": 0, "yanchor": "top", "yshift": -BELOW_PX - _upright_px(panels) + 12}
+    beside = {"x": 0, "y": top / 2, "xanchor": "right", "xshift": -BESIDE_PX, "textangle": -90}
+    figure.add_annotation(text=x_title, **below, **on_paper)
+    figure.add_annotation(text=y_title, **beside, yanchor="middle", **on_paper)
+
+
+def _upright_px(panels: Panels) -> int:
+    """The height of upright labels of the x axis; 0 where they fit side by side on a phone."""
+    if panels.numeric:
+        return 0
+    longest = max(len(plain(value)) for value in panels.xs)
+    fits = (longest + 1) * LETTER_PX * len(panels.xs) * len(panels.columns) <= PHONE_PX
+    return 0 if fits else (longest - 1) * LETTER_PX
 
 
 def _numeric_axis(xs: Sequence[float], logarithmic: bool, *, few: bool) -> dict[str, Any]:
@@ -269,10 +305,21 @@ def _numeric_axis(xs: Sequence[float], logarithmic: bool, *, few: bool) -> dict[
     return {**shown, "range": [min(xs) - margin, max(xs) + margin]}
 
 
-def _log_axis(figure: Figure, quantity: Quantity) -> dict[str, Any]:
-    drawn = [value for trace in figure.data for value in trace.y or () if value and value > 0]
-    ticks = log_ticks(min(drawn), max(drawn))
-    return {"tickvals": ticks, "ticktext": [f"{one:g}" for one in ticks]}
+def _vertical_axis(figure: Figure, logarithmic: bool) -> dict[str, Any]:
+    """An axis with everything that is drawn, from 0 or logarithmic."""
+    drawn = [y for trace in figure.data for y in trace.y if y is not None and y == y]
+    low, high = min(drawn), max(drawn)
+    if not logarithmic:
+        return {"nticks": 6, **({} if low < 0 else {"range": [0, 1.08 * (high or 1)]})}
+    ticks = log_ticks(low, high)
+    ticks = [one for one in ticks if log10(one) % 1 == 0] if len(ticks) > MOST_POWERS else ticks
+    margin = 0.06 * log10(high / low)
+    return {
+        "type": "log",
+        "tickvals": ticks,
+        "ticktext": [f"{one:g}" for one in ticks],
+        "range": [log10(low) - margin, log10(high) + margin],
+    }
 
 
 def _add_headings(figure: Figure, panels: Panels, units: Units) -> None:
@@ -303,37 +350,3 @@ def _add_value(figure: Figure, value: Any, where: Mapping[str, Any], row: int, c
 
 def _label(name: str | None, units: Units) -> str:
     return heading(name or "", units.get(name or "", ""))
-
-
-def _tell(table: DataFrame, panels: Panels, quantity: Quantity, title: str) -> str:
-    """The text alternative: the range of each line with the places of its ends, and the largest
-    deviation from the predictions."""
-    said = []
-    for line in panels.lines:
-        own = table if line is None else table[table[panels.layout.line] == line]
-        rows = sorted(own.to_dict("records"), key=lambda row: float(row[quantity.column]))
-        ends = [
-            f"{in_three_digits(row[quantity.column])} {quantity.unit}".strip()
-            + f" at {_place(row, panels)}"
-            for row in (rows[0], rows[-1])
-        ]
-        named = "" if line is None else f"{panels.layout.line} {plain(line)}: "
-        said.append(named + " to ".join(ends))
-    return f"{title}. {'; '.join(said)}.{_deviation(table, panels, quantity)}"
-
-
-def _deviation(table: DataFrame, panels: Panels, quantity: Quantity) -> str:
-    found = [
-        (abs(row[quantity.column] / row[quantity.predicted] - 1), row)
-        for row in (table.to_dict("records") if quantity.predicted else ())
-        if row[quantity.predicted] == row[quantity.predicted] and row[quantity.predicted]
-    ]
-    if not found:
-        return ""
-    off, row = max(found, key=lambda one: one[0])
-    where = ", ".join(filter(None, [str(row.get(CONDITION, "")), _place(row, panels)]))
-    return f" The largest deviation from the prediction is {100 * off:.3g} %, at {where}."
-
-
-def _place(row: Mapping[Any, Any], panels: Panels) -> str:
-    return ", ".join(f"{name} {plain(row[name])}" for name in panels.layout.names)

@@ -62,7 +62,9 @@ def of_table(table: Any) -> str:
 def of_points(table: Any, over: Sequence[str]) -> str:
     """The line below a chart of a table with varied parameters, from the columns that it has."""
     parts = [_several(table["testbed"])] if "testbed" in table else []
-    parts += ["Linux " + _several(table["kernel"])] if "kernel" in table else []
+    # Where the kernel is varied, `kernel` is what was asked for.
+    kernel = next((name for name in ("run_kernel", "kernel") if name in table), None)
+    parts += ["Linux " + _several(table[kernel])] if kernel else []
     if "link_ok" in table:
         wrong = table[~table["link_ok"].astype(bool)]
         at = [
