@@ -6,7 +6,6 @@ import dataclasses
 import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,30 +53,42 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
 
     varied, wanted = varied_points(p, over)
     same = unused_axes(lab, wanted, varied)
-    planned = [()] * len(wanted) if p.testbed == RECORDED else plan_points(lab, wanted)
-    errors = [one for one in planned if isinstance(one, LabError)]
-    if len(errors) == len(planned) and not any(map(partial(_conditions, lab), wanted)):
+    conditions = [_conditions(lab, one) for one in wanted]
+    errors = [one for one in conditions if isinstance(one, LabError)]
+    if len(errors) == len(wanted):
         raise errors[0]
-    opened = Opened(Path(p.runs))
-    runs = {one.name: opened.complete(one.name) for one in distinct_runs(planned)}
-    points = []
-    for one, found in zip(wanted, planned, strict=True):
-        names = {} if isinstance(found, LabError) else {run.condition.name: run for run in found}
-        points.append(
-            {
-                "values": {name: getattr(one, name) for name in varied},
-                "lacks": str(found) if isinstance(found, LabError) else None,
-                "conditions": [
-                    {
-                        "condition": condition.name,
-                        "link": asked(condition.link),
-                        "run": names[condition.name].name if condition.name in names else None,
-                        "unused": same.get(condition.name, []),
-                    }
-                    for condition in _conditions(lab, one)
-                ],
-            }
-        )
+    names: dict[tuple[LabParameters, str], str] = {}
+    lacks = {
+        one: found
+        for one, found in zip(wanted, conditions, strict=True)
+        if isinstance(found, LabError)
+    }
+    runs = {}
+    if p.testbed != RECORDED:
+        planned = plan_points(lab, wanted)
+        opened = Opened(Path(p.runs))
+        runs = {one.name: opened.complete(one.name) for one in distinct_runs(planned)}
+        for one, found in zip(wanted, planned, strict=True):
+            if isinstance(found, LabError):
+                lacks[one] = found
+            else:
+                names |= {(one, run.condition.name): run.name for run in found}
+    points = [
+        {
+            "values": {name: getattr(one, name) for name in varied},
+            "lacks": str(lacks[one]) if one in lacks else None,
+            "conditions": [
+                {
+                    "condition": condition.name,
+                    "link": asked(condition.link),
+                    "run": names.get((one, condition.name)),
+                    "unused": same.get(condition.name, []),
+                }
+                for condition in (() if isinstance(found, LabError) else found)
+            ],
+        }
+        for one, found in zip(wanted, conditions, strict=True)
+    ]
     return {
         "lab": lab.name,
         "testbed": p.testbed,
@@ -90,11 +101,11 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
     }
 
 
-def _conditions(lab: Lab, p: LabParameters) -> tuple[Condition, ...]:
+def _conditions(lab: Lab, p: LabParameters) -> tuple[Condition, ...] | LabError:
     try:
         return lab.conditions(p)
-    except LabError:  # the reason is what the point lacks
-        return ()
+    except LabError as error:
+        return error
 
 
 def preview_as_text(said: Mapping[str, Any]) -> str:

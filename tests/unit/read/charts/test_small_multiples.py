@@ -13,7 +13,12 @@ from labs.errors import BadInput
 from labs.read.charts.panels import MOST_LINES, MOST_PANELS, Layout, layout_of
 from labs.read.charts.small_multiples import COLOURS, small_multiples
 
-ORIGIN = {"testbed": "virtual", "kernel": "6.1.192", "link_ok": True, "source": "live"}
+ORIGIN: dict[str, Any] = {
+    "testbed": "virtual",
+    "kernel": "6.1.192",
+    "link_ok": True,
+    "source": "live",
+}
 
 
 def made(**axes: Any) -> pandas.DataFrame:
@@ -23,7 +28,10 @@ def made(**axes: Any) -> pandas.DataFrame:
     table["took_ms"] = [100.0 + place for place in range(len(table))]
     table["predicted_ms"] = table["took_ms"] / 1.01
     table["condition"] = table.get("condition", "only")
-    return table.assign(**{name: table.get(name, value) for name, value in ORIGIN.items()})
+    for name, value in ORIGIN.items():
+        if name not in table:
+            table[name] = value
+    return table
 
 
 def drawn(table: pandas.DataFrame, *over: str, **given: Any) -> Figure:
