@@ -274,6 +274,23 @@ def shown_columns(
     return columns
 
 
+def repetitions(repeated: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> list[str]:
+    """The table of repeated conditions, with the columns `first`, and what disturbed their runs;
+    nothing if there are none."""
+    if not repeated:
+        return []
+    return [
+        "",
+        "repeated conditions: the median and its 95 % interval, without disturbed runs",
+        terminal_table(repeated, (*first, *REPEATED)),
+        *(
+            f"{one['condition']}: disturbed: {what}"
+            for one in repeated
+            for what in one["disturbances"]
+        ),
+    ]
+
+
 def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
     """The results as a table, group by group, without hidden columns; below it the origin of the
     runs, and any problems."""
@@ -294,17 +311,7 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
     ]
     if any(_loses_in_pieces(row["link"]) for row in rows):
         lines.append(PIECES)
-    if said["repeated"]:
-        lines += [
-            "",
-            "repeated conditions: the median and its 95 % interval, without disturbed runs",
-            terminal_table(said["repeated"], REPEATED),
-        ]
-        lines += [
-            f"{one['condition']}: disturbed: {what}"
-            for one in said["repeated"]
-            for what in one["disturbances"]
-        ]
+    lines += repetitions(said["repeated"])
     if not others:
         return "\n".join([*lines, *said["remarks"]])
     lines += [

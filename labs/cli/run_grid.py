@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.cli.run import of_one_kernel, plain, shown_columns
+from labs.cli.run import of_one_kernel, plain, repetitions, shown_columns
 from labs.drive.condition import Condition
 from labs.drive.parameters.axes import Axes
 from labs.drive.parameters.declare import LabParameters, Scalar
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from labs.studies.grid import Grid
 
 NAMED = 3
-"""How many points a line about what is missing names."""
+"""How many points a line names."""
+LACKING = "no results at "
 
 
 def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> int:
@@ -124,21 +125,23 @@ def preview_as_text(said: Mapping[str, Any]) -> str:
             "",
             f"{len(said['points'])} points; {runs}; on the testbed {said['testbed']}, "
             f"in {said['into']}",
-            *lacking([(one["values"], one["lacks"]) for one in said["points"] if one["lacks"]]),
+            *by_point(
+                [(one["values"], one["lacks"]) for one in said["points"] if one["lacks"]], LACKING
+            ),
         ]
     )
 
 
-def lacking(points: Sequence[tuple[Mapping[str, Scalar], str]]) -> list[str]:
-    """One line per reason, with the points that lack runs for it."""
-    by_reason: dict[str, list[str]] = {}
-    for values, reason in points:
+def by_point(said: Sequence[tuple[Mapping[str, Scalar], str]], about: str = "") -> list[str]:
+    """One line per text, with the points that it is said of; `about` begins each line."""
+    points: dict[str, list[str]] = {}
+    for values, text in said:
         words = " ".join(f"{name} {spelt(value)}" for name, value in values.items())
-        by_reason.setdefault(reason, []).append(words)
+        points.setdefault(text, []).append(words)
     return [
-        f"no results at {'; '.join(where[:NAMED])}"
-        f"{f' and {len(where) - NAMED} more points' if len(where) > NAMED else ''}: {reason}"
-        for reason, where in by_reason.items()
+        f"{about}{'; '.join(where[:NAMED])}"
+        f"{f' and {len(where) - NAMED} more points' if len(where) > NAMED else ''}: {text}"
+        for text, where in points.items()
     ]
 
 
@@ -166,6 +169,9 @@ def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
         "into": p.runs,
         "axes": {name: list(values) for name, values in grid.over.items()},
         "results": rows,
+        "repeated": [
+            {**one.values, **found.as_json()} for one in readable for found in one.study.repeated
+        ],
         "runs": len(grid.keys),
         "points": points,
         "lacking": [
@@ -195,6 +201,8 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
                 for row in rows
                 if not row["link"]["ok"]
             ),
-            *lacking([(one["values"], one["lacks"]) for one in said["lacking"]]),
+            *repetitions(said["repeated"], tuple(said["axes"])),
+            *by_point([(one["values"], text) for one in said["points"] for text in one["remarks"]]),
+            *by_point([(one["values"], one["lacks"]) for one in said["lacking"]], LACKING),
         ]
     )
