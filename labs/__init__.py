@@ -2,7 +2,9 @@
 
     import labs
     p = labs.check("buffers", globals())    # one line if a parameter is wrong
+    p, over = labs.grid("buffers", globals())    # the same; parameters may be lists of values
     study = labs.study(p)                   # reads the existing runs, performs the missing ones
+    grid = labs.study(p, over={"delay_ms": [10, 50]})    # every combination of the values
     labs.charts.buffers.by_condition(study.results())
     labs.buffers.advice(1000, 200, "6.1")   # what the lab has for its notebook
     labs.advise(1000, 200)                  # the buffers that fill a path, as a chart
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labs import errors
+    from labs.drive.parameters.axes import Axes
     from labs.drive.parameters.declare import LabParameters
     from labs.grading.grade_sheet import grade
     from labs.read import capture
@@ -31,8 +34,8 @@ if TYPE_CHECKING:
     from labs.studies import chart_access as charts
     from labs.studies import run_access as runs
     from labs.studies.advice import advise
+    from labs.studies.grid import study
     from labs.studies.machine_audit import audit
-    from labs.studies.study import study
     from labs.studies.testbeds import testbeds
     from labs.studies.verdicts import verdicts
 
@@ -44,6 +47,7 @@ __all__ = [
     "check",
     "errors",
     "grade",
+    "grid",
     "guesses",
     "runs",
     "study",
@@ -61,7 +65,7 @@ _PLACES = {
     "grade": "labs.grading.grade_sheet:grade",
     "guesses": "labs.read.display.guesses:guesses",
     "runs": "labs.studies.run_access",
-    "study": "labs.studies.study:study",
+    "study": "labs.studies.grid:study",
     "testbeds": "labs.studies.testbeds:testbeds",
     "topology": "labs.read.display.topology:topology",
     "verdicts": "labs.studies.verdicts:verdicts",
@@ -75,14 +79,34 @@ def check(lab: str, names: Mapping[str, Any]) -> LabParameters:
     are checked (`drive/parameters/notebook_cell.py`). BadInput, in one line, with what is allowed,
     for an invalid lab, parameter, value or condition.
     """
+    cell, found = _in_a_notebook(lab)
+    parameters: LabParameters = cell.from_globals(found.Parameters, names)
+    found.conditions(parameters)
+    return parameters
+
+
+def grid(lab: str, names: Mapping[str, Any]) -> tuple[LabParameters, Axes]:
+    """As `check`, but a parameter may be a list of values: `RATE_MBIT = [50, 100, 200]`.
+
+    Returns the parameters with the first value of each list, and the lists by field name, for
+    `labs.study(p, over=over)`.
+    """
+    cell, found = _in_a_notebook(lab)
+    parameters: LabParameters
+    over: Axes
+    parameters, over = cell.lists_from_globals(found.Parameters, names)
+    found.conditions(parameters)
+    return parameters, over
+
+
+def _in_a_notebook(lab: str) -> tuple[Any, Lab]:
+    """The module that reads a notebook's parameters, and the lab; sets up errors and the theme."""
     cell = import_module("labs.drive.parameters.notebook_cell")
     cell.errors_in_one_line()
     if "IPython" in sys.modules:
         import_module("labs.read.display.dark_theme").follow()
     found: Lab = import_module("labs.catalog").find(lab)
-    parameters: LabParameters = cell.from_globals(found.Parameters, names)
-    found.conditions(parameters)
-    return parameters
+    return cell, found
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -40,15 +40,16 @@ MOST_BYTES = 2 << 30
 
 def make(lab: Lab, p: LabParameters) -> Made:
     """The study that the parameters describe, of kept runs where there are any."""
-    with kept(lab, p):
+    with kept(lab, [p]):
         return run(lab, p)
 
 
 @contextmanager
-def kept(lab: Lab, p: LabParameters) -> Iterator[None]:
-    """Put the kept runs of a study into its folder; afterwards keep those that were performed."""
-    runs = Path(p.runs)
-    performed = [one for one in _planned(lab, p) if not take(STORE, one.key, runs / one.name)]
+def kept(lab: Lab, points: Sequence[LabParameters]) -> Iterator[None]:
+    """Put the kept runs of studies into their folder; afterwards keep those that were performed."""
+    runs = Path(points[0].runs)
+    planned = {one.name: one for p in points for one in _planned(lab, p)}
+    performed = [one for one in planned.values() if not take(STORE, one.key, runs / one.name)]
     yield
     for one in performed:
         keep(STORE, one.key, runs / one.name)

@@ -1,10 +1,13 @@
 """Run a lab: perform the missing runs for the given parameters, and show the results.
 
 LAB is a lab's name or a file of your own (./mylab.py). Existing runs are reused unless --fresh is
-given; an interrupted study resumes where it stopped. With --testbed vagrant, --size small is
-reduced to what virtual machines can carry. Parameters that you give are never changed; --dry-run
-shows the result. With several kernels (--kernel 6.1,6.12) there is one study per kernel. If one of
-them is not built, the others run, and the exit code is 3.
+given; an interrupted study resumes where it stopped. Several values of a parameter, separated by
+commas (--rate-mbit 50,100,200 --delay-ms 10,50), are a grid: the missing runs of every combination
+are performed side by side, each once, and the varied parameters are the first columns of one table;
+--dry-run shows its points and runs. With --testbed vagrant, --size small is reduced to what virtual
+machines can carry. Parameters that you give are never changed; --dry-run shows the result. With
+several kernels (--kernel 6.1,6.12) there is one study per kernel. If one of them is not built, the
+others run, and the exit code is 3.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labs.catalog import LABS, find
@@ -75,7 +78,11 @@ def main(args: argparse.Namespace) -> int:
     if args.jobs is not None and args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs} is out of range; allowed: 1 or more")
     lab = find(args.lab)
-    parameters = from_flags(lab.Parameters, args)
+    parameters, over = from_flags(lab.Parameters, args)
+    if over:
+        from labs.cli import run_grid
+
+        return run_grid.main(lab, parameters, over, args)
     if args.dry_run:
         steps = preview(lab, parameters)
         print(json.dumps(steps) if args.json else as_script(steps))
@@ -250,20 +257,46 @@ def plain(value: object) -> object:
     return None if isinstance(value, float) and value != value else value
 
 
+def shown_columns(
+    lab: Lab, rows: Sequence[Mapping[str, Any]], also: Collection[str] = ()
+) -> list[str]:
+    """The columns of a printed table: without hidden ones and those without values; `also` names
+    those of every study that are shown."""
+    hidden = {name for name, one in lab.columns.items() if one.hidden}
+    columns = [
+        name
+        for name in rows[0]
+        if (name not in OF_EVERY_STUDY or name in also)
+        and name not in hidden
+        and any(row[name] is not None for row in rows)
+    ]
+    columns.sort(key=lambda name: (name == "notes", name not in ("condition", "kernel")))
+    return columns
+
+
+def repetitions(repeated: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> list[str]:
+    """The table of repeated conditions, with the columns `first`, and what disturbed their runs;
+    nothing if there are none."""
+    if not repeated:
+        return []
+    return [
+        "",
+        "repeated conditions: the median and its 95 % interval, without disturbed runs",
+        terminal_table(repeated, (*first, *REPEATED)),
+        *(
+            f"{one['condition']}: disturbed: {what}"
+            for one in repeated
+            for what in one["disturbances"]
+        ),
+    ]
+
+
 def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
     """The results as a table, group by group, without hidden columns; below it the origin of the
     runs, and any problems."""
     rows: list[dict[str, Any]] = said["results"]
     others = said["other_kernels"]
-    hidden = {name for name, one in lab.columns.items() if one.hidden}
-    columns = [
-        name
-        for name in rows[0]
-        if name not in (OF_EVERY_STUDY - {"kernel"} if others else OF_EVERY_STUDY)
-        and name not in hidden
-        and any(row[name] is not None for row in rows)
-    ]
-    columns.sort(key=lambda name: (name == "notes", name not in ("condition", "kernel")))
+    columns = shown_columns(lab, rows, {"kernel"} if others else set())
     names = [one["kernel"] for one in (said, *others) if one["kernel"]]
     kernel = f", Linux {', '.join(names)}" if names else ""
     lines = [
@@ -278,17 +311,7 @@ def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
     ]
     if any(_loses_in_pieces(row["link"]) for row in rows):
         lines.append(PIECES)
-    if said["repeated"]:
-        lines += [
-            "",
-            "repeated conditions: the median and its 95 % interval, without disturbed runs",
-            terminal_table(said["repeated"], REPEATED),
-        ]
-        lines += [
-            f"{one['condition']}: disturbed: {what}"
-            for one in said["repeated"]
-            for what in one["disturbances"]
-        ]
+    lines += repetitions(said["repeated"])
     if not others:
         return "\n".join([*lines, *said["remarks"]])
     lines += [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
 from labs.drive.condition import Condition
+from labs.drive.parameters.axes import Axes
 from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain
 from labs.drive.record.seal import canonical
 from labs.drive.testbed.link import Link
@@ -42,6 +43,27 @@ def unused(lab: Lab, p: LabParameters, conditions: Iterable[str]) -> dict[str, U
     return {name: values for name, values in found.items() if values}
 
 
+def unused_axes(lab: Lab, points: Sequence[LabParameters], axes: Axes) -> dict[str, list[str]]:
+    """Of each condition the varied parameters that it does not use: it is one and the same
+    condition at all points that differ in nothing else."""
+    found: dict[str, list[str]] = {}
+    named = [_named(lab, p) for p in points]
+    for name in axes:
+        if name in declared(LabParameters):
+            continue  # inputs of every run, or of none
+        others = [one for one in axes if one != name]
+        alike: dict[tuple[object, ...], set[bytes]] = {}
+        for p, conditions in zip(points, named, strict=True):
+            elsewhere = tuple(getattr(p, one) for one in others)
+            for condition, text in conditions.items():
+                alike.setdefault((condition, *elsewhere), set()).add(text)
+        used = {condition for (condition, *_), texts in alike.items() if len(texts) > 1}
+        for condition in dict.fromkeys(str(key[0]) for key in alike):
+            if condition not in used and len(axes[name]) > 1:
+                found.setdefault(condition, []).append(name)
+    return found
+
+
 def changes_condition(lab: Lab, p: LabParameters, other: LabParameters, condition: str) -> bool:
     """Whether a condition is another one with the other parameters, or is impossible with them."""
     ones, others = _every(lab, p), _every(lab, other)
@@ -61,6 +83,11 @@ def _named(lab: Lab, p: LabParameters) -> dict[str, bytes]:
         return {one.name: canonical(one.as_json()) for one in lab.conditions(p)}
     except LabError:
         return {}
+
+
+def same_run(axes: Sequence[str]) -> str:
+    """A note for a condition that does not use these varied parameters; empty if it uses all."""
+    return f"the same run for every {' and '.join(axes)}" if axes else ""
 
 
 def in_words(condition: Condition, values: Unused) -> str:

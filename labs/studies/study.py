@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labs.catalog import lab_of
 from labs.drive.parameters.declare import LabParameters, declared, did_you_mean, unknown
@@ -31,6 +31,9 @@ from labs.read.unused_parameters import Unused, in_words, unused
 from labs.studies.progress import Bar
 from labs.studies.recorded_parameters import VIRTUAL, refusal
 from labs.studies.testbeds import command_for, on_testbed, parameters_of
+
+if TYPE_CHECKING:
+    from labs.launch.launch import Made
 
 UNUSED = "unused_parameter"
 NO_RESULTS = "no_results"
@@ -373,6 +376,11 @@ def _made(p: LabParameters, fresh: bool, jobs: int | None, title: str) -> Study:
     groups = [lab.title_of(one.group) for one in lab.conditions(p)]
     with Bar(f"{lab.name}{title}", titles(lab, p), groups) as bar:
         made = launch.run(lab, p, fresh=fresh, jobs=jobs, progress=bar.tell)
+    return of_made(made, p, lab)
+
+
+def of_made(made: Made, p: LabParameters, lab: Lab) -> Study:
+    """The study of runs that were performed here."""
     return _of_runs(made.file, made.runs, p, lab, live=True)
 
 

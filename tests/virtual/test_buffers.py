@@ -252,7 +252,7 @@ def test_sweep_is_predicted_and_twice_the_bdp_is_enough(kernel: str, tmp_path: P
         only=POINTS,
         runs=str(tmp_path),
     )
-    with kept(BUFFERS, p):
+    with kept(BUFFERS, [p]):
         study = labs.study(p)
     table = study.results()
     assert table["settled"].all()
@@ -274,6 +274,6 @@ def test_advise_gives_buffers_that_fill_the_link(kernel: str, tmp_path: Path) ->
         transfer_mib=512,
         runs=str(tmp_path),
     )
-    with kept(BUFFERS, p):
+    with kept(BUFFERS, [p]):
         study = labs.study(p)
     assert study.results()["steady_mib_s"].iloc[0] == pytest.approx(114, rel=0.01)

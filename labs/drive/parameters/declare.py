@@ -45,12 +45,14 @@ def parameter(
     pattern: str | None = None,
     form: str = "",
     flag: str = "",
+    several: bool = True,
 ) -> Any:
     """Declare one field of a parameter class.
 
     `unit` is the unit of a number; `low` and `high` are inclusive. Text is limited by `choices`, or
     by `pattern` (a regular expression for the whole value), which `form` describes in words.
-    `flag` replaces the flag that is derived from the field's name.
+    `flag` replaces the flag that is derived from the field's name. `several=False` refuses a list
+    of values (`axes.py`), as for a text that may contain commas.
     """
     return dataclasses.field(
         default=default,
@@ -63,6 +65,7 @@ def parameter(
             "pattern": pattern,
             "form": form,
             "flag": flag,
+            "several": several,
         },
     )
 
@@ -82,6 +85,7 @@ class Parameter:
     pattern: str | None = None
     form: str = ""
     flag: str = ""
+    several: bool = True
 
     @property
     def notebook_name(self) -> str:
@@ -315,12 +319,15 @@ class LabParameters:
     """
 
     size: str = parameter(
-        "small", choices=SIZES, help="number of conditions: a few, or all of them"
+        "small", choices=SIZES, several=False, help="number of conditions: a few, or all of them"
     )
     only: str = parameter(
-        "", form="names separated by commas, or nothing for all", help="run only these conditions"
+        "",
+        form="names separated by commas, or nothing for all",
+        several=False,
+        help="run only these conditions",
     )
-    testbed: str = parameter("virtual", choices=TESTBEDS, help="where the hosts are")
+    testbed: str = parameter("virtual", choices=TESTBEDS, several=False, help="where the hosts are")
     kernel: str = parameter(
         "6.1",
         pattern=rf"{_KERNEL}(?: *, *{_KERNEL})*",
@@ -333,6 +340,7 @@ class LabParameters:
         pattern=r"[^\x00\n]*[^\x00\s][^\x00\n]*",
         form="a folder",
         flag="--into",
+        several=False,
         help="the folder that keeps runs and studies",
     )
     seed: int = parameter(1, low=0, high=2**31 - 1, help="seed for all random choices")

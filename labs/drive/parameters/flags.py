@@ -6,6 +6,7 @@ import argparse
 import contextlib
 from typing import Any, TypeVar
 
+from labs.drive.parameters.axes import Axes, axes, split
 from labs.drive.parameters.declare import (
     LabParameters,
     Parameter,
@@ -20,6 +21,10 @@ from labs.errors import BadInput
 
 P = TypeVar("P", bound=LabParameters)
 METAVARS = {str: "TEXT", int: "N", float: "NUMBER"}
+SEVERAL = (
+    "Several values of a number, a choice or a text, separated by commas, are a grid: the runs of "
+    "every combination, in one table."
+)
 HEADS = ("flag", "in a notebook", "default", "allowed", "meaning")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -27,7 +32,7 @@ JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 def add_flags(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
     """Add a flag for every parameter of the class; BadInput if the parser has one of that name."""
-    group = parser.add_argument_group("parameters of the lab")
+    group = parser.add_argument_group("parameters of the lab", SEVERAL)
     for one in declared(cls).values():
         settings: dict[str, Any] = {
             "dest": _dest(one),
@@ -49,14 +54,22 @@ def add_flags(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
             ) from error
 
 
-def from_flags(cls: type[P], namespace: argparse.Namespace) -> P:
-    """The instance with the values of the parsed flags; BadInput, in one line, names the flag."""
+def from_flags(cls: type[P], namespace: argparse.Namespace) -> tuple[P, Axes]:
+    """The instance with the values of the parsed flags, the first of several, and all values of
+    the flags that have several. BadInput, in one line, names the flag."""
     values: dict[str, object] = {}
+    several: dict[str, list[Scalar]] = {}
     for one in declared(cls).values():
         given = getattr(namespace, _dest(one), None)
-        if given is not None:
+        if given is None:
+            continue
+        if one.kind is not bool and (texts := split(one, given)):
+            several[one.name] = [_read(one, text) for text in texts]
+        else:
             values[one.name] = given if one.kind is bool else _read(one, given)
-    return with_testbed_defaults(cls, values, spell=flag_name)
+    varied = axes(cls, several, spell=flag_name)
+    values |= {name: found[0] for name, found in varied.items()}
+    return with_testbed_defaults(cls, values, spell=flag_name), varied
 
 
 def _dest(one: Parameter) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from labs.drive.parameters.axes import Axes, axes, is_list
 from labs.drive.parameters.declare import (
     Parameter,
     Scalar,
@@ -24,6 +25,7 @@ from labs.drive.parameters.declare import (
     nearest,
     notebook_name,
     plain,
+    shown,
     unknown,
 )
 from labs.errors import BadInput, LabError
@@ -48,6 +50,30 @@ def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
     classes. If no executed cell sets a parameter (`from settings import *`), the names that are
     parameters are used and no name is refused.
     """
+    values = _assigned(cls, names)
+    for name, value in values.items():
+        if is_list(value):
+            one = declared(cls)[name]
+            raise BadInput(
+                f"{one.notebook_name} = {shown(value)} is a list; allowed: {one.allowed}. "
+                "Set one value, or replace `p = labs.check(...)` by `p, over = labs.grid(...)` "
+                "and study them with `labs.study(p, over=over)`"
+            )
+    return check(cls, values, spell=notebook_name)
+
+
+def lists_from_globals(cls: type[P], names: Mapping[str, Any]) -> tuple[P, Axes]:
+    """As `from_globals`, but a value may be a list: the parameters with the first value of each
+    list, and the lists by field name."""
+    values = _assigned(cls, names)
+    lists = {name: value for name, value in values.items() if is_list(value)}
+    varied = axes(cls, lists, spell=notebook_name)
+    firsts = {name: found[0] for name, found in varied.items()}
+    return check(cls, {**values, **firsts}, spell=notebook_name), varied
+
+
+def _assigned(cls: type[Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a notebook assigns to parameters, by field name; see `from_globals`."""
     known = {one.notebook_name: one.name for one in declared(cls).values()}
     cells = parameter_cells(names["In"], known) if names.get("In") else [_no_cells(names)]
     for cell in cells:
@@ -59,7 +85,7 @@ def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
         field: names[name] for name, field in known.items() if name in assigned and name in names
     }
     values["runs"] = beside_the_notebooks(values.get("runs", "runs"))
-    return check(cls, values, spell=notebook_name)
+    return values
 
 
 def _no_cells(names: Mapping[str, Any]) -> Cell:

@@ -31,6 +31,7 @@ class Nagle(LabParameters):
         "",
         pattern=r"[^\x00\n]*",
         form="a pcap or pcapng file, or nothing",
+        several=False,
         help="a capture of your own to analyse like those of the runs",
     )
 

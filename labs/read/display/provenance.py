@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isclose, isnan
 from statistics import median
@@ -14,6 +15,8 @@ from labs.read.runs.run import Run
 
 LIVE, RECORDED = "live", "recorded"
 NOT_SHAPED = "not shaped"
+NAMED = 3
+"""How many rows with a wrong link a caption names."""
 
 
 def source(run: Run) -> str:
@@ -54,6 +57,28 @@ def of_table(table: Any) -> str:
     names = ("condition", "link_ok", "link_shaped", "rtt_ms", "rate_mbit")
     links = [_Link(*(row[name] for name in names)) for row in table.to_dict("records")]
     return caption(table["testbed"], table["kernel"], _link_words(links), table["source"])
+
+
+def of_points(table: Any, over: Sequence[str]) -> str:
+    """The line below a chart of a table with varied parameters, from the columns that it has."""
+    parts = [_several(table["testbed"])] if "testbed" in table else []
+    # Where the kernel is varied, `kernel` is what was asked for.
+    kernel = next((name for name in ("run_kernel", "kernel") if name in table), None)
+    parts += ["Linux " + _several(table[kernel])] if kernel else []
+    if "link_ok" in table:
+        wrong = table[~table["link_ok"].astype(bool)]
+        at = [
+            " ".join([str(row["condition"]), *(f"{name} {row[name]}" for name in over)])
+            for row in wrong.to_dict("records")
+        ]
+        more = f" and {len(at) - NAMED} more" if len(at) > NAMED else ""
+        parts.append(
+            f"LINK NOT AS ASKED: {'; '.join(at[:NAMED])}{more}"
+            if at
+            else f"link as asked in all {len(table)} rows"
+        )
+    parts += [_several(table["source"])] if "source" in table else []
+    return " · ".join(parts)
 
 
 @dataclass(frozen=True)

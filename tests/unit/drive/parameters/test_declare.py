@@ -58,7 +58,7 @@ def refused(values: dict[str, Any]) -> str:
 def read_flags(*words: str) -> Buffers:
     parser = Arguments(prog="labs run")
     add_flags(parser, Buffers)
-    return from_flags(Buffers, parser.read(words))
+    return from_flags(Buffers, parser.read(words))[0]
 
 
 def test_check_keeps_defaults() -> None:

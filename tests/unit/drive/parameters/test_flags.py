@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from labs.catalog import LABS, find
 from labs.cli.__main__ import Arguments
-from labs.drive.parameters import check
+from labs.drive.parameters import check, parameter
+from labs.drive.parameters.axes import MOST_POINTS, Axes
 from labs.drive.parameters.declare import LabParameters, declared
 from labs.drive.parameters.flags import add_flags, as_markdown, as_text, from_flags, rows, schema
 from labs.errors import BadInput
@@ -25,10 +26,14 @@ CLASSES = [find(lab).Parameters for lab in LABS]
 P = TypeVar("P", bound=LabParameters)
 
 
-def read(cls: type[P], *words: str) -> P:
+def with_axes(cls: type[P], *words: str) -> tuple[P, Axes]:
     parser = Arguments(prog="labs run")
     add_flags(parser, cls)
     return from_flags(cls, parser.read(list(words)))
+
+
+def read(cls: type[P], *words: str) -> P:
+    return with_axes(cls, *words)[0]
 
 
 def parsed(*words: str) -> Buffers:
@@ -82,6 +87,14 @@ def test_testbed_defaults_do_not_change_an_instance() -> None:
         (["--rate-mbit"], ["--rate-mbit", "expected one argument"]),
         (["--capture=yes"], ["--capture"]),
         (["both"], ["both is an unexpected argument"]),
+        (["--rate-mbit", "50,x"], ['--rate-mbit "x" cannot be read', "0.1 to 100000 Mbit/s"]),
+        (["--rate-mbit", "50,0"], ["--rate-mbit 0 is out of range"]),
+        (["--rate-mbit", "50,,100"], ['--rate-mbit "50,,100" has an empty value']),
+        (["--rate-mbit", ","], ['--rate-mbit "," has an empty value']),
+        (["--client", "wget,curl"], ['--client "curl" is not a choice', "discard, wget"]),
+        (["--seed", "1,2.5"], ['--seed "2.5" cannot be read']),
+        (["--testbed", "virtual,vagrant"], ['--testbed "virtual,vagrant" is not a choice']),
+        (["--size", "small,full"], ['--size "small,full" is not a choice']),
     ],
 )
 def test_from_flags_refuses_a_wrong_flag_in_one_line(words: list[str], parts: list[str]) -> None:
@@ -91,6 +104,52 @@ def test_from_flags_refuses_a_wrong_flag_in_one_line(words: list[str], parts: li
     assert "\n" not in line
     for part in parts:
         assert part in line
+
+
+def test_from_flags_of_several_values() -> None:
+    found, axes = with_axes(
+        Buffers, "--delay-ms", "10, 50", "--rate-mbit", "50,1e2,100", "--client", "wget,discard"
+    )
+    assert list(axes.items()) == [
+        ("rate_mbit", (50.0, 100.0)),
+        ("delay_ms", (10.0, 50.0)),
+        ("client", ("wget", "discard")),
+    ]
+    assert found == Buffers(rate_mbit=50, delay_ms=10, client="wget")
+
+
+def test_from_flags_of_values_with_commas_of_their_own() -> None:
+    found, axes = with_axes(
+        Nagle, "--only", "on,off", "--kernel", "6.1,6.12", "--into", "a,b", "--capture-file", "c,d"
+    )
+    assert not axes
+    assert (found.only, found.runs, found.capture_file) == ("on,off", "a,b", "c,d")
+    assert found.kernels == ("6.1", "6.12")
+
+
+def test_from_flags_takes_a_list_for_a_text_unless_declared_otherwise() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Own(LabParameters):
+        queue: str = parameter("fq", help="the queue")
+        rules: str = parameter("", help="rules of a firewall", several=False)
+
+    found, axes = with_axes(Own, "--queue", "fq,pfifo", "--rules", "a,b")
+    assert axes == {"queue": ("fq", "pfifo")}
+    assert (found.queue, found.rules) == ("fq", "a,b")
+
+
+def test_from_flags_keeps_a_list_where_the_testbed_has_a_default() -> None:
+    """The default rate on machines is 200 Mbit/s."""
+    found, axes = with_axes(Buffers, "--testbed", "vagrant", "--rate-mbit", "50,100")
+    assert axes == {"rate_mbit": (50.0, 100.0)}
+    assert (found.rate_mbit, found.transfer_mib) == (50, 128)
+
+
+def test_from_flags_refuses_too_many_points() -> None:
+    many = ",".join(map(str, range(1, 202)))
+    with pytest.raises(BadInput) as caught:
+        parsed("--rate-mbit", many, "--delay-ms", many)
+    assert f"{201 * 201} points" in str(caught.value) and str(MOST_POINTS) in str(caught.value)
 
 
 def test_from_flags_turns_a_switch_off() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy
 import pytest
 from click.testing import CliRunner, Result
 
@@ -31,6 +32,45 @@ def refused(names: dict[str, Any], lab: str = "buffers") -> str:
         labs.check(lab, names)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_check_refuses_a_list_and_names_grid() -> None:
+    said = refused({"RATE_MBIT": [50, 100]})
+    assert "RATE_MBIT = [50, 100] is a list" in said and "labs.grid(" in said
+
+
+def test_grid_reads_lists_and_values() -> None:
+    names = {"RATE_MBIT": [50, 100], "KERNEL": ["6.1", "6.12"], "CAPTURE": (True, False)}
+    p, over = labs.grid("buffers", {**names, "DELAY_MS": 40, "In": []})
+    assert p == Buffers(rate_mbit=50, delay_ms=40, capture=True)
+    assert over == {"rate_mbit": (50.0, 100.0), "kernel": ("6.1", "6.12"), "capture": (True, False)}
+    assert labs.grid("buffers", {"DELAY_MS": 40}) == (Buffers(delay_ms=40), {})
+
+
+def test_grid_reads_an_array_and_a_range() -> None:
+    names = {"RATE_MBIT": numpy.linspace(50, 100, 3), "SEED": range(1, 4)}
+    _, over = labs.grid("buffers", names)
+    assert over == {"rate_mbit": (50.0, 75.0, 100.0), "seed": (1, 2, 3)}
+    assert labs.check("buffers", {"RATE_MBIT": numpy.float64(50)}) == Buffers(rate_mbit=50)
+
+
+@pytest.mark.parametrize(
+    ("names", "part"),
+    [
+        ({"RATE_MBIT": []}, "RATE_MBIT is an empty list"),
+        ({"RATE_MBIT": [50, 0]}, "RATE_MBIT = 0 is out of range"),
+        ({"RATE_MBIT": [50, "x"]}, 'RATE_MBIT = "x" is text'),
+        ({"ONLY": ["default", "both"]}, "ONLY takes one value"),
+        ({"RUNS": ["a", "b"]}, "RUNS takes one value"),
+        ({"KERNEL": ["6.1,6.12", "7.2"]}, 'KERNEL = "6.1,6.12" is several kernels'),
+        ({"RATE_MBTI": [50]}, "did you mean RATE_MBIT?"),
+        ({"SEED": range(10**9)}, "1000000000"),
+    ],
+)
+def test_grid_refuses_in_one_line(names: dict[str, Any], part: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        labs.grid("buffers", names)
+    assert part in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_check_reads_names_in_capitals() -> None:

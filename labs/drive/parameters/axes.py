@@ -1,0 +1,117 @@
+"""Parameters with several values: the lists, checked, and the points of their product."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, TypeVar
+
+from labs.drive.parameters.declare import (
+    LabParameters,
+    Parameter,
+    Scalar,
+    Spell,
+    declared,
+    field_name,
+    shown,
+    told,
+    unknown,
+)
+from labs.errors import BadInput
+
+P = TypeVar("P", bound=LabParameters)
+Axes = Mapping[str, tuple[Scalar, ...]]
+"""The values of each varied parameter, by field name, in the order in which they vary."""
+KERNEL = "kernel"
+"""Its value may be a list already: `--kernel 6.1,6.12`."""
+MOST_POINTS = 10_000
+
+
+def axes(cls: type[Any], over: Mapping[str, object], *, spell: Spell = field_name) -> Axes:
+    """The lists of `over` (by field name) with checked values, each value once.
+
+    BadInput, in one line, for an unknown name, a parameter that takes one value only, an empty
+    list, a value that is not allowed, and a product of more than MOST_POINTS points. `spell` gives
+    a parameter's name as the user wrote it.
+    """
+    known = declared(cls)
+    if not isinstance(over, Mapping):
+        raise BadInput(
+            f"over = {shown(over)} is not a dict. Write lists by name: "
+            'over={"delay_ms": [10, 50]}'
+        )
+    for name in over:
+        if name not in known:
+            raise BadInput(unknown(str(name), known))
+    lists = {name: _listed(known[name], values, spell) for name, values in over.items()}
+    check_product({spell(known[name]): values for name, values in lists.items()})
+    return {name: _checked(known[name], values, spell) for name, values in lists.items()}
+
+
+def is_list(value: object) -> bool:
+    """Whether a value is several ones: a list, a tuple, a range or an array."""
+    return isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) > 0
+
+
+def _listed(one: Parameter, values: Any, spell: Spell) -> Sequence[object]:
+    spelt = spell(one)
+    if not one.several:
+        raise BadInput(f"{spelt} takes one value, not a list; allowed: {one.allowed}")
+    if not is_list(values):
+        raise BadInput(f"{told(spelt, values)} is not a list. Write [{shown(values)}]")
+    listed: Sequence[object] = values.tolist() if hasattr(values, "tolist") else values
+    if not len(listed):
+        raise BadInput(f"{spelt} is an empty list; allowed per value: {one.allowed}")
+    return listed
+
+
+def check_product(lists: Mapping[str, Sequence[object]]) -> None:
+    """BadInput for more than MOST_POINTS points."""
+    count = math.prod(map(len, lists.values()))
+    if count > MOST_POINTS:
+        lengths = " x ".join(f"{len(values)} values of {name}" for name, values in lists.items())
+        raise BadInput(
+            f"{lengths} are {count} points; allowed: {MOST_POINTS}. "
+            "Shorten a list, or study one part after the other"
+        )
+
+
+def _checked(one: Parameter, values: Iterable[object], spell: Spell) -> tuple[Scalar, ...]:
+    found = [one.validate(value, spell(one)) for value in values]
+    for value in found:
+        if one.name == KERNEL and "," in str(value):
+            raise BadInput(f"{told(spell(one), value)} is several kernels. Write one per value")
+    return tuple(dict.fromkeys(found))
+
+
+def split(one: Parameter, text: str) -> list[str] | None:
+    """The values that a flag's text has, separated by commas; None if it is one value.
+
+    The kernel's text stays as it is: a study reads its list. BadInput for an empty value.
+    """
+    if not one.several or one.kind is bool or one.name == KERNEL or "," not in text:
+        return None
+    values = [value.strip() for value in text.split(",")]
+    if not all(values):
+        raise BadInput(
+            f"{told(one.flag, text)} has an empty value; "
+            f"allowed: values separated by single commas, each {one.allowed}"
+        )
+    return values
+
+
+def with_kernels(p: LabParameters, axes: Axes) -> Axes:
+    """The axes, and the kernels of `p` as a further one if it names several and they have none."""
+    if KERNEL in axes or len(p.kernels) < 2:
+        return axes
+    varied = {**axes, KERNEL: p.kernels}
+    check_product(varied)
+    return varied
+
+
+def points(p: P, axes: Axes) -> tuple[P, ...]:
+    """The parameters of every point; the values of the last axis vary fastest."""
+    each = (dict[str, Any](zip(axes, values, strict=True)) for values in product(*axes.values()))
+    return tuple(dataclasses.replace(p, **values) for values in each)

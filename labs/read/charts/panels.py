@@ -1,0 +1,230 @@
+"""Where a chart draws each varied parameter: on the x axis, as lines, or as panels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from labs.drive.parameters.declare import plain
+from labs.errors import BadInput
+from labs.read.display.format import heading, in_three_digits
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+CONDITION = "condition"
+MOST_LINES = 6
+"""How many colours of the palette can be told apart in one panel."""
+MOST_PANELS = 6
+"""How many columns, and how many rows of panels: a phone shows no more."""
+DECADE = 10.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is drawn where, as columns of the table. `line` has one line, or one bar of each group,
+    per value."""
+
+    x: str
+    line: str | None
+    columns: str | None
+    rows: str | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that place a figure, apart from its line."""
+        return tuple(one for one in (self.x, self.columns, self.rows) if one is not None)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """The column that is drawn, its unit, and the column with its prediction."""
+
+    column: str
+    unit: str
+    predicted: str | None = None
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        return (self.column,) if self.predicted is None else (self.column, self.predicted)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A layout with the values of each of its columns (None where it has no column).
+
+    `numeric`: the x axis has numbers, so that lines are drawn, otherwise bars.
+    """
+
+    layout: Layout
+    xs: tuple[Any, ...]
+    lines: tuple[Any, ...]
+    columns: tuple[Any, ...]
+    rows: tuple[Any, ...]
+    numeric: bool
+    log_x: bool
+    log_y: bool
+
+    @property
+    def divided(self) -> bool:
+        """Whether there are several panels."""
+        return self.layout.columns is not None or self.layout.rows is not None
+
+    def of(self, table: DataFrame, line: Any, column: Any, row: Any) -> DataFrame:
+        """The rows of one line in one panel, in the order of the x axis."""
+        chosen = table
+        layout = self.layout
+        for name, value in ((layout.line, line), (layout.columns, column), (layout.rows, row)):
+            chosen = chosen if name is None else chosen[chosen[name] == value]
+        order = chosen[layout.x].map(self.xs.index).sort_values().index
+        return chosen.loc[order]
+
+
+def panels_of(table: DataFrame, layout: Layout, quantity: Quantity) -> Panels:
+    """The panels of a table. BadInput for two rows at one place."""
+    _check_rows(table, layout)
+    numeric = layout.x != CONDITION and _is_numeric(table[layout.x])
+    xs, lines, columns, rows = (
+        _values(table, name) for name in (layout.x, layout.line, layout.columns, layout.rows)
+    )
+    figures = [value for name in quantity.drawn for value in table[name].astype(float).dropna()]
+    log_x = numeric and _spans_a_decade(xs)
+    return Panels(layout, xs, lines, columns, rows, numeric, log_x, _spans_a_decade(figures))
+
+
+def layout_of(
+    table: DataFrame,
+    over: Sequence[str],
+    *,
+    x: str | None = None,
+    columns: str | None = None,
+    rows: str | None = None,
+) -> Layout:
+    """Where each varied parameter is drawn; BadInput if they do not fit.
+
+    Without `x` the numeric parameter with most values is on the x axis. Lines are conditions, or
+    with one condition the values of the next parameter. The others are columns, then rows.
+    """
+    counts = {name: table[name].nunique() for name in (*over, CONDITION) if name in table}
+    given = [name for name in (x, columns, rows) if name is not None]
+    for name in given:
+        if name not in counts:
+            raise BadInput(f"{name} does not vary here; allowed: {', '.join(counts)}")
+        if given.count(name) > 1:
+            raise BadInput(f"{name} is named twice. Name it once: as x, columns or rows")
+    left = [name for name in counts if counts[name] > 1 and name not in given]
+    if x is None:
+        x = _x_axis(table, left or [name for name in counts if name not in given], counts)
+        left = [name for name in left if name != x]
+    line = None
+    if CONDITION in left or (left and counts[left[0]] <= MOST_LINES and columns is None):
+        line = CONDITION if CONDITION in left else left[0]
+        left.remove(line)
+    if left and columns is None:
+        columns = left.pop(0)
+    if left and rows is None:
+        rows = left.pop(0)
+    if left:
+        raise BadInput(
+            f"{left[0]} does not fit: the x axis has {x}, the lines {line}, the panels {columns} "
+            f"and {rows}. Fix one of them, as in chart({left[0]}={_first(table, left[0])})"
+        )
+    layout = Layout(x, line, columns, rows)
+    _check_counts(table, layout, counts)
+    return layout
+
+
+def _x_axis(table: DataFrame, names: Sequence[str], counts: Mapping[str, int]) -> str:
+    """The numeric parameter with most values; without one the first parameter, or the condition."""
+    parameters = [name for name in names if name != CONDITION]
+    numeric = [name for name in parameters if _is_numeric(table[name])]
+    return max(numeric or parameters[:1] or names, key=lambda name: counts[name])
+
+
+def _check_counts(table: DataFrame, layout: Layout, counts: Mapping[str, int]) -> None:
+    """BadInput for more panels or lines than a figure can show."""
+    shown = {"columns": layout.columns, "rows": layout.rows, "lines": layout.line}
+    for what, name in shown.items():
+        most = MOST_LINES if what == "lines" else MOST_PANELS
+        if name is not None and counts[name] > most:
+            raise BadInput(
+                f"{name} has {counts[name]} values; allowed: {most} {what}. Restrict it, as in "
+                f'chart({name}=[{_first(table, name)}]), or draw it as x="{name}"'
+            )
+
+
+def _check_rows(table: DataFrame, layout: Layout) -> None:
+    """BadInput for two rows at one place of the figure."""
+    names = [*layout.names, *([layout.line] if layout.line else [])]
+    twice = table[table.duplicated(names)]
+    if not twice.empty:
+        where = ", ".join(f"{name} {plain(twice[name].iloc[0])}" for name in names)
+        raise BadInput(
+            f"several rows have {where}. Name in `over` what else varies, or select rows"
+        )
+
+
+def _values(table: DataFrame, name: str | None) -> tuple[Any, ...]:
+    """The values of a column, numbers in their order; a single None without a column."""
+    if name is None:
+        return (None,)
+    found = dict.fromkeys(table[name].tolist())
+    return tuple(sorted(found) if _is_numeric(table[name]) else found)
+
+
+def _is_numeric(column: Any) -> bool:
+    return all(isinstance(value, Real) and not isinstance(value, bool) for value in column.tolist())
+
+
+def _spans_a_decade(values: Sequence[float]) -> bool:
+    return min(values) > 0 and max(values) > DECADE * min(values)
+
+
+def _first(table: DataFrame, name: str) -> str:
+    """The first value of a column, as Python code."""
+    value = table[name].iloc[0]
+    return f'"{value}"' if isinstance(value, str) else plain(value)
+
+
+def in_words(table: DataFrame, panels: Panels, quantity: Quantity, title: str) -> str:
+    """The text alternative: the range of each line with the places of its ends, and the largest
+    deviation from the predictions."""
+    said = []
+    for line in panels.lines:
+        own = table if line is None else table[table[panels.layout.line] == line]
+        rows = sorted(own.to_dict("records"), key=lambda row: float(row[quantity.column]))
+        ends = [
+            f"{in_three_digits(row[quantity.column])} {quantity.unit}".strip()
+            + f" at {_place(row, panels)}"
+            for row in (rows[0], rows[-1])
+        ]
+        named = "" if line is None else f"{panels.layout.line} {plain(line)}: "
+        said.append(named + " to ".join(ends))
+    return f"{title}. {'; '.join(said)}.{_deviation(table, panels, quantity)}"
+
+
+def _deviation(table: DataFrame, panels: Panels, quantity: Quantity) -> str:
+    found = [
+        (abs(row[quantity.column] / row[quantity.predicted] - 1), row)
+        for row in (table.to_dict("records") if quantity.predicted else ())
+        if row[quantity.predicted] == row[quantity.predicted] and row[quantity.predicted]
+    ]
+    if not found:
+        return ""
+    off, row = max(found, key=lambda one: one[0])
+    named = [] if CONDITION in panels.layout.names else [str(row.get(CONDITION, ""))]
+    where = ", ".join(filter(None, [*named, _place(row, panels)]))
+    return f" The largest deviation from the prediction is {100 * off:.3g} %, at {where}."
+
+
+def _place(row: Mapping[Any, Any], panels: Panels) -> str:
+    return ", ".join(f"{name} {plain(row[name])}" for name in panels.layout.names)
+
+
+def names_in_words(names: Sequence[str]) -> str:
+    """`rate, delay and kernel`."""
+    words = [heading(name).partition(" (")[0] for name in names]
+    words = [word[:1].lower() + word[1:] if word[1:].islower() else word for word in words]
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

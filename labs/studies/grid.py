@@ -1,0 +1,356 @@
+"""A study at every combination of some parameters' values: one table, one chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import pandas
+from plotly.graph_objects import Figure
+
+from labs.catalog import lab_of
+from labs.drive.parameters.axes import KERNEL, Axes, axes, points, with_kernels
+from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain, unknown
+from labs.errors import BadInput, LabError
+from labs.read.charts.panels import CONDITION
+from labs.read.charts.small_multiples import small_multiples
+from labs.read.display.format import in_runs
+from labs.read.display.provenance import RECORDED
+from labs.read.display.rich_output import Table
+from labs.read.lab import Lab
+from labs.read.runs.archive import ENDINGS
+from labs.read.unused_parameters import same_run, unused_axes
+from labs.studies import study as studies
+from labs.studies.progress import Bar
+from labs.studies.study import ON_ANY_KERNEL, UNUSED, Study
+
+if TYPE_CHECKING:
+    from labs.launch.launch import Made
+
+OF_RUN = "run_"
+"""Begins the name of a result column that has the name of a varied parameter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The values of the varied parameters, and the study of this combination.
+
+    A study without runs says in `lacks` what is missing; `error` is the same as an exception.
+    """
+
+    values: Mapping[str, Scalar]
+    study: Study
+    error: LabError | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Grid:
+    """The studies of a lab at every combination of the values in `over`.
+
+    `over` has the values by parameter; the last parameter varies fastest in `points`.
+    """
+
+    parameters: LabParameters
+    over: Axes
+    points: tuple[Point, ...]
+    lab: Lab
+
+    @property
+    def studies(self) -> Mapping[tuple[Scalar, ...], Study]:
+        """The study of each combination of values, in the order of `over`: `studies[50, 10]`."""
+        return {tuple(one.values.values()): one.study for one in self.points}
+
+    def results(self) -> Table:
+        """One row per point and condition: the varied parameters, then the columns of
+        `study.results()`.
+
+        A result column with the name of a varied parameter is `run_NAME`, such as `run_rate_mbit`,
+        the measured rate. A condition that does not use a varied parameter is the same run at
+        several points, and its notes say so.
+        """
+        return self._table.copy()
+
+    @property
+    def link(self) -> Table:
+        """The link of each run, as `study.link`, with the varied parameters."""
+        rows = []
+        links = ((one, one.study.link) for one in self.points if self.error_at(one) is None)
+        for point, row in _rows(links):
+            told = [row.get("Note") or "", self._same(row["Condition"])]
+            rows.append({**point, **row, "Note": "; ".join(filter(None, told))})
+        return Table(rows, columns=None if rows else list(self.over))
+
+    @property
+    def lacking(self) -> Table:
+        """The points without results, and the reason: one row per point."""
+        rows = [
+            {**one.values, "lacks": str(error)}
+            for one in self.points
+            if (error := self.error_at(one)) is not None
+        ]
+        return Table(rows, columns=[*self.over, "lacks"])
+
+    @property
+    def errors(self) -> tuple[LabError, ...]:
+        """The errors of the points without results, each message once."""
+        found = [error for one in self.points if (error := self.error_at(one)) is not None]
+        return tuple({str(error): error for error in found}.values())
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the distinct runs."""
+        return frozenset(run.key for one in self.points for run in one.study.every)
+
+    @cached_property
+    def same(self) -> Mapping[str, list[str]]:
+        """The varied parameters that a condition does not use, by condition."""
+        return unused_axes(self.lab, [one.study.parameters for one in self.points], self.over)
+
+    def chart(
+        self,
+        column: str | None = None,
+        x: str | None = None,
+        columns: str | None = None,
+        rows: str | None = None,
+        **fixed: object,
+    ) -> Figure:
+        """Measured and predicted values of a column (default: the headline figure of the lab) over
+        the varied parameters.
+
+        `x`, `columns` and `rows` name the parameters on the x axis, of the panels from left to
+        right and from top to bottom; `x="condition"` draws bars by condition. Further keywords
+        restrict what is drawn: `condition="default"`, `delay_ms=[10, 50]`.
+        """
+        table = self.results()
+        for name, values in fixed.items():
+            table = self._restricted(table, name, values)
+        if column is None:
+            column = self._headline(table)
+            excluded = [key in self._without_headline for key in table["key"]]
+            table[column] = table[column].mask(pandas.Series(excluded, index=table.index))
+        elif column not in table:
+            raise BadInput(unknown(column, map(str, table), "column of the results"))
+        known = self.lab.columns.get(column)
+        drawn = {str(name) for name in table[CONDITION]}
+        return small_multiples(
+            table,
+            column,
+            over=[name for name in self.over if name not in fixed or _is_many(fixed[name])],
+            unit="" if known is None else known.unit,
+            predicted=None if known is None else known.predicted_by,
+            x=x,
+            columns=columns,
+            rows=rows,
+            units={one.name: one.unit for one in declared(type(self.parameters)).values()},
+            note="; ".join(f"{name}: {self._same(name)}" for name in self.same if name in drawn),
+        )
+
+    def _restricted(self, table: Table, name: str, values: Any) -> Table:
+        if name not in (*self.over, CONDITION):
+            raise BadInput(unknown(name, [*self.over, CONDITION], "varied parameter"))
+        wanted = list(values) if _is_many(values) else [values]
+        there = list(dict.fromkeys(table[name]))
+        for value in wanted:
+            if value not in there:
+                raise BadInput(
+                    f"{name} has no value {plain(value)}; allowed: {', '.join(map(plain, there))}"
+                )
+        return table[table[name].isin(wanted)]
+
+    def _headline(self, table: Table) -> str:
+        for name, one in self.lab.columns.items():
+            if one.headline and name in table and table[name].notna().any():
+                return name
+        raise BadInput(
+            "no headline figure has a value at these points. Name a column: "
+            'grid.chart("COLUMN"), of those of grid.results()'
+        )
+
+    @cached_property
+    def _without_headline(self) -> frozenset[str]:
+        """The keys of the runs whose headline figure is not meaningful."""
+        runs = {run.key: run for one in self.points for run in one.study.runs}
+        return frozenset(key for key, run in runs.items() if self.lab.headline(run) is None)
+
+    @cached_property
+    def _table(self) -> Table:
+        rows = []
+        tables = ((one, found) for one, found in self._found.items() if isinstance(found, Table))
+        for point, row in _rows(tables):
+            if said := self._same(row[CONDITION]):
+                row["notes"] = "; ".join(filter(None, [row["notes"], said]))
+                codes = dict.fromkeys([*row["note_codes"].split(), UNUSED])
+                row["note_codes"] = " ".join(codes)
+            own = {(f"{OF_RUN}{name}" if name in point else name): row[name] for name in row}
+            rows.append({**point, **own})
+        if not rows:
+            raise self.errors[0]
+        return Table(rows)
+
+    def error_at(self, point: Point) -> LabError | None:
+        """Why a point has no results."""
+        found = self._found[point]
+        return None if isinstance(found, Table) else found
+
+    @cached_property
+    def _found(self) -> Mapping[Point, Table | LabError]:
+        """The results of each point, or why there are none: no runs, or none that can be read."""
+        return {one: one.error or _results(one.study) for one in self.points}
+
+    def _same(self, condition: str) -> str:
+        """A note for a condition that is the same run at several points; empty for others."""
+        return same_run(self.same.get(condition, ()))
+
+    def __repr__(self) -> str:
+        return f"<Grid {self._words()}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>Grid {escape(self._words())}</p>"
+
+    def _words(self) -> str:
+        lacking = sum(one.error is not None for one in self.points)
+        without = f", {lacking} without runs (see lacking)" if lacking else ""
+        return (
+            f"of {self.lab.name} over {in_words(self.over)}: {len(self.points)} points{without}, "
+            f"{in_runs(len(self.keys))}"
+        )
+
+
+def _results(study: Study) -> Table | LabError:
+    try:
+        return study.results()
+    except LabError as error:
+        return error
+
+
+def _rows(
+    tables: Iterable[tuple[Point, Table]],
+) -> Iterator[tuple[Mapping[str, Scalar], dict[str, Any]]]:
+    """The rows of each point's table, with the values of the point."""
+    for point, table in tables:
+        for row in table.to_dict("records"):
+            yield point.values, {str(name): value for name, value in row.items()}
+
+
+def _is_many(values: object) -> bool:
+    return isinstance(values, list | tuple | range | set)
+
+
+def in_words(over: Axes) -> str:
+    """`rate_mbit 50, 100 and delay_ms 10, 50`."""
+    return " and ".join(f"{name} {', '.join(map(plain, one))}" for name, one in over.items())
+
+
+@overload
+def study(
+    p: LabParameters, *, over: None = None, fresh: bool = False, jobs: int | None = None
+) -> Study: ...
+
+
+@overload
+def study(
+    p: LabParameters, *, over: Mapping[str, Any], fresh: bool = False, jobs: int | None = None
+) -> Grid: ...
+
+
+def study(
+    p: LabParameters,
+    *,
+    over: Mapping[str, Any] | None = None,
+    fresh: bool = False,
+    jobs: int | None = None,
+) -> Study | Grid:
+    """Perform the missing runs of the study that the parameters describe; return the study.
+
+    `over` has lists of values by parameter, `over={"rate_mbit": [50, 100, 200]}`. The result is
+    then a grid: the studies at every combination of the values. A run that several points share is
+    performed once. A point that cannot run (its kernel is not built, or it is not recorded) does
+    not prevent the others; `grid.lacking` says why. `fresh` and `jobs` as in
+    `labs.studies.study.study`, which also describes recorded runs and several kernels.
+    """
+    if over is None:
+        return studies.study(p, fresh=fresh, jobs=jobs)
+    varied, wanted = varied_points(p, over)
+    lab = lab_of(p)
+    if p.testbed == RECORDED or Path(p.runs).name.endswith(ENDINGS):
+        found = [_read(one) for one in wanted]
+    else:
+        found = _performed(lab, wanted, varied, fresh, jobs)
+    errors = [one for one in found if isinstance(one, LabError)]
+    if len(errors) == len(found):
+        raise errors[0]
+    return Grid(p, varied, tuple(map(_point_of(lab, varied), wanted, found)), lab)
+
+
+def varied_points(
+    p: LabParameters, over: Mapping[str, object]
+) -> tuple[Axes, tuple[LabParameters, ...]]:
+    """The checked axes, those of several kernels included, and the parameters of every point."""
+    varied = axes(type(p), over)
+    if p.testbed in ON_ANY_KERNEL:
+        varied = with_kernels(p, varied)
+    elif KERNEL in varied:
+        raise BadInput(
+            f"the testbed {p.testbed} has a kernel of its own, so {KERNEL} cannot be varied. "
+            f"Remove it, or use one of the testbeds {', '.join(ON_ANY_KERNEL)}"
+        )
+    return varied, points(p, varied)
+
+
+def _read(p: LabParameters) -> Study | LabError:
+    try:
+        return studies.study(p)
+    except LabError as error:
+        return error
+
+
+def _performed(
+    lab: Lab, wanted: tuple[LabParameters, ...], varied: Axes, fresh: bool, jobs: int | None
+) -> list[Study | LabError]:
+    """The study of each point, or why there is none; all runs of virtual time in one pool."""
+    # Performing runs needs a Unix system; reading recorded ones does not.
+    from labs.launch import launch  # noqa: PLC0415
+    from labs.launch.plan import titles  # noqa: PLC0415
+
+    names = [" ".join(f"{name} {plain(getattr(p, name))}" for name in varied) for p in wanted]
+    found: list[Study | LabError] = []
+    if wanted[0].testbed == "virtual":
+        distinct = launch.distinct_runs(launch.plan_points(lab, wanted, names))
+        rounds = [(wanted, names, "", [one.title for one in distinct])]
+    else:
+        named = zip(wanted, names, strict=True)
+        rounds = [((p,), [name], f", {name}", titles(lab, p)) for p, name in named]
+    for some, their_names, title, runs in rounds:
+        with Bar(f"{lab.name}{title}", runs) as bar:
+            made = launch.run_points(
+                lab, some, fresh=fresh, jobs=jobs, progress=bar.tell, names=their_names
+            )
+        found += [_of_made(one, p, lab) for one, p in zip(made, some, strict=True)]
+    return found
+
+
+def _of_made(made: Made | LabError, p: LabParameters, lab: Lab) -> Study | LabError:
+    if isinstance(made, LabError):
+        return made
+    try:
+        return studies.of_made(made, p, lab)
+    except LabError as error:
+        return error
+
+
+def _point_of(lab: Lab, varied: Axes) -> Any:
+    def point(p: LabParameters, found: Study | LabError) -> Point:
+        values = {name: getattr(p, name) for name in varied}
+        if isinstance(found, Study):
+            return Point(values, found)
+        without = Study(p, (), Path(p.runs), None, False, lab=lab, lacks=str(found))
+        return Point(values, without, found)
+
+    return point
+
+
+__all__ = ["Grid", "Point", "study"]
