@@ -22,11 +22,12 @@ from labs.read.display.format import in_runs
 from labs.read.display.provenance import RECORDED
 from labs.read.display.rich_output import Table
 from labs.read.lab import Lab
+from labs.read.result_row import UNUSED
 from labs.read.runs.archive import ENDINGS
 from labs.read.unused_parameters import same_run, unused_axes
 from labs.studies import study as studies
 from labs.studies.progress import Bar
-from labs.studies.study import ON_ANY_KERNEL, UNUSED, Study
+from labs.studies.study import ON_ANY_KERNEL, Study
 
 if TYPE_CHECKING:
     from labs.launch.launch import Made
