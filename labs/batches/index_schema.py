@@ -3,7 +3,7 @@
 The schema follows from the lab alone, so that a column has its type before the first result
 arrives. Units and meanings are in the metadata of the fields, what concerns the whole file in that
 of the schema, under the name `labs`. If a lab has a result with the name of a parameter, such as
-`loss_pct`, the column of this name is the parameter, and the result is `run.loss_pct`.
+`loss_pct`, the column of this name is the parameter, and the result is `run_loss_pct`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from labs.drive.parameters.declare import KINDS, LabParameters, Scalar, declared
 from labs.drive.record.stored_files import check_version, parse
 from labs.errors import BadInput, Damaged, Missing
-from labs.read.lab import BESIDE_RESULTS, Lab
+from labs.read.lab import BESIDE_RESULTS, OF_RUN, Lab
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,8 +28,6 @@ PARAMETER, RESULT, OWN = "parameter", "result", "own"
 ROLES = (PARAMETER, RESULT, OWN)
 MADE, MISSING, FAILED, DAMAGED = "made", "missing", "failed", "damaged"
 STATUSES = (MADE, MISSING, FAILED, DAMAGED)
-PREFIX = "run."
-"""Before the name of a result, or of a fact about the run, that is the name of a parameter."""
 COPY_AGAIN = "Copy it from its source again, or write it again with labs batch"
 HEAD, COLUMN = b"labs", b"labs.column"
 
@@ -131,11 +129,11 @@ UNITS = {"rtt_ms": "ms", "rate_mbit": "Mbit/s"}
 
 
 def beside(name: str, parameters: Mapping[str, object] | type[LabParameters]) -> str:
-    """The name of the column of a result or a fact: `run.NAME` if a parameter or the index itself
+    """The name of the column of a result or a fact: `run_NAME` if a parameter or the index itself
     has the name."""
     known = declared(parameters) if isinstance(parameters, type) else parameters
     own = any(one.name == name for one in OF_THE_INDEX)
-    return f"{PREFIX}{name}" if own or name in known else name
+    return f"{OF_RUN}{name}" if own or name in known else name
 
 
 def _results_of(lab: Lab) -> list[IndexColumn]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 NOTES = "notes"
 """The field of a lab's results that holds what a reader of the figures must know."""
+OF_RUN = "run_"
+"""Begins the name of a column of results that has the name of a parameter in the same table."""
 BESIDE_RESULTS: Mapping[str, type] = {
     "condition": str,
     "group": str,

@@ -21,7 +21,7 @@ from labs.read.charts.small_multiples import small_multiples
 from labs.read.display.format import in_runs
 from labs.read.display.provenance import RECORDED
 from labs.read.display.rich_output import Table
-from labs.read.lab import Lab
+from labs.read.lab import OF_RUN, Lab
 from labs.read.result_row import UNUSED
 from labs.read.runs.archive import ENDINGS
 from labs.read.unused_parameters import same_run, unused_axes
@@ -31,9 +31,6 @@ from labs.studies.study import ON_ANY_KERNEL, Study
 
 if TYPE_CHECKING:
     from labs.launch.launch import Made
-
-OF_RUN = "run_"
-"""Begins the name of a result column that has the name of a varied parameter."""
 
 
 @dataclass(frozen=True, eq=False)
