@@ -35,7 +35,8 @@ def deviations(rows: DataFrame, columns: Mapping[str, IndexColumn], places: list
         every["ratio"] = every["measured"] / every["predicted"]
         off = numpy.abs(numpy.log(every["ratio"]))
     order = off.sort_values(ascending=False, kind="stable").index
-    return every.loc[order].reset_index(drop=True)
+    found_in_order: DataFrame = every.loc[order].reset_index(drop=True)
+    return found_in_order
 
 
 def _of_figure(rows: DataFrame, one: IndexColumn, places: list[str]) -> DataFrame:

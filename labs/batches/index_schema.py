@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from labs.drive.parameters.declare import KINDS, LabParameters, Scalar, declared
 from labs.drive.record.stored_files import check_version, parse
+from labs.drive.record.study_file import KEPT_ELSEWHERE
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.lab import BESIDE_RESULTS, OF_RUN, Lab
 
@@ -101,6 +102,11 @@ def arrow(what: object) -> ModuleType:
     return found
 
 
+def kept_parameters(cls: type[LabParameters]) -> tuple[str, ...]:
+    """The parameters that an index has: all but the place where the runs are kept."""
+    return tuple(name for name in declared(cls) if name not in KEPT_ELSEWHERE)
+
+
 def columns_of_lab(lab: Lab) -> tuple[IndexColumn, ...]:
     """The columns of an index of a lab, in order: the point and its state, the parameters, the
     declared results, and what a study has besides them."""
@@ -114,8 +120,10 @@ def columns_of_lab(lab: Lab) -> tuple[IndexColumn, ...]:
     point, *state = OF_THE_INDEX
     condition = IndexColumn("condition", str, OWN)
     of_points = [
-        IndexColumn(one.name, one.kind, PARAMETER, one.unit, one.help)
-        for one in parameters.values()
+        IndexColumn(
+            name, parameters[name].kind, PARAMETER, parameters[name].unit, parameters[name].help
+        )
+        for name in kept_parameters(lab.Parameters)
     ]
     facts = [
         IndexColumn(beside(name, parameters), _kind(kind), OWN, unit=UNITS.get(name, ""))

@@ -29,9 +29,10 @@ from labs.batches.index_schema import (
     arrow_type,
     beside,
     columns_of_lab,
+    kept_parameters,
     to_schema,
 )
-from labs.drive.parameters.declare import LabParameters, Scalar, declared, shown
+from labs.drive.parameters.declare import LabParameters, Scalar, shown
 from labs.drive.record.disk import whole_file
 from labs.drive.record.seal import canonical, digest, read_seal
 from labs.errors import Damaged, LabError
@@ -113,7 +114,7 @@ class IndexWriter:
             "key": [one.key for one in every],
             beside("group", self._lab.Parameters): [one.group for one in every],
         }
-        for name in declared(self._lab.Parameters):
+        for name in kept_parameters(self._lab.Parameters):
             planned[name] = [getattr(one.parameters, name) for one in every]
         self._cells |= planned
         self._found = [name for name in self._columns if name not in planned]

@@ -13,10 +13,8 @@ from labs.batches.index_schema import MADE, RESULT
 from labs.read.display.rich_output import Table
 from labs.read.runs.compare import CHANGED, EQUAL, GRADES, IDENTICAL, Change, changes
 
-NOT_ASKED = frozenset(
-    {"size", "only", "runs", "repetitions_min", "repetitions_max", "ci_width_pct"}
-)
-"""Parameters that choose runs or the place where they are kept, and change none."""
+NOT_ASKED = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
+"""Parameters that choose runs, and change none."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

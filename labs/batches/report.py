@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
-EXAMPLE = "buffers-batch.parquet"
+EXAMPLE = "batch-example.parquet"
 """The index that comes with the project."""
 MANY = 9
 """Two parameters with at least so many values are drawn as a heat map."""
+SHOWN = 12
+"""How many values of an axis are listed."""
 SMALLER_IS_BETTER = frozenset({"s", "ms", "us", "µs", "ns"})
 """Units of figures of which the smallest is the best."""
 
@@ -97,7 +99,7 @@ class Batch:
         said = {
             "title": head.title,
             "lab": head.lab,
-            **{f"axis {name}": ", ".join(map(plain, values)) for name, values in self.axes.items()},
+            **{f"axis {name}": _values_in_words(values) for name, values in self.axes.items()},
             "conditions": ", ".join(dict.fromkeys(self.index.frame[CONDITION])),
             **{name: str(count) for name, count in self.counts.items()},
             **{
@@ -260,7 +262,7 @@ class Batch:
     def _ranked(self, one: IndexColumn, n: int, *, ascending: bool) -> Table:
         rows = self._drawn(one).sort_values(one.name, ascending=ascending, kind="stable").head(n)
         more = [one.predicted_by] if one.predicted_by else []
-        more += [name for name in ("bound", "notes") if name in rows]
+        more += ["notes"] if "notes" in rows else []
         return self._as_table(rows[[*self._places, one.name, *more]])
 
     def _heatmap(self, one: IndexColumn, table: DataFrame, x: str, y: str) -> Figure:
@@ -274,7 +276,8 @@ class Batch:
             for name, own in (("testbed", "run_testbed"), ("kernel", "run_kernel"))
             if own in table or name in table
         }
-        return of_points(table.assign(**facts), list(self.axes))
+        told = table.assign(**facts).drop(columns="source", errors="ignore")
+        return of_points(told, list(self.axes))
 
     def _as_table(self, rows: DataFrame) -> Table:
         found = Table(rows.reset_index(drop=True))
@@ -288,11 +291,11 @@ class Batch:
         return f"<p>Batch {escape(printable(self._summary()))}</p>"
 
     def _summary(self) -> str:
-        axes = " and ".join(f"{len(values)} of {name}" for name, values in self.axes.items())
+        axes = ", ".join(f"{name} ({len(values)})" for name, values in self.axes.items())
         counts = self.counts
         states = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
         return (
-            f"of {self.index.head.lab}: {axes}; {counts['points']} points, "
+            f"of {self.index.head.lab} over {axes}: {counts['points']} points, "
             f"{counts['rows']} rows: {states or 'none'}"
         )
 
@@ -306,6 +309,18 @@ def batch(what: str | Path = "") -> Batch:
     if what == "":
         return Batch(read_index(recorded.folder() / EXAMPLE))
     return Batch(read_index(file_of(beside_the_notebooks(str(what)))))
+
+
+def check(p: ReportParameters) -> None:
+    """BadInput or Damaged if an index that the parameters name cannot be used, or the column."""
+    batch(p.index).column(p.column)
+    if p.earlier:
+        batch(p.earlier)
+
+
+def _values_in_words(values: tuple[Scalar, ...]) -> str:
+    said = ", ".join(map(plain, values[:SHOWN]))
+    return said if len(values) <= SHOWN else f"{said} and {len(values) - SHOWN} more"
 
 
 def _numeric(table: DataFrame, name: str) -> bool:

@@ -56,9 +56,9 @@ def _nearness(places: Sequence[str], deviations: DataFrame) -> str:
     near = int((off <= NEAR_PCT / 100).sum())
     row = deviations.iloc[0].to_dict()
     return (
-        f"Of {len(deviations)} predicted figures {near} are within {NEAR_PCT:g} % of the "
-        f"measurement; the largest deviation is a factor of {row['ratio']:.3g}, in "
-        f"{heading(str(row['figure'])).partition(' (')[0].lower()} ({_place(places, row)})."
+        f"{near} of {len(deviations)} measured figures are within {NEAR_PCT:g} % of their "
+        f"prediction. The one that deviates most is {row['ratio']:.3g} times its prediction: "
+        f"{row['figure']} at {_place(places, row)}."
     )
 
 
