@@ -22,9 +22,10 @@ class Moved:
     """The rows that two batches share.
 
     `table` has one row per result that changed, the largest change first: what identifies the row,
-    the result, its `earlier` and present value, and the `change` in per cent. `counts` has the
-    number of shared rows that are identical, equal (other bytes, same results) or changed, and of
-    the rows that only one batch has.
+    the result, its `earlier` and present value, and the `change` in per cent. `digests` has the
+    rows whose runs differ in bytes. `counts` has the number of shared rows that are identical,
+    equal (other bytes, same results) or changed, and of the rows that only one batch has; it is
+    empty if nothing was compared.
     """
 
     table: Table
@@ -35,10 +36,21 @@ class Moved:
         return f"<Moved {self._words()}>"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self._words())}</p>{self.table._repr_html_()}"
+        parts = [f"<p>{escape(self._words())}</p>"]
+        parts += [self.table._repr_html_()] if len(self.table) else []
+        if len(self.digests):
+            parts.append(
+                f"<details><summary>{len(self.digests)} runs with other bytes</summary>"
+                f"{self.digests._repr_html_()}</details>"
+            )
+        return "".join(parts)
 
     def _words(self) -> str:
-        return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in self.counts.items())
+        if not self.counts:
+            return "There is no earlier batch to compare with."
+        return "Rows: " + ", ".join(
+            f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items()
+        )
 
 
 def moved(now: Index, earlier: Index) -> Moved:

@@ -95,21 +95,26 @@ class Batch:
     @property
     def about(self) -> Table:
         """What the batch is: its lab, its axes with their values, and its counts."""
-        head, made = self.index.head, self._made
+        head, made, counts = self.index.head, self._made, self.counts
+        states = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
         said = {
             "title": head.title,
             "lab": head.lab,
-            **{f"axis {name}": _values_in_words(values) for name, values in self.axes.items()},
+            **{
+                f"axis {name}": f"{_values_in_words(values)} {self.units.get(name, '')}".strip()
+                for name, values in self.axes.items()
+            },
             "conditions": ", ".join(dict.fromkeys(self.index.frame[CONDITION])),
-            **{name: str(count) for name, count in self.counts.items()},
+            "size": f"{counts['points']} points, {counts['rows']} rows, {counts['runs']} runs",
+            "rows": states,
             **{
                 name: ", ".join(dict.fromkeys(made[column].dropna()))
                 for name, column in (("testbed", "run_testbed"), ("kernels", "run_kernel"))
                 if column in made
             },
-            "written by labs": head.labs,
+            "written by": f"labs {head.labs}",
         }
-        return Table({"batch": list(said), "": list(said.values())})
+        return Table({"batch": list(said), "content": list(said.values())})
 
     @cached_property
     def table(self) -> Table:
@@ -202,7 +207,10 @@ class Batch:
         return Table(self._deviations.head(n))
 
     def moved(self, earlier: Batch | str | Path) -> Moved:
-        """What moved against an earlier batch: results, and the bytes of runs."""
+        """What moved against an earlier batch: results, and the bytes of runs. Without a name
+        nothing is compared."""
+        if earlier == "":
+            return Moved(Table(), Table(), {})
         other = earlier if isinstance(earlier, Batch) else batch(earlier)
         return moved(self.index, other.index)
 
