@@ -144,8 +144,14 @@ class IndexWriter:
 
     def failed(self, key: str, message: str) -> None:
         """Note that the run of a key failed, in one line."""
+        self.fill(key, FAILED, message, {})
+
+    def fill(
+        self, key: str, status: str, message: str | None, values: Mapping[str, Scalar | None]
+    ) -> None:
+        """Set the cells of every row that has a key; those that are not named are empty."""
         for place in self._places.get(key, ()):
-            self._set(place, FAILED, message, {})
+            self._set(place, status, message, values)
 
     def save(self, *, now: bool = False) -> bool:
         """Write the file if something changed and enough time has passed, or `now`; whether it
