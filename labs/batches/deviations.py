@@ -52,9 +52,9 @@ def _of_figure(rows: DataFrame, one: IndexColumn, places: list[str]) -> DataFram
 
 
 def meaningless(rows: DataFrame, one: IndexColumn) -> pandas.Series[bool]:
-    """In which rows a figure is meaningless."""
-    never = pandas.Series(False, index=rows.index)
-    found = (rows["excluded"] == True) if one.headline else never  # noqa: E712  or missing
+    """In which rows a figure does not count: the row is excluded, or the figure is that of a steady
+    state which the run did not reach."""
+    found = rows["excluded"].eq(True) if "excluded" in rows else pandas.Series(False, rows.index)
     if one.steady and "note_codes" in rows:
         codes = rows["note_codes"].fillna("").map(str.split)
         found = found | codes.map(lambda words: NOT_SETTLED in words).astype(bool)

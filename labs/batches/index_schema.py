@@ -56,7 +56,7 @@ OF_THE_INDEX = (
     IndexColumn("status", str, OWN, meaning=", ".join(STATUSES)),
     IndexColumn("message", str, OWN, meaning="why a run failed or cannot be read"),
     IndexColumn("repetition", int, OWN, meaning="number of the repetition, in real time"),
-    IndexColumn("excluded", bool, OWN, meaning="the headline figure is meaningless: see notes"),
+    IndexColumn("excluded", bool, OWN, meaning="its figures do not count: see notes"),
 )
 REQUIRED = {
     "point": int,

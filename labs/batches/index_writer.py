@@ -32,16 +32,17 @@ from labs.batches.index_schema import (
     kept_parameters,
     to_schema,
 )
-from labs.drive.parameters.declare import LabParameters, Scalar, shown
+from labs.drive.parameters.declare import LabParameters, Scalar, shown, unknown
 from labs.drive.record.disk import whole_file
 from labs.drive.record.seal import canonical, digest, read_seal
-from labs.errors import Damaged, LabError
+from labs.errors import BadInput, Damaged, LabError
 from labs.read.display.format import LINES, printable
 from labs.read.display.provenance import source
 from labs.read.lab import Lab
 from labs.read.result_row import found_in, result_row
 from labs.read.runs.archive import is_run
 from labs.read.runs.run import open_run
+from labs.read.stats.machines import disturbances
 
 WRITING_SHARE = 0.05
 LEAST_PAUSE_S = 1.0
@@ -88,8 +89,12 @@ class IndexWriter:
         axes: Mapping[str, Sequence[Scalar]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Missing without pyarrow; an existing index that cannot be read is replaced."""
+        """Missing without pyarrow, BadInput for an axis that is not a parameter of the lab. An
+        existing index that cannot be read is replaced."""
         arrow(path)
+        for name in axes:
+            if name not in kept_parameters(lab.Parameters):
+                raise BadInput(unknown(name, kept_parameters(lab.Parameters)))
         self.path, self._lab, self._rows, self._clock = path, lab, tuple(rows), clock
         values = {name: tuple(of_axis) for name, of_axis in axes.items()}
         plan = [[one.point, one.condition, one.key] for one in rows]
@@ -150,7 +155,7 @@ class IndexWriter:
         self, key: str, status: str, message: str | None, values: Mapping[str, Scalar | None]
     ) -> None:
         """Set the cells of every row that has a key; those that are not named are empty."""
-        for place in self._places.get(key, ()):
+        for place in self._places.get(key, ()) if key else ():
             self._set(place, status, message, values)
 
     def save(self, *, now: bool = False) -> bool:
@@ -195,7 +200,7 @@ class IndexWriter:
         told = result_row(run, found, group=row.group, source=source(run), unused=row.unused)
         cells = {beside(name, self._lab.Parameters): plain(value) for name, value in told.items()}
         cells["repetition"] = run.repetition
-        cells["excluded"] = any(note.excludes for note in found.notes)
+        cells["excluded"] = any(note.excludes for note in found.notes) or bool(disturbances(run))
         return {
             name: _typed(self._columns[name], value) if name in self._columns else value
             for name, value in cells.items()

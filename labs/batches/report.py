@@ -159,7 +159,7 @@ class Batch:
         have nine values or more and nothing else varies, the chart is a heat map.
         """
         one = self.column(column)
-        table = restricted(self._drawn(one), tuple(self.axes), fixed)
+        table = restricted(self._in_the_middle(one), tuple(self.axes), fixed)
         over = [name for name in self.axes if name not in fixed or is_many(fixed[name])]
         many = [name for name in over if _numeric(table, name) and table[name].nunique() >= MANY]
         if x is columns is rows is None and len(many) == 2 and not _duplicates(table, many):
@@ -189,7 +189,8 @@ class Batch:
         for name in names:
             if name not in self.axes:
                 raise BadInput(unknown(name or "nothing", self.axes, "axis of this batch"))
-        return self._heatmap(one, restricted(self._drawn(one), tuple(self.axes), fixed), *names)
+        table = restricted(self._in_the_middle(one), tuple(self.axes), fixed)
+        return self._heatmap(one, table, *names)
 
     def best(self, column: str | None = None, n: int = 5) -> Table:
         """The rows with the best values of a column: the largest, or of times the smallest."""
@@ -266,6 +267,15 @@ class Batch:
         """The rows whose figure means something."""
         made = self._made
         return made[made[one.name].notna() & ~meaningless(made, one)]
+
+    def _in_the_middle(self, one: IndexColumn) -> DataFrame:
+        """The same, with one row for all repetitions in real time: the medians."""
+        rows = self._drawn(one)
+        if "repetition" not in rows or rows["repetition"].isna().all():
+            return rows
+        names = [one.name, *([one.predicted_by] if one.predicted_by else [])]
+        medians = rows.groupby(self._places, sort=False)[names].transform("median")
+        return rows.assign(**medians).drop_duplicates(self._places)
 
     def _ranked(self, one: IndexColumn, n: int, *, ascending: bool) -> Table:
         rows = self._drawn(one).sort_values(one.name, ascending=ascending, kind="stable").head(n)

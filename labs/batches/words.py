@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from labs.batches.deviations import meaningless
 from labs.batches.index_schema import DAMAGED, FAILED, MADE, MISSING, IndexColumn
 from labs.drive.parameters.declare import plain
 from labs.read.display.format import heading, in_three_digits
@@ -41,7 +42,7 @@ def _amount(counts: Mapping[str, int]) -> str:
 
 
 def _range(places: Sequence[str], made: DataFrame, one: IndexColumn) -> str:
-    known = made[made[one.name].notna() & (made["excluded"] != True)]  # noqa: E712  or missing
+    known = made[made[one.name].notna() & ~meaningless(made, one)]
     if known.empty:
         return f"No row has a meaningful {one.name}."
     ends = known.loc[[known[one.name].idxmin(), known[one.name].idxmax()]].to_dict("records")

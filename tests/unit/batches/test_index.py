@@ -231,6 +231,22 @@ def test_lab_with_a_parameter_of_the_index_is_refused() -> None:
         columns_of_lab(replace(BUFFERS, Parameters=made))
 
 
+@pytest.mark.parametrize("axis", ["rate", "runs"])
+def test_axis_that_is_not_a_parameter_is_refused(
+    tmp_path: Path, rows: list[PlannedRow], axis: str
+) -> None:
+    with pytest.raises(BadInput, match=axis):
+        IndexWriter(tmp_path / INDEX, BUFFERS, rows, title="", axes={axis: (1,)})
+
+
+def test_rows_without_a_key_are_missing(tmp_path: Path, rows: list[PlannedRow]) -> None:
+    unplanned = [replace(row, key="", folder=tmp_path) for row in rows]
+    with IndexWriter(tmp_path / INDEX, BUFFERS, unplanned, **HEAD_OF) as writer:
+        assert writer.look("") == "missing"
+        writer.failed("", "of whatever")
+        assert writer.counts == {"missing": 4}
+
+
 def test_without_pyarrow_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(Missing, match=r"pip install .*\[capture\]"):

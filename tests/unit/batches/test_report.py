@@ -161,6 +161,20 @@ def test_chart_draws_every_row(tmp_path: Path) -> None:
     assert len(one.layout.meta["table"]["rows"]) == 4
 
 
+def test_chart_of_repetitions_has_their_medians(tmp_path: Path) -> None:
+    cells = [
+        cell(
+            rate, 10.0, "both", goodput_mib_s=rate * factor, repetition=number, excluded=factor > 9
+        )
+        for rate in RATES
+        for number, factor in enumerate((1.0, 2.0, 5.0, 10.0), start=1)
+    ]
+    found = of(tmp_path, cells)
+    rows = found.chart().layout.meta["table"]["rows"]
+    assert [row[-2] for row in rows] == ["200", "2000"]
+    assert found.best(n=1)["goodput_mib_s"].tolist() == [5000]
+
+
 def test_chart_of_many_values_is_a_heat_map(tmp_path: Path) -> None:
     values = [float(10 * number) for number in range(1, 13)]
     cells = [cell(rate, delay, "default") for rate in values for delay in values]
