@@ -6,6 +6,7 @@
     study = labs.study(p)                   # reads the existing runs, performs the missing ones
     grid = labs.study(p, over={"delay_ms": [10, 50]})    # every combination of the values
     labs.charts.buffers.by_condition(study.results())
+    labs.batch("DIR")                       # many points of a lab: their index as tables and charts
     labs.buffers.advice(1000, 200, "6.1")   # what the lab has for its notebook
     labs.advise(1000, 200)                  # the buffers that fill a path, as a chart
     labs.audit()                            # how this machine is set up for a measurement
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labs import errors
+    from labs.batches.report import ReportParameters, batch
     from labs.drive.parameters.axes import Axes
     from labs.drive.parameters.declare import LabParameters
     from labs.grading.grade_sheet import grade
@@ -42,9 +44,11 @@ if TYPE_CHECKING:
 __all__ = [
     "advise",
     "audit",
+    "batch",
     "capture",
     "charts",
     "check",
+    "check_report",
     "errors",
     "grade",
     "grid",
@@ -59,6 +63,7 @@ __all__ = [
 _PLACES = {
     "advise": "labs.studies.advice:advise",
     "audit": "labs.studies.machine_audit:audit",
+    "batch": "labs.batches.report:batch",
     "capture": "labs.read.capture",
     "charts": "labs.studies.chart_access",
     "errors": "labs.errors",
@@ -99,14 +104,32 @@ def grid(lab: str, names: Mapping[str, Any]) -> tuple[LabParameters, Axes]:
     return parameters, over
 
 
+def check_report(names: Mapping[str, Any]) -> ReportParameters:
+    """As `check`, the parameters of a notebook that reports about a batch: INDEX, EARLIER, COLUMN.
+
+    BadInput for a batch without an index, and for a column that is not one of its results.
+    """
+    cell = _cell_of_a_notebook()
+    report = import_module("labs.batches.report")
+    parameters: ReportParameters = cell.from_globals(report.ReportParameters, names)
+    report.check(parameters)
+    return parameters
+
+
 def _in_a_notebook(lab: str) -> tuple[Any, Lab]:
     """The module that reads a notebook's parameters, and the lab; sets up errors and the theme."""
+    cell = _cell_of_a_notebook()
+    found: Lab = import_module("labs.catalog").find(lab)
+    return cell, found
+
+
+def _cell_of_a_notebook() -> Any:
+    """The module that reads a notebook's parameters; sets up errors and the theme."""
     cell = import_module("labs.drive.parameters.notebook_cell")
     cell.errors_in_one_line()
     if "IPython" in sys.modules:
         import_module("labs.read.display.dark_theme").follow()
-    found: Lab = import_module("labs.catalog").find(lab)
-    return cell, found
+    return cell
 
 
 def __getattr__(name: str) -> Any:

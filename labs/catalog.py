@@ -49,33 +49,12 @@ from labs.drive.parameters.declare import (
 )
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import NOTES, Lab, wrong_conditions
+from labs.read.lab import BESIDE_RESULTS, NOTES, Lab, wrong_conditions
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
 NAMED = ("Parameters", "conditions", "measure", "results")
 FOLDER = ("lab.py", "parameters.py", "conditions.py", "experiment.py", "results.py")
-# What a study puts beside the columns of a lab, which therefore cannot have the same names.
-OF_THE_STUDY = frozenset(
-    {
-        "condition",
-        "group",
-        "notes",
-        "note_codes",
-        "testbed",
-        "kernel",
-        "source",
-        "rtt_ms",
-        "rate_mbit",
-        "link",
-        "link_ok",
-        "link_asked",
-        "link_shaped",
-        "key",
-        "digest",
-    }
-)
-
 # What a claim may name beside the columns of a lab.
 OF_THE_LINK = ("rtt_ms", "rate_mbit")
 
@@ -325,7 +304,7 @@ def _check_columns(path: Path) -> None:
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise BadInput(f"{path}: Results declares {', '.join(twice)} twice. Remove one")
-    taken = [name for name in names if name in OF_THE_STUDY - {NOTES}]
+    taken = [name for name in names if name in BESIDE_RESULTS and name != NOTES]
     if taken:
         raise BadInput(
             f"{path}: Results declares {', '.join(taken)}, which every study has "

@@ -1,1 +1,1 @@
-"""Batches: plans over many values of a lab's parameters, and their points."""
+"""Batches: plans over many parameter values, their runs and notebooks, and reports about them."""

@@ -122,6 +122,9 @@ def prospect(plan: PlanFile, runs: Path) -> Prospect:
         )
     lab, varied = plan.subject.lab, plan.varied
     planned = plan_points(lab, parameters, [in_words(point, varied) for point in points])
+    for point, found in zip(points, planned, strict=True):
+        if isinstance(found, BadInput):  # refused here; Missing is told, and the others go on
+            raise plan.refusal(point, found)
     return Prospect(lab, varied, points, parameters, tuple(planned), runs)
 
 

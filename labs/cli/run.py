@@ -87,7 +87,7 @@ def main(args: argparse.Namespace) -> int:
         steps = preview(lab, parameters)
         print(json.dumps(steps) if args.json else as_script(steps))
         return 0
-    from labs.studies.study import NO_RESULTS
+    from labs.read.result_row import NO_RESULTS
     from labs.studies.study import study as study_of
 
     study = study_of(parameters, fresh=args.fresh, jobs=args.jobs)

@@ -28,6 +28,27 @@ if TYPE_CHECKING:
 
 NOTES = "notes"
 """The field of a lab's results that holds what a reader of the figures must know."""
+OF_RUN = "run_"
+"""Begins the name of a column of results that has the name of a parameter in the same table."""
+BESIDE_RESULTS: Mapping[str, type] = {
+    "condition": str,
+    "group": str,
+    "notes": str,
+    "note_codes": str,
+    "testbed": str,
+    "kernel": str,
+    "source": str,
+    "rtt_ms": float,
+    "rate_mbit": float,
+    "link": str,
+    "link_ok": bool,
+    "link_asked": str,
+    "link_shaped": bool,
+    "key": str,
+    "digest": str,
+}
+"""The columns of a row of results besides those of the lab, which therefore cannot have the same
+names, with their types; `labs.read.result_row` fills them."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +179,10 @@ class Lab:
                     f"({type(error).__name__}: {str(error)[:80]}). {AGAIN}"
                 ) from error
         return self._found[run]
+
+    def forget(self, run: Run) -> None:
+        """Drop the results of a run: who reads thousands of runs cannot keep them all."""
+        self._found.pop(run, None)
 
     def headline(self, run: Run) -> tuple[str, float] | None:
         """The name and value of the figure that runs are compared by; None for a run without."""

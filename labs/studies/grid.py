@@ -16,23 +16,21 @@ from labs.catalog import lab_of
 from labs.drive.parameters.axes import KERNEL, Axes, axes, points, with_kernels
 from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain, unknown
 from labs.errors import BadInput, LabError
-from labs.read.charts.panels import CONDITION
+from labs.read.charts.panels import CONDITION, is_many, restricted
 from labs.read.charts.small_multiples import small_multiples
 from labs.read.display.format import in_runs
 from labs.read.display.provenance import RECORDED
 from labs.read.display.rich_output import Table
-from labs.read.lab import Lab
+from labs.read.lab import OF_RUN, Lab
+from labs.read.result_row import UNUSED
 from labs.read.runs.archive import ENDINGS
 from labs.read.unused_parameters import same_run, unused_axes
 from labs.studies import study as studies
 from labs.studies.progress import Bar
-from labs.studies.study import ON_ANY_KERNEL, UNUSED, Study
+from labs.studies.study import ON_ANY_KERNEL, Study
 
 if TYPE_CHECKING:
     from labs.launch.launch import Made
-
-OF_RUN = "run_"
-"""Begins the name of a result column that has the name of a varied parameter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +123,7 @@ class Grid:
         right and from top to bottom; `x="condition"` draws bars by condition. Further keywords
         restrict what is drawn: `condition="default"`, `delay_ms=[10, 50]`.
         """
-        table = self.results()
-        for name, values in fixed.items():
-            table = self._restricted(table, name, values)
+        table = restricted(self.results(), tuple(self.over), fixed)
         if column is None:
             column = self._headline(table)
             excluded = [key in self._without_headline for key in table["key"]]
@@ -139,7 +135,7 @@ class Grid:
         return small_multiples(
             table,
             column,
-            over=[name for name in self.over if name not in fixed or _is_many(fixed[name])],
+            over=[name for name in self.over if name not in fixed or is_many(fixed[name])],
             unit="" if known is None else known.unit,
             predicted=None if known is None else known.predicted_by,
             x=x,
@@ -149,19 +145,7 @@ class Grid:
             note="; ".join(f"{name}: {self._same(name)}" for name in self.same if name in drawn),
         )
 
-    def _restricted(self, table: Table, name: str, values: Any) -> Table:
-        if name not in (*self.over, CONDITION):
-            raise BadInput(unknown(name, [*self.over, CONDITION], "varied parameter"))
-        wanted = list(values) if _is_many(values) else [values]
-        there = list(dict.fromkeys(table[name]))
-        for value in wanted:
-            if value not in there:
-                raise BadInput(
-                    f"{name} has no value {plain(value)}; allowed: {', '.join(map(plain, there))}"
-                )
-        return table[table[name].isin(wanted)]
-
-    def _headline(self, table: Table) -> str:
+    def _headline(self, table: pandas.DataFrame) -> str:
         for name, one in self.lab.columns.items():
             if one.headline and name in table and table[name].notna().any():
                 return name
@@ -234,10 +218,6 @@ def _rows(
     for point, table in tables:
         for row in table.to_dict("records"):
             yield point.values, {str(name): value for name, value in row.items()}
-
-
-def _is_many(values: object) -> bool:
-    return isinstance(values, list | tuple | range | set)
 
 
 def in_words(over: Axes) -> str:

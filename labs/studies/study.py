@@ -14,17 +14,17 @@ from labs.catalog import lab_of
 from labs.drive.parameters.declare import LabParameters, declared, did_you_mean, unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
-from labs.drive.result_columns import Note
 from labs.errors import BadInput, LabError, Missing
 from labs.read.display.commands import as_lines
 from labs.read.display.guesses import Guess, guesses
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
 from labs.read.display.rich_output import Table, Text, Words
-from labs.read.lab import Found, Lab
+from labs.read.lab import Lab
+from labs.read.result_row import NO_RESULTS, found_in, result_row
 from labs.read.runs import recorded
 from labs.read.runs.archive import ENDINGS, is_packed, unpacked
 from labs.read.runs.run import Run, open_run
-from labs.read.stats.machines import disturbances, machine_columns
+from labs.read.stats.machines import machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.read.unused_parameters import Unused, in_words, unused
@@ -34,10 +34,6 @@ from labs.studies.testbeds import command_for, on_testbed, parameters_of
 
 if TYPE_CHECKING:
     from labs.launch.launch import Made
-
-UNUSED = "unused_parameter"
-NO_RESULTS = "no_results"
-"""The code of the note that a condition does not use a parameter of the study."""
 
 # Testbeds whose kernel a user chooses.
 ON_ANY_KERNEL = ("virtual", RECORDED)
@@ -266,33 +262,13 @@ class Study:
         return machine_columns(self.every, other.every)
 
     def _row(self, run: Run) -> dict[str, Any]:
-        try:
-            found = self.lab.results(run)
-        except LabError as error:
-            if self.lab.source is None:
-                raise
-            found = Found(dict.fromkeys(self.lab.columns), (Note(NO_RESULTS, str(error)),))
-        notes = [note.text for note in found.notes]
-        disturbed = [f"disturbed: {what}" for what in disturbances(run)]
-        told = [self._unused(run)] if run.condition in self.unused else []
-        codes = [note.code for note in found.notes if note.code] + [UNUSED] * len(told)
-        of_the_run = {
-            "notes": "; ".join([*notes, *disturbed, *told]),
-            "note_codes": " ".join(codes),
-            "testbed": run.testbed,
-            "kernel": run.kernel.release,
-            "source": self.source,
-            "rtt_ms": run.link.measured.rtt_ms,
-            "rate_mbit": run.link.measured.rate_mbit,
-            "link": run.link.verdict,
-            "link_ok": run.link.ok,
-            "link_asked": asked(run.link.asked),
-            "link_shaped": run.link.asked.shaped,
-            "key": run.key,
-            "digest": run.digest,
-        }
-        what = {"condition": run.condition, "group": self.lab.group_of(run)}
-        return {**what, **found.values, **of_the_run}
+        return result_row(
+            run,
+            found_in(self.lab, run),
+            group=self.lab.group_of(run),
+            source=self.source,
+            unused=self._unused(run) if run.condition in self.unused else "",
+        )
 
     @cached_property
     def unused(self) -> Mapping[str, Unused]:

@@ -84,7 +84,8 @@ def _assigned(cls: type[Any], names: Mapping[str, Any]) -> dict[str, Any]:
     values = {
         field: names[name] for name, field in known.items() if name in assigned and name in names
     }
-    values["runs"] = beside_the_notebooks(values.get("runs", "runs"))
+    if "runs" in declared(cls):
+        values["runs"] = beside_the_notebooks(values.get("runs", "runs"))
     return values
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from labs.drive.parameters.declare import plain
+from labs.drive.parameters.declare import plain, unknown
 from labs.errors import BadInput
 from labs.read.display.format import heading, in_three_digits
 
@@ -221,6 +221,28 @@ def _deviation(table: DataFrame, panels: Panels, quantity: Quantity) -> str:
 
 def _place(row: Mapping[Any, Any], panels: Panels) -> str:
     return ", ".join(f"{name} {plain(row[name])}" for name in panels.layout.names)
+
+
+def restricted(table: DataFrame, over: Sequence[str], fixed: Mapping[str, Any]) -> DataFrame:
+    """The rows in which the varied parameters `over` and the condition have the values in `fixed`:
+    one value or several per name. BadInput for an unknown name or value."""
+    for name, values in fixed.items():
+        if name not in (*over, CONDITION):
+            raise BadInput(unknown(name, [*over, CONDITION], "varied parameter"))
+        wanted = list(values) if is_many(values) else [values]
+        there = list(dict.fromkeys(table[name]))
+        for value in wanted:
+            if value not in there:
+                raise BadInput(
+                    f"{name} has no value {plain(value)}; allowed: {', '.join(map(plain, there))}"
+                )
+        table = table[table[name].isin(wanted)]
+    return table
+
+
+def is_many(values: object) -> bool:
+    """Whether a restriction names several values."""
+    return isinstance(values, list | tuple | range | set)
 
 
 def names_in_words(names: Sequence[str]) -> str:

@@ -14,10 +14,11 @@ from labs.catalog import LABS, find
 from labs.cli.new import source
 from labs.cli.run import PIECES, as_json, as_text
 from labs.errors import LabError
+from labs.read.result_row import NO_RESULTS
 from labs.read.runs.archive import run_folders
 from labs.read.runs.recorded import runs_of
 from labs.read.runs.run import open_run
-from labs.studies.study import NO_RESULTS, Study, study
+from labs.studies.study import Study, study
 from tests.real_runs import windows_study
 from tests.run_folders import inputs, make_run
 

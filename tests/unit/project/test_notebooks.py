@@ -10,7 +10,9 @@ from typing import Any
 import nbformat
 import pytest
 
+from labs.batches.report import ReportParameters
 from labs.catalog import find
+from labs.drive.parameters.declare import declared
 from labs.drive.parameters.notebook_cell import from_globals
 from labs.read.lab import Lab
 
@@ -19,6 +21,8 @@ TAGS = {"parameters", "check", "predict", "guess", "exercise", "answer", "soluti
 HIDDEN = {"source_hidden": True, "outputs_hidden": True}
 """How JupyterLab is told to fold a cell."""
 SECTIONS = ("**Goals.**", "**Prerequisites.**", "**Time.**")
+REPORTS = [path for path in NOTEBOOKS if "labs.check_report(" in path.read_text("utf-8")]
+"""They read the index of a batch, of whatever lab, and have no parameters of a lab."""
 GRADED = [path for path in NOTEBOOKS if '"answer"' in path.read_text("utf-8")]
 LONGEST_CELL = 10
 # Assignments that `papermill --help-notebook` reads: NAME = literal  # what it is
@@ -151,7 +155,24 @@ def test_parameters_cell_has_literals_with_a_comment_each(notebook: Any) -> None
         ast.literal_eval(read[2])
 
 
-def test_parameters_cell_has_the_names_of_its_lab(notebook: Any) -> None:
+def test_parameters_cell_of_a_report_has_all_its_parameters() -> None:
+    assert [path.stem for path in REPORTS] == ["10-batch-report"]
+    for path in REPORTS:
+        notebook = nbformat.read(path, as_version=4)
+        given: dict[str, Any] = {}
+        exec(tagged(notebook, "parameters")[0].source, given)
+        from_globals(ReportParameters, given)
+        assert {name.lower() for name in given if name.isupper()} == declared(
+            ReportParameters
+        ).keys()
+        assert "labs.check_report(globals())" in tagged(notebook, "check")[0].source
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in NOTEBOOKS if path not in REPORTS], ids=lambda path: path.stem
+)
+def test_parameters_cell_has_the_names_of_its_lab(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
     (cell,) = tagged(notebook, "parameters")
     (check,) = tagged(notebook, "check")
     calls = [

@@ -1,7 +1,7 @@
 """Every notebook in one kernel: Run All twice, then with a misspelt name, then corrected.
 
 The runs are the recorded ones, chosen the way papermill and `labs publish` choose them: by a cell
-of papermill's after the parameters cell.
+of papermill's after the parameters cell. A notebook without TESTBED shows what comes with it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
+from labs.publish.page_parameters import declared
+from labs.read.notebook_file import read_notebook
+
 ROOT = Path(__file__).resolve().parents[3]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LACKING = [name for name in ("papermill", "nbclient", "ipykernel") if find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(LACKING), reason=f"not installed: {', '.join(LACKING)}")
+TESTBED = "TESTBED"
 FIGURE = "application/vnd.plotly.v1+json"
 
 
@@ -33,7 +37,9 @@ def client(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("PLOTLY_RENDERER", "plotly_mimetype")
-    book = parameterize_notebook(load_notebook_node(str(request.param)), {"TESTBED": "recorded"})
+    book = load_notebook_node(str(request.param))
+    if TESTBED in declared(read_notebook(request.param)):
+        book = parameterize_notebook(book, {TESTBED: "recorded"})
     client = NotebookClient(
         book, allow_errors=True, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
     )
@@ -85,11 +91,13 @@ def test_notebook_runs_twice_then_misspelt_then_corrected(client: Any) -> None:
     parameters = client.nb.cells[tagged(client, "parameters")]
     right = parameters.source
     check = tagged(client, "check") + 1
-    parameters.source = re.sub(r"^TESTBED", "TETSBED", right, flags=re.MULTILINE)
+    name = TESTBED if f"{TESTBED} =" in right else "COLUMN"
+    misspelt = name[:2] + name[3] + name[2] + name[4:]
+    parameters.source = re.sub(rf"^{name}", misspelt, right, flags=re.MULTILINE)
     assert parameters.source != right
     run(client, check)
     assert errors(client) == [
-        "BadInput: TETSBED is not a parameter; did you mean TESTBED? "
+        f"BadInput: {misspelt} is not a parameter; did you mean {name}? "
         "Use lower case for names of your own."
     ]
 

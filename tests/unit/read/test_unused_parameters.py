@@ -13,8 +13,9 @@ from labs.catalog import find
 from labs.cli.__main__ import main
 from labs.cli.run import as_json, as_text
 from labs.experiments.buffers.parameters import Buffers
+from labs.read.result_row import UNUSED
 from labs.read.unused_parameters import changes_condition, unused
-from labs.studies.study import UNUSED, Study
+from labs.studies.study import Study
 from tests.real_runs import real, with_condition
 
 LOSS = "loss-0-cubic-0"

@@ -11,9 +11,10 @@ import labs
 from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
+from labs.read.result_row import UNUSED
 from labs.read.unused_parameters import unused_axes
 from labs.studies.grid import Grid, Point, varied_points
-from labs.studies.study import UNUSED, Study
+from labs.studies.study import Study
 from tests.real_runs import real, with_condition
 
 BUFFERS = find("buffers")

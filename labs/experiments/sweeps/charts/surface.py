@@ -10,6 +10,7 @@ from plotly.graph_objects import Figure, Heatmap, Scatter
 
 from labs.drive.units import KIB
 from labs.experiments.sweeps.charts.goodput import together
+from labs.read.charts.heatmap import SHADES
 from labs.read.charts.style import BLACK, LEGEND_ABOVE, NO_RUNS, VERMILION, dressed, nothing
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from labs.read.lab import Study
 
 TITLE = "Steady goodput (MiB/s) by send buffer and receive buffer"
-SHADES = ((0.0, "rgba(0,114,178,0.04)"), (1.0, "rgba(0,114,178,0.42)"))
-"""Translucent, so that numbers are legible on them in print and on a dark screen."""
 AUTOMATIC = inf
 """The place of an automatic buffer among the sizes."""
 BEST = ((16384, 256), (8192, 8192), (16384, AUTOMATIC))

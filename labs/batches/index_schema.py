@@ -1,0 +1,264 @@
+"""The columns of an index and the head of its file, as values and as an Arrow schema.
+
+The schema follows from the lab alone, so that a column has its type before the first result
+arrives. Units and meanings are in the metadata of the fields, what concerns the whole file in that
+of the schema, under the name `labs`. If a lab has a result with the name of a parameter, such as
+`loss_pct`, the column of this name is the parameter, and the result is `run_loss_pct`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from labs.drive.parameters.declare import KINDS, LabParameters, Scalar, declared
+from labs.drive.record.stored_files import check_version, parse
+from labs.drive.record.study_file import KEPT_ELSEWHERE
+from labs.errors import BadInput, Damaged, Missing
+from labs.read.lab import BESIDE_RESULTS, OF_RUN, Lab
+
+if TYPE_CHECKING:
+    import pyarrow
+
+INDEX_VERSION = 1
+PARAMETER, RESULT, OWN = "parameter", "result", "own"
+ROLES = (PARAMETER, RESULT, OWN)
+MADE, MISSING, FAILED, DAMAGED = "made", "missing", "failed", "damaged"
+STATUSES = (MADE, MISSING, FAILED, DAMAGED)
+COPY_AGAIN = "Copy it from its source again, or write it again with labs batch"
+HEAD, COLUMN = b"labs", b"labs.column"
+
+
+@dataclass(frozen=True)
+class IndexColumn:
+    """A column of an index; `kind` is str, int, float or bool, and `role` one of ROLES.
+
+    The other fields are those of `labs.drive.result_columns.Column`.
+    """
+
+    name: str
+    kind: type[Scalar]
+    role: str = RESULT
+    unit: str = ""
+    meaning: str = ""
+    predicted_by: str | None = None
+    hidden: bool = False
+    headline: bool = False
+    steady: bool = False
+
+
+OF_THE_INDEX = (
+    IndexColumn("point", int, OWN, meaning="number of the point, from 0"),
+    IndexColumn("status", str, OWN, meaning=", ".join(STATUSES)),
+    IndexColumn("message", str, OWN, meaning="why a run failed or cannot be read"),
+    IndexColumn("repetition", int, OWN, meaning="number of the repetition, in real time"),
+    IndexColumn("excluded", bool, OWN, meaning="its figures do not count: see notes"),
+)
+REQUIRED = {
+    "point": int,
+    "status": str,
+    "message": str,
+    "condition": str,
+    "key": str,
+    "digest": str,
+}
+"""Columns without which a file is not an index."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What an index says about its batch: the lab, the title, and the values of each axis.
+
+    `digest` identifies the plan; `labs` is the version that wrote the file, `reading` the digest of
+    the code that computed its results.
+    """
+
+    lab: str
+    title: str
+    axes: Mapping[str, tuple[Scalar, ...]]
+    digest: str
+    labs: str
+    reading: str
+
+    def as_json(self) -> dict[str, object]:
+        return {"schema": INDEX_VERSION, **dataclasses.asdict(self)}
+
+
+def arrow(what: object) -> ModuleType:
+    """The package pyarrow; Missing, in one line, if it is not installed."""
+    try:
+        import pyarrow  # noqa: PLC0415  an extra
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError:
+        raise Missing(
+            f"{what}: an index needs the package pyarrow, which is not installed. Install it: "
+            'pip install "tcp-lab-notebook[capture]"'
+        ) from None
+    found: ModuleType = pyarrow
+    return found
+
+
+def kept_parameters(cls: type[LabParameters]) -> tuple[str, ...]:
+    """The parameters that an index has: all but the place where the runs are kept."""
+    return tuple(name for name in declared(cls) if name not in KEPT_ELSEWHERE)
+
+
+def columns_of_lab(lab: Lab) -> tuple[IndexColumn, ...]:
+    """The columns of an index of a lab, in order: the point and its state, the parameters, the
+    declared results, and what a study has besides them."""
+    parameters = declared(lab.Parameters)
+    taken = {one.name for one in OF_THE_INDEX} | {"condition"}
+    if clash := sorted(taken & parameters.keys()):
+        raise BadInput(
+            f"the lab {lab.name} has the parameter {clash[0]}, which is a column of every index. "
+            "Choose another name"
+        )
+    point, *state = OF_THE_INDEX
+    condition = IndexColumn("condition", str, OWN)
+    of_points = [
+        IndexColumn(
+            name, parameters[name].kind, PARAMETER, parameters[name].unit, parameters[name].help
+        )
+        for name in kept_parameters(lab.Parameters)
+    ]
+    facts = [
+        IndexColumn(beside(name, parameters), _kind(kind), OWN, unit=UNITS.get(name, ""))
+        for name, kind in BESIDE_RESULTS.items()
+        if name != "condition"
+    ]
+    return (point, condition, *state, *of_points, *_results_of(lab), *facts)
+
+
+UNITS = {"rtt_ms": "ms", "rate_mbit": "Mbit/s"}
+
+
+def beside(name: str, parameters: Mapping[str, object] | type[LabParameters]) -> str:
+    """The name of the column of a result or a fact: `run_NAME` if a parameter or the index itself
+    has the name."""
+    known = declared(parameters) if isinstance(parameters, type) else parameters
+    own = any(one.name == name for one in OF_THE_INDEX)
+    return f"{OF_RUN}{name}" if own or name in known else name
+
+
+def _results_of(lab: Lab) -> list[IndexColumn]:
+    results = getattr(lab.require("results"), "Results", None)
+    types = {} if results is None else get_type_hints(results)
+    return [
+        IndexColumn(
+            **{
+                **dataclasses.asdict(one),
+                "name": beside(one.name, lab.Parameters),
+                "predicted_by": one.predicted_by and beside(one.predicted_by, lab.Parameters),
+            },
+            kind=_kind(types[one.name]),
+        )
+        for one in lab.columns.values()
+    ]
+
+
+def _kind(hint: Any) -> type[Scalar]:
+    """The type of `float | None`; text for what is not a scalar."""
+    (one, *others) = [part for part in get_args(hint) or (hint,) if part is not type(None)]
+    return one if not others and one in KINDS.values() else str
+
+
+def arrow_type(kind: type[Scalar]) -> pyarrow.DataType:
+    """The type of a column in the file."""
+    import pyarrow  # noqa: PLC0415  an extra
+
+    types = {str: pyarrow.string, int: pyarrow.int64, float: pyarrow.float64, bool: pyarrow.bool_}
+    return types[kind]()
+
+
+def to_schema(head: Head, columns: tuple[IndexColumn, ...]) -> pyarrow.Schema:
+    """The Arrow schema of an index."""
+    import pyarrow  # noqa: PLC0415  an extra
+
+    fields = [
+        pyarrow.field(one.name, arrow_type(one.kind), metadata=_field_metadata(one))
+        for one in columns
+    ]
+    return pyarrow.schema(fields, metadata={HEAD: json.dumps(head.as_json())})
+
+
+def _field_metadata(one: IndexColumn) -> dict[bytes, str]:
+    """`unit` and `meaning` for any reader of Parquet, and all of it for this one."""
+    said = dataclasses.asdict(one)
+    del said["name"], said["kind"]
+    own = {b"unit": one.unit, b"meaning": one.meaning}
+    return {**{name: text for name, text in own.items() if text}, COLUMN: json.dumps(said)}
+
+
+def from_schema(schema: pyarrow.Schema, what: str) -> tuple[Head, tuple[IndexColumn, ...]]:
+    """The head and the columns of a file; `what` names it. Damaged if it is not that of an index,
+    BadInput if its schema version is another one."""
+    head = _head(schema, what)
+    kinds = {arrow_type(kind): kind for kind in KINDS.values()}
+    columns = []
+    for one in schema:
+        if one.type not in kinds:
+            raise _not_an_index(what, f"the column {one.name!r} has the type {one.type}")
+        columns.append(_column(one, kinds[one.type], what))
+    names = [one.name for one in columns]
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise _not_an_index(what, f"it has the column {twice[0]!r} twice")
+    found = {one.name: one.kind for one in columns}
+    for name, kind in REQUIRED.items():
+        if found.get(name) is not kind:
+            raise _not_an_index(what, f"it has no column {name} of type {kind.__name__}")
+    parameters = {one.name for one in columns if one.role == PARAMETER}
+    if unknown := [name for name in head.axes if name not in parameters]:
+        raise _not_an_index(what, f"its axis {unknown[0]!r} is not a parameter")
+    return head, tuple(columns)
+
+
+def _head(schema: pyarrow.Schema, what: str) -> Head:
+    said = _parsed((schema.metadata or {}).get(HEAD), what)
+    check_version(said.pop("schema", None), what, INDEX_VERSION)
+    axes = said.pop("axes", None)
+    if not isinstance(axes, dict) or not all(_is_axis(values) for values in axes.values()):
+        raise _not_an_index(what, "its head has no axes")
+    names = [one.name for one in dataclasses.fields(Head) if one.name != "axes"]
+    if any(not isinstance(said.get(name), str) for name in names):
+        raise _not_an_index(what, f"its head lacks {', '.join(names)}")
+    texts = {name: str(said[name]) for name in names}
+    return Head(axes={name: tuple(values) for name, values in axes.items()}, **texts)
+
+
+def _is_axis(values: object) -> bool:
+    scalars = tuple(KINDS.values())
+    return isinstance(values, list) and all(isinstance(value, scalars) for value in values)
+
+
+def _column(field: pyarrow.Field, kind: type[Scalar], what: str) -> IndexColumn:
+    said = _parsed((field.metadata or {}).get(COLUMN), what)
+    try:
+        found = IndexColumn(name=field.name, kind=kind, **said)
+    except TypeError:
+        raise _not_an_index(what, f"it does not say what {field.name!r} is") from None
+    hints = get_type_hints(IndexColumn)
+    for one in dataclasses.fields(found):
+        allowed = get_args(hints[one.name]) or (hints[one.name],)
+        if one.name != "kind" and not isinstance(getattr(found, one.name), allowed):
+            raise _not_an_index(what, f"{one.name} of {field.name!r} has another type")
+    if found.role not in ROLES:
+        raise _not_an_index(what, f"the role of {field.name!r} is none of {', '.join(ROLES)}")
+    return found
+
+
+def _parsed(content: bytes | None, what: str) -> dict[str, Any]:
+    try:
+        found = parse(content or b"")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise _not_an_index(what, "it lacks what labs writes about a column or the whole")
+    return found
+
+
+def _not_an_index(what: str, why: str) -> Damaged:
+    return Damaged(f"{what} is not an index of a batch: {why}. {COPY_AGAIN}")

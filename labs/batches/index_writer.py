@@ -1,0 +1,309 @@
+"""Writes the index of a batch as its results arrive.
+
+The file is always whole: it is written under a temporary name and renamed. Writing it costs time in
+proportion to the number of rows, so it is written at most so often that this takes 5 % of the time.
+A row whose run was read before by the same code is taken from the existing index instead.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from labs.batches.index import Index, read_index
+from labs.batches.index_schema import (
+    DAMAGED,
+    FAILED,
+    MADE,
+    MISSING,
+    Head,
+    IndexColumn,
+    arrow,
+    arrow_type,
+    beside,
+    columns_of_lab,
+    kept_parameters,
+    to_schema,
+)
+from labs.drive.parameters.declare import LabParameters, Scalar, shown, unknown
+from labs.drive.record.disk import whole_file
+from labs.drive.record.seal import canonical, digest, read_seal
+from labs.errors import BadInput, Damaged, LabError
+from labs.read.display.format import LINES, printable
+from labs.read.display.provenance import source
+from labs.read.lab import Lab
+from labs.read.result_row import found_in, result_row
+from labs.read.runs.archive import is_run
+from labs.read.runs.run import open_run
+from labs.read.stats.machines import disturbances
+
+WRITING_SHARE = 0.05
+LEAST_PAUSE_S = 1.0
+PACKAGE = Path(__file__).parents[1]
+DISTRIBUTION = "tcp-lab-notebook"
+NUMBERS: tuple[tuple[set[type], type[Scalar]], ...] = (
+    ({bool}, bool),
+    ({int}, int),
+    ({int, float}, float),
+)
+"""The types of values, and the type of a column that has them, if the lab declares none."""
+
+
+@dataclass(frozen=True)
+class PlannedRow:
+    """A condition at a point: what was requested, and the folder of its run, existing or not.
+
+    `key` may be empty if it is unknown, as without the kernel. `unused` says in words which
+    parameters the condition does not use.
+    """
+
+    point: int
+    parameters: LabParameters
+    condition: str
+    key: str
+    folder: Path
+    group: str = ""
+    unused: str = ""
+
+
+class IndexWriter:
+    """The index of one batch, for one thread; a context manager that writes the final state.
+
+    All rows are `missing` until `look` or `failed` is called with the key of their run.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        lab: Lab,
+        rows: Sequence[PlannedRow],
+        *,
+        title: str,
+        axes: Mapping[str, Sequence[Scalar]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Missing without pyarrow, BadInput for an axis that is not a parameter of the lab. An
+        existing index that cannot be read is replaced."""
+        arrow(path)
+        for name in axes:
+            if name not in kept_parameters(lab.Parameters):
+                raise BadInput(unknown(name, kept_parameters(lab.Parameters)))
+        self.path, self._lab, self._rows, self._clock = path, lab, tuple(rows), clock
+        values = {name: tuple(of_axis) for name, of_axis in axes.items()}
+        plan = [[one.point, one.condition, one.key] for one in rows]
+        identity = digest(canonical([lab.name, title, dict(values), plan]))
+        self._head = Head(lab.name, title, values, identity, _version(), reading_digest(lab))
+        self._columns = {one.name: one for one in columns_of_lab(lab)}
+        self._cells: dict[str, list[Any]] = {name: [None] * len(rows) for name in self._columns}
+        self._undeclared: dict[str, list[Any]] = {}
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for place, row in enumerate(rows):
+            self._places[row.key].append(place)
+        self._fill_in_plan()
+        self._known = _Known.of(path, lab.name, self._head.reading)
+        self._next_s, self._changed = -1.0, True
+
+    def _fill_in_plan(self) -> None:
+        every = self._rows
+        planned: dict[str, list[Any]] = {
+            "point": [one.point for one in every],
+            "condition": [one.condition for one in every],
+            "status": [MISSING] * len(every),
+            "key": [one.key for one in every],
+            beside("group", self._lab.Parameters): [one.group for one in every],
+        }
+        for name in kept_parameters(self._lab.Parameters):
+            planned[name] = [getattr(one.parameters, name) for one in every]
+        self._cells |= planned
+        self._found = [name for name in self._columns if name not in planned]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of rows by status."""
+        return dict(Counter(self._cells["status"]))
+
+    def look(self, key: str) -> str:
+        """Read the run of a key, for every row that has it; the status that they then have.
+
+        A run that cannot be read makes these rows `damaged`, with the reason.
+        """
+        status = MISSING
+        for place in self._places.get(key, ()) if key else ():
+            row = self._rows[place]
+            values: Mapping[str, Scalar | None] = {}
+            status, message = MISSING, None
+            if is_run(row.folder):
+                try:
+                    status, values = MADE, self._values(row)
+                except LabError as error:
+                    status, message = DAMAGED, str(error)
+            self._set(place, status, message, values)
+        return status
+
+    def failed(self, key: str, message: str) -> None:
+        """Note that the run of a key failed, in one line."""
+        self.fill(key, FAILED, message, {})
+
+    def fill(
+        self, key: str, status: str, message: str | None, values: Mapping[str, Scalar | None]
+    ) -> None:
+        """Set the cells of every row that has a key; those that are not named are empty."""
+        for place in self._places.get(key, ()) if key else ():
+            self._set(place, status, message, values)
+
+    def save(self, *, now: bool = False) -> bool:
+        """Write the file if something changed and enough time has passed, or `now`; whether it
+        was written."""
+        begun_s = self._clock()
+        if not self._changed or (not now and begun_s < self._next_s):
+            return False
+        self._write()
+        took_s = self._clock() - begun_s
+        self._next_s = begun_s + max(took_s / WRITING_SHARE, LEAST_PAUSE_S)
+        self._changed = False
+        return True
+
+    def __enter__(self) -> IndexWriter:
+        return self
+
+    def __exit__(self, *of_an_error: object) -> None:
+        self.save(now=True)
+
+    def _set(self, place: int, status: str, message: str | None, values: Mapping[str, Any]) -> None:
+        for name in self._found:
+            self._cells[name][place] = values.get(name)
+        for name in values.keys() - self._columns.keys():  # of a reader's own lab
+            self._undeclared.setdefault(name, [None] * len(self._rows))
+        for name, of_column in self._undeclared.items():
+            of_column[place] = values.get(name)
+        self._cells["status"][place] = status
+        self._cells["message"][place] = None if message is None else printable(message)
+        self._changed = True
+
+    def _values(self, row: PlannedRow) -> Mapping[str, Scalar | None]:
+        """The cells of a run; LabError if it cannot be read."""
+        known = self._known.values(row)
+        if known is not None:
+            return known
+        run = open_run(row.folder)
+        if run.key != row.key:
+            raise Damaged(f"{row.folder} is the run of another key. Repeat it with --fresh")
+        found = found_in(self._lab, run)
+        self._lab.forget(run)
+        told = result_row(run, found, group=row.group, source=source(run), unused=row.unused)
+        cells = {beside(name, self._lab.Parameters): plain(value) for name, value in told.items()}
+        cells["repetition"] = run.repetition
+        cells["excluded"] = any(note.excludes for note in found.notes) or bool(disturbances(run))
+        return {
+            name: _typed(self._columns[name], value) if name in self._columns else value
+            for name, value in cells.items()
+        }
+
+    def _write(self) -> None:
+        package = arrow(self.path)
+        extra = {name: _fitting(name, values) for name, values in self._undeclared.items()}
+        cells = self._cells | {
+            name: [_typed(extra[name], value) for value in values]
+            for name, values in self._undeclared.items()
+        }
+        columns = (*self._columns.values(), *extra.values())
+        arrays = [package.array(cells[one.name], arrow_type(one.kind)) for one in columns]
+        table = package.Table.from_arrays(arrays, schema=to_schema(self._head, columns))
+        with whole_file(self.path) as file:
+            package.parquet.write_table(table, file, compression="zstd")
+
+
+class _Known:
+    """The rows of the existing index that the same code computed, by key and parameters."""
+
+    def __init__(self, index: Index | None = None) -> None:
+        self._places: dict[tuple[object, ...], int] = {}
+        self._names: tuple[str, ...] = ()
+        self._cells: dict[str, list[Any]] = {}
+        if index is not None:
+            self._names = index.parameters
+            self._cells = {name: index.rows[name].to_pylist() for name in index.columns}
+            keys = zip(*(self._cells[name] for name in ("key", *self._names)), strict=True)
+            self._places = {
+                key: place for place, key in enumerate(keys) if self._cells["status"][place] == MADE
+            }
+
+    @classmethod
+    def of(cls, path: Path, lab: str, reading: str) -> _Known:
+        """Those of an index; none if there is no index, or if other code wrote it."""
+        try:
+            index = read_index(path) if path.exists() else None
+        except LabError:
+            index = None
+        if index is None or (index.head.lab, index.head.reading) != (lab, reading):
+            return cls()
+        return cls(index)
+
+    def values(self, row: PlannedRow) -> dict[str, Scalar | None] | None:
+        """The cells of a row; None if they are not known, or if the run is another one now.
+
+        The seal of the run is read, but its files are not compared with it: `labs runs list` does.
+        """
+        parameters = (getattr(row.parameters, name, None) for name in self._names)
+        place = self._places.get((row.key, *parameters))
+        if place is None:
+            return None
+        seal = read_seal(row.folder)
+        if seal.digest != self._cells["digest"][place]:
+            return None
+        if not all((row.folder / name).is_file() for name in seal.files):
+            return None
+        return {name: of_column[place] for name, of_column in self._cells.items()}
+
+
+def plain(value: Any) -> Scalar | None:
+    """A result as a scalar of Python, None for NaN; other values as text."""
+    value = value.item() if hasattr(value, "item") else value
+    if value is None or (isinstance(value, float) and value != value):
+        return None
+    if isinstance(value, bool | int | float):
+        return value
+    return printable(str(value), LINES)
+
+
+def _fitting(name: str, values: Sequence[Any]) -> IndexColumn:
+    """A result that the lab has not declared, with the type that fits all values, or else text."""
+    kinds = {type(value) for value in values if value is not None}
+    return IndexColumn(name, next((kind for fit, kind in NUMBERS if kinds and kinds <= fit), str))
+
+
+def _typed(column: IndexColumn, value: Scalar | None) -> Scalar | None:
+    """A value as the column has it; Damaged if it has another type."""
+    if value is None:
+        return None
+    if column.kind is str:
+        return value if isinstance(value, str) else str(value)
+    if column.kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if column.kind is type(value) and (column.kind is bool or abs(int(value)) < 1 << 63):
+        return value
+    raise Damaged(f"the result {column.name} = {shown(value)} is not {column.kind.__name__}")
+
+
+def reading_digest(lab: Lab) -> str:
+    """The SHA-256 of the code that computes a lab's results from a run."""
+    own = PACKAGE / "experiments" / lab.name
+    folders = [PACKAGE / "drive", PACKAGE / "read", own]
+    files = [file for folder in folders for file in sorted(folder.rglob("*.*"))]
+    files = [file for file in files if file.suffix in (".py", ".toml", ".json")]
+    files += [PACKAGE / "errors.py"] + ([lab.source] if lab.source else [])
+    return sha256(b"\0".join([sys.version.encode(), *map(Path.read_bytes, files)])).hexdigest()
+
+
+def _version() -> str:
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:  # a clone that was not installed
+        return ""

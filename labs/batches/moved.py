@@ -1,0 +1,126 @@
+"""Two batches side by side: which results moved, by how much, and which runs differ in bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from labs.batches.index import Index
+from labs.batches.index_schema import MADE, RESULT
+from labs.read.display.rich_output import Table
+from labs.read.runs.compare import CHANGED, EQUAL, GRADES, IDENTICAL, Change, changes
+
+NOT_ASKED = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
+"""Parameters that choose runs, and change none."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Moved:
+    """The rows that two batches share.
+
+    `table` has one row per result that changed, the largest change first: what identifies the row,
+    the result, its `earlier` and present value, and the `change` in per cent. `digests` has the
+    rows whose runs differ in bytes. `counts` has the number of shared rows that are identical,
+    equal (other bytes, same results) or changed, and of the rows that only one batch has; it is
+    empty if nothing was compared.
+    """
+
+    table: Table
+    digests: Table
+    counts: Mapping[str, int]
+
+    def __repr__(self) -> str:
+        return f"<Moved {self._words()}>"
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p>{escape(self._words())}</p>"]
+        parts += [self.table._repr_html_()] if len(self.table) else []
+        if len(self.digests):
+            parts.append(
+                f"<details><summary>{len(self.digests)} runs with other bytes</summary>"
+                f"{self.digests._repr_html_()}</details>"
+            )
+        return "".join(parts)
+
+    def _words(self) -> str:
+        if not self.counts:
+            return "There is no earlier batch to compare with."
+        return "Rows: " + ", ".join(
+            f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items()
+        )
+
+
+def moved(now: Index, earlier: Index) -> Moved:
+    """Compare two indexes; rows belong together if their parameters and conditions are equal.
+
+    Parameters that only one of them has, and those that choose runs, are not compared. Rows that
+    are not made in both are counted as `not_made`.
+    """
+    shared = [
+        name for name in now.parameters if name in earlier.parameters and name not in NOT_ASKED
+    ]
+    axes = [name for name in dict.fromkeys([*now.head.axes, *earlier.head.axes]) if name in shared]
+    places = [*axes, "condition"]
+    before, after = (_rows_by_question(one, shared) for one in (earlier, now))
+    pairs = [(before[question], row) for question, row in after.items() if question in before]
+    both = [pair for pair in pairs if all(row["status"] == MADE for row in pair)]
+    results = [
+        name for name, one in now.columns.items() if one.role == RESULT and name in earlier.columns
+    ]
+    graded = [_graded(old, new, results) for old, new in both]
+    grades = Counter(grade for grade, _ in graded)
+    changed = [
+        {**{name: new[name] for name in places}, **one}
+        for (_, new), (_, found) in zip(both, graded, strict=True)
+        for one in _as_rows(found, now)
+    ]
+    changed.sort(key=lambda row: -abs(row["change, %"] or 0.0))
+    digests = [
+        {**{name: new[name] for name in places}, "earlier": old["digest"], "now": new["digest"]}
+        for old, new in both
+        if old["digest"] != new["digest"]
+    ]
+    counts = {grade: grades[grade] for grade in GRADES} | {
+        "not_made": len(pairs) - len(both),
+        "only_here": len(after.keys() - before.keys()),
+        "only_earlier": len(before.keys() - after.keys()),
+    }
+    return Moved(
+        Table(changed, columns=[*places, "result", "unit", "earlier", "now", "change, %"]),
+        Table(digests, columns=[*places, "earlier", "now"]),
+        counts,
+    )
+
+
+def _graded(
+    earlier: Mapping[str, Any], now: Mapping[str, Any], results: list[str]
+) -> tuple[str, list[Change]]:
+    """Whether two rows are identical, equal or changed, and the results that changed."""
+    found = changes(*({name: row[name] for name in results} for row in (earlier, now)))
+    same = earlier["digest"] == now["digest"]
+    return CHANGED if found else IDENTICAL if same else EQUAL, found
+
+
+def _rows_by_question(index: Index, shared: list[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The rows by what they answer; equal questions are told apart by their order."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for row in index.rows.to_pylist():
+        question = (row["condition"], *(row[name] for name in shared))
+        found[(*question, seen[question])] = row
+        seen[question] += 1
+    return found
+
+
+def _as_rows(found: list[Change], index: Index) -> Iterator[dict[str, Any]]:
+    for one in found:
+        yield {
+            "result": one.name,
+            "unit": index.columns[one.name].unit,
+            "earlier": one.a,
+            "now": one.b,
+            "change, %": one.percent,
+        }

@@ -1,0 +1,349 @@
+"""A batch as a notebook sees it (`labs.batch`): its table, its charts, and what stands out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labs.batches.deviations import deviations, meaningless
+from labs.batches.index import Index, file_of, read_index
+from labs.batches.index_schema import DAMAGED, FAILED, MADE, RESULT, STATUSES, IndexColumn
+from labs.batches.moved import Moved, moved
+from labs.batches.words import in_words
+from labs.drive.parameters.declare import Scalar, parameter, plain, unknown, validate
+from labs.drive.parameters.notebook_cell import beside_the_notebooks
+from labs.errors import BadInput
+from labs.read.charts.heatmap import heatmap
+from labs.read.charts.panels import CONDITION, is_many, restricted
+from labs.read.charts.small_multiples import small_multiples
+from labs.read.display.format import printable
+from labs.read.display.provenance import of_points
+from labs.read.display.rich_output import Table, Words
+from labs.read.runs import recorded
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
+
+EXAMPLE = "batch-example.parquet"
+"""The index that comes with the project."""
+MANY = 9
+"""Two parameters with at least so many values are drawn as a heat map."""
+SHOWN = 12
+"""How many values of an axis are listed."""
+SMALLER_IS_BETTER = frozenset({"s", "ms", "us", "µs", "ns"})
+"""Units of figures of which the smallest is the best."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportParameters:
+    """The parameters of a notebook that reports about a batch."""
+
+    index: str = parameter(
+        "",
+        form="a folder of a batch, its index.parquet, or nothing for the example",
+        help="the batch: its folder, or its index",
+    )
+    earlier: str = parameter(
+        "",
+        form="as INDEX, or nothing to compare with no batch",
+        help="an earlier batch to compare with",
+    )
+    column: str = parameter(
+        "",
+        form="a column of the results, or nothing for the headline figure",
+        help="the figure of the charts",
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Batch:
+    """The results of many points of a lab, from an index. The lab itself is not needed."""
+
+    index: Index
+
+    @property
+    def axes(self) -> Mapping[str, tuple[Scalar, ...]]:
+        """The values of each varied parameter."""
+        return self.index.head.axes
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """The units of the columns that have one."""
+        return {name: one.unit for name, one in self.index.columns.items() if one.unit}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of points, rows and distinct runs, and of rows by status."""
+        rows = self.index.frame
+        by_status = Counter(rows["status"])
+        return {
+            "points": int(rows["point"].nunique()),
+            "rows": len(rows),
+            "runs": int(rows["key"].nunique()),
+            **{status: by_status[status] for status in STATUSES},
+        }
+
+    @property
+    def about(self) -> Table:
+        """What the batch is: its lab, its axes with their values, and its counts."""
+        head, made, counts = self.index.head, self._made, self.counts
+        states = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+        said = {
+            "title": head.title,
+            "lab": head.lab,
+            **{
+                f"axis {name}": f"{_values_in_words(values)} {self.units.get(name, '')}".strip()
+                for name, values in self.axes.items()
+            },
+            "conditions": ", ".join(dict.fromkeys(self.index.frame[CONDITION])),
+            "size": f"{counts['points']} points, {counts['rows']} rows, {counts['runs']} runs",
+            "rows": states,
+            **{
+                name: ", ".join(dict.fromkeys(made[column].dropna()))
+                for name, column in (("testbed", "run_testbed"), ("kernels", "run_kernel"))
+                if column in made
+            },
+            "written by": f"labs {head.labs}",
+        }
+        return Table({"batch": list(said), "content": list(said.values())})
+
+    @cached_property
+    def table(self) -> Table:
+        """All rows and columns: the varied parameters first, then the condition, the status, the
+        results, and everything else."""
+        results = [name for name, one in self.index.columns.items() if one.role == RESULT]
+        first = [*self._places, "status", *results]
+        rest = [name for name in self.index.columns if name not in first]
+        return self._as_table(self.index.frame[[*first, *rest]])
+
+    @property
+    def results(self) -> Table:
+        """One row per run that was made: the varied parameters, the condition, the results that
+        the lab does not hide, and notes."""
+        made = self._made
+        shown = [
+            name
+            for name, one in self.index.columns.items()
+            if one.role == RESULT and not one.hidden and made[name].notna().any()
+        ]
+        notes = [name for name in ("notes",) if name in made]
+        return self._as_table(made[[*self._places, *shown, *notes]])
+
+    @property
+    def failures(self) -> Table:
+        """The rows whose run failed or cannot be read, and why."""
+        rows = self.index.frame
+        failed = rows[rows["status"].isin([FAILED, DAMAGED])]
+        return self._as_table(failed[[*self._places, "status", "message"]])
+
+    def chart(
+        self,
+        column: str | None = None,
+        x: str | None = None,
+        columns: str | None = None,
+        rows: str | None = None,
+        **fixed: object,
+    ) -> Figure:
+        """Measured and predicted values of a column (default: the headline figure of the lab).
+
+        `x`, `columns`, `rows` and further keywords are those of `grid.chart`. If two parameters
+        have nine values or more and nothing else varies, the chart is a heat map.
+        """
+        one = self.column(column)
+        table = restricted(self._in_the_middle(one), tuple(self.axes), fixed)
+        over = [name for name in self.axes if name not in fixed or is_many(fixed[name])]
+        many = [name for name in over if _numeric(table, name) and table[name].nunique() >= MANY]
+        if x is columns is rows is None and len(many) == 2 and not _duplicates(table, many):
+            return self._heatmap(one, table, *many)
+        return small_multiples(
+            table,
+            one.name,
+            over=over,
+            unit=one.unit,
+            predicted=one.predicted_by,
+            x=x,
+            columns=columns,
+            rows=rows,
+            units=self.units,
+            caption=self._caption(table),
+        )
+
+    def heatmap(
+        self, column: str | None = None, x: str = "", y: str = "", **fixed: object
+    ) -> Figure:
+        """A column by two parameters, in shaded cells; keywords fix what else varies, as in
+        `condition="default"`. Without `x` and `y` the two axes with most values are drawn."""
+        one = self.column(column)
+        longest = sorted(self.axes, key=lambda name: -len(self.axes[name]))
+        left = [name for name in longest if name not in (x, y, *fixed)]
+        names = [name or (left.pop(0) if left else "") for name in (x, y)]
+        for name in names:
+            if name not in self.axes:
+                raise BadInput(unknown(name or "nothing", self.axes, "axis of this batch"))
+        table = restricted(self._in_the_middle(one), tuple(self.axes), fixed)
+        return self._heatmap(one, table, *names)
+
+    def best(self, column: str | None = None, n: int = 5) -> Table:
+        """The rows with the best values of a column: the largest, or of times the smallest."""
+        one = self.column(column)
+        return self._ranked(one, n, ascending=one.unit in SMALLER_IS_BETTER)
+
+    def worst(self, column: str | None = None, n: int = 5) -> Table:
+        """The rows with the worst values of a column; see `best`."""
+        one = self.column(column)
+        return self._ranked(one, n, ascending=one.unit not in SMALLER_IS_BETTER)
+
+    def off(self, n: int = 10) -> Table:
+        """The figures with the largest deviation from their prediction, as a ratio: twice as much
+        and half as much count alike."""
+        return Table(self._deviations.head(n))
+
+    def moved(self, earlier: Batch | str | Path) -> Moved:
+        """What moved against an earlier batch: results, and the bytes of runs. Without a name
+        nothing is compared."""
+        if earlier == "":
+            return Moved(Table(), Table(), {})
+        other = earlier if isinstance(earlier, Batch) else batch(earlier)
+        return moved(self.index, other.index)
+
+    @property
+    def words(self) -> Words:
+        """The batch in two or three sentences, with figures."""
+        return Words(
+            in_words(self.counts, self._places, self._made, self._default, self._deviations)
+        )
+
+    def column(self, name: str | None = None) -> IndexColumn:
+        """A numeric column of the results: by its name, or the headline figure.
+
+        BadInput for a name that is not one, and if no headline figure has a value.
+        """
+        numeric = {
+            one.name: one
+            for one in self.index.columns.values()
+            if one.role == RESULT and one.kind in (int, float)
+        }
+        if name:
+            if name not in numeric:
+                raise BadInput(unknown(name, numeric, "numeric column of the results"))
+            return numeric[name]
+        found = self._default
+        if found is None:
+            raise BadInput(
+                f"no headline figure has a value in this batch. Name a column: {', '.join(numeric)}"
+            )
+        return found
+
+    @property
+    def _default(self) -> IndexColumn | None:
+        made = self._made
+        every = self.index.columns.values()
+        return next((one for one in every if one.headline and made[one.name].notna().any()), None)
+
+    @property
+    def _places(self) -> list[str]:
+        """The columns that tell the rows apart."""
+        return [*self.axes, CONDITION]
+
+    @cached_property
+    def _made(self) -> DataFrame:
+        rows = self.index.frame
+        return rows[rows["status"] == MADE]
+
+    @cached_property
+    def _deviations(self) -> DataFrame:
+        return deviations(self._made, self.index.columns, self._places)
+
+    def _drawn(self, one: IndexColumn) -> DataFrame:
+        """The rows whose figure means something."""
+        made = self._made
+        return made[made[one.name].notna() & ~meaningless(made, one)]
+
+    def _in_the_middle(self, one: IndexColumn) -> DataFrame:
+        """The same, with one row for all repetitions in real time: the medians."""
+        rows = self._drawn(one)
+        if "repetition" not in rows or rows["repetition"].isna().all():
+            return rows
+        names = [one.name, *([one.predicted_by] if one.predicted_by else [])]
+        medians = rows.groupby(self._places, sort=False)[names].transform("median")
+        return rows.assign(**medians).drop_duplicates(self._places)
+
+    def _ranked(self, one: IndexColumn, n: int, *, ascending: bool) -> Table:
+        rows = self._drawn(one).sort_values(one.name, ascending=ascending, kind="stable").head(n)
+        more = [one.predicted_by] if one.predicted_by else []
+        more += ["notes"] if "notes" in rows else []
+        return self._as_table(rows[[*self._places, one.name, *more]])
+
+    def _heatmap(self, one: IndexColumn, table: DataFrame, x: str, y: str) -> Figure:
+        return heatmap(
+            table, one.name, x, y, unit=one.unit, units=self.units, caption=self._caption(table)
+        )
+
+    def _caption(self, table: DataFrame) -> str:
+        facts = {
+            name: table[own if own in table else name]
+            for name, own in (("testbed", "run_testbed"), ("kernel", "run_kernel"))
+            if own in table or name in table
+        }
+        told = table.assign(**facts).drop(columns="source", errors="ignore")
+        return of_points(told, list(self.axes))
+
+    def _as_table(self, rows: DataFrame) -> Table:
+        found = Table(rows.reset_index(drop=True))
+        found.attrs["units"] = dict(self.units)
+        return found
+
+    def __repr__(self) -> str:
+        return printable(f"<Batch {self._summary()}>")
+
+    def _repr_html_(self) -> str:
+        return f"<p>Batch {escape(printable(self._summary()))}</p>"
+
+    def _summary(self) -> str:
+        axes = ", ".join(f"{name} ({len(values)})" for name, values in self.axes.items())
+        counts = self.counts
+        states = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
+        return (
+            f"of {self.index.head.lab} over {axes}: {counts['points']} points, "
+            f"{counts['rows']} rows: {states or 'none'}"
+        )
+
+
+def batch(what: str | Path = "") -> Batch:
+    """The batch in a folder, or of an index file; without a name the example of the project.
+
+    Nothing is run. BadInput if there is no index, Damaged if it cannot be read, Missing without
+    the package pyarrow.
+    """
+    if what == "":
+        return Batch(read_index(recorded.folder() / EXAMPLE))
+    return Batch(read_index(file_of(beside_the_notebooks(str(what)))))
+
+
+def check(p: ReportParameters) -> None:
+    """BadInput or Damaged if an index that the parameters name cannot be used, or the column."""
+    batch(p.index).column(p.column)
+    if p.earlier:
+        batch(p.earlier)
+
+
+def _values_in_words(values: tuple[Scalar, ...]) -> str:
+    said = ", ".join(map(plain, values[:SHOWN]))
+    return said if len(values) <= SHOWN else f"{said} and {len(values) - SHOWN} more"
+
+
+def _numeric(table: DataFrame, name: str) -> bool:
+    return table[name].dtype.kind in "if"
+
+
+def _duplicates(table: DataFrame, names: list[str]) -> bool:
+    return bool(table.duplicated(names).any())
