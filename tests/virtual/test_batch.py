@@ -156,7 +156,7 @@ def test_batch_tells_of_failed_and_damaged_runs_and_goes_on(
     (name,) = said["failed_runs"]
     assert "not 20 KiB" in (into / "failures" / f"{name}.log").read_text()
     rows = read_index(into / "index.parquet").frame.set_index("file_kib")
-    assert "not 20 KiB" in rows.loc[20, "message"] and rows.loc[10, "status"] == "made"
+    assert "not 20 KiB" in str(rows.loc[20, "message"]) and rows.loc[10, "status"] == "made"
     (into / "runs" / begun_of(into, "mine")[0] / "run.json").write_bytes(b"{}")
     lab.write_text(text)
     assert main(["batch", str(plan), "--into", str(into), "--json"]) == 0
