@@ -55,7 +55,7 @@ class Index:
     @cached_property
     def frame(self) -> DataFrame:
         """The rows as pandas has them: a missing number is NaN."""
-        found: DataFrame = self.rows.to_pandas()
+        found: DataFrame = self.rows.to_pandas(use_threads=False)
         return found
 
 
@@ -105,12 +105,15 @@ def _rows(
     """The rows, checked. Text stays in dictionaries until its length is known, because a few bytes
     of a file can stand for gigabytes of it."""
     texts = [one.name for one in columns if one.kind is str]
-    file = package.parquet.ParquetFile(package.BufferReader(content), read_dictionary=texts)
+    # Without threads: after a file that cannot be read, those of Arrow may end the process.
+    file = package.parquet.ParquetFile(
+        package.BufferReader(content), read_dictionary=texts, pre_buffer=False
+    )
     about = file.metadata
     declared = sum(about.row_group(at).total_byte_size for at in range(about.num_row_groups))
     if about.num_rows * len(columns) > MOST_CELLS or declared > MOST_VALUES_BYTES:
         raise ValueError(f"{about.num_rows} rows of {declared} bytes are too many")
-    rows = file.read()
+    rows = file.read(use_threads=False)
     rows.validate(full=True)
     if sum(_text_bytes(rows[name]) for name in texts) > MOST_VALUES_BYTES:
         raise ValueError("its texts are too long")
