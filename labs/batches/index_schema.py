@@ -52,7 +52,7 @@ class IndexColumn:
 
 
 OF_THE_INDEX = (
-    IndexColumn("point", int, OWN, meaning="number of the point, from 0"),
+    IndexColumn("point", int, OWN, meaning="number of the point, from 1"),
     IndexColumn("status", str, OWN, meaning=", ".join(STATUSES)),
     IndexColumn("message", str, OWN, meaning="why a run failed or cannot be read"),
     IndexColumn("repetition", int, OWN, meaning="number of the repetition, in real time"),
