@@ -1,0 +1,1 @@
+"""Batches: many points of a lab, the index of their results, and reports about them."""
