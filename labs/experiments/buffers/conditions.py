@@ -6,14 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from labs.drive.condition import (
-    Condition,
-    Group,
-    Setting,
-    Sysctls,
-    as_settings,
-    read_settings,
-)
+from labs.drive.condition import Condition, Group, Setting, Sysctls, as_settings, read_settings
 from labs.drive.testbed.link import BURST_BYTES, Link, queue_packets
 from labs.drive.units import KIB, MIB, bytes_carried
 from labs.errors import BadInput
