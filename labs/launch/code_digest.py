@@ -50,6 +50,16 @@ def code_of(
     else:
         found[f"{OWN_LAB}.py"] = own_lab.read_bytes()
         waiting += _used(found[f"{OWN_LAB}.py"])
+    return _with_imports(found, waiting, package)
+
+
+def outside(testbed: str, package: Path = PACKAGE) -> Code:
+    """Those files of a run that this process loads, because they act on it from outside."""
+    return _with_imports({}, list(OUTSIDE.get(testbed, ())), package)
+
+
+def _with_imports(found: dict[str, bytes], waiting: list[str], package: Path) -> Code:
+    """The files of `found` and of the modules in `waiting`, with all that these import or name."""
     while waiting:
         module = waiting.pop()
         path = _file(module, package) if f"{module}.".startswith(DRIVING) else None

@@ -7,7 +7,7 @@ launcher is the same for all (`labs.launch.launch.perform`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -40,6 +40,9 @@ class Engine(Protocol):
     def executor(self) -> Executor:
         """Receives what `call` returns."""
 
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """Called with all runs before the first `call`; LabError if none can be performed."""
+
     def call(self, job: Job, say: Say) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The function and the arguments to submit for a run."""
 
@@ -53,6 +56,9 @@ class Threads:
     def __init__(self, jobs: int) -> None:
         self.executor = ThreadPoolExecutor(jobs)
         self._cancelled = threading.Event()
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """Nothing to prepare: the runs were planned on this machine."""
 
     def call(self, job: Job, say: Say) -> tuple[Callable[..., str], tuple[Any, ...]]:
         def say_unless_cancelled(line: str) -> None:

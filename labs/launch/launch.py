@@ -211,6 +211,7 @@ def _submit(
     events: queue.SimpleQueue[tuple[Job, str | Future[object]]] = queue.SimpleQueue()
     futures: list[Future[object]] = []
     failed: dict[str, LabError] = {}
+    engine.prepare(jobs)
 
     def submit(job: Job) -> None:
         call, arguments = engine.call(job, lambda line: events.put((job, line)))

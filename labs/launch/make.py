@@ -7,7 +7,8 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,23 @@ def make_once(
     audited: audit.Collected | None,
 ) -> str:
     """Perform a run unless another process performs it first; return the outcome."""
+    with alone(planned.name, planned.title, opened.folder, cancelled, say):
+        if not fresh and opened.complete(planned.name):
+            return EXISTS
+        with slots.slot(planned.title, cancelled, say) as cpu:
+            if cancelled():
+                raise KeyboardInterrupt
+            make(planned, driving, opened.folder, cpu, say, audited)
+    return MADE
+
+
+@contextmanager
+def alone(
+    name: str, title: str, runs: Path, cancelled: Callable[[], bool], say: Callable[[str], None]
+) -> Iterator[None]:
+    """Hold the lock of a run of this name in a folder; wait while another process holds it."""
     # Per user, because a user cannot lock the file of another user.
-    named = opened.folder / f"{MAKING}{os.getuid()}-{planned.name}"
+    named = runs / f"{MAKING}{os.getuid()}-{name}"
     elsewhere = "write to another folder with --into DIR"
     strangers: set[Path] = set()
 
@@ -79,20 +95,14 @@ def make_once(
         if lock != named and lock not in strangers:
             strangers.add(lock)
             say(f"{WAITING} not for {named.name}, which user {locks.user_of(named)} holds")
-        return locks.take(lock, planned.title, elsewhere)
+        return locks.take(lock, title, elsewhere)
 
     def held_by() -> str:
         by = locks.holder(locks.of_this_user(named))
         return f"for the same run: {by.in_words() if by else 'it has just ended'}"
 
     with locks.wait_for(free, held_by, cancelled, say):
-        if not fresh and opened.complete(planned.name):
-            return EXISTS
-        with slots.slot(planned.title, cancelled, say) as cpu:
-            if cancelled():
-                raise KeyboardInterrupt
-            make(planned, driving, opened.folder, cpu, say, audited)
-    return MADE
+        yield
 
 
 def make(

@@ -96,12 +96,14 @@ class Packed:
         }
 
 
-def pack(what: str | Path, out: str | Path, *, with_host: bool = False) -> Packed:
+def pack(
+    what: str | Path, out: str | Path, *, with_host: bool = False, gzip_level: int = 9
+) -> Packed:
     """Pack a run folder, a study file with its runs, or a whole RUNS folder into `out`.
 
     `out` ends in .tar.gz or .tar.xz and is replaced once the new file is whole. Every run is
     verified first: BadInput for a path without runs or an incomplete study, Damaged for a
-    run that was changed.
+    run that was changed. Level 1 of gzip is fast, for a file that is only sent.
     """
     out = Path(out)
     if not out.name.endswith(ENDINGS):
@@ -111,7 +113,7 @@ def pack(what: str | Path, out: str | Path, *, with_host: bool = False) -> Packe
     if out.resolve().parent in folders:
         raise BadInput(f"{out} is inside a run. Name a file outside the run folders")
     _check_limits(found)
-    with whole_file(out) as file, _compressed(file, out) as stream:
+    with whole_file(out) as file, _compressed(file, out, gzip_level) as stream:
         _write(found, stream)
     return Packed(out, out.stat().st_size, digest(out), count_runs(found))
 
@@ -199,12 +201,12 @@ def audit_in(folder: Path) -> object:
 
 
 @contextmanager
-def _compressed(file: IO[bytes], out: Path) -> Iterator[IO[bytes]]:
+def _compressed(file: IO[bytes], out: Path, gzip_level: int) -> Iterator[IO[bytes]]:
     if out.name.endswith(".xz"):
         with lzma.open(file, "wb", filters=XZ_FILTERS) as stream:
             yield cast(IO[bytes], stream)
     else:
-        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
+        with gzip.GzipFile("", "wb", gzip_level, fileobj=file, mtime=0) as zipped:
             yield cast(IO[bytes], zipped)
 
 
@@ -285,20 +287,27 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
     _end_in_order()
     with ExitStack() as stack:
         folder = stack.enter_context(owned_folder(PREFIX, Path(tempfile.gettempdir())))
-        content = folder / "content"
-        content.mkdir()
-        try:
-            with written_to(folder, "set TMPDIR to a folder with room"):
-                _unpack(packed, size, content)
-        except CUT as error:
-            raise Damaged(
-                f"{packed} cannot be unpacked: it is truncated or not a packed file. Copy or pack "
-                "it again"
-            ) from error
-        runs = _runs_in(content, packed)
-        _origins[content.resolve()] = packed
+        with written_to(folder, "set TMPDIR to a folder with room"):
+            runs = unpack(packed, folder / "content")
+        _origins[(folder / "content").resolve()] = packed
         HELD.push(stack.pop_all())
     return runs
+
+
+def unpack(packed: Path, content: Path) -> Path:
+    """Unpack a file into a new folder, which stays; return the RUNS folder in it.
+
+    Raises Damaged as `unpacked` does, and OSError if it cannot be written.
+    """
+    content.mkdir()
+    try:
+        _unpack(packed, packed.stat().st_size, content)
+    except CUT as error:
+        raise Damaged(
+            f"{packed} cannot be unpacked: it is truncated or not a packed file. Copy or pack "
+            "it again"
+        ) from error
+    return _runs_in(content, packed)
 
 
 def _end_in_order() -> None:

@@ -1,0 +1,351 @@
+"""Runs on many machines, by dask.distributed: one that exists, or processes of this machine.
+
+Dask schedules, retries, and replaces lost workers; this module only says what a run is
+(`labs.batches.remote`) and verifies what comes back (`labs.batches.keep`).
+
+A scheduler executes any code that it receives, and so do its workers: whoever reaches their ports
+can act as their user. Use tls:// with certificates (`distributed.comm.tls` of dask's
+configuration), or a network that only trusted users reach. A process of this machine listens on
+127.0.0.1. Returned runs are bytes, which are read with the limits for packed files of strangers.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
+from typing import Any
+
+from labs.batches.keep import keep, received
+from labs.batches.parcels import of_kernel
+from labs.drive.record.seal import canonical
+from labs.errors import BadInput, Damaged, LabError, Missing, RunFailed
+from labs.launch.engine import Job, Say
+from labs.launch.plan import Planned
+from labs.read.runs.run import Run
+
+try:
+    from distributed import Client, KilledWorker, LocalCluster
+
+    from labs.batches import remote
+except ImportError as error:
+    raise Missing(
+        "dask.distributed is not installed. Install it: "
+        'pip install "tcp-lab-notebook[cluster]", on each machine'
+    ) from error
+
+ADDRESS = re.compile(r"(?:tcp|tls)://\S+:\d+")
+LOCAL = re.compile(r"local:([1-9]\d{0,2})")
+CONNECT_S = 8
+CLOSE_S = 5
+RETRIES = 2
+HOST = "127.0.0.1"
+LOG = "distributed"
+STORED = "labs-stored"
+"""The key of the scheduler's metadata that lists which kernels and codes it has."""
+Tell = Callable[[str], None]
+
+
+def _tell_nobody(line: str) -> None:
+    """A line that nobody wants."""
+
+
+class DaskEngine:
+    """Performs runs on the workers of a dask scheduler (an `Engine` of `labs.launch.engine`).
+
+    `dashboard` is the address of its pages in a browser. `others` has the keys of runs that a
+    worker performed with its own programs (`any_inputs`), by the planned key.
+    """
+
+    def __init__(self, client: Any, *, any_inputs: bool, real_time: bool, tell: Tell) -> None:
+        self._client = client
+        self._any_inputs = any_inputs
+        self._real_time = real_time
+        self._tell = tell
+        self._name = f"labs-{secrets.token_hex(4)}"
+        self._needs: dict[str, remote.Task] = {}
+        self._say: dict[str, Say] = {}
+        self._told: set[str] = set()
+        self.address = str(client.scheduler_info(n_workers=0)["address"])
+        self.dashboard = _dashboard(str(client.dashboard_link))
+        self.others: dict[str, str] = {}
+        one_at_a_time = {remote.REAL_TIME: 1} if real_time else {}
+        self.executor: concurrent.futures.Executor = client.get_executor(
+            pure=False, retries=RETRIES, resources={self._name: 1, **one_at_a_time}
+        )
+        client.subscribe_topic(self._name, self._on_event)
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """Let all workers compare themselves with these runs and fetch what they lack.
+
+        Tells, in a line each, which workers are left out, and why. BadInput for a testbed that is
+        not asked for; Missing if no worker can perform the runs.
+        """
+        new = {}
+        for job in jobs:
+            self._check_testbed(job.planned)
+            task = remote.task_of(job.planned)
+            if task.need not in self._needs and task.need not in new:
+                new[task.need] = task
+                self._store(job)
+        if not new:
+            return
+        needs = self._needs | new
+        station = remote.Station(
+            self._name,
+            tuple(needs.values()),
+            any_inputs=self._any_inputs,
+            real_time=self._real_time,
+        )
+        with _reached(self.address):
+            with _except_of_workers():
+                self._client.register_plugin(station, name=self._name)
+            found = self._client.run(remote.report, self._name, on_error="return")
+        self._judge({str(worker): _said(one) for worker, one in found.items()})
+        self._needs = needs
+
+    def call(self, job: Job, say: Say) -> tuple[Callable[..., bytes], tuple[Any, ...]]:
+        """The run as a task; its inputs are all that is sent with it."""
+        self._say[job.planned.key] = say
+        return remote.perform, (self._name, remote.task_of(job.planned))
+
+    def accept(self, job: Job, done: concurrent.futures.Future[bytes]) -> str:
+        """Verify the run that a worker returned and keep it; MADE or EXISTS.
+
+        RunFailed if the run failed, its workers died or the scheduler was lost; Damaged if the
+        returned run is not the planned one.
+        """
+        planned = job.planned
+        say = self._say.pop(planned.key, _tell_nobody)
+        packed = result_of(f"{planned.lab.name} {planned.title}", self.address, done)
+        with received(packed, job.opened.folder) as run:
+            if run.key != planned.key:
+                self._check_other(planned, run)
+                self.others[planned.key] = run.key
+                say(f"performed with other programs, and kept as {run.name}")
+            return keep(run, job.opened, title=planned.title, say=say, fresh=job.fresh)
+
+    def end(self) -> None:
+        """Withdraw from the workers, and end what they still perform for this engine."""
+        with suppress(OSError), _except_of_workers():
+            if self._client.status == "running":
+                self._client.run(remote.end, self._name, on_error="ignore")
+                self._client.unregister_worker_plugin(self._name)
+
+    def _check_testbed(self, planned: Planned) -> None:
+        testbed = planned.inputs["testbed"]
+        if planned.machines:
+            raise BadInput(
+                "the machines of testbed vagrant belong to one computer. Use testbed virtual, or "
+                "run without a cluster"
+            )
+        if self._real_time != (planned.kernel is None):
+            raise BadInput(
+                f"testbed {testbed} was not requested for this cluster. Name it with --testbed"
+            )
+
+    def _store(self, job: Job) -> None:
+        """Store the kernel and the code of a run with the scheduler, unless it has them."""
+        planned = job.planned
+        parcels: dict[str, Callable[[], Mapping[str, Any]]] = {
+            planned.inputs["code"]: lambda: dict(job.driving)
+        }
+        if kernel := planned.kernel:
+            parcels[kernel.sha256] = lambda: of_kernel(kernel)
+        with _reached(self.address):
+            there = self._client.get_metadata([STORED], {})
+            for digest, parcel in parcels.items():
+                if digest not in there:
+                    self._client.set_metadata([remote.PARCELS, digest], parcel())
+                    self._client.set_metadata([STORED, digest], True)
+
+    def _judge(self, found: Mapping[str, Sequence[str]]) -> None:
+        """Tell which workers are left out; Missing if all are."""
+        unfit = {worker: differs for worker, differs in found.items() if differs}
+        for worker, differs in unfit.items():
+            self._leave_out(worker, differs)
+        if found and len(unfit) == len(found):
+            said = dict.fromkeys("; ".join(differs) for differs in unfit.values())
+            raise Missing(
+                f"none of the {len(found)} workers of {self.address} can perform these runs: "
+                f"{' | '.join(said)}. Install the same there, or use --any-inputs"
+            )
+        if not found:
+            self._tell(f"waiting for workers: none is connected to {self.address} yet")
+
+    def _leave_out(self, worker: str, differs: Sequence[str]) -> None:
+        line = f"worker {worker} is left out: {'; '.join(differs)}"
+        if line not in self._told:
+            self._told.add(line)
+            self._tell(line)
+
+    def _on_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        """A line about a run, or a worker that is left out; called in the thread of the client."""
+        said = event[1]
+        if "differs" in said:
+            self._leave_out(str(said["worker"]), [str(one) for one in said["differs"]])
+        elif say := self._say.get(str(said.get("run"))):
+            say(str(said.get("line")))
+
+    def _check_other(self, planned: Planned, run: Run) -> None:
+        """Damaged for a run that differs from the planned one in more than it may."""
+
+        def fixed(inputs: Mapping[str, Any]) -> bytes:
+            return canonical({name: one for name, one in inputs.items() if name not in remote.OWN})
+
+        if not self._any_inputs or fixed(run.inputs) != fixed(planned.inputs):
+            raise Damaged(
+                f"{planned.lab.name} {planned.title}: a worker returned the run {run.name}, which "
+                "has other inputs than the planned one. Run again"
+            )
+
+
+def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -> bytes:
+    """What a task returned. Any error of a worker or of dask is a LabError in one line."""
+    try:
+        return done.result()
+    except LabError:
+        raise
+    except concurrent.futures.CancelledError:
+        raise RunFailed(
+            f"{name}: the connection to {address} was lost. Complete runs are kept. Run again when "
+            "the scheduler is there"
+        ) from None
+    except KilledWorker as error:
+        raise RunFailed(
+            f"{name}: {error.allowed_failures + 1} workers died while they performed it, the last "
+            f"one was {error.last_worker.address}. Look at its log, then run again"
+        ) from None
+    except Exception as error:
+        raise RunFailed(f"{name}: {type(error).__name__}: {error}. Run again") from error
+
+
+@contextmanager
+def connect(
+    scheduler: str | None,
+    cluster: str | None,
+    *,
+    any_inputs: bool = False,
+    real_time: bool = False,
+    tell: Tell = _tell_nobody,
+) -> Iterator[DaskEngine]:
+    """The engine of a scheduler ("tcp://HOST:PORT", "tls://HOST:PORT"), or of processes of this
+    machine ("local:4").
+
+    `any_inputs` also uses workers whose programs differ. `real_time` is for the testbed
+    `namespaces`. `tell` receives a line about each worker that is left out. BadInput for another
+    address; Missing if no scheduler answers there within 10 s.
+    """
+    if (scheduler is None) == (cluster is None):
+        raise BadInput(
+            "name either a scheduler or a cluster: --scheduler ADDRESS, --cluster local:N"
+        )
+    with ExitStack() as stack:
+        stack.enter_context(_quiet())
+        address: Any = (
+            _checked(scheduler)
+            if scheduler is not None
+            else stack.enter_context(_local(str(cluster)))
+        )
+        client = stack.enter_context(_client(address))
+        engine = DaskEngine(client, any_inputs=any_inputs, real_time=real_time, tell=tell)
+        stack.callback(engine.end)
+        yield engine
+
+
+def _checked(scheduler: str) -> str:
+    if ADDRESS.fullmatch(scheduler) is None:
+        raise BadInput(
+            f'"{scheduler}" is not the address of a scheduler. Allowed: tcp://HOST:PORT or '
+            "tls://HOST:PORT, as `dask scheduler` prints it"
+        )
+    return scheduler
+
+
+@contextmanager
+def _local(cluster: str) -> Iterator[LocalCluster]:
+    """Worker processes of this machine, which listen on 127.0.0.1 only."""
+    found = LOCAL.fullmatch(cluster)
+    if found is None:
+        raise BadInput(
+            f'unknown cluster "{cluster}". Allowed: local:N, with 1 to 999 processes of this '
+            "machine. For other machines start a scheduler and use --scheduler"
+        )
+    with LocalCluster(
+        n_workers=int(found[1]),
+        threads_per_worker=1,
+        processes=True,
+        host=HOST,
+        dashboard_address=f"{HOST}:0",
+        memory_limit=0,  # guests use memory outside the worker
+        silence_logs=logging.CRITICAL,
+    ) as started:
+        yield started
+
+
+@contextmanager
+def _client(address: Any) -> Iterator[Any]:
+    try:
+        client = Client(address, timeout=CONNECT_S)
+    except (OSError, ValueError, TypeError, RuntimeError, TimeoutError) as error:
+        raise Missing(
+            f"no scheduler answers at {address} ({str(error).splitlines()[0]}). Start "
+            "one (dask scheduler), or correct its address or the certificates"
+        ) from None
+    try:
+        yield client
+    finally:
+        client.close(timeout=CLOSE_S)
+
+
+@contextmanager
+def _reached(address: str) -> Iterator[None]:
+    """RunFailed if the scheduler cannot be reached any more."""
+    try:
+        yield
+    except (OSError, TimeoutError) as error:
+        raise RunFailed(
+            f"the connection to {address} was lost ({error}). Run again when the scheduler is there"
+        ) from None
+
+
+def _dashboard(link: str) -> str:
+    """The page with charts, or without bokeh the one with tables, which every scheduler has."""
+    return link if find_spec("bokeh") else link.removesuffix("status") + "info/main/workers.html"
+
+
+@contextmanager
+def _except_of_workers() -> Iterator[None]:
+    """Pass over what dask reports of single workers, such as one without the package: all others
+    have got the message, and each is asked afterwards. An OSError is of the connection."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        logging.getLogger(LOG).debug("%s", error)
+
+
+def _said(found: object) -> Sequence[str]:
+    """What a worker reported; an error is that of a worker without this version of the lab."""
+    if isinstance(found, Exception):
+        return (f"it does not have this version of the lab ({found})",)
+    return [str(one) for one in found] if isinstance(found, tuple | list) else ()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence dask's log, whose content reaches the user in one line."""
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == LOG]
+    before = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)

@@ -1,0 +1,77 @@
+"""Complete runs that were performed elsewhere: verified, and kept in a folder of runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from labs.drive.record.disk import owned_folder, written_to
+from labs.drive.record.run_folder import Staging, run_name
+from labs.drive.record.seal import HOST, NOT_SEALED, compute
+from labs.drive.record.stored_files import read_json
+from labs.errors import Damaged
+from labs.launch.make import Opened, alone
+from labs.launch.progress_lines import EXISTS, MADE
+from labs.read.runs import raw_files
+from labs.read.runs.archive import run_folders, unpack
+from labs.read.runs.run import Run, open_run
+
+RECEIVED = ".received-"
+
+
+@contextmanager
+def received(packed: bytes, runs: Path) -> Iterator[Run]:
+    """Unpack a packed run in a temporary folder of `runs`, and verify it like that of a stranger.
+
+    Damaged if it is not exactly one sealed run whose key is that of its inputs and whose raw
+    output can be read.
+    """
+    with written_to(runs):
+        runs.mkdir(parents=True, exist_ok=True)
+        with owned_folder(RECEIVED, runs) as folder:
+            file = folder / "run.tar.gz"
+            file.write_bytes(packed)
+            found = run_folders(unpack(file, folder / "content"))
+            if len(found) != 1:
+                raise Damaged(f"a worker returned {len(found)} runs instead of one. Run again")
+            run = open_run(found[0])
+            raw_files.check(run.path, run.seal.files)
+            yield run
+
+
+def keep(
+    run: Run, opened: Opened, *, title: str, say: Callable[[str], None], fresh: bool = False
+) -> str:
+    """Copy a verified run into a folder of runs under the name of its key; MADE or EXISTS.
+
+    An existing complete run is replaced only if `fresh`. Damaged if the run changes meanwhile.
+    """
+    name = run_name(run.lab, run.condition, run.key)
+    with alone(name, title, opened.folder, lambda: False, say):
+        if not fresh and opened.complete(name):
+            return EXISTS
+        with Staging(opened.folder, name) as staging:
+            _copy(run.path, staging.folder)
+            if compute(staging.folder).digest != run.digest:
+                raise Damaged(f"{run.path} was changed while it was copied. Run again")
+            staging.seal(_host(run))
+    return MADE
+
+
+def _copy(run: Path, into: Path) -> None:
+    """Copy all files of a run but the two that sealing writes."""
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return set(names) & NOT_SEALED if Path(folder) == run else set()
+
+    shutil.copytree(run, into, ignore=left_out, copy_function=shutil.copyfile, dirs_exist_ok=True)
+
+
+def _host(run: Run) -> dict[str, object]:
+    """What the run says about the machine that performed it; empty if it does not say it."""
+    try:
+        return dict(read_json(run.path / HOST))
+    except Damaged:
+        return {}

@@ -1,0 +1,316 @@
+"""What a worker of dask executes: one run in a folder of its own, returned as a packed file.
+
+A worker performs runs only if it would give them the keys that the client computed. `Station`, a
+plugin of the worker, determines this before the first run: programs, interpreter, libraries and
+root of the guest must have the planned digests. The kernel and the code of a run are fetched by
+digest, once, if the worker does not have them; they are verified and kept in its user's cache.
+A worker with a difference gets no resource, so the scheduler never sends it a run.
+
+Dask executes whatever reaches its scheduler or a worker: anyone who can connect can run any code
+there. Use TLS, or a network that only trusted users reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from distributed import Status, Worker, WorkerPlugin, get_worker
+
+from labs.batches.parcels import keep_kernel, kernel_here
+from labs.drive.condition import from_json
+from labs.drive.kernel.guest_root import GuestRoot, guest_root, look_again
+from labs.drive.kernel.store import Kernel
+from labs.drive.parameters.declare import LabParameters
+from labs.drive.record.seal import canonical, digest, key
+from labs.errors import BRANCHES, LabError, Missing, RunFailed
+from labs.launch import audit, inventory
+from labs.launch import code_digest as code
+from labs.launch.launch import check_limits, check_system
+from labs.launch.make import Opened, make_once
+from labs.launch.plan import Planned
+from labs.read.lab import Lab
+from labs.read.runs.archive import pack
+from labs.read.runs.compare import changes
+
+OWN = ("tools", "libraries", "guest")
+"""The inputs of a run that a worker takes from its own machine."""
+PARCELS = "labs-parcels"
+"""The key of the scheduler's metadata below which kernels and codes are, by digest."""
+REAL_TIME = "labs-real-time"
+"""The resource of which a worker has one: in real time runs would disturb one another."""
+SHOWN = 3
+_ended: set[str] = set()
+"""The batches whose client has ended them."""
+APPEARS_S = 20.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run, as it is sent: its inputs in canonical JSON and their key, the lab's experiment (a
+    module; of a user's own lab the code contains it), the names of its programs, the kernel's HZ.
+    """
+
+    key: str
+    lab: str
+    experiment: str
+    own_lab: bool
+    programs: tuple[str, ...]
+    hz: int | None
+    inputs: str
+
+    @cached_property
+    def asked(self) -> Mapping[str, Any]:
+        """The inputs as a value."""
+        found: dict[str, Any] = json.loads(self.inputs)
+        return found
+
+    @cached_property
+    def need(self) -> str:
+        """Equal for tasks that need the same of a worker."""
+        names = ("testbed", "kernel", "memory_mib", "code", *OWN)
+        inputs = {name: self.asked.get(name) for name in names}
+        about = (self.experiment, self.own_lab, self.programs, self.hz)
+        return digest(canonical({"inputs": inputs, "about": about}))
+
+
+def task_of(planned: Planned) -> Task:
+    """What a worker must know of a planned run."""
+    return Task(
+        key=planned.key,
+        lab=planned.lab.name,
+        experiment=planned.lab.experiment,
+        own_lab=planned.lab.source is not None,
+        programs=tuple(planned.programs),
+        hz=planned.kernel.hz if planned.kernel else None,
+        inputs=canonical(planned.inputs).decode(),
+    )
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What a worker has for the tasks of one need, and what differs from their inputs, in words."""
+
+    programs: Mapping[str, Path]
+    root: GuestRoot | None
+    kernel: Kernel | None
+    code: code.Code
+    own: Mapping[str, Any]
+    differs: tuple[str, ...]
+
+
+class Station(WorkerPlugin):
+    """Equips a worker for the tasks of a batch, and offers the resource `name` if it can.
+
+    `tasks` has one task per need. With `any_inputs` the programs, libraries and guest of the
+    worker may differ. `real_time` limits the worker to one run at a time.
+    """
+
+    def __init__(
+        self, name: str, tasks: tuple[Task, ...], *, any_inputs: bool, real_time: bool
+    ) -> None:
+        self.name = name
+        self.tasks = tasks
+        self.any_inputs = any_inputs
+        self.real_time = real_time
+        self.differs: tuple[str, ...] | None = None
+        self.equipped: dict[str, Equipment] = {}
+
+    async def setup(self, worker: Worker) -> None:
+        """Compare the worker with the tasks; report what differs, or offer the resource."""
+        try:
+            await asyncio.to_thread(_prepare, self.tasks)
+            for task in self.tasks:
+                wanted = await asyncio.to_thread(_lacking, task)
+                parcels = {one: await _fetch(worker, one) for one in wanted}
+                self.equipped[task.need] = await asyncio.to_thread(_equip, task, parcels)
+            every = [what for one in self.equipped.values() for what in one.differs]
+            found = [] if self.any_inputs else every
+        except LabError as error:
+            found = [str(error)]
+        except Exception as error:  # a worker that cannot be judged is left out, whatever the cause
+            found = [f"{type(error).__name__}: {error}"]
+        self.differs = tuple(dict.fromkeys(found))
+        if self.differs:
+            worker.log_event(self.name, {"worker": worker.address, "differs": list(self.differs)})
+            return
+        real_time = {REAL_TIME: 1} if self.real_time else {}
+        await worker.set_resources(**real_time, **{self.name: worker.state.nthreads})
+        if worker.status == Status.running:
+            # The scheduler looks for tasks that wait for a worker like this one only when a worker
+            # begins to run; it does not when a worker gets a resource.
+            worker.status = Status.paused
+            worker.status = Status.running
+
+    async def teardown(self, worker: Worker) -> None:
+        """Withdraw the resource; runs that are being performed go on."""
+        if not self.differs:
+            await worker.set_resources(**{self.name: 0})
+
+    def perform(self, task: Task, where: Path, say: Callable[[str], None]) -> bytes:
+        """Perform the run of a task in a temporary folder below `where`; return it packed."""
+        planned, equipment = self._planned(task)
+
+        def ended() -> bool:
+            return self.name in _ended
+
+        def say_unless_ended(line: str) -> None:
+            if ended():
+                raise KeyboardInterrupt
+            say(line)
+
+        with tempfile.TemporaryDirectory(prefix="labs-", dir=where) as folder:
+            make_once(
+                planned,
+                equipment.code,
+                Opened(Path(folder)),
+                False,
+                ended,
+                say_unless_ended,
+                None if planned.kernel else audit.here(),
+            )
+            packed = Path(folder, "run.tar.gz")
+            pack(Path(folder, planned.name), packed, with_host=True, gzip_level=1)
+            return packed.read_bytes()
+
+    def _planned(self, task: Task) -> tuple[Planned, Equipment]:
+        """The run with the inputs that it has here."""
+        if task.need not in self.equipped:
+            raise RunFailed("this worker is not prepared for the run. Run again")
+        equipment = self.equipped[task.need]
+        inputs = {**task.asked, **equipment.own}
+        lab = Lab(
+            name=task.lab,
+            title="",
+            Parameters=LabParameters,
+            all_conditions=lambda p: (),
+            experiment=task.experiment,
+            part=lambda name: None,
+            source=Path(f"{code.OWN_LAB}.py") if task.own_lab else None,
+        )
+        planned = Planned(
+            lab,
+            from_json(inputs["condition"]),
+            inputs,
+            key(inputs),
+            equipment.programs,
+            equipment.kernel,
+            equipment.root,
+            None,
+        )
+        return planned, equipment
+
+
+def perform(name: str, task: Task) -> bytes:
+    """Perform a run on the worker that executes this; the function that the client submits.
+
+    Raises the LabError of a failed run without its cause, which need not be known to the client.
+    """
+    worker = get_worker()
+    station = worker.plugins.get(name)
+    if not isinstance(station, Station):
+        raise RunFailed("the batch has ended")
+
+    def say(line: str) -> None:
+        worker.log_event(name, {"run": task.key, "line": line})
+
+    try:
+        return station.perform(task, Path(worker.local_directory), say)
+    except LabError as error:
+        branch, said = BRANCHES.get(type(error).__name__, RunFailed), str(error)
+    except KeyboardInterrupt:  # which would end the worker
+        branch, said = RunFailed, "the run was cancelled"
+    raise branch(said)
+
+
+def end(name: str) -> None:
+    """End what this worker still performs for a batch, at the next line that it says."""
+    _ended.add(name)
+
+
+async def report(name: str, dask_worker: Worker) -> tuple[str, ...]:
+    """What differs on a worker, in words; nothing if it is fit."""
+    for _ in range(round(APPEARS_S / 0.05)):
+        station = dask_worker.plugins.get(name)
+        if isinstance(station, Station) and station.differs is not None:
+            return station.differs
+        await asyncio.sleep(0.05)
+    return ("it was not prepared in time",)
+
+
+def _prepare(tasks: tuple[Task, ...]) -> None:
+    """Missing if no run of these tasks can be performed here."""
+    look_again()
+    check_system()
+    sizes = [task.asked["memory_mib"] for task in tasks if task.asked["kernel"]]
+    if sizes:
+        check_limits(max(sizes))
+
+
+def _lacking(task: Task) -> list[str]:
+    """The digests of the kernel and of the code that must be fetched for a task."""
+    found = []
+    kernel = task.asked["kernel"]
+    if kernel and kernel_here(kernel["digest"]) is None:
+        found.append(str(kernel["digest"]))
+    if task.own_lab or code.digest(_code_here(task)) != task.asked["code"]:
+        found.append(str(task.asked["code"]))
+    return found
+
+
+def _code_here(task: Task) -> code.Code:
+    """The code that the package of this worker has for a task."""
+    return code.code_of(task.asked["testbed"], task.experiment)
+
+
+async def _fetch(worker: Worker, wanted: str) -> Mapping[str, Any]:
+    """A kernel or code from the scheduler."""
+    found = await worker.scheduler.get_metadata(keys=[PARCELS, wanted], default=None)
+    if found is None:
+        raise Missing(f"the scheduler does not have {wanted[:12]}. Run again")
+    return dict(found)
+
+
+def _equip(task: Task, parcels: Mapping[str, Mapping[str, Any]]) -> Equipment:
+    """Take what a task needs from this machine and from the parcels; Missing or Damaged if
+    something can never be used here."""
+    asked = task.asked
+    kernel = asked["kernel"]
+    found = None
+    if kernel:
+        found = kernel_here(kernel["digest"]) or keep_kernel(
+            kernel["digest"], parcels[kernel["digest"]]
+        )
+        if (found.sha256, found.version, found.hz) != (
+            kernel["digest"],
+            kernel["version"],
+            task.hz,
+        ):
+            raise Missing(f"its kernel {kernel['digest'][:12]} has another record")
+    driving = parcels[asked["code"]] if asked["code"] in parcels else _code_here(task)
+    if code.digest(driving) != asked["code"]:
+        raise Missing("the code of the run was changed on the way")
+    for name, content in code.outside(asked["testbed"]).items():
+        if driving.get(name) != content:
+            raise Missing(f"it has another version of the lab ({name} differs)")
+    interpreter = inventory.python()
+    programs = inventory.programs(task.programs)
+    root = guest_root(programs, interpreter) if kernel else None
+    own: Mapping[str, Any] = root.as_inputs() if root else inventory.digests(programs, interpreter)
+    return Equipment(programs, root, found, driving, own, tuple(_differing(asked, own)))
+
+
+def _differing(asked: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
+    """The tools and libraries of this machine that differ from those of the inputs, in one line."""
+    before = {name: asked[name] for name in OWN if name in asked}
+    found = [one.name.partition(".")[2] or "guest" for one in changes(before, own)]
+    if found:
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        verb = "differs" if len(found) == 1 else "differ"
+        yield f"its {', '.join(found[:SHOWN])}{more} {verb}"

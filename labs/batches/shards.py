@@ -1,0 +1,134 @@
+"""Shards of a batch: the runs of one of N jobs, and the folders of all jobs merged by key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from labs.batches.keep import keep
+from labs.drive.record.run_folder import run_name
+from labs.errors import BadInput, LabError, ResultsDiffer
+from labs.launch.launch import prepare
+from labs.launch.make import Opened
+from labs.launch.plan import Planned
+from labs.launch.progress_lines import EXISTS
+from labs.read.runs.archive import run_folders, runs_folder
+from labs.read.runs.run import open_run
+
+SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
+NUMBER = re.compile(r"[0-9]{1,9}")
+SLURM = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT")
+STEP = "SLURM_ARRAY_TASK_STEP"
+KUBERNETES = ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS")
+
+
+class Shard(NamedTuple):
+    """Shard `number` (from 1) of `shards`."""
+
+    number: int
+    shards: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.shards}"
+
+
+def parse(text: str) -> Shard:
+    """The shard that "I/N" names, counted from 1."""
+    found = SHARD.fullmatch(text)
+    if found is None:
+        raise BadInput(f'"{text}" is not a shard. Allowed: I/N, such as 1/8 to 8/8')
+    return _checked(int(found[1]), int(found[2]), f'"{text}"')
+
+
+def from_environment(env: Mapping[str, str], count: int | None = None) -> Shard | None:
+    """The shard of this job in a job array of Slurm or an indexed job of Kubernetes; None without.
+
+    `count` is the number of Kubernetes' completions, which it does not give to its pods; else
+    JOB_COMPLETIONS. The numbers of a Slurm array must have equal steps.
+    """
+    if SLURM[0] in env:
+        number, first, jobs = (_number(env, name) for name in SLURM)
+        place, rest = divmod(number - first, max(1, _number({STEP: "1", **env}, STEP)))
+        return _checked(0 if rest else place + 1, jobs, SLURM[0])
+    if KUBERNETES[0] in env:
+        jobs = _number(env, KUBERNETES[1]) if count is None else count
+        return _checked(_number(env, KUBERNETES[0]) + 1, jobs, KUBERNETES[0])
+    return None
+
+
+def _number(env: Mapping[str, str], name: str) -> int:
+    text = env.get(name)
+    if text is None:
+        raise BadInput(f"{name} is not set, so the number of shards is unknown. Use --shard I/N")
+    if NUMBER.fullmatch(text) is None:
+        raise BadInput(f'{name} is "{text}". Allowed: a whole number')
+    return int(text)
+
+
+def _checked(index: int, count: int, source: str) -> Shard:
+    if not 1 <= index <= count:
+        raise BadInput(
+            f"{source} means shard {index} of {count}. Allowed: 1 to N of N, without gaps"
+        )
+    return Shard(index, count)
+
+
+def shard(planned: Sequence[Planned], index: int, count: int) -> list[Planned]:
+    """The runs of shard `index` (from 1) of `count`, each key once, in the order of their keys.
+
+    Every count-th of the sorted keys: shards are disjoint and complete, whatever the order of
+    `planned`.
+    """
+    by_key = {one.key: one for one in planned}
+    return [by_key[key] for key in sorted(by_key)[index - 1 :: count]]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The numbers of runs that were copied and that existed, and what is wrong with the runs that
+    cannot be read, in a line each."""
+
+    copied: int
+    existing: int
+    damaged: tuple[str, ...]
+
+
+def merge(
+    folders: Iterable[Path], into: Path, say: Callable[[str], None] = lambda line: None
+) -> Merged:
+    """Copy the runs of several folders (or packed files) into one, each key once, verified.
+
+    A damaged run does not prevent the others; a damaged run of `into` is replaced by a whole one.
+    ResultsDiffer, after all others were copied, if runs with equal keys differ. BadInput for what
+    is not a folder of runs, before anything is copied.
+    """
+    places = [runs_folder(folder) for folder in folders]
+    prepare(into)
+    opened = Opened(into)
+    copied = existing = 0
+    damaged: list[str] = []
+    differing: list[str] = []
+    for folder in (run for place in places for run in run_folders(place)):
+        try:
+            run = open_run(folder)
+        except LabError as error:
+            damaged.append(str(error))
+            say(f"left out: {error}")
+            continue
+        outcome = keep(run, opened, title=run.condition, say=say)
+        other = opened[run_name(run.lab, run.condition, run.key)]
+        if other.digest != run.digest:
+            differing.append(f"{other.path} and {run.path}")
+        elif outcome == EXISTS:
+            existing += 1
+        else:
+            copied += 1
+    if differing:
+        raise ResultsDiffer(
+            f"equal inputs, different results: {'; '.join(differing)}. Compare them with "
+            "`labs runs compare`, and repeat both with --fresh"
+        )
+    return Merged(copied, existing, tuple(damaged))

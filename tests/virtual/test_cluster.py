@@ -1,0 +1,240 @@
+"""Runs on the workers of a dask scheduler: the same bytes as here, whoever is killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from distributed import Worker
+
+from labs.batches.cluster import DaskEngine, connect
+from labs.catalog import find
+from labs.drive.kernel import store
+from labs.drive.record.seal import read_seal
+from labs.errors import LabError, Missing, RunFailed
+from labs.launch import inventory
+from labs.launch.launch import perform, prepare
+from labs.launch.make import Opened
+from labs.launch.plan import Planned, plan
+from labs.read.lab import Lab
+from tests import kept_runs
+from tests.conftest import DEFAULT_KERNEL
+from tests.dask_processes import WITHOUT_LABS, scheduler, started_from, worker
+
+DELAYS_MS = (0.0, 10.0, 20.0)
+# For a worker whose `touch` is another program: a byte follows the end of the same ELF file.
+OTHER_TOUCH = """
+from pathlib import Path
+from labs.launch import inventory
+
+if not hasattr(inventory, "installed"):  # dask loads this file twice
+    inventory.installed = inventory.find
+inventory.find = lambda name: Path({touch!r}) if name == "touch" else inventory.installed(name)
+"""
+SIX = len(DELAYS_MS) * 2
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that an ordinary user can reach."""
+    made = Path(tempfile.mkdtemp(prefix="labs-cluster-"))
+    made.chmod(0o755)
+    try:
+        yield made
+        assert started_from(made) == []
+    finally:
+        shutil.rmtree(made)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return find("nagle")
+
+
+def planned_in(lab: Lab, runs: Path, delays_ms: tuple[float, ...] = DELAYS_MS) -> list[Planned]:
+    return [
+        one
+        for delay_ms in delays_ms
+        for one in plan(
+            lab,
+            lab.Parameters(runs=str(runs), only="off,on", requests=100, delay_ms=delay_ms),  # type: ignore[call-arg]
+        )
+    ]
+
+
+def digests_here(lab: Lab, runs: Path, delays_ms: tuple[float, ...] = DELAYS_MS) -> dict[str, str]:
+    """The digests of the same runs, performed by this process."""
+    made = [
+        kept_runs.make(
+            lab,
+            lab.Parameters(runs=str(runs), only="off,on", requests=100, delay_ms=delay_ms),  # type: ignore[call-arg]
+        )
+        for delay_ms in delays_ms
+    ]
+    return {run.name: run.digest for one in made for run in one.runs}
+
+
+def digests_in(runs: Path) -> dict[str, str]:
+    return {path.name: read_seal(path).digest for path in runs.glob("nagle-*")}
+
+
+def performed(
+    planned: list[Planned],
+    runs: Path,
+    engine: DaskEngine,
+    on_line: Callable[[str, str], None] = lambda title, line: None,
+) -> tuple[dict[str, LabError], list[str]]:
+    """Perform all; the failures, and the lines of all runs."""
+    lines: list[str] = []
+
+    def tell(title: str, line: str) -> None:
+        lines.append(line)
+        on_line(title, line)
+
+    prepare(runs)
+    return perform(planned, Opened(runs), tell=tell, engine=engine, keep_going=True), lines
+
+
+def wrong_kernel(home: Path, sha256: str) -> None:
+    """A store with a kernel of that name whose program is another."""
+    kept = home / "cache" / "labs" / "kernels" / sha256
+    shutil.copytree(store.find(DEFAULT_KERNEL).folder, kept)
+    with (kept / "linux").open("ab") as file:
+        file.write(b"x")
+
+
+def test_runs_are_those_of_this_machine_though_a_worker_is_killed(
+    lab: Lab, folder: Path, tmp_path: Path
+) -> None:
+    """Of three workers one has another kernel, and one of the others is killed while it runs."""
+    planned = planned_in(lab, tmp_path / "runs")
+    wrong_kernel(folder / "c", str(planned[0].inputs["kernel"]["digest"]))
+    told: list[str] = []
+    with ExitStack() as stack:
+        address, _ = stack.enter_context(scheduler(folder))
+        victim = stack.enter_context(worker(address, folder / "a"))
+        stack.enter_context(worker(address, folder / "b", as_nobody=True))
+        stack.enter_context(worker(address, folder / "c"))
+        engine = stack.enter_context(connect(address, None, tell=told.append))
+        engine._client.wait_for_workers(3, timeout=120)
+
+        def kill(title: str, line: str) -> None:
+            if line.startswith("measuring") and victim.poll() is None:
+                os.kill(victim.pid, signal.SIGKILL)
+                victim.wait()
+
+        failed, lines = performed(planned, tmp_path / "runs", engine, kill)
+        assert (failed, lines.count("made")) == ({}, SIX)
+        (left_out,) = told
+        assert "does not match its digest" in left_out
+        assert not (folder / "c" / "cache" / "labs" / "roots").exists()
+    assert victim.returncode == -signal.SIGKILL
+    assert digests_in(tmp_path / "runs") == digests_here(lab, tmp_path / "here")
+    assert not list((tmp_path / "runs").glob(".*"))
+    assert (folder / "b" / "cache" / "labs" / "kernels").stat().st_uid == (
+        65534 if os.geteuid() == 0 else os.geteuid()
+    )
+
+
+def test_a_worker_with_another_program_is_refused_or_taken(
+    lab: Lab, folder: Path, tmp_path: Path
+) -> None:
+    preload, touch = folder / "other_touch.py", folder / "touch"
+    preload.write_text(OTHER_TOUCH.format(touch=str(touch)))
+    touch.write_bytes(inventory.find("touch").read_bytes() + b"x")
+    touch.chmod(0o755)
+    planned = planned_in(lab, tmp_path / "runs", (0.0,))
+    told: list[str] = []
+    with ExitStack() as stack:
+        address, _ = stack.enter_context(scheduler(folder))
+        stack.enter_context(worker(address, folder / "a", "--preload", str(preload)))
+        stack.enter_context(worker(address, folder / "b", dask=WITHOUT_LABS))
+        with connect(address, None) as engine:
+            engine._client.wait_for_workers(2, timeout=120)
+            with pytest.raises(Missing, match=r"none of the 2 workers .* its touch differs"):
+                performed(planned, tmp_path / "runs", engine)
+        assert digests_in(tmp_path / "runs") == {}
+        with connect(address, None, any_inputs=True, tell=told.append) as engine:
+            failed, lines = performed(planned, tmp_path / "runs", engine)
+    assert (failed, lines.count("made")) == ({}, 2)
+    assert len(told) == 1 and "does not have this version of the lab" in told[0]
+    assert set(engine.others) == {one.key for one in planned}
+    kept = [Opened(tmp_path / "runs")[name] for name in digests_in(tmp_path / "runs")]
+    assert {run.key for run in kept} == set(engine.others.values())
+    changed = [
+        one for one in kept if one.inputs["tools"]["touch"] != planned[0].inputs["tools"]["touch"]
+    ]
+    assert len(changed) == 2
+
+
+def test_complete_runs_are_kept_when_the_scheduler_is_killed(
+    lab: Lab, folder: Path, tmp_path: Path
+) -> None:
+    planned = planned_in(lab, tmp_path / "runs")
+    with ExitStack() as stack:
+        address, server = stack.enter_context(scheduler(folder))
+        stack.enter_context(worker(address, folder / "a"))
+        engine = stack.enter_context(connect(address, None))
+
+        def kill(title: str, line: str) -> None:
+            if line == "made" and server.poll() is None:
+                os.kill(server.pid, signal.SIGKILL)
+                server.wait()
+
+        failed, lines = performed(planned, tmp_path / "runs", engine, kill)
+    made = digests_in(tmp_path / "runs")
+    assert (len(failed), len(made), lines.count("made")) == (SIX - len(made), len(made), len(made))
+    assert 1 <= len(made) < SIX
+    for error in failed.values():
+        assert isinstance(error, RunFailed) and address in str(error)
+    here = digests_here(lab, tmp_path / "here")
+    assert made == {name: here[name] for name in made}
+
+
+def test_processes_of_this_machine_perform_runs_of_two_labs(lab: Lab, tmp_path: Path) -> None:
+    """A lab with other programs is prepared while runs of the first one may still go on."""
+    runs = tmp_path / "runs"
+    with connect(None, "local:2") as engine:
+        assert engine.dashboard.startswith("http://127.0.0.1:")
+        failed, lines = performed(planned_in(lab, runs, (0.0,)), runs, engine)
+        assert (failed, lines.count("made")) == ({}, 2)
+        buffers = find("buffers")
+        p = buffers.Parameters(runs=str(runs), only="both", transfer_mib=1)  # type: ignore[call-arg]
+        failed, lines = performed(list(plan(buffers, p)), runs, engine)
+        assert (failed, lines.count("made")) == ({}, 1)
+        again, lines = performed(planned_in(lab, runs, (0.0,)), runs, engine)
+        assert (again, lines.count("there already")) == ({}, 2)
+    assert digests_in(runs) == digests_here(lab, tmp_path / "here", (0.0,))
+
+
+def test_a_batch_that_is_interrupted_leaves_its_worker_to_the_next(
+    lab: Lab, folder: Path, tmp_path: Path
+) -> None:
+    planned = planned_in(lab, tmp_path / "runs", (0.0,))
+
+    def interrupt(title: str, line: str) -> None:
+        if line.startswith("measuring"):
+            raise KeyboardInterrupt
+
+    with ExitStack() as stack:
+        address, _ = stack.enter_context(scheduler(folder))
+        stack.enter_context(worker(address, folder / "a"))
+        with pytest.raises(KeyboardInterrupt), connect(address, None) as engine:
+            performed(planned, tmp_path / "runs", engine, interrupt)
+        assert digests_in(tmp_path / "runs") == {}
+        with connect(address, None) as engine:
+            failed, lines = performed(planned, tmp_path / "runs", engine)
+            ((_, plugins),) = engine._client.run(plugins_of).items()
+    assert (failed, lines.count("made"), len(plugins)) == ({}, 2, 1)
+    assert digests_in(tmp_path / "runs") == digests_here(lab, tmp_path / "here", (0.0,))
+
+
+def plugins_of(dask_worker: Worker) -> list[str]:
+    """The names of the plugins of batches on a worker."""
+    return [name for name in dask_worker.plugins if name.startswith("labs-")]
