@@ -42,9 +42,12 @@ LONGEST = (
     *("virtual/test_buffers.py", "virtual/test_windows.py", "virtual/test_guest_files.py"),
     *("virtual/test_repeat.py", "virtual/test_nagle.py", "virtual/test_sweeps.py"),
     *("unit/read/theory/test_advice.py", "unit/cli/test_claims.py"),
-    *("virtual/test_host_variants.py", "virtual/test_watchdog.py", "virtual/test_contract.py"),
-    *("virtual/test_refusals.py", "virtual/test_signals.py", "virtual/test_launch.py"),
-    *("unit/project/test_wheel.py", "browser/test_jupyterlab.py"),
+    *("virtual/test_host_variants.py", "unit/read/capture/test_reader.py"),
+    *("unit/read/capture/test_against_tshark.py", "virtual/test_contract.py"),
+    *("virtual/test_watchdog.py", "virtual/test_signals.py", "unit/project/test_wheel.py"),
+    *("browser/test_jupyterlab.py", "virtual/test_launch.py", "virtual/test_kernel.py"),
+    *("virtual/test_boot_hosts.py", "virtual/test_refusals.py"),
+    *("unit/read/capture/test_mutated.py", "virtual/test_advice.py"),
 )
 """The files whose tests take longest, the longest first: a worker of pytest-xdist gets whole files,
 and one that began a long file last would finish long after the others."""
