@@ -25,12 +25,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.chromium import no_browser
 
 HERE = Path(__file__).parent
 # A background job of a shell ignores ^C, and so would the processes that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# By default an example that takes more than 200 ms is a failure, and on a busy machine many do.
+settings.register_profile("labs", deadline=None)
+settings.load_profile("labs")
 DEFAULT_KERNEL = "6.1"
 LINK = ("htb", "netem")
 # A discipline is tried as a test would use it; `tc` refuses what the kernel lacks.
