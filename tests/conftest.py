@@ -25,12 +25,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.chromium import no_browser
 
 HERE = Path(__file__).parent
 # A background job of a shell ignores ^C, and so would the processes that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# By default an example that takes more than 200 ms is a failure, and on a busy machine many do.
+settings.register_profile("labs", deadline=None)
+settings.load_profile("labs")
 DEFAULT_KERNEL = "6.1"
 LINK = ("htb", "netem")
 # A discipline is tried as a test would use it; `tc` refuses what the kernel lacks.
@@ -42,9 +46,12 @@ LONGEST = (
     *("virtual/test_buffers.py", "virtual/test_windows.py", "virtual/test_guest_files.py"),
     *("virtual/test_repeat.py", "virtual/test_nagle.py", "virtual/test_sweeps.py"),
     *("unit/read/theory/test_advice.py", "unit/cli/test_claims.py"),
-    *("virtual/test_host_variants.py", "virtual/test_watchdog.py", "virtual/test_contract.py"),
-    *("virtual/test_refusals.py", "virtual/test_signals.py", "virtual/test_launch.py"),
-    *("unit/project/test_wheel.py", "browser/test_jupyterlab.py"),
+    *("virtual/test_host_variants.py", "unit/read/capture/test_reader.py"),
+    *("unit/read/capture/test_against_tshark.py", "virtual/test_contract.py"),
+    *("virtual/test_watchdog.py", "virtual/test_signals.py", "unit/project/test_wheel.py"),
+    *("browser/test_jupyterlab.py", "virtual/test_launch.py", "virtual/test_kernel.py"),
+    *("virtual/test_boot_hosts.py", "virtual/test_refusals.py"),
+    *("unit/read/capture/test_mutated.py", "virtual/test_advice.py"),
 )
 """The files whose tests take longest, the longest first: a worker of pytest-xdist gets whole files,
 and one that began a long file last would finish long after the others."""

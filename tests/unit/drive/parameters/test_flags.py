@@ -175,7 +175,7 @@ def test_schema_is_valid_and_accepts_the_defaults(cls: type[Any]) -> None:
         assert made["properties"][name]["description"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     name=st.sampled_from(sorted(declared(Buffers))),
     value=st.one_of(
