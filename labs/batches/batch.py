@@ -26,6 +26,7 @@ from labs.batches.plan_file import PlanFile
 from labs.batches.progress import Progress
 from labs.batches.prospect import RUNS as RUNS_NAME
 from labs.batches.prospect import Prospect
+from labs.batches.substitutes import read_substitutes, substituted, write_substitutes
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.drive.record.disk import write_whole
 from labs.drive.record.stored_files import read_bytes
@@ -37,6 +38,7 @@ from labs.launch.make import Opened
 from labs.launch.plan import Planned
 from labs.launch.progress_lines import FAILED, is_last
 from labs.read.notebook_file import NotebookFile, read_notebook
+from labs.read.runs.archive import is_run
 
 PLAN, RUNS, FAILURES = "plan.yaml", "runs", "failures"
 LOCK = ".batch"
@@ -107,7 +109,7 @@ def perform_batch(
     if found.parameters[0].testbed == "virtual":
         failed, rows = _virtual(found, folder, options, progress, engine)
     else:
-        failed, rows = _real_time(found, folder, options, progress)
+        failed, rows = _real_time(found, folder, options, progress, engine)
     executed, stopped = 0, dict[int, LabError]()
     if notebook is not None and options.chosen is None:
         executed, stopped = _notebooks(found, notebook, folder, options, progress, failed)
@@ -119,11 +121,17 @@ def _virtual(
 ) -> tuple[dict[str, LabError], dict[str, int]]:
     """Perform the runs side by side; the index follows."""
     opened = Opened(found.runs, keep=False)
-    wanted = options.chosen(found.distinct) if options.chosen else found.distinct
+    others = read_substitutes(folder)
+    rows = substituted(planned_rows(found), found.lab.name, found.runs, others)
+    there = {row.key for row in rows if is_run(row.folder)}
+    chosen = options.chosen(found.distinct) if options.chosen else found.distinct
+    wanted = [one for one in chosen if options.fresh or others.get(one.key) not in there]
     by_title = {one.title: one for one in wanted}
     said: dict[str, list[str]] = defaultdict(list)
     prepare(found.runs)
-    with _writer(found, folder, planned_rows(found)) as index:
+    with _writer(found, folder, rows) as index:
+        for key in others.values():
+            index.look(key)
 
         def tell(title: str, line: str) -> None:
             one = by_title[title]
@@ -147,6 +155,14 @@ def _virtual(
             engine=engine,
             keep_going=not options.fail_fast,
         )
+    if engine is None or not engine.others:
+        return failed, index.counts
+    others |= engine.others
+    write_substitutes(folder, others)
+    rows = substituted(planned_rows(found), found.lab.name, found.runs, others)
+    with _writer(found, folder, rows) as index:
+        for key in dict.fromkeys(row.key for row in rows):
+            index.look(key)
     return failed, index.counts
 
 
@@ -178,7 +194,7 @@ def _row(found: Prospect, number: int, p: object, one: Planned) -> PlannedRow:
 
 
 def _real_time(
-    found: Prospect, folder: Path, options: Options, progress: Progress
+    found: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
 ) -> tuple[dict[str, LabError], dict[str, int]]:
     """Perform the points one after the other, because runs would disturb one another; a condition
     is repeated, and every repetition has a row."""
@@ -190,7 +206,9 @@ def _real_time(
         if isinstance(planned, LabError):
             continue
         try:
-            made: Made = run(found.lab, p, fresh=options.fresh, progress=progress.run)
+            made: Made = run(
+                found.lab, p, fresh=options.fresh, progress=progress.run, engine=engine
+            )
         except LabError as error:
             if options.fail_fast:
                 raise

@@ -7,7 +7,7 @@ launcher is the same for all (`labs.launch.launch.perform`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -40,6 +40,10 @@ class Engine(Protocol):
     def executor(self) -> Executor:
         """Receives what `call` returns."""
 
+    @property
+    def others(self) -> Mapping[str, str]:
+        """Keys of runs that were performed in place of planned ones, by the planned key."""
+
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Called with all runs before the first `call`; LabError if none can be performed."""
 
@@ -56,6 +60,7 @@ class Threads:
     def __init__(self, jobs: int) -> None:
         self.executor = ThreadPoolExecutor(jobs)
         self._cancelled = threading.Event()
+        self.others: Mapping[str, str] = {}
 
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Nothing to prepare: the runs were planned on this machine."""

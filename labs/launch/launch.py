@@ -58,6 +58,7 @@ def run(
     fresh: bool = False,
     jobs: int | None = None,
     progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> Made:
     """Perform the missing runs of the study that the parameters describe, and return the study.
 
@@ -71,7 +72,7 @@ def run(
     opened = Opened(Path(p.runs))
 
     def make_missing(wanted: Sequence[Planned]) -> None:
-        perform(wanted, opened, fresh=fresh, jobs=jobs, tell=tell)
+        perform(wanted, opened, fresh=fresh, jobs=jobs, tell=tell, engine=engine)
 
     planned = plan(lab, p)
     prepare(opened.folder)

@@ -1,0 +1,52 @@
+"""Runs that a worker performed with its own programs, in place of the planned ones.
+
+With --any-inputs such a run has another key than the planned one. `DIR/substitutes.json` has the
+key of the run by the planned key, so that a batch that goes on does not perform it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from labs.batches.index_writer import PlannedRow
+from labs.drive.record.disk import write_whole
+from labs.drive.record.run_folder import run_name
+from labs.drive.record.seal import pretty
+from labs.drive.record.stored_files import read_json
+from labs.errors import Damaged
+
+FILE = "substitutes.json"
+KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def read_substitutes(folder: Path) -> dict[str, str]:
+    """Keys of substitutes by planned key; none without the file. Damaged for another content."""
+    path = folder / FILE
+    if not path.exists():
+        return {}
+    found = read_json(path)
+    pairs = {str(planned): str(kept) for planned, kept in found.items()}
+    if not all(KEY.fullmatch(key) for pair in pairs.items() for key in pair):
+        raise Damaged(f"{path} has something else than keys of runs. Remove it")
+    return pairs
+
+
+def write_substitutes(folder: Path, found: Mapping[str, str]) -> None:
+    """Write the file whole; nothing without substitutes."""
+    if found:
+        write_whole(folder / FILE, pretty(dict(found)))
+
+
+def substituted(
+    rows: Iterable[PlannedRow], lab: str, runs: Path, found: Mapping[str, str]
+) -> list[PlannedRow]:
+    """The rows, with the key and the folder of the run that was kept."""
+    return [
+        replace(row, key=found[row.key], folder=runs / run_name(lab, row.condition, found[row.key]))
+        if row.key in found
+        else row
+        for row in rows
+    ]
