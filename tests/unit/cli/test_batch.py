@@ -1,0 +1,112 @@
+"""`labs batch`: what it prints beforehand and what it refuses; nothing is performed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from labs.cli.__main__ import main
+from labs.drive.kernel.store import kernels
+
+NOTEBOOK = Path(__file__).parents[3] / "notebooks" / "00-start-here.ipynb"
+PLAN = """\
+lab: buffers
+ONLY: default,both,near
+RATE_MBIT: [50, 100, 200]
+DELAY_MS: {from: 10, to: 40, steps: 2}
+KERNEL: ["6.1", "9.9"]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plan of twelve points, of which one kernel does not exist; in a folder without runs."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN)
+    return file
+
+
+def dry_run(plan: Path, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    assert main(["batch", str(plan), "--dry-run", "--json", *words]) == 0
+    said: dict[str, object] = json.loads(capsys.readouterr().out)
+    return said
+
+
+def test_dry_run_counts_points_distinct_runs_and_impossible_points(
+    plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`near` has the lab's own delay and only the rate, so its three runs are shared by two points
+    each: 6 x 2 + 3 runs on 6.1; the six points of the kernel that does not exist have none."""
+    if not any(one.version.startswith("6.1.") for one in kernels()):
+        pytest.skip("Linux 6.1 is not built")
+    said = dry_run(plan, capsys)
+    assert (said["points"], said["runs"], said["existing"]) == (12, 15, 0)
+    assert said["axes"] == {"RATE_MBIT": 3, "DELAY_MS": 2, "KERNEL": 2}
+    assert list(said["impossible"].values()) == [6]  # type: ignore[attr-defined]
+    assert said["seconds"] is None and said["into"] == "batches/plan"
+    assert not Path("batches").exists()
+
+
+def test_dry_run_estimates_from_earlier_runs_of_the_condition(
+    plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two earlier runs of `both` took 2 and 4 s, so six take 18 s one at a time."""
+    if not any(one.version.startswith("6.1.") for one in kernels()):
+        pytest.skip("Linux 6.1 is not built")
+    plan.write_text(PLAN.replace("default,both,near", "both").replace(', "9.9"', ""))
+    for number, real_s in enumerate((2.0, 4.0)):
+        folder = Path("runs") / f"buffers-both-{number:012x}"
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text("{}")
+        (folder / "seal.json").write_text("{}")
+        (folder / "host.json").write_text(json.dumps({"real_s": real_s}))
+    said = dry_run(plan, capsys, "--jobs", "1")
+    assert (said["runs"], said["seconds"], said["estimated_from_runs"]) == (6, 18.0, 2)
+    assert said["bytes"] == 6 * (2 + 2 + len('{"real_s": 2.0}'))
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code", "named"),
+    [
+        ("lab: buffers\nRATE_MBTI: [1]\n", (), 2, "RATE_MBIT"),
+        ("lab: buffers\nRATE_MBIT: []\n", (), 2, "line 2"),
+        ("lab: buffers\nONLY: defualt\n", (), 2, "default"),
+        ("lab: buffers\nRUNS: x\n", (), 2, "--into"),
+        ("lab: buffers\nTESTBED: recorded\n", (), 2, "namespaces"),
+        ("lab: buffers\nKERNEL: '9.9'\n", (), 3, "9.9"),
+        ("RATE_MBIT: 1\n", (), 2, "lab: buffers"),
+        ("lab: buffers\n", ("--jobs", "0"), 2, "--jobs 0"),
+        ("lab: buffers\n", ("--shard", "3/2"), 2, "3/2"),
+        ("lab: buffers\n", ("--shard", "1/2", "--cluster", "local:2"), 2, "--cluster"),
+        ("lab: buffers\n", ("--merge", "nowhere"), 2, "nowhere"),
+        ("lab: buffers\nONLY: both\n", ("--scheduler", "host:1"), 2, "tcp://HOST:PORT"),
+    ],
+)
+def test_main_refuses_in_one_line_and_performs_nothing(
+    text: str,
+    words: tuple[str, ...],
+    code: int,
+    named: str,
+    plan: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan.write_text(text)
+    assert main(["batch", str(plan), *words]) == code
+    said = capsys.readouterr()
+    assert said.out == "" and named in said.err
+    assert len([line for line in said.err.splitlines() if line.startswith("labs: ")]) == 1
+    assert not list(Path().glob("batches/*/runs/*"))
+
+
+def test_a_file_of_papermill_is_a_plan_of_one_point(
+    plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copy of the notebook, because the clone may be read-only."""
+    shutil.copy(NOTEBOOK, "mine.ipynb")
+    plan.write_text("RATE_MBIT: 100\nDELAY_MS: 40\n")
+    said = dry_run(plan, capsys, "--of", "mine.ipynb")
+    assert (said["points"], said["of"]) == (1, "mine.ipynb")
