@@ -25,7 +25,7 @@ from labs.read.runs import recorded
 from labs.read.runs.archive import ENDINGS, is_packed, unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machine_columns
-from labs.read.stats.repetitions import Repeated, in_the_middle, repeated
+from labs.read.stats.repetitions import Repeated, in_the_middle, on_one_kernel, repeated
 from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.read.unused_parameters import Unused, in_words, unused
 from labs.studies.progress import Bar
@@ -133,7 +133,11 @@ class Study:
 
     def repetitions(self) -> Table:
         """One row per repeated condition: the median of its figure, its 95 % interval, its runs."""
-        rows = [{**one.as_json(), "disturbances": "; ".join(one.why)} for one in self.repeated]
+        rows = [
+            {**one.as_json(), "disturbances": "; ".join(one.why)}
+            for every in self.repeated
+            for one in on_one_kernel([every])
+        ]
         return Table(rows).rename(columns={"width_pct": "width, %", "disturbances": "by what"})
 
     def run(self, condition: str) -> Run:

@@ -1,8 +1,8 @@
 """The effect of each setting on the latency: ratios of medians with bootstrap intervals.
 
 Each condition is compared with one that differs from it in a single setting (queues and threads, as
-in the article, in two). The factorial plan also shows interactions between settings, which are
-ratios of such ratios.
+in the article, in two), by their runs on one kernel. The factorial plan also shows interactions
+between settings, which are ratios of such ratios.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labs.experiments.stack.results import knobs
-from labs.read.stats.repetitions import Interval, Repeated, of_interaction, of_ratio
+from labs.read.stats.repetitions import Interval, Repeated, of_interaction, of_ratio, on_one_kernel
 
 KNOBS = {
     "blocking": "waiting",
@@ -117,9 +117,11 @@ def effects(repeated: Iterable[Repeated]) -> tuple[Effect, ...]:
     """The effects that the conditions of a study show, in the order of COMPARED."""
     by_name = {one.condition: one for one in repeated}
     return tuple(
-        _effect(factor, by_name[name], by_name[against])
+        _effect(factor, *both)
         for factor, name, against in COMPARED
-        if name in by_name and against in by_name
+        if name in by_name
+        and against in by_name
+        and (both := on_one_kernel([by_name[name], by_name[against]]))
     )
 
 
@@ -171,8 +173,8 @@ def interactions(repeated: Iterable[Repeated]) -> tuple[Interaction, ...]:
     for name, names in INTERACTIONS.items():
         if not all(condition in by_name for condition in names):
             continue
-        four = [by_name[condition] for condition in names]
-        known = of_interaction(*(one.column(MEDIAN) for one in four))
+        four = on_one_kernel(by_name[condition] for condition in names)
+        known = of_interaction(*(one.column(MEDIAN) for one in four)) if four else None
         if known:
             factor = name.partition(" and ")[0]
             alone, together = _effect(factor, four[1], four[0]), _effect(factor, four[3], four[2])

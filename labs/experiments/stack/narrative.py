@@ -35,7 +35,7 @@ def describe_run(run: Run) -> str:
     values = {name: value for name, value in vars(found).items() if name != "notes"}
     values["notes"] = "; ".join(note.text for note in found.notes)
     largest = f"The largest latency of {found.requests:,} requests is {_us(found.max_us)}."
-    return f"{_one(values)} {largest}"
+    return f"`{run.condition}`: {_one(values)} {largest}"
 
 
 def _one(row: Mapping[Any, Any]) -> str:

@@ -17,6 +17,7 @@ from labs.experiments.stack.effects import interactions as compared_together
 from labs.experiments.stack.places_of_studies import places
 from labs.experiments.stack.results import article
 from labs.read.display.rich_output import Table
+from labs.read.stats.repetitions import on_one_kernel
 from labs.read.theory.queueing import SECOND_US, capacity_per_s, closed_loop_us, evenly_spaced_us
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ FIGURES = {"mean_us": "mean latency (µs)", "requests_s": "responses per s"}
 
 def ratio(study: Study, over: str, under: str) -> float | None:
     """The ratio of the median latencies of two conditions; None with too few undisturbed runs."""
-    by_name = {one.condition: one.interval for one in study.repeated}
-    first, second = by_name.get(over), by_name.get(under)
+    both = on_one_kernel(one for one in study.repeated if one.condition in (over, under))
+    known = {one.condition: one.interval for one in both}
+    first, second = known.get(over), known.get(under)
     return first.middle / second.middle if first and second else None
 
 
@@ -157,7 +159,12 @@ def article_figures(*studies: Study) -> Table:
 
 def _counted(study: Study) -> dict[str, Repeated]:
     """The conditions of a study that have undisturbed runs."""
-    return {one.condition: one for one in study.repeated if one.counted}
+    return {
+        one.condition: one
+        for every in study.repeated
+        for one in on_one_kernel([every])
+        if one.counted
+    }
 
 
 def _median(by_name: Mapping[str, Repeated], condition: str, column: str) -> float | None:

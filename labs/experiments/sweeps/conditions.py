@@ -52,8 +52,10 @@ SHORT_BYTES = 64 * KIB
 LITERAL_RATE_MBIT, LITERAL_DELAY_MS = 40_000.0, 0.2
 LITERAL_WRITE_BYTES = 131_072
 LITERAL_MIB = 16
-# The BDP of the article's best goodput, 12 Gbit/s, and the middle of its RTT, 0.15 ms: 225 KB.
-IMPLIED_RATE_MBIT, IMPLIED_DELAY_MS = 225.0, 8.0
+# The BDP of the article's best goodput, 12 Gbit/s, and the middle of its RTT, 0.15 ms: 225 KB; and
+# that of 0.175 ms, 262.5 KB, slightly more than its best receive buffer.
+IMPLIED_DELAY_MS = 8.0
+IMPLIED_RATE_MBIT = {"implied": 225.0, "implied175": 262.5}
 IMPLIED_KIB = (64, 256, 1024, 4096)
 
 SMALL = (
@@ -98,10 +100,11 @@ def _every(p: Sweeps) -> Iterator[Condition]:
     literal = replace(link, rate_mbit=LITERAL_RATE_MBIT, delay_ms=LITERAL_DELAY_MS)
     for name, settings in _literal(base):
         yield condition(name, literal, settings, LITERAL.name)
-    implied = replace(link, rate_mbit=IMPLIED_RATE_MBIT, delay_ms=IMPLIED_DELAY_MS)
-    for kib in IMPLIED_KIB:
-        one_end = replace(base, rcvbuf_kib=kib)
-        yield condition(f"implied-{size_name(kib)}", implied, one_end, IMPLIED.name)
+    for name, rate_mbit in IMPLIED_RATE_MBIT.items():
+        implied = replace(link, rate_mbit=rate_mbit, delay_ms=IMPLIED_DELAY_MS)
+        for kib in IMPLIED_KIB:
+            one_end = replace(base, rcvbuf_kib=kib)
+            yield condition(f"{name}-{size_name(kib)}", implied, one_end, IMPLIED.name)
 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy
@@ -175,10 +176,35 @@ def repeated(lab: Lab, runs: Iterable[Run]) -> tuple[Repeated, ...]:
     return tuple(_repeated(lab, name, found) for name, found in _by_condition(runs).items())
 
 
+def on_one_kernel(found: Iterable[Repeated]) -> tuple[Repeated, ...]:
+    """Conditions that are compared, each with its runs on the same kernel, because two machines
+    have two speeds.
+
+    That is the kernel on which all of them have runs, of several the one with most undisturbed
+    runs of the condition that has fewest. Empty without such a kernel.
+    """
+    some = list(found)
+    kernels = [[run.kernel.release for run in one.counted or one.runs] for one in some]
+    common = [
+        release
+        for release in dict.fromkeys(chain.from_iterable(kernels))
+        if all(release in releases for releases in kernels)
+    ]
+    if not common:
+        return ()
+    chosen = max(common, key=lambda one: min(releases.count(one) for releases in kernels))
+    return tuple(_on(chosen, one) for one in some)
+
+
+def _on(release: str, one: Repeated) -> Repeated:
+    runs = [run for run in one.runs if run.kernel.release == release]
+    return one if len(runs) == len(one.runs) else _repeated(one.lab, one.condition, runs)
+
+
 def in_the_middle(lab: Lab, runs: Iterable[Run]) -> tuple[Run, ...]:
     """A run for each condition: the only one, or of repetitions the one in the middle."""
     return tuple(
-        found[0] if len(found) == 1 else _repeated(lab, name, found).middle
+        found[0] if len(found) == 1 else on_one_kernel([_repeated(lab, name, found)])[0].middle
         for name, found in _by_condition(runs).items()
     )
 

@@ -9,6 +9,7 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
+from labs.experiments.stack.charts.chosen import chosen, where
 from labs.experiments.stack.charts.latency_axis import latency_axis
 from labs.experiments.stack.latencies import merged
 from labs.read.charts.style import (
@@ -25,7 +26,6 @@ from labs.read.charts.style import (
     nothing,
 )
 from labs.read.display.format import in_three_digits
-from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:
     from labs.read.lab import Study
@@ -52,12 +52,11 @@ def distribution(study: Study, *conditions: str) -> Figure:
             f"{len(conditions)} conditions are too many for this chart, which shows at most "
             f"{len(LOOKS)}. Name fewer"
         )
-    by_name = {one.condition: one for one in study.repeated}
-    chosen = [by_name[name] for name in conditions if name in by_name and by_name[name].counted]
-    if not chosen:
+    some = chosen(study, conditions)
+    if not some:
         return nothing(TITLE, NO_RUNS)
     figure, rows, medians = Figure(), [], []
-    for (colour, dash), one in zip(LOOKS[: len(chosen)], chosen, strict=True):
+    for (colour, dash), one in zip(LOOKS[: len(some)], some, strict=True):
         total = merged(one.counted)
         points = {percent: _at(total, percent) for percent in _shown(total)}
         figure.add_trace(
@@ -88,12 +87,10 @@ def distribution(study: Study, *conditions: str) -> Figure:
     )
     latency_axis(figure)
     figure.update_layout(legend=LEGEND_ABOVE)
-    table = study.results()
-    shown = table[table["condition"].isin([one.condition for one in chosen])]
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{of_table(shown)}<br>merged HDR histograms of all undisturbed repetitions",
+        caption=f"{where(study, some)}<br>merged HDR histograms of all undisturbed repetitions",
         height=470,
         tell=f"{TITLE}. Medians: {'; '.join(medians)}.",
         table=DataFrame(rows),

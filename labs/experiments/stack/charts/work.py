@@ -11,9 +11,9 @@ from pandas import DataFrame
 from plotly.graph_objects import Bar
 from plotly.subplots import make_subplots
 
+from labs.experiments.stack.charts.chosen import chosen, where
 from labs.read.charts.style import BLUE, GREEN, NO_RUNS, ORANGE, PURPLE, SKY, dressed, nothing
 from labs.read.display.format import in_three_digits
-from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -48,27 +48,24 @@ MEASURES = (
 def work_per_request(study: Study, *conditions: str) -> Figure:
     """Medians of the undisturbed runs of these conditions; one panel per measure, each with an axis
     of its own. Counters are those of the whole machine, so they include the load generator."""
-    by_name = {one.condition: one for one in study.repeated}
-    chosen = [by_name[name] for name in conditions if name in by_name and by_name[name].counted]
-    if not chosen:
+    some = chosen(study, conditions)
+    if not some:
         return nothing(TITLE, NO_RUNS)
     figure = make_subplots(
-        rows=len(MEASURES), cols=1, vertical_spacing=_spacing(len(chosen)), shared_xaxes=False
+        rows=len(MEASURES), cols=1, vertical_spacing=_spacing(len(some)), shared_xaxes=False
     )
     for place, measure in enumerate(MEASURES, start=1):
-        _panel(figure, place, measure, chosen)
-    table = study.results()
-    shown = table[table["condition"].isin([one.condition for one in chosen])]
+        _panel(figure, place, measure, some)
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{of_table(shown)}<br>medians of the undisturbed runs; {COUNTERS}",
-        height=FRAME_PX + len(MEASURES) * (ROW_PX * len(chosen) + HEADING_PX),
-        tell=_tell(chosen),
+        caption=f"{where(study, some)}<br>medians of the undisturbed runs; {COUNTERS}",
+        height=FRAME_PX + len(MEASURES) * (ROW_PX * len(some) + HEADING_PX),
+        tell=_tell(some),
         table=DataFrame(
             [
                 {"condition": one.condition, **{m.words: _value(one, m) for m in MEASURES}}
-                for one in chosen
+                for one in some
             ]
         ),
     ).update_layout(margin_l=LEFT_PX, showlegend=False)

@@ -11,6 +11,8 @@ from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import in_three_digits, is_known, size_in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from labs.read.claims.evidence import Evidence
     from labs.read.claims.ledger import Claim
 
@@ -63,38 +65,45 @@ def _rise(claim: Claim, seen: Evidence, series: str) -> Finding:
 def receive_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
     """The size from which a larger receive buffer gains nothing, at the BDP of the article's best
     goodput; the fall is not judged."""
-    rows = [
-        row
-        for name in seen.matching(*claim.conditions)
-        if is_known((row := seen.row(name))["steady_mib_s"])
-    ]
-    if len(rows) < FEWEST_POINTS:
+    found = _of_receiver(seen, claim.conditions)
+    if found is None:
         return _too_few(claim)
-    found = curve("receiver", rows)
     measured = {"best from": found.full.size_kib}
     compare = compared(claim.without(["beyond"]), measured, None, seen)
     return Finding(
         verdict=compare.verdict,
         factor=compare.factor,
         measured=measured,
-        reason=f"{FULL_PCT:.0f} % of the best goodput from "
-        f"{size_in_words(found.full.size_kib * KIB)} on, at a BDP of "
-        f"{size_in_words(found.bdp_kib * KIB)}, that of the article's 12 Gbit/s and 0.15 ms"
-        f"{_at_the_named_bdp(seen)}. "
+        reason=f"{FULL_PCT:.0f} % of the best goodput from {', '.join(_from_where(found, seen))}. "
         f"{_fall(found)}",
         judged=1,
     )
 
 
-def _at_the_named_bdp(seen: Evidence) -> str:
-    """The same for the BDP of 1 MB that the article names, if there are such runs."""
-    found = curves(map(seen.row, seen.matching("receiver-*"))).get("receiver")
-    if found is None:
-        return ""
+def _from_where(found: Curve, seen: Evidence) -> Iterator[str]:
+    """The smallest sufficient size at this BDP, and at those of other runs if there are any."""
+    yield f"{_size_and_bdp(found)}, 12 Gbit/s and 0.15 ms"
+    if (longer := _of_receiver(seen, ["implied175-*"])) is not None:
+        yield f"{_size_and_bdp(longer)}, 0.175 ms"
+    if (named := _of_receiver(seen, ["receiver-*"])) is not None:
+        yield f"{_size_and_bdp(named)}, the BDP that he names"
+
+
+def _size_and_bdp(found: Curve) -> str:
     return (
-        f"; from {size_in_words(found.full.size_kib * KIB)} on at "
-        f"{size_in_words(found.bdp_kib * KIB)}, the BDP that he names"
+        f"{size_in_words(found.full.size_kib * KIB)} on at a BDP of "
+        f"{size_in_words(found.bdp_kib * KIB)}"
     )
+
+
+def _of_receiver(seen: Evidence, conditions: Iterable[str]) -> Curve | None:
+    """The curve of these runs, which vary the receive buffer alone; None of too few."""
+    rows = [
+        row
+        for name in seen.matching(*conditions)
+        if is_known((row := seen.row(name))["steady_mib_s"])
+    ]
+    return curve("receiver", rows) if len(rows) >= FEWEST_POINTS else None
 
 
 def too_small_to_fill(claim: Claim, seen: Evidence) -> Finding:

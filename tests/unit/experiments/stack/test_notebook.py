@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
 
+from labs.experiments.stack.charts import work_per_request
 from labs.experiments.stack.effects import TOO_FEW
 from labs.experiments.stack.narrative import describe, describe_run
 from labs.experiments.stack.notebook import article_figures, effects, littles_law, ratio, settings
+from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.places_of_studies import places
 from labs.experiments.stack.results import results
+from labs.studies.study import Study, study
 from tests.stack_studies import RepeatedStudy, disturbed, stack_runs, undisturbed
 
 VETH = "namespaces (veth)"
@@ -26,6 +31,34 @@ def test_ratio_is_that_of_the_medians() -> None:
     assert ratio(undisturbed(), "blocking-c1", "polling-c1") == over / under
     assert ratio(disturbed(), "blocking-c1", "polling-c1") is None
     assert ratio(undisturbed(), "blocking-c1", "no-such-condition") is None
+
+
+@pytest.fixture(scope="module")
+def two_machines() -> Study:
+    """Recorded on two machines: `awake-c1` on the second one only."""
+    names = ("polling-c1", "blocking-c1", "polling-many", "awake-c1")
+    return study(Stack(testbed="recorded", only=",".join(names), duration_s=3))
+
+
+def test_ratio_of_two_machines_is_that_of_one(two_machines: Study) -> None:
+    of_kernel: dict[str, dict[str, list[float]]] = {}
+    for run in two_machines.every:
+        value = results(run).p50_us
+        assert value is not None
+        of_kernel.setdefault(run.kernel.release, {}).setdefault(run.condition, []).append(value)
+    assert len(of_kernel) == 2
+    for over, under in (("polling-many", "polling-c1"), ("awake-c1", "blocking-c1")):
+        (values,) = (one for one in of_kernel.values() if {over, under} <= one.keys())
+        assert ratio(two_machines, over, under) == median(values[over]) / median(values[under])
+    assert ratio(two_machines, "awake-c1", "polling-many") is None  # no machine has both
+
+
+def test_work_of_two_machines_is_that_of_one(two_machines: Study) -> None:
+    awake = next(run for run in two_machines.every if run.condition == "awake-c1")
+    figure = work_per_request(two_machines, "polling-c1", "blocking-c1", "awake-c1")
+    assert f"Linux {awake.kernel.release} · " in figure.layout.meta["caption"]
+    figure = work_per_request(two_machines, "polling-c1", "blocking-c1", "polling-many")
+    assert awake.kernel.release not in figure.layout.meta["caption"]
 
 
 def test_effects_have_a_column_per_study_that_has_runs() -> None:

@@ -18,7 +18,7 @@ from labs.read.runs import recorded
 from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine
-from labs.read.stats.repetitions import Interval, in_the_middle, repeated
+from labs.read.stats.repetitions import Interval, in_the_middle, on_one_kernel, repeated
 from labs.read.stats.testbed_comparison import (
     AGREE,
     DISAGREE,
@@ -104,6 +104,22 @@ def test_repeated_counts_disturbed_runs_and_leaves_them_out(tmp_path: Path) -> N
     assert one.as_json()["disturbed"] == 1 and json.loads(json.dumps(one.as_json()))
     (row,) = compare_testbeds(LAB, [run], [*good, bad])
     assert (row.verdict, row.as_json()["disturbed"]) == (AGREE, 1)
+
+
+def test_on_one_kernel_never_pools_two_machines(tmp_path: Path) -> None:
+    """Two conditions on a slow machine, one of them on a fast one, too, with more runs."""
+    one, other = virtual("default"), virtual("both")
+    slow = repetitions(tmp_path / "a", one, CLOSE, release="6.1.0-1")
+    slow_too = repetitions(tmp_path / "b", other, CLOSE, release="6.1.0-1")
+    fast = repetitions(tmp_path / "c", one, [3 * speed for speed in (*CLOSE, 1)], release="6.1.0-2")
+    pooled = repeated(LAB, [*slow, *slow_too, *fast])
+    first, second = on_one_kernel(pooled)
+    assert (first.runs, second.runs) == (slow, slow_too)
+    assert first.values == repeated(LAB, slow)[0].values
+    (alone,) = on_one_kernel(pooled[:1])
+    assert alone.runs == fast  # of which there are more
+    assert in_the_middle(LAB, [*slow, *fast])[0] in fast
+    assert on_one_kernel(repeated(LAB, [*slow_too, *fast])) == ()  # no kernel in common
 
 
 def test_compare_testbeds_with_too_few_runs_is_undecided(tmp_path: Path) -> None:
