@@ -45,6 +45,13 @@
       if (left < box.left - 2 || right > box.right + 2 || top < box.top - 2 || bottom > box.bottom + 2)
         say(`“${text.textContent}” is cut off`, plot);
     }
+    for (const axis of plot.querySelectorAll("g[class*=xaxislayer]")) {
+      const ticks = [...axis.querySelectorAll("text")].filter((text) => text.textContent.trim());
+      const logarithmic = /logarithmic/.test(plot.textContent);
+      if (logarithmic && ticks.some((text) => /rotate\((?!0[,)])/.test(text.getAttribute("transform")))) say("slanted labels", plot);
+      const boxes = ticks.map((text) => text.getBoundingClientRect());
+      if (logarithmic && boxes.some(({ left }, at) => at && left < boxes[at - 1].right)) say("labels overlap", plot);
+    }
     const legend = figure.querySelector(".legend");
     if (legend && narrow && !print && legend.getBoundingClientRect().top < box.bottom - 1)
       say("the legend is not below the plot", plot);

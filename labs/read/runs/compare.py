@@ -75,7 +75,7 @@ class Pair:
         if self.a.testbed != "virtual":
             return "runs in real time do not repeat to the byte: compare testbeds by repetitions"
         about = [_machine(run) for run in (self.a, self.b)]
-        differing = [str(change) for change in changes(*about)]
+        differing = [str(change) for change in changes(*about)] if all(about) else []
         said = (
             f"according to host.json these differ: {', '.join(differing)}"
             if differing

@@ -11,7 +11,7 @@ from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import in_three_digits, is_known, size_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from labs.read.claims.evidence import Evidence
     from labs.read.claims.ledger import Claim
@@ -74,26 +74,25 @@ def receive_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
         verdict=compare.verdict,
         factor=compare.factor,
         measured=measured,
-        reason=f"{FULL_PCT:.0f} % of the best goodput from {', '.join(_from_where(found, seen))}. "
-        f"{_fall(found)}",
+        reason=f"best from {_size_and_bdp(found, 'at 12 Gbit/s and 0.15 ms')}"
+        f"{_elsewhere(seen)}. Best is {FULL_PCT:.0f} % of the largest goodput. {_fall(found)}",
         judged=1,
     )
 
 
-def _from_where(found: Curve, seen: Evidence) -> Iterator[str]:
-    """The smallest sufficient size at this BDP, and at those of other runs if there are any."""
-    yield f"{_size_and_bdp(found)}, 12 Gbit/s and 0.15 ms"
-    if (longer := _of_receiver(seen, ["implied175-*"])) is not None:
-        yield f"{_size_and_bdp(longer)}, 0.175 ms"
-    if (named := _of_receiver(seen, ["receiver-*"])) is not None:
-        yield f"{_size_and_bdp(named)}, the BDP that he names"
-
-
-def _size_and_bdp(found: Curve) -> str:
-    return (
-        f"{size_in_words(found.full.size_kib * KIB)} on at a BDP of "
-        f"{size_in_words(found.bdp_kib * KIB)}"
+def _elsewhere(seen: Evidence) -> str:
+    """The smallest sufficient size at a longer RTT, and at the BDP of 1 MB that the article names,
+    if there are such runs."""
+    longer, named = (_of_receiver(seen, [series]) for series in ("implied175-*", "receiver-*"))
+    said = "" if longer is None else f", from {_size_and_bdp(longer, 'at 0.175 ms')}"
+    return said + (
+        "" if named is None else f"; from {_size_and_bdp(named, 'on the link that he names')}"
     )
+
+
+def _size_and_bdp(found: Curve, where: str) -> str:
+    size, bdp = (size_in_words(kib * KIB) for kib in (found.full.size_kib, found.bdp_kib))
+    return f"{size} on {where} (BDP {bdp})"
 
 
 def _of_receiver(seen: Evidence, conditions: Iterable[str]) -> Curve | None:

@@ -8,6 +8,30 @@
     Plotly.newPlot(data.previousElementSibling, JSON.parse(data.textContent));
   }
   const charts = [...document.querySelectorAll(".js-plotly-plot")];
+  // On a logarithmic axis the labels are given. Those without room are left out; plotly would slant all of them.
+  const LETTER_PX = 8, GAP_PX = 6;
+  const labels = (chart) => Object.entries(chart.layout).filter(([name, axis]) => /^xaxis\d*$/.test(name) && axis.ticktext);
+  const given = new Map(charts.map((chart) => [chart, new Map(labels(chart).map(([name, axis]) => [name, [...axis.ticktext]]))]));
+  const thin = (chart) => {
+    const changed = {};
+    for (const [name, texts] of given.get(chart)) {
+      const axis = chart._fullLayout[name];
+      let end = -Infinity;
+      const fitting = texts.map((text, at) => {
+        const middle = axis.d2p(axis.tickvals[at]), half = (text.length * LETTER_PX) / 2;
+        if (middle - half < end) return "";
+        end = middle + half + GAP_PX;
+        return text;
+      });
+      if (fitting.join() !== axis.ticktext.join()) changed[`${name}.ticktext`] = fitting;
+    }
+    if (Object.keys(changed).length) Plotly.relayout(chart, changed);
+  };
+  for (const chart of charts) {
+    if (!given.get(chart).size) continue;
+    chart.on("plotly_afterplot", () => thin(chart));
+    thin(chart);
+  }
   for (const button of document.querySelectorAll(".legend button")) {
     button.addEventListener("click", () => {
       const chart = button.closest("figure").querySelector(".js-plotly-plot");

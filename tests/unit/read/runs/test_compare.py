@@ -113,6 +113,9 @@ def test_compare_changed_with_equal_inputs_says_what_is_known(tmp_path: Path) ->
     lines = compare(one, other, results).lines()
     assert lines[2] == "  the inputs are equal; bytes differ in client/fetch.json, run.json"
     assert "cpu one -> another" in lines[3] and "docs/reproducibility.md" in lines[3]
+    (other / "host.json").unlink()  # as in a packed file: nothing is known to differ
+    line = compare(one, other, results).lines()[3]
+    assert "lack host.json" in line and "->" not in line
 
 
 def test_compare_counts_libraries_that_one_side_alone_has(tmp_path: Path) -> None:
