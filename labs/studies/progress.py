@@ -80,7 +80,8 @@ class Bar:
         return f"about {said} left"
 
     def text(self) -> str:
-        """`buffers ████████░░░░ 2 of 3 runs | about 4 s left | both: 4 s`."""
+        """`buffers ████████░░░░ 2 of 3 runs | about 4 s left | both: 4 s`, with as many runs as fit
+        into a line; a line of a run that is too long ends at its colon."""
         ready = sum(is_last(line) for line in self._at.values())
         full = round(CELLS * ready / max(1, len(self._at)))
         under_way = [
@@ -89,8 +90,12 @@ class Bar:
         bar = "█" * full + "░" * (CELLS - full)
         left = self.left()
         said = f"{self._lab} {bar} {ready} of {len(self._at)} runs"
-        parts = [said, *([left] if left else []), *under_way]
-        return printable(" | ".join(parts))[:LONGEST_LINE]
+        shown = printable(" | ".join([said, *([left] if left else [])]))
+        for one in map(printable, under_way):
+            short = ":".join(one.split(":")[:2])
+            fitting = [f"{shown} | {each}" for each in (one, short)]
+            shown = next((each for each in fitting if len(each) <= LONGEST_LINE), shown)
+        return shown
 
     def _say(self, line: str) -> None:
         """Print a line at once, even where the bar shows only the runs that are ready."""
@@ -104,7 +109,7 @@ class Bar:
         if in_a_notebook():
             self._show_in_notebook(text)
         elif sys.stderr.isatty():
-            sys.stderr.write(f"\r\033[K{text[:LONGEST_LINE]}")
+            sys.stderr.write(f"\r\033[K{text}")
             sys.stderr.flush()
         elif ready:
             sys.stderr.write(text + "\n")

@@ -32,7 +32,7 @@ from labs.read.readings.latency import SMALLEST_MS
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pandas import DataFrame, Series
 
@@ -61,6 +61,7 @@ TIMES = (
     "p99_ms",
     "stalled_pct",
 )
+OURS_MS = frozenset({"mean_ms", "predicted_mean_ms", "p50_ms", "predicted_p50_ms", "p99_ms"})
 MATRIX = {
     "off": ("Nagle,<br>delayed ACK", 1, 1),
     "quickack": ("Nagle,<br>quick ACK", 1, 2),
@@ -92,7 +93,7 @@ def by_condition(table: DataFrame) -> Figure:
         caption=of_table(rows),
         height=int(figure.layout.height),
         tell=tell_conditions(rows),
-        table=rows[list(TIMES)],
+        table=pandas.DataFrame([_told(row, TIMES) for row in rows.to_dict("records")]),
     ).update_layout(margin_l=LEFT_PX)
 
 
@@ -117,6 +118,18 @@ def _row(row: dict[Any, Any]) -> Row:
 def _drawn(row: dict[Any, Any]) -> float | None:
     virtual = row["testbed"] == "virtual"
     return None if virtual and row["mean_ms"] < SMALLEST_MS else float(row["mean_ms"])
+
+
+def _told(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, Any]:
+    """These columns of a row for a table: times of ours without meaning are said to be below 1."""
+    short = {
+        name
+        for name in OURS_MS.intersection(columns)
+        if row["testbed"] == "virtual"
+        and (known := _known(row[name])) is not None
+        and known < SMALLEST_MS
+    }
+    return {name: f"below {SMALLEST_MS:g}" if name in short else row[name] for name in columns}
 
 
 def _known(value: Any) -> float | None:
@@ -216,7 +229,7 @@ def _tell_matrix(cells: dict[str, dict[Any, Any]]) -> str:
 def _cells_table(cells: dict[str, dict[Any, Any]]) -> DataFrame:
     columns = ("condition", "mean_ms", "p50_ms", "predicted_p50_ms", "stalled_pct", "requests")
     rows = [
-        {"cell": plain(words), **{column: cells[name][column] for column in columns}}
+        {"cell": plain(words), **_told(cells[name], columns)}
         for name, (words, _, _) in MATRIX.items()
     ]
     return pandas.DataFrame(rows)

@@ -224,6 +224,14 @@ def test_bar_says_at_once_what_a_run_waits_for(capsys: pytest.CaptureFixture[str
         assert capsys.readouterr().err == f"buffers default: {WAITING} for a slot\n"
 
 
+def test_bar_cuts_no_line_in_a_word() -> None:
+    line = f"{WAITING} for a slot: at most 2 (one per CPU); held by process 4711 (both, for 3 s)"
+    bar = Bar("buffers", ["default", "a" * 80, "both"])
+    bar._shown = True
+    bar._at = {"default": line, "a" * 80: "1 s", "both": "4 s"}
+    assert bar.text().endswith(f"0 of 3 runs | default: {WAITING} for a slot | both: 4 s")
+
+
 def test_bar_is_not_shown_if_all_runs_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with Bar("buffers", ["default"]) as bar:
         bar.tell("default", "there already")

@@ -53,6 +53,22 @@ def test_by_condition_has_bars_prediction_and_article() -> None:
     assert "quickack  below 1 ms" in said and CAPTION in said
 
 
+def test_tables_of_figures_have_no_time_without_meaning() -> None:
+    rows = table()[table()["condition"].isin(["off", "on"])]
+    heads, (off, on) = nagle.by_condition(rows).layout.meta["table"].values()
+    said = dict(zip(heads, on, strict=True))
+    assert [said[name] for name in heads if name.endswith("(ms)")] == [
+        *["below 1"] * 2,
+        "14.29",
+        *["below 1"] * 2,
+    ]
+    assert "below 1" not in off
+    real = nagle.by_condition(rows.assign(testbed="namespaces")).layout.meta["table"]
+    assert "below 1" not in str(real)
+    cells = nagle.matrix(recorded_nagle()).layout.meta["table"]["rows"]
+    assert [row.count("below 1") for row in cells] == [0, 3, 3, 3]
+
+
 def test_by_condition_of_a_row_without_prediction_and_article() -> None:
     """So are all rows on a link with a round trip above 40 ms."""
     rows = table()[table()["condition"] == "off"].assign(
