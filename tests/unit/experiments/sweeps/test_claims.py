@@ -235,3 +235,31 @@ def as_if(run: Run, name: str) -> Run:
     """A run under the name of another condition, of the same size if that is a series."""
     own = whole_study()[name].inputs["condition"]["settings"].get("sndbuf_kib", 0)
     return with_condition(run, name=name, settings={"sndbuf_kib": own} if own else {})
+
+
+@pytest.mark.parametrize(("claim", "series"), [("A5.5", "sender"), ("A5.7", "both")])
+def test_claims_on_a_slow_rise_can_hold(claim: str, series: str) -> None:
+    """The sizes up to the BDP with the goodput of the smallest one."""
+    runs = whole_study()
+    slow = runs["both-16k"]
+    sizes = {"64k": 64, "256k": 256, "1m": 1024}
+    made = {
+        f"{series}-{size}": with_condition(
+            slow, name=f"{series}-{size}", settings={"window_kib": 0, "sndbuf_kib": kib}
+        )
+        for size, kib in sizes.items()
+    }
+    assert one(claim, {**runs, **made}).verdict == HOLDS
+
+
+def test_claim_on_an_overflow_can_hold() -> None:
+    """1 GiB that was granted the minimum, as in the article's kernel."""
+    run = recorded("setsockopt-raised")["setsockopt-raised"]
+    buffers = [
+        {**row, "granted_bytes": 2048} if row["requested_bytes"] == 1 << 30 else row
+        for row in run.said["buffers"]
+    ]
+    old = replace(run, said={**run.said, "buffers": buffers})
+    found = one("A5.4b", {"setsockopt-raised": old})
+    measured: Any = found.measured
+    assert found.verdict == HOLDS and measured["with -w 1G"] == 2
