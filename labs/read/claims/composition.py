@@ -3,7 +3,7 @@
 Each testbed and kernel series is judged on its own. Testbeds on one series agree on a claim if
 `labs runs compare` says so of its conditions (`testbed_comparison.grade`), or if their verdicts are
 equal and it does not say that they disagree; otherwise the verdict is disputed. Where kernels
-differ, there is a part for each set of kernels that agree.
+differ, by their verdict or by its factor, there is a part for each set of kernels that agree.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ NOT = (DIFFERS, WRONG)
 UNKNOWN_CAUSE = "Testbed and kernel differ, and these runs do not show which of them is the cause"
 COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
 LINUX = "Linux "
+ALIKE_PCT = 5.0
+"""How far factors are apart that are shown as one."""
 LONG_AGO = (0, 0)
 """The series of what is computed without a kernel."""
 
@@ -69,9 +71,10 @@ def composed(claim: Claim, found: Iterable[Verdict], compare: Compare) -> Verdic
     for one in judged:
         on_series.setdefault(_series(one), []).append(one)
     on_kernels = [_on_one_kernel(some, compare) for some in on_series.values()]
+    on_kernels.sort(key=_series)
     if len({one.verdict for one in on_kernels}) == 1:
-        return _joined(on_kernels)
-    return _in_parts(claim, sorted(on_kernels, key=_series))
+        return _with_figures(on_kernels)
+    return _in_parts(claim, on_kernels)
 
 
 def noted_once(found: Iterable[Verdict], told: set[str]) -> tuple[Verdict, ...]:
@@ -164,6 +167,33 @@ def _differ(one: Verdict, other: Verdict) -> bool:
         and other.factor is not None
         and ((one.factor > 1) != (other.factor > 1))
     )
+
+
+def _with_figures(on_kernels: Sequence[Verdict]) -> Verdict:
+    """One verdict on all kernels; if it is that the claim differs, with a part for each set of
+    kernels on which it does so by about the same factor."""
+    alike: list[list[Verdict]] = []
+    for one in on_kernels:
+        near = next((some for some in alike if _differ_alike(some[0], one)), None)
+        if near is None:
+            alike.append([one])
+        else:
+            near.append(one)
+    joined = _joined(on_kernels)
+    if len(alike) == 1 or not _has_common_testbed(alike):
+        return joined
+    parts = tuple(
+        replace(_joined(some), where=LINUX + ", ".join(map(_kernel, some))) for some in alike
+    )
+    told = ". ".join(f"{part.words}: {part.because}" for part in parts)
+    return replace(joined, factor=None, reason=told, parts=parts, witnesses=())
+
+
+def _differ_alike(one: Verdict, other: Verdict) -> bool:
+    """Whether two equal verdicts have the same factor, or none that could differ."""
+    if one.verdict != DIFFERS or not one.factor or not other.factor:
+        return True
+    return abs(one.factor / other.factor - 1) <= ALIKE_PCT / 100
 
 
 def _in_parts(claim: Claim, on_kernels: Sequence[Verdict]) -> Verdict:

@@ -93,6 +93,24 @@ def test_composed_has_a_part_for_each_set_of_kernels_and_one_note() -> None:
         assert found.witness == Witness("virtual", "6.1.1, 6.12.1, 7.2.1")
 
 
+def test_composed_of_kernels_that_differ_by_other_factors() -> None:
+    kernels = [
+        on("6.1.1", DIFFERS, factor=0.92, measured=46.0),
+        on("6.12.1", DIFFERS, factor=0.75, measured=37.5),
+        on("7.2.1", DIFFERS, factor=0.76, measured=38.0),
+    ]
+    for some in permutations(kernels):
+        found = beside(*some)
+        assert (found.verdict, found.factor, found.measured) == (DIFFERS, None, 46.0)
+        assert [(part.words, part.measured) for part in found.parts] == [
+            ("differs (factor 0.92) on Linux 6.1", 46.0),
+            ("differs (factor 0.75) on Linux 6.12, 7.2", 37.5),
+        ]
+    assert beside(*kernels[1:]).parts == ()
+    elsewhere = on("6.18.4", DIFFERS, "namespaces", factor=0.5)
+    assert beside(kernels[0], elsewhere).parts == ()  # the kernel may not be the cause
+
+
 def test_composed_of_one_verdict_on_two_testbeds() -> None:
     other = on("6.1.0-49", HOLDS, "vagrant", measured=113.0, link="200 Mbit/s")
     found = beside(other, on("6.1.1", HOLDS))
