@@ -47,7 +47,8 @@
     }
     for (const axis of plot.querySelectorAll("g[class*=xaxislayer]")) {
       const ticks = [...axis.querySelectorAll("text")].filter((text) => text.textContent.trim());
-      const logarithmic = /logarithmic/.test(plot.textContent);
+      const titles = [...plot.querySelectorAll("[class*=xtitle]")].map((title) => title.textContent);
+      const logarithmic = titles.some((title) => /logarithmic/.test(title));
       if (logarithmic && ticks.some((text) => /rotate\((?!0[,)])/.test(text.getAttribute("transform")))) say("slanted labels", plot);
       const boxes = ticks.map((text) => text.getBoundingClientRect());
       if (logarithmic && boxes.some(({ left }, at) => at && left < boxes[at - 1].right)) say("labels overlap", plot);
