@@ -43,7 +43,7 @@ SIX = len(DELAYS_MS) * 2
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that an ordinary user can reach."""
-    made = Path(tempfile.mkdtemp(prefix="labs-cluster-"))
+    made = Path(tempfile.mkdtemp(prefix="labs-cluster-", dir="/var/tmp"))
     made.chmod(0o755)
     try:
         yield made
