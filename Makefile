@@ -13,7 +13,7 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 
 .DEFAULT_GOAL := help
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare fuzz-capture fuzz-runs
-.PHONY: benchmark benchmark-capture model figure host-variants kernel-reproducible lock clean
+.PHONY: benchmark benchmark-batch benchmark-capture model figure host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -64,6 +64,9 @@ host-variants: ready    ## the same runs on 156 variants of this host, byte by b
 
 benchmark: ready        ## the speed of runs, as ratios where possible
 	$(BIN)/python benchmarks/virtual.py
+
+benchmark-batch: ready  ## what a batch costs beyond its runs, and what a second worker gains
+	$(BIN)/python -m benchmarks.batch
 
 benchmark-capture: FOR = benchmark
 benchmark-capture: ready  ## the speed of the capture reader, compared with tshark and others

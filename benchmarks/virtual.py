@@ -95,17 +95,18 @@ def elapsed(work: Callable[[], object]) -> float:
     return time.monotonic() - begun
 
 
+def spin(count: int) -> None:
+    """Keep one or two CPUs busy for three seconds of their time each."""
+    processes = [
+        subprocess.Popen(("taskset", "-c", str(cpu), sys.executable, "-c", SPIN))
+        for cpu in sorted(os.sched_getaffinity(0))[:count]
+    ]
+    for process in processes:
+        process.wait()
+
+
 def side_by_side() -> dict[str, object]:
     """What two runs side by side gain, against what two CPU-bound processes gain this minute."""
-    cpus = sorted(os.sched_getaffinity(0))[:2]
-
-    def spin(count: int) -> None:
-        processes = [
-            subprocess.Popen(("taskset", "-c", str(cpu), sys.executable, "-c", SPIN))
-            for cpu in cpus[:count]
-        ]
-        for process in processes:
-            process.wait()
 
     def runs(count: int) -> None:
         def one(seed: int) -> None:
