@@ -175,12 +175,14 @@ def _line_name(panels: Panels, line: Any, units: Units) -> str:
 def _line(
     rows: DataFrame, panels: Panels, place: int, name: str, quantity: Quantity
 ) -> list[Scatter]:
-    """The measured values as marks and the predictions as a line; without predictions the line
-    connects the measured values."""
+    """The measured values as marks and the predictions as a line; in a chart without predictions
+    the line connects the measured values."""
     line = {"color": COLOURS[place], "width": 1.5, "dash": DASHES[place]}
     measured = _mark(rows[panels.layout.x].tolist(), rows, panels, place, name, quantity)
-    if quantity.predicted is None or rows[quantity.predicted].isna().all():
+    if quantity.predicted is None:
         return [measured.update(mode="lines+markers", line=line)]
+    if rows[quantity.predicted].isna().all():  # a line would be taken for a prediction
+        return [measured]
     predicted = Scatter(
         x=measured.x,
         y=rows[quantity.predicted].astype(float).tolist(),

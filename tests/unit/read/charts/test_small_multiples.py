@@ -145,6 +145,16 @@ def test_small_multiples_connect_measured_values_without_predictions() -> None:
     assert "predicted" not in caption(drawn(table, "rate_mbit"))
 
 
+def test_small_multiples_draw_no_line_where_only_others_are_predicted() -> None:
+    """A line beside predicted ones would be taken for a prediction."""
+    table = made(rate_mbit=[10.0, 100.0], kernel=["5.10", "6.1"])
+    table.loc[table["kernel"] == "5.10", "predicted_ms"] = float("nan")
+    figure = drawn(table, "rate_mbit", "kernel", columns="kernel")
+    first = [trace for trace in figure.data if trace.xaxis in (None, "x")]
+    assert [trace.mode for trace in first] == ["markers"]
+    assert sum(trace.mode == "lines" for trace in figure.data) == 1
+
+
 def test_small_multiples_leave_out_points_without_a_value() -> None:
     table = made(rate_mbit=[1, 2, 5])
     table.loc[1, "took_ms"] = None
