@@ -1,1 +1,1 @@
-"""Batches: plans over many parameter values, their runs and notebooks, and reports about them."""
+"""Batches: plans over many parameter values, their runs and notebooks, and reports on them."""

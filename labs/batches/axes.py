@@ -1,4 +1,4 @@
-"""The axes of a plan: their values, those that advance together, and what is excluded."""
+"""The axes of a plan: their values, zipped axes, and exclusions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SEED, SEEDS, REPETITIONS = "SEED", "seeds", "repetitions"
 ZIP, EXCLUDE = "zip", "exclude"
 ENDS = {"from": "low", "to": "high"}
 EXACT = 10**15
-"""A larger number of points is told as a power of ten."""
+"""Numbers of points from this one on are printed as powers of ten."""
 
 
 @dataclass(frozen=True)
 class Axes:
-    """What a plan says of each parameter, by notebook name, with the seeds last. `seed_key` is the
-    key that gives the seeds."""
+    """What a plan says about each parameter, by notebook name, with the seeds last. `seed_key` is
+    the key that gives the seeds."""
 
     source: PlanSource
     subject: Subject
@@ -33,12 +33,14 @@ class Axes:
     seed_key: str = SEED
 
     def key(self, name: str) -> str:
-        """The key of the plan that gives a parameter's values."""
+        """The plan's key that gives the values of a parameter."""
         return self.seed_key if name == SEED else name
 
     def grid(self, most_points: int) -> Grid:
-        """The points; BadInput, with the line, for values, names or a product that cannot be
-        used. The product is checked before ranges are expanded."""
+        """The points. BadInput, with the line, for invalid values or names, or too many points.
+
+        The number of points is checked before ranges are expanded.
+        """
         groups = self._groups()
         self._check_product(groups, most_points)
         values = {name: self._values(name) for name in self.said}
@@ -51,7 +53,7 @@ class Axes:
         )
         if not grid.count:
             raise self.source.complaint(
-                "the exclusions leave no point. Remove one, or add values to an axis", EXCLUDE
+                "all points are excluded. Remove an exclusion, or add values to an axis", EXCLUDE
             )
         return grid
 
@@ -62,7 +64,7 @@ class Axes:
             raise self.source.complaint(f"{name}: {error}", self.key(name)) from None
 
     def _groups(self) -> list[tuple[str, ...]]:
-        """The names of each dimension: those that advance together, and each other one alone."""
+        """The names of each dimension: zipped ones together, and each of the others alone."""
         group_of: dict[str, tuple[str, ...]] = {}
         for index, names in enumerate(self.source.content.get(ZIP, [])):
             for position, name in enumerate(names):
@@ -75,7 +77,9 @@ class Axes:
             if len(set(sizes.values())) > 1:
                 told = ", ".join(f"{name} has {_told(many)}" for name, many in sizes.items())
                 raise self.source.complaint(
-                    f"zipped axes differ in length: {told}. Give each as many values", ZIP, index
+                    f"zipped axes differ in length: {told}. Give each the same number of values",
+                    ZIP,
+                    index,
                 )
             group_of |= dict.fromkeys(names, tuple(names))
         return list(dict.fromkeys(group_of.get(name, (name,)) for name in self.said))
@@ -94,8 +98,8 @@ class Axes:
             )
             raise self.source.complaint(
                 f"the plan has {_told(points)} points ({factors}). Allowed: at most "
-                f"{most_points:,}. Write fewer values of {longest[0]}, or let axes advance "
-                "together with zip",
+                f"{most_points:,}. Reduce the number of values of {longest[0]}, or combine axes "
+                "with zip",
                 self.key(longest[0]),
             )
 
@@ -136,8 +140,8 @@ def _match(said: Any, one: Parameter) -> frozenset[Scalar] | Interval:
 
 
 def axes_of(source: PlanSource, subject: Subject) -> Axes:
-    """The axes of a plan that fits the schema; BadInput for a name that the lab does not have, and
-    for seeds that are given twice."""
+    """The axes of a plan that matches the schema; BadInput for a name that the lab does not have,
+    and for seeds that are given twice."""
     said = {name: value for name, value in source.content.items() if name[0].isupper()}
     for name in said:
         if name not in subject.parameters:

@@ -1,4 +1,4 @@
-"""The values of one axis: a value, a list or a range, counted before they are made."""
+"""The values of one axis: a value, a list or a range, counted before they are expanded."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from labs.drive.parameters.declare import WORDS, Parameter, Scalar, plain, shown
 from labs.errors import BadInput
 
 DIGITS = 6
-"""Significant digits of the values inside a range: equal on every machine, and so are the keys."""
+"""Significant digits of values inside a range, so that values and keys are equal everywhere."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """A range as a plan has it: `steps` values from `low` to `high`, on a logarithmic scale with
-    `log`; or the values `step` apart, in which case `steps` follows from them."""
+    """A range of a plan: `steps` values from `low` to `high`, on a logarithmic scale with `log`; or
+    values that are `step` apart, in which case `steps` is their number."""
 
     low: float
     high: float
@@ -28,8 +28,8 @@ class Range:
 
     @property
     def values(self) -> Iterator[float]:
-        """The values. Both ends, and values that are `step` apart, are exactly as written; others
-        have DIGITS significant digits."""
+        """The values. Both ends, and values that are `step` apart, are exact; all others are
+        rounded to DIGITS significant digits."""
         low, high = Fraction(repr(self.low)), Fraction(repr(self.high))
         if self.step is not None:
             step = Fraction(repr(self.step))
@@ -48,7 +48,7 @@ class Range:
 
 
 def read_range(said: Mapping[str, Any]) -> Range:
-    """The range in a mapping that fits the schema; BadInput for less than two values."""
+    """The range in a mapping that matches the schema; BadInput for fewer than two values."""
     low, high, step = said["from"], said["to"], said.get("step")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise BadInput(
@@ -67,7 +67,7 @@ def read_range(said: Mapping[str, Any]) -> Range:
 
 
 def size(said: object) -> int:
-    """How many values a value, a list or a range has, without making them."""
+    """The number of values of a value, a list or a range, without expanding it."""
     if isinstance(said, Mapping):
         return read_range(said).steps
     return len(said) if isinstance(said, list) else 1
@@ -82,10 +82,9 @@ class WrongValue(BadInput):
 
 
 def values_of(said: object, one: Parameter) -> tuple[Scalar, ...]:
-    """The checked values of an axis, each of them once.
+    """The checked values of an axis.
 
-    WrongValue for one that the parameter does not allow, for one that stands twice, and for a range
-    of text.
+    WrongValue for a value that the parameter does not allow, a repeated value, and a range of text.
     """
     if isinstance(said, Mapping):
         return _in_range(read_range(said), one)
@@ -101,7 +100,7 @@ def values_of(said: object, one: Parameter) -> tuple[Scalar, ...]:
 
 
 def checked_value(value: object, one: Parameter, index: int | None = None) -> Scalar:
-    """A value as the parameter's kind; WrongValue if it is not allowed."""
+    """A value converted to the parameter's kind; WrongValue if it is not allowed."""
     try:
         return one.validate(value, one.notebook_name)
     except BadInput as error:
@@ -109,7 +108,7 @@ def checked_value(value: object, one: Parameter, index: int | None = None) -> Sc
 
 
 def number_hint(value: object, one: Parameter | None = None) -> str:
-    """A hint for 1e6, which is text in YAML 1.1 and so for papermill."""
+    """A hint for 1e6, which is text in YAML 1.1 and therefore in papermill."""
     if not isinstance(value, str) or (one is not None and one.kind is str):
         return ""
     try:
@@ -123,7 +122,7 @@ def check_has_range(one: Parameter) -> None:
     """WrongValue for a parameter that is not a number."""
     if one.kind not in (int, float):
         raise WrongValue(
-            f"{one.notebook_name} is {WORDS[one.kind]}, which has no range. List its values"
+            f"{one.notebook_name} is {WORDS[one.kind]} and cannot have a range. List its values"
         )
 
 
@@ -137,7 +136,7 @@ def _in_range(found: Range, one: Parameter) -> tuple[Scalar, ...]:
         if values and not values[-1] < value:  # type: ignore[operator]
             raise WrongValue(
                 f"values {len(values)} and {len(values) + 1} of the range of {one.notebook_name} "
-                f"do not differ: both are {plain(value)}. Write fewer steps, or list the values"
+                f"are equal: {plain(value)}. Write fewer steps, or list the values"
             )
         values.append(value)
     return tuple(values)

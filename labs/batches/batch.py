@@ -2,14 +2,14 @@
 
 A batch is a folder::
 
-    DIR/plan.yaml          the plan that was given last
-    DIR/runs/              its runs, as `labs run --into DIR/runs` keeps them
+    DIR/plan.yaml          the most recent plan
+    DIR/runs/              its runs, as `labs run --into DIR/runs` stores them
     DIR/index.parquet      one row per point and condition
     DIR/notebooks/         executed notebooks, NNNN.ipynb by the number of the point
-    DIR/failures/          what a run that failed had said, NAME.log
+    DIR/failures/          logs of failed runs, NAME.log
 
-Everything is written whole and every run is found by its key, so a batch that was killed at any
-moment goes on where it was when it is started again.
+Files are written atomically and every run is found by its key. A batch that was killed at any time
+therefore resumes where it stopped when it is started again.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ PLAN, RUNS, FAILURES = "plan.yaml", "runs", "failures"
 LOCK = ".batch"
 ELSEWHERE = "write to another folder with --into DIR"
 KEPT_LINES = 200
-"""Of what a run says, the last ones, until it ends."""
+"""The number of most recent lines of a run that are kept until it ends."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a batch is performed: `jobs` at a time (default: one per CPU); `fresh` repeats existing
-    runs; `fail_fast` ends it at the first failure. `chosen` restricts the runs, as a shard does;
-    notebooks are then left for the call that has all runs."""
+    """How a batch is performed: with `jobs` concurrent runs (default: one per CPU); `fresh` repeats
+    existing runs; `fail_fast` ends it at the first failure. `chosen` selects runs, as a shard does;
+    notebooks are then left to the call that has all runs."""
 
     jobs: int | None = None
     fresh: bool = False
@@ -61,9 +61,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a batch came to: its rows by status, the errors of failed runs by the name of the run,
-    those of notebooks by point, the number of executed notebooks, and of points that are
-    impossible here, with the reasons."""
+    """The outcome of a batch: the number of rows by status, the errors of failed runs by name and
+    of failed notebooks by point, the number of executed notebooks, and the number of points that
+    cannot run here, by reason."""
 
     folder: Path
     rows: Mapping[str, int]
@@ -79,7 +79,7 @@ class Outcome:
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Hold the folder of a batch; Missing if another process performs one there."""
+    """Lock the folder of a batch; Missing if another process performs a batch there."""
     taken = locks.take(folder / LOCK, "batch", ELSEWHERE)
     if taken is None:
         by = locks.holder(folder / LOCK)
@@ -97,10 +97,10 @@ def perform_batch(
     progress: Progress,
     engine: Engine | None = None,
 ) -> Outcome:
-    """Perform what is missing of a batch whose folder is `owned`.
+    """Perform the missing runs and notebooks of a batch whose folder is `owned`.
 
-    Failures are counted, and the rest goes on, unless `options.fail_fast`. Raises what prevents
-    every point from being planned.
+    Failures are counted and the rest continues, unless `options.fail_fast`. If no point can be
+    planned, the first error is raised.
     """
     if not found.distinct:
         raise next(one for one in found.planned if isinstance(one, LabError))
@@ -119,7 +119,7 @@ def perform_batch(
 def _virtual(
     found: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
 ) -> tuple[dict[str, LabError], dict[str, int]]:
-    """Perform the runs side by side; the index follows."""
+    """Perform the runs concurrently, and update the index as they complete."""
     opened = Opened(found.runs, keep=False)
     others = read_substitutes(folder)
     rows = substituted(planned_rows(found), found.lab.name, found.runs, others)
@@ -167,8 +167,8 @@ def _virtual(
 
 
 def planned_rows(found: Prospect) -> list[PlannedRow]:
-    """One row per point and condition, in the order of the points. A point that cannot be planned
-    has the conditions that it requests, without keys."""
+    """One row per point and condition, in the order of the points. The rows of a point that cannot
+    be planned have the requested conditions, without keys."""
     rows = []
     for point, p, planned in zip(found.points, found.parameters, found.planned, strict=True):
         if isinstance(planned, LabError):
@@ -196,8 +196,8 @@ def _row(found: Prospect, number: int, p: object, one: Planned) -> PlannedRow:
 def _real_time(
     found: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
 ) -> tuple[dict[str, LabError], dict[str, int]]:
-    """Perform the points one after the other, because runs would disturb one another; a condition
-    is repeated, and every repetition has a row."""
+    """Perform the points one after the other, because concurrent runs would disturb one another.
+    Conditions are repeated, and every repetition has a row."""
     failed: dict[str, LabError] = {}
     rows: list[PlannedRow] = []
     counts: dict[str, int] = {}
@@ -248,8 +248,8 @@ def _keep_log(folder: Path, planned: Planned, lines: Sequence[str]) -> None:
 
 
 def _from_here(runs: Path) -> str:
-    """The folder of runs as the notebook's process must be told: a relative one is taken as
-    relative to the clone there, if this is its folder of notebooks."""
+    """The folder of runs as it must be passed to the notebook's process, which resolves a relative
+    path against the clone if the current folder is the clone's `notebooks/`."""
     same = beside_the_notebooks(str(runs)) == str(runs)
     return str(runs if same else runs.absolute())
 
@@ -262,9 +262,9 @@ def _notebooks(
     progress: Progress,
     failed: Mapping[str, LabError],
 ) -> tuple[int, dict[int, LabError]]:
-    """Execute the notebooks of the points whose runs exist; how many were executed, and which
-    stopped. Those that exist already are not executed again."""
-    # Loads papermill and nbformat, which take longer than all else that a batch of a lab loads.
+    """Execute the notebooks of the points whose runs exist, unless they were executed before; the
+    number of executed notebooks, and the errors of those that stopped."""
+    # Loads papermill and nbformat, which takes longer than all other imports of a batch of a lab.
     from labs.batches import notebooks  # noqa: PLC0415
 
     wanted = {}

@@ -1,12 +1,12 @@
-"""Runs on many machines, by dask.distributed: one that exists, or processes of this machine.
+"""Runs on many machines, by an existing scheduler of dask.distributed, or on local workers.
 
-Dask schedules, retries, and replaces lost workers; this module only says what a run is
-(`labs.batches.remote`) and verifies what comes back (`labs.batches.keep`).
+Dask schedules runs, retries them, and replaces lost workers. This module only defines the task
+(`labs.batches.remote`) and verifies what is returned (`labs.batches.keep`).
 
-A scheduler executes any code that it receives, and so do its workers: whoever reaches their ports
-can act as their user. Use tls:// with certificates (`distributed.comm.tls` of dask's
-configuration), or a network that only trusted users reach. A process of this machine listens on
-127.0.0.1. Returned runs are bytes, which are read with the limits for packed files of strangers.
+Schedulers and workers execute any code that they receive: anyone who can connect to their ports can
+act as their user. Use tls:// with certificates (`distributed.comm.tls` in dask's configuration), or
+a network that only trusted users can reach. Local workers listen on 127.0.0.1. Returned runs are
+bytes, which are read with the limits for packed files from untrusted sources.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ RETRIES = 2
 HOST = "127.0.0.1"
 LOG = "distributed"
 STORED = "labs-stored"
-"""The key of the scheduler's metadata that lists which kernels and codes it has."""
+"""The key of the scheduler's metadata that lists the kernels and the code that it has."""
 Tell = Callable[[str], None]
 
 
 def _tell_nobody(line: str) -> None:
-    """A line that nobody wants."""
+    """Discard a line."""
 
 
 class DaskEngine:
     """Performs runs on the workers of a dask scheduler (an `Engine` of `labs.launch.engine`).
 
-    `dashboard` is the address of its pages in a browser. `others` has the keys of runs that a
-    worker performed with its own programs (`any_inputs`), by the planned key.
+    `dashboard` is the URL of its pages. `others` has the keys of runs that a worker performed with
+    its own programs (`any_inputs`), by planned key.
     """
 
     def __init__(self, client: Any, *, any_inputs: bool, real_time: bool, tell: Tell) -> None:
@@ -80,10 +80,10 @@ class DaskEngine:
         client.subscribe_topic(self._name, self._on_event)
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Let all workers compare themselves with these runs and fetch what they lack.
+        """Let all workers compare their equipment with these runs and fetch what they lack.
 
-        Tells, in a line each, which workers are left out, and why. BadInput for a testbed that is
-        not asked for; Missing if no worker can perform the runs.
+        Reports each worker that is left out in one line, with the reason. BadInput for a testbed
+        that was not requested; Missing if no worker can perform the runs.
         """
         new = {}
         for job in jobs:
@@ -109,12 +109,12 @@ class DaskEngine:
         self._needs = needs
 
     def call(self, job: Job, say: Say) -> tuple[Callable[..., bytes], tuple[Any, ...]]:
-        """The run as a task; its inputs are all that is sent with it."""
+        """The run as a task. Only its inputs are sent with it."""
         self._say[job.planned.key] = say
         return remote.perform, (self._name, remote.task_of(job.planned))
 
     def accept(self, job: Job, done: concurrent.futures.Future[bytes]) -> str:
-        """Verify the run that a worker returned and keep it; MADE or EXISTS.
+        """Verify and keep the run that a worker returned; MADE or EXISTS.
 
         RunFailed if the run failed, its workers died or the scheduler was lost; Damaged if the
         returned run is not the planned one.
@@ -126,11 +126,11 @@ class DaskEngine:
             if run.key != planned.key:
                 self._check_other(planned, run)
                 self.others[planned.key] = run.key
-                say(f"performed with other programs, and kept as {run.name}")
+                say(f"performed with different programs, and stored as {run.name}")
             return keep(run, job.opened, title=planned.title, say=say, fresh=job.fresh)
 
     def end(self) -> None:
-        """Withdraw from the workers, and end what they still perform for this engine."""
+        """Withdraw from the workers, and end the runs that they still perform for this engine."""
         with suppress(OSError), _except_of_workers():
             if self._client.status == "running":
                 self._client.run(remote.end, self._name, on_error="ignore")
@@ -140,12 +140,12 @@ class DaskEngine:
         testbed = planned.inputs["testbed"]
         if planned.machines:
             raise BadInput(
-                "the machines of testbed vagrant belong to one computer. Use testbed virtual, or "
-                "run without a cluster"
+                "the testbed vagrant cannot be used on a cluster. Use the testbed virtual, or omit "
+                "--scheduler and --cluster"
             )
         if self._real_time != (planned.kernel is None):
             raise BadInput(
-                f"testbed {testbed} was not requested for this cluster. Name it with --testbed"
+                f"the testbed {testbed} was not requested for this cluster. Name it with --testbed"
             )
 
     def _store(self, job: Job) -> None:
@@ -164,7 +164,7 @@ class DaskEngine:
                     self._client.set_metadata([STORED, digest], True)
 
     def _judge(self, found: Mapping[str, Sequence[str]]) -> None:
-        """Tell which workers are left out; Missing if all are."""
+        """Report the workers that are left out; Missing if all are."""
         unfit = {worker: differs for worker, differs in found.items() if differs}
         for worker, differs in unfit.items():
             self._leave_out(worker, differs)
@@ -172,7 +172,7 @@ class DaskEngine:
             said = dict.fromkeys("; ".join(differs) for differs in unfit.values())
             raise Missing(
                 f"none of the {len(found)} workers of {self.address} can perform these runs: "
-                f"{' | '.join(said)}. Install the same there, or use --any-inputs"
+                f"{' | '.join(said)}. Install the same versions there, or use --any-inputs"
             )
         if not found:
             self._tell(f"waiting for workers: none is connected to {self.address} yet")
@@ -184,7 +184,7 @@ class DaskEngine:
             self._tell(line)
 
     def _on_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        """A line about a run, or a worker that is left out; called in the thread of the client."""
+        """Handle a line about a run or a worker that is left out, in the thread of the client."""
         said = event[1]
         if "differs" in said:
             self._leave_out(str(said["worker"]), [str(one) for one in said["differs"]])
@@ -192,20 +192,20 @@ class DaskEngine:
             say(str(said.get("line")))
 
     def _check_other(self, planned: Planned, run: Run) -> None:
-        """Damaged for a run that differs from the planned one in more than it may."""
+        """Damaged for a run that differs from the planned one in more than is permitted."""
 
         def fixed(inputs: Mapping[str, Any]) -> bytes:
             return canonical({name: one for name, one in inputs.items() if name not in remote.OWN})
 
         if not self._any_inputs or fixed(run.inputs) != fixed(planned.inputs):
             raise Damaged(
-                f"{planned.lab.name} {planned.title}: a worker returned the run {run.name}, which "
-                "has other inputs than the planned one. Run again"
+                f"{planned.lab.name} {planned.title}: a worker returned the run {run.name}, "
+                "whose inputs differ from the planned ones. Run again"
             )
 
 
 def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -> bytes:
-    """What a task returned. Any error of a worker or of dask is a LabError in one line."""
+    """The return value of a task. Errors of workers and of dask become a LabError in one line."""
     try:
         return done.result()
     except LabError:
@@ -213,12 +213,12 @@ def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -
     except concurrent.futures.CancelledError:
         raise RunFailed(
             f"{name}: the connection to {address} was lost. Complete runs are kept. Run again when "
-            "the scheduler is there"
+            "the scheduler is available"
         ) from None
     except KilledWorker as error:
         raise RunFailed(
-            f"{name}: {error.allowed_failures + 1} workers died while they performed it, the last "
-            f"one was {error.last_worker.address}. Look at its log, then run again"
+            f"{name}: {error.allowed_failures + 1} workers died while performing it, most recently "
+            f"{error.last_worker.address}. Read its log, then run again"
         ) from None
     except Exception as error:
         raise RunFailed(f"{name}: {type(error).__name__}: {error}. Run again") from error
@@ -233,17 +233,15 @@ def connect(
     real_time: bool = False,
     tell: Tell = _tell_nobody,
 ) -> Iterator[DaskEngine]:
-    """The engine of a scheduler ("tcp://HOST:PORT", "tls://HOST:PORT"), or of processes of this
-    machine ("local:4").
+    """The engine of a scheduler ("tcp://HOST:PORT", "tls://HOST:PORT"), or of local workers
+    ("local:4").
 
-    `any_inputs` also uses workers whose programs differ. `real_time` is for the testbed
-    `namespaces`. `tell` receives a line about each worker that is left out. BadInput for another
+    With `any_inputs`, workers whose programs differ are also used. `real_time` is for the testbed
+    `namespaces`. `tell` receives a line about each worker that is left out. BadInput for any other
     address; Missing if no scheduler answers there within 10 s.
     """
     if (scheduler is None) == (cluster is None):
-        raise BadInput(
-            "name either a scheduler or a cluster: --scheduler ADDRESS, --cluster local:N"
-        )
+        raise BadInput("give either --scheduler ADDRESS or --cluster local:N, not both")
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         address: Any = (
@@ -268,12 +266,12 @@ def _checked(scheduler: str) -> str:
 
 @contextmanager
 def _local(cluster: str) -> Iterator[LocalCluster]:
-    """Worker processes of this machine, which listen on 127.0.0.1 only."""
+    """Local worker processes, which listen on 127.0.0.1 only."""
     found = LOCAL.fullmatch(cluster)
     if found is None:
         raise BadInput(
-            f'unknown cluster "{cluster}". Allowed: local:N, with 1 to 999 processes of this '
-            "machine. For other machines start a scheduler and use --scheduler"
+            f'unknown cluster "{cluster}". Allowed: local:N, with N from 1 to 999 processes on '
+            "this machine. For other machines, start a scheduler and use --scheduler"
         )
     with LocalCluster(
         n_workers=int(found[1]),
@@ -294,7 +292,7 @@ def _client(address: Any) -> Iterator[Any]:
     except (OSError, ValueError, TypeError, RuntimeError, TimeoutError) as error:
         raise Missing(
             f"no scheduler answers at {address} ({str(error).splitlines()[0]}). Start "
-            "one (dask scheduler), or correct its address or the certificates"
+            "one (dask scheduler), or correct the address or the certificates"
         ) from None
     try:
         yield client
@@ -304,24 +302,24 @@ def _client(address: Any) -> Iterator[Any]:
 
 @contextmanager
 def _reached(address: str) -> Iterator[None]:
-    """RunFailed if the scheduler cannot be reached any more."""
+    """RunFailed if the scheduler can no longer be reached."""
     try:
         yield
     except (OSError, TimeoutError) as error:
         raise RunFailed(
-            f"the connection to {address} was lost ({error}). Run again when the scheduler is there"
+            f"the connection to {address} was lost ({error}). Run again when it is available"
         ) from None
 
 
 def _dashboard(link: str) -> str:
-    """The page with charts, or without bokeh the one with tables, which every scheduler has."""
+    """The page with charts; without bokeh, the page with tables, which every scheduler has."""
     return link if find_spec("bokeh") else link.removesuffix("status") + "info/main/workers.html"
 
 
 @contextmanager
 def _except_of_workers() -> Iterator[None]:
-    """Pass over what dask reports of single workers, such as one without the package: all others
-    have got the message, and each is asked afterwards. An OSError is of the connection."""
+    """Ignore errors of single workers, such as one without the package, because all others have
+    received the message and each is queried afterwards. An OSError concerns the connection."""
     try:
         yield
     except OSError:
@@ -331,7 +329,7 @@ def _except_of_workers() -> Iterator[None]:
 
 
 def _said(found: object) -> Sequence[str]:
-    """What a worker reported; an error is that of a worker without this version of the lab."""
+    """What a worker reported. An error means that the worker lacks this version of the lab."""
     if isinstance(found, Exception):
         return (f"it does not have this version of the lab ({found})",)
     return [str(one) for one in found] if isinstance(found, tuple | list) else ()
@@ -339,7 +337,7 @@ def _said(found: object) -> Sequence[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence dask's log, whose content reaches the user in one line."""
+    """Silence dask's log. The user sees its content as one-line errors."""
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == LOG]
     before = {name: logging.getLogger(name).level for name in names}
     for name in names:

@@ -1,4 +1,4 @@
-"""Where the model was off: measured figures of a batch against their predictions."""
+"""Deviations of a batch from the model: measured figures compared with their predictions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def deviations(rows: DataFrame, columns: Mapping[str, IndexColumn], places: list[str]) -> DataFrame:
-    """One row per row of an index and predicted figure, the largest deviation first.
+    """One row per index row and predicted figure, with the largest deviation first.
 
-    Columns: `places` (what identifies a row), `figure`, `unit`, `measured`, `predicted` and
-    `ratio`, the measured value divided by the predicted one. They are in the order of the
-    logarithm's size, so that half and twice as much count alike. Excluded figures, and steady
-    figures of a run without a steady state, are left out.
+    Columns: `places` (which identify a row), `figure`, `unit`, `measured`, `predicted` and `ratio`,
+    the measured value divided by the predicted one. Rows are sorted by the absolute logarithm of
+    the ratio, so that 0.5 and 2 are equally large. Excluded figures, and steady-state figures of a
+    run that did not reach a steady state, are omitted.
     """
     found = [
         _of_figure(rows, one, places)
@@ -52,8 +52,8 @@ def _of_figure(rows: DataFrame, one: IndexColumn, places: list[str]) -> DataFram
 
 
 def meaningless(rows: DataFrame, one: IndexColumn) -> pandas.Series[bool]:
-    """In which rows a figure does not count: the row is excluded, or the figure is that of a steady
-    state which the run did not reach."""
+    """Whether a figure has no meaning, per row: the row is excluded, or the figure describes a
+    steady state that the run did not reach."""
     found = rows["excluded"].eq(True) if "excluded" in rows else pandas.Series(False, rows.index)
     if one.steady and "note_codes" in rows:
         codes = rows["note_codes"].fillna("").map(str.split)

@@ -1,7 +1,7 @@
 """An index of a batch, read: one row per point and condition, in one Parquet file.
 
-An index may come from an untrusted source. Its size, its schema and its content are checked before
-any of it is used, and whatever is wrong with it is one line of Damaged.
+An index may come from an untrusted source. Its size, schema and content are checked before use, and
+every problem is reported as Damaged, in one line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_INDEX_BYTES = 64 << 20
 MOST_CELLS = 30_000_000
 """Rows times columns: 10,000 rows of a lab of the project have 1.3 million."""
 MOST_VALUES_BYTES = 1 << 30
-"""Of the values once they are decompressed."""
+"""The maximum size of the decompressed values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,23 +54,23 @@ class Index:
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows as pandas has them: a missing number is NaN."""
+        """The rows as a pandas table. Missing numbers are NaN."""
         found: DataFrame = self.rows.to_pandas(use_threads=False)
         return found
 
 
 def file_of(what: str | Path) -> Path:
-    """The index that a path means: the file itself, or `index.parquet` in a folder of a batch.
+    """The index that a path names: the file itself, or `index.parquet` in a batch folder.
 
     BadInput if there is none.
     """
     path = Path(what)
     file = path / INDEX if path.is_dir() else path
     if not file.exists():
-        hint = f"it has no {INDEX}" if path.is_dir() else "there is no such file"
+        hint = f"it has no {INDEX}" if path.is_dir() else "the file does not exist"
         raise BadInput(
             f"{what} is not an index of a batch: {hint}. "
-            f"Name the folder that was given to labs batch --into, or its {INDEX}"
+            f"Name the folder given to labs batch --into, or its {INDEX}"
         )
     return file
 
@@ -95,17 +95,17 @@ def read_index(path: Path) -> Index:
         raise _unreadable(what, error) from error
     others = set(rows["status"].unique().to_pylist()) - set(STATUSES)
     if others:
-        raise Damaged(f"{what} has a status that no index has ({others.pop()!r:.40}). {COPY_AGAIN}")
+        raise Damaged(f"{what} has an unknown status ({others.pop()!r:.40}). {COPY_AGAIN}")
     return Index(path, head, {one.name: one for one in columns}, rows)
 
 
 def _rows(
     package: Any, content: bytes, schema: pyarrow.Schema, columns: tuple[IndexColumn, ...]
 ) -> pyarrow.Table:
-    """The rows, checked. Text stays in dictionaries until its length is known, because a few bytes
-    of a file can stand for gigabytes of it."""
+    """The checked rows. Text stays dictionary-encoded until its length is known, because a few
+    bytes of a file can encode gigabytes of text."""
     texts = [one.name for one in columns if one.kind is str]
-    # Without threads: after a file that cannot be read, those of Arrow may end the process.
+    # Without threads, because Arrow's may end the process after a file that cannot be read.
     file = package.parquet.ParquetFile(
         package.BufferReader(content), read_dictionary=texts, pre_buffer=False
     )

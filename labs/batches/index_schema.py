@@ -1,9 +1,10 @@
 """The columns of an index and the head of its file, as values and as an Arrow schema.
 
-The schema follows from the lab alone, so that a column has its type before the first result
-arrives. Units and meanings are in the metadata of the fields, what concerns the whole file in that
-of the schema, under the name `labs`. If a lab has a result with the name of a parameter, such as
-`loss_pct`, the column of this name is the parameter, and the result is `run_loss_pct`.
+The schema is derived from the lab alone, so that the type of a column is known before the first
+result arrives. Units and meanings are in the metadata of the fields; data about the whole file are
+in the metadata of the schema, under the name `labs`. If a lab has a result with the name of a
+parameter, such as `loss_pct`, the column of this name is the parameter, and the result is
+`run_loss_pct`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PARAMETER, RESULT, OWN = "parameter", "result", "own"
 ROLES = (PARAMETER, RESULT, OWN)
 MADE, MISSING, FAILED, DAMAGED = "made", "missing", "failed", "damaged"
 STATUSES = (MADE, MISSING, FAILED, DAMAGED)
-COPY_AGAIN = "Copy it from its source again, or write it again with labs batch"
+COPY_AGAIN = "Copy it again from its source, or write it again with labs batch"
 HEAD, COLUMN = b"labs", b"labs.column"
 
 
@@ -71,10 +72,10 @@ REQUIRED = {
 
 @dataclass(frozen=True)
 class Head:
-    """What an index says about its batch: the lab, the title, and the values of each axis.
+    """The description of a batch in its index: the lab, the title, and the values of each axis.
 
-    `digest` identifies the plan; `labs` is the version that wrote the file, `reading` the digest of
-    the code that computed its results.
+    `digest` identifies the plan, `labs` is the version that wrote the file, and `reading` is the
+    digest of the code that computed the results.
     """
 
     lab: str
@@ -95,7 +96,7 @@ def arrow(what: object) -> ModuleType:
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError:
         raise Missing(
-            f"{what}: an index needs the package pyarrow, which is not installed. Install it: "
+            f"{what}: the package pyarrow, which indexes need, is not installed. Install it: "
             'pip install "tcp-lab-notebook[capture]"'
         ) from None
     found: ModuleType = pyarrow
@@ -103,13 +104,13 @@ def arrow(what: object) -> ModuleType:
 
 
 def kept_parameters(cls: type[LabParameters]) -> tuple[str, ...]:
-    """The parameters that an index has: all but the place where the runs are kept."""
+    """The parameters in an index: all except the folder that keeps the runs."""
     return tuple(name for name in declared(cls) if name not in KEPT_ELSEWHERE)
 
 
 def columns_of_lab(lab: Lab) -> tuple[IndexColumn, ...]:
-    """The columns of an index of a lab, in order: the point and its state, the parameters, the
-    declared results, and what a study has besides them."""
+    """The columns of a lab's index, in order: the point and its state, the parameters, the declared
+    results, and the other columns of a study."""
     parameters = declared(lab.Parameters)
     taken = {one.name for one in OF_THE_INDEX} | {"condition"}
     if clash := sorted(taken & parameters.keys()):
@@ -137,8 +138,8 @@ UNITS = {"rtt_ms": "ms", "rate_mbit": "Mbit/s"}
 
 
 def beside(name: str, parameters: Mapping[str, object] | type[LabParameters]) -> str:
-    """The name of the column of a result or a fact: `run_NAME` if a parameter or the index itself
-    has the name."""
+    """The name of the column of a result or a fact: `run_NAME` if a parameter, or the index itself,
+    already has a column with the name."""
     known = declared(parameters) if isinstance(parameters, type) else parameters
     own = any(one.name == name for one in OF_THE_INDEX)
     return f"{OF_RUN}{name}" if own or name in known else name
@@ -161,7 +162,7 @@ def _results_of(lab: Lab) -> list[IndexColumn]:
 
 
 def _kind(hint: Any) -> type[Scalar]:
-    """The type of `float | None`; text for what is not a scalar."""
+    """The type in a hint such as `float | None`; text for types that are not scalar."""
     (one, *others) = [part for part in get_args(hint) or (hint,) if part is not type(None)]
     return one if not others and one in KINDS.values() else str
 
@@ -186,7 +187,7 @@ def to_schema(head: Head, columns: tuple[IndexColumn, ...]) -> pyarrow.Schema:
 
 
 def _field_metadata(one: IndexColumn) -> dict[bytes, str]:
-    """`unit` and `meaning` for any reader of Parquet, and all of it for this one."""
+    """`unit` and `meaning` for any Parquet reader, and everything for this one."""
     said = dataclasses.asdict(one)
     del said["name"], said["kind"]
     own = {b"unit": one.unit, b"meaning": one.meaning}
@@ -194,8 +195,8 @@ def _field_metadata(one: IndexColumn) -> dict[bytes, str]:
 
 
 def from_schema(schema: pyarrow.Schema, what: str) -> tuple[Head, tuple[IndexColumn, ...]]:
-    """The head and the columns of a file; `what` names it. Damaged if it is not that of an index,
-    BadInput if its schema version is another one."""
+    """The head and the columns of a file, which `what` names. Damaged if the file is not an index,
+    BadInput for another schema version."""
     head = _head(schema, what)
     kinds = {arrow_type(kind): kind for kind in KINDS.values()}
     columns = []
@@ -239,7 +240,7 @@ def _column(field: pyarrow.Field, kind: type[Scalar], what: str) -> IndexColumn:
     try:
         found = IndexColumn(name=field.name, kind=kind, **said)
     except TypeError:
-        raise _not_an_index(what, f"it does not say what {field.name!r} is") from None
+        raise _not_an_index(what, f"the description of {field.name!r} is invalid") from None
     hints = get_type_hints(IndexColumn)
     for one in dataclasses.fields(found):
         allowed = get_args(hints[one.name]) or (hints[one.name],)
@@ -256,7 +257,7 @@ def _parsed(content: bytes | None, what: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise _not_an_index(what, "it lacks what labs writes about a column or the whole")
+        raise _not_an_index(what, "the metadata of the file or of a column are missing or invalid")
     return found
 
 

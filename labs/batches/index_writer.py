@@ -1,8 +1,9 @@
 """Writes the index of a batch as its results arrive.
 
-The file is always whole: it is written under a temporary name and renamed. Writing it costs time in
-proportion to the number of rows, so it is written at most so often that this takes 5 % of the time.
-A row whose run was read before by the same code is taken from the existing index instead.
+The file is always complete, because it is written under a temporary name and then renamed. Writing
+takes time in proportion to the number of rows, so the frequency of writing is limited such that it
+takes at most 5 % of the time. A row whose run was read before by the same code is taken from the
+existing index.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ NUMBERS: tuple[tuple[set[type], type[Scalar]], ...] = (
     ({int}, int),
     ({int, float}, float),
 )
-"""The types of values, and the type of a column that has them, if the lab declares none."""
+"""The types of values, and the type of a column with such values, if the lab declares none."""
 
 
 @dataclass(frozen=True)
 class PlannedRow:
     """A condition at a point: what was requested, and the folder of its run, existing or not.
 
-    `key` may be empty if it is unknown, as without the kernel. `unused` says in words which
-    parameters the condition does not use.
+    `key` is empty if it is unknown, for instance without the kernel. `unused` names, in words, the
+    parameters that the condition does not use.
     """
 
     point: int
@@ -74,7 +75,7 @@ class PlannedRow:
 
 
 class IndexWriter:
-    """The index of one batch, for one thread; a context manager that writes the final state.
+    """Writes the index of one batch, in one thread. On exit, the context manager saves the index.
 
     All rows are `missing` until `look` or `failed` is called with the key of their run.
     """
@@ -130,9 +131,9 @@ class IndexWriter:
         return dict(Counter(self._cells["status"]))
 
     def look(self, key: str) -> str:
-        """Read the run of a key, for every row that has it; the status that they then have.
+        """Read the run of a key for every row with this key; return the new status of these rows.
 
-        A run that cannot be read makes these rows `damaged`, with the reason.
+        If the run cannot be read, the rows become `damaged`, with the reason.
         """
         status = MISSING
         for place in self._places.get(key, ()) if key else ():
@@ -148,19 +149,19 @@ class IndexWriter:
         return status
 
     def failed(self, key: str, message: str) -> None:
-        """Note that the run of a key failed, in one line."""
+        """Record that the run of a key failed, with a one-line message."""
         self.fill(key, FAILED, message, {})
 
     def fill(
         self, key: str, status: str, message: str | None, values: Mapping[str, Scalar | None]
     ) -> None:
-        """Set the cells of every row that has a key; those that are not named are empty."""
+        """Set the cells of every row with this key; cells that are not named become empty."""
         for place in self._places.get(key, ()) if key else ():
             self._set(place, status, message, values)
 
     def save(self, *, now: bool = False) -> bool:
-        """Write the file if something changed and enough time has passed, or `now`; whether it
-        was written."""
+        """Write the file if it has changed and enough time has passed, or if `now`; return whether
+        it was written."""
         begun_s = self._clock()
         if not self._changed or (not now and begun_s < self._next_s):
             return False
@@ -188,13 +189,13 @@ class IndexWriter:
         self._changed = True
 
     def _values(self, row: PlannedRow) -> Mapping[str, Scalar | None]:
-        """The cells of a run; LabError if it cannot be read."""
+        """The cells of a row, from its run; LabError if the run cannot be read."""
         known = self._known.values(row)
         if known is not None:
             return known
         run = open_run(row.folder)
         if run.key != row.key:
-            raise Damaged(f"{row.folder} is the run of another key. Repeat it with --fresh")
+            raise Damaged(f"{row.folder} contains a run with another key. Repeat it with --fresh")
         found = found_in(self._lab, run)
         self._lab.forget(run)
         told = result_row(run, found, group=row.group, source=source(run), unused=row.unused)
@@ -221,7 +222,7 @@ class IndexWriter:
 
 
 class _Known:
-    """The rows of the existing index that the same code computed, by key and parameters."""
+    """The rows of the existing index computed by the same code, by key and parameters."""
 
     def __init__(self, index: Index | None = None) -> None:
         self._places: dict[tuple[object, ...], int] = {}
@@ -237,7 +238,7 @@ class _Known:
 
     @classmethod
     def of(cls, path: Path, lab: str, reading: str) -> _Known:
-        """Those of an index; none if there is no index, or if other code wrote it."""
+        """The rows of an index; none if it does not exist or was written by different code."""
         try:
             index = read_index(path) if path.exists() else None
         except LabError:
@@ -247,9 +248,10 @@ class _Known:
         return cls(index)
 
     def values(self, row: PlannedRow) -> dict[str, Scalar | None] | None:
-        """The cells of a row; None if they are not known, or if the run is another one now.
+        """The cells of a row; None if they are unknown, or if the run has been replaced.
 
-        The seal of the run is read, but its files are not compared with it: `labs runs list` does.
+        The seal of the run is read, but the files are not verified against it: `labs runs list`
+        does that.
         """
         parameters = (getattr(row.parameters, name, None) for name in self._names)
         place = self._places.get((row.key, *parameters))
@@ -264,7 +266,7 @@ class _Known:
 
 
 def plain(value: Any) -> Scalar | None:
-    """A result as a scalar of Python, None for NaN; other values as text."""
+    """A result as a Python scalar, None for NaN; other values as text."""
     value = value.item() if hasattr(value, "item") else value
     if value is None or (isinstance(value, float) and value != value):
         return None
@@ -274,13 +276,13 @@ def plain(value: Any) -> Scalar | None:
 
 
 def _fitting(name: str, values: Sequence[Any]) -> IndexColumn:
-    """A result that the lab has not declared, with the type that fits all values, or else text."""
+    """The column of an undeclared result, with a type that fits all values, or else text."""
     kinds = {type(value) for value in values if value is not None}
     return IndexColumn(name, next((kind for fit, kind in NUMBERS if kinds and kinds <= fit), str))
 
 
 def _typed(column: IndexColumn, value: Scalar | None) -> Scalar | None:
-    """A value as the column has it; Damaged if it has another type."""
+    """A value converted to the type of its column; Damaged if it has another type."""
     if value is None:
         return None
     if column.kind is str:

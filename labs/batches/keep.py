@@ -1,4 +1,4 @@
-"""Complete runs that were performed elsewhere: verified, and kept in a folder of runs."""
+"""Verify complete runs that were performed elsewhere, and keep them in a folder of runs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ RECEIVED = ".received-"
 
 @contextmanager
 def received(packed: bytes, runs: Path) -> Iterator[Run]:
-    """Unpack a packed run in a temporary folder of `runs`, and verify it like that of a stranger.
+    """Unpack a packed run in a temporary folder of `runs`, and verify it as untrusted input.
 
-    Damaged if it is not exactly one sealed run whose key is that of its inputs and whose raw
-    output can be read.
+    Damaged if it is not exactly one sealed run whose key matches its inputs and whose raw output
+    can be read.
     """
     with written_to(runs):
         runs.mkdir(parents=True, exist_ok=True)
@@ -44,9 +44,10 @@ def received(packed: bytes, runs: Path) -> Iterator[Run]:
 def keep(
     run: Run, opened: Opened, *, title: str, say: Callable[[str], None], fresh: bool = False
 ) -> str:
-    """Copy a verified run into a folder of runs under the name of its key; MADE or EXISTS.
+    """Copy a verified run into a folder of runs, named by its key; MADE or EXISTS.
 
-    An existing complete run is replaced only if `fresh`. Damaged if the run changes meanwhile.
+    An existing complete run is replaced only if `fresh`. Damaged if the run changes while it is
+    copied.
     """
     name = run_name(run.lab, run.condition, run.key)
     with alone(name, title, opened.folder, lambda: False, say):
@@ -61,7 +62,7 @@ def keep(
 
 
 def _copy(run: Path, into: Path) -> None:
-    """Copy all files of a run but the two that sealing writes."""
+    """Copy all files of a run except the two that sealing writes."""
 
     def left_out(folder: str, names: list[str]) -> set[str]:
         return set(names) & NOT_SEALED if Path(folder) == run else set()
@@ -70,7 +71,7 @@ def _copy(run: Path, into: Path) -> None:
 
 
 def _host(run: Run) -> dict[str, object]:
-    """What the run says about the machine that performed it; empty if it does not say it."""
+    """The run's record of the machine that performed it; empty without a record."""
     try:
         return dict(read_json(run.path / HOST))
     except Damaged:

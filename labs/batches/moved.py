@@ -1,4 +1,4 @@
-"""Two batches side by side: which results moved, by how much, and which runs differ in bytes."""
+"""Compare two batches: which results changed, by how much, and which runs differ in bytes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from labs.read.display.rich_output import Table
 from labs.read.runs.compare import CHANGED, EQUAL, GRADES, IDENTICAL, Change, changes
 
 NOT_ASKED = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
-"""Parameters that choose runs, and change none."""
+"""Parameters that select runs and are not inputs of any."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moved:
     """The rows that two batches share.
 
-    `table` has one row per result that changed, the largest change first: what identifies the row,
-    the result, its `earlier` and present value, and the `change` in per cent. `digests` has the
-    rows whose runs differ in bytes. `counts` has the number of shared rows that are identical,
-    equal (other bytes, same results) or changed, and of the rows that only one batch has; it is
+    `table` has one row per changed result, with the largest change first: the columns that identify
+    the row, the result, its values `earlier` and `now`, and the `change` in per cent. `digests` has
+    the rows whose runs differ in bytes. `counts` has the number of shared rows that are identical,
+    equal (different bytes, same results) or changed, and of rows that only one batch has. It is
     empty if nothing was compared.
     """
 
@@ -40,7 +40,7 @@ class Moved:
         parts += [self.table._repr_html_()] if len(self.table) else []
         if len(self.digests):
             parts.append(
-                f"<details><summary>{len(self.digests)} runs with other bytes</summary>"
+                f"<details><summary>{len(self.digests)} runs with different bytes</summary>"
                 f"{self.digests._repr_html_()}</details>"
             )
         return "".join(parts)
@@ -54,10 +54,10 @@ class Moved:
 
 
 def moved(now: Index, earlier: Index) -> Moved:
-    """Compare two indexes; rows belong together if their parameters and conditions are equal.
+    """Compare the rows of two indexes that have equal parameters and conditions.
 
-    Parameters that only one of them has, and those that choose runs, are not compared. Rows that
-    are not made in both are counted as `not_made`.
+    Parameters that only one index has, and those that select runs, are ignored. Rows that are not
+    made in both indexes are counted as `not_made`.
     """
     shared = [
         name for name in now.parameters if name in earlier.parameters and name not in NOT_ASKED
@@ -105,7 +105,7 @@ def _graded(
 
 
 def _rows_by_question(index: Index, shared: list[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The rows by what they answer; equal questions are told apart by their order."""
+    """The rows by condition and shared parameters; equal ones are distinguished by their order."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     seen: Counter[tuple[Any, ...]] = Counter()
     for row in index.rows.to_pylist():

@@ -17,18 +17,18 @@ PARAMETERS = "parameters"
 def notebook_subject(path: Path) -> Subject:
     """The notebook in a file, with the values of its parameters cell and the lab of its check cell.
 
-    BadInput for a notebook that lacks one of these cells, or whose values its own check refuses;
+    BadInput for a notebook that lacks one of these cells, or whose values fail its own check;
     Damaged for a file that is not a notebook.
     """
     notebook = read_notebook(path)
     if not notebook.tagged(PARAMETERS):
         raise BadInput(
-            f"{path} has no parameters cell. Give the cell that sets them the tag {PARAMETERS}"
+            f"{path} has no parameters cell. Tag the cell that sets parameters with {PARAMETERS}"
         )
     name = checked_lab(notebook)
     if name is None:
         raise BadInput(
-            f"{path} has no check cell. Give a cell with labs.check(LAB, globals()) the tag {CHECK}"
+            f"{path} has no check cell. Tag a cell that has labs.check(LAB, globals()) with {CHECK}"
         )
     try:
         lab = find_beside(name, path.parent)

@@ -1,9 +1,9 @@
 """Execute a notebook once per point of a batch, by papermill, several at a time.
 
-An executed notebook is `notebooks/NNNN.ipynb` in the folder of the batch, with papermill's own
-metadata and, under `labs`, what it was executed from: a point whose notebook exists and was
-executed from the same is not executed again. One that stopped is `NNNN.failed.ipynb`, with the
-cells up to the error.
+An executed notebook is `notebooks/NNNN.ipynb` in the folder of the batch. It has papermill's
+metadata and, under `labs`, the identity of its inputs. If the notebook of a point exists and its
+inputs are unchanged, it is not executed again. A notebook that stopped at an error is
+`NNNN.failed.ipynb`, with the cells up to the error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def failed(folder: Path, number: int) -> Path:
 
 
 def identity(notebook: NotebookFile, values: Mapping[str, Scalar], keys: Sequence[str]) -> str:
-    """The digest of what an execution depends on: the notebook, the values, and the runs."""
+    """The digest of the inputs of an execution: the notebook, the values, and the runs."""
     return digest(canonical([notebook.content, dict(values), sorted(keys)]))
 
 
@@ -62,10 +62,10 @@ def execute_all(
     tell: Callable[[int, LabError | None], None],
     fail_fast: bool = False,
 ) -> dict[int, LabError]:
-    """Execute the notebook for each point: by its number, the values and the identity.
+    """Execute the notebook for each point; `wanted` has values and identity by point number.
 
-    `tell` is called as each ends. Returns the errors by number; with `fail_fast` the first one is
-    raised and the others are not begun.
+    `tell` is called when each of them ends. Returns the errors by number. With `fail_fast`, the
+    first error is raised and no further notebook is started.
     """
     errors: dict[int, LabError] = {}
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def execute_one(
     folder: Path,
     number: int,
 ) -> None:
-    """Execute the notebook of one point and write it whole; LabError if a cell stopped."""
+    """Execute the notebook of one point and write it atomically; LabError if a cell stopped."""
     out, stopped = executed(folder, number), failed(folder, number)
     part = folder / FOLDER / f".{number:04d}-{os.getpid()}.ipynb"
     try:

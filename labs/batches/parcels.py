@@ -1,4 +1,4 @@
-"""Kernels as they are sent to a worker, by digest, and kept in the store of its user."""
+"""Kernels as they are sent to a worker, by digest, and kept in its user's store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEXT_STEP = "in XDG_CACHE_HOME"
 
 
 def of_kernel(kernel: Kernel) -> dict[str, Any]:
-    """A kernel with its record, configuration and patches, in types that msgpack has."""
+    """A kernel with its record, configuration and patches, as types that msgpack supports."""
     config = kernel.folder / store.CONFIG
     return {
         "program": kernel.path.read_bytes(),
@@ -30,7 +30,7 @@ def of_kernel(kernel: Kernel) -> dict[str, Any]:
 
 
 def kernel_here(sha256: str) -> Kernel | None:
-    """The kernel with this digest that this user has; Damaged if it has other content."""
+    """This user's kernel with this digest, or None; Damaged if its content differs."""
     try:
         return store.find(sha256)
     except Missing:
@@ -38,11 +38,11 @@ def kernel_here(sha256: str) -> Kernel | None:
 
 
 def keep_kernel(sha256: str, parcel: Mapping[str, Any]) -> Kernel:
-    """Verify a kernel that was sent and keep it in this user's store; Damaged if it is another."""
+    """Verify a received kernel and keep it in this user's store; Damaged if it differs."""
     record = json.loads(parcel["record"])
     patches = dict(parcel["patches"])
     if digest(parcel["program"]) != sha256 or record.get("sha256") != sha256:
-        raise Damaged(f"the kernel {sha256[:12]} was changed on the way. Run again")
+        raise Damaged(f"the kernel {sha256[:12]} was changed in transit. Run again")
     if any(name != PurePath(name).name for name in patches):
         raise Damaged(f"the kernel {sha256[:12]} has patches outside its folder. Run again")
     with store.work_folder(store.own_store(), ROOM_MIB, NEXT_STEP) as work:

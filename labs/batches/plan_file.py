@@ -1,20 +1,20 @@
 """Plans of batches: `read_plan` checks a file and returns its points.
 
-A plan is YAML or JSON. Names in capitals are parameters, exactly as in the file that papermill's
-`-f` reads, so such a file is a plan of one point; names in lower case are the plan's own::
+A plan is YAML or JSON. Names in capitals are parameters, exactly as in a file for papermill's `-f`,
+so such a file is a plan with one point. Names in lower case are keys of the plan::
 
     lab: buffers                          # or a file ./mylab.py, or notebook: NAME.ipynb
     RATE_MBIT: 100                        # one value
     DELAY_MS: [10, 50, 200]               # a list of values: an axis
     BUFFER_MIB: {from: 0.1, to: 50, steps: 12, scale: log}
     KERNEL: ["6.1", "7.2"]
-    zip: [[DELAY_MS, TRANSFER_MIB]]       # axes that advance together; the others form a product
+    zip: [[DELAY_MS, TRANSFER_MIB]]       # axes that advance together; all others form a product
     exclude: [{KERNEL: "7.2", DELAY_MS: {from: 100}}]
     repetitions: 3                        # or seeds: [1, 5, 9]
 
-In virtual time a repeated run is equal to the byte, so a repetition is a run with another seed:
-`repetitions: 3` stands for the seeds SEED, SEED + 1 and SEED + 2, and `seeds` lists them. Relative
-paths are looked for in the plan's folder and then in the current one.
+In virtual time a repeated run is identical to the byte, so a repetition is a run with another seed:
+`repetitions: 3` means the seeds SEED, SEED + 1 and SEED + 2, and `seeds` lists them. Relative paths
+are resolved in the plan's folder first, then in the current one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from labs.drive.parameters.declare import LabParameters, shown
 from labs.errors import LabError
 
 MOST_POINTS = 1_000_000
-"""Points of a product, before any are excluded."""
+"""The maximum number of points of a product, before exclusions."""
 
 
 @dataclass(frozen=True)
 class PlanFile:
-    """A checked plan: what it is about, and its points."""
+    """A checked plan: its subject and its points."""
 
     path: Path
     subject: Subject
@@ -66,15 +66,15 @@ class PlanFile:
         )
 
     def parameters_of(self, point: Point) -> LabParameters:
-        """The lab's parameters in a point; BadInput, as `refusal` words it, for values that the lab
-        refuses together."""
+        """The lab's parameters at a point; BadInput, worded by `refusal`, for a combination of
+        values that the lab refuses."""
         try:
             return self.subject.with_values(point.values)
         except LabError as error:
             raise self.refusal(point, error) from error
 
     def refusal(self, point: Point, error: LabError) -> LabError:
-        """An error about a point, with the plan's name, a line, and the point's varied values."""
+        """An error at a point, with the plan's name, a line, and the point's varied values."""
         names = self.varied
         values = ", ".join(f"{name} = {shown(point.values[name])}" for name in names)
         told = f"point {point.number}{f' ({values})' if values else ''}: {error}"
@@ -86,8 +86,8 @@ def read_plan(
 ) -> PlanFile:
     """Read and check a plan; `subject` names the lab or the notebook if the plan does not.
 
-    BadInput, in one line with the plan's name and line, for everything in it that cannot be used.
-    Nothing is executed but a lab in a file of the user's own.
+    BadInput, in one line with the plan's name and line, for every problem in it. Nothing is
+    executed, except a lab in a file of the user's own.
     """
     source = read_source(path)
     check_shape(source)
@@ -103,7 +103,7 @@ def _subject(source: PlanSource, given: str | None) -> Subject:
         raise source.complaint("lab and notebook are both given. Remove one", NOTEBOOK)
     if named and given is not None:
         raise source.complaint(
-            f"the plan names a {named[0]}, and {given} was given besides. Remove one", *named
+            f"the plan names a {named[0]}, and {given} was given in addition. Remove one", *named
         )
     if named:
         try:
@@ -114,14 +114,14 @@ def _subject(source: PlanSource, given: str | None) -> Subject:
         about = _loaded(given, NOTEBOOK if given.endswith(".ipynb") else LAB, None)
     else:
         raise source.complaint(
-            "the plan names no lab and no notebook. Add a line such as lab: buffers, or name one "
-            "in the command"
+            "the plan names neither a lab nor a notebook. Add a line such as lab: buffers, or "
+            "use --of"
         )
     seeds = {SEED} if SEEDS in source.content else set()
     for name in about.computed:
         if name not in source.content.keys() | seeds:
             raise source.complaint(
-                f"{name} in the parameters cell of {about.name} is not one literal value. Give "
+                f"{name} in the parameters cell of {about.name} is not a single literal. Give "
                 f"{name} in the plan",
                 *named,
             )

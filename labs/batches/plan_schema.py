@@ -1,4 +1,4 @@
-"""The shape of a plan, held to `plan.schema.json`, with the first problem in one line."""
+"""Check the shape of a plan against `plan.schema.json`; report the first problem in one line."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SCHEMA = Path(__file__).with_name("plan.schema.json")
 
 
 def check_shape(source: PlanSource) -> None:
-    """BadInput, with the line, if the content does not fit the schema, each part of which describes
-    what it allows."""
+    """BadInput, with the line, if the content does not match the schema. Each part of the schema
+    describes what it allows."""
     error = objection(SCHEMA, source.content)
     if error is not None:
         assert isinstance(error.schema, Mapping)
@@ -30,7 +30,7 @@ def check_shape(source: PlanSource) -> None:
 
 
 def _problem(error: ValidationError, schema: Mapping[str, Any]) -> tuple[Place, str]:
-    """The place of an error, and what is wrong there."""
+    """The place of an error, and the problem there."""
     place = tuple(error.absolute_path)
     name = ".".join(str(part) for part in place) or "the plan"
     found: Any = error.instance
@@ -46,7 +46,7 @@ def _problem(error: ValidationError, schema: Mapping[str, Any]) -> tuple[Place, 
 
 
 def _names(schema: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[list[str], str]:
-    """The keys that a schema lists, and the first key of a mapping that it does not allow."""
+    """The keys that a schema lists, and the first key of a mapping that is not allowed."""
     known = list(schema.get("properties", {}))
     patterns = list(schema.get("patternProperties", {}))
     return known, next(

@@ -1,7 +1,7 @@
-"""The YAML of a plan as plain values, each with the line that it begins in.
+"""The YAML of a plan as plain values, each with the line on which it begins.
 
-A plan may come from somebody else. Only plain values are constructed, and the size of the file, the
-depth and the number of values are limited; a value counts wherever an alias repeats it.
+A plan may come from an untrusted source. Only plain values are constructed, and the size of the
+file, the depth and the number of values are limited. A value counts wherever an alias repeats it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ E = TypeVar("E", bound=LabError)
 
 MOST_BYTES = 1 << 20
 MOST_VALUES = 50_000
-"""Values in the whole file: a few seconds of reading. Longer lists are ranges."""
+"""Values in the whole file, which take a few seconds to read. Write longer lists as ranges."""
 DEEPEST = 8
 """Levels of nesting; a plan has 4."""
 TAGS = {
@@ -42,13 +42,13 @@ class PlanSource:
     lines: Mapping[Place, int] = field(repr=False)
 
     def line(self, *place: str | int) -> int:
-        """The line of a place, or of the nearest one around it."""
+        """The line of a place, or of the nearest enclosing one."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
 
     def complaint(self, text: str, *place: str | int) -> BadInput:
-        """What is wrong in a place, with the file's name and the line."""
+        """The error for a problem at a place, with the file's name and the line."""
         return _complaint(self.path, self.line(*place), text)
 
     def located(self, error: E, *place: str | int) -> E:
@@ -82,7 +82,7 @@ def read_source(path: Path) -> PlanSource:
             path, mark.line + 1 if mark else 1, f"{_said(error)}. Correct the YAML"
         ) from error
     if not isinstance(node, yaml.MappingNode):
-        raise _complaint(path, 1, "a plan is a list of NAME: VALUE lines, and this is not one")
+        raise _complaint(path, 1, "this is not a plan. Write lines of the form NAME: VALUE")
     reading = _Reading(path, loader)
     return PlanSource(path, reading.mapping(node, ()), reading.lines)
 
@@ -100,7 +100,7 @@ def _said(error: yaml.MarkedYAMLError) -> str:
 class _Loader(yaml.SafeLoader):
     """The safe loader without dates, as papermill reads its parameters, and with limits."""
 
-    # A copy: that of the class belongs to every user of yaml.
+    # A copy, because the attribute of the class is shared with every user of yaml.
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -126,13 +126,13 @@ def _over_limit(depth: int, values: int) -> str:
     if depth > DEEPEST:
         return f"it is nested more than {DEEPEST} levels deep"
     if values > MOST_VALUES:
-        return f"it has more than {MOST_VALUES} values: write ranges in place of long lists"
+        return f"it has more than {MOST_VALUES} values: write ranges instead of long lists"
     return ""
 
 
 class _Reading:
-    """Turns nodes into values, and keeps their lines. An alias shares its node, so a node is read
-    wherever it stands, and counted."""
+    """Turns nodes into values, and keeps their lines. An alias shares its node, so a node is read,
+    and counted, wherever it occurs."""
 
     def __init__(self, path: Path, loader: _Loader) -> None:
         self.lines: dict[Place, int] = {(): 1}

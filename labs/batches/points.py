@@ -1,4 +1,4 @@
-"""The points of a plan: a product of dimensions without the excluded ones, counted or in order."""
+"""The points of a plan, counted or in order: a product of dimensions without excluded points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from labs.drive.parameters.declare import Scalar
 
 @dataclass(frozen=True)
 class Point:
-    """One point: its number, from 1 and without gaps, and the plan's values by notebook name."""
+    """One point: its number, from 1 without gaps, and the plan's values by notebook name."""
 
     number: int
     values: Mapping[str, Scalar]
@@ -22,7 +22,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Dimension:
-    """Names that advance together, one or several, and the rows of their values."""
+    """One or several names that advance together, and the rows of their values."""
 
     names: tuple[str, ...]
     rows: Sequence[tuple[Scalar, ...]]
@@ -30,7 +30,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Interval:
-    """The numbers from `low` to `high`, both included."""
+    """The numbers from `low` to `high`, inclusive."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -40,20 +40,20 @@ class Interval:
 
 
 Exclusion = Mapping[str, frozenset[Scalar] | Interval]
-"""Values by notebook name; a point matches if each of the named values is among them."""
+"""Values by notebook name. A point matches if each of its values with these names is included."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The product of the dimensions, of which the last varies fastest, without the points that
-    match an exclusion."""
+    """The product of the dimensions, without the points that match an exclusion. The last dimension
+    varies fastest."""
 
     dimensions: tuple[Dimension, ...]
     exclusions: tuple[Exclusion, ...] = field(default=())
 
     @cached_property
     def count(self) -> int:
-        """The number of points, from the masks alone: rows that allow the same exclusions are
+        """The number of points, computed from the masks: rows that allow the same exclusions are
         counted together."""
         counts = Counter({self._all: 1})
         for masks in self._masks:
@@ -88,7 +88,7 @@ class Grid:
 
     @cached_property
     def _masks(self) -> tuple[tuple[int, ...], ...]:
-        """Per dimension and row, the exclusions that the row does not rule out, as a bit each."""
+        """Per dimension and row, the exclusions that the row does not rule out, one bit each."""
         return tuple(
             tuple(self._mask(dimension, row) for row in dimension.rows)
             for dimension in self.dimensions

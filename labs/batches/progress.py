@@ -1,4 +1,4 @@
-"""Progress of a batch on a terminal: runs, notebooks, time left, and what waits for what."""
+"""Progress of a batch on a terminal: runs, notebooks, time left, and reasons for waiting."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from labs.read.display.format import printable
 LEAST_PAUSE_S = 0.2
 LONGEST_LINE = 100
 TOLD_S = 10.0
-"""Without a terminal a line is printed at most so often."""
+"""Without a terminal, the minimum interval between two printed lines."""
 
 
 class Progress:
-    """Counts runs and notebooks; on a terminal one line is kept up to date."""
+    """Counts runs and notebooks; on a terminal, updates one line."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Progress:
         self._at: dict[str, str] = {}
 
     def run(self, title: str, line: str) -> None:
-        """Receive a line of a run from the launcher."""
+        """Receive a line about a run from the launcher."""
         if is_last(line):
             self._at.pop(title, None)
             self._existing += line == EXISTS
@@ -49,12 +49,12 @@ class Progress:
         self._show(last=self._made + self._existing + self._failed == self._total)
 
     def notebooks(self, count: int) -> None:
-        """The runs are complete, and this many notebooks follow."""
+        """The runs are complete and are followed by this many notebooks."""
         self._notebooks, self._begun_s = count, self._clock()
         self._at.clear()
 
     def notebook(self, number: int, error: LabError | None) -> None:
-        """A notebook was executed, or stopped."""
+        """A notebook was executed, or stopped at an error."""
         self._executed += error is None
         self._stopped += error is not None
         if error is not None:

@@ -1,6 +1,6 @@
-"""What a batch will do: its distinct runs, those that exist, and how long the others will take.
+"""Preview a batch: its distinct runs, those that exist, and how long the others will take.
 
-Nothing is started and nothing is written.
+Nothing is started or written.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from labs.read.lab import Lab
 from labs.read.runs.archive import is_run, run_folders
 
 MOST_SAMPLES = 400
-"""So many earlier runs are looked at for an estimate, the newest first."""
+"""The maximum number of earlier runs in an estimate, the newest first."""
 PERFORMED = frozenset({"virtual", "namespaces", "vagrant"})
 RUNS = "RUNS"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run of a kind took before: medians of real seconds and bytes, and of how many runs.
+    """An estimate from earlier runs: real seconds and bytes, and the number of these runs.
 
-    `runs` is 0 if there is no earlier run of the lab; then the others mean nothing.
+    If `runs` is 0, there is no earlier run of the lab, and the other values have no meaning.
     """
 
     real_s: float = 0.0
@@ -46,8 +46,8 @@ class Estimate:
 class Prospect:
     """The points of a plan with their parameters and runs, in the folder `runs`.
 
-    `planned` has the runs of each point, or why it cannot be planned. `varied` names the parameters
-    that have several values.
+    `planned` has the runs of each point, or the error that prevents planning. `varied` names the
+    parameters that have several values.
     """
 
     lab: Lab
@@ -64,17 +64,17 @@ class Prospect:
 
     @cached_property
     def missing(self) -> tuple[Planned, ...]:
-        """The distinct runs that do not exist yet. Their seals are not verified here."""
+        """The distinct runs that do not exist yet. Seals of existing runs are not verified here."""
         return tuple(one for one in self.distinct if not is_run(self.runs / one.name))
 
     @cached_property
     def impossible(self) -> Mapping[str, int]:
-        """Why points cannot be planned, and how many of them for each reason."""
+        """The reasons why points cannot be planned, each with the number of these points."""
         return Counter(str(one) for one in self.planned if isinstance(one, LabError))
 
     @cached_property
     def unused(self) -> Mapping[str, str]:
-        """By key of a run, the axes that it does not use: its points differ in them and share it.
+        """By key of a run, the axes that it does not use: the points that share it differ in them.
 
         In words, such as `not used: rate_mbit`.
         """
@@ -90,8 +90,8 @@ class Prospect:
         return {key: f"not used: {', '.join(names)}" for key, names in found.items() if names}
 
     def estimate(self, jobs: int, places: Sequence[Path]) -> Estimate:
-        """The real seconds and bytes of all missing runs, `jobs` at a time, from earlier runs of
-        their condition, or else of the lab, in these folders."""
+        """The real seconds and bytes of all missing runs, with `jobs` at a time, estimated from
+        earlier runs of their condition, or else of the lab, in these folders."""
         samples = _samples(self.lab.name, places)
         kinds = {name: _median(some) for name, some in samples.items()}
         every = _median([one for some in samples.values() for one in some])
@@ -104,14 +104,14 @@ class Prospect:
 
 
 def prospect(plan: PlanFile, runs: Path) -> Prospect:
-    """What a plan describes, with its runs in the folder `runs`.
+    """The preview of a plan whose runs are in the folder `runs`.
 
-    BadInput for a value that the lab refuses, or a testbed that performs nothing.
+    BadInput for a value that the lab refuses, or a testbed that performs no runs.
     """
     points = tuple(plan.points)
     if RUNS in points[0].values:
         raise BadInput(
-            f"{plan.path}: a batch keeps its runs in its own folder. Use --into, not {RUNS}"
+            f"{plan.path}: {RUNS} cannot be set, because a batch has its own runs. Use --into"
         )
     parameters = tuple(replace(plan.parameters_of(point), runs=str(runs)) for point in points)
     testbeds = {one.testbed for one in parameters}
@@ -123,13 +123,13 @@ def prospect(plan: PlanFile, runs: Path) -> Prospect:
     lab, varied = plan.subject.lab, plan.varied
     planned = plan_points(lab, parameters, [in_words(point, varied) for point in points])
     for point, found in zip(points, planned, strict=True):
-        if isinstance(found, BadInput):  # refused here; Missing is told, and the others go on
+        if isinstance(found, BadInput):  # Missing affects only its point
             raise plan.refusal(point, found)
     return Prospect(lab, varied, points, parameters, tuple(planned), runs)
 
 
 def in_words(point: Point, varied: Iterable[str]) -> str:
-    """`rate_mbit 100, delay_ms 40`: the values by which a point differs from others."""
+    """`rate_mbit 100, delay_ms 40`: the values in which a point differs from others."""
     return ", ".join(f"{name.lower()} {plain(point.values[name])}" for name in varied)
 
 
@@ -149,7 +149,7 @@ def _samples(lab: str, places: Iterable[Path]) -> dict[str, list[tuple[float, in
         try:
             real_s = read_json(folder / HOST)["real_s"]
         except (LabError, KeyError):
-            continue  # of a run that was packed without what differs between machines
+            continue  # a run that was packed without its record of the machine
         if isinstance(real_s, int | float):
             found[condition].append((float(real_s), _size_bytes(folder)))
     return found

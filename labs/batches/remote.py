@@ -1,13 +1,13 @@
-"""What a worker of dask executes: one run in a folder of its own, returned as a packed file.
+"""The code that a dask worker executes: one run in its own folder, returned as a packed file.
 
-A worker performs runs only if it would give them the keys that the client computed. `Station`, a
+A worker performs runs only if it would compute the same keys for them as the client. `Station`, a
 plugin of the worker, determines this before the first run: programs, interpreter, libraries and
-root of the guest must have the planned digests. The kernel and the code of a run are fetched by
-digest, once, if the worker does not have them; they are verified and kept in its user's cache.
-A worker with a difference gets no resource, so the scheduler never sends it a run.
+root of the guest must have the planned digests. If the worker lacks the kernel or the code of a
+run, it fetches them once, by digest, verifies them, and keeps them in its user's cache. A worker
+with a difference offers no resource, so the scheduler never sends it a run.
 
-Dask executes whatever reaches its scheduler or a worker: anyone who can connect can run any code
-there. Use TLS, or a network that only trusted users reach.
+Dask executes whatever its scheduler or a worker receives: anyone who can connect can run any code
+there. Use TLS, or a network that only trusted users can reach.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from labs.read.runs.compare import changes
 OWN = ("tools", "libraries", "guest")
 """The inputs of a run that a worker takes from its own machine."""
 PARCELS = "labs-parcels"
-"""The key of the scheduler's metadata below which kernels and codes are, by digest."""
+"""The key of the scheduler's metadata that has kernels and code by digest."""
 REAL_TIME = "labs-real-time"
-"""The resource of which a worker has one: in real time runs would disturb one another."""
+"""A resource of which each worker has one, because real-time runs would disturb one another."""
 SHOWN = 3
 _ended: set[str] = set()
-"""The batches whose client has ended them."""
+"""The batches that their client has ended."""
 APPEARS_S = 20.0
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run, as it is sent: its inputs in canonical JSON and their key, the lab's experiment (a
-    module; of a user's own lab the code contains it), the names of its programs, the kernel's HZ.
+    """One run, as it is sent: its inputs in canonical JSON and their key, the module of the lab's
+    experiment (part of the code for a user's own lab), the names of its programs, the kernel's HZ.
     """
 
     key: str
@@ -73,7 +73,7 @@ class Task:
 
     @cached_property
     def need(self) -> str:
-        """Equal for tasks that need the same of a worker."""
+        """A digest that is equal for tasks with the same requirements on a worker."""
         names = ("testbed", "kernel", "memory_mib", "code", *OWN)
         inputs = {name: self.asked.get(name) for name in names}
         about = (self.experiment, self.own_lab, self.programs, self.hz)
@@ -81,7 +81,7 @@ class Task:
 
 
 def task_of(planned: Planned) -> Task:
-    """What a worker must know of a planned run."""
+    """What a worker must know about a planned run."""
     return Task(
         key=planned.key,
         lab=planned.lab.name,
@@ -95,7 +95,7 @@ def task_of(planned: Planned) -> Task:
 
 @dataclass(frozen=True)
 class Equipment:
-    """What a worker has for the tasks of one need, and what differs from their inputs, in words."""
+    """A worker's equipment for the tasks of one need, and its differences from their inputs."""
 
     programs: Mapping[str, Path]
     root: GuestRoot | None
@@ -123,7 +123,7 @@ class Station(WorkerPlugin):
         self.equipped: dict[str, Equipment] = {}
 
     async def setup(self, worker: Worker) -> None:
-        """Compare the worker with the tasks; report what differs, or offer the resource."""
+        """Compare the worker with the tasks; report differences, or offer the resource."""
         try:
             await asyncio.to_thread(_prepare, self.tasks)
             for task in self.tasks:
@@ -134,7 +134,7 @@ class Station(WorkerPlugin):
             found = [] if self.any_inputs else every
         except LabError as error:
             found = [str(error)]
-        except Exception as error:  # a worker that cannot be judged is left out, whatever the cause
+        except Exception as error:  # a worker that cannot be judged is left out
             found = [f"{type(error).__name__}: {error}"]
         self.differs = tuple(dict.fromkeys(found))
         if self.differs:
@@ -143,13 +143,13 @@ class Station(WorkerPlugin):
         real_time = {REAL_TIME: 1} if self.real_time else {}
         await worker.set_resources(**real_time, **{self.name: worker.state.nthreads})
         if worker.status == Status.running:
-            # The scheduler looks for tasks that wait for a worker like this one only when a worker
-            # begins to run; it does not when a worker gets a resource.
+            # The scheduler assigns tasks that wait for such a worker only when a worker starts to
+            # run, not when a worker gets a resource.
             worker.status = Status.paused
             worker.status = Status.running
 
     async def teardown(self, worker: Worker) -> None:
-        """Withdraw the resource; runs that are being performed go on."""
+        """Withdraw the resource; runs in progress continue."""
         if not self.differs:
             await worker.set_resources(**{self.name: 0})
 
@@ -180,7 +180,7 @@ class Station(WorkerPlugin):
             return packed.read_bytes()
 
     def _planned(self, task: Task) -> tuple[Planned, Equipment]:
-        """The run with the inputs that it has here."""
+        """The run with this worker's own inputs, and the equipment for it."""
         if task.need not in self.equipped:
             raise RunFailed("this worker is not prepared for the run. Run again")
         equipment = self.equipped[task.need]
@@ -208,9 +208,9 @@ class Station(WorkerPlugin):
 
 
 def perform(name: str, task: Task) -> bytes:
-    """Perform a run on the worker that executes this; the function that the client submits.
+    """Perform a run on this worker; the client submits this function.
 
-    Raises the LabError of a failed run without its cause, which need not be known to the client.
+    Raises the LabError of a failed run without its cause, whose class the client may not have.
     """
     worker = get_worker()
     station = worker.plugins.get(name)
@@ -230,12 +230,12 @@ def perform(name: str, task: Task) -> bytes:
 
 
 def end(name: str) -> None:
-    """End what this worker still performs for a batch, at the next line that it says."""
+    """End the runs that this worker still performs for a batch, each at its next line of output."""
     _ended.add(name)
 
 
 async def report(name: str, dask_worker: Worker) -> tuple[str, ...]:
-    """What differs on a worker, in words; nothing if it is fit."""
+    """The differences of a worker, in words; empty if it can perform the runs."""
     for _ in range(round(APPEARS_S / 0.05)):
         station = dask_worker.plugins.get(name)
         if isinstance(station, Station) and station.differs is not None:
@@ -265,7 +265,7 @@ def _lacking(task: Task) -> list[str]:
 
 
 def _code_here(task: Task) -> code.Code:
-    """The code that the package of this worker has for a task."""
+    """The code for a task in this worker's package."""
     return code.code_of(task.asked["testbed"], task.experiment)
 
 
@@ -278,8 +278,8 @@ async def _fetch(worker: Worker, wanted: str) -> Mapping[str, Any]:
 
 
 def _equip(task: Task, parcels: Mapping[str, Mapping[str, Any]]) -> Equipment:
-    """Take what a task needs from this machine and from the parcels; Missing or Damaged if
-    something can never be used here."""
+    """Collect what a task needs from this machine and from the parcels; Missing or Damaged if
+    something cannot be used here."""
     asked = task.asked
     kernel = asked["kernel"]
     found = None
@@ -292,13 +292,13 @@ def _equip(task: Task, parcels: Mapping[str, Mapping[str, Any]]) -> Equipment:
             kernel["version"],
             task.hz,
         ):
-            raise Missing(f"its kernel {kernel['digest'][:12]} has another record")
+            raise Missing(f"its kernel {kernel['digest'][:12]} has a different record")
     driving = parcels[asked["code"]] if asked["code"] in parcels else _code_here(task)
     if code.digest(driving) != asked["code"]:
-        raise Missing("the code of the run was changed on the way")
+        raise Missing("the code of the run was changed in transit")
     for name, content in code.outside(asked["testbed"]).items():
         if driving.get(name) != content:
-            raise Missing(f"it has another version of the lab ({name} differs)")
+            raise Missing(f"it has a different version of the lab ({name} differs)")
     interpreter = inventory.python()
     programs = inventory.programs(task.programs)
     root = guest_root(programs, interpreter) if kernel else None
@@ -307,7 +307,7 @@ def _equip(task: Task, parcels: Mapping[str, Mapping[str, Any]]) -> Equipment:
 
 
 def _differing(asked: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
-    """The tools and libraries of this machine that differ from those of the inputs, in one line."""
+    """The tools and libraries of this machine that differ from the inputs, in one line."""
     before = {name: asked[name] for name in OWN if name in asked}
     found = [one.name.partition(".")[2] or "guest" for one in changes(before, own)]
     if found:

@@ -1,4 +1,4 @@
-"""A batch as a notebook sees it (`labs.batch`): its table, its charts, and what stands out."""
+"""A batch for notebooks (`labs.batch`): its table, charts, best and worst rows, and deviations."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 EXAMPLE = "batch-example.parquet"
 """The index that comes with the project."""
 MANY = 9
-"""Two parameters with at least so many values are drawn as a heat map."""
+"""Two parameters with at least this many values are drawn as a heat map."""
 SHOWN = 12
-"""How many values of an axis are listed."""
+"""The maximum number of values of an axis that are listed."""
 SMALLER_IS_BETTER = frozenset({"s", "ms", "us", "µs", "ns"})
-"""Units of figures of which the smallest is the best."""
+"""Units of figures whose smallest value is the best."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportParameters:
-    """The parameters of a notebook that reports about a batch."""
+    """The parameters of a notebook that reports on a batch."""
 
     index: str = parameter(
         "",
@@ -51,13 +51,13 @@ class ReportParameters:
     )
     earlier: str = parameter(
         "",
-        form="as INDEX, or nothing to compare with no batch",
+        form="as for INDEX, or nothing for no comparison",
         help="an earlier batch to compare with",
     )
     column: str = parameter(
         "",
         form="a column of the results, or nothing for the headline figure",
-        help="the figure of the charts",
+        help="the figure to draw and rank",
     )
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class Batch:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of points, rows and distinct runs, and of rows by status."""
+        """The numbers of points, rows and distinct runs, and of rows by status."""
         rows = self.index.frame
         by_status = Counter(rows["status"])
         return {
@@ -94,7 +94,7 @@ class Batch:
 
     @property
     def about(self) -> Table:
-        """What the batch is: its lab, its axes with their values, and its counts."""
+        """A description of the batch: its lab, its axes with their values, and its counts."""
         head, made, counts = self.index.head, self._made, self.counts
         states = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
         said = {
@@ -127,8 +127,8 @@ class Batch:
 
     @property
     def results(self) -> Table:
-        """One row per run that was made: the varied parameters, the condition, the results that
-        the lab does not hide, and notes."""
+        """One row per point and condition whose run was made: the varied parameters, the condition,
+        the results that the lab does not hide, and notes."""
         made = self._made
         shown = [
             name
@@ -140,7 +140,7 @@ class Batch:
 
     @property
     def failures(self) -> Table:
-        """The rows whose run failed or cannot be read, and why."""
+        """The rows whose run failed or cannot be read, with the reason."""
         rows = self.index.frame
         failed = rows[rows["status"].isin([FAILED, DAMAGED])]
         return self._as_table(failed[[*self._places, "status", "message"]])
@@ -156,7 +156,7 @@ class Batch:
         """Measured and predicted values of a column (default: the headline figure of the lab).
 
         `x`, `columns`, `rows` and further keywords are those of `grid.chart`. If two parameters
-        have nine values or more and nothing else varies, the chart is a heat map.
+        have at least nine values each and nothing else varies, the chart is a heat map.
         """
         one = self.column(column)
         table = restricted(self._in_the_middle(one), tuple(self.axes), fixed)
@@ -180,8 +180,8 @@ class Batch:
     def heatmap(
         self, column: str | None = None, x: str = "", y: str = "", **fixed: object
     ) -> Figure:
-        """A column by two parameters, in shaded cells; keywords fix what else varies, as in
-        `condition="default"`. Without `x` and `y` the two axes with most values are drawn."""
+        """A heat map of a column over two parameters. Keywords fix what else varies, as in
+        `condition="default"`. Without `x` and `y`, the two axes with the most values are drawn."""
         one = self.column(column)
         longest = sorted(self.axes, key=lambda name: -len(self.axes[name]))
         left = [name for name in longest if name not in (x, y, *fixed)]
@@ -193,7 +193,7 @@ class Batch:
         return self._heatmap(one, table, *names)
 
     def best(self, column: str | None = None, n: int = 5) -> Table:
-        """The rows with the best values of a column: the largest, or of times the smallest."""
+        """The rows with the best values of a column: the largest, or for times the smallest."""
         one = self.column(column)
         return self._ranked(one, n, ascending=one.unit in SMALLER_IS_BETTER)
 
@@ -203,13 +203,13 @@ class Batch:
         return self._ranked(one, n, ascending=one.unit not in SMALLER_IS_BETTER)
 
     def off(self, n: int = 10) -> Table:
-        """The figures with the largest deviation from their prediction, as a ratio: twice as much
-        and half as much count alike."""
+        """The figures with the largest deviations from their predictions. Deviations are ratios, of
+        which 2 and 0.5 are equally large."""
         return Table(self._deviations.head(n))
 
     def moved(self, earlier: Batch | str | Path) -> Moved:
-        """What moved against an earlier batch: results, and the bytes of runs. Without a name
-        nothing is compared."""
+        """The changes since an earlier batch, in results and in the bytes of runs. With an empty
+        name, nothing is compared."""
         if earlier == "":
             return Moved(Table(), Table(), {})
         other = earlier if isinstance(earlier, Batch) else batch(earlier)
@@ -225,7 +225,7 @@ class Batch:
     def column(self, name: str | None = None) -> IndexColumn:
         """A numeric column of the results: by its name, or the headline figure.
 
-        BadInput for a name that is not one, and if no headline figure has a value.
+        BadInput for any other name, and if no headline figure has a value.
         """
         numeric = {
             one.name: one
@@ -251,7 +251,7 @@ class Batch:
 
     @property
     def _places(self) -> list[str]:
-        """The columns that tell the rows apart."""
+        """The columns that identify a row."""
         return [*self.axes, CONDITION]
 
     @cached_property
@@ -264,12 +264,12 @@ class Batch:
         return deviations(self._made, self.index.columns, self._places)
 
     def _drawn(self, one: IndexColumn) -> DataFrame:
-        """The rows whose figure means something."""
+        """The rows whose figure has a meaning."""
         made = self._made
         return made[made[one.name].notna() & ~meaningless(made, one)]
 
     def _in_the_middle(self, one: IndexColumn) -> DataFrame:
-        """The same, with one row for all repetitions in real time: the medians."""
+        """The same rows, with all real-time repetitions replaced by one row of medians."""
         rows = self._drawn(one)
         if "repetition" not in rows or rows["repetition"].isna().all():
             return rows
@@ -319,10 +319,10 @@ class Batch:
 
 
 def batch(what: str | Path = "") -> Batch:
-    """The batch in a folder, or of an index file; without a name the example of the project.
+    """The batch in a folder, or of an index file; without a name, the project's example.
 
-    Nothing is run. BadInput if there is no index, Damaged if it cannot be read, Missing without
-    the package pyarrow.
+    No run is performed. BadInput if there is no index, Damaged if it cannot be read, Missing
+    without the package pyarrow.
     """
     if what == "":
         return Batch(read_index(recorded.folder() / EXAMPLE))
@@ -330,7 +330,7 @@ def batch(what: str | Path = "") -> Batch:
 
 
 def check(p: ReportParameters) -> None:
-    """BadInput or Damaged if an index that the parameters name cannot be used, or the column."""
+    """BadInput or Damaged if an index or the column that the parameters name cannot be used."""
     batch(p.index).column(p.column)
     if p.earlier:
         batch(p.earlier)

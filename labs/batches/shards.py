@@ -1,4 +1,4 @@
-"""Shards of a batch: the runs of one of N jobs, and the folders of all jobs merged by key."""
+"""Shards of a batch: select the runs of one of N jobs, and merge the folders of all jobs by key."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def parse(text: str) -> Shard:
 
 
 def from_environment(env: Mapping[str, str], count: int | None = None) -> Shard | None:
-    """The shard of this job in a job array of Slurm or an indexed job of Kubernetes; None without.
+    """The shard of this job in a Slurm job array or a Kubernetes indexed job; None elsewhere.
 
-    `count` is the number of Kubernetes' completions, which it does not give to its pods; else
-    JOB_COMPLETIONS. The numbers of a Slurm array must have equal steps.
+    `count` is the number of completions, which Kubernetes does not pass to its pods; by default it
+    is JOB_COMPLETIONS. The numbers of a Slurm array must have equal steps.
     """
     if SLURM[0] in env:
         number, first, jobs = (_number(env, name) for name in SLURM)
@@ -77,10 +77,10 @@ def _checked(index: int, count: int, source: str) -> Shard:
 
 
 def shard(planned: Sequence[Planned], index: int, count: int) -> list[Planned]:
-    """The runs of shard `index` (from 1) of `count`, each key once, in the order of their keys.
+    """The runs of shard `index` (from 1) of `count`, each key once, sorted by key.
 
-    Every count-th of the sorted keys: shards are disjoint and complete, whatever the order of
-    `planned`.
+    A shard has every count-th key, so shards are disjoint and together complete, independent of the
+    order of `planned`.
     """
     by_key = {one.key: one for one in planned}
     return [by_key[key] for key in sorted(by_key)[index - 1 :: count]]
@@ -88,8 +88,8 @@ def shard(planned: Sequence[Planned], index: int, count: int) -> list[Planned]:
 
 @dataclass(frozen=True)
 class Merged:
-    """The numbers of runs that were copied and that existed, and what is wrong with the runs that
-    cannot be read, in a line each."""
+    """The numbers of runs that were copied and that existed, and a one-line error for each run that
+    cannot be read."""
 
     copied: int
     existing: int
@@ -99,11 +99,11 @@ class Merged:
 def merge(
     folders: Iterable[Path], into: Path, say: Callable[[str], None] = lambda line: None
 ) -> Merged:
-    """Copy the runs of several folders (or packed files) into one, each key once, verified.
+    """Verify the runs of several folders (or packed files) and copy them into one, each key once.
 
-    A damaged run does not prevent the others; a damaged run of `into` is replaced by a whole one.
-    ResultsDiffer, after all others were copied, if runs with equal keys differ. BadInput for what
-    is not a folder of runs, before anything is copied.
+    Damaged runs are skipped; a damaged run in `into` is replaced by an intact one. ResultsDiffer,
+    after all others were copied, if runs with equal keys differ. BadInput, before anything is
+    copied, for a path that is not a folder of runs.
     """
     places = [runs_folder(folder) for folder in folders]
     prepare(into)
@@ -128,7 +128,7 @@ def merge(
             copied += 1
     if differing:
         raise ResultsDiffer(
-            f"equal inputs, different results: {'; '.join(differing)}. Compare them with "
-            "`labs runs compare`, and repeat both with --fresh"
+            f"runs with equal inputs have different results: {'; '.join(differing)}. Compare them "
+            "with `labs runs compare`, and repeat both with --fresh"
         )
     return Merged(copied, existing, tuple(damaged))

@@ -1,4 +1,4 @@
-"""What a plan is about: a lab, or a notebook and the lab that it checks its parameters for."""
+"""The subject of a plan: a lab, or a notebook and the lab whose parameters it checks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LAB, NOTEBOOK = "lab", "notebook"
 class Subject:
     """A lab, or the notebook in `path`.
 
-    `defaults` are the values of the notebook's parameters cell, by notebook name. `computed` names
-    the parameters whose value there is not one literal; a plan must give them.
+    `defaults` are the values in the notebook's parameters cell, by notebook name. `computed` names
+    the parameters whose value there is not a single literal; the plan must give them.
     """
 
     kind: str
@@ -51,8 +51,8 @@ class Subject:
     def with_values(self, values: Mapping[str, Scalar]) -> LabParameters:
         """The parameters of the lab with these values, by notebook name.
 
-        Those of a lab are what `labs run` uses for the same flags; those of a notebook are what its
-        check returns for the same values from papermill. BadInput for a value that is not allowed.
+        For a lab, they are those that `labs run` uses for the same flags; for a notebook, those
+        that its check returns for the same values from papermill. BadInput for an invalid value.
         """
         given = {
             self.parameters[name].name: value for name, value in {**self.defaults, **values}.items()
@@ -64,17 +64,17 @@ class Subject:
 
 
 def lab_subject(name_or_path: str, folder: Path | None = None) -> Subject:
-    """A lab by its name or file; a relative file is looked for in `folder` first."""
+    """A lab by its name or file; a relative path is resolved in `folder` first."""
     return Subject(LAB, find_beside(name_or_path, folder))
 
 
 def find_beside(name_or_path: str, folder: Path | None) -> Lab:
-    """The lab of that name, or in a file, which is looked for in `folder` first."""
+    """The lab with this name, or in a file, whose path is resolved in `folder` first."""
     is_file = name_or_path not in LABS and name_or_path.endswith(".py")
     return find(str(beside(name_or_path, folder)) if is_file else name_or_path)
 
 
 def beside(path: str, folder: Path | None) -> Path:
-    """A path in `folder` if it exists there, else in the current folder."""
+    """A path in `folder` if it exists there, otherwise in the current folder."""
     near = None if folder is None else folder / path
     return near if near is not None and near.exists() else Path(path)

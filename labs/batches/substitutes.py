@@ -1,7 +1,7 @@
 """Runs that a worker performed with its own programs, in place of the planned ones.
 
-With --any-inputs such a run has another key than the planned one. `DIR/substitutes.json` has the
-key of the run by the planned key, so that a batch that goes on does not perform it again.
+With --any-inputs, the key of such a run differs from the planned one. `DIR/substitutes.json` has
+its key by planned key, so that a batch that is resumed does not perform it again.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ KEY = re.compile(r"[0-9a-f]{64}")
 
 
 def read_substitutes(folder: Path) -> dict[str, str]:
-    """Keys of substitutes by planned key; none without the file. Damaged for another content."""
+    """Keys of substitutes by planned key; none without the file. Damaged for any other content."""
     path = folder / FILE
     if not path.exists():
         return {}
     found = read_json(path)
     pairs = {str(planned): str(kept) for planned, kept in found.items()}
     if not all(KEY.fullmatch(key) for pair in pairs.items() for key in pair):
-        raise Damaged(f"{path} has something else than keys of runs. Remove it")
+        raise Damaged(f"{path} has content other than keys of runs. Remove it")
     return pairs
 
 
 def write_substitutes(folder: Path, found: Mapping[str, str]) -> None:
-    """Write the file whole; nothing without substitutes."""
+    """Write the file atomically; do nothing without substitutes."""
     if found:
         write_whole(folder / FILE, pretty(dict(found)))
 
@@ -43,7 +43,7 @@ def write_substitutes(folder: Path, found: Mapping[str, str]) -> None:
 def substituted(
     rows: Iterable[PlannedRow], lab: str, runs: Path, found: Mapping[str, str]
 ) -> list[PlannedRow]:
-    """The rows, with the key and the folder of the run that was kept."""
+    """The rows, with the keys and folders of substitutes in place of the planned ones."""
     return [
         replace(row, key=found[row.key], folder=runs / run_name(lab, row.condition, found[row.key]))
         if row.key in found

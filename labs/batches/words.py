@@ -1,4 +1,4 @@
-"""A batch in sentences, with the figures of its index."""
+"""A summary of a batch in sentences, with the figures of its index."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def in_words(
     headline: IndexColumn | None,
     deviations: DataFrame,
 ) -> str:
-    """How much there is, the range of the headline figure, and how near the predictions are.
+    """The size of the batch, the range of the headline figure, and the accuracy of the predictions.
 
-    `places` are the columns that tell the rows of `made` apart; `deviations` has the largest first.
+    `places` are the columns that identify a row of `made`; `deviations` has the largest first.
     """
     said = [_amount(counts)]
     if headline is not None:
@@ -58,8 +58,8 @@ def _nearness(places: Sequence[str], deviations: DataFrame) -> str:
     row = deviations.iloc[0].to_dict()
     return (
         f"{near} of {len(deviations)} measured figures are within {NEAR_PCT:g} % of their "
-        f"prediction. The one that deviates most is {row['ratio']:.3g} times its prediction: "
-        f"{row['figure']} at {_place(places, row)}."
+        f"prediction. The figure that deviates most is {row['figure']} at "
+        f"{_place(places, row)}: {row['ratio']:.3g} times its prediction."
     )
 
 

@@ -23,7 +23,7 @@ from labs.errors import BadInput, LabError, Missing, one_line
 # The summaries are listed here so that `labs --help` need not import any command.
 COMMANDS: dict[str, str] = {
     "run": "run a lab: perform the missing runs and show the results",
-    "batch": "perform a lab or a notebook over many parameter values, here or on a cluster",
+    "batch": "repeat a lab or a notebook over many parameter values, here or on a cluster",
     "doctor": "show which testbeds can run on this machine, and what the others need",
     "audit": "show the settings of this machine, or of both VMs, that affect a measurement",
     "new": "write a lab of your own, ready to run",

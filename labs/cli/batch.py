@@ -1,7 +1,7 @@
-"""Perform a lab or a notebook over many parameter values, as a plan describes them.
+"""Repeat a lab or a notebook over the parameter values of a plan.
 
-PLAN is a YAML or JSON file: parameters in capitals, as in a file for papermill's -f, with lists and
-ranges where a value stands.
+PLAN is a YAML or JSON file. It has parameters in capitals, as in a file for papermill's -f; each of
+them may be a list or a range instead of one value.
 
     lab: buffers                                # or notebook: notebooks/00-start-here.ipynb
     ONLY: default,both
@@ -9,11 +9,11 @@ ranges where a value stands.
     DELAY_MS: {from: 1, to: 100, steps: 5, scale: log}
     KERNEL: ["6.1", "7.2"]
 
-First all distinct runs are performed side by side, each once; then the notebooks are executed and
-find their runs. DIR receives runs/, notebooks/, failures/ and index.parquet, one row per point and
-condition, which labs.batch(DIR) and notebook 10-batch-report read. A batch that was interrupted in
-any way goes on where it stopped when the same command is given again. A failed run keeps its log,
-and the others go on. docs/batches.md explains plans, clusters and job arrays.
+First, all distinct runs are performed concurrently, each of them once. Then the notebooks are
+executed, and reuse these runs. DIR receives runs/, notebooks/, failures/ and index.parquet. The
+index has one row per point and condition; labs.batch(DIR) and notebook 10-batch-report read it. To
+resume an interrupted batch, repeat the command. If a run fails, its log is kept and the others
+continue. docs/batches.md explains plans, clusters and job arrays.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--into",
         type=Path,
         metavar="DIR",
-        help=f"the folder of the batch (default: {BATCHES}/ and the name of the plan)",
+        help=f"the folder of the batch (default: {BATCHES}/ and the name of PLAN)",
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--fresh", action="store_true", help="repeat what already exists")
+    parser.add_argument("--fresh", action="store_true", help="repeat existing runs and notebooks")
     parser.add_argument(
         "--fail-fast", action="store_true", help="end the batch at the first failure"
     )
@@ -67,18 +67,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://HOST:8786"
     )
     machines.add_argument(
-        "--cluster", metavar="local:N", help="N dask workers on this machine, for a trial"
+        "--cluster", metavar="local:N", help="N dask workers on this machine, as a trial"
     )
     machines.add_argument(
         "--any-inputs",
         action="store_true",
-        help="also use workers whose programs differ; their runs have other keys",
+        help="also use workers whose programs differ; their runs have different keys",
     )
-    machines.add_argument("--testbed", help="needed on a cluster for runs in real time: namespaces")
+    machines.add_argument("--testbed", help="required for real-time runs on a cluster: namespaces")
     machines.add_argument(
         "--shard",
         metavar="I/N",
-        help="perform only part I of N of the runs (default in a job array: its task)",
+        help="perform only shard I of N (default in a job array: the shard of the task)",
     )
     machines.add_argument(
         "--merge",
@@ -86,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=(),
         metavar="DIR",
-        help="first copy the runs of these batches or folders of runs, such as shards",
+        help="first copy the runs of these batches (such as shards) or folders of runs",
     )
 
 
@@ -117,7 +117,7 @@ def _shard(args: argparse.Namespace) -> tuple[int, int] | None:
 
     found = from_environment(os.environ) if args.shard is None else parse(args.shard)
     if found is not None and (args.scheduler or args.cluster):
-        raise BadInput("a shard is performed by one machine. Leave out --scheduler and --cluster")
+        raise BadInput("a shard runs on one machine. Omit --scheduler and --cluster")
     return found
 
 
@@ -163,7 +163,7 @@ def _engine(args: argparse.Namespace, found: Prospect) -> Iterator[Engine | None
     testbed = found.parameters[0].testbed
     if testbed != "virtual" and args.testbed != testbed:
         raise BadInput(
-            f"the plan runs in real time on {testbed}; a cluster does so only on request. "
+            f"real-time runs (testbed {testbed}) must be requested on a cluster. "
             f"Add --testbed {testbed}"
         )
     with connect(
@@ -254,12 +254,12 @@ def _as_text(said: dict[str, Any]) -> str:
 
 
 def _verdict(outcome: Outcome, *, complete: bool) -> int:
-    """0, or the error that says what is missing: what failed before what is impossible here."""
+    """0; raises RunFailed for failures, or else Missing for points that cannot run here."""
     failed = len(outcome.failed_runs) + len(outcome.failed_notebooks)
     if failed:
         raise RunFailed(
             f"{len(outcome.failed_runs)} runs and {len(outcome.failed_notebooks)} notebooks "
-            "failed. See above; the same command tries them again"
+            "failed. See above. Repeat the command to retry them"
         )
     if outcome.impossible:
         why, count = next(iter(outcome.impossible.items()))

@@ -2,12 +2,12 @@
 
 LAB is a lab's name or a file of your own (./mylab.py). Existing runs are reused unless --fresh is
 given; an interrupted study resumes where it stopped. Several values of a parameter, separated by
-commas (--rate-mbit 50,100,200 --delay-ms 10,50), are a grid: the missing runs of every combination
-are performed side by side, each once, and the varied parameters are the first columns of one table;
---dry-run shows its points and runs. With --testbed vagrant, --size small is reduced to what virtual
-machines can carry. Parameters that you give are never changed; --dry-run shows the result. With
-several kernels (--kernel 6.1,6.12) there is one study per kernel. If one of them is not built, the
-others run, and the exit code is 3.
+commas (--rate-mbit 50,100,200 --delay-ms 10,50), form a grid. The missing runs of all combinations
+are performed concurrently, each of them once, and printed as one table, with the varied parameters
+as its first columns; --dry-run shows the points and runs of the grid. With --testbed vagrant,
+--size small is reduced to what virtual machines can carry. Parameters that you give are never
+changed; --dry-run shows the result. With several kernels (--kernel 6.1,6.12) there is one study per
+kernel. If one of them is not built, the others run, and the exit code is 3.
 """
 
 from __future__ import annotations
@@ -260,8 +260,8 @@ def plain(value: object) -> object:
 def shown_columns(
     lab: Lab, rows: Sequence[Mapping[str, Any]], also: Collection[str] = ()
 ) -> list[str]:
-    """The columns of a printed table: without hidden ones and those without values; `also` names
-    those of every study that are shown."""
+    """The columns of a printed table, without hidden and empty ones. Of the columns of every study,
+    only those in `also` are shown."""
     hidden = {name for name, one in lab.columns.items() if one.hidden}
     columns = [
         name
@@ -275,8 +275,8 @@ def shown_columns(
 
 
 def repetitions(repeated: Sequence[Mapping[str, Any]], first: Sequence[str] = ()) -> list[str]:
-    """The table of repeated conditions, with the columns `first`, and what disturbed their runs;
-    nothing if there are none."""
+    """The table of repeated conditions, beginning with the columns `first`, and the disturbances of
+    their runs; empty without repeated conditions."""
     if not repeated:
         return []
     return [

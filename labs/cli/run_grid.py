@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from labs.studies.grid import Grid
 
 NAMED = 3
-"""How many points a line names."""
+"""The maximum number of points that a line names."""
 LACKING = "no results at "
 
 
@@ -45,7 +45,7 @@ def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> int:
 
 
 def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
-    """The points: per point the conditions with their links, and the names of their runs."""
+    """The points, each with its conditions, their links, and the names of their runs."""
     from labs.launch.launch import distinct_runs, plan_points
     from labs.launch.make import Opened
     from labs.read.display.provenance import RECORDED, asked
@@ -133,7 +133,7 @@ def preview_as_text(said: Mapping[str, Any]) -> str:
 
 
 def by_point(said: Sequence[tuple[Mapping[str, Scalar], str]], about: str = "") -> list[str]:
-    """One line per text, with the points that it is said of; `about` begins each line."""
+    """One line per text, with the points to which it applies; each line begins with `about`."""
     points: dict[str, list[str]] = {}
     for values, text in said:
         words = " ".join(f"{name} {spelt(value)}" for name, value in values.items())
@@ -148,7 +148,7 @@ def by_point(said: Sequence[tuple[Mapping[str, Scalar], str]], about: str = "") 
 def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
     """The grid and its results as plain data; missing numbers are null.
 
-    `points` has per point what the lab finds in all runs of its study together.
+    `points` has, for each point, what the lab computes from all runs of its study together.
     """
     rows = [
         {str(name): plain(value) for name, value in row.items()}
@@ -183,7 +183,7 @@ def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
 
 
 def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
-    """The results as one table, the varied parameters first; below it the origin of the runs."""
+    """The results as one table, the varied parameters first, with the origin of the runs below."""
     rows: list[dict[str, Any]] = said["results"]
     first = [*said["axes"], "condition"]
     columns = [*first, *(name for name in shown_columns(lab, rows) if name not in first)]
