@@ -54,12 +54,12 @@ def code_of(
 
 
 def outside(testbed: str, package: Path = PACKAGE) -> Code:
-    """Those files of a run that this process loads, because they act on it from outside."""
+    """The files of a run that this process loads, because they act on the run from outside."""
     return _with_imports({}, list(OUTSIDE.get(testbed, ())), package)
 
 
 def _with_imports(found: dict[str, bytes], waiting: list[str], package: Path) -> Code:
-    """The files of `found` and of the modules in `waiting`, with all that these import or name."""
+    """The files of `found` and of the modules in `waiting`, and of all modules that these use."""
     while waiting:
         module = waiting.pop()
         path = _file(module, package) if f"{module}.".startswith(DRIVING) else None

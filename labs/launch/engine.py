@@ -1,7 +1,7 @@
-"""Where runs are performed: threads of this process, or any other `concurrent.futures.Executor`.
+"""Engines, which perform runs: by threads of this process, or any `concurrent.futures.Executor`.
 
-An engine says what to submit to its executor for a run, and what to do with what comes back. The
-launcher is the same for all (`labs.launch.launch.perform`).
+An engine defines what is submitted to its executor for a run, and handles what is returned. The
+launcher is the same for all engines (`labs.launch.launch.perform`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from labs.launch.make import Opened, make_once
 from labs.launch.plan import Planned
 
 Say = Callable[[str], None]
-"""Receives a line about a run while it is performed. Raises KeyboardInterrupt to end the run."""
+"""Receives a line about a run in progress. Raises KeyboardInterrupt to end the run."""
 
 
 @dataclass(frozen=True)
 class Job:
     """A run to perform, the code that it executes, the folder that receives it, and whether an
-    existing run is repeated. `audited` is what the machines of a run in real time are set to."""
+    existing run is repeated. `audited` has the settings of the machines of a real-time run."""
 
     planned: Planned
     driving: Code
@@ -34,15 +34,15 @@ class Job:
 
 
 class Engine(Protocol):
-    """Performs runs by an executor."""
+    """Performs runs with an executor."""
 
     @property
     def executor(self) -> Executor:
-        """Receives what `call` returns."""
+        """The executor to which the results of `call` are submitted."""
 
     @property
     def others(self) -> Mapping[str, str]:
-        """Keys of runs that were performed in place of planned ones, by the planned key."""
+        """Keys of runs that were performed in place of planned ones, by planned key."""
 
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Called with all runs before the first `call`; LabError if none can be performed."""
@@ -51,11 +51,11 @@ class Engine(Protocol):
         """The function and the arguments to submit for a run."""
 
     def accept(self, job: Job, done: Future[Any]) -> str:
-        """Verify and keep what the function returned; MADE or EXISTS, or the error as LabError."""
+        """Verify and keep what the function returned; MADE or EXISTS. LabError for its error."""
 
 
 class Threads:
-    """Performs runs on this machine, `jobs` at a time; each takes a slot of its user."""
+    """Performs runs on this machine, `jobs` at a time; each takes one of the user's slots."""
 
     def __init__(self, jobs: int) -> None:
         self.executor = ThreadPoolExecutor(jobs)
@@ -63,7 +63,7 @@ class Threads:
         self.others: Mapping[str, str] = {}
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Nothing to prepare: the runs were planned on this machine."""
+        """Do nothing, because the runs were planned on this machine."""
 
     def call(self, job: Job, say: Say) -> tuple[Callable[..., str], tuple[Any, ...]]:
         def say_unless_cancelled(line: str) -> None:
@@ -88,7 +88,7 @@ class Threads:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """End running runs if there was an error or ^C, and wait until all threads have ended."""
+        """After an error or ^C, end running runs; wait until all threads have ended."""
         if kind is not None:
             self._cancelled.set()
         self.executor.shutdown(wait=True, cancel_futures=True)

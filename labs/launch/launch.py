@@ -98,9 +98,9 @@ def run_points(
 ) -> tuple[Made | LabError, ...]:
     """As `run`, for many sets of parameters with one folder of runs; one study or error per set.
 
-    In virtual time all distinct runs are performed side by side, each once, whichever points share
-    it. A point that cannot be planned, or one of whose runs fails, does not prevent the others.
-    `names` name the points in progress messages. On other testbeds points follow one another.
+    In virtual time all distinct runs are performed concurrently, each of them once, even if several
+    points share it. A point that cannot be planned, or has a failed run, does not affect others.
+    `names` name the points in progress messages. On other testbeds the points are sequential.
     """
     tell = progress or _tell_nobody
     if any(p.testbed != "virtual" for p in points):
@@ -130,7 +130,7 @@ def run_points(
 def plan_points(
     lab: Lab, points: Sequence[LabParameters], names: Sequence[str] = ()
 ) -> list[tuple[Planned, ...] | LabError]:
-    """The runs of each point, or why it cannot be planned."""
+    """The runs of each point, or the error that prevents planning."""
     planners: dict[str, Planner] = {}
     planned: list[tuple[Planned, ...] | LabError] = []
     for number, p in enumerate(points):
@@ -170,10 +170,10 @@ def perform(
     engine: Engine | None = None,
     keep_going: bool = False,
 ) -> dict[str, LabError]:
-    """Perform those of the planned runs that are not complete; the errors of failed ones by name.
+    """Perform the planned runs that are not complete; return the errors of failed ones by name.
 
-    `engine` performs them; without one, `jobs` threads do. A failure is raised and cancels the
-    others, unless `keep_going`. This thread reports the lines of all runs.
+    `engine` performs them, or else `jobs` threads. A failure is raised and cancels the other runs,
+    unless `keep_going`. This thread reports the lines of all runs.
     """
     missing = []
     for one in wanted:
@@ -189,13 +189,13 @@ def perform(
     check_system()
     if missing[0].kernel:
         check_limits(max(one.inputs["memory_mib"] for one in missing))
-    # In real time one at a time, because runs would disturb one another.
+    # In real time one at a time, because concurrent runs would disturb one another.
     with Threads(slots.side_by_side(jobs, len(missing)) if missing[0].kernel else 1) as threads:
         return _submit(listed, threads, tell, keep_going)
 
 
 def _jobs_of(missing: Sequence[Planned], opened: Opened, fresh: bool) -> list[Job]:
-    """The runs with the code that they execute; RunFailed if it changed since they were planned."""
+    """The runs with the code that they execute; RunFailed if it has changed since planning."""
     first = missing[0]
     driving = code_of(first.lab, first.inputs["testbed"])
     digest = code.digest(driving)
@@ -208,7 +208,7 @@ def _jobs_of(missing: Sequence[Planned], opened: Opened, fresh: bool) -> list[Jo
 def _submit(
     jobs: Sequence[Job], engine: Engine, tell: Progress, keep_going: bool
 ) -> dict[str, LabError]:
-    """Submit all runs, report their lines, and keep what they return as they complete."""
+    """Submit all runs, report their lines, and keep their results as they complete."""
     events: queue.SimpleQueue[tuple[Job, str | Future[object]]] = queue.SimpleQueue()
     futures: list[Future[object]] = []
     failed: dict[str, LabError] = {}
@@ -262,11 +262,11 @@ def _or_error(make: Callable[[], Made]) -> Made | LabError:
 
 
 def _tell_nobody(title: str, line: str) -> None:
-    """Progress that nobody wants."""
+    """Discard progress."""
 
 
 def _audited(planned: Planned) -> audit.Collected | None:
-    """What the machines of runs in real time are set to; once per round, before its first run."""
+    """The settings of the machines of real-time runs; once per round, before its first run."""
     if planned.machines:
         return audit.vagrant(planned.machines.ssh_config)
     return None if planned.kernel else audit.here()

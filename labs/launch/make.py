@@ -1,4 +1,4 @@
-"""Perform one run in a slot of its user, once, whichever of several processes is faster."""
+"""Perform one run in a slot of its user, once even if several processes request it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ PROBE_BYTES = 1 << 16
 
 
 class Opened:
-    """The complete runs of a folder; each is verified and opened once, unless `keep` is false: a
-    batch has too many to keep all of them open."""
+    """The complete runs of a folder. Each is verified and opened once, unless `keep` is false,
+    because a batch has too many to keep all of them open."""
 
     def __init__(self, runs: Path, *, keep: bool = True) -> None:
         self.folder = runs
@@ -113,8 +113,8 @@ def make(
     say: Callable[[str], None],
     audited: audit.Collected | None = None,
 ) -> Path:
-    """Perform one run and return its folder; a failed run leaves nothing behind. `audited` is what
-    its machines are set to; in virtual time that has no influence."""
+    """Perform one run and return its folder; a failed run leaves nothing behind. `audited` has the
+    settings of its machines, which have no influence in virtual time."""
     interpreter = inventory.python()
     _check_programs(planned, interpreter)
     copied = code.copied(driving, interpreter)
@@ -163,12 +163,12 @@ def make(
 
 
 def without_colours(text: str) -> str:
-    """A text without the escape sequences by which Python 3.13 colours tracebacks on a console."""
+    """A text without the escape sequences with which Python 3.13 colours tracebacks."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def _for_the_guest(planned: Planned, interpreter: Path) -> dict[str, Any]:
-    """What the run reads: its inputs, and what it must know of kernel, programs and machines."""
+    """The file that the run reads: its inputs, and data about kernel, programs and machines."""
     return {
         "inputs": planned.inputs,
         "key": planned.key,
@@ -252,7 +252,7 @@ def _processor() -> str | None:
 
 
 def _about_this_machine(started: float, audited: audit.Collected | None) -> dict[str, Any]:
-    """What may differ between two equal runs."""
+    """Data that may differ between two equal runs."""
     return {
         **({} if audited is None else {AUDIT: audited}),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
@@ -265,7 +265,7 @@ def _about_this_machine(started: float, audited: audit.Collected | None) -> dict
 
 
 def check_room(folder: Path) -> None:
-    """Missing if `folder` takes no more files or bytes."""
+    """Missing if `folder` accepts no more files or bytes."""
     probe = folder / f".room-{os.urandom(6).hex()}"
     with written_to(folder.parent):
         with probe.open("xb") as file:

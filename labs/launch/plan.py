@@ -42,12 +42,12 @@ class Planned:
     root: GuestRoot | None
     machines: Inventory | None
     point: str = ""
-    """The values by which it differs from runs of the same condition, in words."""
+    """The values in which it differs from other runs of the same condition, in words."""
 
     @property
     def title(self) -> str:
-        """Its name in progress messages: the condition, its point among several, and the number of
-        the repetition."""
+        """Its name in progress messages: the condition, its point if there are several, and the
+        number of the repetition."""
         repetition = self.inputs.get("repetition")
         said = (self.condition.name, self.point, "" if repetition is None else str(repetition))
         return " ".join(part for part in said if part)
@@ -82,8 +82,8 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
 class Planner:
     """Plans the runs of a lab on one testbed for one or many sets of parameters.
 
-    What these have in common (programs, interpreter, code, kernels, and the roots of guests) is
-    determined once, so planning a further set takes about as long as computing its keys.
+    What the sets have in common (programs, interpreter, code, kernels, and the roots of guests) is
+    determined once. Planning a further set therefore takes about as long as computing its keys.
     """
 
     def __init__(self, lab: Lab, testbed: str) -> None:
@@ -97,7 +97,7 @@ class Planner:
         self._roots: dict[tuple[str, ...], GuestRoot] = {}
 
     def plan(self, p: LabParameters) -> tuple[Planned, ...]:
-        """As `plan`; the parameters name this planner's testbed."""
+        """As the function `plan`, for parameters with this planner's testbed."""
         conditions = self._lab.conditions(p)
         kernel = self._kernel(p.kernel) if p.testbed == "virtual" else None
         machines = _inspect(self._lab, conditions) if p.testbed == "vagrant" else None

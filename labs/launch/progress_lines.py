@@ -1,13 +1,13 @@
-"""The lines by which the launcher reports a run, besides those that the run itself prints."""
+"""The lines with which the launcher reports a run, besides those that the run itself prints."""
 
 from __future__ import annotations
 
 WAITING = "waiting"
 """The first word of every line that says what a run waits for."""
 MADE, EXISTS = "made", "there already"
-"""The last line of a run that was performed, or existed."""
+"""The last line of a run that was performed, or that existed."""
 FAILED = "failed"
-"""The first word of the last line of a run that failed while others go on."""
+"""The first word of the last line of a run that failed while others continue."""
 
 
 def is_last(line: str) -> bool:

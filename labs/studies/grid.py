@@ -1,4 +1,4 @@
-"""A study at every combination of some parameters' values: one table, one chart."""
+"""A study at every combination of parameter values: one table, one chart."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Point:
     """The values of the varied parameters, and the study of this combination.
 
-    A study without runs says in `lacks` what is missing; `error` is the same as an exception.
+    If the study has no runs, its `lacks` says what is missing, and `error` is the exception.
     """
 
     values: Mapping[str, Scalar]
@@ -66,15 +66,15 @@ class Grid:
         """One row per point and condition: the varied parameters, then the columns of
         `study.results()`.
 
-        A result column with the name of a varied parameter is `run_NAME`, such as `run_rate_mbit`,
-        the measured rate. A condition that does not use a varied parameter is the same run at
-        several points, and its notes say so.
+        A result column with the name of a varied parameter is called `run_NAME`, such as
+        `run_rate_mbit` for the measured rate. A condition that does not use a varied parameter
+        has the same run at several points, and its notes say so.
         """
         return self._table.copy()
 
     @property
     def link(self) -> Table:
-        """The link of each run, as `study.link`, with the varied parameters."""
+        """The link of each run, as in `study.link`, with the varied parameters."""
         rows = []
         links = ((one, one.study.link) for one in self.points if self.error_at(one) is None)
         for point, row in _rows(links):
@@ -94,7 +94,7 @@ class Grid:
 
     @property
     def errors(self) -> tuple[LabError, ...]:
-        """The errors of the points without results, each message once."""
+        """The errors of the points without results, without repeated messages."""
         found = [error for one in self.points if (error := self.error_at(one)) is not None]
         return tuple({str(error): error for error in found}.values())
 
@@ -105,7 +105,7 @@ class Grid:
 
     @cached_property
     def same(self) -> Mapping[str, list[str]]:
-        """The varied parameters that a condition does not use, by condition."""
+        """By condition, the varied parameters that it does not use."""
         return unused_axes(self.lab, [one.study.parameters for one in self.points], self.over)
 
     def chart(
@@ -119,9 +119,9 @@ class Grid:
         """Measured and predicted values of a column (default: the headline figure of the lab) over
         the varied parameters.
 
-        `x`, `columns` and `rows` name the parameters on the x axis, of the panels from left to
-        right and from top to bottom; `x="condition"` draws bars by condition. Further keywords
-        restrict what is drawn: `condition="default"`, `delay_ms=[10, 50]`.
+        `x`, `columns` and `rows` name the parameters of the x axis, of the panels from left to
+        right, and of the panels from top to bottom; `x="condition"` draws bars by condition.
+        Further keywords select what is drawn: `condition="default"`, `delay_ms=[10, 50]`.
         """
         table = restricted(self.results(), tuple(self.over), fixed)
         if column is None:
@@ -150,8 +150,8 @@ class Grid:
             if one.headline and name in table and table[name].notna().any():
                 return name
         raise BadInput(
-            "no headline figure has a value at these points. Name a column: "
-            'grid.chart("COLUMN"), of those of grid.results()'
+            "no headline figure has a value at these points. Name a column of grid.results(): "
+            'grid.chart("COLUMN")'
         )
 
     @cached_property
@@ -176,17 +176,17 @@ class Grid:
         return Table(rows)
 
     def error_at(self, point: Point) -> LabError | None:
-        """Why a point has no results."""
+        """The reason why a point has no results; None if it has results."""
         found = self._found[point]
         return None if isinstance(found, Table) else found
 
     @cached_property
     def _found(self) -> Mapping[Point, Table | LabError]:
-        """The results of each point, or why there are none: no runs, or none that can be read."""
+        """The results of each point, or the error: its runs do not exist or cannot be read."""
         return {one: one.error or _results(one.study) for one in self.points}
 
     def _same(self, condition: str) -> str:
-        """A note for a condition that is the same run at several points; empty for others."""
+        """The note for a condition that has the same run at several points; empty for others."""
         return same_run(self.same.get(condition, ()))
 
     def __repr__(self) -> str:
@@ -246,11 +246,11 @@ def study(
 ) -> Study | Grid:
     """Perform the missing runs of the study that the parameters describe; return the study.
 
-    `over` has lists of values by parameter, `over={"rate_mbit": [50, 100, 200]}`. The result is
-    then a grid: the studies at every combination of the values. A run that several points share is
-    performed once. A point that cannot run (its kernel is not built, or it is not recorded) does
-    not prevent the others; `grid.lacking` says why. `fresh` and `jobs` as in
-    `labs.studies.study.study`, which also describes recorded runs and several kernels.
+    `over` has lists of values by parameter, such as `over={"rate_mbit": [50, 100, 200]}`. The
+    result is then a grid: the studies at every combination of the values. A run that several points
+    share is performed once. A point that cannot run (its kernel is not built, or it is not
+    recorded) does not affect the others; `grid.lacking` gives the reason. `fresh` and `jobs` are
+    those of `labs.studies.study.study`, which also describes recorded runs and several kernels.
     """
     if over is None:
         return studies.study(p, fresh=fresh, jobs=jobs)
@@ -269,7 +269,7 @@ def study(
 def varied_points(
     p: LabParameters, over: Mapping[str, object]
 ) -> tuple[Axes, tuple[LabParameters, ...]]:
-    """The checked axes, those of several kernels included, and the parameters of every point."""
+    """The checked axes, including that of several kernels, and the parameters of every point."""
     varied = axes(type(p), over)
     if p.testbed in ON_ANY_KERNEL:
         varied = with_kernels(p, varied)
@@ -291,7 +291,7 @@ def _read(p: LabParameters) -> Study | LabError:
 def _performed(
     lab: Lab, wanted: tuple[LabParameters, ...], varied: Axes, fresh: bool, jobs: int | None
 ) -> list[Study | LabError]:
-    """The study of each point, or why there is none; all runs of virtual time in one pool."""
+    """The study of each point, or its error; all runs in virtual time share one pool."""
     # Performing runs needs a Unix system; reading recorded ones does not.
     from labs.launch import launch  # noqa: PLC0415
     from labs.launch.plan import titles  # noqa: PLC0415

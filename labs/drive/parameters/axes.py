@@ -1,4 +1,4 @@
-"""Parameters with several values: the lists, checked, and the points of their product."""
+"""Parameters with several values: checked lists, and the points of their product."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MOST_POINTS = 10_000
 
 
 def axes(cls: type[Any], over: Mapping[str, object], *, spell: Spell = field_name) -> Axes:
-    """The lists of `over` (by field name) with checked values, each value once.
+    """The lists of `over` (by field name) with checked values, without duplicates.
 
-    BadInput, in one line, for an unknown name, a parameter that takes one value only, an empty
-    list, a value that is not allowed, and a product of more than MOST_POINTS points. `spell` gives
-    a parameter's name as the user wrote it.
+    BadInput, in one line, for an unknown name, a parameter that takes only one value, an empty
+    list, a value that is not allowed, and a product of more than MOST_POINTS points. `spell`
+    returns a parameter's name as the user wrote it.
     """
     known = declared(cls)
     if not isinstance(over, Mapping):
@@ -51,7 +51,7 @@ def axes(cls: type[Any], over: Mapping[str, object], *, spell: Spell = field_nam
 
 
 def is_list(value: object) -> bool:
-    """Whether a value is several ones: a list, a tuple, a range or an array."""
+    """Whether a value has several elements: a list, a tuple, a range or an array."""
     return isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) > 0
 
 
@@ -74,7 +74,7 @@ def check_product(lists: Mapping[str, Sequence[object]]) -> None:
         lengths = " x ".join(f"{len(values)} values of {name}" for name, values in lists.items())
         raise BadInput(
             f"{lengths} are {count} points; allowed: {MOST_POINTS}. "
-            "Shorten a list, or study one part after the other"
+            "Shorten a list, or study the parts one after the other"
         )
 
 
@@ -87,9 +87,9 @@ def _checked(one: Parameter, values: Iterable[object], spell: Spell) -> tuple[Sc
 
 
 def split(one: Parameter, text: str) -> list[str] | None:
-    """The values that a flag's text has, separated by commas; None if it is one value.
+    """The comma-separated values in a flag's text; None if it is a single value.
 
-    The kernel's text stays as it is: a study reads its list. BadInput for an empty value.
+    A list of kernels is not split, because a study reads it itself. BadInput for an empty value.
     """
     if not one.several or one.kind is bool or one.name == KERNEL or "," not in text:
         return None
@@ -103,7 +103,7 @@ def split(one: Parameter, text: str) -> list[str] | None:
 
 
 def with_kernels(p: LabParameters, axes: Axes) -> Axes:
-    """The axes, and the kernels of `p` as a further one if it names several and they have none."""
+    """The axes; if `p` names several kernels and no axis has them, they become a further axis."""
     if KERNEL in axes or len(p.kernels) < 2:
         return axes
     varied = {**axes, KERNEL: p.kernels}

@@ -1,4 +1,4 @@
-"""A heat map: one figure of a table over two parameters with many values, in shaded cells."""
+"""A heat map: a column of a table over two parameters with many values, in shaded cells."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SHADES = ((0.0, "rgba(0,114,178,0.04)"), (1.0, "rgba(0,114,178,0.42)"))
-"""Translucent, so that numbers are legible on them in print and on a dark screen."""
+"""Translucent, so that numbers on them are legible in print and on a dark screen."""
 MOST_NUMBERED = 8
-"""Columns of cells in which a number can be read on a phone."""
+"""The maximum number of columns of cells whose numbers are legible on a phone."""
 LEAST_PX, MOST_PX, ROW_PX, FRAME_PX = 240, 620, 34, 190
 
 
@@ -35,8 +35,8 @@ def heatmap(
 ) -> Figure:
     """A column of a table by the parameters `x` and `y`, whose values are evenly spaced.
 
-    `table` has one row per pair of values. BadInput, with what to restrict, if it has several.
-    Numbers are written into the cells if there are few of them; otherwise there is a scale.
+    `table` has one row per pair of values. If it has several, BadInput says what to restrict. Cells
+    contain numbers if there are few columns; otherwise there is a colour scale.
     """
     title = title or f"{heading(column, unit)} by {_of(x)} and {_of(y)}"
     known = table[table[column].notna()]
@@ -44,7 +44,7 @@ def heatmap(
         return nothing(title, NO_RUNS, caption)
     if known.duplicated([x, y]).any():
         raise BadInput(
-            f"several rows have the same {x} and {y}. Restrict what else varies, as in "
+            f"several rows have the same {x} and {y}. Restrict the other parameters, as in "
             'heatmap(COLUMN, X, Y, condition="default")'
         )
     xs, ys = (sorted(known[name].unique().tolist()) for name in (x, y))

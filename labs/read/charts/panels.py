@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 CONDITION = "condition"
 MOST_LINES = 6
-"""How many colours of the palette can be told apart in one panel."""
+"""The number of colours of the palette that can be distinguished in one panel."""
 MOST_PANELS = 6
-"""How many columns, and how many rows of panels: a phone shows no more."""
+"""The maximum number of columns, and of rows, of panels: a phone shows no more."""
 DECADE = 10.0
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What is drawn where, as columns of the table. `line` has one line, or one bar of each group,
-    per value."""
+    """The columns of the table that determine x positions, lines and panels. `line` has one line,
+    or one bar of each group, per value."""
 
     x: str
     line: str | None
@@ -34,7 +34,7 @@ class Layout:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that place a figure, apart from its line."""
+        """The columns that determine the position of a value, except its line."""
         return tuple(one for one in (self.x, self.columns, self.rows) if one is not None)
 
 
@@ -53,9 +53,9 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Panels:
-    """A layout with the values of each of its columns (None where it has no column).
+    """A layout with the values of each of its columns (None without a column).
 
-    `numeric`: the x axis has numbers, so that lines are drawn, otherwise bars.
+    `numeric`: the x axis has numbers, so lines are drawn; otherwise bars are drawn.
     """
 
     layout: Layout
@@ -104,8 +104,8 @@ def layout_of(
 ) -> Layout:
     """Where each varied parameter is drawn; BadInput if they do not fit.
 
-    Without `x` the numeric parameter with most values is on the x axis. Lines are conditions, or
-    with one condition the values of the next parameter. The others are columns, then rows.
+    Without `x`, the numeric parameter with the most values is on the x axis. Lines are conditions
+    or, with a single condition, values of the next parameter. The others are columns, then rows.
     """
     counts = {name: table[name].nunique() for name in (*over, CONDITION) if name in table}
     given = [name for name in (x, columns, rows) if name is not None]
@@ -113,7 +113,7 @@ def layout_of(
         if name not in counts:
             raise BadInput(f"{name} does not vary here; allowed: {', '.join(counts)}")
         if given.count(name) > 1:
-            raise BadInput(f"{name} is named twice. Name it once: as x, columns or rows")
+            raise BadInput(f"{name} is named twice. Name it once, as x, columns or rows")
     left = [name for name in counts if counts[name] > 1 and name not in given]
     if x is None:
         x = _x_axis(table, left or [name for name in counts if name not in given], counts)
@@ -137,7 +137,7 @@ def layout_of(
 
 
 def _x_axis(table: DataFrame, names: Sequence[str], counts: Mapping[str, int]) -> str:
-    """The numeric parameter with most values; without one the first parameter, or the condition."""
+    """The numeric parameter with the most values, or else the first parameter or the condition."""
     parameters = [name for name in names if name != CONDITION]
     numeric = [name for name in parameters if _is_numeric(table[name])]
     return max(numeric or parameters[:1] or names, key=lambda name: counts[name])
@@ -162,12 +162,12 @@ def _check_rows(table: DataFrame, layout: Layout) -> None:
     if not twice.empty:
         where = ", ".join(f"{name} {plain(twice[name].iloc[0])}" for name in names)
         raise BadInput(
-            f"several rows have {where}. Name in `over` what else varies, or select rows"
+            f"several rows have {where}. Name the other varied parameters in `over`, or select rows"
         )
 
 
 def _values(table: DataFrame, name: str | None) -> tuple[Any, ...]:
-    """The values of a column, numbers in their order; a single None without a column."""
+    """The values of a column, numbers in ascending order; a single None without a column."""
     if name is None:
         return (None,)
     found = dict.fromkeys(table[name].tolist())
@@ -189,8 +189,8 @@ def _first(table: DataFrame, name: str) -> str:
 
 
 def in_words(table: DataFrame, panels: Panels, quantity: Quantity, title: str) -> str:
-    """The text alternative: the range of each line with the places of its ends, and the largest
-    deviation from the predictions."""
+    """The text alternative: the range of each line, with the positions of its extremes, and the
+    largest deviation from the predictions."""
     said = []
     for line in panels.lines:
         own = table if line is None else table[table[panels.layout.line] == line]
@@ -224,8 +224,8 @@ def _place(row: Mapping[Any, Any], panels: Panels) -> str:
 
 
 def restricted(table: DataFrame, over: Sequence[str], fixed: Mapping[str, Any]) -> DataFrame:
-    """The rows in which the varied parameters `over` and the condition have the values in `fixed`:
-    one value or several per name. BadInput for an unknown name or value."""
+    """The rows whose varied parameters (`over`) and condition have the values in `fixed`, which has
+    one or several values per name. BadInput for an unknown name or value."""
     for name, values in fixed.items():
         if name not in (*over, CONDITION):
             raise BadInput(unknown(name, [*over, CONDITION], "varied parameter"))

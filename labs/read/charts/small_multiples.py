@@ -1,9 +1,9 @@
-"""Small multiples: one figure of a table over varied parameters, measured and predicted, in panels
+"""Small multiples: a column of a table over varied parameters, measured and predicted, in panels
 with common axes.
 
-A parameter with numbers on the x axis has one line per condition, or per value of another
-parameter; a choice, a kernel or the condition has groups of bars. Up to two further parameters
-divide the figure into columns and rows of panels.
+A numeric parameter on the x axis has one line per condition, or per value of another parameter; a
+choice, a kernel or the condition has groups of bars. Up to two further parameters divide the figure
+into columns and rows of panels.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-"""A line is seen below a later one: this is dashed, and its marks are smaller."""
+"""A line remains visible below a later one, which is dashed and has smaller markers."""
 MARK_PX = 7
 FEW = 3
-"""Up to so many columns of panels the x axis of each has more than its ends."""
+"""With up to this many columns of panels, their x axes have more ticks than the two ends."""
 MOST_TICKS = 4
 BARS = 0.8
-"""The width of all bars of a group together."""
+"""The total width of the bars of a group."""
 LETTER_PX, PHONE_PX = 7, 250
-"""The width of a letter, and of all panels together on a phone."""
+"""The width of a letter, and the total width of the panels on a phone."""
 PANEL_PX, ONE_PANEL_PX, FRAME_PX, HEADING_PX = 150, 300, 150, 44
 MARGIN_PX, ROWS_PX, TITLE_PX, LEGEND_PX = 24, 34, 52, 32
 BESIDE_PX, BELOW_PX = 50, 40
@@ -90,7 +90,7 @@ def small_multiples(
     `caption` replaces the origin of the rows; `note` follows it.
 
     BadInput for an unknown name, for several rows at one place, and for more lines or panels than
-    can be told apart; it says what to restrict.
+    can be distinguished; it says what to restrict.
     """
     title = (
         title or f"{heading(column).partition(' (')[0]} by {names_in_words(over or [CONDITION])}"
@@ -126,8 +126,8 @@ def small_multiples(
 
 def _key(panels: Panels) -> str:
     if panels.numeric:
-        return "points: measured; lines: predicted"
-    return f"{'points' if panels.log_y else 'bars'}: measured; black lines: predicted"
+        return "markers: measured; lines: predicted"
+    return f"{'markers' if panels.log_y else 'bars'}: measured; black lines: predicted"
 
 
 def _drawn(table: DataFrame, panels: Panels, quantity: Quantity, units: Units) -> Figure:
@@ -175,13 +175,13 @@ def _line_name(panels: Panels, line: Any, units: Units) -> str:
 def _line(
     rows: DataFrame, panels: Panels, place: int, name: str, quantity: Quantity
 ) -> list[Scatter]:
-    """The measured values as marks and the predictions as a line; in a chart without predictions
+    """The measured values as markers and the predictions as a line; in a chart without predictions,
     the line connects the measured values."""
     line = {"color": COLOURS[place], "width": 1.5, "dash": DASHES[place]}
     measured = _mark(rows[panels.layout.x].tolist(), rows, panels, place, name, quantity)
     if quantity.predicted is None:
         return [measured.update(mode="lines+markers", line=line)]
-    if rows[quantity.predicted].isna().all():  # a line would be taken for a prediction
+    if rows[quantity.predicted].isna().all():  # a line would be mistaken for a prediction
         return [measured]
     predicted = Scatter(
         x=measured.x,
@@ -215,7 +215,7 @@ def _mark(
 def _bars(
     rows: DataFrame, panels: Panels, place: int, name: str, quantity: Quantity
 ) -> list[Bar | Scatter]:
-    """The measured values as bars, on a logarithmic axis (which has no zero) as marks; the
+    """The measured values as bars, or as markers on a logarithmic axis, which has no zero; the
     predictions as black lines."""
     width = BARS / max(2, len(panels.lines))
     offset = width * (place - (len(panels.lines) - 1) / 2)
@@ -254,8 +254,8 @@ def _bars(
 
 
 def _set_axes(figure: Figure, panels: Panels, quantity: Quantity, units: Units) -> None:
-    """The kinds and ticks of the axes, one title per direction, and room for the headings of the
-    panels."""
+    """Set the types and ticks of the axes, one title per direction, and space for the headings of
+    the panels."""
     down, across = len(panels.rows), len(panels.columns)
     x_title, y_title = _label(panels.layout.x, units), heading(quantity.column, quantity.unit)
     if panels.numeric:
@@ -288,7 +288,7 @@ def _set_axes(figure: Figure, panels: Panels, quantity: Quantity, units: Units) 
 
 
 def _upright_px(panels: Panels) -> int:
-    """The height of upright labels of the x axis; 0 where they fit side by side on a phone."""
+    """The height of vertical labels on the x axis; 0 if horizontal labels fit on a phone."""
     if panels.numeric:
         return 0
     longest = max(len(plain(value)) for value in panels.xs)
@@ -297,7 +297,7 @@ def _upright_px(panels: Panels) -> int:
 
 
 def _numeric_axis(xs: Sequence[float], logarithmic: bool, *, few: bool) -> dict[str, Any]:
-    """The values of the parameter as ticks where there is room for them."""
+    """An axis whose ticks are the values of the parameter, if there is room for them."""
     ticks = list(xs) if len(xs) <= MOST_TICKS else log_ticks(min(xs), max(xs)) * logarithmic
     ticks = [min(xs), max(xs)] if few else ticks
     shown = {"tickvals": ticks, "ticktext": [f"{one:g}" for one in ticks]} if ticks else {}
@@ -308,7 +308,7 @@ def _numeric_axis(xs: Sequence[float], logarithmic: bool, *, few: bool) -> dict[
 
 
 def _vertical_axis(figure: Figure, logarithmic: bool) -> dict[str, Any]:
-    """An axis with everything that is drawn, from 0 or logarithmic."""
+    """An axis that includes all drawn values; it is logarithmic or begins at 0."""
     drawn = [y for trace in figure.data for y in trace.y if y is not None and y == y]
     low, high = min(drawn), max(drawn)
     if not logarithmic:
@@ -325,7 +325,7 @@ def _vertical_axis(figure: Figure, logarithmic: bool) -> dict[str, Any]:
 
 
 def _add_headings(figure: Figure, panels: Panels, units: Units) -> None:
-    """What the panels are, and their values: above the columns, and to the right of the rows."""
+    """Add the names of the panels, and their values above the columns and right of the rows."""
     columns, rows = panels.layout.columns, panels.layout.rows
     if not panels.divided:
         return
