@@ -6,8 +6,8 @@ host.json, which describes the machine, is omitted unless requested; the seal do
 
 A packed file is unpacked into a folder of its own, which is removed when the process ends, also by
 SIGTERM or SIGHUP; what a killed process left is removed by the next one that unpacks. It may come
-from an untrusted source: only plain files with names inside the folder are accepted, within limits
-on number, length, size and compression that packing respects, too.
+from an untrusted source: `packed_limits` says what it may hold. Zip files are read as well: a
+bundle, which holds its runs packed, or a folder of runs that was zipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import io
 import lzma
 import os
 import re
-import shutil
 import signal
 import sys
 import tarfile
@@ -38,9 +37,17 @@ from labs.drive.record.seal import HOST, MOST_FILE_BYTES, RUN, SEAL, digest, pre
 from labs.drive.record.stored_files import read_json
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Damaged
+from labs.read.runs import packed_limits as limits
 from labs.read.runs.schemas import open_study
+from labs.read.runs.zip_file import ENDING as ZIP
+from labs.read.runs.zip_file import unzip
 
-ENDINGS = (".tar.gz", ".tgz", ".tar.xz")
+PACKS = (".tar.gz", ".tgz", ".tar.xz")
+"""The endings of the files that are written here."""
+ENDINGS = (*PACKS, ZIP)
+"""The endings of the files that are read: those, and bundles or other zip files with runs."""
+BUNDLED = "runs.tar.xz"
+"""The packed file with the runs of a bundle."""
 AUDIT = "audit"
 """The entry of host.json with what the machines of a run in real time were set to."""
 PREFIX = "labs-unpacked-"
@@ -60,11 +67,6 @@ CUT = (
     OverflowError,
     RecursionError,
 )
-# The recorded runs of the project: 2,633 members, 50 MB, 20 times as large as packed.
-MOST_MEMBERS = 100_000
-MOST_UNPACKED_BYTES = 16 << 30
-MOST_TIMES_LARGER, ALWAYS_ALLOWED_BYTES = 500, 64 << 20
-MOST_PATH_BYTES, MOST_NAME_BYTES, MOST_FOLDERS = 1000, 255, 16
 MOST_HEADER_BYTES = 64 << 10
 """Of a tar header that holds a long name or other attributes."""
 XZ_MEMORY_BYTES = 256 << 20
@@ -106,8 +108,8 @@ def pack(
     run that was changed. Level 1 of gzip is fast, for a file that is only sent.
     """
     out = Path(out)
-    if not out.name.endswith(ENDINGS):
-        raise BadInput(f"{out}: the name of a packed file must end in {' or '.join(ENDINGS)}")
+    if not out.name.endswith(PACKS):
+        raise BadInput(f"{out}: the name of a packed file must end in {' or '.join(PACKS)}")
     found = contents(Path(what), with_host=with_host)
     folders = {path.parent.resolve() for path in found.values() if isinstance(path, Path)}
     if out.resolve().parent in folders:
@@ -125,14 +127,14 @@ def _check_limits(found: Contents) -> None:
         for content in found.values()
     ]
     if (
-        len(sizes) > MOST_MEMBERS
+        len(sizes) > limits.MOST_MEMBERS
         or max(sizes) > MOST_FILE_BYTES
-        or sum(sizes) > MOST_UNPACKED_BYTES
+        or sum(sizes) > limits.MOST_UNPACKED_BYTES
     ):
         raise BadInput(
             f"{len(sizes)} files of {sum(sizes)} bytes, the largest of {max(sizes)}, are too much "
-            f"for one packed file. Allowed: {MOST_MEMBERS} files, {MOST_FILE_BYTES >> 30} GiB "
-            f"each, {MOST_UNPACKED_BYTES >> 30} GiB together. Pack fewer runs"
+            f"for one packed file. Allowed: {limits.MOST_MEMBERS} files, {MOST_FILE_BYTES >> 30} "
+            f"GiB each, {limits.MOST_UNPACKED_BYTES >> 30} GiB together. Pack fewer runs"
         )
 
 
@@ -279,7 +281,8 @@ def unpacked(packed: Path) -> Path:
 def origin(path: Path) -> Path:
     """The packed file that this process has unpacked a path from; otherwise the path itself."""
     found = path.resolve()
-    return next((_origins[folder] for folder in found.parents if folder in _origins), found)
+    packed = next((_origins[folder] for folder in found.parents if folder in _origins), None)
+    return found if packed is None else origin(packed)  # runs are packed within a bundle
 
 
 @cache
@@ -295,7 +298,8 @@ def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
 
 
 def unpack(packed: Path, content: Path) -> Path:
-    """Unpack a file into a new folder, which stays; return the RUNS folder in it.
+    """Unpack a file into a new folder, which stays; return the RUNS folder in it. The runs of a
+    bundle are packed once more; their folder lives as long as this process.
 
     Raises Damaged as `unpacked` does, and OSError if it cannot be written.
     """
@@ -307,6 +311,9 @@ def unpack(packed: Path, content: Path) -> Path:
             f"{packed} cannot be unpacked: it is truncated or not a packed file. Copy or pack "
             "it again"
         ) from error
+    inner = content / BUNDLED
+    if packed.name.endswith(ZIP) and inner.is_file():
+        return unpacked(inner)
     return _runs_in(content, packed)
 
 
@@ -321,13 +328,16 @@ def _end_in_order() -> None:
 
 
 def _unpack(packed: Path, size: int, content: Path) -> None:
-    allowed = min(MOST_UNPACKED_BYTES, ALWAYS_ALLOWED_BYTES + MOST_TIMES_LARGER * size)
+    if packed.name.endswith(ZIP):
+        unzip(packed, content)
+        return
+    allowed = limits.allowed_bytes(size)
     with _expanded(packed) as expanded:
         stream = _Bounded(expanded, allowed, packed)
         with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|", tarinfo=_Member) as parcel:
             for number, member in enumerate(parcel, start=1):
-                if number > MOST_MEMBERS or member.size > min(allowed, MOST_FILE_BYTES):
-                    raise _too_large(packed)
+                if number > limits.MOST_MEMBERS or member.size > min(allowed, MOST_FILE_BYTES):
+                    raise limits.too_large(packed)
                 _take(parcel, member, content)
         while stream.read(CHUNK_BYTES):
             pass  # the check sum of a compressed file comes last
@@ -354,17 +364,8 @@ class _Bounded:
         content = self.stream.read(size)
         self.left -= len(content)
         if self.left < 0:
-            raise _too_large(self.packed)
+            raise limits.too_large(self.packed)
         return content
-
-
-def _too_large(packed: Path) -> Damaged:
-    return Damaged(
-        f"{packed} exceeds the limits of packed files. Allowed: {MOST_MEMBERS} files, "
-        f"{MOST_FILE_BYTES >> 30} GiB each, {MOST_UNPACKED_BYTES >> 30} GiB together, and "
-        f"{MOST_TIMES_LARGER} times the size of the packed file. Nothing was unpacked. If you "
-        "trust its source, unpack it with tar and name the folder"
-    )
 
 
 class _Xz(io.RawIOBase):
@@ -415,42 +416,15 @@ def _expanded(packed: Path) -> Iterator[IO[bytes]]:
 def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> None:
     """Write one member. `filter="data"` would do, but Python 3.11 has it only from 3.11.4 on."""
     inside = PurePosixPath(member.name)
-    if not _is_inside(inside):
-        raise _refused(member)
+    if not limits.is_inside(inside):
+        raise limits.refused(member.name)
     if member.isdir():
         return
     sparse = member.issparse() or any(name.startswith("GNU.sparse") for name in member.pax_headers)
     file = parcel.extractfile(member) if member.isreg() and not sparse else None
     if file is None or not inside.parts:
-        raise _refused(member)
-    path = content / inside
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        out = path.open("xb")
-    except (FileExistsError, NotADirectoryError) as error:
-        raise Damaged(f"the packed file contains {member.name!r} twice. Pack it again") from error
-    with out:
-        shutil.copyfileobj(file, out)
-
-
-def _is_inside(path: PurePosixPath) -> bool:
-    """Whether a path leads into a folder, and is short enough for every file system."""
-    names = [os.fsencode(name) for name in path.parts]
-    return (
-        not path.is_absolute()
-        and ".." not in path.parts
-        and len(names) <= MOST_FOLDERS
-        and sum(map(len, names)) <= MOST_PATH_BYTES
-        and all(len(name) <= MOST_NAME_BYTES and b"\0" not in name for name in names)
-    )
-
-
-def _refused(member: tarfile.TarInfo) -> Damaged:
-    name = member.name if len(member.name) <= 80 else f"{member.name[:77]}..."
-    return Damaged(
-        f"the packed file holds {name!r}. Allowed: regular files with short names inside one "
-        "folder. Nothing of it is used; pack the runs again with `labs runs pack`"
-    )
+        raise limits.refused(member.name)
+    limits.write_member(content, member.name, file)
 
 
 def _runs_in(content: Path, packed: Path) -> Path:

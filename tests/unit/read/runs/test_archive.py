@@ -21,7 +21,7 @@ import pytest
 import labs
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput, Damaged
-from labs.read.runs import archive
+from labs.read.runs import archive, packed_limits
 from labs.read.runs.archive import AUDIT, pack, run_folders, unpacked
 from labs.read.runs.listing import index
 from labs.read.runs.run import open_run
@@ -257,7 +257,7 @@ def test_unpacked_refuses_a_sparse_member(tmp_path: Path, temporary: Path, form:
 def test_unpacked_refuses_what_grows_too_much(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, ending: str, where: str
 ) -> None:
-    monkeypatch.setattr(archive, "ALWAYS_ALLOWED_BYTES", 1 << 20)
+    monkeypatch.setattr(packed_limits, "ALWAYS_ALLOWED_BYTES", 1 << 20)
     zeros = bytes(20 << 20)
     members = [("run/run.json", None, zeros if where == "in a member" else b"{}")]
     plain = gzip.decompress(parcel(tmp_path / "x.tgz", *members).read_bytes())
@@ -274,7 +274,7 @@ def test_unpacked_refuses_many_members(
 ) -> None:
     make_study(tmp_path / "runs")
     packed = pack(tmp_path / "runs", tmp_path / "x.tgz").path
-    monkeypatch.setattr(archive, "MOST_MEMBERS", 10)
+    monkeypatch.setattr(packed_limits, "MOST_MEMBERS", 10)
     with pytest.raises(Damaged):
         unpacked(packed)
     with pytest.raises(BadInput, match="too much for one packed file"):
