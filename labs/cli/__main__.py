@@ -31,6 +31,8 @@ COMMANDS: dict[str, str] = {
     "runs": "list, show, compare, pack and record runs, and write them as a table",
     "claims": "check an article's claims against runs: expected, predicted, measured, verdict",
     "publish": "run a notebook and write it as a single HTML page that works offline",
+    "bundle": "write notebooks and their runs as one file that anybody can verify",
+    "verify": "perform recorded runs again: identical, moved within tolerance, or beyond",
     "student": "write the students' copies of notebooks, without solutions",
     "grade": "grade the answers in notebooks, with hints",
     "advise": "compute the socket buffers that fill a path, and predict a flow with others",

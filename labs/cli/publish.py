@@ -43,12 +43,11 @@ def main(args: argparse.Namespace) -> int:
     """Run the notebook, write the page, and print its path. Raises LabError."""
     if args.out.suffix not in (".html", ".htm"):
         raise BadInput(f"--out {args.out}: the name of the page must end in .html")
-    from labs.publish.page_parameters import checked_lab, settle
+    from labs.publish.page_parameters import settle
 
     notebook = read_notebook(args.notebook)
     values = settle(args.given, notebook)
-    if (lab := checked_lab(notebook)) is not None:
-        _check(lab, notebook, values)
+    check_parameters(notebook, values)
     from labs.publish.execute import execute, open_notebook
 
     book = open_notebook(notebook)
@@ -72,7 +71,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(lab: str, notebook: NotebookFile, values: Mapping[str, Any]) -> None:
+def check_parameters(notebook: NotebookFile, values: Mapping[str, Any]) -> None:
     """Refuse what the notebook's own check would refuse, before a kernel starts for it.
 
     A default that is computed is known only to the notebook; then its check alone checks values.
@@ -81,8 +80,11 @@ def _check(lab: str, notebook: NotebookFile, values: Mapping[str, Any]) -> None:
     from labs.catalog import find
     from labs.drive.parameters.declare import declared as parameters_of
     from labs.drive.parameters.declare import unknown
-    from labs.publish.page_parameters import declared
+    from labs.publish.page_parameters import checked_lab, declared
 
+    lab = checked_lab(notebook)
+    if lab is None:
+        return
     known = [one.notebook_name for one in parameters_of(find(lab).Parameters).values()]
     defaults = declared(notebook)
     for name in values:

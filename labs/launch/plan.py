@@ -12,20 +12,21 @@ from typing import Any
 from labs.drive.condition import Condition, seed_of
 from labs.drive.kernel.guest_root import GuestRoot, guest_root, look_again
 from labs.drive.kernel.memory_size import guest_memory_mib
-from labs.drive.kernel.store import Kernel, find
+from labs.drive.kernel.store import Kernel, find, kernels
 from labs.drive.kernel.versions import series_of
-from labs.drive.parameters.declare import LabParameters
+from labs.drive.parameters.declare import LabParameters, declared
 from labs.drive.record.run_folder import run_name
 from labs.drive.record.seal import key
-from labs.drive.record.stored_files import VERSION
+from labs.drive.record.stored_files import AGAIN, VERSION
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
 from labs.drive.testbed.vagrant import Vagrant
 from labs.drive.testbed.vagrant_up import reach
-from labs.errors import Missing
+from labs.errors import Damaged, Missing
 from labs.launch import code_digest as code
 from labs.launch import inventory
 from labs.launch.inventory import Inventory
 from labs.read.lab import Lab
+from labs.read.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,56 @@ class Planner:
             shaper_of_this_machine()
         memory_mib = guest_memory_mib(p.memory_mib, series_of(kernel.version) if kernel else "")
         return tuple(
-            self._planned(condition, p, kernel, machines, memory_mib) for condition in conditions
+            self._planned(
+                condition,
+                p.testbed,
+                seed_of(condition.settings, p.seed),
+                kernel,
+                machines,
+                memory_mib,
+            )
+            for condition in conditions
         )
+
+    def again(self, run: Run) -> Planned:
+        """A run in virtual time once more: condition, memory and seed as recorded, with the kernel
+        of the same digest or else of the nearest version, and the programs and code of this
+        machine. Equal inputs therefore have an equal key.
+
+        Missing if no kernel of the series is built; Damaged for memory that no lab allows.
+        """
+        recorded = run.inputs
+        kernel = self._nearest(recorded["kernel"])
+        memory_mib = recorded["memory_mib"]
+        allowed = declared(self._lab.Parameters)["memory_mib"]
+        if not (allowed.low or 0) <= memory_mib <= (allowed.high or memory_mib):
+            raise Damaged(
+                f"{run.name} has memory_mib = {memory_mib}. Allowed: {allowed.low:g} to "
+                f"{allowed.high:g}. {AGAIN}"
+            )
+        planned = self._planned(
+            run.condition_asked, "virtual", recorded["seed"], kernel, None, memory_mib
+        )
+        inputs = {**planned.inputs, "condition": recorded["condition"]}
+        return replace(planned, inputs=inputs, key=key(inputs))
+
+    def _nearest(self, recorded: Mapping[str, str]) -> Kernel:
+        """The built kernel of a digest; otherwise the newest of the version, or of its series."""
+        version, digest = recorded["version"], recorded["digest"]
+        every = kernels()
+        same = [one for one in every if one.sha256 == digest] or [
+            one for one in every if version in (one.version, one.source)
+        ]
+        spec = same[0].sha256 if same else series_of(version)
+        if spec not in self._kernels:
+            self._kernels[spec] = find(spec)
+        return self._kernels[spec]
 
     def _planned(
         self,
         condition: Condition,
-        p: LabParameters,
+        testbed: str,
+        seed: int,
         kernel: Kernel | None,
         machines: Inventory | None,
         memory_mib: int,
@@ -129,15 +173,15 @@ class Planner:
             "schema": VERSION,
             "lab": self._lab.name,
             "condition": condition.as_json(),
-            "testbed": p.testbed,
+            "testbed": testbed,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
             # The memory of machines is fixed, and is part of their digests.
             "memory_mib": None if machines else memory_mib,
-            "seed": seed_of(condition.settings, p.seed),
+            "seed": seed,
             **used,
             "code": self._driving,
         }
-        if p.testbed != "virtual":
+        if testbed != "virtual":
             inputs["repetition"] = 1
         return Planned(self._lab, condition, inputs, key(inputs), programs, kernel, root, machines)
 

@@ -44,13 +44,20 @@ def open_notebook(notebook: NotebookFile) -> Any:
 
 
 def execute(
-    book: Any, path: Path, values: Mapping[str, Scalar], *, progress: bool, out: Path | None = None
+    book: Any,
+    path: Path,
+    values: Mapping[str, Scalar],
+    *,
+    progress: bool,
+    out: Path | None = None,
+    before: str = "",
 ) -> Any:
     """Run a notebook from the current folder and return it with its outputs.
 
-    `path` is for messages. Nothing is written, except to `out` if it is given: the notebook as far
-    as it was executed, also if it stopped. Raises the LabError that stopped a cell, as its own
-    class; RunFailed for any other error; Missing if there is no Python kernel for notebooks.
+    `path` is for messages, `before` a line of Python that its process runs first. Nothing is
+    written, except to `out` if it is given: the notebook as far as it was executed, also if it
+    stopped. Raises the LabError that stopped a cell, as its own class; RunFailed for any other
+    error; Missing if there is no Python kernel for notebooks.
     """
     # ipykernel warns on every run about a connection that is not encrypted.
     encrypted = Config({"KernelManager": {"transport_encryption": "auto"}})
@@ -66,7 +73,10 @@ def execute(
                 progress_bar=progress,
                 config=encrypted,
                 # It reports, as an error, that it was told to stop.
-                extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+                extra_arguments=[
+                    "--IPKernelApp.log_level=CRITICAL",
+                    *([f"--IPKernelApp.exec_lines={before}"] if before else []),
+                ],
             )
     except papermill.PapermillExecutionError as error:
         raise _stopped(path, error) from error

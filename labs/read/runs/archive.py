@@ -110,7 +110,11 @@ def pack(
     out = Path(out)
     if not out.name.endswith(PACKS):
         raise BadInput(f"{out}: the name of a packed file must end in {' or '.join(PACKS)}")
-    found = contents(Path(what), with_host=with_host)
+    return pack_contents(contents(Path(what), with_host=with_host), out, gzip_level)
+
+
+def pack_contents(found: Contents, out: Path, gzip_level: int = 9) -> Packed:
+    """Pack what `contents` returned, of one folder or of several, into `out`."""
     folders = {path.parent.resolve() for path in found.values() if isinstance(path, Path)}
     if out.resolve().parent in folders:
         raise BadInput(f"{out} is inside a run. Name a file outside the run folders")
@@ -283,6 +287,12 @@ def origin(path: Path) -> Path:
     found = path.resolve()
     packed = next((_origins[folder] for folder in found.parents if folder in _origins), None)
     return found if packed is None else origin(packed)  # runs are packed within a bundle
+
+
+def bundle_in(packed: Path) -> Path:
+    """Return the folder with all files of a bundle, which lives as long as `unpacked` says."""
+    unpacked(packed)
+    return next(folder for folder, origin in _origins.items() if origin == packed.resolve())
 
 
 @cache

@@ -164,7 +164,7 @@ def compare(a: str | Path, b: str | Path, results_of: Callable[[Run], Results]) 
             f"{a} and {b} have no run in common that could be compared ({_names(only_a)}; "
             f"{_names(only_b)}). Compare runs of the same conditions"
         )
-    pairs = tuple(_graded(one, other, results_of) for one, other in together)
+    pairs = tuple(graded(one, other, results_of) for one, other in together)
     return Comparison(pairs, tuple(only_a), tuple(only_b))
 
 
@@ -227,7 +227,8 @@ def _named(run: Run) -> tuple[str, str]:
     return run.lab, run.condition
 
 
-def _graded(a: Run, b: Run, compute: Callable[[Run], Results]) -> Pair:
+def graded(a: Run, b: Run, compute: Callable[[Run], Results]) -> Pair:
+    """Two runs of one condition: identical bytes, equal results, or what changed."""
     if a.digest == b.digest:
         return Pair(a, b, IDENTICAL, (), (), ())
     results = tuple(changes(_measured(compute(a)), _measured(compute(b))))

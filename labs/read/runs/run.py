@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -49,7 +49,7 @@ READING = {
 KEPT_SAMPLES_BYTES = 1 << 20
 """Samples of at most this size are kept as a table: each chart and text of a run reads them."""
 T = TypeVar("T")
-_opened: WeakValueDictionary[tuple[Path, Path, str], Run] = WeakValueDictionary()
+_opened: MutableMapping[tuple[Path, Path, str], Run] = WeakValueDictionary()
 """Open runs by path as given, absolute path and digest."""
 
 
@@ -287,6 +287,14 @@ def open_run(path: str | Path) -> Run:
     if run is None:
         run = _opened[place] = _read(folder, version, seal)
     return run
+
+
+def keep_opened() -> Collection[Run]:
+    """Keep all runs that this process opens from now on, in the collection that is returned."""
+    global _opened
+    kept = dict(_opened)
+    _opened = kept
+    return kept.values()
 
 
 def _read(folder: Path, version: int, seal: Seal) -> Run:

@@ -1,0 +1,169 @@
+"""What a bundle contains beside its notebooks and metadata: packed runs, verdicts, the code, the
+environment, and how its kernels were built."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import Distribution, distribution, distributions
+from pathlib import Path
+from typing import Any
+
+from labs.catalog import LABS, find, with_ledgers
+from labs.drive.kernel import store
+from labs.drive.kernel.build import fragment_text
+from labs.drive.kernel.versions import series_of
+from labs.drive.record.seal import digest, pretty
+from labs.errors import BadInput
+from labs.launch import code_digest
+from labs.launch.plan import code_of
+from labs.publish.bundle_layout import CITATION, INSTALLED, KERNELS, LICENCES, LOCK
+from labs.read.claims.ledger import read
+from labs.read.claims.sources import sources_of, verdicts_from
+from labs.read.claims.verdict import Verdict
+from labs.read.runs.archive import BUNDLED, Contents, contents, runs_folder
+from labs.read.runs.run import Run
+
+DISTRIBUTION = "tcp-lab-notebook"
+PACKAGE = Path(__file__).resolve().parents[1]
+CLONE = PACKAGE.parent
+SCHEMA = 1
+
+
+def every_content(folders: Iterable[Path]) -> Contents:
+    """The runs and studies of several runs, studies, folders or packed files, as one folder of
+    runs. Of two newest studies of a lab the first is kept; BadInput if two runs with one name have
+    other bytes."""
+    found: dict[str, Path | bytes] = {}
+    for folder in folders:
+        packed = folder.is_file() and folder.suffix != ".json"
+        for name, content in contents(runs_folder(folder) if packed else folder).items():
+            there = found.setdefault(name, content)
+            if name.endswith("/seal.json") and _bytes(there) != _bytes(content):
+                run = name.rpartition("/")[0]
+                raise BadInput(
+                    f"{folder} and another folder have the run {run} with other bytes. Compare "
+                    "them with `labs runs compare`, and name one"
+                )
+    return found
+
+
+def _bytes(content: Path | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.read_bytes()
+
+
+def verdicts_on(runs: Path, have: Sequence[Run]) -> dict[str, Any]:
+    """The verdicts that runs give on the claims of the articles, as plain data.
+
+    A lab whose runs belong to no study, several of one condition, has none.
+    """
+    found = []
+    for lab in with_ledgers():
+        if lab.ledger is None or not any(run.lab == lab.name for run in have):
+            continue
+        try:
+            judged: tuple[Verdict, ...] = verdicts_from(lab, sources_of(lab, runs, BUNDLED))
+        except BadInput:
+            continue
+        rows = [one.as_json() for one in judged]
+        found.append({"lab": lab.name, "article": read(lab.ledger).number, "verdicts": rows})
+    return {"schema": SCHEMA, "articles": found}
+
+
+def code() -> dict[str, Any]:
+    """Version, commit (in a clone) and digest of the code, and the digest of what the runs of each
+    lab execute in virtual time."""
+    files = {
+        path.relative_to(PACKAGE).as_posix(): path.read_bytes()
+        for path in sorted(PACKAGE.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts and "recorded" not in path.parts[-2:]
+    }
+    return {
+        "schema": SCHEMA,
+        "name": DISTRIBUTION,
+        "version": _own().version,
+        "commit": _commit(),
+        "digest": code_digest.digest(files),
+        "python": platform.python_version(),
+        "runs": {name: code_digest.digest(code_of(find(name), "virtual")) for name in LABS},
+    }
+
+
+def _own() -> Distribution:
+    return distribution(DISTRIBUTION)
+
+
+def _commit() -> str | None:
+    """The commit of the clone, with "-dirty" if files were changed; None without a clone."""
+    words = ("git", "-C", str(CLONE), "describe", "--always", "--abbrev=40", "--dirty")
+    if not (CLONE / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+def environment() -> dict[str, bytes]:
+    """requirements.lock in a clone; elsewhere the version of each installed package."""
+    lock = CLONE / "requirements.lock"
+    if lock.is_file():
+        return {LOCK: lock.read_bytes()}
+    lines = {f"{one.metadata['Name']}=={one.version}\n" for one in distributions()}
+    return {INSTALLED: "".join(sorted(lines)).encode()}
+
+
+def legal() -> dict[str, bytes]:
+    """The licences, and the citation if it is installed."""
+    found = {name: CLONE / name for name in (*LICENCES, CITATION)}
+    if not found[LICENCES[0]].is_file():
+        for file in _own().files or ():
+            if file.name in found:
+                found[file.name] = Path(str(file.locate()))
+    return {name: path.read_bytes() for name, path in found.items() if path.is_file()}
+
+
+def kernels_of(runs: Iterable[Run]) -> dict[str, bytes]:
+    """The digest and the build recipe of each kernel that the runs name; of a kernel that is not
+    built here only its version and digest."""
+    named = {
+        (kernel["digest"], kernel["version"])
+        for run in runs
+        if (kernel := run.inputs["kernel"]) is not None
+    }
+    built = {kernel.sha256: kernel for kernel in store.kernels()}
+    found: dict[str, bytes] = {}
+    for sha256, version in sorted(named):
+        folder = f"{KERNELS}/{series_of(version)}-{sha256[:12]}"
+        for name, content in _recipe(built.get(sha256), sha256, version):
+            found[f"{folder}/{name}"] = content
+    return found
+
+
+def _recipe(kernel: store.Kernel | None, sha256: str, version: str) -> Iterator[tuple[str, bytes]]:
+    if kernel is None:
+        yield store.RECORD, pretty({"sha256": sha256, "version": version, "built": None})
+        return
+    record = store.record(kernel.folder)
+    yield store.RECORD, pretty(record)
+    if (kernel.folder / store.CONFIG).is_file():
+        yield store.CONFIG, (kernel.folder / store.CONFIG).read_bytes()
+    for path in sorted((kernel.folder / store.PATCHES).glob("*.patch")):
+        yield f"{store.PATCHES}/{path.name}", path.read_bytes()
+    series = series_of(version)
+    fragment = fragment_text(series).encode()
+    if digest(fragment) == record.get("fragment"):
+        yield "fragment.config", fragment
+
+
+def as_bytes(value: Mapping[str, Any]) -> bytes:
+    """Plain data as JSON for people, in the order given; numbers that JSON lacks are refused."""
+    text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=True, default=_plain)
+    return f"{text}\n".encode()
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

@@ -1,0 +1,39 @@
+"""The runs that a notebook opens while it is executed, copied before its process ends.
+
+The two functions are called in the process of the notebook: `begin` before its first cell, `save`
+after its last. Runs that were unpacked from a file exist only as long as that process.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from labs.drive.record.study_file import Planned, write_study
+from labs.read.runs.run import Run, keep_opened
+from labs.studies.study import Study
+
+BEGIN = "from labs.publish import notebook_runs; notebook_runs.begin()"
+_opened: Collection[Run] = ()
+
+
+def begin() -> None:
+    """Keep every run that this process opens."""
+    global _opened
+    _opened = keep_opened()
+
+
+def save(folder: str, names: Mapping[str, Any]) -> None:
+    """Copy the opened runs to a folder of runs, and write the studies among the notebook's names;
+    the first study of a lab is then its newest."""
+    runs = Path(folder)
+    for run in _opened:
+        if not (runs / run.name).exists():
+            shutil.copytree(run.path, runs / run.name)
+    found = [one for value in names.values() if isinstance(value, Study) for one in value.kernels]
+    for study in reversed([one for one in found if one.runs]):
+        plan = [Planned(run.condition, run.key) for run in study.every]
+        write_study(runs, study.lab.name, asdict(study.parameters), plan)
