@@ -27,7 +27,8 @@ SAVE = "from labs.publish import notebook_runs; notebook_runs.save({!r}, globals
 @dataclass(frozen=True)
 class Executed:
     """A notebook with its outputs: its file name, its title, its content, and the values given for
-    its parameters. `runs` is the folder with the runs that it opened; None if it was executed before.
+    its parameters. `runs` is the folder with the runs that it opened; None if it was executed
+    before.
     """
 
     name: str

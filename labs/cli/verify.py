@@ -1,0 +1,95 @@
+"""Check published runs and perform them again: identical, moved within tolerance, or moved beyond.
+
+WHAT is a bundle (labs bundle), a folder of recorded data with SHA256SUMS (default: the recorded
+runs of the project), or runs: a run, a study file, a folder given to --into, or a packed file.
+
+First every checksum, seal and schema is checked. Then the runs in virtual time are performed again
+from the inputs stored in them, in a temporary folder, and compared byte by byte. Where bytes
+differ, the results that moved are listed, the inputs that differ, and the likeliest cause first. A
+result has moved within tolerance if the headline figure of the run is within the margin of its lab.
+Runs in real time do not repeat to the byte; their integrity is checked.
+
+Nothing of a bundle is executed without --execute: its notebooks are read as data, and labs that it
+might bring are refused. --execute runs the code of its notebooks with your rights, and compares the
+numbers in their outputs. Use it only for bundles that you trust.
+
+exit codes: 0 identical; 7 moved within tolerance; 5 moved beyond; 6 damaged; 4 no run could be
+            repeated; 2 and 3 as for every command
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from labs.errors import Damaged
+
+DAMAGED = "damaged"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "what",
+        type=Path,
+        nargs="?",
+        metavar="WHAT",
+        help="a bundle, recorded data or runs (default: the recorded runs of the project)",
+    )
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="repeat N runs, drawn at random (default: all)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="S", help="seed of the draw (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--execute",
+        action="store_true",
+        help="execute the notebooks of the bundle: its code runs with your rights",
+    )
+    parser.add_argument(
+        "--lab",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a lab of your own whose runs are verified; its code runs",
+    )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="concurrent runs (default: one per CPU)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Verify, print what was found, and return the exit code of the grade. Raises LabError."""
+    from labs.catalog import LABS, find
+    from labs.errors import BadInput
+    from labs.publish.rerun import BEYOND, IDENTICAL, WITHIN
+    from labs.publish.verify import FAILED, INTACT, verify
+    from labs.read.runs import recorded
+
+    for name in ("sample", "jobs"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise BadInput(f"--{name} {value} is invalid. Allowed: 1 or more")
+    codes = {IDENTICAL: 0, INTACT: 0, WITHIN: 7, BEYOND: 5, FAILED: 4}
+    own = [find(path).name for path in args.lab]
+    what = recorded.folder() if args.what is None else args.what
+    try:
+        found = verify(
+            what,
+            sample=args.sample,
+            seed=args.seed,
+            jobs=args.jobs,
+            notebooks=args.execute,
+            labs=(*LABS, *own),
+            progress=sys.stderr.isatty(),
+        )
+    except Damaged as error:
+        if args.json:
+            print(json.dumps({"grade": DAMAGED, "what": str(what), "message": str(error)}))
+        raise
+    print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
+    return codes[found.grade]

@@ -1,0 +1,98 @@
+"""Check an unpacked bundle from somebody else; nothing in it is executed, shown or fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from labs.drive.record.seal import digest
+from labs.drive.record.stored_files import read_bytes, read_json
+from labs.errors import Damaged
+from labs.publish.bundle_layout import ALLOWED, COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS
+from labs.publish.crate_preview import check_preview
+from labs.read.notebook_file import NotebookFile, read_notebook
+
+CONTEXT = "https://w3id.org/ro/crate/1.1/context"
+ROOT = "./"
+MOST_SUMS_BYTES = 16 << 20
+MOST_METADATA_BYTES = 64 << 20
+DATA = frozenset(("File", "Dataset", "MediaObject"))
+
+
+def check(bundle: Path) -> tuple[int, tuple[NotebookFile, ...]]:
+    """The number of files of a bundle, and its notebooks, as data.
+
+    Damaged, in one line, for a file that was changed, is missing or does not belong there; metadata
+    that describe other files, or that point elsewhere; a page with a script; a notebook that is
+    none.
+    """
+    names = check_sums(bundle)
+    check_metadata(read_json(bundle / METADATA, most_bytes=MOST_METADATA_BYTES), names)
+    check_preview(read_bytes(bundle / PREVIEW, next_step=COPY))
+    notebooks = sorted((bundle / NOTEBOOKS).glob("*.ipynb"))
+    return len(names) + 1, tuple(read_notebook(path, follow=False) for path in notebooks)
+
+
+def check_sums(bundle: Path) -> tuple[str, ...]:
+    """The names of the files of an unpacked bundle, each compared with SHA256SUMS.
+
+    Damaged, naming the first file that was changed, is missing, is not listed, or that no bundle
+    contains, such as a lab of somebody's own.
+    """
+    present = {}
+    for path in sorted(bundle.rglob("*")):
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            raise Damaged(f"{path} is a link or a device. Allowed: regular files. {COPY}")
+        if path.is_file():
+            present[path.relative_to(bundle).as_posix()] = path
+    foreign = next((name for name in present if not ALLOWED.fullmatch(name)), None)
+    if foreign is not None:
+        raise Damaged(
+            f"the bundle contains {foreign!r}, and no bundle of this version does. Nothing of it "
+            "was executed. Allowed: notebooks, runs, verdicts, kernels and metadata"
+        )
+    content = read_bytes(bundle / SUMS, most_bytes=MOST_SUMS_BYTES, next_step=COPY)
+    lines = content.decode("utf-8", "replace").splitlines()
+    listed = {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines)}
+    if len(listed) != len(lines):
+        raise Damaged(f"{SUMS} of the bundle lists a file twice. {COPY}")
+    present.pop(SUMS)
+    for name in sorted(listed.keys() | present.keys()):
+        if name not in present:
+            raise Damaged(f"{name!r} of the bundle is missing. {COPY}")
+        if listed.get(name) != digest(present[name]):
+            raise Damaged(f"{name!r} of the bundle does not match {SUMS}. {COPY}")
+    return tuple(listed)
+
+
+def check_metadata(found: Mapping[str, Any], names: Collection[str]) -> None:
+    """Damaged for metadata that are not those of exactly these files: another context, which a
+    program would fetch, or a part that is elsewhere."""
+    graph = found.get("@graph")
+    if found.get("@context") != CONTEXT or not isinstance(graph, list):
+        raise Damaged(f"{METADATA} of the bundle is not an RO-Crate 1.1 of `labs bundle`. {COPY}")
+    described = set()
+    for entity in graph:
+        identifier, kinds = _identified(entity)
+        if identifier == ROOT or not DATA & kinds:
+            continue
+        if identifier not in (*names, SUMS):
+            raise Damaged(
+                f"{METADATA} of the bundle describes {identifier[:80]!r}, which the bundle does "
+                f"not contain. Nothing was fetched. {COPY}"
+            )
+        described.add(identifier)
+    missing = sorted({*names, SUMS} - described - {METADATA, PREVIEW})
+    if missing:
+        raise Damaged(f"{METADATA} of the bundle does not describe {missing[0]!r}. {COPY}")
+
+
+def _identified(entity: object) -> tuple[str, frozenset[str]]:
+    """The identifier and the types of an entity; Damaged without them."""
+    if isinstance(entity, dict) and isinstance(entity.get("@id"), str):
+        kinds = entity.get("@type")
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        if isinstance(kinds, list) and all(isinstance(kind, str) for kind in kinds):
+            return str(entity["@id"]), frozenset(kinds)
+    raise Damaged(f"{METADATA} of the bundle has an entity without @id or @type. {COPY}")

@@ -1,0 +1,146 @@
+"""Execute the notebooks of a bundle again on its runs, and compare the numbers in their outputs.
+
+This executes somebody else's code with the rights of whoever calls it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from labs.errors import Damaged, LabError
+from labs.publish.execute import execute, open_notebook
+from labs.publish.html import FIGURE
+from labs.read.notebook_file import NotebookFile, parameters
+
+RUNS = "RUNS"
+# A number that is not a part of a word, such as the digest in the name of a run.
+NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?![\w-])")
+HTML, PLAIN = "text/html", "text/plain"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A notebook executed again: the numbers of its code cells whose outputs have other numbers,
+    counted from 1, the first difference in words, and why it stopped, if it did."""
+
+    notebook: str
+    compared: int
+    changed: tuple[int, ...]
+    first: str = ""
+    stopped: str = ""
+
+    @property
+    def equal(self) -> bool:
+        return not self.changed and not self.stopped
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "changed": list(self.changed), "equal": self.equal}
+
+
+def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: bool) -> Cells:
+    """Execute a notebook in the folder `work`, with its own parameters and the packed file of runs
+    as RUNS; a notebook without that parameter reads what it names itself."""
+    before = [_numbers(cell) for cell in notebook.content["cells"] if _is_code(cell)]
+    try:
+        values = parameters(notebook)
+        if RUNS in values:
+            values[RUNS] = str(runs)
+        with contextlib.chdir(work):
+            done = execute(open_notebook(notebook), notebook.path, values, progress=progress)
+    except LabError as error:
+        return Cells(notebook.stem, 0, (), stopped=str(error))
+    after = [_numbers(cell) for cell in done.cells if _is_code(cell)]
+    if len(before) != len(after):
+        raise Damaged(f"{notebook.path} has other cells after it was executed again")
+    pairs = list(zip(before, after, strict=True))
+    changed = [at for at, (one, other) in enumerate(pairs, start=1) if one != other]
+    first = _first(*pairs[changed[0] - 1]) if changed else ""
+    return Cells(notebook.stem, len(pairs), tuple(changed), first)
+
+
+def _is_code(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell is code other than parameters, which name the folder of runs."""
+    tags = cell["metadata"].get("tags", ())
+    return cell["cell_type"] == "code" and "injected-parameters" not in tags
+
+
+def _first(one: list[str], other: list[str]) -> str:
+    for before, after in zip(one, other, strict=False):
+        if before != after:
+            return f"{before} -> {after}"
+    return f"{len(one)} numbers -> {len(other)}"
+
+
+def _numbers(cell: Mapping[str, Any]) -> list[str]:
+    """The numbers in the results and figures of a cell; what it printed meanwhile, such as
+    progress, is not compared."""
+    return [
+        number
+        for output in cell.get("outputs", ())
+        if output.get("output_type") in ("display_data", "execute_result")
+        for number in _in_data(output.get("data", {}))
+    ]
+
+
+def _in_data(data: Mapping[str, Any]) -> Iterator[str]:
+    if FIGURE in data:
+        yield from _in_figure(data[FIGURE])
+    elif HTML in data:
+        yield from NUMBER.findall(_text_of(_joined(data[HTML])))
+    elif PLAIN in data:
+        yield from NUMBER.findall(_joined(data[PLAIN]))
+
+
+def _joined(text: Any) -> str:
+    return "".join(text) if isinstance(text, list) else str(text)
+
+
+def _in_figure(value: Any) -> Iterator[str]:
+    """Every number in a figure; arrays are base64 in plotly's JSON."""
+    if isinstance(value, dict):
+        if isinstance(value.get("bdata"), str):
+            with contextlib.suppress(ValueError):
+                yield base64.b64decode(value["bdata"]).hex()
+        for name in sorted(value):
+            if name != "bdata":
+                yield from _in_figure(value[name])
+    elif isinstance(value, list):
+        for part in value:
+            yield from _in_figure(part)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield json.dumps(value)
+    elif isinstance(value, str):
+        yield from NUMBER.findall(_text_of(value))
+
+
+class _Text(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self.hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.hidden += tag in ("style", "script")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.hidden -= tag in ("style", "script") and self.hidden > 0
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            self.parts.append(data)
+
+
+def _text_of(html: str) -> str:
+    """The text of HTML, without tags, styles and scripts."""
+    page = _Text()
+    page.feed(html)
+    page.close()
+    return " ".join(page.parts)

@@ -1,0 +1,201 @@
+"""Perform recorded runs in virtual time again, from the inputs stored in them, and grade each pair.
+
+A run is identical if all of its raw output is, to the byte, and run.json is, apart from the inputs
+that it names: tools that were built again, or code whose comments changed, may repeat every byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from labs.catalog import find
+from labs.drive.record.seal import RUN, canonical
+from labs.errors import BadInput, LabError
+from labs.launch.launch import perform, prepare
+from labs.launch.make import Opened
+from labs.launch.plan import Planned, Planner
+from labs.read.lab import Lab
+from labs.read.runs.compare import Change, Pair, graded
+from labs.read.runs.run import Run
+from labs.studies.progress import Bar
+from labs.studies.run_access import results_of
+
+IDENTICAL, WITHIN, BEYOND = "identical", "moved within tolerance", "moved beyond"
+GRADES = (IDENTICAL, WITHIN, BEYOND)
+# What run.json says about inputs, and not about what happened.
+OF_THE_INPUTS = frozenset({"schema", "key", "inputs", "kernel", "tools"})
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A recorded run and its repetition: the pair, its grade, and the causes, likeliest first."""
+
+    pair: Pair
+    grade: str
+    causes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        said = self.pair.as_json()
+        kept = ("lab", "condition", "changed", "inputs", "files")
+        about = {"run": self.pair.a.name, "grade": self.grade, "causes": list(self.causes)}
+        return about | {name: said[name] for name in kept}
+
+
+@dataclass(frozen=True)
+class NotRepeated:
+    """A recorded run that could not be repeated here, and why."""
+
+    run: Run
+    why: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"run": self.run.name, "why": self.why}
+
+
+def repeat(
+    runs: Iterable[Run], into: Path, *, jobs: int | None
+) -> tuple[list[Repeated], list[NotRepeated]]:
+    """Perform the runs again into the folder `into`, and compare each with its record. Progress and
+    the time left are shown on stderr."""
+    planned: list[tuple[Run, Planned]] = []
+    lacking: list[NotRepeated] = []
+    for name, of_lab in groupby(sorted(runs, key=_by_lab), key=lambda run: run.lab):
+        some, refused = _planned(find(name), of_lab)
+        planned += some
+        lacking += refused
+    if not planned:
+        return [], lacking
+    prepare(into)
+    opened, failed = Opened(into), dict[str, LabError]()
+    with Bar("labs", [again.title for _, again in planned]) as bar:
+        for _, pairs in groupby(planned, key=lambda pair: pair[0].lab):
+            wanted = [again for _, again in pairs]
+            failed |= perform(wanted, opened, jobs=jobs, tell=bar.tell, keep_going=True)
+    lacking += [
+        NotRepeated(run, str(failed[again.name])) for run, again in planned if again.name in failed
+    ]
+    repeated = [
+        judged(again.lab, run, opened[again.name])
+        for run, again in planned
+        if again.name not in failed
+    ]
+    return repeated, lacking
+
+
+def _by_lab(run: Run) -> tuple[str, str]:
+    return run.lab, run.name
+
+
+def _planned(lab: Lab, runs: Iterable[Run]) -> tuple[list[tuple[Run, Planned]], list[NotRepeated]]:
+    """The runs of a lab with what would repeat them, and those that cannot be repeated here."""
+    planned: list[tuple[Run, Planned]] = []
+    refused: list[NotRepeated] = []
+    planner: Planner | None = None
+    for run in runs:
+        try:
+            planner = planner or Planner(lab, "virtual")
+            again = planner.again(run)
+        except LabError as error:
+            refused.append(NotRepeated(run, str(error)))
+        else:
+            planned.append((run, replace(again, point=run.key[:8])))
+    return planned, refused
+
+
+def judged(lab: Lab, recorded: Run, again: Run) -> Repeated:
+    """The grade of a run that was performed again, and why it moved."""
+    pair = graded(recorded, again, results_of)
+    if not pair.files or (pair.files == (RUN,) and _happened(recorded) == _happened(again)):
+        return Repeated(pair, IDENTICAL, ())
+    grade = WITHIN if not pair.results or _within(lab, pair) else BEYOND
+    return Repeated(pair, grade, tuple(causes(pair)))
+
+
+def _happened(run: Run) -> bytes:
+    return canonical({name: run.said[name] for name in run.said if name not in OF_THE_INPUTS})
+
+
+def _within(lab: Lab, pair: Pair) -> bool:
+    """Whether a lab accepts what moved: its headline figure, or, in a run without one, every
+    figure, is within the margin that the lab grants two testbeds."""
+    try:
+        margin = lab.margin
+    except BadInput:
+        return False
+    first, second = lab.headline(pair.a), lab.headline(pair.b)
+    if first and second and first[0] == second[0] and first[1]:
+        return margin.low <= second[1] / first[1] <= margin.high
+    percents = [change.percent for change in pair.results]
+    return all(
+        percent is not None and margin.low <= 1 + percent / 100 <= margin.high
+        for percent in percents
+    )
+
+
+def causes(pair: Pair) -> Iterator[str]:
+    """Why two runs of one record may differ, the likeliest cause first."""
+    changed = {change.name: change for change in pair.inputs}
+    if not changed:
+        yield _without_inputs(pair)
+        return
+    version, build = changed.pop("kernel.version", None), changed.pop("kernel.digest", None)
+    if version:
+        yield f"kernel: Linux {version.a} was recorded, and {version.b} is built here"
+    tools = [change for change in changed.values() if _is_new_version(pair, change)]
+    yield from (f"tool: {change}" for change in tools)
+    if "code" in changed:
+        yield "code: the labs that performed the run are another version"
+    if build and not version:
+        yield "kernel: the same version, but another build (compiler, options or patches)"
+    libraries = [name for name in changed if name.startswith("libraries.")]
+    if libraries:
+        yield f"library: other builds of {_names(libraries)}"
+    builds = [name for name in changed if name.startswith("tools.") and changed[name] not in tools]
+    if builds:
+        yield f"tool: other builds of {_names(builds)}"
+    rest = [
+        name for name in changed if name.partition(".")[0] not in ("libraries", "tools", "code")
+    ]
+    if rest:
+        yield f"input: {_names(rest, whole=True)}"
+
+
+def _without_inputs(pair: Pair) -> str:
+    """The cause of a difference between runs whose inputs are equal."""
+    first, second = (
+        [(one.host, one.argv) for one in run.commands if _is_setting(one.argv)]
+        for run in (pair.a, pair.b)
+    )
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            return (
+                f"parameter: the record issued `{' '.join(one[1])}`, and its inputs lead to "
+                f"`{' '.join(other[1])}`, so a parameter was changed after the run, or the output"
+            )
+    return (
+        "the inputs are equal: a file was changed and sealed again, or something that is not an "
+        "input affected the run"
+    )
+
+
+def _is_setting(argv: Sequence[str]) -> bool:
+    return argv[0] in ("tc", "sysctl", "ip")
+
+
+def _is_new_version(pair: Pair, change: Change) -> bool:
+    """Whether a tool says another version; `Pair` then has the versions in place of the digests."""
+    tool = change.name.removeprefix("tools.")
+    return change.name.startswith("tools.") and change.a == pair.a.tools.get(tool)
+
+
+SHOWN = 4
+
+
+def _names(names: Sequence[str], *, whole: bool = False) -> str:
+    short = [name if whole else name.partition(".")[2] for name in names]
+    more = f" and {len(short) - SHOWN} more" if len(short) > SHOWN else ""
+    return ", ".join(short[:SHOWN]) + more
