@@ -9,7 +9,7 @@ from typing import Any
 from labs.drive.record.seal import digest
 from labs.drive.record.stored_files import read_bytes, read_json
 from labs.errors import Damaged
-from labs.publish.bundle_layout import ALLOWED, COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS
+from labs.publish.bundle_layout import ALLOWED, COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS
 from labs.publish.crate_preview import check_preview
 from labs.read.notebook_file import NotebookFile, read_notebook
 
@@ -17,6 +17,7 @@ CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 ROOT = "./"
 MOST_SUMS_BYTES = 16 << 20
 MOST_METADATA_BYTES = 64 << 20
+"""Of the metadata, with an entity per run, and of the verdicts."""
 DATA = frozenset(("File", "Dataset", "MediaObject"))
 
 
@@ -28,7 +29,9 @@ def check(bundle: Path) -> tuple[int, tuple[NotebookFile, ...]]:
     none.
     """
     names = check_sums(bundle)
-    check_metadata(read_json(bundle / METADATA, most_bytes=MOST_METADATA_BYTES), names)
+    about = read_json(bundle / METADATA, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
+    check_metadata(about, names)
+    read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
     check_preview(read_bytes(bundle / PREVIEW, next_step=COPY))
     notebooks = sorted((bundle / NOTEBOOKS).glob("*.ipynb"))
     return len(names) + 1, tuple(read_notebook(path, follow=False) for path in notebooks)

@@ -48,10 +48,12 @@ def is_executed(notebook: NotebookFile) -> bool:
 
 def taken(notebook: NotebookFile) -> Executed:
     """A notebook as it was executed."""
-    given = notebook.content["metadata"]["papermill"].get("parameters", {})
-    open_notebook(notebook)  # refuses what nbformat refuses
-    book = nbformat.from_dict(dict(notebook.content))
-    return _executed(notebook, book, given, None)
+    noted = notebook.content["metadata"]["papermill"]
+    noted = noted if isinstance(noted, dict) else {}
+    given = noted.get("parameters")
+    book = open_notebook(notebook)
+    book.metadata["papermill"] = noted
+    return _executed(notebook, book, given if isinstance(given, dict) else {}, None)
 
 
 def executed(

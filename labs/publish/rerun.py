@@ -111,7 +111,9 @@ def judged(lab: Lab, recorded: Run, again: Run) -> Repeated:
     pair = graded(recorded, again, results_of)
     if not pair.files or (pair.files == (RUN,) and _happened(recorded) == _happened(again)):
         return Repeated(pair, IDENTICAL, ())
-    grade = WITHIN if not pair.results or _within(lab, pair) else BEYOND
+    # With equal inputs every byte is, so what differs contradicts the record, however little.
+    accepted = bool(pair.inputs) and (not pair.results or _within(lab, pair))
+    grade = WITHIN if accepted else BEYOND
     return Repeated(pair, grade, tuple(causes(pair)))
 
 
@@ -139,9 +141,13 @@ def _within(lab: Lab, pair: Pair) -> bool:
 def causes(pair: Pair) -> Iterator[str]:
     """Why two runs of one record may differ, the likeliest cause first."""
     changed = {change.name: change for change in pair.inputs}
-    if not changed:
-        yield _without_inputs(pair)
-        return
+    commands = list(_other_commands(pair))
+    yield from commands
+    if not changed and not commands:
+        yield (
+            "the inputs are equal: a file was changed and sealed again, or something that is not "
+            "an input affected the run"
+        )
     version, build = changed.pop("kernel.version", None), changed.pop("kernel.digest", None)
     if version:
         yield f"kernel: Linux {version.a} was recorded, and {version.b} is built here"
@@ -164,22 +170,18 @@ def causes(pair: Pair) -> Iterator[str]:
         yield f"input: {_names(rest, whole=True)}"
 
 
-def _without_inputs(pair: Pair) -> str:
-    """The cause of a difference between runs whose inputs are equal."""
+def _other_commands(pair: Pair) -> Iterator[str]:
+    """The first setting of link or hosts that the record has otherwise than its inputs say."""
     first, second = (
-        [(one.host, one.argv) for one in run.commands if _is_setting(one.argv)]
-        for run in (pair.a, pair.b)
+        [one.argv for one in run.commands if _is_setting(one.argv)] for run in (pair.a, pair.b)
     )
     for one, other in zip(first, second, strict=False):
         if one != other:
-            return (
-                f"parameter: the record issued `{' '.join(one[1])}`, and its inputs lead to "
-                f"`{' '.join(other[1])}`, so a parameter was changed after the run, or the output"
+            yield (
+                f"parameter: the record issued `{' '.join(one)}`, and its inputs lead to "
+                f"`{' '.join(other)}`: one of the two was changed after the run"
             )
-    return (
-        "the inputs are equal: a file was changed and sealed again, or something that is not an "
-        "input affected the run"
-    )
+            return
 
 
 def _is_setting(argv: Sequence[str]) -> bool:
@@ -189,7 +191,7 @@ def _is_setting(argv: Sequence[str]) -> bool:
 def _is_new_version(pair: Pair, change: Change) -> bool:
     """Whether a tool says another version; `Pair` then has the versions in place of the digests."""
     tool = change.name.removeprefix("tools.")
-    return change.name.startswith("tools.") and change.a == pair.a.tools.get(tool)
+    return tool != change.name and pair.a.tools.get(tool) != pair.b.tools.get(tool)
 
 
 SHOWN = 4

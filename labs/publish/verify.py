@@ -7,6 +7,7 @@ folder or a packed file. Nothing of a bundle is executed, unless notebooks are r
 from __future__ import annotations
 
 import random
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from labs.catalog import LABS
 from labs.drive.record.disk import owned_folder
 from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput
-from labs.publish.bundle_check import check
+from labs.publish.bundle_check import MOST_METADATA_BYTES, check
 from labs.publish.bundle_contents import verdicts_on
 from labs.publish.bundle_layout import COPY, METADATA, VERDICTS
 from labs.publish.executed_again import Cells, execute_again
@@ -27,12 +28,11 @@ from labs.read.display.format import in_runs
 from labs.read.notebook_file import NotebookFile
 from labs.read.runs import recorded
 from labs.read.runs.archive import BUNDLED, bundle_in, is_packed, run_folders, runs_folder, unpacked
-from labs.read.runs.compare import every_run
+from labs.read.runs.compare import Change, every_run
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.zip_file import ENDING
 
 INTACT, FAILED = "intact", "not repeated"
-MOST_VERDICTS_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,15 @@ class Verified:
 
     @property
     def inputs(self) -> list[str]:
-        """The names of all inputs in which runs and their repetitions differ."""
-        return sorted({change.name for one in self.repeated for change in one.pair.inputs})
+        """All inputs in which runs and their repetitions differ: versions, or names of digests."""
+        return sorted({_input(change) for one in self.repeated for change in one.pair.inputs})
 
     def lines(self) -> Iterator[str]:
         """The findings as text, the grade last."""
+        files = f" and {self.subject.files} files" if self.subject.files else ""
         yield (
-            f"{self.subject.name}: {in_runs(len(self.subject.runs))} and "
-            f"{self.subject.files} files match their checksums and schemas"
+            f"{self.subject.name}: {in_runs(len(self.subject.runs))}{files} checked; all seals, "
+            "checksums and schemas match"
         )
         for one in self.repeated:
             if one.grade != IDENTICAL:
@@ -146,11 +147,18 @@ class Verified:
 
 
 SHOWN = 6
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
+
+
+def _input(change: Change) -> str:
+    """An input that differs; digests say nothing to people."""
+    digests = any(DIGEST.fullmatch(str(value)) for value in (change.a, change.b))
+    return change.name if digests else str(change)
 
 
 def _changes(one: Repeated) -> Iterator[str]:
@@ -246,7 +254,7 @@ def _moved_verdicts(subject: Subject) -> Iterator[str]:
     """The claims on which the runs of a bundle now give another verdict than it says."""
     assert subject.bundle is not None
     path = subject.bundle / VERDICTS
-    said = _by_claim(read_json(path, most_bytes=MOST_VERDICTS_BYTES, next_step=COPY))
+    said = _by_claim(read_json(path, most_bytes=MOST_METADATA_BYTES, next_step=COPY))
     found = _by_claim(verdicts_on(runs_folder(subject.bundle / BUNDLED), subject.runs))
     for claim in sorted(said.keys() | found.keys()):
         before, now = said.get(claim, "no verdict"), found.get(claim, "no verdict")
