@@ -21,18 +21,13 @@ from labs.errors import BadInput
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
+    from labs.cli.publish import add_set
+
     parser.add_argument("out", type=Path, metavar="OUT.zip", help="the bundle to write")
     parser.add_argument(
         "what", type=Path, nargs="+", metavar="NOTEBOOK|RUNS", help="notebooks and runs"
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="given",
-        help="set a parameter of every notebook, such as RATE_MBIT=100; may be repeated",
-    )
+    add_set(parser, "every notebook")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 

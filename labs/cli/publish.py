@@ -24,19 +24,24 @@ from labs.read.notebook_file import NotebookFile, read_notebook
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK", help="an .ipynb file")
+    add_set(parser, "the notebook")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="PAGE.html", help="the page to write"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
+
+
+def add_set(parser: argparse.ArgumentParser, whose: str) -> None:
+    """Add --set, which gives values to parameters of notebooks."""
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         dest="given",
-        help="set a parameter of the notebook, such as RATE_MBIT=100; may be repeated",
+        help=f"set a parameter of {whose}, such as RATE_MBIT=100; may be repeated",
     )
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="PAGE.html", help="the page to write"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -43,7 +43,7 @@ def lock() -> list[Requirement]:
     return [Requirement(line.rstrip(" \\")) for line in lines if re.match(r"[a-z0-9]", line)]
 
 
-WITH_PIP = {"hdrhistogram", "jsonschema-rs"}
+WITH_PIP = {"hdrhistogram", "jsonschema-rs", "rocrate"}
 """Installed by pip together with the package itself, from wheels."""
 
 

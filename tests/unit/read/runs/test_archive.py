@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zlib
 from pathlib import Path
 
@@ -28,15 +27,6 @@ from labs.read.runs.run import open_run
 from tests.run_folders import inputs, make_run, make_study
 
 ROOT = Path(__file__).parents[4]
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for temporary files that holds nothing else."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
 
 
 def members(packed: Path) -> list[str]:
