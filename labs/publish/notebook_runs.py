@@ -7,13 +7,14 @@ after its last. Runs that were unpacked from a file exist only as long as that p
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from labs.drive.record.study_file import Planned, write_study
 from labs.read.runs.run import Run, keep_opened
+from labs.studies.grid import Grid
 from labs.studies.study import Study
 
 BEGIN = "from labs.publish import notebook_runs; notebook_runs.begin()"
@@ -33,7 +34,17 @@ def save(folder: str, names: Mapping[str, Any]) -> None:
     for run in _opened:
         if not (runs / run.name).exists():
             shutil.copytree(run.path, runs / run.name)
-    found = [one for value in names.values() if isinstance(value, Study) for one in value.kernels]
-    for study in reversed([one for one in found if one.runs]):
+    for study in reversed([one for one in _studies(names.values()) if one.runs]):
         plan = [Planned(run.condition, run.key) for run in study.every]
         write_study(runs, study.lab.name, asdict(study.parameters), plan)
+
+
+def _studies(values: Iterable[Any]) -> Iterator[Study]:
+    """The studies among values, in grids, lists and tuples, too, of every kernel."""
+    for value in values:
+        if isinstance(value, Study):
+            yield from value.kernels
+        elif isinstance(value, Grid):
+            yield from _studies(value.studies.values())
+        elif isinstance(value, list | tuple):
+            yield from _studies(value)

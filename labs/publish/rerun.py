@@ -151,12 +151,12 @@ def causes(pair: Pair) -> Iterator[str]:
     version, build = changed.pop("kernel.version", None), changed.pop("kernel.digest", None)
     if version:
         yield f"kernel: Linux {version.a} was recorded, and {version.b} is built here"
+    if build and not version:
+        yield "kernel: the same version, but another build (compiler, options or patches)"
     tools = [change for change in changed.values() if _is_new_version(pair, change)]
     yield from (f"tool: {change}" for change in tools)
     if "code" in changed:
         yield "code: the labs that performed the run are another version"
-    if build and not version:
-        yield "kernel: the same version, but another build (compiler, options or patches)"
     libraries = [name for name in changed if name.startswith("libraries.")]
     if libraries:
         yield f"library: other builds of {_names(libraries)}"

@@ -229,7 +229,7 @@ class Study:
     def all_on_testbed(self, testbed: str = "vagrant") -> tuple[Study, ...]:
         """As `on_testbed`, but all recorded studies that share conditions with this one: they may
         be from different machines."""
-        found = on_testbed(self.lab, self.runs, self.folder, testbed)
+        found = on_testbed(self.lab, self.runs, self.folder, testbed, packed=not self.live)
         if not found:
             lacks = (
                 f"there is no study of these conditions on {testbed}. "

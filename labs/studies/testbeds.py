@@ -58,11 +58,11 @@ def _lacking(one: Diagnosis, shaped: bool) -> Check | None:
 
 
 def on_testbed(
-    lab: Lab, runs: Sequence[Run], folder: Path, testbed: str
+    lab: Lab, runs: Sequence[Run], folder: Path, testbed: str, *, packed: bool = False
 ) -> list[tuple[StudyFile, bool]]:
     """The study on `testbed` in `folder` that shares most conditions with `runs`, the newest of
     several; if it has none, all recorded ones that share some, those with most first. Each with
-    whether it is from `folder`.
+    whether it is from `folder`. Of a folder that was `packed`, as recorded ones are, all are taken.
 
     BadInput for a testbed that cannot be the second one.
     """
@@ -70,7 +70,7 @@ def on_testbed(
         raise BadInput(f"{testbed} cannot be the second testbed. Allowed: {', '.join(FIRST)}")
     own = _sharing(lab, runs, folder, testbed)
     if own:
-        return [(own[0], True)]
+        return [(one, True) for one in (own if packed else own[:1])]
     places = _recorded(lab.name)
     return [(one, False) for place in places for one in _sharing(lab, runs, place, testbed)]
 

@@ -57,8 +57,8 @@ def test_causes_begin_with_the_kernel_and_end_with_builds(tmp_path: Path) -> Non
     found = judged(BUFFERS, made(tmp_path / "a"), again)
     assert found.grade == WITHIN and not found.pair.results
     assert [cause.partition(":")[0] for cause in found.causes] == [
-        "code",
         "kernel",
+        "code",
         "library",
         "tool",
     ]
