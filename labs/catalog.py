@@ -45,6 +45,7 @@ from labs.drive.parameters.declare import (
     declared,
     did_you_mean,
     nearest,
+    shown,
     unknown,
 )
 from labs.drive.result_columns import Margin
@@ -86,6 +87,22 @@ def find(name_or_path: str) -> Lab:
         f'unknown lab "{name_or_path}"{hint} Available: {", ".join(LABS)}, or a file '
         "such as ./mylab.py"
     )
+
+
+def known(name: str) -> Lab:
+    """The lab of a run or a study: one of the package, or one that this process has loaded.
+
+    A run may come from a stranger, so the name in it never loads a file. BadInput for any other.
+    """
+    own = {lab.name: lab for _, lab in _own.values()}
+    if name in own:
+        return own[name]
+    if name not in LABS:
+        raise BadInput(
+            f"the lab {shown(name)} is not one of the package. Allowed: {', '.join(LABS)}. For a "
+            "lab of your own, name its file with --lab ./mylab.py"
+        )
+    return _of_the_package(name)
 
 
 def lab_of(parameters: object) -> Lab:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas
 
-from labs.catalog import find
+from labs.catalog import known
 from labs.drive.record.disk import write_whole
 from labs.errors import BadInput, Missing
 from labs.read.runs.archive import Packed, pack
@@ -51,7 +51,7 @@ TYPES: tuple[tuple[set[type], Literal["boolean", "Int64", "Float64"]], ...] = (
 
 def results_of(run: Run) -> Results:
     """The results of a run as its lab computes them, with notes; BadInput for an unknown lab."""
-    found = find(run.lab).results(run)
+    found = known(run.lab).results(run)
     return {**found.values, "notes": [note.text for note in found.notes]}
 
 

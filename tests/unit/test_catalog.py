@@ -446,3 +446,26 @@ def test_load_folder_refuses(
 def test_find_checks_the_ledger_of_an_own_file(tmp_path: Path, ledger: str, said: str) -> None:
     (tmp_path / "mine.toml").write_text(ledger)
     assert said in refused(own(tmp_path, new.source("mine")))
+
+
+@pytest.mark.parametrize("name", ["./evil.py", "evil.py", "../evil", "evil", "/tmp/evil.py", ""])
+def test_known_never_loads_a_file_that_a_run_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a lab in a run is a stranger's text."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text("raise SystemExit('executed')")
+    with pytest.raises(BadInput, match="not one of the package"):
+        catalog.known(name)
+
+
+def test_known_finds_labs_of_the_package_and_those_that_were_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_own", {})
+    (tmp_path / "mine.py").write_text(new.source("mine"))
+    with pytest.raises(BadInput):
+        catalog.known("mine")
+    mine = catalog.find(str(tmp_path / "mine.py"))
+    assert catalog.known("mine") is mine
+    assert catalog.known("nagle").name == "nagle"
