@@ -17,23 +17,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from labs.batches.index import INDEX
-from labs.batches.index_writer import IndexWriter, PlannedRow
+from labs.batches.index_writer import IndexWriter, PlannedRow, reading_digest
 from labs.batches.plan_file import PlanFile
+from labs.batches.points import Point
 from labs.batches.progress import Progress
 from labs.batches.prospect import RUNS as RUNS_NAME
 from labs.batches.prospect import Prospect
-from labs.batches.substitutes import read_substitutes, substituted, write_substitutes
+from labs.batches.substitutes import in_use, read_substitutes, substituted, write_substitutes
+from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.drive.record.disk import write_whole
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import LabError, Missing
 from labs.launch import locks, slots
 from labs.launch.engine import Engine
-from labs.launch.launch import Made, check_free_space, perform, prepare, run
+from labs.launch.launch import perform, prepare, run
 from labs.launch.make import Opened
 from labs.launch.plan import Planned
 from labs.launch.progress_lines import FAILED, is_last
@@ -50,12 +52,14 @@ KEPT_LINES = 200
 @dataclass(frozen=True)
 class Options:
     """How a batch is performed: with `jobs` concurrent runs (default: one per CPU); `fresh` repeats
-    existing runs; `fail_fast` ends it at the first failure. `chosen` selects runs, as a shard does;
+    existing runs; `fail_fast` ends it at the first failure; `any_inputs` accepts runs of
+    workers with other programs. `chosen` selects runs, as a shard does;
     notebooks are then left to the call that has all runs."""
 
     jobs: int | None = None
     fresh: bool = False
     fail_fast: bool = False
+    any_inputs: bool = False
     chosen: Callable[[Sequence[Planned]], Sequence[Planned]] | None = None
 
 
@@ -120,15 +124,14 @@ def _virtual(
     found: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
 ) -> tuple[dict[str, LabError], dict[str, int]]:
     """Perform the runs concurrently, and update the index as they complete."""
-    opened = Opened(found.runs, keep=False)
-    others = read_substitutes(folder)
-    rows = substituted(planned_rows(found), found.lab.name, found.runs, others)
-    there = {row.key for row in rows if is_run(row.folder)}
+    prepare(found.runs)
+    planned = planned_rows(found)
+    others = in_use(read_substitutes(folder), planned, found.runs) if options.any_inputs else {}
     chosen = options.chosen(found.distinct) if options.chosen else found.distinct
-    wanted = [one for one in chosen if options.fresh or others.get(one.key) not in there]
+    wanted = [one for one in chosen if options.fresh or one.key not in others]
     by_title = {one.title: one for one in wanted}
     said: dict[str, list[str]] = defaultdict(list)
-    prepare(found.runs)
+    rows = substituted(planned, found.lab.name, found.runs, others)
     with _writer(found, folder, rows) as index:
         for key in others.values():
             index.look(key)
@@ -142,13 +145,17 @@ def _virtual(
                 index.failed(one.key, line.removeprefix(f"{FAILED}: "))
             elif is_last(line):
                 index.look(one.key)
+                _log(folder, one).unlink(missing_ok=True)
             if is_last(line):
                 del said[title]
                 index.save()
+            if engine is not None and engine.others.keys() - others.keys():
+                others.update(engine.others)
+                write_substitutes(folder, others)
 
         failed = perform(
             wanted,
-            opened,
+            Opened(found.runs, keep=False),
             fresh=options.fresh,
             jobs=options.jobs,
             tell=tell,
@@ -157,34 +164,39 @@ def _virtual(
         )
     if engine is None or not engine.others:
         return failed, index.counts
-    others |= engine.others
-    write_substitutes(folder, others)
-    rows = substituted(planned_rows(found), found.lab.name, found.runs, others)
+    rows = substituted(planned, found.lab.name, found.runs, others)
     with _writer(found, folder, rows) as index:
         for key in dict.fromkeys(row.key for row in rows):
             index.look(key)
+        for one in wanted:
+            if one.name in failed:
+                index.failed(one.key, str(failed[one.name]))
     return failed, index.counts
 
 
 def planned_rows(found: Prospect) -> list[PlannedRow]:
-    """One row per point and condition, in the order of the points. The rows of a point that cannot
-    be planned have the requested conditions, without keys."""
-    rows = []
-    for point, p, planned in zip(found.points, found.parameters, found.planned, strict=True):
-        if isinstance(planned, LabError):
-            rows += [
-                PlannedRow(point.number, p, one.name, "", found.runs, one.group)
-                for one in found.lab.conditions(p)
-            ]
-            continue
-        rows += [_row(found, point.number, p, one) for one in planned]
-    return rows
+    """One row per point and condition, in the order of the points."""
+    points = zip(found.points, found.parameters, found.planned, strict=True)
+    return [row for point in points for row in _rows_of(found, *point)]
 
 
-def _row(found: Prospect, number: int, p: object, one: Planned) -> PlannedRow:
+def _rows_of(
+    found: Prospect, point: Point, p: LabParameters, planned: tuple[Planned, ...] | LabError
+) -> list[PlannedRow]:
+    """The rows of a point. Those of a point that cannot be planned have the requested conditions,
+    without keys."""
+    if isinstance(planned, LabError):
+        return [
+            PlannedRow(point.number, p, one.name, "", found.runs, one.group)
+            for one in found.lab.conditions(p)
+        ]
+    return [_row(found, point.number, p, one) for one in planned]
+
+
+def _row(found: Prospect, number: int, p: LabParameters, one: Planned) -> PlannedRow:
     return PlannedRow(
         number,
-        p,  # type: ignore[arg-type]
+        p,
         one.condition.name,
         one.key,
         found.runs / one.name,
@@ -200,36 +212,54 @@ def _real_time(
     Conditions are repeated, and every repetition has a row."""
     failed: dict[str, LabError] = {}
     rows: list[PlannedRow] = []
-    counts: dict[str, int] = {}
-    check_free_space(found.runs)
+    prepare(found.runs)
     for point, p, planned in zip(found.points, found.parameters, found.planned, strict=True):
         if isinstance(planned, LabError):
+            rows += _rows_of(found, point, p, planned)
             continue
+        said: dict[str, list[str]] = defaultdict(list)
+
+        def tell(title: str, line: str, said: dict[str, list[str]] = said) -> None:
+            progress.run(title, line)
+            said[title] = [*said[title][-KEPT_LINES:], line]
+
+        stopped: dict[str, LabError] = {}
         try:
-            made: Made = run(
-                found.lab, p, fresh=options.fresh, progress=progress.run, engine=engine
-            )
+            run(found.lab, p, fresh=options.fresh, progress=tell, engine=engine)
         except LabError as error:
             if options.fail_fast:
                 raise
-            failed |= {one.name: error for one in planned}
-            rows += [_row(found, point.number, p, one) for one in planned]
-        else:
-            known = {one.condition.name: one for one in planned}
-            rows += [
-                replace(
-                    _row(found, point.number, p, known[one.condition]), key=one.key, folder=one.path
-                )
-                for one in made.runs
-            ]
+            title = next(reversed(said), "")
+            one = next((one for one in _repetitions(planned, p) if one.title == title), planned[0])
+            stopped = {one.name: error}
+            _keep_log(folder, one, [*said[title], str(error)])
+        rows += [
+            _row(found, point.number, p, one)
+            for one in _repetitions(planned, p)
+            if one.name in stopped or is_run(found.runs / one.name)
+        ]
+        failed |= stopped
         with _writer(found, folder, rows) as index:
-            for row in rows:
-                index.look(row.key)
-            for row in rows:
-                if row.folder.name in failed:
-                    index.failed(row.key, str(failed[row.folder.name]))
-            counts = index.counts
-    return failed, counts
+            _look_at_all(index, rows, failed)
+    with _writer(found, folder, rows) as index:
+        _look_at_all(index, rows, failed)
+    return failed, index.counts
+
+
+def _repetitions(planned: Sequence[Planned], p: LabParameters) -> list[Planned]:
+    """Every repetition that a condition may have, by condition."""
+    most = max(p.repetitions_min, p.repetitions_max)
+    return [one.repeated(number) for one in planned for number in range(1, most + 1)]
+
+
+def _look_at_all(
+    index: IndexWriter, rows: Sequence[PlannedRow], failed: Mapping[str, LabError]
+) -> None:
+    for row in rows:
+        if row.folder.name in failed:
+            index.failed(row.key, str(failed[row.folder.name]))
+        else:
+            index.look(row.key)
 
 
 def _writer(found: Prospect, folder: Path, rows: Sequence[PlannedRow]) -> IndexWriter:
@@ -242,9 +272,13 @@ def _writer(found: Prospect, folder: Path, rows: Sequence[PlannedRow]) -> IndexW
     )
 
 
+def _log(folder: Path, planned: Planned) -> Path:
+    return folder / FAILURES / f"{planned.name}.log"
+
+
 def _keep_log(folder: Path, planned: Planned, lines: Sequence[str]) -> None:
     text = "\n".join([planned.title, *lines, ""])
-    write_whole(folder / FAILURES / f"{planned.name}.log", text.encode("utf-8", "replace"))
+    write_whole(_log(folder, planned), text.encode("utf-8", "replace"))
 
 
 def _from_here(runs: Path) -> str:
@@ -267,15 +301,18 @@ def _notebooks(
     # Loads papermill and nbformat, which takes longer than all other imports of a batch of a lab.
     from labs.batches import notebooks  # noqa: PLC0415
 
-    wanted = {}
+    reading = reading_digest(found.lab)
+    every = {}
     for point, planned in zip(found.points, found.planned, strict=True):
         if isinstance(planned, LabError) or any(one.name in failed for one in planned):
             continue
         values = {**point.values, RUNS_NAME: _from_here(found.runs)}
-        executed_from = notebooks.identity(notebook, values, [one.key for one in planned])
-        path = notebooks.executed(folder, point.number)
-        if options.fresh or not notebooks.is_executed(path, executed_from):
-            wanted[point.number] = (values, executed_from)
+        keys = [reading, *(one.key for one in planned)]
+        every[point.number] = (values, notebooks.identity(notebook, values, keys))
+    executed = notebooks.arrange(folder, {number: one for number, (_, one) in every.items()})
+    wanted = {
+        number: one for number, one in every.items() if options.fresh or number not in executed
+    }
     progress.notebooks(len(wanted))
     stopped = notebooks.execute_all(
         notebook,

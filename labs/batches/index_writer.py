@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -40,7 +40,7 @@ from labs.errors import BadInput, Damaged, LabError
 from labs.read.display.format import LINES, printable
 from labs.read.display.provenance import source
 from labs.read.lab import Lab
-from labs.read.result_row import found_in, result_row
+from labs.read.result_row import UNUSED, found_in, result_row
 from labs.read.runs.archive import is_run
 from labs.read.runs.run import open_run
 from labs.read.stats.machines import disturbances
@@ -136,17 +136,24 @@ class IndexWriter:
         If the run cannot be read, the rows become `damaged`, with the reason.
         """
         status = MISSING
+        read: dict[PlannedRow, tuple[str, str | None, Mapping[str, Scalar | None]]] = {}
         for place in self._places.get(key, ()) if key else ():
             row = self._rows[place]
-            values: Mapping[str, Scalar | None] = {}
-            status, message = MISSING, None
-            if is_run(row.folder):
-                try:
-                    status, values = MADE, self._values(row)
-                except LabError as error:
-                    status, message = DAMAGED, str(error)
+            same = replace(row, point=0, parameters=self._rows[0].parameters)
+            if same not in read:  # once, however many points share the run
+                read[same] = self._read(row)
+            status, message, values = read[same]
             self._set(place, status, message, values)
         return status
+
+    def _read(self, row: PlannedRow) -> tuple[str, str | None, Mapping[str, Scalar | None]]:
+        """The status of a row, the reason if its run cannot be read, and its cells."""
+        if not is_run(row.folder):
+            return MISSING, None, {}
+        try:
+            return MADE, None, self._values(row)
+        except LabError as error:
+            return DAMAGED, str(error), {}
 
     def failed(self, key: str, message: str) -> None:
         """Record that the run of a key failed, with a one-line message."""
@@ -262,7 +269,16 @@ class _Known:
             return None
         if not all((row.folder / name).is_file() for name in seal.files):
             return None
-        return {name: of_column[place] for name, of_column in self._cells.items()}
+        cells = {name: of_column[place] for name, of_column in self._cells.items()}
+        return cells if self._is_told(cells, row) else None
+
+    def _is_told(self, cells: Mapping[str, Scalar | None], row: PlannedRow) -> bool:
+        """Whether the notes of a row name the parameters that its condition does not use in this
+        plan, and no others: they depend on the axes."""
+        lab = type(row.parameters)
+        codes = str(cells[beside("note_codes", lab)] or "").split()
+        notes = str(cells[beside("notes", lab)] or "")
+        return notes.endswith(row.unused) if row.unused else UNUSED not in codes
 
 
 def plain(value: Any) -> Scalar | None:
@@ -270,7 +286,7 @@ def plain(value: Any) -> Scalar | None:
     value = value.item() if hasattr(value, "item") else value
     if value is None or (isinstance(value, float) and value != value):
         return None
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     return printable(str(value), LINES)
 

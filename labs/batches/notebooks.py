@@ -9,8 +9,11 @@ inputs are unchanged, it is not executed again. A notebook that stopped at an er
 from __future__ import annotations
 
 import os
+import re
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ import nbformat
 
 from labs.drive.parameters.declare import Scalar
 from labs.drive.record.disk import write_whole
+from labs.drive.record.removal import is_single_file
 from labs.drive.record.seal import canonical, digest
 from labs.drive.record.stored_files import read_json
 from labs.errors import LabError
@@ -27,6 +31,9 @@ from labs.read.notebook_file import MOST_BYTES, NotebookFile
 FOLDER = "notebooks"
 NOTE = "labs"
 EXECUTED_FROM = "executed_from"
+EARLIER = "earlier"
+STEM = re.compile(r"\d{4,}(\.failed)?")
+UNFINISHED = re.compile(r"\.(\d{4,}-\d+|moving-[0-9a-f]{12})\.ipynb")
 
 
 def executed(folder: Path, number: int) -> Path:
@@ -44,13 +51,38 @@ def identity(notebook: NotebookFile, values: Mapping[str, Scalar], keys: Sequenc
     return digest(canonical([notebook.content, dict(values), sorted(keys)]))
 
 
-def is_executed(path: Path, executed_from: str) -> bool:
-    """Whether a notebook was executed to its end from these inputs."""
+def arrange(folder: Path, wanted: Mapping[int, str]) -> set[int]:
+    """Give each executed notebook the number of the point that it belongs to now, by identity;
+    the numbers of those that exist.
+
+    Points have other numbers when the plan has changed. Notebooks of no point are kept in
+    `notebooks/earlier`. What a killed process left is removed; the folder is the batch's own.
+    """
+    where = folder / FOLDER
+    for left in where.glob(".*"):
+        if UNFINISHED.fullmatch(left.name) and is_single_file(left.lstat()):
+            left.unlink()
+    found: dict[str, Path] = {}
+    for path in sorted(where.glob("*.ipynb")):
+        identity = _executed_from(path)
+        if identity in wanted.values() and identity not in found:
+            found[identity] = path.rename(path.with_name(f".moving-{identity[:12]}.ipynb"))
+        elif STEM.fullmatch(path.stem):
+            (where / EARLIER).mkdir(exist_ok=True)
+            path.replace(where / EARLIER / path.name)
+    for number, identity in wanted.items():
+        if identity in found:
+            found[identity].replace(executed(folder, number))
+    return {number for number, identity in wanted.items() if identity in found}
+
+
+def _executed_from(path: Path) -> str:
+    """What a notebook was executed from; empty for one that was not executed to its end."""
     try:
         metadata: Any = read_json(path, most_bytes=MOST_BYTES)["metadata"]
-        return bool(metadata[NOTE][EXECUTED_FROM] == executed_from)
+        return str(metadata[NOTE][EXECUTED_FROM])
     except (LabError, KeyError, TypeError):
-        return False
+        return ""
 
 
 def execute_all(
@@ -87,9 +119,22 @@ def execute_all(
                 if error is not None:
                     errors[futures[future]] = error
                 tell(futures[future], error)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        _end_kernels()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
     return errors
+
+
+def _end_kernels() -> None:
+    """End the notebook kernels that this process started, so that their threads end, too."""
+    for task in Path("/proc/self/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            with suppress(OSError):
+                if b"ipykernel_launcher" in Path("/proc", pid, "cmdline").read_bytes():
+                    os.kill(int(pid), signal.SIGKILL)
 
 
 def execute_one(

@@ -17,6 +17,7 @@ from labs.drive.record.run_folder import run_name
 from labs.drive.record.seal import pretty
 from labs.drive.record.stored_files import read_json
 from labs.errors import Damaged
+from labs.read.runs.archive import is_run, run_folders
 
 FILE = "substitutes.json"
 KEY = re.compile(r"[0-9a-f]{64}")
@@ -38,6 +39,17 @@ def write_substitutes(folder: Path, found: Mapping[str, str]) -> None:
     """Write the file atomically; do nothing without substitutes."""
     if found:
         write_whole(folder / FILE, pretty(dict(found)))
+
+
+def in_use(found: Mapping[str, str], rows: Iterable[PlannedRow], runs: Path) -> dict[str, str]:
+    """The substitutes that exist, of planned runs that do not."""
+    folders = {row.key: row.folder for row in rows}
+    kept = {one.name.rpartition("-")[2] for one in run_folders(runs)} if runs.is_dir() else set()
+    return {
+        planned: key
+        for planned, key in found.items()
+        if planned in folders and not is_run(folders[planned]) and key[:12] in kept
+    }
 
 
 def substituted(
