@@ -40,6 +40,7 @@ from labs.launch.make import Opened
 from labs.launch.plan import Planned
 from labs.launch.progress_lines import FAILED, is_last
 from labs.read.notebook_file import NotebookFile, read_notebook
+from labs.read.result_row import NO_RESULTS
 from labs.read.runs.archive import is_run
 
 PLAN, RUNS, FAILURES = "plan.yaml", "runs", "failures"
@@ -71,6 +72,7 @@ class Outcome:
 
     folder: Path
     rows: Mapping[str, int]
+    notes: Mapping[str, int] = field(default_factory=dict)
     failed_runs: Mapping[str, LabError] = field(default_factory=dict)
     failed_notebooks: Mapping[int, LabError] = field(default_factory=dict)
     notebooks: int = 0
@@ -79,6 +81,11 @@ class Outcome:
     @property
     def index(self) -> Path:
         return self.folder / INDEX
+
+    @property
+    def without_results(self) -> int:
+        """The number of rows whose results the lab cannot compute."""
+        return self.notes.get(NO_RESULTS, 0)
 
 
 @contextmanager
@@ -111,18 +118,18 @@ def perform_batch(
     notebook = read_notebook(plan.subject.path) if plan.subject.path else None
     write_whole(folder / PLAN, read_bytes(plan.path, follow=True))
     if found.parameters[0].testbed == "virtual":
-        failed, rows = _virtual(found, folder, options, progress, engine)
+        failed, index = _virtual(found, folder, options, progress, engine)
     else:
-        failed, rows = _real_time(found, folder, options, progress, engine)
+        failed, index = _real_time(found, folder, options, progress, engine)
     executed, stopped = 0, dict[int, LabError]()
     if notebook is not None and options.chosen is None:
         executed, stopped = _notebooks(found, notebook, folder, options, progress, failed)
-    return Outcome(folder, rows, failed, stopped, executed, found.impossible)
+    return Outcome(folder, index.counts, index.notes, failed, stopped, executed, found.impossible)
 
 
 def _virtual(
     found: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
-) -> tuple[dict[str, LabError], dict[str, int]]:
+) -> tuple[dict[str, LabError], IndexWriter]:
     """Perform the runs concurrently, and update the index as they complete."""
     prepare(found.runs)
     planned = planned_rows(found)
@@ -163,7 +170,7 @@ def _virtual(
             keep_going=not options.fail_fast,
         )
     if engine is None or not engine.others:
-        return failed, index.counts
+        return failed, index
     rows = substituted(planned, found.lab.name, found.runs, others)
     with _writer(found, folder, rows) as index:
         for key in dict.fromkeys(row.key for row in rows):
@@ -171,7 +178,7 @@ def _virtual(
         for one in wanted:
             if one.name in failed:
                 index.failed(one.key, str(failed[one.name]))
-    return failed, index.counts
+    return failed, index
 
 
 def planned_rows(found: Prospect) -> list[PlannedRow]:
@@ -207,7 +214,7 @@ def _row(found: Prospect, number: int, p: LabParameters, one: Planned) -> Planne
 
 def _real_time(
     found: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
-) -> tuple[dict[str, LabError], dict[str, int]]:
+) -> tuple[dict[str, LabError], IndexWriter]:
     """Perform the points one after the other, because concurrent runs would disturb one another.
     Conditions are repeated, and every repetition has a row."""
     failed: dict[str, LabError] = {}
@@ -243,7 +250,7 @@ def _real_time(
             _look_at_all(index, rows, failed)
     with _writer(found, folder, rows) as index:
         _look_at_all(index, rows, failed)
-    return failed, index.counts
+    return failed, index
 
 
 def _repetitions(planned: Sequence[Planned], p: LabParameters) -> list[Planned]:

@@ -130,6 +130,13 @@ class IndexWriter:
         """The number of rows by status."""
         return dict(Counter(self._cells["status"]))
 
+    @property
+    def notes(self) -> dict[str, int]:
+        """The number of rows by the code of a note, the most frequent first."""
+        cells = self._cells[beside("note_codes", self._lab.Parameters)]
+        counts = Counter(code for codes in cells for code in set(str(codes or "").split()))
+        return dict(counts.most_common())
+
     def look(self, key: str) -> str:
         """Read the run of a key for every row with this key; return the new status of these rows.
 

@@ -59,7 +59,7 @@ class PlanSource:
 def read_source(path: Path) -> PlanSource:
     """Read a plan's file; BadInput, in one line, for one that is not a plan."""
     try:
-        content = read_bytes(path, most_bytes=MOST_BYTES, next_step=NEXT_STEP)
+        content = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
     except Damaged as error:
         raise BadInput(str(error)) from error
     try:

@@ -51,6 +51,11 @@ class Grid:
     dimensions: tuple[Dimension, ...]
     exclusions: tuple[Exclusion, ...] = field(default=())
 
+    @property
+    def product(self) -> int:
+        """The number of points of the product, excluded ones included."""
+        return math.prod(len(dimension.rows) for dimension in self.dimensions)
+
     @cached_property
     def count(self) -> int:
         """The number of points, computed from the masks: rows that allow the same exclusions are

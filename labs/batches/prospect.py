@@ -12,34 +12,38 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from labs.batches.plan_file import PlanFile
 from labs.batches.points import Point
 from labs.drive.parameters.declare import LabParameters, plain
-from labs.drive.record.seal import HOST
+from labs.drive.record.seal import HOST, RUN, canonical
 from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput, LabError
 from labs.launch.launch import distinct_runs, plan_points
 from labs.launch.plan import Planned
 from labs.read.lab import Lab
-from labs.read.runs.archive import is_run, run_folders
+from labs.read.runs.archive import run_folders
+from labs.read.runs.raw_files import UNEXPECTED
 
 MOST_SAMPLES = 400
 """The maximum number of earlier runs in an estimate, the newest first."""
+MOST_ROWS = 200_000
+"""Rows of an index, which has to be read again."""
 PERFORMED = frozenset({"virtual", "namespaces", "vagrant"})
 RUNS = "RUNS"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate from earlier runs: real seconds and bytes, and the number of these runs.
-
-    If `runs` is 0, there is no earlier run of the lab, and the other values have no meaning.
+    """An estimate: real seconds and bytes, the number of earlier runs that it is from, and the
+    number of missing runs that it `covers`. For the others there is no earlier run of their kind.
     """
 
     real_s: float = 0.0
     size_bytes: float = 0.0
     runs: int = 0
+    covers: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,6 @@ class Prospect:
         return tuple(distinct_runs(self.planned))
 
     @cached_property
-    def missing(self) -> tuple[Planned, ...]:
-        """The distinct runs that do not exist yet. Seals of existing runs are not verified here."""
-        return tuple(one for one in self.distinct if not is_run(self.runs / one.name))
-
-    @cached_property
     def impossible(self) -> Mapping[str, int]:
         """The reasons why points cannot be planned, each with the number of these points."""
         return Counter(str(one) for one in self.planned if isinstance(one, LabError))
@@ -89,17 +88,17 @@ class Prospect:
         }
         return {key: f"not used: {', '.join(names)}" for key, names in found.items() if names}
 
-    def estimate(self, jobs: int, places: Sequence[Path]) -> Estimate:
-        """The real seconds and bytes of all missing runs, with `jobs` at a time, estimated from
-        earlier runs of their condition, or else of the lab, in these folders."""
-        samples = _samples(self.lab.name, places)
-        kinds = {name: _median(some) for name, some in samples.items()}
-        every = _median([one for some in samples.values() for one in some])
-        each = [kinds.get(one.condition.name, every) for one in self.missing]
+    def estimate(self, missing: Sequence[Planned], jobs: int, places: Sequence[Path]) -> Estimate:
+        """The real seconds and bytes of these runs, `jobs` at a time, from earlier runs of the same
+        condition with the same settings, such as its transfer size, in these folders."""
+        kinds = {name: _median(some) for name, some in _samples(self.lab.name, places).items()}
+        wanted = [_kind(one.condition.as_json()) for one in missing]
+        each = [kinds[kind] for kind in wanted if kind in kinds]
         return Estimate(
             sum(one.real_s for one in each) / max(1, jobs),
             sum(one.size_bytes for one in each),
-            every.runs,
+            sum(kinds[kind].runs for kind in kinds.keys() & set(wanted)),
+            len(each),
         )
 
 
@@ -108,8 +107,18 @@ def prospect(plan: PlanFile, runs: Path) -> Prospect:
 
     BadInput for a value that the lab refuses, or a testbed that performs no runs.
     """
+    first = next(plan.points)
+    try:
+        conditions = len(plan.subject.lab.conditions(plan.parameters_of(first)))
+    except BadInput as error:
+        raise plan.refusal(first, error) from error
+    if plan.count * conditions > MOST_ROWS:
+        raise BadInput(
+            f"{plan.path}: {plan.count:,} points with {conditions} conditions are too many. "
+            f"Allowed: {MOST_ROWS:,} rows. Give ONLY, fewer values, or several plans"
+        )
     points = tuple(plan.points)
-    if RUNS in points[0].values:
+    if RUNS in first.values:
         raise BadInput(
             f"{plan.path}: {RUNS} cannot be set, because a batch has its own runs. Use --into"
         )
@@ -133,8 +142,14 @@ def in_words(point: Point, varied: Iterable[str]) -> str:
     return ", ".join(f"{name.lower()} {plain(point.values[name])}" for name in varied)
 
 
+def _kind(condition: Any) -> str:
+    """What makes runs alike: the condition's name and settings. Its link may differ."""
+    settings = {name: one for name, one in condition["settings"].items() if name != "draw"}
+    return canonical([condition["name"], settings]).decode()
+
+
 def _samples(lab: str, places: Iterable[Path]) -> dict[str, list[tuple[float, int]]]:
-    """Seconds and bytes of earlier runs of a lab, by condition."""
+    """Real seconds and bytes of earlier runs of a lab, by kind."""
     folders = [
         folder
         for place in dict.fromkeys(place.absolute() for place in places)
@@ -145,13 +160,14 @@ def _samples(lab: str, places: Iterable[Path]) -> dict[str, list[tuple[float, in
     folders.sort(key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
     found: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for folder in folders[:MOST_SAMPLES]:
-        condition = folder.name.removeprefix(f"{lab}-").rpartition("-")[0]
         try:
-            real_s = read_json(folder / HOST)["real_s"]
-        except (LabError, KeyError):
-            continue  # a run that was packed without its record of the machine
+            real_s: Any = read_json(folder / HOST)["real_s"]
+            inputs: Any = read_json(folder / RUN)["inputs"]
+            kind = _kind(inputs["condition"])
+        except (LabError, *UNEXPECTED):
+            continue  # of a run that was packed without what differs between machines, or damaged
         if isinstance(real_s, int | float):
-            found[condition].append((float(real_s), _size_bytes(folder)))
+            found[kind].append((float(real_s), _size_bytes(folder)))
     return found
 
 

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.errors import BadInput, Missing, RunFailed
+from labs.errors import BadInput, Damaged, Missing, RunFailed
 
 if TYPE_CHECKING:
     from labs.batches.batch import Outcome
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 BATCHES = Path("batches")
 SHOWN = 5
+SHOWN_VALUES = 12
+ARRAY = "array"
+DAMAGED = "damaged"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -102,23 +105,55 @@ def main(args: argparse.Namespace) -> int:
     plan = read_plan(args.plan, subject=args.of)
     folder = args.into or BATCHES / (args.plan.stem + ("" if shard is None else _suffix(*shard)))
     found = prospect(plan, folder / RUNS)
+    _check_testbed(args, plan, found, shard)
     if args.dry_run:
-        said = _prospect_as_json(plan, found, folder, args.jobs)
+        said = _prospect_as_json(args, plan, found, folder, shard)
         print(json.dumps(said) if args.json else _prospect_as_text(said))
         return 0
     outcome = _perform(args, plan, found, folder, shard)
     said = _as_json(outcome)
     print(json.dumps(said) if args.json else _as_text(said))
-    return _verdict(outcome, complete=shard is None)
+    return _verdict(outcome)
 
 
 def _shard(args: argparse.Namespace) -> tuple[int, int] | None:
+    """The shard that is requested: I/N, or that of the job array; None for the whole batch."""
     from labs.batches.shards import from_environment, parse
 
-    found = from_environment(os.environ) if args.shard is None else parse(args.shard)
-    if found is not None and (args.scheduler or args.cluster):
+    if args.shard is None:
+        return None
+    found = from_environment(os.environ) if args.shard == ARRAY else parse(args.shard)
+    if found is None:
+        raise BadInput("this process is not part of a job array. Use --shard I/N, such as 1/8")
+    if args.scheduler or args.cluster:
         raise BadInput("a shard runs on one machine. Omit --scheduler and --cluster")
-    return found
+    return None if found == (1, 1) else found
+
+
+def _check_testbed(
+    args: argparse.Namespace, plan: PlanFile, found: Prospect, shard: tuple[int, int] | None
+) -> None:
+    """Refuse flags that would have no effect, or another one than requested."""
+    testbed = found.parameters[0].testbed
+    cluster = args.scheduler is not None or args.cluster is not None
+    if shard is not None and testbed != "virtual":
+        raise BadInput(
+            f"runs on {testbed} cannot be divided into shards, because their repetitions depend on "
+            "one another. Write a plan per machine"
+        )
+    if (args.any_inputs or args.testbed) and not cluster:
+        flag = "--any-inputs" if args.any_inputs else "--testbed"
+        raise BadInput(f"{flag} is for a cluster. Add --scheduler or --cluster, or omit it")
+    if args.any_inputs and plan.subject.path is not None:
+        raise BadInput(
+            "the notebooks would not find runs with other inputs. Omit --any-inputs, or write a "
+            "plan of the lab"
+        )
+    if cluster and args.testbed != (None if testbed == "virtual" else testbed):
+        raise BadInput(
+            f"the testbed of the plan is {testbed}. On a cluster, real-time runs must be requested "
+            f"with --testbed {testbed}, and others without --testbed"
+        )
 
 
 def _suffix(index: int, count: int) -> str:
@@ -133,24 +168,40 @@ def _perform(
     shard: tuple[int, int] | None,
 ) -> Outcome:
     from labs.batches import shards
-    from labs.batches.batch import RUNS, Options, owned, perform_batch
+    from labs.batches.batch import Options, owned, perform_batch
     from labs.batches.progress import Progress
 
     def chosen(runs: Sequence[Planned]) -> Sequence[Planned]:
         assert shard is not None
         return shards.shard(runs, *shard)
 
-    options = Options(args.jobs, args.fresh, args.fail_fast, None if shard is None else chosen)
+    options = Options(
+        args.jobs, args.fresh, args.fail_fast, args.any_inputs, None if shard is None else chosen
+    )
     runs = found.distinct if shard is None else chosen(found.distinct)
-    progress = Progress(len(runs))
+    first = found.parameters[0]
+    progress = Progress(len(runs) * (1 if first.testbed == "virtual" else first.repetitions_min))
     try:
         with owned(folder), _engine(args, found) as engine:
             if args.merge:
-                places = [one / RUNS if (one / RUNS).is_dir() else one for one in args.merge]
-                shards.merge(places, found.runs, lambda line: print(line, file=sys.stderr))
+                merged = shards.merge(
+                    _places(args.merge), found.runs, lambda line: print(line, file=sys.stderr)
+                )
+                print(
+                    f"merged: {merged.copied} runs copied, {merged.existing} existed, "
+                    f"{len(merged.damaged)} damaged",
+                    file=sys.stderr,
+                )
             return perform_batch(plan, found, folder, options, progress, engine)
     finally:
         progress.close()
+
+
+def _places(folders: Sequence[Path]) -> list[Path]:
+    """The folders of runs of these batches, or these folders themselves."""
+    from labs.batches.batch import RUNS
+
+    return [one / RUNS if (one / RUNS).is_dir() else one for one in folders]
 
 
 @contextmanager
@@ -160,17 +211,11 @@ def _engine(args: argparse.Namespace, found: Prospect) -> Iterator[Engine | None
         return
     from labs.batches.cluster import connect
 
-    testbed = found.parameters[0].testbed
-    if testbed != "virtual" and args.testbed != testbed:
-        raise BadInput(
-            f"real-time runs (testbed {testbed}) must be requested on a cluster. "
-            f"Add --testbed {testbed}"
-        )
     with connect(
         args.scheduler,
         args.cluster,
         any_inputs=args.any_inputs,
-        real_time=testbed != "virtual",
+        real_time=found.parameters[0].testbed != "virtual",
         tell=lambda line: print(line, file=sys.stderr),
     ) as engine:
         print(f"dashboard: {engine.dashboard}", file=sys.stderr)
@@ -178,46 +223,81 @@ def _engine(args: argparse.Namespace, found: Prospect) -> Iterator[Engine | None
 
 
 def _prospect_as_json(
-    plan: PlanFile, found: Prospect, folder: Path, jobs: int | None
+    args: argparse.Namespace,
+    plan: PlanFile,
+    found: Prospect,
+    folder: Path,
+    shard: tuple[int, int] | None,
 ) -> dict[str, Any]:
+    from labs.batches import shards
     from labs.launch import slots
+    from labs.read.runs.archive import is_run
 
-    side_by_side = slots.side_by_side(jobs, len(found.missing))
-    estimate = found.estimate(side_by_side, (found.runs, Path("runs")))
-    known = estimate.runs > 0 or not found.missing
+    elsewhere = _places(args.merge)
+    distinct = found.distinct if shard is None else shards.shard(found.distinct, *shard)
+    missing = tuple(
+        one
+        for one in distinct
+        if not any(is_run(place / one.name) for place in (found.runs, *elsewhere))
+    )
+    side_by_side = slots.side_by_side(args.jobs, len(missing))
+    estimate = found.estimate(missing, side_by_side, (found.runs, *elsewhere, Path("runs")))
     return {
         "plan": str(plan.path),
         "of": plan.subject.name,
         "into": str(folder),
-        "axes": {name: len({p.values[name] for p in found.points}) for name in found.varied},
+        "axes": {
+            name: list(dict.fromkeys(point.values[name] for point in found.points))
+            for name in found.varied
+        },
         "points": len(found.points),
+        "excluded": plan.grid.product - plan.count,
         "impossible": dict(found.impossible),
-        "runs": len(found.distinct),
-        "existing": len(found.distinct) - len(found.missing),
+        "runs": len(distinct),
+        "existing": len(distinct) - len(missing),
+        "notebooks": len(found.points) if plan.subject.path and shard is None else 0,
         "concurrent": side_by_side,
-        "seconds": round(estimate.real_s, 1) if known else None,
-        "bytes": round(estimate.size_bytes) if known else None,
+        "seconds": round(estimate.real_s, 1),
+        "bytes": round(estimate.size_bytes),
         "estimated_from_runs": estimate.runs,
+        "estimated_runs": estimate.covers,
     }
 
 
 def _prospect_as_text(said: dict[str, Any]) -> str:
+    from labs.drive.parameters.declare import plain
     from labs.drive.units import MIB
 
-    axes = " x ".join(f"{name} {count}" for name, count in said["axes"].items())
-    lines = [
-        f"{said['of']}: {said['points']} points" + (f" ({axes})" if axes else ""),
-        f"distinct runs: {said['runs']}, of which {said['existing']} exist",
-    ]
-    if said["seconds"] is None:
-        lines.append("time and space: unknown, because no run of this lab exists here yet")
-    elif said["runs"] > said["existing"]:
+    excluded = f", without {said['excluded']} excluded ones" if said["excluded"] else ""
+    lines = [f"{said['of']}: {_count(said['points'], 'point')}{excluded}"]
+    for name, values in said["axes"].items():
+        shown = ", ".join(map(plain, values[:SHOWN_VALUES]))
+        more = f" and {len(values) - SHOWN_VALUES} more" if len(values) > SHOWN_VALUES else ""
+        lines.append(f"  {name}: {shown}{more}")
+    lines.append(f"distinct runs: {said['runs']}, of which {said['existing']} exist")
+    missing = said["runs"] - said["existing"]
+    if said["estimated_runs"]:
         lines.append(
-            f"time: about {_in_words(said['seconds'])} with {said['concurrent']} at a time; space: "
-            f"about {said['bytes'] / MIB:.3g} MiB (from {said['estimated_from_runs']} earlier runs)"
+            f"time: about {_in_words(said['seconds'])} with {said['concurrent']} at a time; "
+            f"space: about {said['bytes'] / MIB:.3g} MiB, "
+            f"for {_count(said['estimated_runs'], 'run')}, "
+            f"from {said['estimated_from_runs']} earlier ones with the same settings"
         )
-    lines += [f"{count} points cannot run: {why}" for why, count in said["impossible"].items()]
+    if without := missing - said["estimated_runs"]:
+        lines.append(
+            f"time and space of {_count(without, 'run')} are unknown: no earlier run here has the "
+            "same settings"
+        )
+    if said["notebooks"]:
+        lines.append(f"then {_count(said['notebooks'], 'notebook')}, of a few seconds each")
+    lines += [
+        f"{_count(many, 'point')} cannot run: {why}" for why, many in said["impossible"].items()
+    ]
     return "\n".join([*lines, f"would write {said['into']}"])
+
+
+def _count(many: int, what: str) -> str:
+    return f"{many} {what}" if many == 1 else f"{many} {what}s"
 
 
 def _in_words(seconds: float) -> str:
@@ -231,6 +311,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
         "into": str(outcome.folder),
         "index": str(outcome.index),
         "rows": dict(outcome.rows),
+        "notes": dict(outcome.notes),
         "notebooks": outcome.notebooks,
         "failed_runs": {name: str(error) for name, error in outcome.failed_runs.items()},
         "failed_notebooks": {
@@ -244,7 +325,11 @@ def _as_text(said: dict[str, Any]) -> str:
     rows = ", ".join(f"{count} {status}" for status, count in said["rows"].items())
     lines = [f"{said['index']}: {sum(said['rows'].values())} rows: {rows}"]
     if said["notebooks"]:
-        lines.append(f"{said['notebooks']} notebooks executed into {said['into']}/notebooks")
+        many = _count(said["notebooks"], "notebook")
+        lines.append(f"{many} executed into {said['into']}/notebooks")
+    noted = ", ".join(f"{code} {count}" for code, count in said["notes"].items())
+    if noted:
+        lines.append(f"rows with notes, by code: {noted}")
     for what in ("failed_runs", "failed_notebooks"):
         found = list(said[what].items())
         lines += [f"{name}: {error}" for name, error in found[:SHOWN]]
@@ -253,15 +338,26 @@ def _as_text(said: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _verdict(outcome: Outcome, *, complete: bool) -> int:
-    """0; raises RunFailed for failures, or else Missing for points that cannot run here."""
+def _verdict(outcome: Outcome) -> int:
+    """0; else raises what is wrong: failures, then damage, then points that cannot run here."""
     failed = len(outcome.failed_runs) + len(outcome.failed_notebooks)
     if failed:
         raise RunFailed(
-            f"{len(outcome.failed_runs)} runs and {len(outcome.failed_notebooks)} notebooks "
-            "failed. See above. Repeat the command to retry them"
+            f"{_count(len(outcome.failed_runs), 'run')} and "
+            f"{_count(len(outcome.failed_notebooks), 'notebook')} failed. "
+            "See above. Repeat the command to retry them"
+        )
+    if damaged := outcome.rows.get(DAMAGED):
+        raise Damaged(
+            f"{_count(damaged, 'row')} damaged: the message column of {outcome.index} says why. "
+            "Repeat the command with --fresh"
+        )
+    if outcome.without_results:
+        raise BadInput(
+            f"the lab computes no results of {_count(outcome.without_results, 'row')}: see the "
+            f"notes in {outcome.index}. Fix the lab"
         )
     if outcome.impossible:
         why, count = next(iter(outcome.impossible.items()))
-        raise Missing(f"{count} points cannot run: {why}")
+        raise Missing(f"{_count(count, 'point')} cannot run: {why}")
     return 0

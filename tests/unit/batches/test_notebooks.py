@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +58,6 @@ def test_execute_all_keeps_whole_notebooks_and_those_that_stopped(tmp_path: Path
         about: Any = nbformat.read(path, as_version=4).metadata.papermill
         assert about["parameters"] == {"RATE_MBIT": float(number)}
         assert about["output_path"] == str(path) and about["exception"] is None
-        assert notebooks.is_executed(path, f"from-{number}")
     assert not notebooks.executed(tmp_path, 2).exists()
     assert outputs(notebooks.failed(tmp_path, 2)) == "rate 2.0\n"
     names = sorted(one.name for one in (tmp_path / notebooks.FOLDER).iterdir())
@@ -84,8 +89,60 @@ def test_identity_changes_with_notebook_values_and_runs(tmp_path: Path) -> None:
     assert len(others | {first}) == 4
 
 
+def test_arrange_gives_notebooks_the_numbers_of_their_points(tmp_path: Path) -> None:
+    """A plan in which two points have changed places, one is new and one is gone. What a killed
+    process left is removed; a file of the user's own stays."""
+    where = tmp_path / notebooks.FOLDER
+    where.mkdir()
+    for number, identity in ((1, "a" * 64), (2, "b" * 64), (3, "c" * 64)):
+        content = {"metadata": {"labs": {"executed_from": identity}}}
+        notebooks.executed(tmp_path, number).write_text(json.dumps(content))
+    for name in (".0002-123.ipynb", "0004.failed.ipynb", "mine.ipynb"):
+        (where / name).write_text("{")
+    kept = notebooks.arrange(tmp_path, {1: "b" * 64, 2: "a" * 64, 3: "d" * 64})
+    assert kept == {1, 2}
+    assert "b" * 64 in notebooks.executed(tmp_path, 1).read_text()
+    assert "a" * 64 in notebooks.executed(tmp_path, 2).read_text()
+    assert not notebooks.executed(tmp_path, 3).exists()
+    assert {one.name for one in where.iterdir()} == {
+        "0001.ipynb",
+        "0002.ipynb",
+        "earlier",
+        "mine.ipynb",
+    }
+    assert {one.name for one in (where / notebooks.EARLIER).iterdir()} == {
+        "0003.ipynb",
+        "0004.failed.ipynb",
+    }
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"metadata": 3}', '{"metadata": {"labs": 1}}'])
-def test_is_executed_of_damaged_files(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "n.ipynb"
+def test_arrange_puts_damaged_notebooks_aside(content: str, tmp_path: Path) -> None:
+    path = notebooks.executed(tmp_path, 1)
+    path.parent.mkdir()
     path.write_text(content)
-    assert not notebooks.is_executed(path, "x")
+    assert notebooks.arrange(tmp_path, {1: "a" * 64}) == set()
+    assert (path.parent / notebooks.EARLIER / path.name).read_text() == content
+
+
+def test_execute_all_ends_the_kernels_when_it_is_interrupted(tmp_path: Path) -> None:
+    """^C while a notebook sleeps: its kernel is killed, and the call ends."""
+    notebook = book(
+        tmp_path / "n.ipynb", "open('begun', 'w').close(); import time; time.sleep(300)"
+    )
+    script = (
+        "import sys; from pathlib import Path; from labs.batches import notebooks; "
+        "from labs.read.notebook_file import read_notebook; "
+        "notebooks.execute_all(read_notebook(Path('n.ipynb')), {1: ({}, 'a')}, Path('.'), jobs=1, "
+        "tell=lambda number, error: None)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    process = subprocess.Popen(
+        (sys.executable, "-c", script), cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+    )
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) != 0
+    assert notebook.path.exists() and not notebooks.executed(tmp_path, 1).exists()

@@ -91,15 +91,21 @@ def test_read_source_accepts_the_deepest_nesting(tmp_path: Path) -> None:
     assert source.line("a") == 1
 
 
-@pytest.mark.parametrize("kind", ["gone", "folder", "pipe", "link", "device", "large"])
+def test_read_source_follows_a_link(tmp_path: Path) -> None:
+    """A ConfigMap of Kubernetes mounts its files as links."""
+    (tmp_path / "plan.yaml").symlink_to(write_plan(tmp_path, "lab: buffers\n", name="other.yaml"))
+    assert read_source(tmp_path / "plan.yaml").content == {"lab": "buffers"}
+
+
+@pytest.mark.parametrize("kind", ["gone", "folder", "pipe", "dangling", "device", "large"])
 def test_read_source_refuses_what_is_not_a_small_regular_file(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "plan.yaml"
     if kind == "folder":
         path.mkdir()
     elif kind == "pipe":
         os.mkfifo(path)
-    elif kind == "link":
-        path.symlink_to(write_plan(tmp_path, "lab: buffers\n", name="other.yaml"))
+    elif kind == "dangling":
+        path.symlink_to("nowhere")
     elif kind == "device":
         path = Path(os.devnull)
     elif kind == "large":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from labs.catalog import find
 from labs.cli.__main__ import main
 from labs.drive.kernel.store import kernels
 
@@ -45,28 +46,57 @@ def test_dry_run_counts_points_distinct_runs_and_impossible_points(
         pytest.skip("Linux 6.1 is not built")
     said = dry_run(plan, capsys)
     assert (said["points"], said["runs"], said["existing"]) == (12, 15, 0)
-    assert said["axes"] == {"RATE_MBIT": 3, "DELAY_MS": 2, "KERNEL": 2}
+    assert said["axes"] == {
+        "RATE_MBIT": [50.0, 100.0, 200.0],
+        "DELAY_MS": [10.0, 40.0],
+        "KERNEL": ["6.1", "9.9"],
+    }
     assert list(said["impossible"].values()) == [6]  # type: ignore[attr-defined]
-    assert said["seconds"] is None and said["into"] == "batches/plan"
+    assert said["estimated_runs"] == 0 and said["into"] == "batches/plan"
     assert not Path("batches").exists()
 
 
-def test_dry_run_estimates_from_earlier_runs_of_the_condition(
+def test_dry_run_estimates_from_earlier_runs_with_the_same_settings(
     plan: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two earlier runs of `both` took 2 and 4 s, so six take 18 s one at a time."""
+    """Two earlier runs of `both` took 2 and 4 s, so six take 18 s one at a time; that of another
+    transfer size says nothing about them."""
     if not any(one.version.startswith("6.1.") for one in kernels()):
         pytest.skip("Linux 6.1 is not built")
     plan.write_text(PLAN.replace("default,both,near", "both").replace(', "9.9"', ""))
-    for number, real_s in enumerate((2.0, 4.0)):
+    lab = find("buffers")
+    (both,) = lab.conditions(lab.Parameters(only="both"))
+    other = {**both.settings, "transfer_bytes": 1}
+    settings = [both.settings, both.settings, other]
+    sizes = []
+    for number, (real_s, one) in enumerate(zip((2.0, 4.0, 99.0), settings, strict=True)):
         folder = Path("runs") / f"buffers-both-{number:012x}"
         folder.mkdir(parents=True)
-        (folder / "run.json").write_text("{}")
-        (folder / "seal.json").write_text("{}")
-        (folder / "host.json").write_text(json.dumps({"real_s": real_s}))
+        condition = {"name": "both", "settings": dict(one)}
+        files = {
+            "run.json": {"inputs": {"condition": condition}},
+            "seal.json": {},
+            "host.json": {"real_s": real_s},
+        }
+        for name, content in files.items():
+            (folder / name).write_text(json.dumps(content))
+        sizes.append(sum(one.stat().st_size for one in folder.iterdir()))
     said = dry_run(plan, capsys, "--jobs", "1")
-    assert (said["runs"], said["seconds"], said["estimated_from_runs"]) == (6, 18.0, 2)
-    assert said["bytes"] == 6 * (2 + 2 + len('{"real_s": 2.0}'))
+    assert (said["runs"], said["estimated_runs"]) == (6, 6)
+    assert (said["seconds"], said["estimated_from_runs"]) == (18.0, 2)
+    assert said["bytes"] == 6 * (sizes[0] + sizes[1]) / 2
+
+
+def test_dry_run_of_a_shard_and_of_excluded_points(
+    plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of the fifteen runs, rounded up; with one rate excluded ten are left."""
+    if not any(one.version.startswith("6.1.") for one in kernels()):
+        pytest.skip("Linux 6.1 is not built")
+    assert dry_run(plan, capsys, "--shard", "1/2")["runs"] == 8
+    plan.write_text(PLAN + "exclude: [{RATE_MBIT: 50}]\n")
+    said = dry_run(plan, capsys)
+    assert (said["points"], said["excluded"], said["runs"]) == (8, 4, 10)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +113,11 @@ def test_dry_run_estimates_from_earlier_runs_of_the_condition(
         ("lab: buffers\n", ("--shard", "3/2"), 2, "3/2"),
         ("lab: buffers\n", ("--shard", "1/2", "--cluster", "local:2"), 2, "--cluster"),
         ("lab: buffers\n", ("--merge", "nowhere"), 2, "nowhere"),
+        ("lab: buffers\n", ("--shard", "array"), 2, "--shard I/N"),
+        ("lab: buffers\n", ("--any-inputs",), 2, "--any-inputs"),
+        ("lab: buffers\n", ("--testbed", "vagrant"), 2, "--testbed"),
+        ("lab: nagle\nTESTBED: namespaces\n", ("--shard", "1/2"), 2, "namespaces"),
+        ("lab: buffers\nSEED: {from: 1, to: 50000, step: 1}\n", (), 2, "200,000"),
         ("lab: buffers\nONLY: both\n", ("--scheduler", "host:1"), 2, "tcp://HOST:PORT"),
     ],
 )
