@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.kernel.boot import PATH
-from labs.drive.kernel.elf import linking
+from labs.drive.kernel.elf import Linking, linking
 from labs.drive.kernel.kept_copy import (
     File,
     Kept,
@@ -183,8 +183,7 @@ def look_again() -> None:
 
 @functools.lru_cache(maxsize=256)
 def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
-    content = program.read_bytes()
-    asked = linking(content)
+    asked = _linking_of(program, digest)
     if asked is None:
         return {}
     loader = asked.loader or _loader()
@@ -197,7 +196,7 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
         env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
     named = listed(done.stdout.decode("utf-8", "replace"))
-    found, waiting = {}, [*asked.needed, *_opened_later(content)]
+    found, waiting = {}, [*asked.needed, *_opened_later(program, digest)]
     if LIBC in named and (unwinder := named[LIBC].with_name(LIBGCC)).is_file():
         named.setdefault(LIBGCC, unwinder)
     while waiting:
@@ -210,16 +209,23 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
                 "that contains it"
             )
         found[name] = named[name]
-        content = named[name].read_bytes()
-        below = linking(content)
+        version = content_digest(named[name])
+        below = _linking_of(named[name], version)
         waiting += below.needed if below else ()
-        waiting += _opened_later(content) if name != LIBC else ()
+        waiting += _opened_later(named[name], version) if name != LIBC else ()
     return found | {Path(loader).name: Path(loader)}
 
 
-def _opened_later(content: bytes) -> tuple[str, ...]:
+@functools.lru_cache(maxsize=1024)
+def _linking_of(path: Path, digest: str) -> Linking | None:
+    """How a file with this digest is linked: many programs load the same libraries."""
+    return linking(path.read_bytes())
+
+
+@functools.lru_cache(maxsize=1024)
+def _opened_later(path: Path, digest: str) -> tuple[str, ...]:
     """The libraries that the C library opens for a program or library while it runs."""
-    return (LIBGCC,) if CANCELS in content else ()
+    return (LIBGCC,) if CANCELS in path.read_bytes() else ()
 
 
 _LISTED = re.compile(r"^\s*(?:(\S+) => )?(/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)

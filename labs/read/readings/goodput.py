@@ -161,11 +161,12 @@ def own_socket(samples: DataFrame, counter: str) -> DataFrame:
     """
     if counter not in samples:
         return samples.iloc[:0]
-    known = samples[samples[counter].notna() & (samples["state"] != "SYN-RECV")]
-    if known.empty:
-        return known
-    most = known[known[counter] == known[counter].max()]
-    own: DataFrame = known[known["cookie"] == most["cookie"].iloc[0]]
+    known = samples[counter].notna() & (samples["state"] != "SYN-RECV")
+    if not known.any():
+        return samples.iloc[:0]
+    most: Any = samples[counter][known].idxmax()
+    cookies = samples["cookie"]
+    own: DataFrame = samples[known & (cookies == cookies[most])]
     return own
 
 

@@ -115,9 +115,9 @@ def instants(run: Run, host: str, counter: str) -> DataFrame:
     fields = [name for name in COMPARED if name + OF_SS in both]
     words = numpy.full(len(both), "", dtype=object)
     for name in fields:
-        sampled, printed = both[name], both[name + OF_SS]
-        same = (sampled == printed) | (printed.isna() & ((sampled == 0) | sampled.isna()))
-        words[~same.to_numpy()] += f" {name}"
+        sampled, printed = both[name].to_numpy(), both[name + OF_SS].to_numpy()
+        left_out = pandas.isna(printed) & ((sampled == 0) | pandas.isna(sampled))
+        words[~((sampled == printed) | left_out)] += f" {name}"
     return both.assign(differs=[one.lstrip() for one in words])
 
 

@@ -93,11 +93,11 @@ def timeline(run: Run) -> Figure:
             *_of_ss(SENDER, _since(instants(run, "server", "bytes_acked"), seen), IN_FLIGHT),
             *_of_ss(RECEIVER, _since(instants(run, "client", "bytes_received"), seen), SSTHRESH),
             *_goodput(run, seen),
-        ],
-        _layout(limits, length_s),
+        ]
     )
     return dressed(
         figure,
+        _layout(limits, length_s),
         title=title,
         caption=of_run(run),
         height=800,
