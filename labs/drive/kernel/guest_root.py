@@ -183,7 +183,7 @@ def look_again() -> None:
 
 @functools.lru_cache(maxsize=256)
 def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
-    asked = _linking_of(program, digest)
+    asked, opened = _asked_by(program, digest)
     if asked is None:
         return {}
     loader = asked.loader or _loader()
@@ -196,7 +196,7 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
         env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
     named = listed(done.stdout.decode("utf-8", "replace"))
-    found, waiting = {}, [*asked.needed, *_opened_later(program, digest)]
+    found, waiting = {}, [*asked.needed, *opened]
     if LIBC in named and (unwinder := named[LIBC].with_name(LIBGCC)).is_file():
         named.setdefault(LIBGCC, unwinder)
     while waiting:
@@ -209,23 +209,18 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
                 "that contains it"
             )
         found[name] = named[name]
-        version = content_digest(named[name])
-        below = _linking_of(named[name], version)
+        below, opened = _asked_by(named[name], content_digest(named[name]))
         waiting += below.needed if below else ()
-        waiting += _opened_later(named[name], version) if name != LIBC else ()
+        waiting += opened if name != LIBC else ()
     return found | {Path(loader).name: Path(loader)}
 
 
-@functools.lru_cache(maxsize=1024)
-def _linking_of(path: Path, digest: str) -> Linking | None:
-    """How a file with this digest is linked: many programs load the same libraries."""
-    return linking(path.read_bytes())
-
-
-@functools.lru_cache(maxsize=1024)
-def _opened_later(path: Path, digest: str) -> tuple[str, ...]:
-    """The libraries that the C library opens for a program or library while it runs."""
-    return (LIBGCC,) if CANCELS in path.read_bytes() else ()
+@functools.lru_cache(maxsize=256)
+def _asked_by(path: Path, digest: str) -> tuple[Linking | None, tuple[str, ...]]:
+    """How a program or library with this digest is linked, and the libraries that the C library
+    opens for it while it runs."""
+    content = path.read_bytes()
+    return linking(content), (LIBGCC,) if CANCELS in content else ()
 
 
 _LISTED = re.compile(r"^\s*(?:(\S+) => )?(/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from labs.errors import Damaged
 from labs.read.parse.inet_diag import LATEST_NS, SocketMemory
@@ -214,9 +214,9 @@ class Socket:
             )
         }
         if self.timer is not None:
-            row |= {f"timer_{name}": value for name, value in asdict(self.timer).items()}
+            row |= {f"timer_{name}": value for name, value in vars(self.timer).items()}
         if self.memory is not None:
-            row |= asdict(self.memory)
+            row |= vars(self.memory)
         row |= self.info
         row |= self.details
         row["flags"] = " ".join(self.flags)

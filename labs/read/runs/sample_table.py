@@ -47,15 +47,32 @@ def sample_columns(data: bytes) -> dict[str, Column]:
     Damaged for a record that cannot be read.
     """
     found = list(inet_diag.records(data))
-    alike: dict[tuple[int, Shape], list[int]] = {}
-    for number, (_, message) in enumerate(found):
-        alike.setdefault((len(message), inet_diag.shape_of(message)), []).append(number)
     groups = [
-        (numpy.array(numbers), _Group([found[number] for number in numbers], shape).columns())
-        for (_, shape), numbers in alike.items()
+        (rows, _Group([found[row] for row in rows.tolist()], shape).columns())
+        for rows, shape in _alike([message for _, message in found])
     ]
     names = dict.fromkeys(name for _, columns in groups for name in columns)
     return {name: _joined(len(found), name, groups) for name in names}
+
+
+def _alike(messages: Sequence[bytes]) -> list[tuple[NDArray[Any], Shape]]:
+    """The rows of messages with equal lengths and headers of attributes, so with the same shape;
+    in the order of their first rows."""
+    by_length: dict[int, list[int]] = {}
+    for row, message in enumerate(messages):
+        by_length.setdefault(len(message), []).append(row)
+    found = []
+    for length, of_length in by_length.items():
+        rows = numpy.array(of_length)
+        content = numpy.frombuffer(b"".join(messages[row] for row in of_length), "u1")
+        content = content.reshape(len(rows), length)
+        while len(rows):
+            shape = inet_diag.shape_of(messages[rows[0]])
+            headers = [start - back for _, start, _ in shape for back in (4, 3, 2, 1)]
+            same = (content[:, headers] == content[0, headers]).all(axis=1)
+            found.append((rows[same], shape))
+            rows, content = rows[~same], content[~same]
+    return sorted(found, key=lambda one: int(one[0][0]))
 
 
 def _joined(
