@@ -396,10 +396,13 @@ def _detail(name: str, value: str, found: _Tokens) -> bool:
 
 def _field(name: str, value: str, found: _Tokens) -> bool:
     """Read a field of TCP_INFO or of a congestion control; False when it is not understood."""
+    if name in SCALARS:  # most fields
+        number = _number(value)
+        if number is not None:
+            found.info[SCALARS[name]] = number
+        return number is not None
     read: dict[str, int | float | None]
-    if name in SCALARS:
-        read = {SCALARS[name]: _number(value)}
-    elif name in PAIRS:
+    if name in PAIRS:
         separator, *names = PAIRS[name]
         parts = value.split(separator)
         if len(parts) != 2:
