@@ -30,6 +30,7 @@ import re
 import sys
 import tomllib
 from dataclasses import replace
+from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from itertools import chain
@@ -281,12 +282,17 @@ def _check_defines(path: Path, name: str) -> None:
         raise BadInput(f"{path}: it defines no {name}. Write the function {name}")
 
 
+_parsed = lru_cache(maxsize=4)(ast.parse)
+"""Parses a source that several checks read one after another once."""
+
+
 def _tree(path: Path) -> ast.Module:
     """A file parsed; BadInput if it is not Python."""
     try:
-        return ast.parse(path.read_bytes())
+        tree: ast.Module = _parsed(path.read_bytes())
     except (SyntaxError, ValueError) as error:
         raise BadInput(f"{path}{_line_of(error, path)}: {_in_words(error)}") from error
+    return tree
 
 
 def _check_guest(path: Path, package: str = "") -> None:

@@ -16,8 +16,6 @@ from labs.catalog import lab_of
 from labs.drive.parameters.axes import KERNEL, Axes, axes, points, with_kernels
 from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain, unknown
 from labs.errors import BadInput, LabError
-from labs.read.charts.panels import CONDITION, is_many, restricted
-from labs.read.charts.small_multiples import small_multiples
 from labs.read.display.format import in_runs
 from labs.read.display.provenance import RECORDED
 from labs.read.display.rich_output import Table
@@ -123,6 +121,10 @@ class Grid:
         right, and of the panels from top to bottom; `x="condition"` draws bars by condition.
         Further keywords select what is drawn: `condition="default"`, `delay_ms=[10, 50]`.
         """
+        # Only for this figure: every notebook loads this module.
+        from labs.read.charts.panels import is_many, restricted  # noqa: PLC0415
+        from labs.read.charts.small_multiples import small_multiples  # noqa: PLC0415
+
         table = restricted(self.results(), tuple(self.over), fixed)
         if column is None:
             column = self._headline(table)
@@ -131,7 +133,7 @@ class Grid:
         elif column not in table:
             raise BadInput(unknown(column, map(str, table), "column of the results"))
         known = self.lab.columns.get(column)
-        drawn = {str(name) for name in table[CONDITION]}
+        drawn = {str(name) for name in table["condition"]}
         return small_multiples(
             table,
             column,
@@ -165,7 +167,7 @@ class Grid:
         rows = []
         tables = ((one, found) for one, found in self._found.items() if isinstance(found, Table))
         for point, row in _rows(tables):
-            if said := self._same(row[CONDITION]):
+            if said := self._same(row["condition"]):
                 row["notes"] = "; ".join(filter(None, [row["notes"], said]))
                 codes = dict.fromkeys([*row["note_codes"].split(), UNUSED])
                 row["note_codes"] = " ".join(codes)

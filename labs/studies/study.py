@@ -26,7 +26,6 @@ from labs.read.runs.archive import ENDINGS, is_packed, unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, on_one_kernel, repeated
-from labs.read.stats.testbed_comparison import as_table, compare_testbeds, margin_in_words
 from labs.read.unused_parameters import Unused, in_words, unused
 from labs.studies.progress import Bar
 from labs.studies.recorded_parameters import VIRTUAL, refusal
@@ -254,11 +253,16 @@ class Study:
     def compare(self, other: Study) -> Table:
         """The conditions that this study shares with one on another testbed: their figures, the
         ratio with its 95 % interval, and whether they agree."""
-        return as_table(compare_testbeds(self.lab, self.every, other.every))
+        # Here, because few notebooks compare testbeds.
+        from labs.read.stats import testbed_comparison as comparison  # noqa: PLC0415
+
+        return comparison.as_table(comparison.compare_testbeds(self.lab, self.every, other.every))
 
     @property
     def margin(self) -> Words:
         """The range of ratios that counts as agreement of two testbeds, and the reason for it."""
+        from labs.read.stats.testbed_comparison import margin_in_words  # noqa: PLC0415
+
         return margin_in_words(self.lab)
 
     def machines(self, other: Study) -> Table:

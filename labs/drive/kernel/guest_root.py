@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.kernel.boot import PATH
-from labs.drive.kernel.elf import linking
+from labs.drive.kernel.elf import Linking, linking
 from labs.drive.kernel.kept_copy import (
     File,
     Kept,
@@ -183,8 +183,7 @@ def look_again() -> None:
 
 @functools.lru_cache(maxsize=256)
 def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
-    content = program.read_bytes()
-    asked = linking(content)
+    asked, opened = _asked_by(program, digest)
     if asked is None:
         return {}
     loader = asked.loader or _loader()
@@ -197,7 +196,7 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
         env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
     named = listed(done.stdout.decode("utf-8", "replace"))
-    found, waiting = {}, [*asked.needed, *_opened_later(content)]
+    found, waiting = {}, [*asked.needed, *opened]
     if LIBC in named and (unwinder := named[LIBC].with_name(LIBGCC)).is_file():
         named.setdefault(LIBGCC, unwinder)
     while waiting:
@@ -210,16 +209,18 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
                 "that contains it"
             )
         found[name] = named[name]
-        content = named[name].read_bytes()
-        below = linking(content)
+        below, opened = _asked_by(named[name], content_digest(named[name]))
         waiting += below.needed if below else ()
-        waiting += _opened_later(content) if name != LIBC else ()
+        waiting += opened if name != LIBC else ()
     return found | {Path(loader).name: Path(loader)}
 
 
-def _opened_later(content: bytes) -> tuple[str, ...]:
-    """The libraries that the C library opens for a program or library while it runs."""
-    return (LIBGCC,) if CANCELS in content else ()
+@functools.lru_cache(maxsize=256)
+def _asked_by(path: Path, digest: str) -> tuple[Linking | None, tuple[str, ...]]:
+    """How a program or library with this digest is linked, and the libraries that the C library
+    opens for it while it runs."""
+    content = path.read_bytes()
+    return linking(content), (LIBGCC,) if CANCELS in content else ()
 
 
 _LISTED = re.compile(r"^\s*(?:(\S+) => )?(/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)

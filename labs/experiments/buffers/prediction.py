@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from labs.experiments.buffers.socket_buffers import (
     RMEM,
     WMEM,
@@ -10,7 +12,7 @@ from labs.experiments.buffers.socket_buffers import (
     settings_of,
     three,
 )
-from labs.read.runs.run import Run
+from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory.bdp import mean_goodput_bytes_s
 from labs.read.theory.bounds import LINE, Prediction, predict
 from labs.read.theory.windows import series
@@ -22,10 +24,11 @@ start too early (net/ipv4/tcp_cubic.c hystart_update(); commit 25c1a9ca53db, Lin
 stable kernels from 5.15 on)."""
 
 
+@lru_cache(maxsize=KEPT_RUNS)
 def expected(run: Run) -> Prediction | None:
     """The steady goodput and what bounds it; None where the theory has no value: no rate (then
     the machine is the limit), loss, jitter that reorders, little memory for TCP, a reader that
-    pauses, or no download."""
+    pauses, or no download. Those of the last runs are cached."""
     link, found = run.link.asked, run.link.measured
     if link.rate_mbit is None or link.loss_pct or link.jitter_ms:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from labs.read.readings.instruments import (
     shaper_drops,
     under_memory_pressure,
 )
-from labs.read.runs.run import Run
+from labs.read.runs.run import KEPT_RUNS, Run
 
 SETTLED_PCT = 5.0
 SYSCTL, SETSOCKOPT = "sysctl", "setsockopt"
@@ -87,8 +87,9 @@ class Results:
     notes: tuple[Note, ...] = field(default=())
 
 
+@lru_cache(maxsize=KEPT_RUNS)
 def results(run: Run) -> Results:
-    """The figures of one run."""
+    """The figures of one run. Those of the last runs are cached."""
     timed, settings = run.httping(), settings_of(run)
     receives, sends = receive_buffer(run), send_buffer(run)
     found = _of_the_download(run) if settings.is_download else {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from labs.drive.condition import read_settings
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import Settings
 from labs.read.readings.goodput import own_socket
-from labs.read.runs.run import Run
+from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory import bdp as theory
 from labs.read.theory.windows import granted_bytes
 
@@ -58,8 +59,9 @@ class Window:
     limited_pct: dict[str, float]
 
 
+@lru_cache(maxsize=KEPT_RUNS)
 def settings_of(run: Run) -> Settings:
-    """The settings of a run's condition."""
+    """The settings of a run's condition. Those of the last runs are cached."""
     return read_settings(Settings, run.inputs["condition"]["settings"])
 
 
@@ -118,8 +120,12 @@ def bdp_bytes(run: Run) -> float | None:
     return theory.bdp_bytes(found.rate_mbit, found.rtt_ms) or None
 
 
+@lru_cache(maxsize=KEPT_RUNS)
 def window(run: Run) -> Window | None:
-    """Read both hosts' samples; None for a transfer that was over before the first sample."""
+    """Read both hosts' samples; None for a transfer that was over before the first sample.
+
+    Those of the last runs are cached.
+    """
     server = own_socket(run.samples("server"), "bytes_acked")
     client = own_socket(run.samples("client"), "bytes_received")
     if server.empty or client.empty:

@@ -73,17 +73,25 @@ _AXIS_NAME = re.compile(r"[xy]axis\d*")
 
 
 def dressed(
-    figure: Figure, *, title: str, caption: str, height: int, tell: str, table: DataFrame | None
+    figure: Figure,
+    layout: Mapping[str, Any] | None = None,
+    *,
+    title: str,
+    caption: str,
+    height: int,
+    tell: str,
+    table: DataFrame | None,
 ) -> Figure:
     """Give a figure the common style, its title, and the caption that names the source of its
     numbers.
 
+    `layout` is the figure's, if it has none yet: plotly checks each assignment, which is slow.
     `tell` says in a few sentences what the figure shows; `table` has the numbers that it draws.
     They and the caption are kept in the figure's layout, from which `labs publish` takes them.
     """
     lines = [line for part in caption.split("<br>") for line in wrap(part, CAPTION_LETTERS)]
     below_px = TO_CAPTION_PX + CAPTION_PX + LINE_PX * max(0, len(lines) - 1)
-    layout = figure.layout.to_plotly_json()
+    layout = figure.layout.to_plotly_json() if layout is None else layout
     axes = {"xaxis", "yaxis"} | {name for name in layout if _AXIS_NAME.fullmatch(name)}
     written = {
         "text": "<br>".join(lines),
@@ -99,7 +107,7 @@ def dressed(
         "yshift": -TO_CAPTION_PX,
         "font": {"size": 12, "color": GREY},
     }
-    # In one step: plotly checks each assignment, which takes longer than to draw most charts.
+    # In one step: each assignment is checked, which takes longer than to draw most charts.
     figure.layout = {
         **layout,
         **{name: _axis(layout.get(name, {})) for name in axes},

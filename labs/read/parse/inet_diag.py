@@ -11,8 +11,8 @@ and later (280). The structure only grows at its end, so a prefix is always vali
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any
@@ -23,6 +23,8 @@ _RECORD = struct.Struct("<QI")
 _MESSAGE = struct.Struct("<4B2s2s16s16sIIIIIIII")
 _ATTRIBUTE = struct.Struct("<HH")
 _LINUX_AF_INET6 = 10
+Shape = tuple[tuple[int, int, int], ...]
+"""The attributes of a message: the kind of each, and where its payload begins and ends."""
 LATEST_NS = 1 << 63
 """No clock of Linux shows this time, and tables have none of it."""
 
@@ -146,7 +148,7 @@ def _singles(codes: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _layout(length: int) -> tuple[struct.Struct, int]:
+def tcp_info_layout(length: int) -> tuple[struct.Struct, int]:
     """The fields that fit into `length` bytes whole, and how many values are missing after them."""
     singles = _singles(_CODES)
     taken = len(singles)
@@ -157,17 +159,22 @@ def _layout(length: int) -> tuple[struct.Struct, int]:
 
 def tcp_info(payload: bytes) -> TcpInfo:
     """Decode the payload of INET_DIAG_INFO (or of getsockopt TCP_INFO), little endian."""
-    layout, missing = _layout(len(payload))
-    read: list[Any] = [*layout.unpack_from(payload), *(None,) * missing]
+    layout, missing = tcp_info_layout(len(payload))
+    read = (*layout.unpack_from(payload), *(None,) * missing, len(payload) - layout.size)
+    return TcpInfo(*without_bit_fields(read))
+
+
+def without_bit_fields(read: Sequence[Any]) -> list[Any]:
+    """The values of a tcp_info (numbers, or arrays of them), each byte of bit fields as two."""
     wscales, limits = read[_WSCALES_AT : _WSCALES_AT + 2]
-    read[_WSCALES_AT : _WSCALES_AT + 2] = (
+    values = list(read)
+    values[_WSCALES_AT : _WSCALES_AT + 2] = (
         None if wscales is None else wscales & 15,
         None if wscales is None else wscales >> 4,
-        None if limits is None else bool(limits & 1),
+        None if limits is None else limits & 1 == 1,
         None if limits is None else limits >> 1 & 3,
     )
-    read.append(len(payload) - layout.size)
-    return TcpInfo(*read)
+    return values
 
 
 @dataclass(frozen=True)
@@ -265,24 +272,8 @@ class Sample:
     extra: dict[str, int] = field(default_factory=dict)
     unknown_attributes: tuple[int, ...] = ()
 
-    def flat(self) -> dict[str, int | float | str | None]:
-        """The row as one flat mapping, for a table; the fields of TCP_INFO by their own names."""
-        row: dict[str, int | float | str | None] = {name: getattr(self, name) for name in _PLAIN}
-        if self.memory is not None:
-            row.update(vars(self.memory))
-        elif self.short_memory is not None:
-            row.update(vars(self.short_memory))
-        if self.tcp is not None:
-            values = vars(self.tcp)
-            row.update((name, values[name]) for name in FIELD_NAMES)
-        if self.algorithm is not None:
-            row.update(asdict(self.algorithm))
-        row.update(self.extra)
-        row["unknown_attributes"] = " ".join(map(str, self.unknown_attributes))
-        return row
 
-
-_PLAIN = (
+PLAIN = (
     "at_ns",
     "state",
     "recv_q_bytes",
@@ -301,6 +292,7 @@ _PLAIN = (
     "congestion",
     "shutdown",
 )
+"""The fields of every sample, in the order of a table's columns."""
 
 
 def records(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -330,8 +322,7 @@ def samples(data: bytes) -> tuple[Sample, ...]:
 
 def sample(at_ns: int, message: bytes) -> Sample:
     """Decode one message (struct inet_diag_msg and attributes); Damaged when it is cut short."""
-    if len(message) < _MESSAGE.size:
-        raise Damaged(f"an inet_diag message of {len(message)} bytes. Allowed: at least 72")
+    shape = shape_of(message)
     (
         family,
         state,
@@ -353,19 +344,19 @@ def sample(at_ns: int, message: bytes) -> Sample:
     parts: dict[str, Any] = {}
     extra: dict[str, int] = {}
     unknown: list[int] = []
-    for kind, payload in _attributes(message):
-        if not _read_attribute(kind, payload, parts, extra):
+    for kind, start, end in shape:
+        if not read_attribute(kind, message[start:end], parts, extra):
             unknown.append(kind)
     return Sample(
         at_ns=at_ns,
-        state=_named(STATES, state),
+        state=word(STATES, state),
         recv_q_bytes=recv_q,
         send_q_bytes=send_q,
-        local_address=_address(family, local),
+        local_address=address(family, local),
         local_port=int.from_bytes(local_port, "big"),
-        peer_address=_address(family, peer),
+        peer_address=address(family, peer),
         peer_port=int.from_bytes(peer_port, "big"),
-        timer=_named(TIMERS, timer),
+        timer=word(TIMERS, timer),
         expires_ms=expires_ms,
         retransmits=retransmits,
         uid=uid,
@@ -378,23 +369,29 @@ def sample(at_ns: int, message: bytes) -> Sample:
     )
 
 
-def _attributes(message: bytes) -> Iterator[tuple[int, bytes]]:
-    at = _MESSAGE.size
-    end = len(message)
+def shape_of(message: bytes) -> Shape:
+    """Where the attributes of a message are; Damaged when it is cut short."""
+    at, end = _MESSAGE.size, len(message)
+    if end < at:
+        raise Damaged(f"an inet_diag message of {end} bytes. Allowed: at least {at}")
+    found = []
     while at + _ATTRIBUTE.size <= end:
         length, kind = _ATTRIBUTE.unpack_from(message, at)
         if length < _ATTRIBUTE.size or at + length > end:
             raise Damaged(f"an inet_diag attribute of {length} bytes, with {end - at} bytes left")
-        yield kind & 0x3FFF, message[at + _ATTRIBUTE.size : at + length]
+        found.append((kind & 0x3FFF, at + _ATTRIBUTE.size, at + length))
         at += (length + 3) & ~3
+    return tuple(found)
 
 
-def _named(names: tuple[str, ...], number: int) -> str:
+def word(names: tuple[str, ...], number: int) -> str:
+    """The name of a state or timer; of an unknown one, its number."""
     return names[number] if number < len(names) else str(number)
 
 
 @lru_cache(maxsize=256)
-def _address(family: int, raw: bytes) -> str:
+def address(family: int, raw: bytes) -> str:
+    """The 16 bytes of an address, as text."""
     if family == _LINUX_AF_INET6:
         return inet_ntop(AF_INET6, raw)
     return inet_ntop(AF_INET, raw[:4])
@@ -445,12 +442,13 @@ def _shutdown(payload: bytes) -> str | None:
     return SHUTDOWNS[payload[0] & 3] if payload else None
 
 
+MEMORY, TCP_INFO = 7, 2
 _READERS: dict[int, tuple[str, Callable[[bytes], object]]] = {
     1: ("short_memory", _short_memory),
-    2: ("tcp", tcp_info),
+    TCP_INFO: ("tcp", tcp_info),
     3: ("algorithm", _vegas),
     4: ("congestion", _congestion),
-    7: ("memory", _memory),
+    MEMORY: ("memory", _memory),
     8: ("shutdown", _shutdown),
     9: ("algorithm", _dctcp),
     16: ("algorithm", _bbr),
@@ -465,12 +463,10 @@ _EXTRA = {
     21: ("cgroup_id", 8),
     22: ("sockopt_bits", 2),
 }
-_PAD = 14
+PADDING = 14
 
 
-def _read_attribute(
-    kind: int, payload: bytes, parts: dict[str, Any], extra: dict[str, int]
-) -> bool:
+def read_attribute(kind: int, payload: bytes, parts: dict[str, Any], extra: dict[str, int]) -> bool:
     """Keep one attribute; False when its number or its length is not one of the table's."""
     if kind in _READERS:
         name, reader = _READERS[kind]
@@ -483,4 +479,4 @@ def _read_attribute(
         if len(payload) == length:
             extra[name] = int.from_bytes(payload, "little")
         return len(payload) == length
-    return kind == _PAD
+    return kind == PADDING

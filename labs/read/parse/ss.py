@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from labs.errors import Damaged
 from labs.read.parse.inet_diag import LATEST_NS, SocketMemory
@@ -214,9 +214,9 @@ class Socket:
             )
         }
         if self.timer is not None:
-            row |= {f"timer_{name}": value for name, value in asdict(self.timer).items()}
+            row |= {f"timer_{name}": value for name, value in vars(self.timer).items()}
         if self.memory is not None:
-            row |= asdict(self.memory)
+            row |= vars(self.memory)
         row |= self.info
         row |= self.details
         row["flags"] = " ".join(self.flags)
@@ -396,10 +396,13 @@ def _detail(name: str, value: str, found: _Tokens) -> bool:
 
 def _field(name: str, value: str, found: _Tokens) -> bool:
     """Read a field of TCP_INFO or of a congestion control; False when it is not understood."""
+    if name in SCALARS:  # most fields
+        number = _number(value)
+        if number is not None:
+            found.info[SCALARS[name]] = number
+        return number is not None
     read: dict[str, int | float | None]
-    if name in SCALARS:
-        read = {SCALARS[name]: _number(value)}
-    elif name in PAIRS:
+    if name in PAIRS:
         separator, *names = PAIRS[name]
         parts = value.split(separator)
         if len(parts) != 2:

@@ -103,21 +103,23 @@ OF_SS = "_of_ss"
 def instants(run: Run, host: str, counter: str) -> DataFrame:
     """One row per moment at which `ss` printed and the sampler sampled the download's socket.
 
-    Columns: `at_ns`, `differs`, those of the samples, and those of `ss` with `_of_ss` appended.
+    Columns: `at_ns`, `differs`, those in `COMPARED` that the samples have, and those that `ss`
+    printed, with `_of_ss` appended.
     `differs` names the fields that are not equal, separated by blanks; "" for none. ss leaves out
     what is zero. `counter` tells the socket (see `own_socket`).
     """
-    own, shown = own_socket(run.samples(host), counter), run.ss(host)
     shared = ["at_ns", "local_port", "peer_port"]
+    own = own_socket(run.samples(host), counter, [*shared, *COMPARED])
+    shown = run.ss(host)
     if own.empty or not set(shared) <= set(shown):
         return pandas.DataFrame({"at_ns": [], "differs": []})
-    both = own.merge(shown, on=shared, suffixes=("", OF_SS))
-    fields = [name for name in COMPARED if name + OF_SS in both]
+    fields = [name for name in COMPARED if name in own and name in shown]
+    both = own.merge(shown[[*shared, *fields]], on=shared, suffixes=("", OF_SS))
     words = numpy.full(len(both), "", dtype=object)
     for name in fields:
-        sampled, printed = both[name], both[name + OF_SS]
-        same = (sampled == printed) | (printed.isna() & ((sampled == 0) | sampled.isna()))
-        words[~same.to_numpy()] += f" {name}"
+        sampled, printed = both[name].to_numpy(), both[name + OF_SS].to_numpy()
+        left_out = pandas.isna(printed) & ((sampled == 0) | pandas.isna(sampled))
+        words[~((sampled == printed) | left_out)] += f" {name}"
     return both.assign(differs=[one.lstrip() for one in words])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,7 +27,6 @@ from labs.drive.units import SECOND_NS
 from labs.errors import BadInput, Damaged
 from labs.read.display.commands import as_lines
 from labs.read.parse.http_clients import Httping, Wget, httping, wget
-from labs.read.parse.inet_diag import samples
 from labs.read.parse.proc import changes, counters
 from labs.read.parse.ss import blocks
 from labs.read.runs import raw_files
@@ -37,6 +36,8 @@ from labs.read.runs.schemas import held_to, upgraded
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from labs.read.runs.sample_table import Column
 
 PASTED = frozenset({"ip", "tc", "sysctl", "ethtool", "nft"})
 READS = frozenset({"show", "-s", "-V", "--version", "-n"})
@@ -48,6 +49,8 @@ READING = {
 """The words with which these commands only read."""
 KEPT_SAMPLES_BYTES = 1 << 20
 """Samples of at most this size are kept as a table: each chart and text of a run reads them."""
+KEPT_RUNS = 4
+"""Of how many runs what is computed from raw output is kept: texts and charts share it."""
 T = TypeVar("T")
 _opened: MutableMapping[tuple[Path, Path, str], Run] = WeakValueDictionary()
 """Open runs by path as given, absolute path and digest."""
@@ -190,8 +193,8 @@ class Run:
     def samples(self, host: str) -> DataFrame:
         """Return what the sampler recorded: one row per socket and moment, in its order.
 
-        Columns: `t_s` (seconds since the mark "start"), `at_ns`, and the fields of
-        `labs.read.parse.inet_diag.Sample.flat`.
+        Columns: `t_s` (seconds since the mark "start"), `at_ns`, and those of
+        `labs.read.runs.sample_table`.
         """
         small = self.file(f"{host}/samples.bin").stat().st_size <= KEPT_SAMPLES_BYTES
         return (_samples if small else _samples.__wrapped__)(self, host)
@@ -203,9 +206,11 @@ class Run:
         `labs.read.parse.ss.Socket.flat`.
         """
         return self._table(
-            {"at_ns": block.at_ns, "mark": block.mark, **socket.flat()}
-            for block in self.read(f"{host}/ss.txt", as_text(blocks))
-            for socket in block.sockets
+            [
+                {"at_ns": block.at_ns, "mark": block.mark, **socket.flat()}
+                for block in self.read(f"{host}/ss.txt", as_text(blocks))
+                for socket in block.sockets
+            ]
         )
 
     def nstat(self, host: str, when: str = "delta") -> dict[str, int]:
@@ -246,20 +251,22 @@ class Run:
             as_lines((one.host, one.argv) for one in self.commands if _is_pasted(one.argv))
         )
 
-    def _table(self, rows: Iterable[Mapping[str, object]]) -> DataFrame:
+    def _table(self, content: list[dict[str, Any]] | dict[str, Column]) -> DataFrame:
+        """A table of rows, or of columns by name."""
         from pandas import DataFrame  # noqa: PLC0415  making runs needs only Python
 
-        table = DataFrame(list(rows))
+        table = DataFrame(content)
         if table.empty:
             return DataFrame({"t_s": [], "at_ns": []})
         table.insert(0, "t_s", (table["at_ns"] - self.moments["start"]) / SECOND_NS)
         return table
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2 * KEPT_RUNS)
 def _samples(run: Run, host: str) -> DataFrame:
-    found = run.read(f"{host}/samples.bin", samples)
-    return run._table(sample.flat() for sample in found)
+    from labs.read.runs.sample_table import sample_columns  # noqa: PLC0415  needs numpy
+
+    return run._table(run.read(f"{host}/samples.bin", sample_columns))
 
 
 def open_run(path: str | Path) -> Run:

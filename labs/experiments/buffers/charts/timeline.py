@@ -57,6 +57,13 @@ SHORTEST_STEP_S = 0.1
 MOMENTS = 12
 """Rows of the table behind the timeline."""
 FEW = 30
+DRAWN = (
+    "at_ns",
+    *("snd_mss_bytes", "snd_cwnd_segments", "snd_wnd_bytes", "wmem_queued_bytes"),
+    *("unacked_segments", "rmem_alloc_bytes", "rcvbuf_bytes"),
+    *("rcv_ssthresh_bytes", "rcv_space_bytes"),
+)
+"""The columns of samples that are drawn."""
 IN_FLIGHT = ("unacked_segments", "snd_mss_bytes")
 SSTHRESH = ("rcv_ssthresh_bytes",)
 
@@ -73,8 +80,8 @@ def timeline(run: Run) -> Figure:
     if not settings_of(run).is_download:
         return nothing(f"Condition “{run.condition}”", "this run has no download")
     seen = download(run)
-    server = _since(own_socket(run.samples("server"), "bytes_acked"), seen)
-    client = _since(own_socket(run.samples("client"), "bytes_received"), seen)
+    server = _since(own_socket(run.samples("server"), "bytes_acked", DRAWN), seen)
+    client = _since(own_socket(run.samples("client"), "bytes_received", DRAWN), seen)
     title = f"One download, condition “{run.condition}”"
     if server.empty or client.empty:
         return nothing(
@@ -93,11 +100,11 @@ def timeline(run: Run) -> Figure:
             *_of_ss(SENDER, _since(instants(run, "server", "bytes_acked"), seen), IN_FLIGHT),
             *_of_ss(RECEIVER, _since(instants(run, "client", "bytes_received"), seen), SSTHRESH),
             *_goodput(run, seen),
-        ],
-        _layout(limits, length_s),
+        ]
     )
     return dressed(
         figure,
+        _layout(limits, length_s),
         title=title,
         caption=of_run(run),
         height=800,
@@ -301,7 +308,7 @@ def _line(
         name=name,
         line={"color": colour, "dash": dash, "width": width},
         marker={"color": colour, "size": 4},
-        text=numpy.array([size_in_words(value) for value in values], dtype=object),
+        text=numpy.array([size_in_words(value) for value in values], dtype=str),
         hovertemplate=f"{name} %{{text}} at %{{x:.1f}} s<extra></extra>",
         **_plot(row),
     )

@@ -159,21 +159,12 @@ def test_sample_of_vegas_and_an_old_memory_block() -> None:
     )
     assert sample.algorithm == inet_diag.Vegas(1, 2, 3, 4)
     assert sample.short_memory == inet_diag.ShortMemory(5, 6, 7, 8)
-    assert sample.flat()["wmem_queued_bytes"] == 6
 
 
 def test_sample_of_ipv6_and_unknown_numbers() -> None:
     sample = inet_diag.sample(0, message(family=10, state=40, timer=9))
     assert sample.local_address == "a00:1::"
     assert (sample.state, sample.timer) == ("40", "9")
-
-
-def test_flat_names_the_columns_of_the_table() -> None:
-    row = samples("samples-6.1-loss-bbr.bin")[-1].flat()
-    assert row["snd_mss_bytes"] == 1448
-    assert "bbr_bw_bytes_s" in row
-    assert "sndbuf_bytes" in row
-    assert row["rcv_wnd_bytes"] is None
 
 
 @pytest.mark.parametrize("cut", [1, 11, 12, 60])
