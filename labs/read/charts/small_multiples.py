@@ -102,7 +102,8 @@ def small_multiples(
     if column not in table or table[column].isna().all():
         why = NO_RUNS if table.empty else f"no run has a value of {column}"
         return nothing(title or _title(column, over), why)
-    known, fixed = table[table[column].notna()].reset_index(drop=True), {}
+    known = table[table[column].notna()].reset_index(drop=True)
+    fixed: Mapping[str, Any] = {}
     if fit and x is columns is rows is None:
         known, fixed = fitted(known, over)
     drawn = together(known, [name for name in over if name not in fixed], (x, columns, rows))
