@@ -134,15 +134,21 @@ def fitted(table: DataFrame, over: Sequence[str]) -> tuple[DataFrame, dict[str, 
         table = table[table[name] == fixed[name]].reset_index(drop=True)
 
 
-def fixed_in_words(fixed: Mapping[str, Any]) -> str:
-    """`kernel = 6.1; others: chart(kernel=...)`; empty if nothing was fixed."""
-    values = ", ".join(f"{name} = {plain(value)}" for name, value in fixed.items())
-    return values and f"{values}; others: chart({', '.join(f'{name}=...' for name in fixed)})"
-
-
-def together_in_words(drawn: Mapping[str, Sequence[str]]) -> str:
-    """`buffer_mib with rate_mbit`; empty if no parameters advance together."""
-    return "; ".join(f"{' and '.join(more)} with {name}" for name, more in drawn.items() if more)
+def drawable(
+    table: DataFrame, over: Sequence[str], named: Sequence[str | None], *, fit: bool
+) -> tuple[DataFrame, tuple[str, ...], str]:
+    """The rows and the parameters to draw, and in words, with line breaks, what is not drawn: see
+    `together` and, with `fit` and without `named` parameters, `fitted`."""
+    fixed: dict[str, Any] = {}
+    if fit and not any(named):
+        table, fixed = fitted(table, over)
+    drawn = together(table, [name for name in over if name not in fixed], named)
+    said = [f"{' and '.join(more)} with {name}" for name, more in drawn.items() if more]
+    if fixed:
+        values = ", ".join(f"{name} = {plain(value)}" for name, value in fixed.items())
+        others = ", ".join(f"{name}=..." for name in fixed)
+        said.insert(0, f"{values}; others: chart({others})")
+    return table, tuple(drawn), "<br>".join(said)
 
 
 def layout_of(

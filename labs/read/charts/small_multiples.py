@@ -20,14 +20,11 @@ from labs.read.charts.panels import (
     CONDITION,
     Panels,
     Quantity,
-    fitted,
-    fixed_in_words,
+    drawable,
     in_words,
     layout_of,
     names_in_words,
     panels_of,
-    together,
-    together_in_words,
 )
 from labs.read.charts.style import (
     BLACK,
@@ -103,26 +100,22 @@ def small_multiples(
         why = NO_RUNS if table.empty else f"no run has a value of {column}"
         return nothing(title or _title(column, over), why)
     known = table[table[column].notna()].reset_index(drop=True)
-    fixed: Mapping[str, Any] = {}
-    if fit and x is columns is rows is None:
-        known, fixed = fitted(known, over)
-    drawn = together(known, [name for name in over if name not in fixed], (x, columns, rows))
-    title = title or _title(column, tuple(drawn))
+    known, drawn, left_out = drawable(known, over, (x, columns, rows), fit=fit)
+    title = title or _title(column, drawn)
     has_prediction = predicted in known and known[predicted].notna().any()
     quantity = Quantity(column, unit, predicted if has_prediction else None)
-    layout = layout_of(known, tuple(drawn), x=x, columns=columns, rows=rows)
+    layout = layout_of(known, drawn, x=x, columns=columns, rows=rows)
     panels = panels_of(known, layout, quantity)
     figure = _drawn(known, panels, quantity, units or {})
     key = _key(panels) if has_prediction else ""
     height = PANEL_PX * len(panels.rows) if len(panels.rows) > 1 else ONE_PANEL_PX
     shown = dict.fromkeys([*over, CONDITION, *quantity.drawn])
     origin = caption(known) if caption else of_points(known, over)
-    said = [origin, fixed_in_words(fixed), together_in_words(drawn), key, note]
     upright_px = _upright_px(panels)
     figure = dressed(
         figure,
         title=title,
-        caption="<br>".join(filter(None, said)),
+        caption="<br>".join(filter(None, [origin, left_out, key, note])),
         height=FRAME_PX + HEADING_PX * panels.divided + height + upright_px,
         tell=in_words(known, panels, quantity, title),
         table=known[[name for name in shown if name in known]],
