@@ -68,6 +68,10 @@ REQUIRED = {
     "digest": str,
 }
 """Columns without which a file is not an index."""
+KINDS_OF_OWN: Mapping[str, type[Scalar]] = {one.name: one.kind for one in OF_THE_INDEX} | {
+    f"{OF_RUN}{name}": kind for name, kind in BESIDE_RESULTS.items()
+}
+"""The kinds of the columns with these names, which cannot be parameters or results of a lab."""
 
 
 @dataclass(frozen=True)
@@ -211,10 +215,23 @@ def from_schema(schema: pyarrow.Schema, what: str) -> tuple[Head, tuple[IndexCol
     for name, kind in REQUIRED.items():
         if found.get(name) is not kind:
             raise _not_an_index(what, f"it has no column {name} of type {kind.__name__}")
+    for one in columns:
+        kind = _kind_of_own(one) or one.kind
+        if kind is not one.kind:
+            raise _not_an_index(what, f"its column {one.name} is not of type {kind.__name__}")
     parameters = {one.name for one in columns if one.role == PARAMETER}
     if unknown := [name for name in head.axes if name not in parameters]:
         raise _not_an_index(what, f"its axis {unknown[0]!r} is not a parameter")
     return head, tuple(columns)
+
+
+def _kind_of_own(one: IndexColumn) -> type[Scalar] | None:
+    """The kind of a column that has the name of a fact about the run; a parameter of this name has
+    a kind of its own, except for the parameters of every lab."""
+    if one.role == PARAMETER and one.name in BESIDE_RESULTS:
+        known = declared(LabParameters).get(one.name)
+        return None if known is None else known.kind
+    return KINDS_OF_OWN.get(one.name, BESIDE_RESULTS.get(one.name))
 
 
 def _head(schema: pyarrow.Schema, what: str) -> Head:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
+from math import inf
 from typing import Any
 
 from labs.batches.index import Index
 from labs.batches.index_schema import MADE, RESULT
+from labs.drive.parameters.declare import plain
+from labs.read.display.format import printable
 from labs.read.display.rich_output import Table
 from labs.read.runs.compare import CHANGED, EQUAL, GRADES, IDENTICAL, Change, changes
 
@@ -25,12 +28,14 @@ class Moved:
     the row, the result, its values `earlier` and `now`, and the `change` in per cent. `digests` has
     the rows whose runs differ in bytes. `counts` has the number of shared rows that are identical,
     equal (different bytes, same results) or changed, and of rows that only one batch has. It is
-    empty if nothing was compared.
+    empty if nothing was compared. `constants` has the shared parameters that are constant in each
+    batch and differ: `name`, and the values `here` and `earlier`.
     """
 
     table: Table
     digests: Table
     counts: Mapping[str, int]
+    constants: Table = field(default_factory=Table)
 
     def __repr__(self) -> str:
         return f"<Moved {self._words()}>"
@@ -48,9 +53,12 @@ class Moved:
     def _words(self) -> str:
         if not self.counts:
             return "There is no earlier batch to compare with."
-        return "Rows: " + ", ".join(
-            f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items()
+        rows = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items())
+        differ = ", ".join(
+            f"{one['name']} ({plain(one['here'])} here, {plain(one['earlier'])} earlier)"
+            for one in self.constants.to_dict("records")
         )
+        return printable(f"Rows: {rows}" + (f". The batches differ in {differ}." if differ else ""))
 
 
 def moved(now: Index, earlier: Index) -> Moved:
@@ -77,7 +85,7 @@ def moved(now: Index, earlier: Index) -> Moved:
         for (_, new), (_, found) in zip(both, graded, strict=True)
         for one in _as_rows(found, now)
     ]
-    changed.sort(key=lambda row: -abs(row["change, %"] or 0.0))
+    changed.sort(key=_size, reverse=True)
     digests = [
         {**{name: new[name] for name in places}, "earlier": old["digest"], "now": new["digest"]}
         for old, new in both
@@ -92,7 +100,24 @@ def moved(now: Index, earlier: Index) -> Moved:
         Table(changed, columns=[*places, "result", "unit", "earlier", "now", "change, %"]),
         Table(digests, columns=[*places, "earlier", "now"]),
         counts,
+        Table(_constants(now, earlier, shared), columns=["name", "here", "earlier"], dtype=object),
     )
+
+
+def _constants(now: Index, earlier: Index, shared: list[str]) -> Iterator[dict[str, Any]]:
+    """The parameters with one value in each index, if the values differ."""
+    for name in shared:
+        here, before = (one.rows[name].unique().to_pylist() for one in (now, earlier))
+        if len(here) == len(before) == 1 and here != before:
+            yield {"name": name, "here": here[0], "earlier": before[0]}
+
+
+def _size(row: Mapping[str, Any]) -> float:
+    """The absolute change in per cent: infinite from 0 to another number, 0 without numbers."""
+    if row["change, %"] is not None:
+        return abs(float(row["change, %"]))
+    numbers = all(type(row[name]) in (int, float) for name in ("earlier", "now"))
+    return inf if numbers and row["earlier"] == 0 else 0.0
 
 
 def _graded(

@@ -19,7 +19,7 @@ from labs.drive.parameters.declare import Scalar, parameter, plain, unknown, val
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput
 from labs.read.charts.heatmap import heatmap
-from labs.read.charts.panels import CONDITION, is_many, restricted
+from labs.read.charts.panels import CONDITION, is_many, restricted, together
 from labs.read.charts.small_multiples import small_multiples
 from labs.read.display.format import printable
 from labs.read.display.provenance import of_points
@@ -156,12 +156,14 @@ class Batch:
         """Measured and predicted values of a column (default: the headline figure of the lab).
 
         `x`, `columns`, `rows` and further keywords are those of `grid.chart`. If two parameters
-        have at least nine values each and nothing else varies, the chart is a heat map.
+        have at least nine values each and nothing else varies, the chart is a heat map. Without
+        any choice, parameters that do not fit are fixed at their first values.
         """
         one = self.column(column)
         table = restricted(self._in_the_middle(one), tuple(self.axes), fixed)
         over = [name for name in self.axes if name not in fixed or is_many(fixed[name])]
-        many = [name for name in over if _numeric(table, name) and table[name].nunique() >= MANY]
+        drawn = together(table, over)
+        many = [name for name in drawn if _numeric(table, name) and table[name].nunique() >= MANY]
         if x is columns is rows is None and len(many) == 2 and not _duplicates(table, many):
             return self._heatmap(one, table, *many)
         return small_multiples(
@@ -174,7 +176,8 @@ class Batch:
             columns=columns,
             rows=rows,
             units=self.units,
-            caption=self._caption(table),
+            caption=self._caption,
+            fit=not any(map(is_many, fixed.values())),
         )
 
     def heatmap(

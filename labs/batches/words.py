@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 NEAR_PCT = 5.0
+EXACT_PCT = 0.1
+"""Predictions whose deviations are no larger are not ranked."""
 
 
 def in_words(
@@ -55,11 +57,14 @@ def _range(places: Sequence[str], made: DataFrame, one: IndexColumn) -> str:
 def _nearness(places: Sequence[str], deviations: DataFrame) -> str:
     off = (deviations["ratio"] - 1).abs()
     near = int((off <= NEAR_PCT / 100).sum())
+    if (off <= EXACT_PCT / 100).all():
+        return f"All {len(off)} measured figures are within {EXACT_PCT:g} % of their prediction."
     row = deviations.iloc[0].to_dict()
+    digits = 3 if abs(row["ratio"] - 1) > 0.005 else 4  # otherwise 1.004 would be 1
     return (
         f"{near} of {len(deviations)} measured figures are within {NEAR_PCT:g} % of their "
         f"prediction. The figure that deviates most is {row['figure']} at "
-        f"{_place(places, row)}: {row['ratio']:.3g} times its prediction."
+        f"{_place(places, row)}: {row['ratio']:.{digits}g} times its prediction."
     )
 
 

@@ -119,7 +119,8 @@ class Grid:
 
         `x`, `columns` and `rows` name the parameters of the x axis, of the panels from left to
         right, and of the panels from top to bottom; `x="condition"` draws bars by condition.
-        Further keywords select what is drawn: `condition="default"`, `delay_ms=[10, 50]`.
+        Further keywords select what is drawn: `condition="default"`, `delay_ms=[10, 50]`. Without
+        any choice, parameters that do not fit are fixed at their first values.
         """
         # Only for this figure: every notebook loads this module.
         from labs.read.charts.panels import is_many, restricted  # noqa: PLC0415
@@ -144,6 +145,7 @@ class Grid:
             columns=columns,
             rows=rows,
             units={one.name: one.unit for one in declared(type(self.parameters)).values()},
+            fit=not any(map(is_many, fixed.values())),
             note="; ".join(f"{name}: {self._same(name)}" for name in self.same if name in drawn),
         )
 

@@ -94,6 +94,63 @@ def panels_of(table: DataFrame, layout: Layout, quantity: Quantity) -> Panels:
     return Panels(layout, xs, lines, columns, rows, numeric, log_x, _spans_a_decade(figures))
 
 
+def together(
+    table: DataFrame, over: Sequence[str], named: Sequence[str | None] = ()
+) -> dict[str, tuple[str, ...]]:
+    """The varied parameters to draw, each with those that advance with it: over all rows, each
+    value of one occurs with exactly one value of the other. The first of them is drawn, or those
+    that are `named`."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(over, key=lambda name: name not in named):
+        first = next((one for one in found if _one_to_one(table, one, name)), None)
+        if first is None or name in named:
+            found[name] = []
+        else:
+            found[first].append(name)
+    return {name: tuple(found[name]) for name in over if name in found}
+
+
+def _one_to_one(table: DataFrame, a: str, b: str) -> bool:
+    """Whether two columns that vary determine each other."""
+    pairs = len(table[[a, b]].drop_duplicates())
+    return 1 < pairs == table[a].nunique() == table[b].nunique()
+
+
+def fitted(table: DataFrame, over: Sequence[str]) -> tuple[DataFrame, dict[str, Any]]:
+    """The rows that fit in one figure, and the first value of each parameter that was fixed.
+
+    A parameter, or the condition, is fixed if it has more values than lines or panels can show,
+    or if the x axis, the lines and the panels are taken by others.
+    """
+    fixed: dict[str, Any] = {}
+    while True:
+        drawn = together(table, over)
+        layout, left, counts = _placed(table, tuple(drawn))
+        rest = [*(name for _, name, _ in _too_many(layout, counts)), *left]
+        if not rest:
+            return table, fixed
+        name = rest[0]
+        fixed |= {one: table[one].iloc[0] for one in (name, *drawn.get(name, ()))}
+        table = table[table[name] == fixed[name]].reset_index(drop=True)
+
+
+def drawable(
+    table: DataFrame, over: Sequence[str], named: Sequence[str | None], *, fit: bool
+) -> tuple[DataFrame, tuple[str, ...], str]:
+    """The rows and the parameters to draw, and in words, with line breaks, what is not drawn: see
+    `together` and, with `fit` and without `named` parameters, `fitted`."""
+    fixed: dict[str, Any] = {}
+    if fit and not any(named):
+        table, fixed = fitted(table, over)
+    drawn = together(table, [name for name in over if name not in fixed], named)
+    said = [f"{' and '.join(more)} with {name}" for name, more in drawn.items() if more]
+    if fixed:
+        values = ", ".join(f"{name} = {plain(value)}" for name, value in fixed.items())
+        others = ", ".join(f"{name}=..." for name in fixed)
+        said.insert(0, f"{values}; others: chart({others})")
+    return table, tuple(drawn), "<br>".join(said)
+
+
 def layout_of(
     table: DataFrame,
     over: Sequence[str],
@@ -107,6 +164,29 @@ def layout_of(
     Without `x`, the numeric parameter with the most values is on the x axis. Lines are conditions
     or, with a single condition, values of the next parameter. The others are columns, then rows.
     """
+    layout, left, counts = _placed(table, over, x, columns, rows)
+    if left:
+        raise BadInput(
+            f"{left[0]} does not fit: the x axis has {layout.x}, the lines {layout.line}, the "
+            f"panels {layout.columns} and {layout.rows}. Fix one of them, as in "
+            f"chart({left[0]}={_first(table, left[0])})"
+        )
+    for what, name, most in _too_many(layout, counts):
+        raise BadInput(
+            f"{name} has {counts[name]} values; allowed: {most} {what}. Restrict it, as in "
+            f'chart({name}=[{_first(table, name)}]), or draw it as x="{name}"'
+        )
+    return layout
+
+
+def _placed(
+    table: DataFrame,
+    over: Sequence[str],
+    x: str | None = None,
+    columns: str | None = None,
+    rows: str | None = None,
+) -> tuple[Layout, list[str], Mapping[str, int]]:
+    """The layout, the parameters that do not fit, and the number of values of each parameter."""
     counts = {name: table[name].nunique() for name in (*over, CONDITION) if name in table}
     given = [name for name in (x, columns, rows) if name is not None]
     for name in given:
@@ -126,14 +206,7 @@ def layout_of(
         columns = left.pop(0)
     if left and rows is None:
         rows = left.pop(0)
-    if left:
-        raise BadInput(
-            f"{left[0]} does not fit: the x axis has {x}, the lines {line}, the panels {columns} "
-            f"and {rows}. Fix one of them, as in chart({left[0]}={_first(table, left[0])})"
-        )
-    layout = Layout(x, line, columns, rows)
-    _check_counts(table, layout, counts)
-    return layout
+    return Layout(x, line, columns, rows), left, counts
 
 
 def _x_axis(table: DataFrame, names: Sequence[str], counts: Mapping[str, int]) -> str:
@@ -143,16 +216,15 @@ def _x_axis(table: DataFrame, names: Sequence[str], counts: Mapping[str, int]) -
     return max(numeric or parameters[:1] or names, key=lambda name: counts[name])
 
 
-def _check_counts(table: DataFrame, layout: Layout, counts: Mapping[str, int]) -> None:
-    """BadInput for more panels or lines than a figure can show."""
-    shown = {"columns": layout.columns, "rows": layout.rows, "lines": layout.line}
-    for what, name in shown.items():
-        most = MOST_LINES if what == "lines" else MOST_PANELS
-        if name is not None and counts[name] > most:
-            raise BadInput(
-                f"{name} has {counts[name]} values; allowed: {most} {what}. Restrict it, as in "
-                f'chart({name}=[{_first(table, name)}]), or draw it as x="{name}"'
-            )
+def _too_many(layout: Layout, counts: Mapping[str, int]) -> list[tuple[str, str, int]]:
+    """The kinds of panels and lines of which a figure cannot show so many, with the column of the
+    table and the maximum."""
+    shown = (
+        ("columns", layout.columns, MOST_PANELS),
+        ("rows", layout.rows, MOST_PANELS),
+        ("lines", layout.line, MOST_LINES),
+    )
+    return [(what, name, most) for what, name, most in shown if name and counts[name] > most]
 
 
 def _check_rows(table: DataFrame, layout: Layout) -> None:

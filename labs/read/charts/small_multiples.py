@@ -8,7 +8,7 @@ into columns and rows of panels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log10
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from labs.read.charts.panels import (
     CONDITION,
     Panels,
     Quantity,
+    drawable,
     in_words,
     layout_of,
     names_in_words,
@@ -78,8 +79,9 @@ def small_multiples(
     rows: str | None = None,
     units: Units | None = None,
     title: str | None = None,
-    caption: str | None = None,
+    caption: Callable[[DataFrame], str] | None = None,
     note: str = "",
+    fit: bool = False,
 ) -> Figure:
     """One column of a table over varied parameters.
 
@@ -87,29 +89,33 @@ def small_multiples(
     `condition`, `column` in `unit`, and `predicted`, its prediction, if there is one. `x`,
     `columns` and `rows` name the parameters of the x axis and of the panels; those not given are
     chosen (`panels.layout_of`). `units` has the units of parameters whose names have none.
-    `caption` replaces the origin of the rows; `note` follows it.
+    `caption` replaces the origin of the drawn rows; `note` follows it. Of parameters that advance
+    together, one is drawn. With `fit`, and without `x`, `columns` and `rows`, parameters that do
+    not fit are fixed at their first values. The caption names both.
 
     BadInput for an unknown name, for several rows at one place, and for more lines or panels than
     can be distinguished; it says what to restrict.
     """
-    title = (
-        title or f"{heading(column).partition(' (')[0]} by {names_in_words(over or [CONDITION])}"
-    )
     if column not in table or table[column].isna().all():
-        return nothing(title, NO_RUNS if table.empty else f"no run has a value of {column}")
+        why = NO_RUNS if table.empty else f"no run has a value of {column}"
+        return nothing(title or _title(column, over), why)
     known = table[table[column].notna()].reset_index(drop=True)
+    known, drawn, left_out = drawable(known, over, (x, columns, rows), fit=fit)
+    title = title or _title(column, drawn)
     has_prediction = predicted in known and known[predicted].notna().any()
     quantity = Quantity(column, unit, predicted if has_prediction else None)
-    panels = panels_of(known, layout_of(known, over, x=x, columns=columns, rows=rows), quantity)
+    layout = layout_of(known, drawn, x=x, columns=columns, rows=rows)
+    panels = panels_of(known, layout, quantity)
     figure = _drawn(known, panels, quantity, units or {})
     key = _key(panels) if has_prediction else ""
     height = PANEL_PX * len(panels.rows) if len(panels.rows) > 1 else ONE_PANEL_PX
     shown = dict.fromkeys([*over, CONDITION, *quantity.drawn])
+    origin = caption(known) if caption else of_points(known, over)
     upright_px = _upright_px(panels)
     figure = dressed(
         figure,
         title=title,
-        caption="<br>".join(filter(None, [caption or of_points(known, over), key, note])),
+        caption="<br>".join(filter(None, [origin, left_out, key, note])),
         height=FRAME_PX + HEADING_PX * panels.divided + height + upright_px,
         tell=in_words(known, panels, quantity, title),
         table=known[[name for name in shown if name in known]],
@@ -122,6 +128,10 @@ def small_multiples(
         margin_t=TITLE_PX + LEGEND_PX * (len(panels.lines) > 1),
         margin_r=MARGIN_PX if panels.layout.rows is None else ROWS_PX,
     )
+
+
+def _title(column: str, over: Sequence[str]) -> str:
+    return f"{heading(column).partition(' (')[0]} by {names_in_words(over or [CONDITION])}"
 
 
 def _key(panels: Panels) -> str:

@@ -271,6 +271,13 @@ def with_head(table: pyarrow.Table, **changed: Any) -> pyarrow.Table:
     return table.replace_schema_metadata({HEAD: json.dumps(head)})
 
 
+def with_numbers(table: pyarrow.Table, name: str, kind: Any = None) -> pyarrow.Table:
+    """The table with 1 in every row of a column, whose description is kept."""
+    at = table.column_names.index(name)
+    values = pyarrow.array([1] * len(table)).cast(kind or pyarrow.int64())
+    return table.set_column(at, table.field(name).with_type(values.type), values)
+
+
 DAMAGES: dict[str, Any] = {
     "no head": lambda table: table.replace_schema_metadata({}),
     "no axes": lambda table: with_head(table, axes=[1]),
@@ -280,6 +287,10 @@ DAMAGES: dict[str, Any] = {
     "point as text": lambda table: table.set_column(
         0, "point", table["point"].cast(pyarrow.string())
     ),
+    "testbed of the run as a number": lambda table: with_numbers(table, "run_testbed"),
+    "notes as numbers": lambda table: with_numbers(table, "notes"),
+    "kernel as a number": lambda table: with_numbers(table, "kernel"),
+    "repetition as a truth value": lambda table: with_numbers(table, "repetition", pyarrow.bool_()),
     "a list": lambda table: table.append_column("list", pyarrow.array([[1]] * len(table))),
     "a column that says nothing": lambda table: table.append_column(
         "more", pyarrow.array([1] * len(table))

@@ -133,6 +133,90 @@ def test_moved_names_results_and_digests(tmp_path: Path) -> None:
     assert len(moved.digests) == 3
 
 
+def test_moved_names_constants_that_differ(tmp_path: Path) -> None:
+    batches = [
+        of(
+            tmp_path / str(size),
+            [
+                one | {"parameters": {**one["parameters"], "transfer_mib": size, "runs": str(size)}}
+                for one in every()
+            ],
+        )
+        for size in (1024, 4)
+    ]
+    moved = batches[0].moved(batches[1])
+    assert moved.counts["only_here"] == moved.counts["only_earlier"] == 8
+    assert moved.constants.values.tolist() == [["transfer_mib", 1024, 4]]
+    assert "transfer_mib (1024 here, 4 earlier)" in repr(moved)
+    assert len(batches[0].moved(batches[0]).constants) == 0
+
+
+def test_moved_has_a_change_from_zero_first(tmp_path: Path) -> None:
+    earlier, now = every(), every()
+    now[0] |= {"goodput_mib_s": 12.0}
+    earlier[1] |= {"goodput_mib_s": 0.0}
+    now[2] |= {"bound": "window"}
+    earlier[2] |= {"bound": "rate"}
+    moved = of(tmp_path / "now", now).moved(of(tmp_path / "earlier", earlier))
+    assert moved.table["earlier"].tolist() == [0, 10, "rate"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "part"),
+    [(1.004, "1.004 times"), (0.996, "0.996 times"), (1.0009, "All 8"), (1.296, "1.3 times")],
+)
+def test_words_have_enough_digits(tmp_path: Path, factor: float, part: str) -> None:
+    cells = every()
+    cells[3] |= {"goodput_mib_s": cells[3]["goodput_mib_s"] * factor}
+    words = of(tmp_path, cells).words
+    assert part in words and "1 times" not in words
+
+
+def overnight(path: Path) -> Batch:
+    """Rates and buffers that advance together, three delays, two kernels, two conditions."""
+    kernels, delays = ("6.1", "7.2"), (10.0, 20.0, 50.0)
+    pairs = ((100.0, 4.0), (1000.0, 8.0))
+    axes = {"rate_mbit": RATES, "buffer_mib": (4.0, 8.0), "delay_ms": delays, "kernel": kernels}
+    cells = []
+    for (rate, buffer), delay, kernel, name in product(pairs, delays, kernels, ("default", "both")):
+        one = cell(rate, delay, name, run_kernel=f"{kernel}.1", run_testbed="virtual")
+        one["parameters"] |= {"buffer_mib": buffer, "kernel": kernel}
+        cells.append(one)
+    return of(path, cells, axes=axes)
+
+
+def test_chart_of_parameters_that_advance_together(tmp_path: Path) -> None:
+    figure = overnight(tmp_path).chart()
+    assert len(figure.layout.meta["table"]["rows"]) == 24
+    assert "buffer_mib with rate_mbit" in figure.layout.meta["caption"]
+
+
+def test_chart_fixes_what_does_not_fit(tmp_path: Path) -> None:
+    cells = [
+        cell(rate, delay, name, run_kernel=f"{kernel}.1")
+        | {
+            "parameters": {
+                "rate_mbit": rate,
+                "delay_ms": delay,
+                "buffer_mib": buffer,
+                "kernel": kernel,
+            }
+        }
+        for rate, delay, buffer, kernel, name in product(
+            RATES, DELAYS, (4.0, 8.0), ("6.1", "7.2"), ("default", "both")
+        )
+    ]
+    axes = {**AXES, "buffer_mib": (4.0, 8.0), "kernel": ("6.1", "7.2")}
+    found = of(tmp_path, cells, axes=axes)
+    figure = found.chart()
+    assert len(figure.layout.meta["table"]["rows"]) == 16
+    said = figure.layout.meta["caption"]
+    assert "kernel = 6.1; others: chart(kernel=...)" in said and "7.2" not in said
+    for given in ({"x": "delay_ms"}, {"kernel": ["6.1", "7.2"]}):
+        with pytest.raises(BadInput, match="does not fit"):
+            found.chart(**given)
+
+
 def test_moved_ignores_where_runs_are_kept_and_how_many(tmp_path: Path) -> None:
     other = [
         one | {"parameters": one["parameters"] | {"size": "full", "runs": "x"}} for one in every()

@@ -10,7 +10,7 @@ import pytest
 from plotly.graph_objects import Bar, Figure
 
 from labs.errors import BadInput
-from labs.read.charts.panels import MOST_LINES, MOST_PANELS, Layout, layout_of
+from labs.read.charts.panels import MOST_LINES, MOST_PANELS, Layout, fitted, layout_of, together
 from labs.read.charts.small_multiples import COLOURS, small_multiples
 
 ORIGIN: dict[str, Any] = {
@@ -201,6 +201,67 @@ def test_caption_and_titles_of_small_multiples() -> None:
 
 def test_small_multiples_of_a_table_with_its_figures_alone() -> None:
     table = made(rate_mbit=[1, 2]).drop(columns=[*ORIGIN, "condition", "predicted_ms"])
-    figure = small_multiples(table, "took_ms", over=["rate_mbit"], unit="ms", caption="an index")
+    figure = small_multiples(
+        table, "took_ms", over=["rate_mbit"], unit="ms", caption=lambda rows: f"{len(rows)} rows"
+    )
     assert list(figure.data[0].y) == [100, 101]
-    assert caption(figure) == "an index"
+    assert caption(figure) == "2 rows"
+
+
+def zipped() -> pandas.DataFrame:
+    """Three rates, each with a buffer of its own, at two delays, on two kernels."""
+    table = made(condition="ab", rate_mbit=[1, 2, 5], delay_ms=[10, 50], kernel=["6.1", "7.2"])
+    return table.assign(buffer_mib=table["rate_mbit"] * 4)
+
+
+ZIPPED = ("rate_mbit", "buffer_mib", "delay_ms", "kernel")
+
+
+@pytest.mark.parametrize(
+    ("named", "drawn_axes"),
+    [
+        ((), {"rate_mbit": ("buffer_mib",), "delay_ms": (), "kernel": ()}),
+        (("buffer_mib", None), {"buffer_mib": ("rate_mbit",), "delay_ms": (), "kernel": ()}),
+        (("rate_mbit", "buffer_mib"), dict.fromkeys(ZIPPED, ())),
+    ],
+)
+def test_together_groups_what_determines_each_other(
+    named: tuple[str | None, ...], drawn_axes: dict[str, tuple[str, ...]]
+) -> None:
+    assert together(zipped(), ZIPPED, named) == drawn_axes
+
+
+def test_together_leaves_constants_and_one_sided_dependence_apart() -> None:
+    table = made(rate_mbit=[1, 2, 5]).assign(seed=1, burst=1, buffer_mib=[4, 4, 8])
+    names = ("rate_mbit", "seed", "burst", "buffer_mib")
+    assert together(table, names) == dict.fromkeys(names, ())
+
+
+def test_small_multiples_draw_one_of_the_parameters_that_advance_together() -> None:
+    figure = drawn(zipped(), *ZIPPED)
+    assert len(panels(figure)) == 4 and len(figure.data) == 4 * 2 * 2
+    assert "buffer_mib with rate_mbit" in caption(figure)
+    assert len(figure.layout.meta["table"]["rows"]) == 24
+    swapped = drawn(zipped(), *ZIPPED, x="buffer_mib")
+    assert list(swapped.data[0].x) == [4, 8, 20] and "rate_mbit with" in caption(swapped)
+
+
+def test_fitted_fixes_what_does_not_fit_at_its_first_value() -> None:
+    table = made(condition="ab", seed=range(9), port=range(7), w=[1, 2], v=[1, 2])
+    table["twin"] = table["port"] * 10
+    rows, fixed = fitted(table, ("seed", "port", "twin", "w", "v"))
+    assert fixed == {"port": 0, "twin": 0} and len(rows) == 2 * 9 * 2 * 2
+    rows, fixed = fitted(made(condition="abcdefg", w=[1, 2]), ("w",))
+    assert fixed == {"condition": "a"} and len(rows) == 2
+    assert fitted(zipped(), ZIPPED)[1] == {}
+
+
+def test_small_multiples_fit_only_without_a_choice() -> None:
+    table = made(condition="ab", w_ms=[1, 2, 3], x_ms=[1, 2], y_ms=[1, 2], z_ms=[7, 8])
+    over = ("w_ms", "x_ms", "y_ms", "z_ms")
+    figure = drawn(table, *over, fit=True)
+    assert len(figure.layout.meta["table"]["rows"]) == 24
+    assert "z_ms = 7; others: chart(z_ms=...)" in caption(figure)
+    for given in ({}, {"fit": True, "x": "w_ms"}):
+        with pytest.raises(BadInput, match="z_ms does not fit"):
+            drawn(table, *over, **given)
