@@ -267,7 +267,7 @@ def test_compare_of_an_unknown_lab(tmp_path: Path) -> None:
     one = make_run(tmp_path / "a", inputs(lab="mylab"))
     other = make_run(tmp_path / "b", inputs(lab="mylab"), note=b"x")
     assert labs.runs.compare(one, one).grade == IDENTICAL
-    with pytest.raises(BadInput, match='unknown lab "mylab"'):
+    with pytest.raises(BadInput, match='"mylab" is not one of the package'):
         labs.runs.compare(one, other)
 
 
