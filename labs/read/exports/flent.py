@@ -51,8 +51,7 @@ def as_json(run: Run, receiver: str, seen: Download) -> dict[str, Any]:
         "results": {series: goodput},
         "raw_values": {
             series: [
-                {"t": began_s + x, "val": value}
-                for x, value in zip(seconds, goodput, strict=True)
+                {"t": began_s + x, "val": value} for x, value in zip(seconds, goodput, strict=True)
             ]
         },
     }

@@ -145,9 +145,11 @@ def from_samples(run: Run, host: str) -> Download | None:
     if f"{host}/samples.bin" not in run.seal.files:
         return None
     rows = own_socket(run.samples(host), "bytes_received")
-    points = [
-        (int(at), int(had)) for at, had in zip(rows["at_ns"], rows["bytes_received"], strict=True)
-    ] if len(rows) else []
+    points = (
+        [(int(at), int(had)) for at, had in zip(rows["at_ns"], rows["bytes_received"], strict=True)]
+        if len(rows)
+        else []
+    )
     until = next((place for place, one in enumerate(points) if one[1] == points[-1][1]), 0) + 1
     if until < FEWEST_POINTS:
         return None
