@@ -5,8 +5,6 @@ Nothing is started or written.
 
 from __future__ import annotations
 
-import os
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,30 +14,15 @@ from pathlib import Path
 from labs.batches.plan_file import PlanFile
 from labs.batches.points import Point
 from labs.drive.parameters.declare import LabParameters, plain
-from labs.drive.record.seal import HOST
-from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput, LabError
 from labs.launch.launch import distinct_runs, plan_points
 from labs.launch.plan import Planned
 from labs.read.lab import Lab
-from labs.read.runs.archive import is_run, run_folders
+from labs.read.runs.archive import is_run
+from labs.read.runs.costs import Estimate, median_of, samples_of
 
-MOST_SAMPLES = 400
-"""The maximum number of earlier runs in an estimate, the newest first."""
 PERFORMED = frozenset({"virtual", "namespaces", "vagrant"})
 RUNS = "RUNS"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """An estimate from earlier runs: real seconds and bytes, and the number of these runs.
-
-    If `runs` is 0, there is no earlier run of the lab, and the other values have no meaning.
-    """
-
-    real_s: float = 0.0
-    size_bytes: float = 0.0
-    runs: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,9 +75,9 @@ class Prospect:
     def estimate(self, jobs: int, places: Sequence[Path]) -> Estimate:
         """The real seconds and bytes of all missing runs, with `jobs` at a time, estimated from
         earlier runs of their condition, or else of the lab, in these folders."""
-        samples = _samples(self.lab.name, places)
-        kinds = {name: _median(some) for name, some in samples.items()}
-        every = _median([one for some in samples.values() for one in some])
+        samples = samples_of(self.lab.name, places)
+        kinds = {name: median_of(some) for name, some in samples.items()}
+        every = median_of([one for some in samples.values() for one in some])
         each = [kinds.get(one.condition.name, every) for one in self.missing]
         return Estimate(
             sum(one.real_s for one in each) / max(1, jobs),
@@ -131,43 +114,3 @@ def prospect(plan: PlanFile, runs: Path) -> Prospect:
 def in_words(point: Point, varied: Iterable[str]) -> str:
     """`rate_mbit 100, delay_ms 40`: the values in which a point differs from others."""
     return ", ".join(f"{name.lower()} {plain(point.values[name])}" for name in varied)
-
-
-def _samples(lab: str, places: Iterable[Path]) -> dict[str, list[tuple[float, int]]]:
-    """Seconds and bytes of earlier runs of a lab, by condition."""
-    folders = [
-        folder
-        for place in dict.fromkeys(place.absolute() for place in places)
-        if place.is_dir()
-        for folder in run_folders(place)
-        if folder.name.startswith(f"{lab}-")
-    ]
-    folders.sort(key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
-    found: dict[str, list[tuple[float, int]]] = defaultdict(list)
-    for folder in folders[:MOST_SAMPLES]:
-        condition = folder.name.removeprefix(f"{lab}-").rpartition("-")[0]
-        try:
-            real_s = read_json(folder / HOST)["real_s"]
-        except (LabError, KeyError):
-            continue  # a run that was packed without its record of the machine
-        if isinstance(real_s, int | float):
-            found[condition].append((float(real_s), _size_bytes(folder)))
-    return found
-
-
-def _size_bytes(folder: Path) -> int:
-    return sum(
-        (Path(where) / name).lstat().st_size
-        for where, _, names in os.walk(folder)
-        for name in names
-    )
-
-
-def _median(samples: Sequence[tuple[float, int]]) -> Estimate:
-    if not samples:
-        return Estimate()
-    return Estimate(
-        statistics.median(real_s for real_s, _ in samples),
-        statistics.median(size for _, size in samples),
-        len(samples),
-    )
