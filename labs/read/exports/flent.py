@@ -27,12 +27,12 @@ BITS, MEGA = 8, 1e6
 
 
 def flent_file(run: Run) -> bytes | None:
-    """The file's content, equal bytes for equal runs; None for a run without a transfer that lasts
-    some samples."""
+    """The file's content, equal bytes for equal runs; None for a run without a transfer that takes
+    time and lasts some samples."""
     found = received_most(run)
-    if found is None:
+    if found is None or found[1].goodput_bytes_s is None:
         return None
-    text = json.dumps(as_json(run, *found), indent=1, sort_keys=True)
+    text = json.dumps(as_json(run, *found), indent=1, sort_keys=True, allow_nan=False)
     return gzip.compress(text.encode(), mtime=0)
 
 

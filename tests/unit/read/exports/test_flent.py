@@ -17,7 +17,7 @@ from labs.experiments.buffers.results import results
 from labs.read.exports.flent import ENDING, STEP_S, flent_file
 from labs.read.readings.goodput import download
 from labs.read.runs.run import Run
-from tests.real_runs import known, nagle_run, real, real_study, sweeps_study, windows_run
+from tests.real_runs import known, nagle_run, real, real_study, sweeps_study, windows_run, with_file
 
 MIB_S_IN_MBIT = 8 * 1.048576
 flent = pytest.mark.program("flent")
@@ -100,3 +100,11 @@ def test_flent_file_gives_the_same_bytes_again() -> None:
 
 def test_flent_file_of_a_run_without_a_transfer_is_none() -> None:
     assert flent_file(real_study("6.1").run("setsockopt")) is None
+
+
+def test_flent_file_of_a_transfer_that_takes_no_time_is_none(tmp_path: Path) -> None:
+    run = real("captured")
+    said = run.fetch() or {}
+    text = json.dumps({**said, "end_ns": said["first_byte_ns"], "timeline": []})
+    name = "client/fetch.json"
+    assert flent_file(with_file(run, tmp_path, name, run.text(name), text)) is None
